@@ -6,9 +6,9 @@ SHELL := /bin/bash
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-PACKAGES := $(wildcard fleet controlplane syncagent gitcache proxy towline bench charts deploy tests)
-PROTOS := fleet/wire/v1/options.proto fleet/wire/v1/agent.proto
-STUBS := $(addprefix fleet/wire/v1/,options_pb2.py options_pb2.pyi agent_pb2.py agent_pb2.pyi)
+PACKAGES := $(wildcard core controlplane syncagent gitcache proxy towline bench charts deploy tests)
+PROTOS := core/wire/v1/options.proto core/wire/v1/agent.proto
+STUBS := $(addprefix core/wire/v1/,options_pb2.py options_pb2.pyi agent_pb2.py agent_pb2.pyi)
 # The first Python on the PATH that is new enough; `make PYTHON=…` chooses another.
 PYTHON ?= $(shell for one in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$one -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$one && break; done)
@@ -125,22 +125,22 @@ docs: setup ## build the documentation as a site in dist/docs; fails on a dead l
 image: setup console-if-npm ## build the container image for amd64 and arm64 as an OCI archive, without an engine; needs apt
 	@$(BIN)/python -m deploy.image dist/image
 
-BILL := dist/bill
-.PHONY: bill
-bill: setup ## write SBOMs (CycloneDX) of the program and the console into dist/bill
-	@mkdir -p $(BILL)
-	@[ -d $(BILL)/tools ] || { \
-		if command -v uv >/dev/null; then uv pip install --quiet --python $(BIN)/python --target $(BILL)/tools $(CYCLONEDX); \
-		else $(BIN)/python -m pip install --quiet --target $(BILL)/tools $(CYCLONEDX); fi; }
-	@PYTHONPATH=$(BILL)/tools $(BIN)/python -W ignore -m cyclonedx_py requirements --output-reproducible \
-		--pyproject pyproject.toml --output-file $(BILL)/python.cdx.json requirements.lock
+SBOM := dist/sbom
+.PHONY: sbom
+sbom: setup ## write SBOMs (CycloneDX) of the program and the console into dist/sbom
+	@mkdir -p $(SBOM)
+	@[ -d $(SBOM)/tools ] || { \
+		if command -v uv >/dev/null; then uv pip install --quiet --python $(BIN)/python --target $(SBOM)/tools $(CYCLONEDX); \
+		else $(BIN)/python -m pip install --quiet --target $(SBOM)/tools $(CYCLONEDX); fi; }
+	@PYTHONPATH=$(SBOM)/tools $(BIN)/python -W ignore -m cyclonedx_py requirements --output-reproducible \
+		--pyproject pyproject.toml --output-file $(SBOM)/python.cdx.json requirements.lock
 	@if command -v npm >/dev/null; then \
 		(cd console && npm sbom --silent --package-lock-only --sbom-format cyclonedx) \
-		| $(BIN)/python -m deploy.bill >$(BILL)/console.cdx.json; fi
-	@ls $(BILL)/*.json
+		| $(BIN)/python -m deploy.sbom >$(SBOM)/console.cdx.json; fi
+	@ls $(SBOM)/*.json
 
 .PHONY: audit
-audit: setup ## list known vulnerabilities of locked packages; fails unless deploy/audit/borne.toml accepts them
+audit: setup ## list known vulnerabilities of locked packages; fails unless deploy/audit/accepted_risks.toml accepts them
 	@$(BIN)/python -m deploy.audit dist/audit
 
 .PHONY: lint

@@ -19,11 +19,11 @@ from statistics import median, quantiles
 import aiohttp
 import orjson
 
-from bench.report import Report
-from fleet.bundle import KubeObject
-from fleet.identity import new_id
-from fleet.runtime.clock import SystemClock
-from fleet.wire.v1 import agent_pb2 as pb
+from bench.report import BenchReport
+from core.identity import new_id
+from core.runtime.clock import SystemClock
+from core.spec.bundle import KubeObject
+from core.wire.v1 import agent_pb2 as pb
 from syncagent.domain.ownership import manifest_of
 from syncagent.domain.services import ServiceSpec
 from syncagent.kube.access import from_kubeconfig
@@ -31,7 +31,7 @@ from tests.fakes.hub import TOKEN, FakeHub
 from towline.cli.agent import FEW_ARENAS
 from towline.demo.clusters import binaries
 from towline.demo.clusters.access import agent_kubeconfig
-from towline.demo.clusters.cluster import Cluster
+from towline.demo.clusters.cluster import LocalCluster
 
 MANY, EACH = 500, 5
 LARGE, HUGE = 500, 2000
@@ -41,7 +41,7 @@ RESYNCED, RESYNCED_EACH = 100, 20
 DRIFTS = 40
 CONCURRENCY = 16
 PATIENCE_S, SETTLE_S, IDLE_S = 300.0, 2.0, 20.0
-_PROGRAM = ("-P", "-m", "towline.agentprocess", "info")
+_PROGRAM = ("-P", "-m", "towline.agent_process", "info")
 _BARE = (
     "import sys, uvloop; from bench.agent import bare_loop; uvloop.run(bare_loop(*sys.argv[1:]))"
 )
@@ -51,12 +51,12 @@ _NOWHERE = asyncio.subprocess.DEVNULL
 
 def main() -> None:
     """Runs the measurements, prints and saves them."""
-    with Cluster("bench", binaries.ensure(binaries.PrintedProgress())) as cluster:
+    with LocalCluster("bench", binaries.ensure(binaries.PrintedProgress())) as cluster:
         asyncio.run(_measure(cluster))
 
 
-async def _measure(cluster: Cluster) -> None:
-    report = Report("agent")
+async def _measure(cluster: LocalCluster) -> None:
+    report = BenchReport("agent")
     with tempfile.TemporaryDirectory(prefix="towline-bench-") as folder:
         kubeconfig = agent_kubeconfig(cluster.access, Path(folder) / "kubeconfig")
         for scene in (_resync, _large, _many, _huge, _check):
@@ -66,7 +66,7 @@ async def _measure(cluster: Cluster) -> None:
     report.write()
 
 
-async def _large(bench: "AgentBench", report: Report) -> None:
+async def _large(bench: "AgentBench", report: BenchReport) -> None:
     """First sync of one large service; each round uses a new agent."""
     took, bare = [], [await bench.bare(1, LARGE)]
     for number in range(ROUNDS):
@@ -76,10 +76,10 @@ async def _large(bench: "AgentBench", report: Report) -> None:
             async with fresh.agent() as pid:
                 took.append(await fresh.sync(pid, 1, LARGE))
         bare.append(await bench.bare(1, LARGE))
-    _beside(report, f"first apply of {LARGE} objects", took, bare, goal=1.4)
+    _compare(report, f"first apply of {LARGE} objects", took, bare, goal=1.4)
 
 
-async def _many(bench: "AgentBench", report: Report) -> None:
+async def _many(bench: "AgentBench", report: BenchReport) -> None:
     """First sync of many small services, drift, and a restart of the agent."""
     bare = [await bench.bare(MANY, EACH)]
     async with bench.agent() as pid:
@@ -90,7 +90,7 @@ async def _many(bench: "AgentBench", report: Report) -> None:
         report.add("first sync, reports per service", [told], "", goal=2.5)
         report.add("first sync, memory after", [_resident_megabytes(pid)], "MB")
         bare.append(await bench.bare(MANY, EACH))
-        _beside(report, f"first sync of {MANY} services x {EACH}", [took], bare, goal=1.5)
+        _compare(report, f"first sync of {MANY} services x {EACH}", [took], bare, goal=1.5)
         healed = await bench.drifts()
         report.add(f"drift healed with {MANY} services, p50", [median(healed)], "s", goal=0.1)
         report.add("drift healed, p95", [quantiles(healed, n=20)[-1]], "s", goal=0.5)
@@ -103,7 +103,7 @@ async def _many(bench: "AgentBench", report: Report) -> None:
         report.add("restart, objects written", [written], "", goal=0)
 
 
-async def _resync(bench: "AgentBench", report: Report) -> None:
+async def _resync(bench: "AgentBench", report: BenchReport) -> None:
     """Repeated syncs, which write nothing, and then an idle agent."""
     bare = [(await bench.bare(RESYNCED, RESYNCED_EACH)).cpu]
     size = f"{RESYNCED} services x {RESYNCED_EACH}"
@@ -120,7 +120,7 @@ async def _resync(bench: "AgentBench", report: Report) -> None:
         report.add("idle: memory", [_resident_megabytes(pid)], "MB", goal=80)
 
 
-async def _huge(bench: "AgentBench", report: Report) -> None:
+async def _huge(bench: "AgentBench", report: BenchReport) -> None:
     """Peak memory for a service with very many objects."""
     async with bench.agent() as pid:
         await bench.sync(pid, 1, HUGE)
@@ -128,7 +128,7 @@ async def _huge(bench: "AgentBench", report: Report) -> None:
         report.add(name, [_peak_mebibytes(pid)], "MiB", goal=128)
 
 
-async def _check(bench: "AgentBench", report: Report) -> None:
+async def _check(bench: "AgentBench", report: BenchReport) -> None:
     """Very many objects: one full check, then watches."""
     bare = [(await bench.bare(CHECKED, CHECKED_EACH)).wall]
     async with bench.agent() as pid:
@@ -142,7 +142,7 @@ async def _check(bench: "AgentBench", report: Report) -> None:
         report.add("after the check: memory", [_resident_megabytes(pid)], "MB")
 
 
-async def _idle(report: Report, pid: int, services: int) -> None:
+async def _idle(report: BenchReport, pid: int, services: int) -> None:
     await asyncio.sleep(SETTLE_S)
     used = _cpu_seconds(pid)
     await asyncio.sleep(IDLE_S)
@@ -151,21 +151,23 @@ async def _idle(report: Report, pid: int, services: int) -> None:
 
 
 @dataclass(frozen=True)
-class Took:
+class Duration:
     """Wall-clock and CPU seconds."""
 
     wall: float
     cpu: float
 
 
-def _seconds(report: Report, name: str, value: float, bare: list[float], goal: float) -> None:
+def _seconds(report: BenchReport, name: str, value: float, bare: list[float], goal: float) -> None:
     """Reports seconds against a goal, and compares them with applying everything."""
     report.add(name, [value], "s", goal=goal)
     told = f"{name}, beside applying all"
     report.add(told, [value], "s", baseline="bare apply loop", baseline_values=bare)
 
 
-def _beside(report: Report, name: str, took: list[Took], bare: list[Took], goal: float) -> None:
+def _compare(
+    report: BenchReport, name: str, took: list[Duration], bare: list[Duration], goal: float
+) -> None:
     for what, values, base in (
         ("time", [measure.wall for measure in took], [measure.wall for measure in bare]),
         ("CPU", [measure.cpu for measure in took], [measure.cpu for measure in bare]),
@@ -211,7 +213,7 @@ class AgentBench:
     hub: FakeHub
     kubeconfig: Path
     state: Path
-    cluster: Cluster
+    cluster: LocalCluster
     well: set[str] = field(default_factory=set)
     looked_at: int = 0
     loops: int = 0
@@ -220,7 +222,7 @@ class AgentBench:
         self.namespace = self.state.name.strip("_")
         self.cluster.kubectl("create", "namespace", self.namespace)
 
-    async def bare(self, services: int, each: int) -> Took:
+    async def bare(self, services: int, each: int) -> Duration:
         """Measures the bare loop for the same number of objects."""
         self.loops += 1
         namespace = f"{self.namespace}-bare-{self.loops}"
@@ -236,9 +238,9 @@ class AgentBench:
             stdout=asyncio.subprocess.PIPE,
         )
         output, _ = await process.communicate()
-        return Took(*map(float, output.split()))
+        return Duration(*map(float, output.split()))
 
-    async def sync(self, pid: int, services: int, each: int) -> Took:
+    async def sync(self, pid: int, services: int, each: int) -> Duration:
         """Requests services; measures the time until all are healthy."""
         self.forget()
         await self.hub.until(lambda: self.hub.hellos, 30)
@@ -247,9 +249,9 @@ class AgentBench:
         for number in range(services):
             self.hub.want(self._service(number), _objects(number, each), namespace=self.namespace)
         await self.healthy(services)
-        return Took(time.perf_counter() - start, _cpu_seconds(pid) - used)
+        return Duration(time.perf_counter() - start, _cpu_seconds(pid) - used)
 
-    async def ask(self, pid: int, services: int) -> Took:
+    async def ask(self, pid: int, services: int) -> Duration:
         """Requests a check of services; measures the time until the agent reported all."""
         self.forget()
         used, start = _cpu_seconds(pid), time.perf_counter()
@@ -258,7 +260,7 @@ class AgentBench:
             ask.sync_now.service_id = self._service(number)
             self.hub.send(pb.HubMessage(command=ask))
         await self.hub.until(lambda: len(self.hub.results()) == services, PATIENCE_S)
-        return Took(time.perf_counter() - start, _cpu_seconds(pid) - used)
+        return Duration(time.perf_counter() - start, _cpu_seconds(pid) - used)
 
     async def drifts(self) -> list[float]:
         """Seconds from a foreign write until the agent healed the object."""

@@ -28,30 +28,30 @@ from strawberry.extensions import ParserCache, ValidationCache
 from strawberry.schema.config import StrawberryConfig
 from strawberry.schema.schema import StrawberryGraphQLCoreExecutionContext
 
-from bench.report import Report
+from bench.report import BenchReport
 from controlplane.domain.access import SYSTEM
 from controlplane.domain.clusters import Cluster
-from controlplane.domain.dora import Period
-from controlplane.domain.ledger import Stage
+from controlplane.domain.dora import ReportPeriod
+from controlplane.domain.ledger import LedgerStage
 from controlplane.domain.services import Component, ComponentState, Phase, Service
 from controlplane.events.memory import MemoryBus
-from controlplane.graphql.clusters import Cluster as ClusterType
+from controlplane.graphql.clusters import ClusterType
 from controlplane.graphql.execution import FastExecution
 from controlplane.graphql.scalars import SCALARS
 from controlplane.graphql.types import ServiceDeployment
-from controlplane.ports import ANY, PageQuery, Within
+from controlplane.ports import ANY, PageQuery, ReportFilter
 from controlplane.secrets.envelope import EnvelopeSealer
 from controlplane.storage import tables
 from controlplane.storage.engine import make_engine, sqlite_url
 from controlplane.storage.migrate import migrate
 from controlplane.storage.store import SqlStore
 from controlplane.usecases.clusters import Clusters
-from controlplane.usecases.deps import Deps
-from controlplane.usecases.ledger import Reports
-from controlplane.usecases.search import Search
+from controlplane.usecases.deps import OperationContext
+from controlplane.usecases.ledger import LedgerReports
+from controlplane.usecases.search import SearchOperations
 from controlplane.usecases.services import ServiceChange, Services
-from fleet.identity import ClusterId, ServiceId
-from fleet.runtime.clock import SystemClock
+from core.identity import ClusterId, ServiceId
+from core.runtime.clock import SystemClock
 from tests.fakes.manifests import FakeManifests
 from tests.servers.postgres import Postgres, find_postgres
 
@@ -96,7 +96,7 @@ def main() -> None:
     parts = sys.argv[1:] or PARTS
     if wrong := set(parts) - set(PARTS):
         sys.exit(f"no such part: {', '.join(sorted(wrong))}; there are {', '.join(PARTS)}")
-    report = Report("_".join(["api", *sys.argv[1:]]))
+    report = BenchReport("_".join(["api", *sys.argv[1:]]))
     if "execution" in parts:
         measure_execution(report)
     if set(parts) - {"execution"}:
@@ -104,7 +104,7 @@ def main() -> None:
     report.write()
 
 
-def measure_stores(report: Report, parts: Collection[str]) -> None:
+def measure_stores(report: BenchReport, parts: Collection[str]) -> None:
     """Measures some parts on a store of each database."""
     with _stores() as stores:
         for name, url in stores:
@@ -113,7 +113,7 @@ def measure_stores(report: Report, parts: Collection[str]) -> None:
             asyncio.run(StoreBench(report, name, objects).run(url, parts))
 
 
-def measure_execution(report: Report) -> None:
+def measure_execution(report: BenchReport) -> None:
     """Compares our execution of a query with strawberry's."""
     rows = [_made(number) for number in range(100)]
 
@@ -183,7 +183,7 @@ def _stores() -> Generator[list[tuple[str, str]], None, None]:
 class StoreBench:
     """Runs all queries against one database with an inventory of `objects` objects."""
 
-    def __init__(self, report: Report, name: str, objects: int = OBJECTS) -> None:
+    def __init__(self, report: BenchReport, name: str, objects: int = OBJECTS) -> None:
         self._report = report
         self._name = name
         self._objects = objects
@@ -222,10 +222,10 @@ class StoreBench:
 
     def _open(self, engine: AsyncEngine) -> None:
         self._store = SqlStore(engine)
-        deps = Deps(self._store, MemoryBus(), FakeManifests(), EnvelopeSealer(b"k" * 32),
-                    SystemClock())  # fmt: skip
+        sealer = EnvelopeSealer(b"k" * 32)
+        deps = OperationContext(self._store, MemoryBus(), FakeManifests(), sealer, SystemClock())
         self._services, self._clusters = Services(deps), Clusters(deps)
-        self._search, self._reports = Search(deps), Reports(deps)
+        self._search, self._reports = SearchOperations(deps), LedgerReports(deps)
 
     async def _ask(
         self, what: str, most: float | None, ask: Callable[[], Awaitable[Any]], runs: int = RUNS
@@ -258,7 +258,7 @@ class StoreBench:
         }
         for what, query in pages.items():
             await self._ask(what, self._most, lambda q=query: self._services.page(SYSTEM, q))
-        clusters = PageQuery(heard_since=NOW - timedelta(days=1), counting=True)
+        clusters = PageQuery(seen_since=NOW - timedelta(days=1), counting=True)
         await self._ask("clusters that are heard of", self._most,
                         lambda: self._clusters.page(SYSTEM, clusters))  # fmt: skip
         whole = PageQuery(equals={"deleted_at": ANY})
@@ -277,9 +277,9 @@ class StoreBench:
     async def _history(self) -> None:
         since = NOW - timedelta(days=396)
         await self._ask("figures over 13 months", 0.5, lambda: self._reports.figures(
-            SYSTEM, since, NOW, Within(), Period.WEEK))  # fmt: skip
+            SYSTEM, since, NOW, ReportFilter(), ReportPeriod.WEEK))  # fmt: skip
         await self._ask("the fleet at a moment", 0.5, lambda: self._reports.at(
-            SYSTEM, NOW - timedelta(days=100), Within()))  # fmt: skip
+            SYSTEM, NOW - timedelta(days=100), ReportFilter()))  # fmt: skip
         await self._ask("a commit's walk", None, lambda: self._reports.trace(SYSTEM, f"{7:040x}"))
 
     async def _writes(self) -> None:
@@ -368,7 +368,7 @@ def _deployment(number: int) -> dict[str, Any]:
         "service_id": f"s{1_000_000 + number % services}",
         "sequence": number // services + 1,
         "cluster_id": f"c{1_000_000 + number % CLUSTERS}",
-        "stage": Stage.RENDERED,
+        "stage": LedgerStage.RENDERED,
         "sha": f"{number // 50:040x}",
         "actor": "ada@example.org",
         "committed_at": at - timedelta(seconds=30 + number % 977),

@@ -15,17 +15,17 @@ from pathlib import Path
 
 import uvloop
 
+from bench.git_harness.argocd import ArgoCheckout
 from bench.gitcache import FOLDERS, MAIN, settle_at, spec, timed
-from bench.gitstand.argocd import ArgoCheckout
-from bench.mono import MEMORY, service, service_folders
-from bench.report import Report
-from fleet.identity import RepositoryId
-from fleet.runtime.clock import SystemClock
-from fleet.source import RenderRequest
-from gitcache.compose import build
+from bench.monorepo import MEMORY, service, service_folders
+from bench.report import BenchReport
+from core.identity import RepositoryId
+from core.runtime.clock import SystemClock
+from core.spec.source import RenderRequest
+from gitcache.compose import build_git_cache
 from gitcache.settings import GitCacheSettings, PollSettings
 from gitcache.sync.cache import GitCache
-from towline.demo.gitserver import GitServer, Repository
+from towline.demo.git_server import GitServer, ServedRepository
 
 NAME = RepositoryId("fleet")
 ONE_BY_ONE = 40
@@ -43,10 +43,10 @@ def large() -> dict[str, str]:
     return {f"{LARGE}/{n:03}.yaml": head.format(n) + data for n in range(OBJECTS)}
 
 
-class Stand:
+class ArtefactBench:
     """The cache with one repository and its clone."""
 
-    def __init__(self, cache: GitCache, repository: Repository, clones: Path) -> None:
+    def __init__(self, cache: GitCache, repository: ServedRepository, clones: Path) -> None:
         self.cache = cache
         self.repository = repository
         self._clones = clones
@@ -86,7 +86,7 @@ class Stand:
         return (time.perf_counter() - started) * 1000
 
 
-async def small_folders(report: Report, stand: Stand, folders: Sequence[str]) -> None:
+async def small_folders(report: BenchReport, stand: ArtefactBench, folders: Sequence[str]) -> None:
     """Small folders in sequence, and 1,000 concurrently."""
     ours, theirs = [], []
     for folder in folders[:ONE_BY_ONE]:
@@ -101,7 +101,7 @@ async def small_folders(report: Report, stand: Stand, folders: Sequence[str]) ->
         report.add(name, values, "ms", baseline="git archive", baseline_values=theirs, goal=1 / 5)
 
 
-async def large_folder(report: Report, stand: Stand) -> None:
+async def large_folder(report: BenchReport, stand: ArtefactBench) -> None:
     """A folder with 14 MB of YAML."""
     theirs = [await stand.archive(LARGE)]
     report.add(
@@ -114,7 +114,7 @@ async def large_folder(report: Report, stand: Stand) -> None:
     )
 
 
-async def unchanged(report: Report, stand: Stand, folders: Sequence[str]) -> None:
+async def unchanged(report: BenchReport, stand: ArtefactBench, folders: Sequence[str]) -> None:
     """CPU time for an unchanged folder: by its key, and by a render request."""
     await stand.cache.trees(NAME, stand.sha, folders)
     started = time.process_time()
@@ -128,7 +128,9 @@ async def unchanged(report: Report, stand: Stand, folders: Sequence[str]) -> Non
     report.add("  to give its bundle once more", [read * 1e6], "µs")
 
 
-async def everything(report: Report, stand: Stand, folders: Sequence[str], argo: Path) -> None:
+async def everything(
+    report: BenchReport, stand: ArtefactBench, folders: Sequence[str], argo: Path
+) -> None:
     """One commit that changes all services."""
     checkout = await asyncio.to_thread(ArgoCheckout, argo, stand.repository.url)
     await asyncio.to_thread(checkout.artefact, folders[0])
@@ -153,7 +155,7 @@ async def everything(report: Report, stand: Stand, folders: Sequence[str], argo:
 
 async def main() -> None:
     """Runs all measurements."""
-    report = Report("artefacts")
+    report = BenchReport("artefacts")
     folders = service_folders(FOLDERS)
     with (
         tempfile.TemporaryDirectory(dir=MEMORY) as folder,
@@ -161,12 +163,12 @@ async def main() -> None:
     ):
         data = Path(folder) / "cache"
         settings = GitCacheSettings(data_dir=data, poll=PollSettings(seconds=3600))
-        cache = build(settings, SystemClock())
+        cache = build_git_cache(settings, SystemClock())
         await cache.start()
         # As the program does after its start.
         gc.freeze()
         gc.set_threshold(20_000, 20, 20)
-        stand = Stand(cache, server.create_repository("fleet"), data / "repositories")
+        stand = ArtefactBench(cache, server.create_repository("fleet"), data / "repositories")
         cache.follow(spec("fleet", stand.repository, folders))
         await stand.push({f"{folder}/a.yaml": service(folder, 0) for folder in folders} | large())
         await small_folders(report, stand, folders)

@@ -16,9 +16,9 @@ from pathlib import Path
 
 from sqlalchemy import Column, MetaData, Table, insert
 
-from bench.report import Report
+from bench.report import BenchReport
 from controlplane.domain.audit import AuditFilter, AuditKind
-from controlplane.domain.ledger import AuditEntry, Verdict
+from controlplane.domain.ledger import AuditEntry, AuditVerdict
 from controlplane.ports import PageQuery
 from controlplane.storage import tables
 from controlplane.storage.engine import make_engine, sqlite_url
@@ -49,7 +49,7 @@ def entries(count: int, first: int = 0) -> list[AuditEntry]:
             at=NOW + timedelta(seconds=first + number),
             actor=f"user{number % 50}@example.org",
             action=f"kubernetes.{('get', 'list', 'watch')[number % 3]}",
-            verdict=Verdict.REFUSED if number % 100 == 0 else Verdict.ALLOWED,
+            verdict=AuditVerdict.REFUSED if number % 100 == 0 else AuditVerdict.ALLOWED,
             target=f"c{number % 20}: pods",
             target_id=f"cluster-{number % 20}",
             detail=detail,
@@ -77,7 +77,7 @@ async def chained(store: SqlStore, rows: list[AuditEntry]) -> None:
         await tx.audit.append(rows)
 
 
-async def measure(dialect: str, url: str, report: Report) -> None:
+async def measure(dialect: str, url: str, report: BenchReport) -> None:
     """Measures all figures of one database."""
     engine = make_engine(url)
     await migrate(engine)
@@ -91,7 +91,7 @@ async def measure(dialect: str, url: str, report: Report) -> None:
         await store.close()
 
 
-async def _writes(dialect: str, store: SqlStore, report: Report) -> None:
+async def _writes(dialect: str, store: SqlStore, report: BenchReport) -> None:
     plain, with_chain = [], []
     for number in range(BATCHES):
         rows = entries(BATCH, number * BATCH)
@@ -113,7 +113,7 @@ async def _writes(dialect: str, store: SqlStore, report: Report) -> None:
     )  # fmt: skip
 
 
-async def _questions(dialect: str, store: SqlStore, report: Report) -> None:
+async def _questions(dialect: str, store: SqlStore, report: BenchReport) -> None:
     async def by_id() -> None:
         async with store.read() as tx:
             await tx.audit.select(id=[BATCH])
@@ -122,7 +122,7 @@ async def _questions(dialect: str, store: SqlStore, report: Report) -> None:
     deep = str(BATCH)
     for name, wanted, query in (
         ("newest of an actor", AuditFilter(actor="user7@example.org"), PageQuery(newest=True)),
-        ("refused", AuditFilter(verdict=Verdict.REFUSED), PageQuery(newest=True)),
+        ("refused", AuditFilter(verdict=AuditVerdict.REFUSED), PageQuery(newest=True)),
         ("a page far back", AuditFilter(), PageQuery(newest=True, after=deep)),
         (
             "an hour of long ago",
@@ -152,7 +152,7 @@ def _p95(values: list[float]) -> float:
 
 async def main() -> None:
     """Measures SQLite, and PostgreSQL if it is available."""
-    report = Report("audit")
+    report = BenchReport("audit")
     with tempfile.TemporaryDirectory() as place:
         await measure("SQLite", sqlite_url(Path(place)), report)
     programs = find_postgres()

@@ -15,14 +15,14 @@ import orjson
 import yaml
 
 from bench.agent import AgentBench
-from bench.report import Report
-from fleet.bundle import KubeObject
-from syncagent.autonomy.sources import LABEL
+from bench.report import BenchReport
+from core.spec.bundle import KubeObject
+from syncagent.autonomy.definition_sources import LABEL
 from tests.fakes.hub import FakeHub
 from towline.demo.clusters import binaries
 from towline.demo.clusters.access import agent_kubeconfig
-from towline.demo.clusters.cluster import Cluster
-from towline.demo.gitserver import GitServer, Repository
+from towline.demo.clusters.cluster import LocalCluster
+from towline.demo.git_server import GitServer, ServedRepository
 
 SERVICES, EACH = 200, 5
 PATIENCE_S, SETTLE_S, QUIET_S = 300.0, 20.0, 30.0
@@ -33,15 +33,15 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 def main() -> None:
     """Runs the measurements, prints and saves them."""
     with (
-        Cluster("bench", binaries.ensure(binaries.PrintedProgress())) as cluster,
+        LocalCluster("bench", binaries.ensure(binaries.PrintedProgress())) as cluster,
         GitServer() as server,
     ):
         asyncio.run(_measure(cluster, server.create_repository("fleet")))
 
 
-async def _measure(cluster: Cluster, repository: Repository) -> None:
-    report = Report("autonomy")
-    repository.commit({"fleet/services.json": _definitions()} | _manifests(range(SERVICES), "0"))
+async def _measure(cluster: LocalCluster, repository: ServedRepository) -> None:
+    report = BenchReport("autonomy")
+    repository.commit({"core/services.json": _definitions()} | _manifests(range(SERVICES), "0"))
     with tempfile.TemporaryDirectory(prefix="towline-bench-") as folder:
         kubeconfig = agent_kubeconfig(cluster.access, Path(folder) / "kubeconfig")
         async with FakeHub() as hub:
@@ -55,7 +55,9 @@ async def _measure(cluster: Cluster, repository: Repository) -> None:
     report.write()
 
 
-async def _profile(bench: AgentBench, pid: int, repository: Repository, report: Report) -> None:
+async def _profile(
+    bench: AgentBench, pid: int, repository: ServedRepository, report: BenchReport
+) -> None:
     start = time.perf_counter()
     await hub_knows(bench.hub, SERVICES)
     name = f"{SERVICES} services x {EACH} from git"

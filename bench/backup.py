@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from bench.report import Report
+from bench.report import BenchReport
 from tests import migrated
 from towline.backup import backup, restore
 from towline.settings import ServeSettings
@@ -71,7 +71,7 @@ def nothing(_table: str, _rows: int) -> None:
 
 def main() -> None:
     """Runs the measurements, prints and saves them."""
-    report = Report("backup")
+    report = BenchReport("backup")
     with tempfile.TemporaryDirectory() as folder:
         data, again = Path(folder) / "data", Path(folder) / "again"
         migrated.put_sqlite(data)

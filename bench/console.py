@@ -28,13 +28,13 @@ from playwright.sync_api import (
 )
 
 from bench.api import CLUSTERS, SERVICES, fill
-from bench.report import Report
+from bench.report import BenchReport
 from controlplane.storage.engine import make_engine, sqlite_url
-from fleet.errors import Unavailable
-from towline.client import Client
-from towline.contexts import Target
+from core.errors import Unavailable
+from towline.client import GraphQLClient
+from towline.contexts import ControlPlaneTarget
+from towline.demo.environment import wait_until
 from towline.demo.ports import free_ports
-from towline.demo.stage import wait_until
 
 OPENINGS, FILTERS, CHANGES = 5, 8, 12
 HALF_AN_HOUR = 1_800
@@ -76,7 +76,7 @@ _SCRIPT_BYTES = """() => performance.getEntriesByType("resource")
   .reduce((sum, { encodedBodySize }) => sum + encodedBodySize, 0)"""
 
 
-class Served:
+class ServedControlPlane:
     """Control plane with a store of many services."""
 
     def __init__(self, folder: Path) -> None:
@@ -106,9 +106,9 @@ class Served:
         """Token of the administrator."""
         return (self.folder / "admin.token").read_text().strip()
 
-    def client(self) -> Client:
+    def client(self) -> GraphQLClient:
         authority = (self.folder / "tls" / "ca.crt").read_text()
-        return Client(Target(self._https, self.token, authority))
+        return GraphQLClient(ControlPlaneTarget(self._https, self.token, authority))
 
     def fill(self) -> None:
         """Creates clusters and services while the control plane is stopped."""
@@ -130,10 +130,10 @@ class Served:
         return True
 
 
-class Console:
+class ConsoleBrowser:
     """Console in a browser with a signed-in user."""
 
-    def __init__(self, browser: Browser, served: Served) -> None:
+    def __init__(self, browser: Browser, served: ServedControlPlane) -> None:
         self._context = _context(browser, served)
         self._served = served
         self._open("/", _MAP_IS_THERE)
@@ -161,7 +161,7 @@ class Console:
         return taken
 
 
-def _context(browser: Browser, served: Served) -> BrowserContext:
+def _context(browser: Browser, served: ServedControlPlane) -> BrowserContext:
     headers = {"Authorization": f"Bearer {served.token}"}
     context = browser.new_context(
         viewport={"width": 1440, "height": 900}, extra_http_headers=headers, base_url=served.url
@@ -213,7 +213,7 @@ def _changes(page: Page, change: Callable[[int], None]) -> list[float]:
     return times
 
 
-def _changer(served: Served) -> Callable[[int], None]:
+def _changer(served: ServedControlPlane) -> Callable[[int], None]:
     """Returns a function that pauses or resumes a service: call n changes service n/2."""
     client = served.client()
 
@@ -228,7 +228,7 @@ def _changer(served: Served) -> Callable[[int], None]:
     return change
 
 
-class Stream:
+class MapStream:
     """Intercepts the map's messages to a page, and can inject more."""
 
     def __init__(self) -> None:
@@ -276,9 +276,9 @@ def _heap(session: CDPSession) -> float:
     return session.send("Runtime.getHeapUsage")["usedSize"] / 1e6
 
 
-def _steady(browser: Browser, served: Served) -> tuple[float, float, int]:
+def _steady(browser: Browser, served: ServedControlPlane) -> tuple[float, float, int]:
     """Heap before and after the changes of half an hour, and the largest message."""
-    stream = Stream()
+    stream = MapStream()
     context = _context(browser, served)
     page = context.new_page()
     page.route_web_socket("**/gql", stream.pass_on)
@@ -294,9 +294,9 @@ def _steady(browser: Browser, served: Served) -> tuple[float, float, int]:
     return before, after, stream.largest
 
 
-def measure(browser: Browser, served: Served, report: Report) -> None:
+def measure(browser: Browser, served: ServedControlPlane, report: BenchReport) -> None:
     """Measures all figures of the fleet page."""
-    console = Console(browser, served)
+    console = ConsoleBrowser(browser, served)
     opened = console.openings("/", _MAP_IS_THERE)
     framed = console.openings("/no/such/page", _FRAME_IS_THERE)
     report.add("fleet page ready", opened, "ms", goal=1_500)
@@ -326,9 +326,9 @@ def main() -> None:
     if program is None:
         print("bench console: Chromium is needed on the PATH", file=sys.stderr)
         return
-    report = Report("console")
+    report = BenchReport("console")
     with tempfile.TemporaryDirectory() as name:
-        served = Served(Path(name))
+        served = ServedControlPlane(Path(name))
         with served.running():
             pass
         served.fill()

@@ -11,15 +11,15 @@ import tempfile
 import time
 from pathlib import Path
 
+from bench.git_harness.git_server_process import git_server
+from bench.git_harness.replicas import NAMES, GitCacheReplicas
 from bench.gitcache import MAIN, manifest, settle_at, spec
-from bench.gitstand.apart import git_server
-from bench.gitstand.replicas import NAMES, Replicas
-from bench.report import Report
-from bench.stand.load import percentile
-from fleet.identity import RepositoryId
-from fleet.source import RenderRequest
+from bench.harness.load_generator import percentile
+from bench.report import BenchReport
+from core.identity import RepositoryId
+from core.spec.source import RenderRequest
 from gitcache.peers.remote import RemoteGitCache
-from towline.demo.gitserver import Repository
+from towline.demo.git_server import ServedRepository
 
 NAME = RepositoryId("shop")
 FROZEN_SECONDS = 6.0
@@ -27,10 +27,10 @@ PAUSED_SECONDS = 8.0
 READS = 200
 
 
-class Shop:
+class WatchedRepository:
     """Repository with one service, and a control plane's client for it."""
 
-    def __init__(self, repository: Repository, client: RemoteGitCache) -> None:
+    def __init__(self, repository: ServedRepository, client: RemoteGitCache) -> None:
         self.client = client
         self._repository = repository
         self._number = 0
@@ -69,7 +69,9 @@ class Shop:
         await self.client.bundle(rendered.digest)
 
 
-async def redis_frozen(report: Report, tier: Replicas, shop: Shop) -> None:
+async def redis_frozen(
+    report: BenchReport, tier: GitCacheReplicas, shop: WatchedRepository
+) -> None:
     """Frozen Redis: no replica may fetch, but known bundles are served."""
     os.kill(tier.redis_pid, signal.SIGSTOP)
     try:
@@ -82,7 +84,9 @@ async def redis_frozen(report: Report, tier: Replicas, shop: Shop) -> None:
     report.add("  after it goes on, until the next commit is rendered", [await shop.next()], "s")
 
 
-async def pack_damaged(report: Report, tier: Replicas, shop: Shop) -> None:
+async def pack_damaged(
+    report: BenchReport, tier: GitCacheReplicas, shop: WatchedRepository
+) -> None:
     """Damaged clone of the owner."""
     clone = tier.folder / tier.owner(NAME) / "git" / "repositories"
     for path in [*clone.glob("*/objects/??/*"), *clone.glob("*/objects/pack/*.pack")]:
@@ -91,7 +95,9 @@ async def pack_damaged(report: Report, tier: Replicas, shop: Shop) -> None:
     report.add("copy damaged: until the next commit is rendered", [await shop.next()], "s")
 
 
-async def owner_paused(report: Report, tier: Replicas, shop: Shop) -> None:
+async def owner_paused(
+    report: BenchReport, tier: GitCacheReplicas, shop: WatchedRepository
+) -> None:
     """Paused owner, which still believes to own the repository when it resumes."""
     owner = tier.owner(NAME)
     os.kill(tier.pids[owner], signal.SIGSTOP)
@@ -104,7 +110,9 @@ async def owner_paused(report: Report, tier: Replicas, shop: Shop) -> None:
         raise RuntimeError("the paused replica has reverted a newer state")
 
 
-async def owner_killed(report: Report, tier: Replicas, shop: Shop) -> None:
+async def owner_killed(
+    report: BenchReport, tier: GitCacheReplicas, shop: WatchedRepository
+) -> None:
     """Killed owner: bundles have a second copy, but fetching waits for the lease."""
     os.kill(tier.pids[tier.owner(NAME)], signal.SIGKILL)
     report.add("owner killed: until the next commit is rendered", [await shop.next()], "s")
@@ -112,11 +120,11 @@ async def owner_killed(report: Report, tier: Replicas, shop: Shop) -> None:
 
 async def main() -> None:
     """Runs all scenarios in sequence on the same replicas."""
-    report = Report("failures")
+    report = BenchReport("failures")
     with tempfile.TemporaryDirectory() as folder, git_server() as server:
         repository = server.create_repository("shop")
-        with Replicas(Path(folder)) as tier:
-            shop = Shop(repository, tier.client(*NAMES))
+        with GitCacheReplicas(Path(folder)) as tier:
+            shop = WatchedRepository(repository, tier.client(*NAMES))
             await shop.client.start()
             await shop.follow()
             report.add("nothing fails: until the next commit is rendered", [await shop.next()], "s")

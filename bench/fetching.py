@@ -20,17 +20,17 @@ from pathlib import Path
 import uvloop
 from aiohttp import web
 
-from bench.gitstand import hugeline
-from bench.gitstand.apart import git_server
-from bench.mono import mono, service_folders
-from bench.report import Report
-from fleet.identity import RepositoryId
-from fleet.runtime.clock import SystemClock
-from fleet.source import GitCredentials, RepositorySpec
+from bench.git_harness.git_server_process import git_server
+from bench.git_harness.huge_line import push as push_huge_line
+from bench.monorepo import mono, service_folders
+from bench.report import BenchReport
+from core.identity import RepositoryId
+from core.runtime.clock import SystemClock
+from core.spec.source import GitCredentials, RepositorySpec
 from gitcache.mirror import pktline
-from gitcache.mirror.mirror import Mirror, MirrorOptions
-from towline.authority import Authority, Credentials
-from towline.demo.gitserver import GitServer, Repository
+from gitcache.mirror.mirror import GitMirror, MirrorOptions
+from towline.certificate_authority import CertificateAuthority, CertificatePair
+from towline.demo.git_server import GitServer, ServedRepository
 from towline.demo.ports import free_ports
 
 MAIN = "refs/heads/main"
@@ -69,11 +69,11 @@ def serve(port: int, certificate: str = "", key: str = "") -> None:
 
 
 @asynccontextmanager
-async def mirror(lean_entries: int = 20_000) -> AsyncGenerator[Mirror]:
+async def mirror(lean_entries: int = 20_000) -> AsyncGenerator[GitMirror]:
     """Creates a mirror in a temporary folder."""
     options = MirrorOptions(per_second=1e6, lean_entries=lean_entries)
     with tempfile.TemporaryDirectory() as folder:
-        opened = Mirror(Path(folder) / "home", options, SystemClock())
+        opened = GitMirror(Path(folder) / "home", options, SystemClock())
         await opened.open()
         yield opened
         await opened.close()
@@ -90,22 +90,22 @@ def children() -> float:
     return usage.ru_utime + usage.ru_stime
 
 
-async def polls(report: Report) -> None:
+async def polls(report: BenchReport) -> None:
     """Measures polls without and with TLS."""
     await _polls(report, "canned answers", 1 / 20)
     with tempfile.TemporaryDirectory() as folder:
         now = SystemClock().now()
-        authority = Authority.create(Path(folder), "bench", now)
+        authority = CertificateAuthority.create(Path(folder), "bench", now)
         signed = authority.sign("server", "server", now, names=["127.0.0.1"])
         await _polls(report, "canned answers by TLS", 1 / 100, authority.certificate, signed)
 
 
 async def _polls(
-    report: Report,
+    report: BenchReport,
     name: str,
     goal: float,
     authority: Path | None = None,
-    signed: Credentials | None = None,
+    signed: CertificatePair | None = None,
 ) -> None:
     """CPU time of the client per poll, compared with `git ls-remote`."""
     (port,) = free_ports(1)
@@ -156,7 +156,7 @@ async def _until_up(work: Callable[[], Awaitable[object]]) -> None:
             return
 
 
-async def changes(report: Report, name: str, repository: Repository, path: str) -> None:
+async def changes(report: BenchReport, name: str, repository: ServedRepository, path: str) -> None:
     """Fetches a commit of one file with one request, compared with `git fetch --depth=1`."""
     quick, ordinary = [], []
     async with mirror(lean_entries=1_000_000) as opened:
@@ -190,7 +190,7 @@ async def _ordinary(clone: Path, url: str, sha: str) -> float:
     return (time.perf_counter() - started) * 1000
 
 
-async def first_clone(report: Report, repository: Repository) -> None:
+async def first_clone(report: BenchReport, repository: ServedRepository) -> None:
     """Clones a large repository, compared with `git clone --depth=1`."""
     sha = repository.resolve(MAIN) or ""
     async with mirror() as opened:
@@ -221,13 +221,13 @@ async def first_clone(report: Report, repository: Repository) -> None:
     )
 
 
-async def huge_line(report: Report, server: GitServer) -> None:
+async def huge_line(report: BenchReport, server: GitServer) -> None:
     """Cost of a line of 1 GB until it is rejected."""
     repository = server.create_repository("huge")
     await asyncio.to_thread(repository.commit, {"web/a.yaml": "a: 1\n"})
-    await asyncio.to_thread(hugeline.push, repository)
+    await asyncio.to_thread(push_huge_line, repository)
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "bench.gitstand.hugeline", repository.url, folder]
+        command = [sys.executable, "-m", "bench.git_harness.huge_line", repository.url, folder]
         ran = await asyncio.to_thread(subprocess.run, command, check=True, capture_output=True)
     git, own, seconds = map(float, ran.stdout.split()[:3])
     report.add("a line of 1 GB: memory of git", [git], "MB", goal=110)
@@ -241,7 +241,7 @@ def _size(folder: Path) -> int:
 
 async def main() -> None:
     """Runs all measurements."""
-    report = Report("fetching")
+    report = BenchReport("fetching")
     await polls(report)
     with git_server() as server:
         small = server.create_repository("small")

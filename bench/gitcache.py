@@ -13,16 +13,16 @@ from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from pathlib import Path
 
-from bench.report import Report
-from fleet.identity import RepositoryId
-from fleet.runtime.clock import SystemClock
-from fleet.source import RenderRequest, RepositorySpec
-from gitcache.compose import build
-from gitcache.mirror.mirror import Mirror, MirrorOptions
+from bench.report import BenchReport
+from core.identity import RepositoryId
+from core.runtime.clock import SystemClock
+from core.spec.source import RenderRequest, RepositorySpec
+from gitcache.compose import build_git_cache
+from gitcache.mirror.mirror import GitMirror, MirrorOptions
 from gitcache.peers.remote import RemoteGitCache
 from gitcache.settings import GitCacheSettings, PollSettings
 from gitcache.sync.cache import GitCache
-from towline.demo.gitserver import GitServer, Repository
+from towline.demo.git_server import GitServer, ServedRepository
 
 SERVICES = 200
 FOLDERS = 10_000
@@ -44,7 +44,7 @@ def manifest(name: str, value: int) -> str:
     )
 
 
-def spec(name: str, repository: Repository, folders: Iterable[str] = ()) -> RepositorySpec:
+def spec(name: str, repository: ServedRepository, folders: Iterable[str] = ()) -> RepositorySpec:
     """Specification that follows main; `folders`: folders of services."""
     refs, used = frozenset({"main"}), frozenset(folders)
     return RepositorySpec(RepositoryId(name), repository.url, refs, folders=used)
@@ -56,10 +56,10 @@ def cpu(who: int) -> float:
     return usage.ru_utime + usage.ru_stime
 
 
-async def polls(report: Report, repository: Repository) -> None:
+async def polls(report: BenchReport, repository: ServedRepository) -> None:
     """CPU time of the client per poll, compared with `git ls-remote`."""
     folder = tempfile.TemporaryDirectory()
-    mirror = Mirror(Path(folder.name), MirrorOptions(per_second=10_000), SystemClock())
+    mirror = GitMirror(Path(folder.name), MirrorOptions(per_second=10_000), SystemClock())
     lister = mirror.lister
     follow = spec("poll", repository)
     await lister.list_refs(follow, [MAIN])
@@ -108,7 +108,7 @@ def _check(state, name: str, sha: str, arrived: asyncio.Event) -> None:
         arrived.set()
 
 
-async def keys(report: Report, cache: GitCache, server: GitServer) -> None:
+async def keys(report: BenchReport, cache: GitCache, server: GitServer) -> None:
     """Computes the keys of 10,000 folders after a commit that changes one."""
     repository = server.create_repository("mono")
     files = {f"services/s{n:05}/a.yaml": f"n: {n}\n" for n in range(FOLDERS)}
@@ -130,7 +130,7 @@ async def keys(report: Report, cache: GitCache, server: GitServer) -> None:
     report.add(f"keys of {FOLDERS:,} folders after a commit", times, "ms", goal=20)
 
 
-async def path(report: Report, cache: GitCache, server: GitServer) -> None:
+async def path(report: BenchReport, cache: GitCache, server: GitServer) -> None:
     """Time from commit to rendered bundle with a webhook hint, for one of 200 services."""
     name = RepositoryId("shop")
     repository = server.create_repository("shop")
@@ -167,17 +167,17 @@ async def _render_all(cache: GitCache, name: RepositoryId, sha: str, folders: li
     await asyncio.gather(*(cache.render(RenderRequest(name, sha, folder)) for folder in folders))
 
 
-async def three_hundred(report: Report, repository: Repository, folder: Path) -> None:
+async def three_hundred(report: BenchReport, repository: ServedRepository, folder: Path) -> None:
     """Cost of polling 300 unchanged repositories every second."""
     line = f"{repository.resolve(MAIN)} refs/heads/other\n".encode()
     answer = b"%04x%b0000" % (len(line) + 4, line)
-    program = [sys.executable, "-m", "bench.gitstand.canned", answer.hex()]
+    program = [sys.executable, "-m", "bench.git_harness.canned_server", answer.hex()]
     canned = await asyncio.create_subprocess_exec(*program, stdout=subprocess.PIPE)
     if canned.stdout is None:
         raise RuntimeError("the canned server printed nothing")
     port = int(await canned.stdout.readline())
     poll = PollSettings(seconds=1, requests_per_second=10_000)
-    cache = build(GitCacheSettings(data_dir=folder, poll=poll), SystemClock())
+    cache = build_git_cache(GitCacheSettings(data_dir=folder, poll=poll), SystemClock())
     await cache.start()
     for number in range(MANY):
         url = f"http://127.0.0.1:{port}/r{number}.git"
@@ -206,9 +206,9 @@ def own_memory() -> int:
     return found << 10
 
 
-async def open_copies(report: Report, server: GitServer, folder: Path) -> None:
+async def open_copies(report: BenchReport, server: GitServer, folder: Path) -> None:
     """Memory of each clone that renders occasionally read."""
-    mirror = Mirror(folder, MirrorOptions(per_second=10_000), SystemClock())
+    mirror = GitMirror(folder, MirrorOptions(per_second=10_000), SystemClock())
     await mirror.open()
     copies = []
     for number in range(COPIES):
@@ -233,10 +233,10 @@ async def main() -> None:
     with GitServer() as server, tempfile.TemporaryDirectory() as folder:
         repository = server.create_repository("small")
         repository.commit({"a.yaml": "a: 1\n"})
-        report = Report("gitcache")
+        report = BenchReport("gitcache")
         await polls(report, repository)
         settings = GitCacheSettings(data_dir=Path(folder), poll=PollSettings(seconds=3600))
-        cache = build(settings, SystemClock())
+        cache = build_git_cache(settings, SystemClock())
         await cache.start()
         await path(report, cache, server)
         await keys(report, cache, server)

@@ -9,8 +9,8 @@ import sys
 import time
 from pathlib import Path
 
-from bench.report import Report
-from towline.demo.stage import DemoStage
+from bench.report import BenchReport
+from towline.demo.environment import DemoEnvironment
 
 STARTS = 5
 SETTLE_SECONDS = 5.0
@@ -20,8 +20,8 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 def main() -> None:
     """Runs the measurements, prints and saves them."""
-    report = Report("idle")
-    with DemoStage(lambda text: print(text, file=sys.stderr), names=["dev"]) as stage:
+    report = BenchReport("idle")
+    with DemoEnvironment(lambda text: print(text, file=sys.stderr), names=["dev"]) as stage:
         stage.start()
         starts = []
         for _ in range(STARTS):

@@ -8,16 +8,16 @@ import sys
 import time
 from collections.abc import Callable
 
+from towline.demo.environment import DemoCluster, DemoEnvironment, wait_until
 from towline.demo.sample import shop
-from towline.demo.stage import DemoStage, Member, wait_until
 
 _AWAY_SECONDS = 20.0
 
 
-class Story:
+class OutageLog:
     """Prints events with the seconds since the start."""
 
-    def __init__(self, stage: DemoStage, member: Member) -> None:
+    def __init__(self, stage: DemoEnvironment, member: DemoCluster) -> None:
         self._stage = stage
         self._member = member
         self._start = time.monotonic()
@@ -49,11 +49,11 @@ class Story:
 
 def main() -> None:
     """Runs the outage."""
-    with DemoStage(lambda text: print(text, file=sys.stderr), names=["dev"]) as stage:
+    with DemoEnvironment(lambda text: print(text, file=sys.stderr), names=["dev"]) as stage:
         stage.start()
         member = stage.members["dev"]
         _deliver(stage, member)
-        story = Story(stage, member)
+        story = OutageLog(stage, member)
         kubectl = member.kubectl
         story.until("version 1.0 is live", lambda: story.live() == "1.0")
         stage.kill_control_plane()
@@ -83,7 +83,7 @@ def _said(line: str) -> str:
     return f"{said['event']}{f': {why}' if why else ''}{again}"
 
 
-def _deliver(stage: DemoStage, member: Member) -> None:
+def _deliver(stage: DemoEnvironment, member: DemoCluster) -> None:
     stage.repository.commit(shop("1.0"))
     repository = stage.ask(
         "mutation ($url: String!) { createGitRepository(attributes: {url: $url}) { id } }",
@@ -103,7 +103,7 @@ def _deliver(stage: DemoStage, member: Member) -> None:
     )
 
 
-def _told(stage: DemoStage) -> int:
+def _told(stage: DemoEnvironment) -> int:
     """Number of healed changes in the ledger."""
     found = stage.ask("{ ledger(first: 50) { edges { node { stage } } } }")["ledger"]
     return sum(edge["node"]["stage"] == "drifted" for edge in found["edges"])

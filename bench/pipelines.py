@@ -9,45 +9,51 @@ import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from bench.report import Report
+from bench.report import BenchReport
 from controlplane.domain.jobs import Job
-from controlplane.domain.ledger import Stage as LedgerStage
+from controlplane.domain.ledger import LedgerStage
 from controlplane.domain.pipelines import codec
-from controlplane.domain.pipelines.checks import Answer
+from controlplane.domain.pipelines.checks import CheckAnswer
 from controlplane.domain.pipelines.effects import Promote, RenderStage, RunCheck
 from controlplane.domain.pipelines.engine import step
 from controlplane.domain.pipelines.events import (
     Approved,
     CheckAnswered,
     Event,
-    Rendered,
     ServicesHealth,
     StageHealth,
     StageObserved,
+    StageRendered,
 )
 from controlplane.domain.pipelines.model import (
-    Edge,
     EdgeId,
     Gate,
     GateId,
     Pipeline,
     Stage,
+    StageEdge,
     StageId,
     validate,
 )
-from controlplane.domain.pipelines.rollout import Member, Progress, Rollout, Strategy, plan
+from controlplane.domain.pipelines.rollout import (
+    Progress,
+    Rollout,
+    StageMember,
+    Strategy,
+    plan_waves,
+)
 from controlplane.domain.pipelines.rules import ApprovalRule, HttpRule, SoakRule
-from controlplane.domain.pipelines.state import Health, Revision, State, digests_of
-from controlplane.domain.promotion import Pipeline as PipelineRow
+from controlplane.domain.pipelines.state import Health, PipelineState, RevisionRef, digests_of
+from controlplane.domain.promotion import PipelineRecord as PipelineRow
 from controlplane.domain.promotion import PipelineService
 from controlplane.events.memory import MemoryBus
 from controlplane.secrets.envelope import EnvelopeSealer
 from controlplane.storage.engine import make_engine
 from controlplane.storage.store import SqlStore
-from controlplane.usecases.deps import Deps
+from controlplane.usecases.deps import OperationContext
 from controlplane.usecases.pipelines import GateDraft, Pipelines
-from fleet.identity import ServiceId
-from fleet.runtime.clock import SystemClock
+from core.identity import ServiceId
+from core.runtime.clock import SystemClock
 from tests import migrated
 from tests.fakes.rollout import FleetRollout
 from tests.servers.postgres import Postgres, find_postgres
@@ -67,7 +73,7 @@ def line_of(stages: int, id: str = "p") -> Pipeline:
     ids = [StageId(f"{id}-stage-{n}") for n in range(stages)]
     gates = (ApprovalRule(), SoakRule(1))
     edges = tuple(
-        Edge(
+        StageEdge(
             EdgeId(f"{a} {b}"),
             a,
             b,
@@ -81,7 +87,7 @@ def line_of(stages: int, id: str = "p") -> Pipeline:
 
 def story(pipeline: Pipeline, releases: int) -> list[tuple[Event, datetime]]:
     """All events of `releases` releases that pass every stage."""
-    state, events, now = State(), [], START
+    state, events, now = PipelineState(), [], START
 
     def send(event: Event) -> None:
         nonlocal state
@@ -90,16 +96,16 @@ def story(pipeline: Pipeline, releases: int) -> list[tuple[Event, datetime]]:
 
     for number in range(releases):
         first = pipeline.first
-        revision = Revision(f"commit {number}", f"digest {number}")
+        revision = RevisionRef(f"commit {number}", f"digest {number}")
         revisions = dict.fromkeys(first.services, revision)
         send(StageObserved(first.id, revisions, Health.HEALTHY, "ann"))
         release = state.stages[first.id].release
         for stage in pipeline.order[1:]:
             if release is None:
                 break
-            digest = Revision(f"commit {number}", f"{stage.id} {number}")
+            digest = RevisionRef(f"commit {number}", f"{stage.id} {number}")
             rendered = dict.fromkeys(stage.services, digest)
-            send(Rendered(stage.id, release, rendered))
+            send(StageRendered(stage.id, release, rendered))
             gate = pipeline.edges_into[stage.id][0].gates[0].id
             send(Approved(gate, "bob", False, digests_of(rendered)))
             now += timedelta(seconds=2)
@@ -110,7 +116,7 @@ def story(pipeline: Pipeline, releases: int) -> list[tuple[Event, datetime]]:
 
 def replayed(pipeline: Pipeline, events: list[tuple[Event, datetime]]) -> float:
     """Events per second."""
-    state, begun = State(), time.process_time()
+    state, begun = PipelineState(), time.process_time()
     for event, at in events:
         state, _ = step(pipeline, state, event, at)
     return len(events) / (time.process_time() - begun)
@@ -118,7 +124,7 @@ def replayed(pipeline: Pipeline, events: list[tuple[Event, datetime]]) -> float:
 
 def copied(pipeline: Pipeline, events: list[tuple[Event, datetime]]) -> float:
     """Deep copies of the final state per second."""
-    state = State()
+    state = PipelineState()
     for event, at in events:
         state, _ = step(pipeline, state, event, at)
     begun = time.process_time()
@@ -127,29 +133,29 @@ def copied(pipeline: Pipeline, events: list[tuple[Event, datetime]]) -> float:
     return 200 / (time.process_time() - begun)
 
 
-def waves() -> tuple[Pipeline, State]:
+def waves() -> tuple[Pipeline, PipelineState]:
     """Pipeline from dev to 1,000 clusters in waves of 50, with a release that just started."""
-    members = [Member(ServiceId(f"s{n:04}"), f"c{n:04}") for n in range(CLUSTERS)]
+    members = [StageMember(ServiceId(f"s{n:04}"), f"c{n:04}") for n in range(CLUSTERS)]
     rollout = Rollout(Strategy.WAVES, wave_size=WAVE)
     stage = Stage(
         StageId("prod"),
         "prod",
         tuple(member.service for member in members),
         rollout=rollout,
-        waves=plan(rollout, members),
+        waves=plan_waves(rollout, members),
     )
     dev = Stage(StageId("dev"), "dev", (ServiceId("dev"),))
-    edge = Edge(EdgeId("e"), dev.id, stage.id)
+    edge = StageEdge(EdgeId("e"), dev.id, stage.id)
     pipeline = validate(Pipeline("p", "fleet", (dev, stage), (edge,)))
-    revision = Revision("c1", "d1")
+    revision = RevisionRef("c1", "d1")
     state, effects = step(
         pipeline,
-        State(),
+        PipelineState(),
         StageObserved(dev.id, {dev.services[0]: revision}, Health.HEALTHY, ""),
         START,
     )
     (wanted,) = [effect for effect in effects if isinstance(effect, RenderStage)]
-    rendered = Rendered(stage.id, wanted.release, dict.fromkeys(stage.services, revision))
+    rendered = StageRendered(stage.id, wanted.release, dict.fromkeys(stage.services, revision))
     return pipeline, step(pipeline, state, rendered, START)[0]
 
 
@@ -229,7 +235,7 @@ async def gates_at_once(folder: Path, gates: int) -> float:
         effect = codec.effect_from_json(job.payload["effect"])
         assert isinstance(effect, RunCheck)
         await asyncio.sleep(GATE_SECONDS)
-        event = CheckAnswered(effect.gate, effect.step, effect.attempt_key, Answer.PASSED, "")
+        event = CheckAnswered(effect.gate, effect.step, effect.attempt_key, CheckAnswer.PASSED, "")
         await fleet.pipelines.advance(fleet.pipeline, event)
 
     fleet.check = answer
@@ -244,30 +250,30 @@ async def gates_at_once(folder: Path, gates: int) -> float:
 async def idle(folder: Path) -> float:
     """Share of a core for the sweep over 1,000 idle pipelines with 10 stages."""
     store = SqlStore(make_engine(migrated.put_sqlite(folder)))
-    deps = Deps(store, MemoryBus(), None, EnvelopeSealer(b"k" * 32), SystemClock())  # ty: ignore
+    deps = OperationContext(store, MemoryBus(), None, EnvelopeSealer(b"k" * 32), SystemClock())  # ty: ignore
     now = deps.clock.now()
     async with store.write() as tx:
         for number in range(PIPELINES):
             spec = line_of(STAGES, f"p{number}")
-            body, state = codec.pipeline_to_json(spec), codec.state_to_json(State())
+            body, state = codec.pipeline_to_json(spec), codec.state_to_json(PipelineState())
             await tx.pipelines.add(PipelineRow(spec.id, spec.name, now, now, body, state))
             for stage in spec.stages:
                 id = stage.services[0]
                 row = PipelineService(f"{spec.id}/{id}"[:80], spec.id, id[:36], False)
                 await tx.pipeline_services.add(row)
     pipelines = Pipelines(deps)
-    await pipelines.by_selector()
+    await pipelines.pipelines_with_selectors()
     begun = time.process_time()
     for _ in range(RUNS):
-        await pipelines.touched_since(now - timedelta(seconds=SWEEP_SECONDS))
-        await pipelines.by_selector()
+        await pipelines.pipelines_changed_since(now - timedelta(seconds=SWEEP_SECONDS))
+        await pipelines.pipelines_with_selectors()
     took = (time.process_time() - begun) / RUNS
     await store.close()
     return took / SWEEP_SECONDS
 
 
 def main() -> None:
-    report = Report("pipelines")
+    report = BenchReport("pipelines")
     pipeline = line_of(4)
     events = story(pipeline, 100)
     rates = [replayed(pipeline, events) for _ in range(RUNS)]

@@ -14,10 +14,10 @@ from typing import Any
 
 import yaml
 
-from bench.gitstand.pushes import connect, create_service, hint, run, seconds, told
-from bench.path import Watcher
-from bench.report import Report
-from towline.demo.stage import DemoStage, Member, wait_until
+from bench.commit_latency import ObjectWatcher
+from bench.git_harness.pushes import connect, create_service, hint, run, seconds, told
+from bench.report import BenchReport
+from towline.demo.environment import DemoCluster, DemoEnvironment, wait_until
 
 RUNS = 10
 BASELINE_RUNS = 4
@@ -47,8 +47,8 @@ _JOB = {
 
 def main() -> None:
     """Runs the measurements, prints and saves them."""
-    report = Report("promotion")
-    with DemoStage(lambda text: print(text, file=sys.stderr)) as stage:
+    report = BenchReport("promotion")
+    with DemoEnvironment(lambda text: print(text, file=sys.stderr)) as stage:
         stage.start()
         bench = PromotionBench(stage)
         bench.define()
@@ -71,12 +71,12 @@ def main() -> None:
 class PromotionBench:
     """Services in two clusters with a pipeline."""
 
-    def __init__(self, stage: DemoStage) -> None:
+    def __init__(self, stage: DemoEnvironment) -> None:
         self.stage = stage
         self.members = [stage.members["dev"], stage.members["prod"]]
         self.services: dict[str, str] = {}
         self.repository_id = ""
-        self.watcher = Watcher(self.members[1], NAMESPACE)
+        self.watcher = ObjectWatcher(self.members[1], NAMESPACE)
 
     def define(self) -> None:
         """Creates repository, services and pipeline; waits until the first release is in prod."""
@@ -141,7 +141,7 @@ class PromotionBench:
         }
         self.stage.repository.commit(files, f"Set {value}")
 
-    def _service(self, member: Member) -> str:
+    def _service(self, member: DemoCluster) -> str:
         return create_service(
             self.stage, member, self.repository_id, NAME, NAMESPACE, folder=member.name
         )

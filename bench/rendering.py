@@ -13,17 +13,17 @@ from pathlib import Path
 import yaml
 
 from bench.gitcache import MAIN, settle_at, spec
-from bench.report import Report
-from fleet.errors import Unavailable
-from fleet.identity import RepositoryId
-from fleet.runtime.clock import SystemClock
-from fleet.source import HelmRelease, Renderer, RenderRequest
-from gitcache.compose import build
+from bench.report import BenchReport
+from core.errors import Unavailable
+from core.identity import RepositoryId
+from core.runtime.clock import SystemClock
+from core.spec.source import HelmRelease, Renderer, RenderRequest
+from gitcache.compose import build_git_cache
 from gitcache.ports import RenderJob
-from gitcache.render.pool import Limits, WorkerPool
+from gitcache.render.pool import JobLimits, WorkerPool
 from gitcache.settings import GitCacheSettings, PollSettings
 from gitcache.sync.cache import GitCache
-from towline.demo.gitserver import GitServer
+from towline.demo.git_server import GitServer
 
 OBJECTS = 20
 RUNS = 40
@@ -94,9 +94,9 @@ async def times(work: Callable[[], Awaitable[object]], runs: int = RUNS) -> list
     return found
 
 
-async def renderers(report: Report, folder: Path) -> None:
+async def renderers(report: BenchReport, folder: Path) -> None:
     """Renders 20 objects with each renderer."""
-    pool = WorkerPool(1, Limits(30, 768 << 20, 4 << 30, 128 << 20, 10_000), folder / "scratch")
+    pool = WorkerPool(1, JobLimits(30, 768 << 20, 4 << 30, 128 << 20, 10_000), folder / "scratch")
     await pool.start()
     release = HelmRelease("shop", "shop", values="replicas: 3")
     jobs = {
@@ -143,7 +143,7 @@ def _kustomize(folder: Path) -> None:
     subprocess.run(command, check=True, capture_output=True)
 
 
-async def groups(report: Report, cache: GitCache, server: GitServer) -> None:
+async def groups(report: BenchReport, cache: GitCache, server: GitServer) -> None:
     """Renders a templated service for 1,000 clusters with three different inputs."""
     repository = server.create_repository("fleet")
     text = deployment("web", "{{ cluster.tags.size }}")
@@ -177,10 +177,10 @@ async def groups(report: Report, cache: GitCache, server: GitServer) -> None:
 async def main() -> None:
     """Runs all measurements."""
     with GitServer() as server, tempfile.TemporaryDirectory() as name:
-        report = Report("rendering")
+        report = BenchReport("rendering")
         await renderers(report, Path(name))
         settings = GitCacheSettings(data_dir=Path(name) / "d", poll=PollSettings(seconds=3600))
-        cache = build(settings, SystemClock())
+        cache = build_git_cache(settings, SystemClock())
         await cache.start()
         await groups(report, cache, server)
         await cache.stop()

@@ -13,7 +13,7 @@ RESULTS = Path(__file__).parent / "results"
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
+class BenchFigure:
     """A measured value.
 
     `ratio`: value divided by baseline. `goal`: upper limit (lower without `at_most`) of the ratio,
@@ -33,12 +33,12 @@ class Figure:
     spread: float = 0.0
 
 
-class Report:
+class BenchReport:
     """Collects the figures of a group, and writes them at the end."""
 
     def __init__(self, group: str) -> None:
         self._group = group
-        self._figures: list[Figure] = []
+        self._figures: list[BenchFigure] = []
 
     def add(
         self,
@@ -58,7 +58,9 @@ class Report:
         judged = value if ratio is None else ratio
         ok = None if goal is None else (judged <= goal if at_most else judged >= goal)
         self._figures.append(
-            Figure(name, value, unit, baseline, base, ratio, goal, ok, len(values), _spread(values))
+            BenchFigure(
+                name, value, unit, baseline, base, ratio, goal, ok, len(values), _spread(values)
+            )
         )
 
     def write(self) -> None:
@@ -83,7 +85,7 @@ def _spread(values: Sequence[float]) -> float:
     return (high - low) / 2
 
 
-def _row(figure: Figure) -> list[str]:
+def _row(figure: BenchFigure) -> list[str]:
     base = (
         "" if figure.baseline_value is None else f"{figure.baseline}: {figure.baseline_value:,.3g}"
     )

@@ -15,14 +15,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from bench.report import Report
-from bench.stand import throughput
-from bench.stand.several import kill_all, kill_one, replicated, roll
+from bench.harness import throughput
+from bench.harness.replicas_under_load import kill_all, kill_one, replicated, roll
+from bench.report import BenchReport
 from towline.simulate import scenarios
-from towline.simulate.outcome import Curve, Outcome
 from towline.simulate.plots import svg
-from towline.simulate.program import stage_for
-from towline.simulate.stage import Plan
+from towline.simulate.program import start_simulation
+from towline.simulate.results import Curve, ScenarioResult
+from towline.simulate.simulation import SimulationPlan
 
 IMAGES = Path(__file__).parents[1] / "docs" / "images"
 CONNECTED, BESIDE, SHARED, ROLLED = 2000, 200, 120, 500
@@ -33,7 +33,7 @@ AWAY_S = 10.0
 # The interval of an agent's keepalives, so that each is counted once.
 PULSES_S = 12.0
 
-Group = Callable[[Report], Coroutine[Any, Any, None]]
+Group = Callable[[BenchReport], Coroutine[Any, Any, None]]
 
 
 def say(text: str) -> None:
@@ -41,9 +41,9 @@ def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-async def connect(report: Report) -> None:
+async def connect(report: BenchReport) -> None:
     """Connects 2,000 agents at once."""
-    async with stage_for(Plan(clusters=CONNECTED), 3, None, say) as stage:
+    async with start_simulation(SimulationPlan(clusters=CONNECTED), 3, None, say) as stage:
         before = stage.hub.gauge.read().cpu
         say("registering")
         took = await stage.grow(CONNECTED)
@@ -52,9 +52,11 @@ async def connect(report: Report) -> None:
         report.add("register and connect, CPU per agent", [1000 * used / CONNECTED], "ms")
 
 
-async def idle(report: Report) -> None:
+async def idle(report: BenchReport) -> None:
     """Cost of an idle agent, with a growing number of agents."""
-    async with stage_for(Plan(clusters=CONNECTED, seconds=PULSES_S), 3, None, say) as stage:
+    async with start_simulation(
+        SimulationPlan(clusters=CONNECTED, seconds=PULSES_S), 3, None, say
+    ) as stage:
         outcome = await scenarios.idle(stage)
     _add(report, outcome)
     for curve, name in zip(outcome.curves, ("CPU", "memory"), strict=True):
@@ -71,11 +73,11 @@ async def idle(report: Report) -> None:
     _plot("scale-idle-memory", outcome.curves[1])
 
 
-async def commit(report: Report) -> None:
+async def commit(report: BenchReport) -> None:
     """Commits to all clusters, with a growing number of clusters."""
     spreads: dict[int, list[list[float]]] = {}
     used: dict[int, float] = {}
-    async with stage_for(Plan(clusters=COMMITTED[-1]), 3, None, say) as stage:
+    async with start_simulation(SimulationPlan(clusters=COMMITTED[-1]), 3, None, say) as stage:
         first = 0.0
         for size in COMMITTED:
             await stage.grow(size)
@@ -101,9 +103,11 @@ async def commit(report: Report) -> None:
     _plot("scale-commit-cpu", cpu)
 
 
-async def beside(report: Report, name: str) -> None:
+async def noisy_neighbours(report: BenchReport, name: str) -> None:
     """Effect of disturbed agents on the others."""
-    async with stage_for(Plan(clusters=BESIDE, seconds=BESIDE_S), 3, None, say) as stage:
+    async with start_simulation(
+        SimulationPlan(clusters=BESIDE, seconds=BESIDE_S), 3, None, say
+    ) as stage:
         await stage.grow(BESIDE)
         await stage.deploy()
         outcome = await scenarios.SCENARIOS[name](stage)
@@ -111,7 +115,7 @@ async def beside(report: Report, name: str) -> None:
     _plot(f"scale-{name}", outcome.curves[0])
 
 
-async def replicas(report: Report, away: float) -> None:
+async def replicas(report: BenchReport, away: float) -> None:
     """Three replicas: kills one, kills all, and measures the throughput of two."""
     async with replicated(say) as (fleet, stage):
         await stage.grow(SHARED)
@@ -121,7 +125,7 @@ async def replicas(report: Report, away: float) -> None:
         await throughput.measure(report, fleet, stage)
 
 
-async def rolling(report: Report, agents: int) -> None:
+async def rolling(report: BenchReport, agents: int) -> None:
     """Restarts each replica in turn while users send 200 requests per second."""
     async with replicated(say) as (fleet, stage):
         await stage.grow(agents)
@@ -129,7 +133,7 @@ async def rolling(report: Report, agents: int) -> None:
         await roll(report, fleet, stage)
 
 
-def _add(report: Report, outcome: Outcome) -> None:
+def _add(report: BenchReport, outcome: ScenarioResult) -> None:
     for figure in outcome.figures:
         report.add(figure.name, figure.rounds or [figure.value], figure.unit, goal=figure.goal)
 
@@ -157,8 +161,8 @@ def _groups(away: float, agents: int) -> Mapping[str, Group]:
         "connect": connect,
         "idle": idle,
         "commit": commit,
-        "hung": partial(beside, name="hung"),
-        "noisy": partial(beside, name="noisy"),
+        "hung": partial(noisy_neighbours, name="hung"),
+        "noisy": partial(noisy_neighbours, name="noisy"),
         "replicas": partial(replicas, away=away),
         "rolling": partial(rolling, agents=agents),
     }
@@ -175,7 +179,7 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("told to end"))
     groups = _groups(given.away, given.agents)
     for name in given.groups or groups:
-        report = Report(f"scale_{name}")
+        report = BenchReport(f"scale_{name}")
         asyncio.run(groups[name](report))
         report.write()
 

@@ -8,7 +8,7 @@ import asyncio
 import sys
 
 from bench.api import SCALE, StoreBench
-from bench.report import Report
+from bench.report import BenchReport
 from tests.servers.postgres import Postgres, find_postgres
 
 OBJECTS = 2_000_000 // SCALE
@@ -19,7 +19,7 @@ def main() -> None:
     programs = find_postgres()
     if programs is None:
         sys.exit("this bench needs PostgreSQL: `make servers` brings one")
-    report = Report("search")
+    report = BenchReport("search")
     with Postgres(programs) as server:
         bench = StoreBench(report, f"{OBJECTS:,} objects", OBJECTS)
         asyncio.run(bench.run_searches(server.new_database()))

@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
-from bench.report import Report
+from bench.report import BenchReport
 from controlplane.domain.access import BUILT_IN, INSTALLATION, Actor, ActorKind, Grant, Policy
 from controlplane.domain.access.roles import BuiltInRole
 from controlplane.domain.clusters import Cluster
@@ -21,11 +21,11 @@ from controlplane.secrets.envelope import EnvelopeSealer
 from controlplane.secrets.keks import LocalKek
 from controlplane.storage.engine import make_engine
 from controlplane.storage.store import SqlStore
-from controlplane.usecases.deps import Deps
-from controlplane.usecases.keys import HEAD_START, Keys
+from controlplane.usecases.deps import OperationContext
+from controlplane.usecases.keys import ACTIVATION_DELAY, DataKeyOperations
 from controlplane.usecases.rotations import Rotations
 from controlplane.usecases.secrets import SecretChange, Secrets
-from fleet.identity import ClusterId, ServiceId
+from core.identity import ClusterId, ServiceId
 from tests import migrated
 from tests.fakes.clock import FakeClock
 from tests.fakes.manifests import FakeManifests
@@ -43,13 +43,18 @@ CONSUMERS, BATCH = 200, 50
 
 
 @asynccontextmanager
-async def store_with(kek: bytes) -> AsyncGenerator[tuple[Deps, Keys]]:
+async def store_with(kek: bytes) -> AsyncGenerator[tuple[OperationContext, DataKeyOperations]]:
     """Creates an empty store with its keys."""
     with tempfile.TemporaryDirectory() as folder:
         store = SqlStore(make_engine(migrated.put_sqlite(Path(folder))))
         ring = EnvelopeSealer(b"k" * 32)
-        deps = Deps(store, MemoryBus(), FakeManifests(), ring, FakeClock())
-        yield deps, Keys(deps, ring, LocalKek(kek), {LocalKek(b"k" * 32).name: LocalKek(b"k" * 32)})
+        deps = OperationContext(store, MemoryBus(), FakeManifests(), ring, FakeClock())
+        yield (
+            deps,
+            DataKeyOperations(
+                deps, ring, LocalKek(kek), {LocalKek(b"k" * 32).name: LocalKek(b"k" * 32)}
+            ),
+        )
         await store.close()
 
 
@@ -62,12 +67,12 @@ async def sealed_anew(count: int) -> float:
         await keys.rotate(ADMIN)
         clock = deps.clock
         assert isinstance(clock, FakeClock)
-        await clock.advance(HEAD_START / timedelta(seconds=1))
+        await clock.advance(ACTIVATION_DELAY / timedelta(seconds=1))
         await keys.load()
         begun = time.perf_counter()
-        done = await keys.seal_anew()
+        done = await keys.reseal()
         took = time.perf_counter() - begun
-        assert (done, await keys.seal_anew()) == (count, 0)
+        assert (done, await keys.reseal()) == (count, 0)
         return took / count
 
 
@@ -80,7 +85,7 @@ async def wrapped_anew() -> float:
                 blank = DataKey(f"key-{number}", b"", old.name, now, now)
                 wrapped = await old.wrap(b"d" * 32, blank.context)
                 await tx.data_keys.add(replace(blank, wrapped=wrapped))
-        after = Keys(deps, EnvelopeSealer(b"k" * 32), newer, {old.name: old})
+        after = DataKeyOperations(deps, EnvelopeSealer(b"k" * 32), newer, {old.name: old})
         begun = time.perf_counter()
         assert await after.rewrap() == KEYS
         return (time.perf_counter() - begun) / KEYS
@@ -116,7 +121,7 @@ async def rolled_out() -> float:
 
 
 def main() -> None:
-    report = Report("secrets")
+    report = BenchReport("secrets")
     few = [asyncio.run(sealed_anew(FEW)) * 1_000 for _ in range(3)]
     many = asyncio.run(sealed_anew(MANY)) * 1_000
     report.add("re-encrypt one value, of 500", few, "ms")

@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from bench.report import Report
+from bench.report import BenchReport
 from controlplane.compose import ControlPlane, build
 from controlplane.domain.access import SYSTEM, Scope
 from controlplane.graphql.context import Context
@@ -25,8 +25,8 @@ from controlplane.usecases.clusters import ClusterChange
 from controlplane.usecases.deps import SERVICE
 from controlplane.usecases.rights import BindingDraft
 from controlplane.usecases.services import ServiceChange
-from fleet.identity import ServiceId
-from fleet.runtime.clock import SystemClock
+from core.identity import ServiceId
+from core.runtime.clock import SystemClock
 from tests.fakes.manifests import FakeManifests
 
 SCALE = 10 if os.environ.get("BENCH_SMALL") else 1
@@ -39,18 +39,18 @@ LOOK = "query ($id: ID!) { serviceDeployment(id: $id) { %s } }"
 
 def main() -> None:
     """Runs the measurements, prints and saves them."""
-    report = Report("subscriptions")
+    report = BenchReport("subscriptions")
     with tempfile.TemporaryDirectory() as folder:
         asyncio.run(_measure(report, Path(folder)))
     report.write()
 
 
-async def _measure(report: Report, folder: Path) -> None:
+async def _measure(report: BenchReport, folder: Path) -> None:
     plane = await build(ControlPlaneSettings(data_dir=folder), FakeManifests(), SystemClock())
     services = await _services(plane)
     token = await _token(plane)
     before = _resident()
-    crowd = Crowd(plane, token)
+    crowd = Subscribers(plane, token)
     await crowd.open(services)
     megabytes = (_resident() - before) / 1e6
     count = len(services) * A_SERVICE
@@ -68,7 +68,7 @@ async def _measure(report: Report, folder: Path) -> None:
     await plane.store.close()
 
 
-class Crowd:
+class Subscribers:
     """Subscribers that wait for their next event."""
 
     def __init__(self, plane: ControlPlane, token: str) -> None:

@@ -12,21 +12,28 @@ from collections.abc import Awaitable, Callable
 
 import uvloop
 
-from bench.report import Report
-from bench.stand import cluster, crowd, lines, replicas, small, streams
-from bench.stand.stand import Stand
+from bench.harness import (
+    cluster,
+    concurrency,
+    narrow_links,
+    second_replica,
+    small_requests,
+    streams,
+)
+from bench.harness.tunnel_harness import TunnelHarness
+from bench.report import BenchReport
 
-Section = Callable[[Stand, Report], Awaitable[None]]
+Section = Callable[[TunnelHarness, BenchReport], Awaitable[None]]
 SECTIONS: dict[str, Section] = {
-    "small": small.measure,
-    "websocket": small.measure_websocket,
-    "beside": small.measure_beside_the_api,
+    "small": small_requests.measure,
+    "websocket": small_requests.measure_websocket,
+    "beside": small_requests.measure_beside_the_api,
     "streams": streams.measure,
     "slow": streams.measure_slow_reader,
-    "lines": lines.measure,
-    "crowd": crowd.measure,
-    "churn": crowd.measure_churn,
-    "replicas": replicas.measure,
+    "lines": narrow_links.measure,
+    "crowd": concurrency.measure,
+    "churn": concurrency.measure_churn,
+    "replicas": second_replica.measure,
     "cluster": cluster.measure,
 }
 # Limits high enough for 10,000 watches and for churn, all of one user.
@@ -41,9 +48,9 @@ LIMITS = {
 def main(names: list[str]) -> None:
     """Runs the measurements, prints and saves them."""
     os.environ.update(LIMITS)
-    report = Report("tunnel")
+    report = BenchReport("tunnel")
     try:
-        with Stand() as stand:
+        with TunnelHarness() as stand:
             for name in names or SECTIONS:
                 print(f"tunnel: {name}", file=sys.stderr)
                 uvloop.run(_section(SECTIONS[name], stand, report))
@@ -51,7 +58,7 @@ def main(names: list[str]) -> None:
         report.write()
 
 
-async def _section(section: Section, stand: Stand, report: Report) -> None:
+async def _section(section: Section, stand: TunnelHarness, report: BenchReport) -> None:
     await section(stand, report)
 
 

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import orjson
 
-from bench.report import Report
+from bench.report import BenchReport
 from towline.demo.ports import free_ports
-from towline.demo.processes import ProcessGroup
+from towline.demo.process_group import ProcessGroup
 
 QUERIES = 150
 ROUNDS = 4
@@ -29,7 +29,7 @@ _CREATE = """mutation { createGitRepository(attributes:
   {url: "https://git.example.org/shop.git", webhookSecret: "kept"}) { id } }"""
 
 
-class ControlPlane:
+class ControlPlaneServer:
     """Control plane with an empty store, and one connection to its API."""
 
     def __init__(self, folder: Path) -> None:
@@ -85,7 +85,7 @@ class ControlPlane:
     def times_beside(self, connections: int, repository: str) -> tuple[list[float], float]:
         """The same during forged webhooks, and the number of refusals per second."""
         words = [str(self.port), f"/webhooks/git/github/{repository}", str(connections)]
-        command = [sys.executable, "-m", "bench.gitstand.forger", *words]
+        command = [sys.executable, "-m", "bench.git_harness.webhook_forger", *words]
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as forger:
             time.sleep(1)
             found = self.times(QUERIES)
@@ -100,9 +100,9 @@ def p95(times: list[float]) -> float:
 
 def main() -> None:
     """Runs the measurements, prints and saves them."""
-    report = Report("webhooks")
+    report = BenchReport("webhooks")
     with tempfile.TemporaryDirectory() as folder:
-        plane = ControlPlane(Path(folder))
+        plane = ControlPlaneServer(Path(folder))
         try:
             plane.start()
             made = plane.ask(orjson.dumps({"query": _CREATE}))["data"]["createGitRepository"]

@@ -12,14 +12,14 @@ export default tseslint.config(
       "@typescript-eslint/no-explicit-any": "error",
       "@typescript-eslint/restrict-template-expressions": ["error", { allowNumber: true }],
       "@typescript-eslint/no-confusing-void-expression": ["error", { ignoreArrowShorthand: true }],
-      // One way to show what a cluster or a person wrote: as text.
+      // Untrusted content is always rendered as text.
       "no-restricted-syntax": [
         "error",
         { selector: "JSXAttribute[name.name='dangerouslySetInnerHTML']", message: "show it as text" },
       ],
     },
   },
-  // Says only that the compiler, which is not used here, would leave a component alone.
+  // Warns only about the React compiler, which this project does not use.
   { rules: { "react-hooks/incompatible-library": "off" } },
   { files: ["eslint.config.js", "scripts/*.js"], ...tseslint.configs.disableTypeChecked },
 );

@@ -1,19 +1,19 @@
 import react from "@vitejs/plugin-react";
 import { defineConfig } from "vitest/config";
 
-// While developing: the control plane to talk to, and a token to talk with.
+// Development server: URL of the control plane, and a token.
 const server = process.env["TOWLINE_URL"] ?? "http://127.0.0.1:8080";
 
 const token = process.env["TOWLINE_TOKEN"];
 const headers = token === undefined ? {} : { Authorization: `Bearer ${token}` };
-// The server lets nobody sign in from a page of another origin than the Host that it is asked for.
+// The control plane rejects a sign-in if the Origin header does not match the Host header.
 const plain = { target: server, changeOrigin: false };
 
 export default defineConfig({
   plugins: [react()],
   build: {
     target: "es2023",
-    // Nothing inline: the page is served under a Content-Security-Policy that forbids it.
+    // No inline assets: the Content Security Policy of the page forbids them.
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
     reportCompressedSize: true,

@@ -12,35 +12,35 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from controlplane.agentlink.server import AgentLink
 from controlplane.domain.audit import AuditKind
-from controlplane.domain.rates import WINDOW_S, Rates
+from controlplane.domain.rates import WINDOW_S, RequestLimiter
 from controlplane.domain.signin import Issuer
 from controlplane.events.livelogs import MemoryLiveLogs
 from controlplane.events.memory import MemoryBus
-from controlplane.events.rates import SharedRates
+from controlplane.events.rates import RateExchange
 from controlplane.events.redis import RedisBus
 from controlplane.gitports import GitWriter
-from controlplane.graphql.context import Verbs
+from controlplane.graphql.context import Operations
 from controlplane.graphql.schema import schema
 from controlplane.http.audit import AuditExport
 from controlplane.http.browser import Cookies
 from controlplane.http.graphql import GraphQLEndpoint
 from controlplane.http.scim import ScimRoutes
 from controlplane.http.signin import SignInRoutes
-from controlplane.loops.access import AccessLoop
-from controlplane.loops.deliveries import DeliveryOfNews
-from controlplane.loops.delivery import DeliveryLoop
+from controlplane.loops.access import AccessExpiryLoop
+from controlplane.loops.deliveries import NotificationLoop
+from controlplane.loops.delivery import RenderLoop
 from controlplane.loops.pipelines import PipelineLoop
 from controlplane.loops.retention import RetentionLoop
 from controlplane.loops.secrets import SecretLoop
-from controlplane.loops.targets import TargetLoop
-from controlplane.loops.traces import TraceLoop
-from controlplane.notify.outward import GuardedOutward
-from controlplane.oidc.issuers import Client, OidcIssuers
-from controlplane.ports import Lender, Manifests
+from controlplane.loops.targets import GeneratorLoop
+from controlplane.loops.traces import TraceExportLoop
+from controlplane.notify.outward import GuardedSender
+from controlplane.oidc.issuers import OidcClient, OidcIssuers
+from controlplane.ports import CredentialIssuer, ManifestSource
 from controlplane.registry.client import RegistryClient
 from controlplane.secretports import KeyEncryption
 from controlplane.secrets.envelope import EnvelopeSealer, load_or_make_key
-from controlplane.secrets.external import Sources
+from controlplane.secrets.external import ExternalSecretSources
 from controlplane.secrets.hooks import CommandKek, HttpKek
 from controlplane.secrets.keks import AgeKek, LocalKek, age_identity, key_of
 from controlplane.secrets.passwords import ArgonPasswords
@@ -58,61 +58,61 @@ from controlplane.storage.engine import make_engine, sqlite_url
 from controlplane.storage.migrate import migrate
 from controlplane.storage.store import SqlStore
 from controlplane.telemetry.otlp import OtlpSpans
-from controlplane.usecases.accounts import Accounts
-from controlplane.usecases.agents import Agents
+from controlplane.usecases.accounts import TokenExchange
+from controlplane.usecases.agents import AgentOperations
 from controlplane.usecases.blame import Blame
-from controlplane.usecases.checks import Checks
+from controlplane.usecases.checks import CheckRunner
 from controlplane.usecases.clustergroups import ClusterGroups
 from controlplane.usecases.clusterjobs import ClusterJobs
 from controlplane.usecases.clusters import Clusters
-from controlplane.usecases.components import Components
-from controlplane.usecases.contexts import Contexts
-from controlplane.usecases.delivery import Delivery
-from controlplane.usecases.deployment import Deployment
-from controlplane.usecases.deps import Deps
+from controlplane.usecases.components import ComponentOperations
+from controlplane.usecases.contexts import ServiceContexts
+from controlplane.usecases.delivery import RenderReconciler
+from controlplane.usecases.deployment import DeploymentSettingsOperations
+from controlplane.usecases.deps import OperationContext
 from controlplane.usecases.diffs import Diffs
-from controlplane.usecases.directory import Directory
+from controlplane.usecases.directory import ScimDirectory
 from controlplane.usecases.federation import Federation
-from controlplane.usecases.flows import Flows
-from controlplane.usecases.globals import Globals
-from controlplane.usecases.identity import Identity
-from controlplane.usecases.interventions import Interventions
-from controlplane.usecases.keys import Keys
-from controlplane.usecases.ledger import Reports
-from controlplane.usecases.namespaces import Namespaces
-from controlplane.usecases.notification_routing import Routing, Watch
-from controlplane.usecases.notification_sending import Sending
-from controlplane.usecases.notifications import Notifying
-from controlplane.usecases.people import People
-from controlplane.usecases.pipeline_overrides import PipelineOverrides
+from controlplane.usecases.flows import ConfigurationFlow
+from controlplane.usecases.globals import GlobalServices
+from controlplane.usecases.identity import CredentialAuthenticator
+from controlplane.usecases.interventions import AgentCommands
+from controlplane.usecases.keys import DataKeyOperations
+from controlplane.usecases.ledger import LedgerReports
+from controlplane.usecases.namespaces import ManagedNamespaces
+from controlplane.usecases.notification_routing import NotificationRouting, StateWatcher
+from controlplane.usecases.notification_sending import NotificationSender
+from controlplane.usecases.notifications import NotificationOperations
+from controlplane.usecases.people import UserOperations
+from controlplane.usecases.pipeline_overrides import ReleaseDecisions
 from controlplane.usecases.pipelines import Pipelines
 from controlplane.usecases.projects import Projects
 from controlplane.usecases.promotions import Promotions
-from controlplane.usecases.records import Records
-from controlplane.usecases.refreshing import Refreshing
-from controlplane.usecases.renders import PlacedManifests
-from controlplane.usecases.repositories import Repositories
+from controlplane.usecases.records import AuditLogOperations
+from controlplane.usecases.refreshing import SecretRefresher
+from controlplane.usecases.renders import AgentRenderedManifests
+from controlplane.usecases.repositories import RepositoryOperations
 from controlplane.usecases.requests import AccessRequests
-from controlplane.usecases.rights import Rights
+from controlplane.usecases.rights import AccessControl
 from controlplane.usecases.rotations import Rotations
-from controlplane.usecases.search import Search
+from controlplane.usecases.search import SearchOperations
 from controlplane.usecases.secrets import Secrets
 from controlplane.usecases.services import Services
-from controlplane.usecases.sets import Sets
+from controlplane.usecases.sets import ServiceSets
 from controlplane.usecases.signin import SignIn
-from controlplane.usecases.streams import Streams
-from controlplane.usecases.targets import Targets
+from controlplane.usecases.streams import OpenRequestOperations
+from controlplane.usecases.targets import GeneratorReconciler
 from controlplane.usecases.triggers import Triggers
-from controlplane.usecases.tunnels import Tunnels
-from controlplane.usecases.whatif import WhatIfs
-from fleet.runtime.clock import Clock
+from controlplane.usecases.tunnels import TunnelClaims
+from controlplane.usecases.whatif import PipelineReplays
+from core.runtime.clock import Clock
 
 
 @dataclass(frozen=True, slots=True)
 class SecretParts:
     """The parts for secrets."""
 
-    sources: Sources
+    sources: ExternalSecretSources
     loop: SecretLoop
     verbs: dict[str, Any]
 
@@ -121,7 +121,7 @@ class SecretParts:
 class Traces:
     """The loop that exports traces, and the exporter."""
 
-    loop: TraceLoop
+    loop: TraceExportLoop
     spans: OtlpSpans
 
     async def stop(self) -> None:
@@ -134,30 +134,30 @@ class Traces:
 class ControlPlane:
     """All parts that the program serves and stops."""
 
-    deps: Deps
-    verbs: Verbs
+    deps: OperationContext
+    verbs: Operations
     graphql: GraphQLEndpoint
     agentlink: AgentLink
-    delivery: DeliveryLoop
+    delivery: RenderLoop
     pipelines: PipelineLoop
-    checks: Checks
-    targets: Targets
-    target_loop: TargetLoop
+    checks: CheckRunner
+    targets: GeneratorReconciler
+    target_loop: GeneratorLoop
     store: SqlStore
     issuers: OidcIssuers
     passwords: ArgonPasswords
     signin: SignIn
     signin_routes: SignInRoutes
     scim: ScimRoutes
-    access: AccessLoop
+    access: AccessExpiryLoop
     retention: RetentionLoop
-    news: DeliveryOfNews
-    outward: GuardedOutward
+    news: NotificationLoop
+    outward: GuardedSender
     audit_export: AuditExport
-    tunnels: Tunnels
+    tunnels: TunnelClaims
     secrets: SecretParts
     shared_bus: RedisBus | None = None
-    shared_rates: SharedRates | None = None
+    shared_rates: RateExchange | None = None
     traces: Traces | None = None
 
     async def start(self) -> None:
@@ -215,11 +215,11 @@ def _always(repository_id: str) -> bool:
 
 async def build(
     settings: ControlPlaneSettings,
-    manifests: Manifests,
+    manifests: ManifestSource,
     clock: Clock,
     delivers: Callable[[str], bool] = _always,
     writer: GitWriter | None = None,
-    lender: Lender | None = None,
+    lender: CredentialIssuer | None = None,
 ) -> ControlPlane:
     """Builds the control plane on a migrated store, not yet started.
 
@@ -230,60 +230,72 @@ async def build(
     engine = open_engine(settings)
     try:
         await migrate(engine)
-        return await _joined(SqlStore(engine), settings, manifests, clock, delivers, writer, lender)
+        return await _assemble(
+            SqlStore(engine), settings, manifests, clock, delivers, writer, lender
+        )
     except BaseException:
         await engine.dispose()
         raise
 
 
-async def _joined(
+async def _assemble(
     store: SqlStore,
     settings: ControlPlaneSettings,
-    manifests: Manifests,
+    manifests: ManifestSource,
     clock: Clock,
     delivers: Callable[[str], bool],
     writer: GitWriter | None,
-    lender: Lender | None,
+    lender: CredentialIssuer | None,
 ) -> ControlPlane:
-    rates, shared_rates, shared_bus = _shared(settings, clock)
+    rates, shared_rates, shared_bus = _shared_parts(settings, clock)
     bus, logs = shared_bus or MemoryBus(), MemoryLiveLogs()
     own_key = load_or_make_key(settings.data_dir / "encryption.key")
     sealer = EnvelopeSealer(own_key)
-    deps = _placed(Deps(store, bus, manifests, sealer, clock, writer), lender)
+    deps = _with_agent_renders(
+        OperationContext(store, bus, manifests, sealer, clock, writer), lender
+    )
     issuers = OidcIssuers(_clients(settings.auth), clock, settings.auth.oidc_ca_file)
     federation, passwords = Federation(deps, issuers), ArgonPasswords()
-    identity, accounts = Identity(deps, federation), Accounts(deps, issuers)
+    identity, accounts = CredentialAuthenticator(deps, federation), TokenExchange(deps, issuers)
     signin = SignIn(deps, federation, passwords, local=settings.auth.local)
     cookies = Cookies(settings.auth.public_url)
-    requests, records, routing = AccessRequests(deps), Records(deps), Routing(deps)
-    outward = GuardedOutward(settings.notify.private_networks, settings.notify.ca_file)
-    repositories, pipelines = Repositories(deps), Pipelines(deps)
-    sending, targets, jobs = Sending(deps, outward), Targets(deps), ClusterJobs(deps, logs)
-    checks = Checks(deps, pipelines, jobs, outward)
+    requests, records, routing = (
+        AccessRequests(deps),
+        AuditLogOperations(deps),
+        NotificationRouting(deps),
+    )
+    outward = GuardedSender(settings.notify.private_networks, settings.notify.ca_file)
+    repositories, pipelines = RepositoryOperations(deps), Pipelines(deps)
+    sending, targets, jobs = (
+        NotificationSender(deps, outward),
+        GeneratorReconciler(deps),
+        ClusterJobs(deps, logs),
+    )
+    checks = CheckRunner(deps, pipelines, jobs, outward)
     kept = await _secret_parts(deps, sealer, own_key, settings.secrets, identity)
     await repositories.check_key()
-    verbs = Verbs(
+    verbs = Operations(
         identity=identity,
-        **_for_people(deps),
+        **_user_operations(deps),
         accounts=accounts,
         requests=requests,
         clusters=Clusters(deps),
         repositories=repositories,
         services=Services(deps),
         **kept.verbs,
-        deployment=Deployment(deps),
-        **_for_fleets(deps, targets),
+        deployment=DeploymentSettingsOperations(deps),
+        **_fleet_operations(deps, targets),
         diffs=Diffs(deps),
         pipelines=pipelines,
-        **_for_pipelines(deps, pipelines, repositories, outward),
+        **_pipeline_operations(deps, pipelines, repositories, outward),
         records=records,
-        reports=Reports(deps),
-        search=Search(deps),
+        reports=LedgerReports(deps),
+        search=SearchOperations(deps),
         clock=clock,
-        notifying=Notifying(deps),
-        interventions=Interventions(deps),
+        notifying=NotificationOperations(deps),
+        interventions=AgentCommands(deps),
         cluster_jobs=jobs,
-        streams=Streams(deps),
+        streams=OpenRequestOperations(deps),
         bus=bus,
         agents_port=settings.agents_port,
         signing_key=settings.signing_key,
@@ -293,10 +305,12 @@ async def _joined(
         deps=deps,
         verbs=verbs,
         graphql=GraphQLEndpoint(schema, verbs, clock, rates, cookies),
-        agentlink=AgentLink(Agents(deps), identity, bus, logs, clock),
-        delivery=DeliveryLoop(Delivery(deps), repositories, manifests, store, bus, clock, delivers),
+        agentlink=AgentLink(AgentOperations(deps), identity, bus, logs, clock),
+        delivery=RenderLoop(
+            RenderReconciler(deps), repositories, manifests, store, bus, clock, delivers
+        ),
         targets=targets,
-        target_loop=TargetLoop(targets, manifests, store, bus, clock),
+        target_loop=GeneratorLoop(targets, manifests, store, bus, clock),
         pipelines=_pipeline_loop(deps, pipelines, repositories, checks, verbs.triggers),
         checks=checks,
         store=store,
@@ -304,13 +318,13 @@ async def _joined(
         passwords=passwords,
         signin=signin,
         signin_routes=SignInRoutes(signin, identity, accounts, cookies, clock),
-        scim=ScimRoutes(Directory(deps, _pushers(settings.auth)), identity, cookies),
-        access=AccessLoop(requests, clock),
-        retention=RetentionLoop(records, routing, _kept(settings.audit), clock),
-        news=DeliveryOfNews(routing, sending, Watch(deps), bus, clock),
+        scim=ScimRoutes(ScimDirectory(deps, _scim_issuers(settings.auth)), identity, cookies),
+        access=AccessExpiryLoop(requests, clock),
+        retention=RetentionLoop(records, routing, _retention(settings.audit), clock),
+        news=NotificationLoop(routing, sending, StateWatcher(deps), bus, clock),
         outward=outward,
         audit_export=AuditExport(records, identity, cookies),
-        tunnels=Tunnels(deps),
+        tunnels=TunnelClaims(deps),
         secrets=kept,
         shared_bus=shared_bus,
         shared_rates=shared_rates,
@@ -318,39 +332,43 @@ async def _joined(
     )
 
 
-def _shared(
+def _shared_parts(
     settings: ControlPlaneSettings, clock: Clock
-) -> tuple[Rates, SharedRates | None, RedisBus | None]:
+) -> tuple[RequestLimiter, RateExchange | None, RedisBus | None]:
     """Returns the parts that replicas share through Redis; without
     it, this replica counts alone.
     """
-    rates = Rates(math.ceil(settings.api.requests_a_minute * WINDOW_S / 60))
+    rates = RequestLimiter(math.ceil(settings.api.requests_per_minute * WINDOW_S / 60))
     if settings.redis is None:
         return rates, None, None
     url = settings.redis.get_secret_value()
-    return rates, SharedRates(url, rates, clock), RedisBus(url, clock)
+    return rates, RateExchange(url, rates, clock), RedisBus(url, clock)
 
 
-def _placed(deps: Deps, lender: Lender | None) -> Deps:
+def _with_agent_renders(
+    deps: OperationContext, lender: CredentialIssuer | None
+) -> OperationContext:
     """Adds renders by agents, if there are credentials for them."""
     if lender is None:
         return deps
-    return replace(deps, manifests=PlacedManifests(deps.manifests, lender, deps))
+    return replace(deps, manifests=AgentRenderedManifests(deps.manifests, lender, deps))
 
 
-def _traces(settings: TraceSettings, deps: Deps, delivers: Callable[[str], bool]) -> Traces | None:
+def _traces(
+    settings: TraceSettings, deps: OperationContext, delivers: Callable[[str], bool]
+) -> Traces | None:
     if not settings.url:
         return None
     value = settings.authorization.get_secret_value()
     spans = OtlpSpans(settings.url, {"Authorization": value} if value else {}, settings.ca_file)
-    return Traces(TraceLoop(deps.store, spans, delivers, deps.clock), spans)
+    return Traces(TraceExportLoop(deps.store, spans, delivers, deps.clock), spans)
 
 
 def _pipeline_loop(
-    deps: Deps,
+    deps: OperationContext,
     pipelines: Pipelines,
-    repositories: Repositories,
-    checks: Checks,
+    repositories: RepositoryOperations,
+    checks: CheckRunner,
     triggers: Triggers,
 ) -> PipelineLoop:
     promotions = Promotions(deps, pipelines, repositories)
@@ -367,30 +385,37 @@ def _pipeline_loop(
     )
 
 
-def _for_people(deps: Deps) -> dict[str, Any]:
+def _user_operations(deps: OperationContext) -> dict[str, Any]:
     """The operations on users and their permissions."""
-    return {"people": People(deps), "projects": Projects(deps), "rights": Rights(deps)}
+    return {
+        "people": UserOperations(deps),
+        "projects": Projects(deps),
+        "rights": AccessControl(deps),
+    }
 
 
-def _for_pipelines(
-    deps: Deps, pipelines: Pipelines, repositories: Repositories, outward: GuardedOutward
+def _pipeline_operations(
+    deps: OperationContext,
+    pipelines: Pipelines,
+    repositories: RepositoryOperations,
+    outward: GuardedSender,
 ) -> dict[str, Any]:
     """The operations on pipelines besides `Pipelines` itself."""
     registries = RegistryClient(outward, deps.clock)
     return {
-        "pipeline_overrides": PipelineOverrides(deps, pipelines),
-        "whatifs": WhatIfs(deps, pipelines),
+        "pipeline_overrides": ReleaseDecisions(deps, pipelines),
+        "whatifs": PipelineReplays(deps, pipelines),
         "triggers": Triggers(deps, pipelines, repositories, registries),
     }
 
 
-def _for_fleets(deps: Deps, targets: Targets) -> dict[str, Any]:
+def _fleet_operations(deps: OperationContext, targets: GeneratorReconciler) -> dict[str, Any]:
     """The operations on services for many clusters, and on live objects."""
-    components = Components(deps)
+    components = ComponentOperations(deps)
     return {
-        "globals": Globals(deps, targets),
-        "sets": Sets(deps, targets),
-        "namespaces": Namespaces(deps, targets),
+        "globals": GlobalServices(deps, targets),
+        "sets": ServiceSets(deps, targets),
+        "namespaces": ManagedNamespaces(deps, targets),
         "cluster_groups": ClusterGroups(deps),
         "components": components,
         "blame": Blame(deps, components),
@@ -398,19 +423,19 @@ def _for_fleets(deps: Deps, targets: Targets) -> dict[str, Any]:
 
 
 async def _secret_parts(
-    deps: Deps,
+    deps: OperationContext,
     ring: EnvelopeSealer,
     own_key: bytes,
     settings: SecretSettings,
-    identity: Identity,
+    identity: CredentialAuthenticator,
 ) -> SecretParts:
     keys = await _keys(deps, ring, own_key, settings)
     sources = _sources(settings, identity)
-    refreshing = Refreshing(deps, sources)
+    refreshing = SecretRefresher(deps, sources)
     loop = SecretLoop(Rotations(deps), refreshing, keys, deps.bus, deps.clock)
     verbs = {
-        "contexts": Contexts(deps),
-        "flows": Flows(deps),
+        "contexts": ServiceContexts(deps),
+        "flows": ConfigurationFlow(deps),
         "secrets": Secrets(deps),
         "refreshing": refreshing,
         "keys": keys,
@@ -418,10 +443,14 @@ async def _secret_parts(
     return SecretParts(sources, loop, verbs)
 
 
-async def _keys(deps: Deps, ring: EnvelopeSealer, own_key: bytes, settings: SecretSettings) -> Keys:
+async def _keys(
+    deps: OperationContext, ring: EnvelopeSealer, own_key: bytes, settings: SecretSettings
+) -> DataKeyOperations:
     """Puts all data keys into the ring, wrapped by the key of the settings."""
     before = [LocalKek(own_key), *(_kek(kek, own_key) for kek in settings.previous)]
-    keys = Keys(deps, ring, _kek(settings.kek, own_key), {kek.name: kek for kek in before})
+    keys = DataKeyOperations(
+        deps, ring, _kek(settings.kek, own_key), {kek.name: kek for kek in before}
+    )
     await keys.rewrap()
     if settings.kek.kind is not KekKind.FILE:
         await keys.begin()
@@ -445,7 +474,7 @@ def _kek(settings: KekSettings, own_key: bytes) -> KeyEncryption:
     return TransitKek(vault, settings.key, settings.mount)
 
 
-def _sources(settings: SecretSettings, identity: Identity) -> Sources:
+def _sources(settings: SecretSettings, identity: CredentialAuthenticator) -> ExternalSecretSources:
     vaults = {
         vault.name: KvStore(
             Vault(
@@ -460,10 +489,10 @@ def _sources(settings: SecretSettings, identity: Identity) -> Sources:
         )
         for vault in settings.vaults
     }
-    return Sources(vaults, os.environ, settings.environment, identity.actor_of)
+    return ExternalSecretSources(vaults, os.environ, settings.environment, identity.actor_of)
 
 
-def _kept(settings: AuditSettings) -> dict[AuditKind, timedelta]:
+def _retention(settings: AuditSettings) -> dict[AuditKind, timedelta]:
     """Returns the retention of each kind of rows; without an entry, forever."""
     days = {
         AuditKind.CHANGE: settings.change_days,
@@ -474,14 +503,14 @@ def _kept(settings: AuditSettings) -> dict[AuditKind, timedelta]:
     return {kind: timedelta(days=count) for kind, count in days.items() if count}
 
 
-def _pushers(settings: AuthSettings) -> dict[str, str]:
+def _scim_issuers(settings: AuthSettings) -> dict[str, str]:
     """Returns the issuer for which each service account pushes users and groups."""
     return {issuer.scim_account: issuer.issuer for issuer in settings.oidc if issuer.scim_account}
 
 
-def _clients(settings: AuthSettings) -> list[Client]:
+def _clients(settings: AuthSettings) -> list[OidcClient]:
     return [
-        Client(
+        OidcClient(
             issuer=Issuer(
                 issuer.name, issuer.issuer, issuer.title or issuer.name, issuer.required_groups
             ),

@@ -3,17 +3,17 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from controlplane.domain.sets import OpenRequest
-from fleet.changes import Edit, MergeRequest
-from fleet.identity import RepositoryId
+from controlplane.domain.sets import PullRequest
+from core.identity import RepositoryId
+from core.spec.edits import Edit, MergeRequest
 
 
-class Hosting(Protocol):
+class PullRequests(Protocol):
     """Git servers in their role as hosts of pull requests."""
 
     async def open_requests(
         self, repository_id: RepositoryId, provider: str = ""
-    ) -> list[OpenRequest]:
+    ) -> list[PullRequest]:
         """Returns all open pull requests, completely or not at all.
 
         Raises Invalid, NotFound or Unavailable. `provider` is github, gitlab or gitea; needed if
@@ -33,7 +33,7 @@ class GitTags(Protocol):
 class GitWriter(Protocol):
     """Writes to followed repositories: commits and pull requests.
 
-    All operations are idempotent. `provider` as in `Hosting`.
+    All operations are idempotent. `provider` as in `PullRequests`.
     """
 
     async def commit(

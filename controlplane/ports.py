@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Generic, Protocol, TypeVar
 
-from controlplane.domain.access import Actor, Kind, Role, Visible
-from controlplane.domain.audit import AuditFilter, AuditKind, Chain
+from controlplane.domain.access import Actor, ResourceKind, Role, Visible
+from controlplane.domain.audit import AuditFilter, AuditKind, ChainHead
 from controlplane.domain.bindings import AccessRequest, Binding, Project
 from controlplane.domain.clustergroups import ClusterGroup
 from controlplane.domain.clusterjobs import ClusterJob
@@ -18,51 +18,51 @@ from controlplane.domain.commands import Command
 from controlplane.domain.contexts import ContextBinding, ServiceContext
 from controlplane.domain.datakeys import DataKey
 from controlplane.domain.deployment import DeploymentSettings
-from controlplane.domain.dora import Deployment, Figures, Period
+from controlplane.domain.dora import Deployment, DoraMetrics, ReportPeriod
 from controlplane.domain.flow import ServiceExport, ServiceImport
 from controlplane.domain.globals import GlobalOverride, GlobalService
 from controlplane.domain.jobs import Job
-from controlplane.domain.ledger import AuditEntry, Edge, LedgerEntry, Stage
-from controlplane.domain.marks import MapRow
+from controlplane.domain.ledger import AuditEntry, LedgerEntry, LedgerPosition, LedgerStage
+from controlplane.domain.marks import ClusterMapRow
 from controlplane.domain.namespaces import ManagedNamespace
-from controlplane.domain.notifications import Delivery, Mark, Notification, Router, Sink
-from controlplane.domain.objects import Plan
+from controlplane.domain.notifications import Delivery, Notification, NotificationKey, Router, Sink
+from controlplane.domain.objects import DryRunResult
 from controlplane.domain.overrides import ContextOverride
 from controlplane.domain.people import Group, Login, Membership, Token, User
 from controlplane.domain.promotion import (
-    Pipeline,
+    DeniedRevision,
     PipelineEvent,
     PipelineGate,
+    PipelineRecord,
     PipelineService,
     PipelineTrigger,
-    RefusedRevision,
 )
 from controlplane.domain.renderstate import RenderState
 from controlplane.domain.repositories import Repository
-from controlplane.domain.search import Found, Place, Question
+from controlplane.domain.search import NamedItem, ParsedSearch, SearchHit
 from controlplane.domain.secrets import Secret, SecretUse, SecretVersion
 from controlplane.domain.services import Component, Revision, Service
 from controlplane.domain.sets import ServiceSet
-from controlplane.domain.signin import Challenge, Claims, Failures, Issuer, TrustRule
+from controlplane.domain.signin import Claims, Issuer, SignInChallenge, SignInFailures, TrustRule
 from controlplane.domain.sources import ServiceSource
-from controlplane.domain.spans import Ended, Span
+from controlplane.domain.spans import EndedDeployment, Span
 from controlplane.domain.tunnels import Replica, Tunnel
-from fleet.errors import Unavailable
-from fleet.identity import RepositoryId
-from fleet.source import (
+from core.errors import Unavailable
+from core.identity import RepositoryId
+from core.open_streams import FoundStreams, OpenStream, RecordingPart, StreamFilter
+from core.spec.source import (
     Commit,
     GitCredentials,
-    Rendered,
+    RenderedBundle,
     RenderRequest,
     RepositorySpec,
     RepositoryState,
 )
-from fleet.streams import FoundStreams, OpenStream, RecordingPart, StreamFilter
 
 T = TypeVar("T")
-MOST_ROWS_A_PAGE = 100
-MOST_COUNTED = 10_000
-MOST_FOUND = 1_000
+MAX_PAGE_ROWS = 100
+MAX_COUNTED = 10_000
+MAX_FOUND = 1_000
 """Maximum number of rows that a count reports."""
 ANY: Any = object()
 """Matches every value of a column: `deleted_at=ANY` finds deleted rows as well."""
@@ -75,7 +75,7 @@ class PageQuery:
     `equals` compares columns, `text` is searched in names; `after` is the id of the last row of the
     previous page. `newest` reverses the order. `visible` keeps only rows in visible scopes.
     `backwards` returns the rows before `after`, or the last ones, in the same order. `tags` are of
-    clusters; `heard_since` and `silent_since` compare when their agents were last seen. `counting`
+    clusters; `seen_since` and `not_seen_since` compare when their agents were last seen. `counting`
     requests the total number of rows.
     """
 
@@ -87,8 +87,8 @@ class PageQuery:
     visible: Visible = ()
     backwards: bool = False
     tags: Sequence[tuple[str, str]] = ()
-    heard_since: datetime | None = None
-    silent_since: datetime | None = None
+    seen_since: datetime | None = None
+    not_seen_since: datetime | None = None
     counting: bool = False
     order: str = "id"
 
@@ -97,7 +97,7 @@ class PageQuery:
 class Page(Generic[T]):
     """Rows of a page; `more` says whether others follow, `count` is the requested total.
 
-    `MOST_COUNTED` + 1 means at least that many.
+    `MAX_COUNTED` + 1 means at least that many.
     """
 
     items: tuple[T, ...]
@@ -105,7 +105,7 @@ class Page(Generic[T]):
     count: int | None = None
 
 
-class Reading(Protocol[T]):
+class ReadableRows(Protocol[T]):
     """Rows of one kind, as domain values. Absent rows are None; deleted rows are absent."""
 
     async def get(self, id: str) -> T | None: ...
@@ -143,7 +143,7 @@ class Reading(Protocol[T]):
     async def page(self, query: PageQuery) -> Page[T]: ...
 
 
-class Rows(Reading[T], Protocol[T]):
+class Rows(ReadableRows[T], Protocol[T]):
     """Rows that can be changed."""
 
     async def lock(self, ids: Collection[str]) -> list[T]:
@@ -183,7 +183,7 @@ class Rows(Reading[T], Protocol[T]):
         ...
 
 
-class Log(Protocol[T]):
+class AppendOnlyRows(Protocol[T]):
     """Append-only rows."""
 
     async def append(self, entries: Iterable[T]) -> None: ...
@@ -193,7 +193,7 @@ class Log(Protocol[T]):
     async def select(self, **equals: Any) -> list[T]: ...
 
 
-class AuditTrail(Log[AuditEntry], Protocol):
+class AuditLogRows(AppendOnlyRows[AuditEntry], Protocol):
     """Audit rows in hash chains, one chain for each kind; see `controlplane.domain.audit`.
 
     Appended rows get their number and hash right before the transaction ends.
@@ -203,7 +203,7 @@ class AuditTrail(Log[AuditEntry], Protocol):
         """Returns a page of the rows that match the filter."""
         ...
 
-    async def chains(self) -> list[Chain]:
+    async def chains(self) -> list[ChainHead]:
         """Returns the beginning and the end of each chain."""
         ...
 
@@ -216,7 +216,7 @@ class AuditTrail(Log[AuditEntry], Protocol):
         ...
 
 
-class Notifications(Log[Notification], Protocol):
+class Notifications(AppendOnlyRows[Notification], Protocol):
     """Notifications: written together with their cause, routed afterwards."""
 
     async def add(self, row: Notification) -> int:
@@ -242,7 +242,7 @@ class Notifications(Log[Notification], Protocol):
         """Removes older notifications and their deliveries."""
         ...
 
-    async def stages_before(self, ids: Collection[int]) -> dict[int, Stage | None]:
+    async def previous_stages(self, ids: Collection[int]) -> dict[int, LedgerStage | None]:
         """Returns the previous ledger stage of the service of each notification."""
         ...
 
@@ -261,7 +261,7 @@ class Deliveries(Rows[Delivery], Protocol):
         ...
 
 
-class Components(Reading[Component], Protocol):
+class ComponentRows(ReadableRows[Component], Protocol):
     """The inventory of cluster objects."""
 
     async def upsert(self, components: Iterable[Component]) -> None: ...
@@ -270,11 +270,11 @@ class Components(Reading[Component], Protocol):
 
     async def forget_service(self, service_id: str) -> None: ...
 
-    async def count_each(self, clusters: Collection[str]) -> dict[str, int]:
+    async def count_by_cluster(self, clusters: Collection[str]) -> dict[str, int]:
         """Returns the number of components of each cluster that has some."""
         ...
 
-    async def ids_of(self, services: Collection[str]) -> dict[str, set[str]]:
+    async def component_ids(self, services: Collection[str]) -> dict[str, set[str]]:
         """Returns the ids of components by the id of their service."""
         ...
 
@@ -284,7 +284,7 @@ class ServiceRows(Rows[Service], Protocol):
 
     async def fleet_map(
         self, query: PageQuery, clusters: Collection[str] | None = None
-    ) -> list[MapRow]:
+    ) -> list[ClusterMapRow]:
         """Returns one row for each cluster, sorted by handle, with the status codes of the matching
         services.
         """
@@ -300,7 +300,7 @@ class ServiceRows(Rows[Service], Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Within:
+class ReportFilter:
     """Filter of a report; all given fields must match."""
 
     project_id: str | None = None
@@ -309,11 +309,11 @@ class Within:
     repository_id: str | None = None
 
 
-class Deployments(Protocol):
+class DeploymentReports(Protocol):
     """Reports over the ledger's deployments."""
 
     async def at(
-        self, moment: datetime, within: Within, visible: Visible, most: int
+        self, moment: datetime, within: ReportFilter, visible: Visible, most: int
     ) -> list[Deployment]:
         """Returns the desired state of each service at a moment."""
         ...
@@ -326,19 +326,19 @@ class Deployments(Protocol):
         """Returns the handles of clusters, by id."""
         ...
 
-    async def of_commit(self, sha: str, visible: Visible) -> list[Deployment]:
+    async def deployments_of_commit(self, sha: str, visible: Visible) -> list[Deployment]:
         """Returns all deployments of a commit, which may be abbreviated."""
         ...
 
-    async def newest(self, within: Within, visible: Visible, most: int) -> list[Deployment]:
+    async def newest(self, within: ReportFilter, visible: Visible, most: int) -> list[Deployment]:
         """Returns the most recent deployments."""
         ...
 
-    async def edge(self) -> Edge:
+    async def edge(self) -> LedgerPosition:
         """Returns the current position of the ledger."""
         ...
 
-    async def ended(self, after: int, until: int, most: int) -> tuple[int, list[Ended]]:
+    async def ended(self, after: int, until: int, most: int) -> tuple[int, list[EndedDeployment]]:
         """Returns deployments that first ended in rows after `after` up to `until`, and the last
         examined row.
         """
@@ -348,36 +348,36 @@ class Deployments(Protocol):
         self,
         since: datetime,
         until: datetime,
-        within: Within,
+        within: ReportFilter,
         visible: Visible,
-        period: Period | None = None,
-    ) -> Figures:
+        period: ReportPeriod | None = None,
+    ) -> DoraMetrics:
         """Returns the metrics of the deployments that became desired in `[since, until)`."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class FoundPage:
-    """Objects found by a search; `count` is `MOST_FOUND` + 1 if there are more."""
+class SearchPage:
+    """Objects found by a search; `count` is `MAX_FOUND` + 1 if there are more."""
 
-    items: tuple[Found, ...]
+    items: tuple[SearchHit, ...]
     more: bool
     count: int
 
 
-class Search(Protocol):
+class ObjectSearch(Protocol):
     """Search for objects of all clusters, and for items by name."""
 
     async def objects(
-        self, question: Question, visible: Visible, first: int, after: str | None
-    ) -> FoundPage: ...
+        self, question: ParsedSearch, visible: Visible, first: int, after: str | None
+    ) -> SearchPage: ...
 
-    async def places(self, text: str, allowed: dict[Kind, Visible]) -> list[Place]:
+    async def places(self, text: str, allowed: dict[ResourceKind, Visible]) -> list[NamedItem]:
         """Returns items of the allowed kinds whose names contain a text, not yet ranked."""
         ...
 
 
-class Jobs(Protocol):
+class JobQueue(Protocol):
     """The job table: claims are leases with a fence."""
 
     async def enqueue(self, job: Job) -> None:
@@ -415,7 +415,7 @@ class Transaction(Protocol):
     @property
     def services(self) -> ServiceRows: ...
     @property
-    def render_states(self) -> Reading[RenderState]: ...
+    def render_states(self) -> ReadableRows[RenderState]: ...
     @property
     def contexts(self) -> Rows[ServiceContext]: ...
     @property
@@ -441,17 +441,17 @@ class Transaction(Protocol):
     @property
     def revisions(self) -> Rows[Revision]: ...
     @property
-    def components(self) -> Components: ...
+    def components(self) -> ComponentRows: ...
     @property
-    def plans(self) -> Rows[Plan]: ...
+    def plans(self) -> Rows[DryRunResult]: ...
     @property
-    def pipelines(self) -> Rows[Pipeline]: ...
+    def pipelines(self) -> Rows[PipelineRecord]: ...
     @property
     def pipeline_services(self) -> Rows[PipelineService]: ...
     @property
     def pipeline_events(self) -> Rows[PipelineEvent]: ...
     @property
-    def refused(self) -> Rows[RefusedRevision]: ...
+    def refused(self) -> Rows[DeniedRevision]: ...
     @property
     def pipeline_gates(self) -> Rows[PipelineGate]: ...
     @property
@@ -475,9 +475,9 @@ class Transaction(Protocol):
     @property
     def access_requests(self) -> Rows[AccessRequest]: ...
     @property
-    def challenges(self) -> Rows[Challenge]: ...
+    def challenges(self) -> Rows[SignInChallenge]: ...
     @property
-    def failures(self) -> Rows[Failures]: ...
+    def failures(self) -> Rows[SignInFailures]: ...
     @property
     def trust_rules(self) -> Rows[TrustRule]: ...
     @property
@@ -499,13 +499,13 @@ class Transaction(Protocol):
     @property
     def namespaces(self) -> Rows[ManagedNamespace]: ...
     @property
-    def ledger(self) -> Log[LedgerEntry]: ...
+    def ledger(self) -> AppendOnlyRows[LedgerEntry]: ...
     @property
-    def audit(self) -> AuditTrail: ...
+    def audit(self) -> AuditLogRows: ...
     @property
     def notifications(self) -> Notifications: ...
     @property
-    def marks(self) -> Rows[Mark]: ...
+    def marks(self) -> Rows[NotificationKey]: ...
     @property
     def sinks(self) -> Rows[Sink]: ...
     @property
@@ -513,14 +513,14 @@ class Transaction(Protocol):
     @property
     def deliveries(self) -> Deliveries: ...
     @property
-    def jobs(self) -> Jobs: ...
+    def jobs(self) -> JobQueue: ...
     @property
-    def deployments(self) -> Deployments: ...
+    def deployments(self) -> DeploymentReports: ...
     @property
-    def search(self) -> Search: ...
+    def search(self) -> ObjectSearch: ...
 
 
-class SpanSink(Protocol):
+class SpanExporter(Protocol):
     """Export of traces."""
 
     async def export(self, spans: Sequence[Span]) -> None:
@@ -528,7 +528,7 @@ class SpanSink(Protocol):
         ...
 
 
-class Collided(Unavailable):
+class TransactionConflict(Unavailable):
     """A transaction failed because of a serialization failure or deadlock; nothing of it was
     written.
 
@@ -555,7 +555,7 @@ class Store(Protocol):
 
 Wake = tuple[str, str]
 """A topic and the key that was published to it."""
-MISSED = "missed"
+LOST_WAKES = "missed"
 """Topic for lost wake-ups of other replicas: subscribers must check everything. Has no key."""
 
 
@@ -593,7 +593,7 @@ class Issuers(Protocol):
         """Redeems a code. Raises Unauthenticated if the issuer's answer is not trustworthy."""
         ...
 
-    def named_by(self, token: str) -> str:
+    def unverified_issuer(self, token: str) -> str:
         """Returns the unverified issuer of a token. Raises Unauthenticated if it is not a token."""
         ...
 
@@ -603,14 +603,16 @@ class Issuers(Protocol):
         """
         ...
 
-    async def verify_for(self, token: str, issuer: str, audience: str, keys: str | None) -> Claims:
+    async def verify_for_audience(
+        self, token: str, issuer: str, audience: str, keys: str | None
+    ) -> Claims:
         """Verifies a token of any issuer for an audience; `keys` is its JWKS if discovery cannot
         reach it.
         """
         ...
 
 
-class Manifests(Protocol):
+class ManifestSource(Protocol):
     """The git cache: follows repositories, renders folders, keeps bundles."""
 
     def follow(self, spec: RepositorySpec) -> None: ...
@@ -631,7 +633,7 @@ class Manifests(Protocol):
 
     async def resolve(self, repository_id: RepositoryId, name: str) -> Commit: ...
 
-    async def render(self, request: RenderRequest) -> Rendered: ...
+    async def render(self, request: RenderRequest) -> RenderedBundle: ...
 
     async def bundle(self, digest: str) -> bytes: ...
 
@@ -643,15 +645,15 @@ class Manifests(Protocol):
         """
         ...
 
-    async def keep(self, data: bytes) -> Rendered:
+    async def keep(self, data: bytes) -> RenderedBundle:
         """Stores a bundle that comes from no repository. Raises Unavailable."""
         ...
 
 
-class Lender(Protocol):
+class CredentialIssuer(Protocol):
     """Repository credentials for agents that render."""
 
-    async def lend(self, repository_id: RepositoryId) -> GitCredentials | None:
+    async def issue_read_token(self, repository_id: RepositoryId) -> GitCredentials | None:
         """Returns credentials for this repository only, which expire within the hour.
 
         None: there are none to issue; the agent needs none, or has its own. Raises Unavailable.
@@ -671,7 +673,7 @@ class LiveObjects(Protocol):
         ...
 
 
-class LiveLogs(Protocol):
+class JobLogs(Protocol):
     """Recent log output of running jobs; best effort, for a limited number of jobs."""
 
     def append(self, job_id: str, offset: int, data: bytes) -> None:
@@ -685,7 +687,7 @@ class LiveLogs(Protocol):
         ...
 
 
-class Door(Protocol):
+class ProxySessions(Protocol):
     """The Kubernetes proxy: open streams and recordings of all replicas."""
 
     async def open_streams(self, wanted: StreamFilter) -> FoundStreams: ...
@@ -705,7 +707,7 @@ class Door(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class HttpReply:
     """An HTTP response; header names are in lower case."""
 
     status: int
@@ -713,7 +715,7 @@ class Reply:
     body: bytes
 
 
-class Outward(Protocol):
+class GuardedClient(Protocol):
     """Sends requests to addresses that users have configured, except forbidden ones."""
 
     async def post(self, url: str, headers: Mapping[str, str], body: bytes) -> int:
@@ -724,7 +726,7 @@ class Outward(Protocol):
 
     async def ask(
         self, method: str, url: str, headers: Mapping[str, str], body: bytes = b""
-    ) -> Reply:
+    ) -> HttpReply:
         """Returns the response, truncated at 1 MiB. Raises Unavailable as `post` does."""
         ...
 

@@ -154,7 +154,7 @@ class ApiSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    requests_a_minute: int = Field(0, ge=0, le=6_000_000)
+    requests_per_minute: int = Field(0, ge=0, le=6_000_000)
     """Maximum API requests per minute of one user, or of one unauthenticated address, over all
     replicas; 0: no limit. Counted in windows of ten seconds.
     """

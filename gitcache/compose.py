@@ -6,58 +6,65 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import timedelta
 
-from fleet.attestation import Signer
-from fleet.remotes import checked_proxy
-from fleet.runtime.clock import Clock
-from fleet.runtime.files import write_whole
-from gitcache.charts.catalogue import Catalogue
-from gitcache.charts.fetcher import Fetcher
-from gitcache.charts.mirror import ChartMirror
+from core.remotes import normalize_proxy_url
+from core.runtime.atomic_files import write_atomically
+from core.runtime.clock import Clock
+from core.spec.attestation import Signer
+from gitcache.charts.catalog import ChartCatalog
+from gitcache.charts.followed import ChartMirror
+from gitcache.charts.http_client import ChartHttpClient
 from gitcache.charts.source import ChartSource
 from gitcache.coordination.local import SoleReplica
 from gitcache.decrypt.keys import SopsDecryptor
-from gitcache.domain.seals import Seal, derived
-from gitcache.mirror.admission import Admission
-from gitcache.mirror.containment import container_memory
-from gitcache.mirror.mirror import Mirror, MirrorOptions
+from gitcache.domain.message_auth import MessageAuthenticator, derive_key
+from gitcache.mirror.address_filter import AddressFilter
+from gitcache.mirror.cgroup_memory import container_memory
+from gitcache.mirror.mirror import GitMirror, MirrorOptions
 from gitcache.mirror.tls import client_context
-from gitcache.ports import ContentStore, Decryptor, Egress, LiveDigests, Peers, Replicas
-from gitcache.render.pool import Limits, WorkerPool
+from gitcache.ports import (
+    ClusterEgress,
+    ContentStore,
+    Decryptor,
+    LiveDigests,
+    PeerOperations,
+    Replicas,
+)
+from gitcache.render.pool import JobLimits, WorkerPool
 from gitcache.settings import FetchSettings, GitCacheSettings, RenderSettings
-from gitcache.store.eviction import Eviction, ToldLive
+from gitcache.store.eviction import Eviction, ReportedDigests
 from gitcache.store.files import FileContent, FileMemo, sweep
 from gitcache.store.objects import open_objects
+from gitcache.sync.by_kind import ClonesByKind, RefListerByKind, TreeReaderByKind
 from gitcache.sync.cache import GitCache
-from gitcache.sync.follower import Pace, Source
-from gitcache.sync.kinds import Copies, Listers, Readers
-from gitcache.sync.renders import Renders
+from gitcache.sync.follower import FollowerPorts, PollIntervals
+from gitcache.sync.render_service import RenderService
 from gitcache.sync.tiers import TieredContent
-from gitcache.write.side import WriteSide
+from gitcache.write.service import GitWriteService
 
 _GIT_MEMORY = 2 << 30
 
 
 @dataclass(frozen=True, slots=True)
-class Company:
+class ReplicaConnections:
     """Connections to other replicas; they read content from this replica's `nearest` store."""
 
     replicas: Replicas
-    peers: Peers
+    peers: PeerOperations
     nearest: ContentStore
     others: ContentStore
 
 
-def files(settings: GitCacheSettings) -> FileContent:
+def local_content_store(settings: GitCacheSettings) -> FileContent:
     """Makes the local content store of this replica."""
     return FileContent(settings.data_dir / "bundles", memory=settings.store.memory)
 
 
-def build(
+def build_git_cache(
     settings: GitCacheSettings,
     clock: Clock,
     *,
-    egress: Egress | None = None,
-    company: Company | None = None,
+    egress: ClusterEgress | None = None,
+    connections: ReplicaConnections | None = None,
     live: LiveDigests | None = None,
     decryptor: Decryptor | None = None,
 ) -> GitCache:
@@ -67,19 +74,19 @@ def build(
     `decryptor` uses the keys of the settings.
     """
     data, poll = settings.data_dir, settings.poll
-    mirror = Mirror(data / "repositories", _mirror_options(settings), clock, egress=egress)
-    eviction = _eviction(settings, live or ToldLive(), clock)
+    mirror = GitMirror(data / "repositories", _mirror_options(settings), clock, egress=egress)
+    eviction = _eviction(settings, live or ReportedDigests(), clock)
 
     async def make_room() -> None:
         await eviction.run()
         await cache.drop_copies()
 
-    content = _tiers(settings, company, make_room)
+    content = _tiers(settings, connections, make_room)
     key = _signing_key(settings)
-    memo = FileMemo(data / "memos", Seal(key.hex(), "memos"))
+    memo = FileMemo(data / "memos", MessageAuthenticator(key.hex(), "memos"))
     workers = WorkerPool(settings.render.workers, _limits(settings.render), data / "scratch")
 
-    admission = Admission(allow_private_hosts=settings.fetch.allow_private_hosts)
+    admission = AddressFilter(allow_private_hosts=settings.fetch.allow_private_hosts)
     fetcher = _fetcher(settings, admission)
     charts = ChartSource(
         fetcher,
@@ -95,15 +102,15 @@ def build(
         for root in (data / "bundles", data / "memos"):
             await asyncio.to_thread(sweep, root)
 
-    catalogue = Catalogue(charts, memo, clock)
+    catalogue = ChartCatalog(charts, memo, clock)
     places = ChartMirror(catalogue, memo)
-    lister, reader = Listers(mirror.lister, places), Readers(mirror.reader, places)
-    copies = Copies(mirror.clones, places)
+    lister, reader = RefListerByKind(mirror.lister, places), TreeReaderByKind(mirror.reader, places)
+    copies = ClonesByKind(mirror.clones, places)
 
-    replicas = company.replicas if company else SoleReplica()
+    replicas = connections.replicas if connections else SoleReplica()
     cache = GitCache(
-        Source(lister, copies, reader, replicas, replicas.me.name),
-        Renders(
+        FollowerPorts(lister, copies, reader, replicas, replicas.me.name),
+        RenderService(
             reader,
             content,
             memo,
@@ -114,26 +121,28 @@ def build(
         ),
         content,
         clock,
-        Pace(poll.seconds, poll.seconds_with_webhook),
+        PollIntervals(poll.seconds, poll.seconds_with_webhook),
         replicas,
         signer=Signer.from_bytes(key),
-        peers=company.peers if company else None,
-        housework=(eviction.run,),
+        peers=connections.peers if connections else None,
+        housekeeping_steps=(eviction.run,),
         meters=(mirror.meters,),
         on_start=(mirror.open, open_disk, workers.start),
         on_stop=(workers.stop, content.stop, fetcher.close, admission.close, mirror.close),
     )
-    mirror.submodules.look_among(cache.specs)
-    charts.accounts.look_among(cache.specs)
+    mirror.submodules.set_followed(cache.specs)
+    charts.accounts.set_followed(cache.specs)
     return cache
 
 
-def write_side(settings: GitCacheSettings, clock: Clock, egress: Egress | None) -> WriteSide:
+def build_write_service(
+    settings: GitCacheSettings, clock: Clock, egress: ClusterEgress | None
+) -> GitWriteService:
     """Composes the write side: commits and merge requests."""
-    return WriteSide(settings.data_dir / "written", _mirror_options(settings), clock, egress)
+    return GitWriteService(settings.data_dir / "written", _mirror_options(settings), clock, egress)
 
 
-def signer(settings: GitCacheSettings) -> Signer:
+def load_signer(settings: GitCacheSettings) -> Signer:
     """Reads the key that signs renders. Raises Invalid for a malformed key file."""
     return Signer.from_bytes(_signing_key(settings))
 
@@ -146,11 +155,11 @@ def _decryptor(settings: GitCacheSettings) -> Decryptor | None:
 def _signing_key(settings: GitCacheSettings) -> bytes:
     """Reads or generates the signing key; replicas derive it from their shared key."""
     if settings.peers.key is not None:
-        return derived(settings.peers.key.get_secret_value(), "attestations")
+        return derive_key(settings.peers.key.get_secret_value(), "attestations")
     path = settings.data_dir / "signing.key"
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, secrets.token_bytes(32))
+        write_atomically(path, secrets.token_bytes(32))
     return path.read_bytes()
 
 
@@ -167,23 +176,23 @@ def _eviction(settings: GitCacheSettings, live: LiveDigests, clock: Clock) -> Ev
 
 def _tiers(
     settings: GitCacheSettings,
-    company: Company | None,
+    connections: ReplicaConnections | None,
     make_room: Callable[[], Awaitable[None]],
 ) -> TieredContent:
-    nearest = company.nearest if company else files(settings)
-    farther = [company.others] if company else []
+    nearest = connections.nearest if connections else local_content_store(settings)
+    farther = [connections.others] if connections else []
     if settings.store.objects is not None:
         farther.append(open_objects(settings.store.objects))
     return TieredContent(nearest, farther, make_room)
 
 
-def _fetcher(settings: GitCacheSettings, admission: Admission) -> Fetcher:
+def _fetcher(settings: GitCacheSettings, admission: AddressFilter) -> ChartHttpClient:
     options = _mirror_options(settings)
-    return Fetcher(
+    return ChartHttpClient(
         admission,
         admission.check_host,
         seconds=options.fetch_seconds,
-        proxy=checked_proxy(options.proxy) if options.proxy else None,
+        proxy=normalize_proxy_url(options.proxy) if options.proxy else None,
         tls=client_context(None, options.authority),
     )
 
@@ -214,8 +223,8 @@ def git_memory(settings: FetchSettings, container: int | None) -> int:
     return settings.memory or min(half, _GIT_MEMORY)
 
 
-def _limits(settings: RenderSettings) -> Limits:
-    return Limits(
+def _limits(settings: RenderSettings) -> JobLimits:
+    return JobLimits(
         seconds=settings.seconds,
         memory=settings.memory,
         tool_memory=settings.tool_memory,

@@ -4,23 +4,23 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from fleet.errors import Invalid, Unavailable
-from fleet.identity import ClusterId, RepositoryId
-from fleet.source import (
+from core.errors import Invalid, Unavailable
+from core.identity import ClusterId, RepositoryId
+from core.spec.source import (
     Commit,
     HelmRelease,
-    Rendered,
+    RenderedBundle,
     RenderRequest,
     RepositorySpec,
     RepositoryState,
 )
 from gitcache.domain.objects import CommitRecord, Entry
 
-ASKED_PIN = "at-"
+ON_DEMAND_PIN_PREFIX = "at-"
 """Prefix of pins of commits that were requested without a followed ref."""
 
 
-class Rejected(Unavailable):
+class CommitsRejected(Unavailable):
     """The requested commits are invalid, not the connection; requesting fewer may work."""
 
 
@@ -153,7 +153,7 @@ class Memo(Protocol):
         ...
 
 
-class Egress(Protocol):
+class ClusterEgress(Protocol):
     """Egress through the agents of clusters."""
 
     async def proxy_url(self, cluster_id: ClusterId) -> str:
@@ -201,7 +201,7 @@ Reads = Sequence[Sequence[str]]
 """Paths of the parameters that a worker read; others did not affect its result."""
 
 
-class RenderFailed(Invalid):
+class RenderInputError(Invalid):
     """The input is invalid, for all parameters with the same values at `reads`."""
 
     def __init__(self, message: str, reads: Reads) -> None:
@@ -277,7 +277,7 @@ class Charts(Protocol):
         ...
 
 
-class ChartPlaces(Protocol):
+class FollowedCharts(Protocol):
     """Followed chart repositories: a commit is the sha256 of a chart archive."""
 
     async def list_refs(self, spec: RepositorySpec, prefixes: Sequence[str]) -> Mapping[str, str]:
@@ -307,7 +307,7 @@ class ChartPlaces(Protocol):
         ...
 
 
-class Workers(Protocol):
+class RenderWorkers(Protocol):
     """Runs jobs in other processes, with limits on time and memory."""
 
     async def render(self, job: RenderJob) -> RenderResult:
@@ -328,7 +328,7 @@ class Workers(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class ReplicaMember:
     """A replica: a name that is stable over restarts, and `host:port` of its internal API."""
 
     name: str
@@ -336,14 +336,14 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
-class StateNews:
+class StatePublished:
     """The owner of a repository has published its state."""
 
     state: RepositoryState
 
 
 @dataclass(frozen=True, slots=True)
-class HintNews:
+class HintForwarded:
     """A replica has received a webhook."""
 
     repository_id: RepositoryId
@@ -351,22 +351,22 @@ class HintNews:
 
 
 @dataclass(frozen=True, slots=True)
-class PlaceNews:
+class PlacementChanged:
     """Members or owners have changed, or a replica is prepared to become an owner."""
 
 
-News = StateNews | HintNews | PlaceNews
+ReplicaEvent = StatePublished | HintForwarded | PlacementChanged
 
 
-class PeerAway(Unavailable):
+class PeerUnavailable(Unavailable):
     """Another replica cannot be reached; retry there or at another one."""
 
 
-class PeerSlow(PeerAway):
+class PeerTimeout(PeerUnavailable):
     """The replica has not answered in time; the operation may still be running."""
 
 
-class NotOwner(PeerAway):
+class NotOwner(PeerUnavailable):
     """The replica does not own the repository; another one may."""
 
 
@@ -377,9 +377,9 @@ class Replicas(Coordinator, Protocol):
     Without that server, a replica owns nothing once its lease has expired.
     """
 
-    me: Member
+    me: ReplicaMember
 
-    async def start(self, listen: Callable[[News], None]) -> None:
+    async def start(self, listen: Callable[[ReplicaEvent], None]) -> None:
         """Joins. `listen` gets all known states and then every change."""
         ...
 
@@ -387,11 +387,11 @@ class Replicas(Coordinator, Protocol):
         """Leaves, and releases all owned repositories at once."""
         ...
 
-    def members(self) -> Sequence[Member]:
+    def members(self) -> Sequence[ReplicaMember]:
         """Lists the replicas that may own repositories: those present for at least a heartbeat."""
         ...
 
-    def owner(self, repository_id: RepositoryId) -> Member | None:
+    def owner(self, repository_id: RepositoryId) -> ReplicaMember | None:
         """Returns the owner of a repository, or None."""
         ...
 
@@ -416,26 +416,32 @@ class Replicas(Coordinator, Protocol):
         ...
 
 
-class Peers(Protocol):
+class PeerOperations(Protocol):
     """The operations of other replicas; all may also raise PeerAway."""
 
     async def trees(
-        self, member: Member, repository_id: RepositoryId, commit: str, folders: Collection[str]
+        self,
+        member: ReplicaMember,
+        repository_id: RepositoryId,
+        commit: str,
+        folders: Collection[str],
     ) -> Mapping[str, str | None]:
         """Runs `GitCache.trees` at the owner."""
         ...
 
     async def folders(
-        self, member: Member, repository_id: RepositoryId, commit: str, base: str, depth: int
+        self, member: ReplicaMember, repository_id: RepositoryId, commit: str, base: str, depth: int
     ) -> list[str]:
         """Runs `GitCache.folders` at the owner."""
         ...
 
-    async def resolve(self, member: Member, repository_id: RepositoryId, name: str) -> Commit:
+    async def resolve(
+        self, member: ReplicaMember, repository_id: RepositoryId, name: str
+    ) -> Commit:
         """Resolves a branch, tag or sha at the owner. NotFound, Unavailable, PeerAway."""
         ...
 
-    async def render(self, member: Member, request: RenderRequest) -> Rendered:
+    async def render(self, member: ReplicaMember, request: RenderRequest) -> RenderedBundle:
         """Runs `GitCache.render` at the owner."""
         ...
 

@@ -6,50 +6,50 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from fleet.errors import NotFound
-from fleet.identity import ClusterId
-from fleet.mux.budget import Budget
-from fleet.mux.mux import MuxSettings
-from fleet.runtime.clock import Clock
-from fleet.runtime.tasks import Tasks
-from fleet.streams import (
-    EVERYTHING,
+from core.errors import NotFound
+from core.identity import ClusterId
+from core.mux.budget import ReceiveBudget
+from core.mux.mux import MuxSettings
+from core.open_streams import (
+    ALL_STREAMS,
     FoundStreams,
     OpenStream,
     RecordingPart,
     StreamFilter,
-    longest_open,
+    sort_longest_open,
 )
-from proxy.domain.access import Identity
+from core.runtime.clock import Clock
+from core.runtime.tasks import Tasks
+from proxy.domain.access import AuthenticatedUser
 from proxy.domain.limits import Load
-from proxy.gateway.connection import make_door
-from proxy.gateway.counting import OpenRequests
-from proxy.gateway.desk import Desk
+from proxy.gateway.authorization import RequestAuthorizer
+from proxy.gateway.connection import make_protocol_class
 from proxy.gateway.gateway import Gateway
-from proxy.gateway.meters import Meters
-from proxy.gateway.route import Route
+from proxy.gateway.metrics import ProxyMetrics
+from proxy.gateway.open_requests import OpenRequests
+from proxy.gateway.route import ClusterRoute
 from proxy.ports import (
     AgentAuthenticator,
     AgentPresence,
-    AuditLog,
+    AgentRoute,
     Authenticator,
     Authorizer,
+    RequestAudit,
     TunnelRegistry,
-    Way,
 )
 from proxy.recording.files import FileRecorder
-from proxy.replicas.answering import Answers
-from proxy.replicas.asking import Inquiries
-from proxy.replicas.loads import SharedLimits
-from proxy.replicas.peers import Peers
+from proxy.replicas.client import ReplicaClient
+from proxy.replicas.links import ReplicaLinks
 from proxy.replicas.relay import Relay
-from proxy.replicas.ways import Ways
+from proxy.replicas.router import ReplicaRouter
+from proxy.replicas.server import QuestionServer
+from proxy.replicas.shared_limits import SharedLimits
 from proxy.settings import ProxySettings
 from proxy.tunnel.server import TunnelServer
 
 
 @dataclass(frozen=True, slots=True)
-class Neighbours:
+class ReplicaConfig:
     """The other replicas: a registry of agent links, the id of this replica, and the contexts for
     mutual TLS.
     """
@@ -61,21 +61,21 @@ class Neighbours:
 
 
 @dataclass(frozen=True, slots=True)
-class Sharing:
+class ReplicaSharing:
     """The parts that share agent connections with other replicas.
     `per_agent`: maximum number of requests of this replica that are open on one agent.
     """
 
-    ways: Ways
-    peers: Peers
-    inquiries: Inquiries
+    router: ReplicaRouter
+    peers: ReplicaLinks
+    replica_client: ReplicaClient
     limits: SharedLimits
     per_agent: int
 
 
 @dataclass(frozen=True, slots=True)
-class Here:
-    """Implements the port `Insight` for this process."""
+class LocalInspector:
+    """Implements the port `RequestInspector` for this process."""
 
     gateway: Gateway
     recorder: FileRecorder | None
@@ -84,7 +84,7 @@ class Here:
         return self.gateway.open_streams(wanted)
 
     def loads(self) -> Mapping[str, Load]:
-        return self.gateway.desk.requests.loads()
+        return self.gateway.authorization.requests.loads()
 
     def end_stream(self, id: str, by: str) -> bool:
         return self.gateway.end_stream(id, by)
@@ -96,7 +96,7 @@ class Here:
 
 
 @dataclass(frozen=True, slots=True)
-class Door:
+class KubeProxy:
     """The assembled Kubernetes proxy.
     Pass `protocol_class` to `uvicorn.Config(http=...)` and `tunnels.serve` to the server for
     agents. Call `start` inside the event loop that runs both.
@@ -106,7 +106,7 @@ class Door:
     tunnels: TunnelServer
     recorder: FileRecorder | None
     protocol_class: type[asyncio.Protocol]
-    sharing: Sharing | None = None
+    sharing: ReplicaSharing | None = None
 
     def start(self) -> None:
         """Starts the background tasks."""
@@ -134,17 +134,17 @@ class Door:
         await self.gateway.recheck(user)
 
     @property
-    def here(self) -> Here:
+    def here(self) -> LocalInspector:
         """The requests and recordings of this replica."""
-        return Here(self.gateway, self.recorder)
+        return LocalInspector(self.gateway, self.recorder)
 
-    async def open_streams(self, wanted: StreamFilter = EVERYTHING) -> FoundStreams:
+    async def open_streams(self, wanted: StreamFilter = ALL_STREAMS) -> FoundStreams:
         """Lists the open requests of this replica and of the others."""
         here = self.here.open_streams(wanted)
         if self.sharing is None:
             return FoundStreams(here)
-        there = await self.sharing.inquiries.streams(wanted)
-        return FoundStreams(longest_open([*here, *there.streams]), there.silent)
+        there = await self.sharing.replica_client.streams(wanted)
+        return FoundStreams(sort_longest_open([*here, *there.streams]), there.silent)
 
     async def end_stream(self, stream: OpenStream, by: str) -> bool:
         """Ends an open request in the replica that serves it; False if it has already ended.
@@ -152,13 +152,13 @@ class Door:
         """
         if not stream.replica or self.sharing is None:
             return self.here.end_stream(stream.id, by)
-        return await self.sharing.inquiries.end(stream.replica, stream.id, by)
+        return await self.sharing.replica_client.end(stream.replica, stream.id, by)
 
     async def read(
-        self, identity: Identity, source: str, route: Route, most: int
+        self, identity: AuthenticatedUser, source: str, route: ClusterRoute, most: int
     ) -> tuple[int, bytes]:
         """Sends a GET as an authenticated user and returns status and body; see
-        `InsideReader.read`.
+        `InternalReader.read`.
         """
         return await self.gateway.inside.read(identity, source, route, most)
 
@@ -167,11 +167,11 @@ class Door:
         return self.tunnels.is_connected(cluster_id)
 
     @property
-    def find(self) -> Callable[[ClusterId], Way | None]:
+    def find(self) -> Callable[[ClusterId], AgentRoute | None]:
         """Finds the route to a cluster from what this replica already knows, without asking
         others.
         """
-        return self.sharing.ways.find if self.sharing is not None else self.tunnels.find
+        return self.sharing.router.find if self.sharing is not None else self.tunnels.find
 
     async def listen_for_replicas(self, host: str, port: int) -> int:
         """Listens for links from other replicas and returns the bound port. OSError: the port is in
@@ -180,26 +180,26 @@ class Door:
         if self.sharing is None:
             raise ValueError("cannot listen for replicas: pass `neighbours` to `build`")
         sharing = self.sharing
-        answers = Answers(self.here, sharing.peers.tasks)
-        relay = Relay(sharing.ways, sharing.per_agent, answers)
+        answers = QuestionServer(self.here, sharing.peers.tasks)
+        relay = Relay(sharing.router, sharing.per_agent, answers)
         bound = await sharing.peers.listen(host, port, relay)
-        sharing.ways.start()
+        sharing.router.start()
         sharing.limits.start()
         return bound
 
-    async def on_moved(self, cluster_id: ClusterId, replica_id: str) -> None:
+    async def on_link_moved(self, cluster_id: ClusterId, replica_id: str) -> None:
         """Handles the event that a replica claimed or released an agent's link. Unavailable: see
-        `Ways.look`.
+        `ReplicaRouter.check_claims`.
         """
         if self.sharing is not None:
-            await self.sharing.ways.on_moved(cluster_id, replica_id)
+            await self.sharing.router.on_link_moved(cluster_id, replica_id)
 
-    async def look_for_moved(self) -> None:
+    async def check_moved_links(self) -> None:
         """Checks all links, because any of them may have been claimed. Unavailable: see
-        `Ways.look`.
+        `ReplicaRouter.check_claims`.
         """
         if self.sharing is not None:
-            await self.sharing.ways.look()
+            await self.sharing.router.check_claims()
 
     def disconnect(self, token_id: str) -> None:
         """Closes the links of the agent that authenticated with this token, which was revoked."""
@@ -214,12 +214,12 @@ class Door:
         except NotFound:
             if self.sharing is None:
                 raise
-        return await self.sharing.inquiries.recording(request_id, offset, most)
+        return await self.sharing.replica_client.recording(request_id, offset, most)
 
     @property
-    def meters(self) -> Meters:
+    def meters(self) -> ProxyMetrics:
         """The Prometheus collector to register."""
-        return self.gateway.desk.meters
+        return self.gateway.authorization.meters
 
     @property
     def tasks(self) -> tuple[Tasks, ...]:
@@ -227,7 +227,7 @@ class Door:
         more = (self.recorder.tasks,) if self.recorder is not None else ()
         if self.sharing is not None:
             sharing = self.sharing
-            more = (*more, sharing.peers.tasks, sharing.ways.tasks, sharing.limits.tasks)
+            more = (*more, sharing.peers.tasks, sharing.router.tasks, sharing.limits.tasks)
         return self.gateway.tasks, self.tunnels.tasks, *more
 
     async def drain(self) -> None:
@@ -241,7 +241,7 @@ class Door:
         """Stops all parts."""
         if self.sharing is not None:
             await self.sharing.limits.tasks.stop()
-            await self.sharing.ways.stop()
+            await self.sharing.router.stop()
             await self.sharing.peers.stop()
         self.tunnels.stop()
         await self.tunnels.tasks.stop()
@@ -255,31 +255,31 @@ def build(
     clock: Clock,
     authenticator: Authenticator,
     authorizer: Authorizer,
-    audit: AuditLog,
+    audit: RequestAudit,
     presence: AgentPresence,
     authenticate_agent: AgentAuthenticator,
     *,
     recordings: Path | None = None,
-    neighbours: Neighbours | None = None,
-) -> Door:
+    neighbours: ReplicaConfig | None = None,
+) -> KubeProxy:
     """Builds a Kubernetes proxy over these ports.
     `recordings`: folder for recordings of terminal sessions; without it, sessions that must be
     recorded are refused. `neighbours`: the replicas that share agents with this one.
     """
     recorder = FileRecorder(recordings, settings.recordings, clock) if recordings else None
-    budget = Budget(settings.memory)
+    budget = ReceiveBudget(settings.memory)
     claims = neighbours.registry if neighbours is not None else None
     tunnels = TunnelServer(authenticate_agent, clock, budget, MuxSettings(), claims)
     requests = OpenRequests(settings.streams)
     sharing = None
     if neighbours is not None:
         sharing = _sharing(neighbours, tunnels, budget, settings, clock, requests)
-    desk = Desk(
+    authorization = RequestAuthorizer(
         authenticator,
         authorizer,
         audit,
         presence,
-        sharing.ways if sharing is not None else tunnels,
+        sharing.router if sharing is not None else tunnels,
         clock,
         settings.streams,
         settings.timeouts,
@@ -287,20 +287,20 @@ def build(
         recorder=recorder,
         passthrough=settings.passthrough,
     )
-    gateway = Gateway(desk, clock, settings.head, settings.timeouts, settings.streams)
-    return Door(gateway, tunnels, recorder, make_door(gateway), sharing)
+    gateway = Gateway(authorization, clock, settings.head, settings.timeouts, settings.streams)
+    return KubeProxy(gateway, tunnels, recorder, make_protocol_class(gateway), sharing)
 
 
 def _sharing(
-    neighbours: Neighbours,
+    neighbours: ReplicaConfig,
     tunnels: TunnelServer,
-    budget: Budget,
+    budget: ReceiveBudget,
     settings: ProxySettings,
     clock: Clock,
     requests: OpenRequests,
-) -> Sharing:
-    peers = Peers(neighbours.server, neighbours.client, budget, clock)
-    ways = Ways(tunnels, neighbours.registry, peers, neighbours.me, clock)
-    inquiries = Inquiries(neighbours.registry, peers)
-    limits = SharedLimits(requests, inquiries, clock)
-    return Sharing(ways, peers, inquiries, limits, settings.streams.per_agent)
+) -> ReplicaSharing:
+    peers = ReplicaLinks(neighbours.server, neighbours.client, budget, clock)
+    router = ReplicaRouter(tunnels, neighbours.registry, peers, neighbours.me, clock)
+    replica_client = ReplicaClient(neighbours.registry, peers)
+    limits = SharedLimits(requests, replica_client, clock)
+    return ReplicaSharing(router, peers, replica_client, limits, settings.streams.per_agent)

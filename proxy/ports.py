@@ -4,22 +4,22 @@ from collections.abc import Mapping, Sequence, Sized
 from datetime import datetime
 from typing import Protocol
 
-from fleet.identity import ClusterId, TokenId
-from fleet.mux.codec import Buffer, Open
-from fleet.mux.stream import StreamOwner
-from fleet.streams import OpenStream, RecordingPart, StreamFilter
-from proxy.domain.access import Credential, Grant, Identity
+from core.identity import ClusterId, TokenId
+from core.mux.codec import Buffer, Open
+from core.mux.stream import StreamOwner
+from core.open_streams import OpenStream, RecordingPart, StreamFilter
+from proxy.domain.access import AuthenticatedUser, Credential, RequestGrant
 from proxy.domain.attributes import RequestAttributes
 from proxy.domain.audit import RequestRecord
 from proxy.domain.limits import Load
-from proxy.domain.places import Neighbour, Place
+from proxy.domain.link_location import LinkLocation, PeerReplica
 from proxy.domain.terminal import TerminalSession
 
 
 class Authenticator(Protocol):
     """Authenticates users."""
 
-    async def authenticate(self, credential: Credential, *, source: str) -> Identity:
+    async def authenticate(self, credential: Credential, *, source: str) -> AuthenticatedUser:
         """Authenticates a token or a session; `source` is the peer's address.
         Unauthenticated: the credential is unknown, expired or revoked; the message is for the user.
         """
@@ -30,8 +30,8 @@ class Authorizer(Protocol):
     """Authorizes requests."""
 
     async def authorize(
-        self, identity: Identity, handle: str, attributes: RequestAttributes
-    ) -> Grant:
+        self, identity: AuthenticatedUser, handle: str, attributes: RequestAttributes
+    ) -> RequestGrant:
         """Authorizes a request on a cluster and returns the grant.
         NotFound: the cluster does not exist, or the user may not see it. Forbidden: the message
         names the missing permission. The proxy calls this again for open requests, to end those
@@ -40,7 +40,7 @@ class Authorizer(Protocol):
         ...
 
 
-class AuditLog(Protocol):
+class RequestAudit(Protocol):
     """Stores an audit record of each request."""
 
     async def opened(self, record: RequestRecord) -> None:
@@ -60,7 +60,7 @@ class AuditLog(Protocol):
         ...
 
 
-class Tape(Protocol):
+class TerminalRecording(Protocol):
     """Recording of one terminal session, from the bytes after the 101 of its upgrade.
     `from_user` and `from_cluster` raise `UnrecordableError` for bytes that violate the protocol.
     """
@@ -74,10 +74,10 @@ class Tape(Protocol):
         ...
 
 
-class Recorder(Protocol):
+class SessionRecorder(Protocol):
     """Records terminal sessions."""
 
-    async def begin(self, record: RequestRecord, session: TerminalSession) -> Tape:
+    async def begin(self, record: RequestRecord, session: TerminalSession) -> TerminalRecording:
         """Starts the recording of a session that is about to begin.
         Unavailable: recording is impossible, so the proxy refuses the request.
         """
@@ -102,8 +102,8 @@ class AgentAuthenticator(Protocol):
         ...
 
 
-class Channel(Protocol):
-    """The stream of one request to an agent, as in `fleet.mux.stream.Stream`."""
+class RequestStream(Protocol):
+    """The stream of one request to an agent, as in `core.mux.stream.TunnelStream`."""
 
     sent_end: bool
 
@@ -120,11 +120,11 @@ class Channel(Protocol):
         ...
 
 
-class Way(Protocol):
-    """Route to one agent: its link, as in `fleet.mux.mux.Mux`, or a replica that holds it."""
+class AgentRoute(Protocol):
+    """Route to one agent: its link, as in `core.mux.mux.Mux`, or a replica that holds it."""
 
     @property
-    def open_for_new(self) -> bool:
+    def accepts_streams(self) -> bool:
         """Reports whether new requests may be sent."""
         ...
 
@@ -135,7 +135,7 @@ class Way(Protocol):
 
     @property
     def features(self) -> int:
-        """Feature bits of `fleet.mux.codec` that the agent may support."""
+        """Feature bits of `core.mux.codec` that the agent may support."""
         ...
 
     @property
@@ -143,19 +143,19 @@ class Way(Protocol):
         """Requests to this agent that this replica counts."""
         ...
 
-    def open(self, owner: StreamOwner, request: Open, *, tenant: bytes) -> Channel:
+    def open(self, owner: StreamOwner, request: Open, *, tenant: bytes) -> RequestStream:
         """Sends a request; `owner` gets the response. `tenant`: the unit of fair queueing."""
         ...
 
 
-class Tunnels(Protocol):
+class AgentRouter(Protocol):
     """Finds routes to the agents of clusters."""
 
-    def find(self, cluster_id: ClusterId) -> Way | None:
+    def find(self, cluster_id: ClusterId) -> AgentRoute | None:
         """Returns the known route to the cluster's agent, without asking other replicas."""
         ...
 
-    async def reach(self, cluster_id: ClusterId) -> Way | None:
+    async def reach(self, cluster_id: ClusterId) -> AgentRoute | None:
         """Returns the route to the cluster's agent after a lookup; None: it is not connected
         anywhere.
         """
@@ -179,34 +179,34 @@ class TunnelRegistry(Protocol):
         """Releases a link that has ended; a newer claim stays. Unavailable: as above."""
         ...
 
-    async def locate(self, cluster_id: ClusterId) -> Place | None:
+    async def locate(self, cluster_id: ClusterId) -> LinkLocation | None:
         """Finds the replica that holds the link; None: no live replica. Unavailable: as above."""
         ...
 
-    async def lost(self, held: Mapping[ClusterId, int]) -> Mapping[ClusterId, Place]:
+    async def lost(self, held: Mapping[ClusterId, int]) -> Mapping[ClusterId, LinkLocation]:
         """Returns the links among `held` that another replica has claimed since, with their new
         place.
         """
         ...
 
-    async def neighbours(self) -> Sequence[Neighbour]:
+    async def neighbours(self) -> Sequence[PeerReplica]:
         """Lists the other live replicas. Unavailable: as above."""
         ...
 
 
-class Counts(Protocol):
+class RequestCounts(Protocol):
     """Counts of the open requests of this replica by user."""
 
     def loads(self) -> Mapping[str, Load]:
         """Counts of the users with many open requests here, by user name."""
         ...
 
-    def count_elsewhere(self, loads: Mapping[str, Load]) -> None:
+    def set_remote_loads(self, loads: Mapping[str, Load]) -> None:
         """Sets the counts of other replicas, which the limits include from now on."""
         ...
 
 
-class Insight(Protocol):
+class RequestInspector(Protocol):
     """The open requests of one replica, and the recordings it stores."""
 
     def open_streams(self, wanted: StreamFilter) -> list[OpenStream]:

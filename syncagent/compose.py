@@ -10,21 +10,25 @@ from uuid import UUID
 
 import structlog
 
-from fleet.attestation import TrustedKeys, read_public_keys
-from fleet.errors import Invalid, Unavailable
-from fleet.identity import new_id
-from fleet.links.websocket import Pipe
-from fleet.rpc.calls import Channel
-from fleet.runtime.clock import Clock, SystemClock
-from fleet.runtime.tasks import Tasks
-from syncagent.autonomy.admission import Admission, Belief
-from syncagent.autonomy.folders import FolderRenders
+from core.errors import Invalid, Unavailable
+from core.identity import new_id
+from core.links.websocket import WebSocketForwarder
+from core.rpc.calls import CallChannel
+from core.runtime.clock import Clock, SystemClock
+from core.runtime.tasks import Tasks
+from core.spec.attestation import TrustedKeys, read_public_keys
+from syncagent.autonomy.admission import DesiredStateAdmission, StoredStateCheck
+from syncagent.autonomy.definition_sources import (
+    DefinitionConfigMaps,
+    DefinitionFolder,
+    DefinitionRepository,
+)
+from syncagent.autonomy.folder_renders import FolderRenders
 from syncagent.autonomy.policy import JobPolicy, LocalPolicy, SourcePolicy
 from syncagent.autonomy.services import LocalServices
-from syncagent.autonomy.sources import ConfigMapSource, FolderSource, RepositorySource
 from syncagent.domain.objects import ObjectRef
 from syncagent.jobs.runner import JobRunner
-from syncagent.kube.access import Access, from_kubeconfig, in_cluster
+from syncagent.kube.access import ApiServerAccess, from_kubeconfig, in_cluster
 from syncagent.kube.client import KubeClient
 from syncagent.kube.cluster import KubeCluster
 from syncagent.kube.configmaps import KubeConfigMaps
@@ -36,14 +40,14 @@ from syncagent.kube.metrics import KubeMetrics
 from syncagent.link.channel import LOOPBACK, Endpoint, proxy_to
 from syncagent.link.commands import Commands
 from syncagent.link.connection import Companion
-from syncagent.link.facts import Facts
-from syncagent.link.fetch import HubFetcher
+from syncagent.link.facts import ClusterFactsCache
+from syncagent.link.fetch import BundleTransfer
 from syncagent.link.logs import LogQueue
 from syncagent.link.reports import OutboxReports
-from syncagent.link.supervisor import Introduction, Link
-from syncagent.ports import DefinitionSource, OrderedRenders, Renders, Repositories
-from syncagent.reconcile.engine import Engine
-from syncagent.rendering.orders import Orders
+from syncagent.link.supervisor import AgentIdentity, LinkSupervisor
+from syncagent.ports import DefinitionSource, FollowedRepositories, LocalRenders, OrderedRenders
+from syncagent.reconcile.engine import ReconcileEngine
+from syncagent.rendering.orders import RenderOrders
 from syncagent.settings import (
     AutonomySettings,
     HealthSettings,
@@ -55,18 +59,18 @@ from syncagent.settings import (
 from syncagent.state.bundles import BundleFiles
 from syncagent.state.database import Database
 from syncagent.state.identities import AgeIdentities
-from syncagent.state.jobs import SqliteJobs
-from syncagent.state.keys import load_or_make_sealing_key
-from syncagent.state.memory import SqliteMemory
+from syncagent.state.jobs import SqliteJobStore
+from syncagent.state.keys import load_or_create_sealing_key
 from syncagent.state.outbox import SqliteOutbox
+from syncagent.state.store import SqliteStateStore
 from syncagent.tunnel.client import TunnelClient
 from syncagent.tunnel.egress import EgressPolicy
 from syncagent.tunnel.guard import ImpersonationPolicy
 from syncagent.tunnel.keeper import TunnelKeeper
 from syncagent.tunnel.upstream import Upstream
-from syncagent.upkeep.doctor import Way
-from syncagent.upkeep.pages import Pages, Vitals
-from syncagent.upkeep.upgrade import Home, Upgrader
+from syncagent.upkeep.doctor import ControlPlaneAccess
+from syncagent.upkeep.status_server import StatusServer, Vitals
+from syncagent.upkeep.upgrade import AgentDeployment, Upgrader
 
 log = structlog.get_logger(__name__)
 
@@ -75,18 +79,18 @@ log = structlog.get_logger(__name__)
 class Agent:
     """The assembled agent; call `run` once."""
 
-    engine: Engine
+    engine: ReconcileEngine
     jobs: JobRunner
-    facts: Facts
+    facts: ClusterFactsCache
     reports: OutboxReports
-    link: Link
+    link: LinkSupervisor
     client: KubeClient
     database: Database
     upgrader: Upgrader
-    orders: Orders
+    orders: RenderOrders
     local: LocalServices | None = None
-    pages: Pages | None = None
-    pipe: Pipe | None = None
+    pages: StatusServer | None = None
+    pipe: WebSocketForwarder | None = None
 
     async def run(self, stop: asyncio.Event) -> None:
         """Reconciles and stays connected until `stop` is set; raises if a part fails permanently.
@@ -131,7 +135,7 @@ class Agent:
 def build(
     settings: Settings,
     clock: Clock | None = None,
-    repositories: Repositories | None = None,
+    repositories: FollowedRepositories | None = None,
     renders: OrderedRenders | None = None,
 ) -> Agent:
     """Builds an agent from its settings.
@@ -148,21 +152,24 @@ def build(
     access = access_to(settings.kubernetes, clock)
     client = KubeClient(access, clock, settings.kubernetes.concurrency)
     cluster = GuardedCluster(client, clock, policy.check)
-    key = load_or_make_sealing_key(folder / "sealing.key")
+    key = load_or_create_sealing_key(folder / "sealing.key")
     pipe = _pipe(settings.hub)
     endpoint, instance_id = _endpoint(settings.hub, pipe), new_id(clock.now())
-    fetcher = HubFetcher(endpoint.metadata)
+    fetcher = BundleTransfer(endpoint.metadata)
     trusted = _trusted(settings.autonomy)
     sources = _source_policy(settings.autonomy, trusted)
-    belief = Belief(trusted, key, settings.autonomy.defines, sources)
-    bundles, memory = BundleFiles(folder / "bundles"), SqliteMemory(database, belief.check)
+    stored_state_check = StoredStateCheck(trusted, key, settings.autonomy.defines, sources)
+    bundles, memory = (
+        BundleFiles(folder / "bundles"),
+        SqliteStateStore(database, stored_state_check.check),
+    )
     identities = AgeIdentities(settings.secrets.age_keys)
-    engine = Engine(
+    engine = ReconcileEngine(
         cluster, bundles, fetcher, memory, reports, clock, key, identities, KubeMetrics(client)
     )
     jobs = JobRunner(
         KubeJobs(client, KubeCluster(client, clock)),
-        SqliteJobs(database),
+        SqliteJobStore(database),
         reports,
         key,
         _job_policy(settings.autonomy, policy, trusted).check,
@@ -172,14 +179,14 @@ def build(
     local = _local(
         settings.autonomy, client, cluster, engine, bundles, memory, reports, clock, repositories
     )
-    refresh, retell = (local.refresh, local.retell) if local is not None else (None, None)
-    admission = Admission(engine, trusted, reports, clock, refresh, sources, retell)
-    facts = Facts(KubeFacts(client).look, clock)
+    refresh, report_all = (local.refresh, local.report_all) if local is not None else (None, None)
+    admission = DesiredStateAdmission(engine, trusted, reports, clock, refresh, sources, report_all)
+    facts = ClusterFactsCache(KubeFacts(client).look, clock)
     upgrader = Upgrader(_home(settings.upgrade), cluster, jobs, reports, clock)
-    orders = Orders(key, renders, fetcher, reports)
-    link = Link(
+    orders = RenderOrders(key, renders, fetcher, reports)
+    link = LinkSupervisor(
         endpoint,
-        Introduction(instance_id, local is not None, key.public),
+        AgentIdentity(instance_id, local is not None, key.public),
         admission,
         Commands(admission, jobs, upgrader, orders),
         outbox,
@@ -188,7 +195,7 @@ def build(
         facts,
         clock,
         _companions(access, client, endpoint, instance_id, settings, clock),
-        lambda: database.refusal or (local.complaint if local is not None else ""),
+        lambda: database.disk_error or (local.complaint if local is not None else ""),
     )
     pages = _pages(settings.health, engine, link, outbox, jobs, database)
     return Agent(
@@ -211,12 +218,12 @@ def _local(
     settings: AutonomySettings,
     client: KubeClient,
     cluster: GuardedCluster,
-    engine: Engine,
+    engine: ReconcileEngine,
     bundles: BundleFiles,
-    memory: SqliteMemory,
+    memory: SqliteStateStore,
     reports: OutboxReports,
     clock: Clock,
-    repositories: Repositories | None,
+    repositories: FollowedRepositories | None,
 ) -> LocalServices | None:
     """Builds the services of the cluster's own; None if only the control plane defines services."""
     if not settings.defines:
@@ -244,16 +251,18 @@ def _local(
 
 
 def _sources(
-    settings: AutonomySettings, client: KubeClient, renders: Renders
+    settings: AutonomySettings, client: KubeClient, renders: LocalRenders
 ) -> list[DefinitionSource]:
     """Lists the places that define services of this cluster."""
     found: list[DefinitionSource] = []
     if settings.services is not None:
-        found.append(FolderSource(settings.services))
+        found.append(DefinitionFolder(settings.services))
     if settings.configmaps:
-        found.append(ConfigMapSource(KubeConfigMaps(client), settings.configmaps))
+        found.append(DefinitionConfigMaps(KubeConfigMaps(client), settings.configmaps))
     if settings.repository:
-        found.append(RepositorySource(renders, settings.repository, settings.ref, settings.folder))
+        found.append(
+            DefinitionRepository(renders, settings.repository, settings.ref, settings.folder)
+        )
     return found
 
 
@@ -262,12 +271,12 @@ def client_of(settings: KubernetesSettings, clock: Clock) -> KubeClient:
     return KubeClient(access_to(settings, clock), clock, settings.concurrency)
 
 
-def way_of(hub: HubSettings) -> Way:
+def control_plane_access(hub: HubSettings) -> ControlPlaneAccess:
     """Describes the doctor's connection to the control plane."""
     ca, host = hub.ca_file.read_bytes() if hub.ca_file else None, urlsplit(hub.address).hostname
 
     @asynccontextmanager
-    async def connect() -> AsyncGenerator[Channel]:
+    async def connect() -> AsyncGenerator[CallChannel]:
         pipe, tasks = _pipe(hub), Tasks("doctor")
         if pipe is not None:
             tasks.spawn("pipe", pipe.run())
@@ -278,34 +287,38 @@ def way_of(hub: HubSettings) -> Way:
             await channel.close()
             await tasks.stop()
 
-    return Way(hub.address, ca, hub.server_name, hub.token, connect, proxy_to(host or ""))
+    return ControlPlaneAccess(
+        hub.address, ca, hub.server_name, hub.token, connect, proxy_to(host or "")
+    )
 
 
 def _pages(
     settings: HealthSettings,
-    engine: Engine,
-    link: Link,
+    engine: ReconcileEngine,
+    link: LinkSupervisor,
     outbox: SqliteOutbox,
     jobs: JobRunner,
     database: Database,
-) -> Pages | None:
+) -> StatusServer | None:
     def look() -> Vitals:
         return Vitals(
             linked=link.linked,
-            was_linked=link.was_linked,
-            services=len(engine.held()),
+            has_been_linked=link.has_been_linked,
+            services=len(engine.stored_services()),
             waiting_reports=outbox.waiting(),
             running_jobs=jobs.running,
-            refusing_disk=database.refusal,
+            state_error=database.disk_error,
         )
 
-    return Pages(settings.listen, look) if settings.listen else None
+    return StatusServer(settings.listen, look) if settings.listen else None
 
 
-def _home(settings: UpgradeSettings) -> Home | None:
+def _home(settings: UpgradeSettings) -> AgentDeployment | None:
     if not settings.deployment or not settings.namespace:
         return None
-    return Home(settings.namespace, settings.deployment, frozenset(_listed(settings.images)))
+    return AgentDeployment(
+        settings.namespace, settings.deployment, frozenset(_listed(settings.images))
+    )
 
 
 def _policy(settings: AutonomySettings) -> LocalPolicy:
@@ -342,7 +355,7 @@ def _trusted(settings: AutonomySettings) -> TrustedKeys:
         raise Invalid(f"{settings.trusted_keys} {error.message}") from None
 
 
-def access_to(settings: KubernetesSettings, clock: Clock) -> Access:
+def access_to(settings: KubernetesSettings, clock: Clock) -> ApiServerAccess:
     """Returns the access to the cluster's API server."""
     if settings.kubeconfig is not None:
         return from_kubeconfig(settings.kubeconfig, settings.context, clock)
@@ -350,7 +363,7 @@ def access_to(settings: KubernetesSettings, clock: Clock) -> Access:
 
 
 def _companions(
-    access: Access,
+    access: ApiServerAccess,
     client: KubeClient,
     endpoint: Endpoint,
     instance_id: str,
@@ -371,7 +384,7 @@ def _companions(
     egress = EgressPolicy.parse(settings.egress.allow)
     allow = ImpersonationPolicy(passthrough=settings.kubernetes.passthrough)
 
-    def dial(channel: Channel) -> TunnelClient:
+    def dial(channel: CallChannel) -> TunnelClient:
         return TunnelClient(
             channel,
             endpoint.metadata,
@@ -385,17 +398,17 @@ def _companions(
     return (TunnelKeeper(dial, clock).run,)
 
 
-def _pipe(hub: HubSettings) -> Pipe | None:
+def _pipe(hub: HubSettings) -> WebSocketForwarder | None:
     """Builds the WebSocket pipe for networks that pass only HTTPS; a wss:// address enables it."""
     if not hub.address.startswith(("wss://", "ws://")):
         return None
     tls = ssl.create_default_context()
     if hub.ca_file:
         tls.load_verify_locations(hub.ca_file)
-    return Pipe(hub.address, tls)
+    return WebSocketForwarder(hub.address, tls)
 
 
-def _endpoint(hub: HubSettings, pipe: Pipe | None) -> Endpoint:
+def _endpoint(hub: HubSettings, pipe: WebSocketForwarder | None) -> Endpoint:
     ca = hub.ca_file.read_bytes() if hub.ca_file else None
     if pipe is None:
         return Endpoint(hub.address, hub.token, ca, hub.server_name, hub.wire)

@@ -4,22 +4,28 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterat
 from dataclasses import dataclass
 from typing import Protocol
 
-import fleet.source
-from fleet.errors import TowlineError, Unavailable
-from fleet.orders import RenderOrder
-from syncagent.domain.encrypted import EncryptedValue
-from syncagent.domain.events import CommandDone, DriftFound, Sighting
-from syncagent.domain.fields import Entry
-from syncagent.domain.inventory import InventoryChange, Owned
+import core.spec.source
+from core.errors import TowlineError, Unavailable
+from core.spec.render_orders import RenderOrder
+from syncagent.domain.events import CommandAnswer, DriftFound, Observation
+from syncagent.domain.inventory import InventoryChange, OwnedObject
 from syncagent.domain.jobs import JobSpec, JobStatus
-from syncagent.domain.mirrors import Definition, Document, Mirror
-from syncagent.domain.objects import Api, KubeObject, ObjectKey, ObjectRef
-from syncagent.domain.runs import Run
-from syncagent.domain.services import Desired, MetricCheck, Stamps, Status, Verified
-from syncagent.domain.verification import Trial
+from syncagent.domain.local_services import Document, LocalServiceReport, ServiceDefinition
+from syncagent.domain.managed_fields import Entry
+from syncagent.domain.objects import GroupVersionKind, KubeObject, ObjectKey, ObjectRef
+from syncagent.domain.services import (
+    Desired,
+    MetricCheck,
+    StageTimes,
+    SyncStatus,
+    VerificationResult,
+)
+from syncagent.domain.sops_values import EncryptedValue
+from syncagent.domain.sync_run import SyncRun
+from syncagent.domain.verification import BundleVerification
 
 
-class Refused(TowlineError):
+class RequestRefused(TowlineError):
     """The API server refused a request; a retry of the same request is unlikely to succeed.
     `reason` is its machine-readable reason (Invalid, Forbidden, Conflict, ...); the message is its
     own.
@@ -38,12 +44,12 @@ class LinkDown(Unavailable):
 class UnknownApi(TowlineError):
     """The cluster does not serve this kind at present."""
 
-    def __init__(self, api: Api) -> None:
+    def __init__(self, api: GroupVersionKind) -> None:
         super().__init__(f"the cluster does not serve {api}")
         self.api = api
 
 
-Sink = Callable[[Sighting], None]
+Sink = Callable[[Observation], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,14 +71,14 @@ class Notice:
     count: int
 
 
-class Cluster(Protocol):
-    """The API server. All methods raise `fleet.errors.Unavailable` when it cannot be reached."""
+class KubeApi(Protocol):
+    """The API server. All methods raise `core.errors.Unavailable` when it cannot be reached."""
 
     async def ping(self) -> None:
         """Checks the API server within some seconds; raises Unavailable otherwise."""
         ...
 
-    async def namespaced(self, api: Api) -> bool:
+    async def namespaced(self, api: GroupVersionKind) -> bool:
         """Reports whether this kind is namespaced. UnknownApi."""
         ...
 
@@ -92,7 +98,9 @@ class Cluster(Protocol):
         """
         ...
 
-    async def assign(self, ref: ObjectRef, live: KubeObject, entries: list[Entry]) -> KubeObject:
+    async def replace_managed_fields(
+        self, ref: ObjectRef, live: KubeObject, entries: list[Entry]
+    ) -> KubeObject:
         """Replaces the managed fields of exactly this version of an object. Refused."""
         ...
 
@@ -100,9 +108,11 @@ class Cluster(Protocol):
         """Merge-patches an object; does nothing if it does not exist. Refused."""
         ...
 
-    async def follow(self, api: Api, namespace: str, selector: str, sink: Sink) -> None:
+    async def follow(
+        self, api: GroupVersionKind, namespace: str, selector: str, sink: Sink
+    ) -> None:
         """Lists, then watches until cancelled, and passes all matching objects to `sink`.
-        It begins with `Seen` for each object and one `Relisted`, and does so again after the
+        It begins with `Seen` for each object and one `WatchListed`, and does so again after the
         resource version has expired. An empty namespace means all namespaces.
         """
         ...
@@ -121,7 +131,9 @@ class Cluster(Protocol):
         """Writes an event on an object; an equal notice only increases its count. Refused."""
         ...
 
-    async def versions(self, api: Api, namespace: str, selector: str) -> dict[ObjectKey, int]:
+    async def versions(
+        self, api: GroupVersionKind, namespace: str, selector: str
+    ) -> dict[ObjectKey, int]:
         """Returns the versions of all matching objects of a kind and namespace. Refused,
         UnknownApi.
         """
@@ -134,7 +146,7 @@ class Cluster(Protocol):
         ...
 
 
-class Bundles(Protocol):
+class BundleStore(Protocol):
     """Verified bundles on the local disk."""
 
     def has(self, digest: str) -> bool:
@@ -158,7 +170,7 @@ class Bundles(Protocol):
         ...
 
 
-class Fetcher(Protocol):
+class BundleFetcher(Protocol):
     """Downloads bundles from the control plane."""
 
     async def fetch(self, digest: str, size: int) -> bytes:
@@ -166,7 +178,7 @@ class Fetcher(Protocol):
         ...
 
 
-class Identities(Protocol):
+class DecryptionKeys(Protocol):
     """Private keys of this cluster, for values encrypted for it in git."""
 
     def open(self, value: EncryptedValue) -> bytes:
@@ -174,22 +186,22 @@ class Identities(Protocol):
         ...
 
 
-class Reports(Protocol):
+class ServiceReports(Protocol):
     """Reports to the control plane, stored on disk until it has them."""
 
-    def status(self, status: Status) -> None: ...
+    def status(self, status: SyncStatus) -> None: ...
 
     def inventory(self, change: InventoryChange) -> None: ...
 
     def drift(self, found: DriftFound) -> None: ...
 
-    def verified(self, verified: Verified) -> None: ...
+    def verified(self, verified: VerificationResult) -> None: ...
 
-    def done(self, done: CommandDone) -> None: ...
+    def done(self, done: CommandAnswer) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
-class KnownService:
+class StoredService:
     """A service in the durable state.
     `current` is the desired state whose objects were applied last, completely or in part; None
     before the first. It differs from `desired` until a newer bundle has been fetched.
@@ -197,27 +209,27 @@ class KnownService:
 
     desired: Desired
     current: Desired | None
-    stamps: Stamps
+    stamps: StageTimes
 
 
-class Runs(Protocol):
+class SyncRunStore(Protocol):
     """Progress of syncs with hooks or waves. Unavailable: the disk failed."""
 
-    def get(self, service_id: str) -> Run | None:
+    def get(self, service_id: str) -> SyncRun | None:
         """Returns the last stored run of a service."""
         ...
 
-    def keep(self, run: Run) -> None: ...
+    def keep(self, run: SyncRun) -> None: ...
 
 
-class Trials(Protocol):
+class VerificationStore(Protocol):
     """State of bundle verifications. Unavailable: the disk failed."""
 
-    def get(self, service_id: str) -> Trial | None: ...
+    def get(self, service_id: str) -> BundleVerification | None: ...
 
-    def all(self) -> Iterator[Trial]: ...
+    def all(self) -> Iterator[BundleVerification]: ...
 
-    def keep(self, trial: Trial) -> None: ...
+    def keep(self, trial: BundleVerification) -> None: ...
 
 
 class Metrics(Protocol):
@@ -228,51 +240,51 @@ class Metrics(Protocol):
         ...
 
 
-class Memory(Protocol):
+class StateStore(Protocol):
     """The agent's durable state. Each call is one transaction. Unavailable: the disk failed."""
 
     @property
-    def runs(self) -> Runs: ...
+    def runs(self) -> SyncRunStore: ...
 
     @property
-    def trials(self) -> Trials: ...
+    def trials(self) -> VerificationStore: ...
 
     fresh: bool
-    """True until `recovered`: after a first start or a lost disk, unknown objects may exist."""
+    """True until `mark_recovered`: a first start, or a lost disk; unknown objects may exist."""
 
-    def recovered(self) -> None:
+    def mark_recovered(self) -> None:
         """Marks the state as complete: it contains all objects of the cluster from now on."""
         ...
 
-    def services(self) -> list[KnownService]: ...
+    def load_services(self) -> list[StoredService]: ...
 
-    def owned(self) -> list[Owned]: ...
+    def load_objects(self) -> list[OwnedObject]: ...
 
-    def desire(self, desired: Desired, stamps: Stamps) -> None:
+    def save_desired_state(self, desired: Desired, stamps: StageTimes) -> None:
         """Stores the newest desired state of a service."""
         ...
 
-    def stamp(self, service_id: str, stamps: Stamps) -> None:
+    def save_stage_times(self, service_id: str, stamps: StageTimes) -> None:
         """Stores the times when stages were completed."""
         ...
 
-    def begin(self, current: Desired, intended: Iterable[ObjectRef]) -> None:
+    def save_apply_intent(self, current: Desired, intended: Iterable[ObjectRef]) -> None:
         """Stores, before any write, that `current` is being applied and may create `intended`."""
         ...
 
-    def record(self, owned: Iterable[Owned], gone: Iterable[Owned] = ()) -> None:
+    def save_objects(self, owned: Iterable[OwnedObject], gone: Iterable[OwnedObject] = ()) -> None:
         """Stores the state of objects, and deletes those that are gone."""
         ...
 
-    def forget(self, service_id: str) -> None:
+    def delete_service(self, service_id: str) -> None:
         """Deletes a service whose objects are all gone."""
         ...
 
-    def answered(self, command_id: str) -> CommandDone | None:
+    def find_answer(self, command_id: str) -> CommandAnswer | None:
         """Returns the answer to a command that was executed before."""
         ...
 
-    def answer(self, done: CommandDone) -> None:
+    def save_answer(self, done: CommandAnswer) -> None:
         """Stores the answer to an executed command."""
         ...
 
@@ -284,7 +296,7 @@ class Reconciler(Protocol):
         """Takes the newest desired state of a service. Unavailable: it could not be stored."""
         ...
 
-    def held(self) -> list[tuple[str, int]]:
+    def stored_services(self) -> list[tuple[str, int]]:
         """Returns ids and sequences of all stored services."""
         ...
 
@@ -292,7 +304,7 @@ class Reconciler(Protocol):
         """Handles a new connection to the control plane."""
         ...
 
-    def retell(self) -> None:
+    def report_all(self) -> None:
         """Reports all services again, after the control plane has lost its data."""
         ...
 
@@ -312,7 +324,7 @@ class Reconciler(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Numbered:
+class NumberedReport:
     """A numbered report; `at_ms` is the time of its event in milliseconds since 1970."""
 
     number: int
@@ -341,11 +353,11 @@ class Outbox(Protocol):
         """Returns the highest number that was ever acknowledged."""
         ...
 
-    def sent(self) -> list[Numbered]:
+    def sent(self) -> list[NumberedReport]:
         """Returns the reports that were sent but not acknowledged, in order."""
         ...
 
-    def take(self, limit: int) -> list[Numbered]:
+    def take(self, limit: int) -> list[NumberedReport]:
         """Numbers at most `limit` of the oldest waiting reports; they count as sent from now on."""
         ...
 
@@ -367,7 +379,7 @@ Load = Callable[[], Awaitable[bytes]]
 
 
 @dataclass(frozen=True, slots=True)
-class Rendered:
+class LocalRender:
     """Result of a render: the bundle `digest` of `size` bytes, which `load` reads.
     `commit` is empty without a repository.
     """
@@ -378,15 +390,15 @@ class Rendered:
     commit: str = ""
 
 
-class Renders(Protocol):
+class LocalRenders(Protocol):
     """Renders the services that this cluster defines itself."""
 
-    async def render(self, definition: Definition) -> Rendered:
+    async def render(self, definition: ServiceDefinition) -> LocalRender:
         """Renders the present bundle. Invalid, NotFound, Unavailable: the render failed."""
         ...
 
 
-class Repositories(Renders, Protocol):
+class FollowedRepositories(LocalRenders, Protocol):
     """Git repositories that the agent follows itself, each from its first render on."""
 
     async def start(self, changed: Callable[[], None]) -> None:
@@ -407,7 +419,7 @@ class OrderedRenders(Protocol):
 
     async def stop(self) -> None: ...
 
-    async def carry_out(self, order: RenderOrder) -> tuple[fleet.source.Rendered, bytes]:
+    async def execute(self, order: RenderOrder) -> tuple[core.spec.source.RenderedBundle, bytes]:
         """Executes an order and returns the result and its bundle. Invalid, NotFound, Unavailable:
         the render failed.
         """
@@ -422,10 +434,10 @@ class Uploader(Protocol):
         ...
 
 
-class Answers(Protocol):
+class CommandAnswers(Protocol):
     """Sends answers to commands."""
 
-    def done(self, done: CommandDone) -> None:
+    def done(self, done: CommandAnswer) -> None:
         """Answers a command. Unavailable: the disk failed."""
         ...
 
@@ -446,10 +458,10 @@ class ConfigMaps(Protocol):
         ...
 
 
-class MirrorReports(Protocol):
+class LocalServiceReports(Protocol):
     """Reports services of the cluster's own."""
 
-    def mirror(self, mirror: Mirror) -> None: ...
+    def mirror(self, mirror: LocalServiceReport) -> None: ...
 
 
 class JobCluster(Protocol):
@@ -484,7 +496,7 @@ class JobCluster(Protocol):
         ...
 
 
-class JobMemory(Protocol):
+class JobStore(Protocol):
     """Jobs on disk. Unavailable: the disk failed."""
 
     def jobs(self) -> list[tuple[JobSpec, JobStatus]]: ...
@@ -501,10 +513,10 @@ class JobReports(Protocol):
 
     def job(self, status: JobStatus) -> None: ...
 
-    def done(self, done: CommandDone) -> None: ...
+    def done(self, done: CommandAnswer) -> None: ...
 
 
-class Jobs(Protocol):
+class JobCommands(Protocol):
     """Job operations that the link calls."""
 
     def run(self, spec: JobSpec) -> None:

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from fleet.errors import Invalid
-from fleet.rpc.wires import Wire
+from core.errors import Invalid
+from core.rpc.implementations import GrpcImplementation
 
 PREFIX = "TOWLINE_AGENT_"
 
@@ -28,7 +28,7 @@ class HubSettings:
     token: str = field(repr=False)
     ca_file: Path | None = None
     server_name: str | None = None
-    wire: Wire = Wire.HTTP2
+    wire: GrpcImplementation = GrpcImplementation.HTTP2
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ class AutonomySettings:
 
 
 @dataclass(frozen=True, slots=True)
-class GitSettings:
+class GitAccessSettings:
     """The agent's own access to git, for services that this cluster defines and for render orders.
     `credentials`: folder of YAML files, such as a mounted Secret; each has the `url` of a
     repository, or a prefix of several URLs, and the credentials. `poll_seconds`: interval between
@@ -151,7 +151,7 @@ class Settings:
     autonomy: AutonomySettings = AutonomySettings()
     health: HealthSettings = HealthSettings()
     upgrade: UpgradeSettings = UpgradeSettings()
-    git: GitSettings = GitSettings()
+    git: GitAccessSettings = GitAccessSettings()
     secrets: SecretsSettings = SecretsSettings()
 
 
@@ -164,7 +164,7 @@ _GROUPS: dict[str, Any] = {
     "autonomy": AutonomySettings,
     "health": HealthSettings,
     "upgrade": UpgradeSettings,
-    "git": GitSettings,
+    "git": GitAccessSettings,
     "secrets": SecretsSettings,
 }
 
@@ -195,7 +195,7 @@ def _value(variable: str, group: str, name: str, text: str) -> tuple[str, Any]:
         if text not in _TRUTHS:
             raise Invalid(f"{variable} must be true or false")
         return name, _TRUTHS[text]
-    if "Wire" in kinds[name]:
+    if "GrpcImplementation" in kinds[name]:
         return name, _wire(variable, text)
     if "int" in kinds[name]:
         if not text.isdecimal():
@@ -204,11 +204,11 @@ def _value(variable: str, group: str, name: str, text: str) -> tuple[str, Any]:
     return name, text
 
 
-def _wire(variable: str, text: str) -> Wire:
+def _wire(variable: str, text: str) -> GrpcImplementation:
     try:
-        return Wire(text)
+        return GrpcImplementation(text)
     except ValueError:
-        raise Invalid(f"{variable} must be one of {', '.join(Wire)}") from None
+        raise Invalid(f"{variable} must be one of {', '.join(GrpcImplementation)}") from None
 
 
 def _read(path: Path) -> str:

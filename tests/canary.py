@@ -25,9 +25,9 @@ _MARK = b"canary-"
 _MOST_BYTES = 64 << 20
 _GIVEN = "given"
 _SENDS = (
-    ("controlplane.notify.outward", "GuardedOutward", "post"),
-    ("controlplane.notify.outward", "GuardedOutward", "ask"),
-    ("controlplane.notify.outward", "GuardedOutward", "syslog"),
+    ("controlplane.notify.outward", "GuardedSender", "post"),
+    ("controlplane.notify.outward", "GuardedSender", "ask"),
+    ("controlplane.notify.outward", "GuardedSender", "syslog"),
     ("controlplane.telemetry.otlp", "OtlpSpans", "export"),
 )
 """What leaves the product for others: notifications, questions of gates, traces."""

@@ -26,8 +26,8 @@ from tests.canary import CanaryWatch
 from tests.servers.postgres import Postgres, find_postgres
 from tests.servers.redis import Redis, find_redis
 from towline.demo.clusters import binaries
-from towline.demo.clusters.cluster import Cluster
-from towline.demo.gitserver import GitServer
+from towline.demo.clusters.cluster import LocalCluster
+from towline.demo.git_server import GitServer
 
 _numbers = count(1)
 MOST_RERUNS = 3
@@ -183,17 +183,17 @@ def kubernetes() -> Path:
 
 
 @pytest.fixture(scope="session")
-def cluster(kubernetes: Path) -> Iterator[Cluster]:
+def cluster(kubernetes: Path) -> Iterator[LocalCluster]:
     """A real cluster, shared by the run: work in a namespace of your own, leave it as it was.
 
     A pod's port is the same port of this machine where something listens on it.
     """
-    with Cluster("first", kubernetes, local_ports=True) as running:
+    with LocalCluster("first", kubernetes, local_ports=True) as running:
         yield running
 
 
 @pytest.fixture
-def namespace(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[str]:
+def namespace(cluster: LocalCluster, request: pytest.FixtureRequest) -> Iterator[str]:
     """A namespace of `cluster` for one test, named after it."""
     words = re.findall(r"[a-z0-9]+", request.node.name.removeprefix("test_").lower())
     name = "-".join(words)[:50].strip("-") + f"-{next(_numbers)}"
@@ -203,9 +203,9 @@ def namespace(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[str]
 
 
 @pytest.fixture(scope="session")
-def second_cluster(kubernetes: Path) -> Iterator[Cluster]:
+def second_cluster(kubernetes: Path) -> Iterator[LocalCluster]:
     """Another real cluster, on the same terms as `cluster`."""
-    with Cluster("second", kubernetes, local_ports=True) as running:
+    with LocalCluster("second", kubernetes, local_ports=True) as running:
         yield running
 
 

@@ -3,15 +3,15 @@
 import gc
 from collections.abc import Callable, Mapping
 
-from fleet.runtime.clock import SystemClock
-from fleet.runtime.process import stop_on_signal
+from core.runtime.clock import SystemClock
+from core.runtime.process import stop_on_signal
 from syncagent import compose
 from syncagent.domain.objects import ObjectRef
 from syncagent.kube.cluster import KubeCluster
 from syncagent.settings import KubernetesSettings, from_environment
-from syncagent.upkeep.doctor import examine as examine_steps
+from syncagent.upkeep.doctor import diagnose as examine_steps
 from syncagent.upkeep.upgrade import replace_image
-from towline.cli.lazy import load
+from towline.cli.lazy_import import load
 
 _COLLECT_AFTER = (5_000, 20, 20)
 
@@ -23,8 +23,8 @@ async def run(environ: Mapping[str, str]) -> None:
     settings, clock = from_environment(environ), SystemClock()
     defines = settings.autonomy.defines
     # Most agents need no Git: modules that are not imported take no memory.
-    repositories = load("towline.agentgit").build(settings, clock) if defines else None
-    renders = load("towline.agentrenders").build(settings, clock) if settings.git.renders else None
+    repositories = load("towline.agent_repositories").build(settings, clock) if defines else None
+    renders = load("towline.agent_renders").build(settings, clock) if settings.git.renders else None
     agent = compose.build(settings, clock, repositories, renders)
     # Imported modules stay for ever: the garbage collector need not scan them again.
     gc.freeze()
@@ -34,13 +34,13 @@ async def run(environ: Mapping[str, str]) -> None:
         await agent.run(stop)
 
 
-async def examine(environ: Mapping[str, str], show: Show) -> bool:
+async def diagnose(environ: Mapping[str, str], show: Show) -> bool:
     """Runs all checks and shows each result; returns true if all required checks passed."""
     settings, well = from_environment(environ), True
     client = compose.client_of(settings.kubernetes, SystemClock())
     try:
         folder = settings.state.directory
-        async for step in examine_steps(compose.way_of(settings.hub), client, folder):
+        async for step in examine_steps(compose.control_plane_access(settings.hub), client, folder):
             show(step.good, step.needed, step.step, step.text)
             well = well and (step.good or not step.needed)
     finally:

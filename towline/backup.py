@@ -28,26 +28,26 @@ from controlplane.settings import ControlPlaneSettings
 from controlplane.storage.archive import Progress, dump, load
 from controlplane.storage.store import SqlStore
 from controlplane.usecases.records import check_chains
-from fleet import __version__
-from fleet.age import AgeIdentity, encrypt, encrypt_stream, open_stream
-from fleet.errors import Conflict, Invalid
-from fleet.runtime.clock import Clock, SystemClock
-from fleet.runtime.files import OWNER_ONLY
-from towline.serve.first import keep_private
+from core import __version__
+from core.age import AgeIdentity, encrypt, encrypt_stream, open_stream
+from core.errors import Conflict, Invalid
+from core.runtime.atomic_files import OWNER_ONLY
+from core.runtime.clock import Clock, SystemClock
+from towline.serve.bootstrap import restrict_permissions
 from towline.settings import ServeSettings
 
 FORMAT = 1
 
 _KEPT = ("encryption.key", "admin.token", "setup.url", "tls", "git/signing.key", "recordings")
 _MANIFEST, _STORE, _DATA = "backup.json", "store.jsonl", "data/"
-_MOST_MANIFEST = 64 << 20
+_MAX_MANIFEST_BYTES = 64 << 20
 _AGE = b"age-encryption.org/"
 _CHUNK = 1 << 20
 
 Digest = Annotated[str, StringConstraints(pattern=re.compile(r"^[0-9a-f]{64}$"))]
 
 
-class Manifest(BaseModel):
+class BackupManifest(BaseModel):
     """Content of a backup; `files` maps names in the archive to SHA-256 digests."""
 
     format: int
@@ -59,10 +59,10 @@ class Manifest(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class Restored:
+class RestoreResult:
     """Result of a restore."""
 
-    manifest: Manifest
+    manifest: BackupManifest
     audit_rows: int
     broken: tuple[str, ...]
     """Broken hash chains of the audit log."""
@@ -74,7 +74,7 @@ def backup(
     recipients: Sequence[str],
     progress: Progress,
     clock: Clock | None = None,
-) -> Manifest:
+) -> BackupManifest:
     """Writes a backup with mode 0600; the control plane may keep running.
 
     `recipients`: public age keys (`age1…`); without any, the file is not encrypted. Conflict:
@@ -99,32 +99,32 @@ def backup(
 
 def restore(
     settings: ServeSettings, source: Path, identities: Sequence[AgeIdentity], progress: Progress
-) -> Restored:
+) -> RestoreResult:
     """Restores a backup into an empty installation, atomically, and verifies the audit log.
 
     `identities`: private age keys. Conflict: the installation is not empty. Invalid: the file is
     not a backup, is damaged, or is encrypted for other keys.
     """
-    with _opened(source, identities) as archive:
-        manifest = _verified(archive)
+    with _open_archive(source, identities) as archive:
+        manifest = _verify_archive(archive)
         _refuse_to_overwrite(settings, manifest)
-        keep_private(settings.data, embedded=settings.database is None)
-        with _placed(archive, manifest, settings.data):
+        restrict_permissions(settings.data, embedded=settings.database is None)
+        with _extracted_files(archive, manifest, settings.data):
             lines = _member(archive, _STORE)
             found = asyncio.run(_fill(settings, manifest.schema_, lines, progress))
-    return Restored(manifest, *found)
+    return RestoreResult(manifest, *found)
 
 
 def _write(
     settings: ServeSettings, folder: Path, into: Path, now: datetime, progress: Progress
-) -> Manifest:
+) -> BackupManifest:
     store = folder / _STORE
     with _private(store) as file:
         schema, rows = asyncio.run(_dump(settings, file, progress))
     with _private(into) as file, tarfile.open(fileobj=file, mode="w:gz", compresslevel=4) as tar:
         files = {_STORE: store, **_files(settings.data)}
         digests = {name: _add(tar, name, path) for name, path in files.items()}
-        manifest = Manifest(
+        manifest = BackupManifest(
             format=FORMAT, version=__version__, made=now, schema_=schema, rows=rows, files=digests
         )
         described = folder / _MANIFEST
@@ -140,12 +140,12 @@ def _add(tar: tarfile.TarFile, name: str, path: Path) -> str:
         member.uid = member.gid = 0
         member.uname = member.gname = ""
         member.mode = OWNER_ONLY
-        hashing = _Hashing(file)
+        hashing = _HashingReader(file)
         tar.addfile(member, hashing)
         return hashing.digest.hexdigest()
 
 
-class _Hashing:
+class _HashingReader:
     """File wrapper that computes the digest of the bytes read."""
 
     def __init__(self, file: BinaryIO) -> None:
@@ -185,7 +185,7 @@ def _files(data: Path) -> dict[str, Path]:
     return {f"{_DATA}{path.relative_to(data)}": path for path in found if path.is_file()}
 
 
-def _refuse_to_overwrite(settings: ServeSettings, manifest: Manifest) -> None:
+def _refuse_to_overwrite(settings: ServeSettings, manifest: BackupManifest) -> None:
     names = {_DATA + "towline.db", *manifest.files} if settings.database is None else manifest.files
     for name in sorted(names):
         path = settings.data / name.removeprefix(_DATA)
@@ -194,8 +194,8 @@ def _refuse_to_overwrite(settings: ServeSettings, manifest: Manifest) -> None:
 
 
 @contextmanager
-def _placed(
-    archive: tarfile.TarFile, manifest: Manifest, data: Path
+def _extracted_files(
+    archive: tarfile.TarFile, manifest: BackupManifest, data: Path
 ) -> Generator[None, None, None]:
     """Extracts the files of the data directory; deletes them again if the block fails."""
     placed: list[Path] = []
@@ -213,10 +213,10 @@ def _placed(
         raise
 
 
-def _verified(archive: tarfile.TarFile) -> Manifest:
+def _verify_archive(archive: tarfile.TarFile) -> BackupManifest:
     try:
-        described = _member(archive, _MANIFEST).read(_MOST_MANIFEST)
-        manifest = Manifest.model_validate_json(described)
+        described = _member(archive, _MANIFEST).read(_MAX_MANIFEST_BYTES)
+        manifest = BackupManifest.model_validate_json(described)
     except ValidationError as error:
         raise Invalid("the file is not a Towline backup: backup.json is invalid") from error
     if manifest.format != FORMAT:
@@ -249,7 +249,7 @@ def _member(archive: tarfile.TarFile, name: str) -> BinaryIO:
 
 
 @contextmanager
-def _opened(
+def _open_archive(
     source: Path, identities: Sequence[AgeIdentity]
 ) -> Generator[tarfile.TarFile, None, None]:
     with source.open("rb") as file, tempfile.TemporaryFile() as plain:

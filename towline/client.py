@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
-from fleet import __version__
-from fleet.errors import (
+from core import __version__
+from core.errors import (
     Code,
     Conflict,
     Forbidden,
@@ -21,10 +21,10 @@ from fleet.errors import (
     Unauthenticated,
     Unavailable,
 )
-from towline.contexts import Target
+from towline.contexts import ControlPlaneTarget
 
 TIMEOUT_SECONDS = 30.0
-MOST_ANSWER_BYTES = 64 << 20
+MAX_RESPONSE_BYTES = 64 << 20
 
 Json = dict[str, Any]
 
@@ -43,10 +43,10 @@ _ERRORS: dict[str, type[TowlineError]] = {
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
-class Client:
+class GraphQLClient:
     """Client for one control plane and one user."""
 
-    def __init__(self, target: Target, timeout: float = TIMEOUT_SECONDS) -> None:
+    def __init__(self, target: ControlPlaneTarget, timeout: float = TIMEOUT_SECONDS) -> None:
         parts = urlsplit(target.url)
         if parts.scheme != "https" and parts.hostname not in _LOOPBACK:
             raise Invalid(
@@ -88,7 +88,7 @@ class Client:
                 yield from response
         except urllib.error.HTTPError as error:
             with error:
-                raise _refusal(error.code, error.read(MOST_ANSWER_BYTES)) from None
+                raise _refusal(error.code, error.read(MAX_RESPONSE_BYTES)) from None
         except (OSError, http.client.HTTPException) as error:
             raise Unavailable(_unreachable(url, error)) from None
 
@@ -109,10 +109,10 @@ class Client:
     def _send(self, request: urllib.request.Request) -> tuple[int, bytes]:
         try:
             with self._opener.open(request, timeout=self._timeout) as response:
-                return response.status, response.read(MOST_ANSWER_BYTES)
+                return response.status, response.read(MAX_RESPONSE_BYTES)
         except urllib.error.HTTPError as error:
             with error:
-                return error.code, error.read(MOST_ANSWER_BYTES)
+                return error.code, error.read(MAX_RESPONSE_BYTES)
         except urllib.error.URLError as error:
             raise Unavailable(_unreachable(self._url, error.reason)) from None
         except (OSError, http.client.HTTPException) as error:

@@ -11,7 +11,7 @@ from importlib import import_module
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from fleet.errors import Invalid, Unauthenticated
+from core.errors import Invalid, Unauthenticated
 
 _TEXTS = frozenset({"url", "token", "ca", "refresh"})
 _KEYS = _TEXTS | {"expires"}
@@ -19,7 +19,7 @@ _SECTION = "[contexts."
 FilePath = str | os.PathLike[str]
 
 
-class Target(NamedTuple):
+class ControlPlaneTarget(NamedTuple):
     """Address and credentials of a control plane.
 
     `ca`: PEM text to trust instead of the system's CAs. `refresh`: refresh token. `expires`: expiry
@@ -36,29 +36,29 @@ class Target(NamedTuple):
         return f"Target({self.url!r})"
 
 
-class Contexts(NamedTuple):
+class SavedContexts(NamedTuple):
     """Saved control planes by name, and the name of the current one."""
 
     current: str = ""
-    targets: Mapping[str, Target] = MappingProxyType({})
+    targets: Mapping[str, ControlPlaneTarget] = MappingProxyType({})
 
-    def with_target(self, name: str, target: Target) -> "Contexts":
+    def with_target(self, name: str, target: ControlPlaneTarget) -> "SavedContexts":
         """Adds a context and makes it the current one."""
-        return Contexts(name, {**self.targets, name: target})
+        return SavedContexts(name, {**self.targets, name: target})
 
-    def without(self, name: str) -> "Contexts":
+    def without(self, name: str) -> "SavedContexts":
         """Removes a context. Raises Invalid if the name is unknown."""
         if name not in self.targets:
             raise Invalid(f"not signed in to {name or 'any control plane'}")
         left = {key: value for key, value in self.targets.items() if key != name}
-        return Contexts("" if name == self.current else self.current, left)
+        return SavedContexts("" if name == self.current else self.current, left)
 
-    def at(self, url: str) -> Target | None:
+    def at(self, url: str) -> ControlPlaneTarget | None:
         """Target with this URL, or None."""
         return next((target for target in self.targets.values() if target.url == url), None)
 
 
-class Wish(NamedTuple):
+class GlobalFlags(NamedTuple):
     """Global flags that select the control plane; None for a flag that is not set."""
 
     url: str | None = None
@@ -67,7 +67,7 @@ class Wish(NamedTuple):
     config: FilePath | None = None
 
 
-def config_path(wish: Wish, environ: Mapping[str, str] = os.environ) -> FilePath:
+def config_path(wish: GlobalFlags, environ: Mapping[str, str] = os.environ) -> FilePath:
     """Path of the context file: flag, TOWLINE_CONFIG, XDG_CONFIG_HOME, then ~/.config."""
     if wish.config is not None:
         return wish.config
@@ -77,7 +77,7 @@ def config_path(wish: Wish, environ: Mapping[str, str] = os.environ) -> FilePath
     return os.path.join(home, "towline", "config.toml")
 
 
-def resolve(wish: Wish, environ: Mapping[str, str] = os.environ) -> Target:
+def resolve(wish: GlobalFlags, environ: Mapping[str, str] = os.environ) -> ControlPlaneTarget:
     """Selects the control plane: flags, then environment, then file.
 
     A token is only sent to the control plane it was saved for, or to TOWLINE_URL if TOWLINE_TOKEN
@@ -87,7 +87,7 @@ def resolve(wish: Wish, environ: Mapping[str, str] = os.environ) -> Target:
     named = environ.get("TOWLINE_URL")
     saved = _saved(contexts, wish, named)
     url = wish.url or (None if wish.context else named)
-    target = saved or (Target(normal_url(url)) if url else None)
+    target = saved or (ControlPlaneTarget(normal_url(url)) if url else None)
     if target is None:
         raise Unauthenticated(
             "not signed in: run `towline login URL`, or set TOWLINE_URL and TOWLINE_TOKEN"
@@ -110,12 +110,12 @@ def normal_url(url: str) -> str:
     return full.rstrip("/")
 
 
-def read(path: FilePath) -> Contexts:
+def read(path: FilePath) -> SavedContexts:
     """Reads the contexts of a file; empty if it does not exist. Invalid: malformed file."""
     try:
         text = _text_of(path)
     except FileNotFoundError:
-        return Contexts()
+        return SavedContexts()
     except OSError as error:
         raise Invalid(f"cannot read {path}: {error.strerror}") from None
     except UnicodeDecodeError as error:
@@ -124,7 +124,7 @@ def read(path: FilePath) -> Contexts:
     if unknown := data.keys() - {"current", "contexts"}:
         raise Invalid(f"{path}: unknown key {min(unknown)}")
     targets = data.get("contexts", {})
-    return Contexts(
+    return SavedContexts(
         _text(data.get("current", ""), path, "current"),
         {name: _target(path, name, target) for name, target in targets.items()},
     )
@@ -162,7 +162,9 @@ def _parse(path: FilePath, text: str) -> dict[str, Any]:
         raise Invalid(f"{path} is not TOML: {error}") from None
 
 
-def _saved(contexts: Contexts, wish: Wish, environment_url: str | None) -> Target | None:
+def _saved(
+    contexts: SavedContexts, wish: GlobalFlags, environment_url: str | None
+) -> ControlPlaneTarget | None:
     if wish.url:
         return contexts.at(normal_url(wish.url))
     if wish.context:
@@ -193,7 +195,7 @@ def _read_text(path: FilePath) -> str:
         raise Invalid(f"cannot read {path}: {error.strerror}") from None
 
 
-def _target(path: FilePath, name: str, data: Any) -> Target:
+def _target(path: FilePath, name: str, data: Any) -> ControlPlaneTarget:
     if not isinstance(data, dict) or "url" not in data:
         raise Invalid(f"{path}: contexts.{name} has no url")
     if unknown := data.keys() - _KEYS:
@@ -203,7 +205,7 @@ def _target(path: FilePath, name: str, data: Any) -> Target:
         raise Invalid(f"{path}: contexts.{name}.expires is not a number")
     texts = {key: value for key, value in data.items() if key in _TEXTS}
     found = {key: _text(value, path, f"contexts.{name}") for key, value in texts.items()}
-    return Target(**found, expires=expires)
+    return ControlPlaneTarget(**found, expires=expires)
 
 
 def _text(value: Any, path: FilePath, place: str) -> str:

@@ -20,11 +20,11 @@ from controlplane.settings import ControlPlaneSettings
 from controlplane.storage.migrate import inspect, migrate, revisions
 from controlplane.storage.store import SqlStore
 from controlplane.usecases.records import check_chains
-from fleet.errors import TowlineError
-from fleet.runtime.clock import Clock, SystemClock
+from core.errors import TowlineError
+from core.runtime.clock import Clock, SystemClock
 from gitcache import compose as gitcache
 from gitcache.settings import GitCacheSettings
-from towline.authority import expires
+from towline.certificate_authority import certificate_expiry
 from towline.settings import ServeSettings
 
 _LITTLE_SPACE = 1 << 30
@@ -33,7 +33,7 @@ _PRIVATE = ("encryption.key", "admin.token", "git/signing.key", "tls/ca.key", "t
 _OLDEST_GIT = (2, 30)
 
 
-class Health(StrEnum):
+class CheckHealth(StrEnum):
     """Result of a check."""
 
     OK = "ok"
@@ -42,11 +42,11 @@ class Health(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class CheckResult:
     """Result of one check of `admin doctor`; `text` says what to do."""
 
     check: str
-    health: Health
+    health: CheckHealth
     text: str
 
 
@@ -64,12 +64,12 @@ def signing_key(settings: ServeSettings) -> str:
     """Public key (PEM) that verifies rendered manifests; creates the key pair if needed."""
     folder = settings.data / "git"
     git = GitCacheSettings(data_dir=folder, **dict(settings.git))
-    return gitcache.signer(git).public_pem.decode()
+    return gitcache.load_signer(git).public_pem.decode()
 
 
-def examine(settings: ServeSettings, clock: Clock | None = None) -> list[Finding]:
+def run_checks(settings: ServeSettings, clock: Clock | None = None) -> list[CheckResult]:
     """Runs all checks of an installation; changes nothing."""
-    checks: tuple[tuple[str, Callable[[], Finding]], ...] = (
+    checks: tuple[tuple[str, Callable[[], CheckResult]], ...] = (
         ("data", lambda: _check_folder(settings.data)),
         ("disk", lambda: _check_disk(settings.data)),
         ("secrets", lambda: _check_private(settings.data)),
@@ -93,7 +93,7 @@ async def _migrate(settings: ServeSettings) -> tuple[str | None, str]:
 
 async def _create_token(settings: ServeSettings, email: str, name: str) -> str:
     clock = SystemClock()
-    git = gitcache.build(GitCacheSettings(data_dir=settings.data / "git"), clock)
+    git = gitcache.build_git_cache(GitCacheSettings(data_dir=settings.data / "git"), clock)
     plane = await controlplane.build(_plane(settings), git, clock)
     try:
         return await plane.verbs.people.token_for(SYSTEM, email, name)
@@ -101,35 +101,43 @@ async def _create_token(settings: ServeSettings, email: str, name: str) -> str:
         await plane.store.close()
 
 
-def _guarded(name: str, check: Callable[[], Finding]) -> Finding:
+def _guarded(name: str, check: Callable[[], CheckResult]) -> CheckResult:
     try:
         return check()
     except (TowlineError, OSError, ValueError, subprocess.SubprocessError) as error:
-        return Finding(name, Health.FAILED, str(error))
+        return CheckResult(name, CheckHealth.FAILED, str(error))
 
 
-def _check_folder(data: Path) -> Finding:
+def _check_folder(data: Path) -> CheckResult:
     if not data.is_dir():
-        return Finding("data", Health.WARNING, f"{data} does not exist; the first start creates it")
+        return CheckResult(
+            "data", CheckHealth.WARNING, f"{data} does not exist; the first start creates it"
+        )
     if S_IMODE(data.stat().st_mode) & 0o007:
-        return Finding("data", Health.WARNING, f"{data} is accessible to all users: run chmod 700")
-    return Finding("data", Health.OK, str(data))
+        return CheckResult(
+            "data", CheckHealth.WARNING, f"{data} is accessible to all users: run chmod 700"
+        )
+    return CheckResult("data", CheckHealth.OK, str(data))
 
 
-def _check_disk(data: Path) -> Finding:
+def _check_disk(data: Path) -> CheckResult:
     place = next(folder for folder in (data, *data.absolute().parents) if folder.exists())
     free = shutil.disk_usage(place).free
     text = f"{free / (1 << 30):.1f} GiB free in {data}"
-    return Finding("disk", Health.OK if free > _LITTLE_SPACE else Health.FAILED, text)
+    return CheckResult("disk", CheckHealth.OK if free > _LITTLE_SPACE else CheckHealth.FAILED, text)
 
 
-def _check_private(data: Path) -> Finding:
+def _check_private(data: Path) -> CheckResult:
     files = [data / name for name in _PRIVATE if (data / name).exists()]
     open_to_others = [str(file) for file in files if _is_open(file)]
     if open_to_others:
         names = ", ".join(open_to_others)
-        return Finding("secrets", Health.FAILED, f"other users can read {names}: run chmod 600")
-    return Finding("secrets", Health.OK, f"{len(files)} files, readable only by their owner")
+        return CheckResult(
+            "secrets", CheckHealth.FAILED, f"other users can read {names}: run chmod 600"
+        )
+    return CheckResult(
+        "secrets", CheckHealth.OK, f"{len(files)} files, readable only by their owner"
+    )
 
 
 def _is_open(path: Path) -> bool:
@@ -139,70 +147,86 @@ def _is_open(path: Path) -> bool:
     return bool(S_IMODE(found.st_mode) & (0o007 if is_mounted else 0o077))
 
 
-def _check_database(settings: ServeSettings) -> Finding:
+def _check_database(settings: ServeSettings) -> CheckResult:
     if settings.database is None and not (settings.data / "towline.db").exists():
-        return Finding("store", Health.WARNING, "no store yet; the first start creates it")
+        return CheckResult("store", CheckHealth.WARNING, "no store yet; the first start creates it")
     return asyncio.run(_check_store(settings))
 
 
-async def _check_store(settings: ServeSettings) -> Finding:
+async def _check_store(settings: ServeSettings) -> CheckResult:
     engine = open_engine(_plane(settings))
     try:
         current, wanted = await inspect(engine)
     except SQLAlchemyError as error:
-        return Finding(
-            "store", Health.FAILED, f"{type(error).__name__}: the store does not respond"
+        return CheckResult(
+            "store", CheckHealth.FAILED, f"{type(error).__name__}: the store does not respond"
         )
     finally:
         await engine.dispose()
     if current != wanted:
         text = f"schema {current}, expected {wanted}: run `towline admin migrate`"
-        return Finding("store", Health.WARNING, text)
-    return Finding("store", Health.OK, f"schema {current}")
+        return CheckResult("store", CheckHealth.WARNING, text)
+    return CheckResult("store", CheckHealth.OK, f"schema {current}")
 
 
-def _check_audit(settings: ServeSettings) -> Finding:
+def _check_audit(settings: ServeSettings) -> CheckResult:
     if settings.database is None and not (settings.data / "towline.db").exists():
-        return Finding("audit", Health.WARNING, "no audit log yet; the first start creates it")
+        return CheckResult(
+            "audit", CheckHealth.WARNING, "no audit log yet; the first start creates it"
+        )
     return asyncio.run(_check_chains(settings))
 
 
-async def _check_chains(settings: ServeSettings) -> Finding:
+async def _check_chains(settings: ServeSettings) -> CheckResult:
     engine = open_engine(_plane(settings))
     try:
         current, wanted = await revisions(engine)
         if current != wanted:
-            return Finding("audit", Health.WARNING, "not verified: the schema is not current")
+            return CheckResult(
+                "audit", CheckHealth.WARNING, "not verified: the schema is not current"
+            )
         rows, broken = await check_chains(SqlStore(engine))
     except SQLAlchemyError as error:
-        return Finding("audit", Health.FAILED, f"{type(error).__name__}: cannot read the audit log")
+        return CheckResult(
+            "audit", CheckHealth.FAILED, f"{type(error).__name__}: cannot read the audit log"
+        )
     finally:
         await engine.dispose()
     if broken:
         said = "; ".join(str(defect) for defect in broken)
-        return Finding("audit", Health.FAILED, f"{said}. Compare the log with exports and sinks")
-    return Finding("audit", Health.OK, f"{rows} rows, all hash chains intact")
+        return CheckResult(
+            "audit", CheckHealth.FAILED, f"{said}. Compare the log with exports and sinks"
+        )
+    return CheckResult("audit", CheckHealth.OK, f"{rows} rows, all hash chains intact")
 
 
-def _check_certificate(settings: ServeSettings, clock: Clock) -> Finding:
+def _check_certificate(settings: ServeSettings, clock: Clock) -> CheckResult:
     path = settings.tls.cert or settings.data / "tls" / "server.crt"
     if not path.exists():
-        health = Health.FAILED if settings.tls.cert else Health.WARNING
-        return Finding("certificate", health, f"{path} does not exist")
-    end = expires(path)
+        health = CheckHealth.FAILED if settings.tls.cert else CheckHealth.WARNING
+        return CheckResult("certificate", health, f"{path} does not exist")
+    end = certificate_expiry(path)
     left = end - clock.now()
-    health = Health.OK if left > _SOON else Health.WARNING if left > timedelta() else Health.FAILED
-    return Finding("certificate", health, f"{path} expires on {end:%Y-%m-%d}")
+    health = (
+        CheckHealth.OK
+        if left > _SOON
+        else CheckHealth.WARNING
+        if left > timedelta()
+        else CheckHealth.FAILED
+    )
+    return CheckResult("certificate", health, f"{path} expires on {end:%Y-%m-%d}")
 
 
-def _check_git() -> Finding:
+def _check_git() -> CheckResult:
     path = shutil.which("git")
     if path is None:
-        return Finding("git", Health.FAILED, "git is not installed: install it")
+        return CheckResult("git", CheckHealth.FAILED, "git is not installed: install it")
     said = subprocess.run([path, "version"], capture_output=True, text=True, check=True)
     version = said.stdout.split()[2]
     new_enough = tuple(int(part) for part in version.split(".")[:2]) >= _OLDEST_GIT
-    return Finding("git", Health.OK if new_enough else Health.FAILED, f"{path} {version}")
+    return CheckResult(
+        "git", CheckHealth.OK if new_enough else CheckHealth.FAILED, f"{path} {version}"
+    )
 
 
 def _plane(settings: ServeSettings) -> ControlPlaneSettings:

@@ -11,9 +11,9 @@ from urllib.parse import urlsplit
 
 import yaml
 
-from fleet.errors import Invalid
-from towline.contextfile import write_private
-from towline.contexts import Target
+from core.errors import Invalid
+from towline.context_file import write_private
+from towline.contexts import ControlPlaneTarget
 from towline.kubectl_login import API_VERSION
 
 PLUGIN = "towline-kubectl-login"
@@ -23,7 +23,11 @@ _LISTS = ("clusters", "users", "contexts")
 
 
 def build(
-    target: Target, handles: Sequence[str], *, embed_token: bool, config: Path | None = None
+    target: ControlPlaneTarget,
+    handles: Sequence[str],
+    *,
+    embed_token: bool,
+    config: Path | None = None,
 ) -> Entry:
     """Builds a kubeconfig with a context `towline-<handle>` for each cluster; the first is current.
 
@@ -95,7 +99,7 @@ def _is_list(value: object) -> bool:
     return isinstance(value, list) and all(isinstance(entry, dict) for entry in value)
 
 
-def _cluster(target: Target, handle: str) -> Entry:
+def _cluster(target: ControlPlaneTarget, handle: str) -> Entry:
     cluster: Entry = {"server": f"{target.url}/k8s/clusters/{handle}"}
     if target.ca:
         cluster["certificate-authority-data"] = base64.b64encode(target.ca.encode()).decode()

@@ -14,8 +14,8 @@ from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
-from fleet.errors import TowlineError, Unauthenticated
-from towline.contexts import Target, Wish, config_path, resolve
+from core.errors import TowlineError, Unauthenticated
+from towline.contexts import ControlPlaneTarget, GlobalFlags, config_path, resolve
 
 API_VERSION = "client.authentication.k8s.io/v1"
 EXEC_INFO = "KUBERNETES_EXEC_INFO"
@@ -27,23 +27,23 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         prog="towline-kubectl-login",
         description="Credentials for kubectl from `towline login`.",
-        formatter_class=_as_wide_as_always,
+        formatter_class=_fixed_width_formatter,
     )
     parser.add_argument("--url", required=True, help="URL of the control plane")
     parser.add_argument("--config", help="configuration file, as written by `towline login`")
     given = parser.parse_args(arguments)
     try:
-        print(json.dumps(credential(Wish(url=given.url, config=given.config))))
+        print(json.dumps(credential(GlobalFlags(url=given.url, config=given.config))))
     except TowlineError as error:
         print(f"towline-kubectl-login: {error.message}", file=sys.stderr)
         sys.exit(1)
 
 
-def credential(wish: Wish, environ: Mapping[str, str] = os.environ) -> dict[str, object]:
+def credential(wish: GlobalFlags, environ: Mapping[str, str] = os.environ) -> dict[str, object]:
     """Builds the ExecCredential for a control plane. Raises Unauthenticated if not signed in."""
     target = resolve(wish, environ)
     if not _is_good(target):
-        target = _renewed(wish, environ)
+        target = _renew_token(wish, environ)
     status: dict[str, object] = {"token": target.token}
     if target.expires:
         ends = time.gmtime(target.expires)
@@ -51,13 +51,13 @@ def credential(wish: Wish, environ: Mapping[str, str] = os.environ) -> dict[str,
     return {"apiVersion": API_VERSION, "kind": "ExecCredential", "status": status}
 
 
-def _is_good(target: Target) -> bool:
+def _is_good(target: ControlPlaneTarget) -> bool:
     ends = target.expires
     now = time.time()  # noqa: TID251 - a Clock would load asyncio
     return bool(target.token) and (not ends or now + MARGIN_SECONDS < ends)
 
 
-def _renewed(wish: Wish, environ: Mapping[str, str]) -> Target:
+def _renew_token(wish: GlobalFlags, environ: Mapping[str, str]) -> ControlPlaneTarget:
     """Gets and saves a new token; a lock makes sure that only one kubectl process asks for it."""
     path = os.path.abspath(config_path(wish, environ))
     os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
@@ -66,26 +66,26 @@ def _renewed(wish: Wish, environ: Mapping[str, str]) -> Target:
         target = resolve(wish, environ)
         if _is_good(target):
             return target
-        granted = _granted(target, environ)
-        save_token = import_module("towline.contextfile").save_token
+        granted = _request_token(target, environ)
+        save_token = import_module("towline.context_file").save_token
         return save_token(path, target, granted.token, granted.refresh, granted.expires)
 
 
-def _as_wide_as_always(prog: str) -> argparse.HelpFormatter:
+def _fixed_width_formatter(prog: str) -> argparse.HelpFormatter:
     """Fixes the width: detecting the terminal's width would load shutil and its compressors."""
     return argparse.HelpFormatter(prog, width=98)
 
 
-def _granted(target: Target, environ: Mapping[str, str]) -> Any:
+def _request_token(target: ControlPlaneTarget, environ: Mapping[str, str]) -> Any:
     """Gets a token with the refresh token, else by asking the user to sign in."""
-    device = import_module("towline.device").DeviceGrant(target)
+    device = import_module("towline.device_grant").DeviceGrant(target)
     granted = device.refresh(target.refresh) if target.refresh else None
-    if granted is None and not _may_ask(environ):
+    if granted is None and not _is_interactive(environ):
         raise Unauthenticated(f"not signed in: run `towline login {target.url}`")
     return granted or device.sign_in(lambda text: print(text, file=sys.stderr, flush=True))
 
 
-def _may_ask(environ: Mapping[str, str]) -> bool:
+def _is_interactive(environ: Mapping[str, str]) -> bool:
     """Returns true if kubectl runs interactively."""
     try:
         return json.loads(environ.get(EXEC_INFO, "{}"))["spec"]["interactive"] is True

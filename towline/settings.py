@@ -21,8 +21,8 @@ from controlplane.settings import (
     SecretSettings,
     TraceSettings,
 )
-from fleet.errors import Invalid
-from fleet.rpc.wires import Wire
+from core.errors import Invalid
+from core.rpc.implementations import GrpcImplementation
 from gitcache.settings import (
     FetchSettings,
     PeerSettings,
@@ -37,7 +37,7 @@ _AGENT_PREFIX = "AGENT_"
 _CLIENT_VARIABLES = frozenset({"URL", "TOKEN", "CA_FILE", "TOKEN_FILE", "CONFIG"})
 
 
-class Target(StrEnum):
+class ServeTarget(StrEnum):
     """Components that a process runs."""
 
     ALL = "all"
@@ -54,11 +54,11 @@ class LogLevel(StrEnum):
     ERROR = "error"
 
 
-class _Group(BaseModel):
+class _SettingsGroup(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class TlsSettings(_Group):
+class TlsSettings(_SettingsGroup):
     """Certificate of the listeners; by default issued by Towline's own CA in the data directory."""
 
     cert: Path | None = None
@@ -72,7 +72,7 @@ class TlsSettings(_Group):
         return [name.strip() for name in names.split(",")] if isinstance(names, str) else names
 
 
-class GitSettings(_Group):
+class ServeGitSettings(_SettingsGroup):
     """Settings of the git cache; see `gitcache.settings` for units and reasons."""
 
     poll: PollSettings = PollSettings()
@@ -82,10 +82,10 @@ class GitSettings(_Group):
     peers: PeerSettings = PeerSettings()
 
 
-class ServeSettings(_Group):
+class ServeSettings(_SettingsGroup):
     """All settings of one control plane process."""
 
-    target: Target = Target.ALL
+    target: ServeTarget = ServeTarget.ALL
     data: Path = Field(default_factory=lambda: Path.home() / ".local/share/towline")
     """Data directory: embedded store, keys, certificates, clones and bundles."""
     database: SecretStr | None = None
@@ -103,7 +103,7 @@ class ServeSettings(_Group):
     """Allow members to query the API's schema."""
     listen_agents: str = "127.0.0.1:8444"
     """gRPC address for agents, with TLS."""
-    agents_wire: Wire = Wire.HTTP2
+    agents_wire: GrpcImplementation = GrpcImplementation.HTTP2
     """Implementation of gRPC: `http2` (built in) or `grpcio` (library; uses more CPU and memory).
 
     Agents can connect to both."""
@@ -124,7 +124,7 @@ class ServeSettings(_Group):
     drain_seconds: float = Field(10.0, ge=0)
     """Seconds that open requests may continue after SIGTERM; keep it below Kubernetes' 30 s."""
     tls: TlsSettings = TlsSettings()
-    git: GitSettings = GitSettings()
+    git: ServeGitSettings = ServeGitSettings()
     api: ApiSettings = ApiSettings()
     """Limits of the API; see `controlplane.settings`."""
     auth: AuthSettings = AuthSettings()

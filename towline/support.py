@@ -23,38 +23,38 @@ from controlplane.compose import open_engine
 from controlplane.settings import ControlPlaneSettings
 from controlplane.storage.store import SqlStore
 from controlplane.storage.tables import metadata as tables
-from fleet import __version__
-from fleet.errors import Conflict, TowlineError
-from fleet.runtime.clock import Clock, SystemClock
-from fleet.runtime.logs import redact
-from towline.installation import examine
+from core import __version__
+from core.errors import Conflict, TowlineError
+from core.runtime.clock import Clock, SystemClock
+from core.runtime.logs import redact
+from towline.installation import run_checks
 from towline.settings import ServeSettings
 
-MOST_LINES = 5000
-HIDDEN = "[redacted]"
+MAX_LINES = 5000
+REDACTED = "[redacted]"
 
-_LONGEST_LINE = 4000
-_SHORTEST = 4
+_MAX_LINE_LENGTH = 4000
+_MIN_SECRET_LENGTH = 4
 _SECRET_FILES = ("admin.token", "setup.url")
 _SECRET_NAMES = frozenset({"command", "value", "token", "password", "client_secret", "secret"})
 _PRIVATE_KEY = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END|\Z)", re.DOTALL)
 _LIBRARIES = ("aiohttp", "cryptography", "grpcio", "sqlalchemy", "starlette", "strawberry-graphql")
 
 
-def collect(
+def write_support_bundle(
     settings: ServeSettings, target: Path, log: Iterable[str] = (), clock: Clock | None = None
 ) -> list[str]:
     """Writes the bundle (tar.gz, mode 0600) to a new file; returns the names of its parts.
 
-    `log`: log lines; the bundle contains the last `MOST_LINES`. Conflict: the file already exists.
+    `log`: log lines; the bundle contains the last `MAX_LINES`. Conflict: the file already exists.
     """
     clock = clock or SystemClock()
     # Shorter values are not secrets, and could be part of any word.
-    known = {secret for secret in _known_secrets(settings) if len(secret) >= _SHORTEST}
+    known = {secret for secret in _known_secrets(settings) if len(secret) >= _MIN_SECRET_LENGTH}
     parts = {
         "versions.json": _as_json(versions()),
-        "settings.json": _as_json(masked(settings.model_dump())),
-        "doctor.json": _as_json([asdict(finding) for finding in examine(settings, clock)]),
+        "settings.json": _as_json(mask_secrets(settings.model_dump())),
+        "doctor.json": _as_json([asdict(finding) for finding in run_checks(settings, clock)]),
         "counts.json": _as_json(asyncio.run(_counts(settings, clock))),
         "log.txt": "".join(_last_lines(log)),
     }
@@ -64,7 +64,7 @@ def collect(
         raise Conflict(f"{target} already exists: choose another name") from None
     with os.fdopen(handle, "wb") as file, tarfile.open(fileobj=file, mode="w:gz") as bundle:
         for name, text in parts.items():
-            data = without_secrets(text, known).encode()
+            data = redact_text(text, known).encode()
             entry = tarfile.TarInfo(f"towline-support/{name}")
             entry.size, entry.mode, entry.mtime = len(data), 0o600, int(clock.now().timestamp())
             bundle.addfile(entry, io.BytesIO(data))
@@ -82,24 +82,24 @@ def versions() -> dict[str, str]:
     }
 
 
-def masked(value: Any, name: str = "") -> Any:
+def mask_secrets(value: Any, name: str = "") -> Any:
     """Masks the secrets of settings; hides commands entirely, as any argument may be a secret."""
     if isinstance(value, Mapping):
-        return {str(key): masked(part, str(key)) for key, part in value.items()}
+        return {str(key): mask_secrets(part, str(key)) for key, part in value.items()}
     if isinstance(value, SecretStr):
-        return HIDDEN if value.get_secret_value() else ""
+        return REDACTED if value.get_secret_value() else ""
     if name in _SECRET_NAMES and value:
-        return HIDDEN
+        return REDACTED
     if isinstance(value, list | tuple):
-        return [masked(item) for item in value]
+        return [mask_secrets(item) for item in value]
     return value if isinstance(value, bool | int | float | None) else str(value)
 
 
-def without_secrets(text: str, known: Iterable[str]) -> str:
+def redact_text(text: str, known: Iterable[str]) -> str:
     """Removes known secrets, and everything that looks like a credential or a private key."""
     for secret in known:
-        text = text.replace(secret, HIDDEN)
-    return redact(_PRIVATE_KEY.sub(HIDDEN, text))
+        text = text.replace(secret, REDACTED)
+    return redact(_PRIVATE_KEY.sub(REDACTED, text))
 
 
 def _known_secrets(settings: ServeSettings) -> Iterator[str]:
@@ -142,11 +142,11 @@ async def _counts(settings: ServeSettings, clock: Clock) -> dict[str, Any]:
         return {"problem": f"{type(error).__name__}: cannot read the store"}
     finally:
         await store.close()
-    return {"census": asdict(census), "rows": rows}
+    return {"snapshot": asdict(census), "rows": rows}
 
 
 def _last_lines(log: Iterable[str]) -> Iterable[str]:
-    return deque((line[:_LONGEST_LINE].rstrip("\n") + "\n" for line in log), maxlen=MOST_LINES)
+    return deque((line[:_MAX_LINE_LENGTH].rstrip("\n") + "\n" for line in log), maxlen=MAX_LINES)
 
 
 def _as_json(value: Any) -> str:

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { placeOf } from "../src/access/scopes";
+import { parseScope } from "../src/access/scopes";
 import { secretsOf } from "../src/contexts/secrets";
 
 it.each([
@@ -12,13 +12,13 @@ it.each([
   ["cluster", null],
   ["user/kim", null],
   ["", null],
-])("reads %j as a place", (text, place) => expect(placeOf(text)).toEqual(place));
+])("parses the scope %j", (text, scope) => expect(parseScope(text)).toEqual(scope));
 
-it("leaves the secrets of a context alone of which nothing is said", () => {
+it("keeps the secrets of a context if the text is empty", () => {
   expect(secretsOf("  \n")).toEqual({ secrets: null, problem: "" });
 });
 
-it("takes all secrets of a context, exactly as they are written", () => {
+it("keeps secret values unchanged", () => {
   const secrets = [
     { name: "user", value: "shop" },
     { name: "key", value: "one\ntwo\n" },
@@ -26,6 +26,6 @@ it("takes all secrets of a context, exactly as they are written", () => {
   expect(secretsOf("user: shop\nkey: |\n  one\n  two\n")).toEqual({ secrets, problem: "" });
 });
 
-it("takes no number for a secret: it may have been written otherwise", () => {
-  expect(secretsOf("pin: 0123")).toEqual({ secrets: null, problem: "secrets: pin has to be text, in quotes" });
+it("rejects an unquoted number as a secret, because YAML changes it", () => {
+  expect(secretsOf("pin: 0123")).toEqual({ secrets: null, problem: "secrets: pin must be text; put it in quotes" });
 });

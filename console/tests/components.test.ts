@@ -8,16 +8,16 @@ const object = (uid: string, ownerUid: string | null): Component => ({
 
 const names = (branches: readonly Branch[]): unknown[] => branches.map(({ component, children }) => [component.name, names(children)]);
 
-it("hangs what is owned below its owner", () => {
+it("puts components below their owner", () => {
   const tree = grow([object("pod", "set"), object("set", "deployment"), object("deployment", null)]);
   expect(names(tree)).toEqual([["deployment", [["set", [["pod", []]]]]]]);
 });
 
-it("leaves nothing out when an owner is not there", () => {
+it("keeps a component whose owner is missing", () => {
   expect(names(grow([object("pod", "gone")]))).toEqual([["pod", []]]);
 });
 
-it("shows objects that own each other", () => {
+it("keeps components with circular ownership", () => {
   const shown = JSON.stringify(names(grow([object("a", "b"), object("b", "a")])));
   expect(shown).toContain("a");
   expect(shown).toContain("b");

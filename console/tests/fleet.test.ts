@@ -1,16 +1,17 @@
 import { describe, expect, it } from "vitest";
 import type { MapRowFragment } from "../src/api/generated";
 import { partsOf, tagNames } from "../src/fleet/grouping";
-import { count, letterOf, MARKS, wordOf } from "../src/fleet/marks";
+import { count, letterOf, stateOfLetter, STATUS_CODES } from "../src/fleet/statusCodes";
 import { merge } from "../src/fleet/useFleet";
+import { STATES } from "../src/ui/states";
 
 const row = (id: string, services = "H", tags: MapRowFragment["tags"] = [], projectId: string | null = null): MapRowFragment => ({
   id, handle: id, name: id, projectId, pingedAt: null, services, tags,
 });
 
-describe("the fleet as it changes", () => {
-  it("takes in what is new or changed, and lets go of what has gone", () => {
-    const known = new Map([row("a"), row("b")].map((one) => [one.id, one]));
+describe("live changes of the fleet", () => {
+  it("sets new and changed rows, and removes the others", () => {
+    const known = new Map([row("a"), row("b")].map((known) => [known.id, known]));
     const next = merge(known, { gone: ["a"], rows: [row("b", "F"), row("c")] });
     expect([...next.values()].map(({ id, services }) => id + services)).toEqual(["bF", "cH"]);
     expect(known.size).toBe(2);
@@ -20,27 +21,27 @@ describe("the fleet as it changes", () => {
     expect([...count([row("a", "HHF"), row("b", "H")])]).toEqual([["H", 3], ["F", 1]]);
   });
 
-  it("has a word and one letter for every mark", () => {
-    expect(new Set(MARKS.map(({ letter }) => letter)).size).toBe(MARKS.length);
-    expect(wordOf(letterOf("AWAITING"))).toBe("Waits for a person");
-    expect(wordOf("?")).toBe("Unknown");
+  it("has one letter and one state for every status code", () => {
+    expect(new Set(STATUS_CODES.map(({ letter }) => letter)).size).toBe(STATUS_CODES.length);
+    expect(stateOfLetter(letterOf("AWAITING"))).toBe(STATES.awaitingApproval);
+    expect(stateOfLetter("?")).toBe(STATES.unknown);
   });
 });
 
 describe("groups", () => {
   const rows = [row("a", "H", [{ name: "region", value: "eu" }], "p"), row("b", "H", [{ name: "region", value: "us" }, { name: "stage", value: "x" }]), row("c")];
 
-  it("keeps every cluster, in one group each", () => {
+  it("put every cluster into exactly one group", () => {
     for (const by of ["", "project", "tag:region", "tag:none"])
       expect(partsOf(rows, by, new Map()).flatMap((part) => part.rows).length).toBe(rows.length);
   });
 
-  it("is by the value of a tag, and by the name of a project", () => {
+  it("use the value of a tag or the name of a project", () => {
     expect(partsOf(rows, "tag:region", new Map()).map(({ title }) => title)).toEqual(["eu", "no region", "us"]);
     expect(partsOf(rows, "project", new Map([["p", "Shop"]])).map(({ title }) => title)).toEqual(["Shop", "no project"]);
   });
 
-  it("offers the tag that most clusters have first", () => {
+  it("list the most used tag first", () => {
     expect(tagNames(rows)).toEqual(["region", "stage"]);
   });
 });

@@ -7,7 +7,7 @@ import { GATE_KINDS, STEP_KINDS } from "../src/pipelines/gatekinds";
 import { stepsOf } from "../src/pipelines/gatesteps";
 import { within } from "../src/pipelines/limits";
 import { MetricChart } from "../src/pipelines/MetricChart";
-import { begun } from "../src/pipelines/RuleForm";
+import { newRule } from "../src/pipelines/RuleForm";
 import { StepsForm } from "../src/pipelines/StepsForm";
 
 afterEach(cleanup);
@@ -17,11 +17,11 @@ const measurement = (value: number, passed: boolean, step = "check") => ({ at: A
 const check: GateFullFragment["checks"][number] = { step: "errors", state: "RUNNING", reason: "", attempt: 1, jobId: null, outputs: [] };
 
 describe("the form of a gate", () => {
-  it("shows what counts where nothing is written, and can say otherwise", async () => {
+  it("shows the default of a checkbox and can change it", async () => {
     const change = vi.fn();
-    const gate = begun(GATE_KINDS, "sign-off", "APPROVAL");
+    const gate = newRule(GATE_KINDS, "sign-off", "APPROVAL");
     const { rerender } = render(<GateForm gate={gate} onChange={change} onRemove={vi.fn()} />);
-    const box = screen.getByLabelText<HTMLInputElement>("Not by the author of the commit");
+    const box = screen.getByLabelText<HTMLInputElement>("Exclude the author of the commit");
     expect(box.checked).toBe(true);
     await userEvent.click(box);
     expect(change).toHaveBeenLastCalledWith({ ...gate, notAuthor: false });
@@ -31,14 +31,14 @@ describe("the form of a gate", () => {
     expect(change).toHaveBeenLastCalledWith(gate);
   });
 
-  it("has the steps of a workflow, which keep their place when their kind changes", async () => {
+  it("keeps the order of workflow steps when their kind changes", async () => {
     const change = vi.fn();
-    const steps = [begun(STEP_KINDS, "test", "JOB"), { ...begun(STEP_KINDS, "pause", "WAIT"), after: ["test"] }];
+    const steps = [newRule(STEP_KINDS, "test", "JOB"), { ...newRule(STEP_KINDS, "pause", "WAIT"), after: ["test"] }];
     render(<StepsForm steps={steps} onChange={change} />);
     await userEvent.selectOptions(screen.getAllByLabelText(/^Kind/)[1] as HTMLElement, "APPROVAL");
-    expect(change).toHaveBeenLastCalledWith([steps[0], { after: ["test"], ...begun(STEP_KINDS, "pause", "APPROVAL") }]);
-    await userEvent.click(screen.getByText("Add a step"));
-    expect(change).toHaveBeenLastCalledWith([...steps, begun(STEP_KINDS, "step-3", "JOB")]);
+    expect(change).toHaveBeenLastCalledWith([steps[0], { after: ["test"], ...newRule(STEP_KINDS, "pause", "APPROVAL") }]);
+    await userEvent.click(screen.getByText("Add step"));
+    expect(change).toHaveBeenLastCalledWith([...steps, newRule(STEP_KINDS, "step-3", "JOB")]);
   });
 });
 
@@ -46,13 +46,13 @@ describe("the steps of a gate", () => {
   const metric = { name: "errors", type: "METRIC", metric: { query: "up", threshold: 2, comparison: "BELOW" } };
   const settings = JSON.stringify({ steps: [metric, { name: "ask", type: "APPROVAL", after: ["errors"] }] });
 
-  it("are all that are written, with what is known of those that have begun", () => {
+  it("include all steps, with the progress of those that have started", () => {
     const [errors, ask] = stepsOf({ type: "WORKFLOW", settings, checks: [check] }, [measurement(1, true, "errors"), measurement(9, false, "other")]);
     expect(errors).toMatchObject({ title: "Metric", check, limit: { threshold: 2, comparison: "BELOW" }, measured: [{ values: [1] }] });
     expect(ask).toMatchObject({ title: "Approval", check: null, limit: null, after: ["errors"], measured: [] });
   });
 
-  it("are one where the gate is one check", () => {
+  it("are one step for a gate with a single check", () => {
     const settings = '{"metric":{"query":"up","threshold":1}}';
     const [only] = stepsOf({ type: "METRIC", settings, checks: [{ ...check, step: "check" }] }, [measurement(1, true)]);
     expect(only).toMatchObject({ limit: { threshold: 1, comparison: "AT_MOST" }, measured: [{ values: [1] }] });
@@ -61,20 +61,40 @@ describe("the steps of a gate", () => {
   });
 });
 
-describe("what a metric has measured", () => {
+describe("measurements of a metric", () => {
   const limit = { comparison: "AT_MOST", threshold: 1 };
 
-  it("is drawn from its first answer on, and told in words", () => {
+  it("are drawn and described as text", () => {
     const { container } = render(<MetricChart measured={[measurement(0.5, true), measurement(1.5, false)]} limit={limit} />);
-    expect(screen.getByRole("img").getAttribute("aria-label")).toBe("2 answers, wanted at most 1: 1 did not pass. Newest: 1.5.");
+    expect(screen.getByRole("img").getAttribute("aria-label")).toBe("2 measurements, limit at most 1: 1 failed. Latest: 1.5.");
     expect(container.querySelectorAll(".dot.ok, .dot.bad")).toHaveLength(2);
     expect(container.querySelector(".dot.bad title")?.textContent).toContain("1.5 for #3");
   });
 
-  it("is nothing where nothing was measured", () => expect(render(<MetricChart measured={[]} limit={limit} />).container.innerHTML).toBe(""));
+  it("show nothing without data", () => expect(render(<MetricChart measured={[]} limit={limit} />).container.innerHTML).toBe(""));
 
-  it("is held against its limit", () => {
+  it("are compared with the limit", () => {
     expect(within(1, limit)).toBe(true);
     expect(within(1, { comparison: "BELOW", threshold: 1 })).toBe(false);
+  });
+});
+
+describe("the hints of gate settings", () => {
+  const noteOf = (type: "VERSION" | "JOB" | "METRIC", path: string) => GATE_KINDS[type].fields.find((field) => field.path === path)?.note;
+
+  // The control plane looks the service up by name in every cluster of the target stage: `cluster/name` never matches.
+  it("asks a VERSION gate for a service name without its cluster", () => {
+    expect(noteOf("VERSION", "version.service")).toMatch(/^name without a cluster/);
+    expect(noteOf("VERSION", "version.service")).toContain("target stage");
+  });
+
+  // Without `clusterId` the control plane runs the Job in the cluster of the target stage's first service.
+  it("names the target stage as the default of a JOB gate's cluster", () => {
+    expect(noteOf("JOB", "job.clusterId")).toContain("first service in the target stage");
+  });
+
+  // The API rejects `metric.service` without `metric.clusterId`.
+  it("has the cluster of a METRIC gate that queries a Service", () => {
+    expect(noteOf("METRIC", "metric.clusterId")).toBeDefined();
   });
 });

@@ -7,7 +7,7 @@ const row = (handle: string, count: number): FleetRow => ({ id: handle, handle, 
 describe("the map's layout", () => {
   const rows = Array.from({ length: 40 }, (_, index) => row(`c${index}`, 1 + index * 7));
 
-  it("puts no block over another", () => {
+  it("does not overlap blocks", () => {
     const { blocks, cell } = layOut(rows, 600);
     for (const a of blocks)
       for (const b of blocks) {
@@ -17,23 +17,23 @@ describe("the map's layout", () => {
       }
   });
 
-  it("finds every cell where it was put", () => {
+  it("finds every cell at its position", () => {
     const layout = layOut(rows, 600);
-    for (const { row: one, x, y, columns } of layout.blocks)
-      for (let index = 0; index < one.services.length; index += 1) {
+    for (const { row: cluster, x, y, columns } of layout.blocks)
+      for (let index = 0; index < cluster.services.length; index += 1) {
         const left = x + (index % columns) * layout.cell + 1;
         const top = y + LABEL + Math.floor(index / columns) * layout.cell + 1;
-        expect(hit(layout, left, top)).toEqual({ row: one, index });
+        expect(hit(layout, left, top)).toEqual({ row: cluster, index });
       }
   });
 
-  it("answers a label with its cluster alone, and nothing with nothing", () => {
+  it("returns only the cluster for a label, and null for an empty area", () => {
     const layout = layOut(rows, 600);
     expect(hit(layout, 1, 1)?.index).toBeNull();
     expect(hit(layout, 599, layout.height + 50)).toBeNull();
   });
 
-  it("is painted where it is in sight, and little beyond", () => {
+  it("paints the visible area and a small margin", () => {
     for (const top of [900, 120, 0, -1, -299, -300, -301, -4_000, -9_000]) {
       const [begin, end] = inSight(top, 900, 5_000);
       const [first, last] = [Math.max(0, -top), Math.min(5_000, 900 - top)];
@@ -50,7 +50,7 @@ describe("the map's layout", () => {
   });
 });
 
-it("cuts a label to its block, and says so", () => {
+it("shortens a label with an ellipsis", () => {
   expect(fitted("prod", 84)).toBe("prod");
   expect(fitted("a-cluster-with-a-very-long-name", 84)).toBe("a-cluster-wi…");
 });

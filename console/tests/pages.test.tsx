@@ -20,7 +20,7 @@ class Sight {
   disconnect(): void {}
 }
 
-/** The rows of a list of `total` whose filter is `q`: `q 0`, `q 1`, … */
+/** Rows of a list of `total` with filter `q`: `q 0`, `q 1`, … */
 function pageOf({ q, after }: Variables, total: number): Data {
   const begin = after === null ? 0 : Number(after);
   const end = Math.min(total, begin + SIZE);
@@ -49,7 +49,7 @@ function listed(total: number, q: string, errorNow: () => CombinedError | undefi
           </tr>
         )}
         counted={["thing", "things"]}
-        empty={<p>No thing is like that</p>}
+        empty={<p>No matching things</p>}
         follow={10}
       />
     </Provider>
@@ -66,19 +66,19 @@ afterEach(() => {
   vi.unstubAllGlobals();
 });
 
-it("shows a page, says how many there are, and goes on when it is asked to", async () => {
+it("shows one page and the total, and loads more pages", async () => {
   listed(7, "a");
   expect(screen.getByText("7 things")).toBeTruthy();
   expect(screen.getByText("a 2")).toBeTruthy();
   expect(screen.queryByText("a 3")).toBeNull();
-  await userEvent.click(screen.getByRole("button", { name: "More" }));
+  await userEvent.click(screen.getByRole("button", { name: "Load more" }));
   expect(screen.getByText("a 5")).toBeTruthy();
-  await userEvent.click(screen.getByRole("button", { name: "More" }));
+  await userEvent.click(screen.getByRole("button", { name: "Load more" }));
   expect(screen.getByText("a 6")).toBeTruthy();
-  expect(screen.queryByRole("button", { name: "More" })).toBeNull();
+  expect(screen.queryByRole("button", { name: "Load more" })).toBeNull();
 });
 
-it("keeps of a page that is far from sight only its height", () => {
+it("replaces rows far from the visible area by their height", () => {
   listed(7, "a");
   const body = sights.find(({ target }) => target.tagName === "TBODY");
   act(() => body?.tell(false));
@@ -88,26 +88,26 @@ it("keeps of a page that is far from sight only its height", () => {
   expect(screen.getByText("a 0")).toBeTruthy();
 });
 
-it("begins anew with another filter", async () => {
+it("starts again with another filter", async () => {
   const { rerender, of } = listed(7, "a");
-  await userEvent.click(screen.getByRole("button", { name: "More" }));
+  await userEvent.click(screen.getByRole("button", { name: "Load more" }));
   rerender(of("b"));
   expect(screen.getByText("b 0")).toBeTruthy();
   expect(screen.queryByText("b 3")).toBeNull();
 });
 
-it("says what to do where there is nothing", () => {
+it("shows the empty state", () => {
   listed(0, "a");
-  expect(screen.getByText("No thing is like that")).toBeTruthy();
+  expect(screen.getByText("No matching things")).toBeTruthy();
 });
 
-it("keeps what it shows while the server is away, and nothing that is refused", async () => {
+it("keeps rows while the server is unavailable, and removes them after an API error", async () => {
   let error: CombinedError | undefined;
   listed(2, "a", () => error);
   error = new CombinedError({ networkError: new Error("away") });
   await act(() => new Promise((done) => setTimeout(done, 50)));
   expect(screen.getByText("a 1")).toBeTruthy();
-  error = new CombinedError({ graphQLErrors: ["you may not list things"] });
-  expect(await screen.findByText("you may not list things")).toBeTruthy();
+  error = new CombinedError({ graphQLErrors: ["permission denied"] });
+  expect(await screen.findByText("permission denied")).toBeTruthy();
   expect(screen.queryByText("a 1")).toBeNull();
 });

@@ -11,5 +11,5 @@ describe("duration", () => {
     [7_500_000, "2h 5m"],
     [90_000_000, "1d"],
     [-5, "0s"],
-  ])("says %i ms as %s", (milliseconds, text) => expect(duration(milliseconds)).toBe(text));
+  ])("formats %i ms as %s", (milliseconds, text) => expect(duration(milliseconds)).toBe(text));
 });

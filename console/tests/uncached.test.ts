@@ -8,7 +8,7 @@ const QUERY = gql`
   }
 `;
 
-it("asks anew for what is not to be kept, and once for all else", async () => {
+it("fetches uncached queries every time and others once", async () => {
   const fetch = vi.fn(() => Promise.resolve(new Response('{"data":{"now":1}}', { headers: { "Content-Type": "application/json" } })));
   const client = new Client({ url: "http://towline.example.org/gql", fetch, preferGetMethod: false, exchanges: [uncachedExchange, cacheExchange, fetchExchange] });
   for (const context of [UNCACHED, UNCACHED, {}, {}]) {

@@ -10,22 +10,22 @@ from controlplane.domain.clusterjobs import ClusterJob, JobPhase
 from controlplane.domain.clusters import AgentMode, ClusterFacts, DeprecatedApi, Distribution
 from controlplane.domain.commands import Command, CommandKind, CommandState
 from controlplane.domain.objects import (
-    Change,
     FieldChange,
     ObjectKey,
     ObjectName,
+    PlannedAction,
     PlannedChange,
 )
 from controlplane.domain.reports import (
+    AgentHello,
     CommandReport,
     DriftReport,
     FactsReport,
-    Greeting,
     InventoryReport,
     JobReport,
     MirrorReport,
     ObservedComponent,
-    RenderMade,
+    RemoteRenderResult,
     Report,
     StatusReport,
     VerifiedReport,
@@ -40,10 +40,10 @@ from controlplane.domain.services import (
     Service,
 )
 from controlplane.domain.verification import MetricCheck
-from fleet.attestation import Attestation
-from fleet.sealing import SealedSecret
-from fleet.thresholds import Comparison
-from fleet.wire.v1 import agent_pb2 as wire
+from core.sealing import SealedSecret
+from core.spec.attestation import Attestation
+from core.spec.thresholds import Comparison
+from core.wire.v1 import agent_pb2 as wire
 
 _LATEST_MS = int(datetime(2100, 1, 1, tzinfo=UTC).timestamp() * 1000)
 _PHASES = {
@@ -68,7 +68,7 @@ _OUTCOMES = {
     wire.OUTCOME_FAILED: CommandState.FAILED,
     wire.OUTCOME_REFUSED: CommandState.REFUSED,
 }
-_LONGEST_SOAK_S = 604_800
+_MAX_SOAK_S = 604_800
 _COMPARISONS = {
     Comparison.BELOW: wire.COMPARISON_LESS,
     Comparison.AT_MOST: wire.COMPARISON_AT_MOST,
@@ -87,10 +87,10 @@ _HEALTH = {
     ComponentState.PAUSED: wire.HEALTH_PAUSED,
 }
 _CHANGES = {
-    wire.CHANGE_CREATE: Change.CREATE,
-    wire.CHANGE_UPDATE: Change.UPDATE,
-    wire.CHANGE_REPLACE: Change.REPLACE,
-    wire.CHANGE_DELETE: Change.DELETE,
+    wire.CHANGE_CREATE: PlannedAction.CREATE,
+    wire.CHANGE_UPDATE: PlannedAction.UPDATE,
+    wire.CHANGE_REPLACE: PlannedAction.REPLACE,
+    wire.CHANGE_DELETE: PlannedAction.DELETE,
 }
 _JOBS = {
     wire.JOB_PHASE_PENDING: JobPhase.PENDING,
@@ -106,11 +106,11 @@ _REMOVALS = {
 }
 
 
-def greeting(hello: wire.Hello) -> Greeting:
+def greeting(hello: wire.Hello) -> AgentHello:
     """Translates the agent's first message."""
     autonomous = hello.mode == wire.MODE_AUTONOMOUS
     sealing_key = hello.sealing_key if len(hello.sealing_key) == _SEALING_KEY_BYTES else None
-    return Greeting(
+    return AgentHello(
         instance=_plain(hello.instance_id),
         agent_version=_plain(hello.agent_version),
         about=_facts(hello.facts),
@@ -165,7 +165,7 @@ def _verification(service: Service) -> wire.Verification | None:
     if policy is None:
         return None
     return wire.Verification(
-        soak_seconds=min(policy.seconds, _LONGEST_SOAK_S),
+        soak_seconds=min(policy.seconds, _MAX_SOAK_S),
         max_restarts=policy.max_restarts,
         metric=_metric(policy.metric) if policy.metric else None,
         lifted=hold is not None and bool(hold.lifted_by) and hold.digest == service.digest,
@@ -239,7 +239,7 @@ def _secrets(secrets: Iterable[SealedSecret]) -> list[wire.SealedSecret]:
     ]
 
 
-def orphan(service_id: str, sequence: int) -> wire.Desired:
+def orphan_service(service_id: str, sequence: int) -> wire.Desired:
     """Tells an agent to drop a service that the control plane no longer knows; its objects stay."""
     return wire.Desired(service_id=service_id, sequence=sequence + 1, removal=wire.REMOVAL_ORPHAN)
 
@@ -286,7 +286,7 @@ def report(message: wire.Report) -> Report:
     return Report(message.number, _time(message.at_ms) or datetime.fromtimestamp(0, UTC), body)
 
 
-def complaint(message: wire.Pulse) -> str:
+def agent_problem(message: wire.Pulse) -> str:
     """Translates the agent's own problem; empty: none."""
     return _plain(message.complaint)
 
@@ -371,10 +371,10 @@ def _result(message: wire.CommandResult) -> CommandReport:
     return CommandReport(message.command_id, state, _plain(message.message), made)
 
 
-def _made(message: wire.RenderResult) -> RenderMade:
+def _made(message: wire.RenderResult) -> RemoteRenderResult:
     reads, word = tuple(_plain(path) for path in message.reads), message.attestation
     attestation = Attestation(word.key_id, word.statement, word.signature) if word.key_id else None
-    return RenderMade(message.digest, message.source, reads, attestation)
+    return RemoteRenderResult(message.digest, message.source, reads, attestation)
 
 
 def _verified(message: wire.Verified) -> VerifiedReport:

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, takewhile
 
-from fleet.identity import ClusterId
-from fleet.runtime.clock import Clock
-from fleet.wire.v1 import agent_pb2 as wire
+from core.identity import ClusterId
+from core.runtime.clock import Clock
+from core.wire.v1 import agent_pb2 as wire
 
 BURST = 3000
 """Burst weight: more than all but the largest clusters report after a first sync."""
@@ -24,7 +24,7 @@ TURN = 50
 _DRIFT = 10
 _BYTES = 8 << 10
 
-SLOWED = (
+THROTTLED_ALARM = (
     f"its agent sends more than {RATE:.0f} reports per second: they are delayed, none is lost; "
     "check which objects another controller changes all the time"
 )
@@ -34,10 +34,10 @@ SLOWED = (
 class _Budget:
     left: float
     at: float
-    slowed: bool = False
+    throttled: bool = False
 
 
-def weight(report: wire.Report) -> int:
+def report_weight(report: wire.Report) -> int:
     """Returns the cost of a report: one, and one more for each 8 KiB.
 
     A drift report weighs ten: it stays in the ledger for long, and no later report replaces it.
@@ -45,7 +45,7 @@ def weight(report: wire.Report) -> int:
     return (_DRIFT if report.HasField("drift") else 1) + report.ByteSize() // _BYTES
 
 
-class Paces:
+class ReportLimiter:
     """One token bucket for each cluster; full buckets are dropped."""
 
     def __init__(self, clock: Clock) -> None:
@@ -72,14 +72,14 @@ class Paces:
     def slow(self, cluster_id: ClusterId) -> bool:
         """Records that a cluster is throttled; returns whether it was not throttled before."""
         budget = self._budgets.setdefault(cluster_id, _Budget(BURST, self._clock.monotonic()))
-        was, budget.slowed = budget.slowed, True
+        was, budget.throttled = budget.throttled, True
         return not was
 
-    def calmed(self) -> Iterator[ClusterId]:
+    def recovered(self) -> Iterator[ClusterId]:
         """Returns throttled clusters whose budget is full again; each is returned once."""
         now = self._clock.monotonic()
         for cluster_id, budget in tuple(self._budgets.items()):
             if budget.left + (now - budget.at) * RATE >= BURST:
                 del self._budgets[cluster_id]
-                if budget.slowed:
+                if budget.throttled:
                     yield cluster_id

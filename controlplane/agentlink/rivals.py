@@ -4,25 +4,25 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from fleet.identity import ClusterId
-from fleet.runtime.clock import Clock
+from core.identity import ClusterId
+from core.runtime.clock import Clock
 
-_MOST_SWAPS = 3
+_MAX_TAKEOVERS = 3
 _WITHIN_S = 60.0
 _CALM_S = 300.0
 
 
 @dataclass(slots=True)
-class _Place:
+class _CurrentAgent:
     """Current agent of one cluster, and the times of recent changes."""
 
     instance: str = ""
     peer: str = ""
-    swaps: deque[float] = field(default_factory=lambda: deque(maxlen=_MOST_SWAPS + 1))
+    swaps: deque[float] = field(default_factory=lambda: deque(maxlen=_MAX_TAKEOVERS + 1))
     alarmed: bool = False
 
 
-class Rivals:
+class AgentConflicts:
     """Counts how often different agents replace each other in a cluster.
 
     One replacement is an upgrade or a move; more than three per minute are a conflict.
@@ -30,7 +30,7 @@ class Rivals:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._places: dict[ClusterId, _Place] = {}
+        self._places: dict[ClusterId, _CurrentAgent] = {}
 
     def holder(self, cluster_id: ClusterId) -> str:
         """Returns the address of the cluster's current agent; empty if there is none."""
@@ -39,14 +39,14 @@ class Rivals:
 
     def came(self, cluster_id: ClusterId, instance: str, peer: str) -> str:
         """Records a connected agent. Returns an alarm for users if two agents conflict."""
-        place = self._places.setdefault(cluster_id, _Place())
+        place = self._places.setdefault(cluster_id, _CurrentAgent())
         other, place.instance = place.instance, instance
         before, place.peer = place.peer, peer
         if other in ("", instance):
             return ""
         now = self._clock.monotonic()
         place.swaps.append(now)
-        if len(place.swaps) <= _MOST_SWAPS or now - place.swaps[0] > _WITHIN_S:
+        if len(place.swaps) <= _MAX_TAKEOVERS or now - place.swaps[0] > _WITHIN_S:
             return ""
         place.alarmed = True
         return (
@@ -54,7 +54,7 @@ class Rivals:
             f"{peer}; remove one of them"
         )
 
-    def calmed(self) -> Iterator[ClusterId]:
+    def recovered(self) -> Iterator[ClusterId]:
         """Returns clusters whose conflict has ended since the last call."""
         now = self._clock.monotonic()
         for cluster_id, place in self._places.items():

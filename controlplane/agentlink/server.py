@@ -1,4 +1,4 @@
-"""The service `fleet.v1.Agent`: connected agents and their calls."""
+"""The service `towline.v1.Agent`: connected agents and their calls."""
 
 import asyncio
 from collections.abc import Collection, Sequence
@@ -6,24 +6,24 @@ from datetime import datetime
 
 import structlog
 
-from controlplane.agentlink.paces import SLOWED, Paces
-from controlplane.agentlink.rivals import Rivals
-from controlplane.agentlink.session import Session
-from controlplane.domain.ledger import LedgerEntry, Stage
+from controlplane.agentlink.paces import THROTTLED_ALARM, ReportLimiter
+from controlplane.agentlink.rivals import AgentConflicts
+from controlplane.agentlink.session import AgentSession
+from controlplane.domain.ledger import LedgerEntry, LedgerStage
 from controlplane.domain.services import Service
-from controlplane.ports import MISSED, Bus, LiveLogs
-from controlplane.usecases.agents import Agents
-from controlplane.usecases.deps import CLUSTER_JOB, DESIRED, LINKED, REVOKED
-from controlplane.usecases.identity import Identity
-from fleet.bundle import MAX_BUNDLE_BYTES
-from fleet.errors import Invalid, TowlineError, Unauthenticated, Unavailable
-from fleet.identity import ClusterId
-from fleet.rpc.calls import Call, Handler, Talk
-from fleet.rpc.methods import FETCH, SYNC, UPLOAD
-from fleet.runtime.clock import Clock
-from fleet.runtime.tasks import Tasks
-from fleet.wire import limits
-from fleet.wire.v1 import agent_pb2 as wire
+from controlplane.ports import LOST_WAKES, Bus, JobLogs
+from controlplane.usecases.agents import AgentOperations
+from controlplane.usecases.deps import AGENT_CHANGED, CLUSTER_JOB, DESIRED_STATE, REVOKED
+from controlplane.usecases.identity import CredentialAuthenticator
+from core.errors import Invalid, TowlineError, Unauthenticated, Unavailable
+from core.identity import ClusterId
+from core.rpc.calls import Call, Handler, MessageCall
+from core.rpc.methods import FETCH, SYNC, UPLOAD
+from core.runtime.clock import Clock
+from core.runtime.tasks import Tasks
+from core.spec.bundle import MAX_BUNDLE_BYTES
+from core.wire import limits
+from core.wire.v1 import agent_pb2 as wire
 
 log = structlog.get_logger(__name__)
 
@@ -47,17 +47,22 @@ class AgentLink:
     """
 
     def __init__(
-        self, agents: Agents, identity: Identity, bus: Bus, logs: LiveLogs, clock: Clock
+        self,
+        agents: AgentOperations,
+        identity: CredentialAuthenticator,
+        bus: Bus,
+        logs: JobLogs,
+        clock: Clock,
     ) -> None:
         self._agents = agents
         self._identity = identity
         self._bus = bus
         self._logs = logs
-        self._rivals = Rivals(clock)
-        self._paces = Paces(clock)
+        self._rivals = AgentConflicts(clock)
+        self._paces = ReportLimiter(clock)
         self._clock = clock
-        self._sessions: dict[ClusterId, Session] = {}
-        self._open: dict[Session, Call] = {}
+        self._sessions: dict[ClusterId, AgentSession] = {}
+        self._open: dict[AgentSession, Call] = {}
         self._heard: dict[ClusterId, datetime] = {}
         self._offered: dict[ClusterId, list[LedgerEntry]] = {}
         self._revocations = 0
@@ -72,10 +77,10 @@ class AgentLink:
         offers, token checks, and deletion of old commands.
         """
         self.tasks.forever("wake", self._follow())
-        self.tasks.forever("linked", self._follow_linked())
+        self.tasks.forever("linked", self._watch_connections())
         self.tasks.forever("note", self._note())
         self.tasks.forever("recheck", self._recheck())
-        self.tasks.forever("tidy", self._tidy())
+        self.tasks.forever("tidy", self._delete_old_commands())
 
     async def drain(self) -> None:
         """Sends every agent to another replica."""
@@ -94,7 +99,7 @@ class AgentLink:
         if self._calls:
             await asyncio.wait(self._calls, timeout=_STOP_SECONDS)
         await self.tasks.stop()
-        await self._write_notes()
+        await self._write_observations()
 
     def connected(self) -> frozenset[ClusterId]:
         """Returns the clusters whose agents are connected here."""
@@ -108,7 +113,7 @@ class AgentLink:
             LedgerEntry(
                 service_id=service.id,
                 cluster_id=service.cluster_id,
-                stage=Stage.OFFERED,
+                stage=LedgerStage.OFFERED,
                 at=self._clock.now(),
                 sequence=service.sequence,
                 sha=service.sha,
@@ -126,13 +131,13 @@ class AgentLink:
         while True:
             most = self._paces.take(cluster_id, weights)
             if most < len(weights) and self._paces.slow(cluster_id):
-                log.warning("agent slowed down", action="agent.slowed", cluster=cluster_id)
-                await self._agents.alarm(cluster_id, SLOWED)
+                log.warning("agent throttled", action="agent.throttled", cluster=cluster_id)
+                await self._agents.alarm(cluster_id, THROTTLED_ALARM)
             if most:
                 return most
             await self._clock.sleep(_PACE_SECONDS)
 
-    def slowed(self, cluster_id: ClusterId) -> None:
+    def throttled(self, cluster_id: ClusterId) -> None:
         self._paces.slow(cluster_id)
 
     async def gather(self) -> None:
@@ -141,7 +146,7 @@ class AgentLink:
     async def rest(self) -> None:
         await self._clock.sleep(_REST_SECONDS)
 
-    def take_offers(self, cluster_id: ClusterId) -> list[LedgerEntry]:
+    def drain_offers(self, cluster_id: ClusterId) -> list[LedgerEntry]:
         return self._offered.pop(cluster_id, [])
 
     @property
@@ -159,10 +164,10 @@ class AgentLink:
         cluster_id, token_id = await self._authenticate(call)
         talk = SYNC.served(call)
         hello = await _first(talk)
-        session = Session(cluster_id, token_id, self._agents, talk, self)
+        session = AgentSession(cluster_id, token_id, self._agents, talk, self)
         session.instance_id = hello.instance_id
         self._open[session] = call
-        await self._hold(session, hello, talk, revocations)
+        await self._run_session(session, hello, talk, revocations)
 
     async def fetch(self, call: Call) -> None:
         """Sends a bundle by digest, from an offset on."""
@@ -185,13 +190,13 @@ class AgentLink:
             async with self._uploading:
                 async with asyncio.timeout(_UPLOAD_SECONDS):
                     command_id, data = await self._received(cluster_id, talk)
-                digest = await self._agents.keep_render(cluster_id, command_id, data)
+                digest = await self._agents.store_render(cluster_id, command_id, data)
         except TimeoutError:
             raise Unavailable("the upload took too long") from None
         await talk.write(wire.Uploaded(digest=digest))
 
     async def _received(
-        self, cluster_id: ClusterId, talk: Talk[wire.Uploaded, wire.Part]
+        self, cluster_id: ClusterId, talk: MessageCall[wire.Uploaded, wire.Part]
     ) -> tuple[str, bytes]:
         """Receives the command and all bytes of an upload. Raises NotFound before it stores more
         than one part.
@@ -201,7 +206,7 @@ class AgentLink:
             limits.check(part)
             if not command_id:
                 command_id = part.command_id
-                await self._agents.awaits_render(cluster_id, command_id)
+                await self._agents.check_render_pending(cluster_id, command_id)
             data += part.data
             if len(data) > MAX_BUNDLE_BYTES:
                 raise Invalid(f"the bundle exceeds the limit of {MAX_BUNDLE_BYTES:,} bytes")
@@ -217,11 +222,11 @@ class AgentLink:
         scheme, _, token = call.metadata.get("authorization", "").partition(" ")
         return await self._identity.authenticate_agent(token if scheme == "Bearer" else "")
 
-    async def _hold(
+    async def _run_session(
         self,
-        session: Session,
+        session: AgentSession,
         hello: wire.Hello,
-        talk: Talk[wire.HubMessage, wire.AgentMessage],
+        talk: MessageCall[wire.HubMessage, wire.AgentMessage],
         revocations: int,
     ) -> None:
         """Runs an open session to its end.
@@ -233,14 +238,14 @@ class AgentLink:
         try:
             if revocations != self._revocations:
                 await self._authenticate(call)
-            await self._take_over(session, hello.instance_id, call.peer)
+            await self._replace_session(session, hello.instance_id, call.peer)
             await session.run(hello, aiter(talk))
         finally:
             del self._open[session]
             if self._sessions.get(session.cluster_id) is session:
                 del self._sessions[session.cluster_id]
 
-    async def _take_over(self, session: Session, instance: str, peer: str) -> None:
+    async def _replace_session(self, session: AgentSession, instance: str, peer: str) -> None:
         """Replaces an older session of the cluster, and alarms users if two agents keep replacing
         each other.
         """
@@ -255,43 +260,45 @@ class AgentLink:
             )
         self._sessions[cluster_id] = session
         if alarm:
-            log.error("agents fight", action="agent.rivals", cluster=cluster_id, alarm=alarm)
+            log.error("agents conflict", action="agent.conflict", cluster=cluster_id, alarm=alarm)
             await self._agents.alarm(cluster_id, alarm)
 
     async def _follow(self) -> None:
-        async for topic, key in self._bus.subscribe(DESIRED, REVOKED, LINKED, MISSED):
-            if topic == DESIRED:
+        async for topic, key in self._bus.subscribe(
+            DESIRED_STATE, REVOKED, AGENT_CHANGED, LOST_WAKES
+        ):
+            if topic == DESIRED_STATE:
                 self._wake(*key.split("/", 1))
             elif topic == REVOKED:
-                self._end_revoked(key)
-            elif topic == LINKED:
+                self._close_revoked_sessions(key)
+            elif topic == AGENT_CHANGED:
                 self._linked.add(ClusterId(key))
                 self._any_linked.set()
             else:
-                await self._look_at_all()
+                await self._check_all_sessions()
 
-    async def _follow_linked(self) -> None:
+    async def _watch_connections(self) -> None:
         """Handles agents in batches: those that connect during one check are checked together."""
         while True:
             await self._any_linked.wait()
             self._any_linked.clear()
             linked, self._linked = self._linked, set()
-            await self._end_replaced(linked)
+            await self._close_replaced_sessions(linked)
 
     def _wake(self, cluster_id: str, service_id: str = "") -> None:
         session = self._sessions.get(ClusterId(cluster_id))
         if session is not None:
             session.wake(service_id)
 
-    async def _look_at_all(self) -> None:
+    async def _check_all_sessions(self) -> None:
         """Checks all sessions, because wake-ups of other replicas may have been lost."""
         self._revocations += 1
         for session in self._sessions.values():
             session.wake("")
-        await self._end_replaced(list(self._sessions))
+        await self._close_replaced_sessions(list(self._sessions))
         await self._check_tokens()
 
-    async def _end_replaced(self, cluster_ids: Collection[ClusterId]) -> None:
+    async def _close_replaced_sessions(self, cluster_ids: Collection[ClusterId]) -> None:
         """Ends sessions that a newer agent of the cluster has replaced, on any replica."""
         held = {id: self._sessions[id] for id in cluster_ids if id in self._sessions}
         try:
@@ -306,7 +313,7 @@ class AgentLink:
                     "another agent has connected with this cluster's deploy token",
                 )
 
-    def _end_revoked(self, token_id: str) -> None:
+    def _close_revoked_sessions(self, token_id: str) -> None:
         self._revocations += 1
         for session in self._open:
             if session.token_id == token_id:
@@ -319,7 +326,7 @@ class AgentLink:
         while True:
             await self._clock.sleep(_RECHECK_EVERY)
             try:
-                await self._end_alarms()
+                await self._clear_alarms()
             except TowlineError as error:
                 log.warning("could not end an alarm", error=error.message)
             await self._check_tokens()
@@ -331,7 +338,7 @@ class AgentLink:
             some = calls[start : start + _CHECKED_AT_ONCE]
             await asyncio.gather(*(self._check(session, call) for session, call in some))
 
-    async def _check(self, session: Session, call: Call) -> None:
+    async def _check(self, session: AgentSession, call: Call) -> None:
         try:
             await self._authenticate(call)
         except Unauthenticated as error:
@@ -339,24 +346,24 @@ class AgentLink:
         except TowlineError as error:
             log.warning("could not check a deploy token", error=error.message)
 
-    async def _end_alarms(self) -> None:
-        for cluster_id in (*self._rivals.calmed(), *self._paces.calmed()):
+    async def _clear_alarms(self) -> None:
+        for cluster_id in (*self._rivals.recovered(), *self._paces.recovered()):
             await self._agents.alarm(cluster_id, "")
 
-    async def _tidy(self) -> None:
+    async def _delete_old_commands(self) -> None:
         while True:
             await self._clock.sleep(_TIDY_EVERY)
             try:
-                await self._agents.forget_finished()
+                await self._agents.delete_finished()
             except TowlineError as error:
                 log.warning("could not delete old commands", error=error.message)
 
     async def _note(self) -> None:
         while True:
             await self._clock.sleep(_NOTE_EVERY)
-            await self._write_notes()
+            await self._write_observations()
 
-    async def _write_notes(self) -> None:
+    async def _write_observations(self) -> None:
         heard, self._heard = self._heard, {}
         offered, self._offered = self._offered, {}
         try:
@@ -369,7 +376,7 @@ class AgentLink:
             self._offered = offered
 
 
-async def _first(talk: Talk[wire.HubMessage, wire.AgentMessage]) -> wire.Hello:
+async def _first(talk: MessageCall[wire.HubMessage, wire.AgentMessage]) -> wire.Hello:
     try:
         async with asyncio.timeout(_FIRST_MESSAGE_SECONDS):
             message = await talk.read()

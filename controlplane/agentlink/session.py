@@ -8,19 +8,19 @@ from typing import Protocol
 import structlog
 
 from controlplane.agentlink import messages
-from controlplane.agentlink.paces import SLOWED, weight
+from controlplane.agentlink.paces import THROTTLED_ALARM, report_weight
 from controlplane.domain.commands import Command, CommandKind
 from controlplane.domain.ledger import LedgerEntry
 from controlplane.domain.services import Service
-from controlplane.usecases.agents import Agents
-from controlplane.usecases.wanted import Wanted
-from fleet import __version__
-from fleet.errors import Invalid, TowlineError
-from fleet.identity import ClusterId
-from fleet.rpc.calls import CallFailed, Status
-from fleet.runtime.tasks import Tasks
-from fleet.wire import limits
-from fleet.wire.v1 import agent_pb2 as wire
+from controlplane.usecases.agents import AgentOperations
+from controlplane.usecases.wanted import DesiredState
+from core import __version__
+from core.errors import Invalid, TowlineError
+from core.identity import ClusterId
+from core.rpc.calls import CallFailed, CallStatus
+from core.runtime.tasks import Tasks
+from core.wire import limits
+from core.wire.v1 import agent_pb2 as wire
 
 log = structlog.get_logger(__name__)
 
@@ -28,21 +28,21 @@ PROTOCOL = 1
 PULSE_SECONDS = 15.0
 GOODBYE_SECONDS = 2.0
 SMALL_BUNDLE_BYTES = 16 << 10
-_MOST_WAITING_REPORTS, _MOST_WAITING_BYTES = 1000, 8 << 20
-_MOST_AT_ONCE, _MOST_OBJECTS_AT_ONCE = 100, 20_000
-_MOST_LOGS = 1000
-_MOST_ASKED_BY_ID = 1000
+_MAX_WAITING_REPORTS, _MAX_WAITING_BYTES = 1000, 8 << 20
+_MAX_BATCH, _MAX_OBJECTS_AT_ONCE = 100, 20_000
+_MAX_LOGS = 1000
+_MAX_IDS_PER_QUERY = 1000
 _COMPLAINT = "the agent reports: "
-_GONE = frozenset({Status.CANCELLED, Status.UNAVAILABLE})
+_GONE = frozenset({CallStatus.CANCELLED, CallStatus.UNAVAILABLE})
 
 
-class Stream(Protocol):
+class MessageWriter(Protocol):
     """Output of messages to the agent, one at a time."""
 
     async def write(self, message: wire.HubMessage) -> None: ...
 
 
-class Observer(Protocol):
+class SessionObserver(Protocol):
     """Receives liveness and offers of sessions, and writes them in batches."""
 
     def heard(self, cluster_id: ClusterId) -> None: ...
@@ -60,14 +60,14 @@ class Observer(Protocol):
         """
         ...
 
-    def slowed(self, cluster_id: ClusterId) -> None:
+    def throttled(self, cluster_id: ClusterId) -> None:
         """Records that a cluster is throttled, also if an earlier process already showed it.
 
         Only this makes the alarm end later.
         """
         ...
 
-    def take_offers(self, cluster_id: ClusterId) -> list[LedgerEntry]:
+    def drain_offers(self, cluster_id: ClusterId) -> list[LedgerEntry]:
         """Returns the unwritten offers of a cluster; the caller writes them."""
         ...
 
@@ -80,7 +80,7 @@ class Observer(Protocol):
         ...
 
 
-class Session:
+class AgentSession:
     """The control plane's side of one Sync call.
 
     After goodbye no report is accepted and nothing more is offered. A peer that does not read
@@ -91,9 +91,9 @@ class Session:
         self,
         cluster_id: ClusterId,
         token_id: str,
-        agents: Agents,
-        stream: Stream,
-        observer: Observer,
+        agents: AgentOperations,
+        stream: MessageWriter,
+        observer: SessionObserver,
     ) -> None:
         self.cluster_id = cluster_id
         self.token_id = token_id
@@ -131,10 +131,10 @@ class Session:
             async with self._limit:
                 self._running = True
                 self._limit_goodbye()
-                await self._greet(hello)
+                await self._answer_hello(hello)
                 log.info("agent connected", action="agent.connected", cluster=self.cluster_id)
                 await _first_of(
-                    work.spawn("read", self._read_to_end(incoming)),
+                    work.spawn("read", self._read_until_disconnect(incoming)),
                     work.spawn("send", self._send_changes()),
                     work.spawn("commit", self._commit_reports()),
                 )
@@ -162,7 +162,7 @@ class Session:
         if self._goodbye is not None and self._running and self._limit.when() is None:
             self._limit.reschedule(asyncio.get_running_loop().time() + GOODBYE_SECONDS)
 
-    async def _greet(self, hello: wire.Hello) -> None:
+    async def _answer_hello(self, hello: wire.Hello) -> None:
         """Answers the first message, then sends all differences. Raises Invalid for an unsupported
         version.
         """
@@ -182,12 +182,12 @@ class Session:
             acknowledged=cluster.acknowledged,
         )
         self._alarm = cluster.alarm if cluster.alarm.startswith(_COMPLAINT) else ""
-        if cluster.alarm == SLOWED:
-            self._observer.slowed(self.cluster_id)
+        if cluster.alarm == THROTTLED_ALARM:
+            self._observer.throttled(self.cluster_id)
         await self._write(wire.HubMessage(welcome=welcome))
         self._sent = {held.service_id: held.sequence for held in hello.held}
         self._rewound = hello.acknowledged > cluster.acknowledged
-        await self._send_these(greeting.wanted)
+        await self._send_services(greeting.wanted)
 
     async def _send_changes(self) -> None:
         """Sends changes until goodbye."""
@@ -195,8 +195,8 @@ class Session:
             await self._wake.wait()
             self._wake.clear()
             stale, self._stale = self._stale, set()
-            if "" in stale or len(stale) > _MOST_ASKED_BY_ID:
-                await self._send_all()
+            if "" in stale or len(stale) > _MAX_IDS_PER_QUERY:
+                await self._send_differences()
             elif stale:
                 wanted = await self._agents.wanted(self.cluster_id, stale)
                 for service in wanted.services:
@@ -204,7 +204,7 @@ class Session:
                 await self._send_commands(wanted.commands)
         await self._write(wire.HubMessage(goodbye=self._goodbye))
 
-    async def _read_to_end(self, incoming: AsyncIterator[wire.AgentMessage]) -> None:
+    async def _read_until_disconnect(self, incoming: AsyncIterator[wire.AgentMessage]) -> None:
         """Same as `_read`; an agent that disconnects without goodbye is no error."""
         try:
             await self._read(incoming)
@@ -221,23 +221,23 @@ class Session:
             limits.check(message)
             self._observer.heard(self.cluster_id)
             if message.WhichOneof("body") == "pulse":
-                await self._hear(messages.complaint(message.pulse))
+                await self._show_problem(messages.agent_problem(message.pulse))
             if message.WhichOneof("body") == "job_log":
                 await self._log(message.job_log)
             if message.WhichOneof("body") == "report" and self._goodbye is None:
                 self._reports.append(message.report)
                 self._waiting_bytes += message.report.ByteSize()
                 self._reported.set()
-                if self._is_full():
+                if self._is_backlogged():
                     self._room.clear()
                     await self._room.wait()
 
-    def _is_full(self) -> bool:
+    def _is_backlogged(self) -> bool:
         """Returns whether too many reports are uncommitted to read more."""
-        many = len(self._reports) >= _MOST_WAITING_REPORTS
-        return many or self._waiting_bytes >= _MOST_WAITING_BYTES
+        many = len(self._reports) >= _MAX_WAITING_REPORTS
+        return many or self._waiting_bytes >= _MAX_WAITING_BYTES
 
-    async def _hear(self, complaint: str) -> None:
+    async def _show_problem(self, complaint: str) -> None:
         """Shows the agent's own problem while it lasts."""
         alarm = f"{_COMPLAINT}{complaint}" if complaint else ""
         if alarm != self._alarm:
@@ -247,8 +247,8 @@ class Session:
     async def _log(self, piece: wire.JobLog) -> None:
         """Forwards a piece of a log, if the job belongs to this cluster."""
         job_id = piece.command_id
-        if job_id not in self._logging and len(self._logging) < _MOST_LOGS:
-            self._logging[job_id] = await self._agents.runs_here(self.cluster_id, job_id)
+        if job_id not in self._logging and len(self._logging) < _MAX_LOGS:
+            self._logging[job_id] = await self._agents.owns_job(self.cluster_id, job_id)
         if self._logging.get(job_id):
             self._observer.logged(piece)
 
@@ -262,8 +262,8 @@ class Session:
             await self._observer.gather()
             self._reported.clear()
             while self._reports and self._goodbye is None:
-                some = self._reports[: _taken_at_once(self._reports)]
-                most = await self._observer.admit(self.cluster_id, [*map(weight, some)])
+                some = self._reports[: _batch_size(self._reports)]
+                most = await self._observer.admit(self.cluster_id, [*map(report_weight, some)])
                 batch, self._reports = self._reports[:most], self._reports[most:]
                 self._waiting_bytes -= sum(report.ByteSize() for report in batch)
                 self._room.set()
@@ -275,32 +275,36 @@ class Session:
         if self._goodbye is not None:
             return
         reports = [messages.report(report) for report in batch]
-        offers = self._observer.take_offers(self.cluster_id)
+        offers = self._observer.drain_offers(self.cluster_id)
         number = await self._agents.record(self.cluster_id, reports, offers)
         await self._write(wire.HubMessage(ack=wire.Ack(number=number)))
 
-    async def _send_all(self) -> None:
+    async def _send_differences(self) -> None:
         """Sends every difference between the agent's state and the desired state."""
-        await self._send_these(await self._agents.wanted(self.cluster_id))
+        await self._send_services(await self._agents.wanted(self.cluster_id))
 
-    async def _send_these(self, wanted: Wanted) -> None:
+    async def _send_services(self, wanted: DesiredState) -> None:
         """Sends the same differences, from desired state that was just read."""
-        services = await self._counted_on(wanted.services)
+        services = await self._expected_state(wanted.services)
         known = {service.id for service in services}
         for service in services:
             await self._offer(service)
         for service_id in self._sent.keys() - known:
             sequence = self._sent.pop(service_id)
-            await self._write(wire.HubMessage(desired=messages.orphan(service_id, sequence)))
+            await self._write(
+                wire.HubMessage(desired=messages.orphan_service(service_id, sequence))
+            )
         await self._write(wire.HubMessage(desired_end=wire.DesiredEnd(services=len(services))))
         await self._send_commands(wanted.commands)
 
-    async def _counted_on(self, wanted: Sequence[Service]) -> Sequence[Service]:
+    async def _expected_state(self, wanted: Sequence[Service]) -> Sequence[Service]:
         """Returns the agent's expected state, based on its actual state."""
         if self._rewound or any(
             service.sequence < self._sent.get(service.id, 0) for service in wanted
         ):
-            await self._agents.overtake(self.cluster_id, self._sent, rewound=self._rewound)
+            await self._agents.catch_up_generations(
+                self.cluster_id, self._sent, rewound=self._rewound
+            )
             self._rewound = False
             return (await self._agents.wanted(self.cluster_id)).services
         return wanted
@@ -315,7 +319,7 @@ class Session:
             message = wire.HubMessage(desired=messages.desired(service, secrets, bundle))
             limits.check(message)
         except TowlineError as error:
-            await self._keep_back(service, error)
+            await self._skip_service(service, error)
             return
         await self._write(message)
         self._observer.offered(service)
@@ -329,7 +333,7 @@ class Session:
         self._digests[service.id] = digest
         return await self._agents.rendered(service)
 
-    async def _keep_back(self, service: Service, error: TowlineError) -> None:
+    async def _skip_service(self, service: Service, error: TowlineError) -> None:
         """Skips a service whose message would break the protocol and end the call for good.
 
         The next change, or the agent's next connection, tries again.
@@ -350,7 +354,7 @@ class Session:
             limits.check(message)
         except TowlineError as error:
             log.error("command not sent", command=command.id, why=error.message)
-            await self._agents.unsendable(self.cluster_id, command, error.message)
+            await self._agents.reject_command(self.cluster_id, command, error.message)
             return
         await self._write(wire.HubMessage(command=message))
 
@@ -365,13 +369,13 @@ class Session:
             await self._stream.write(message)
 
 
-def _taken_at_once(reports: Sequence[wire.Report]) -> int:
+def _batch_size(reports: Sequence[wire.Report]) -> int:
     """Returns the number of oldest reports for one transaction: at
     least one, whatever its weight.
     """
-    inventories = (report.inventory for report in reports[:_MOST_AT_ONCE])
+    inventories = (report.inventory for report in reports[:_MAX_BATCH])
     objects = accumulate(len(inventory.present) + len(inventory.gone) for inventory in inventories)
-    return max(1, sum(1 for _ in takewhile(lambda count: count <= _MOST_OBJECTS_AT_ONCE, objects)))
+    return max(1, sum(1 for _ in takewhile(lambda count: count <= _MAX_OBJECTS_AT_ONCE, objects)))
 
 
 async def _first_of(*parts: asyncio.Task[None]) -> None:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import orjson
 
-from controlplane.domain.ledger import AuditEntry, Verdict
+from controlplane.domain.ledger import AuditEntry, AuditVerdict
 
 _FORM = 1
 _SORTED = orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS
@@ -60,14 +60,14 @@ class AuditFilter:
     action: str = ""
     target: str = ""
     cluster_id: str = ""
-    verdict: Verdict | None = None
+    verdict: AuditVerdict | None = None
     kind: AuditKind | None = None
     since: datetime | None = None
     until: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Chain:
+class ChainHead:
     """Head of a chain, and the point up to which old rows were removed.
 
     Retention has removed the rows up to `floor`; `floor_hash` is the hash of the last removed row.
@@ -81,7 +81,7 @@ class Chain:
     floor_at: datetime | None = None
 
 
-class Whereabouts(NamedTuple):
+class TargetLocation(NamedTuple):
     """The store's knowledge of a row's target: its cluster and project, and its digests before and
     after.
     """
@@ -94,20 +94,22 @@ class Whereabouts(NamedTuple):
 
 def canonical(entry: AuditEntry) -> bytes:
     """Returns the bytes that a row's hash covers: its kind, number and content as a JSON array."""
-    where = Whereabouts(entry.cluster_id, entry.project_id, entry.before_digest, entry.after_digest)
+    where = TargetLocation(
+        entry.cluster_id, entry.project_id, entry.before_digest, entry.after_digest
+    )
     detail = orjson.dumps(entry.detail, option=_SORTED)
     return content(entry, kind_of(entry.action), entry.number, where, detail)
 
 
 def content(
-    entry: AuditEntry, kind: AuditKind, number: int, where: Whereabouts, detail: bytes
+    entry: AuditEntry, kind: AuditKind, number: int, where: TargetLocation, detail: bytes
 ) -> bytes:
     """Returns the canonical bytes of a row with this number, location and detail text."""
     parts = (
         _FORM,
         kind.value,
         number,
-        written_moment(entry.at),
+        format_time(entry.at),
         entry.actor,
         entry.actor_id,
         entry.token_id,
@@ -124,12 +126,12 @@ def content(
     return orjson.dumps(parts)
 
 
-def written_moment(at: datetime) -> str:
+def format_time(at: datetime) -> str:
     """ISO 8601 in UTC, with microseconds."""
     return (at if at.tzinfo is UTC else at.astimezone(UTC)).isoformat(timespec="microseconds")
 
 
-def detail_text(entry: AuditEntry) -> bytes:
+def detail_json(entry: AuditEntry) -> bytes:
     """Serializes a row's detail as it is hashed and stored: plain JSON with sorted keys."""
     try:
         return orjson.dumps(entry.detail, option=_PLAIN)
@@ -138,14 +140,14 @@ def detail_text(entry: AuditEntry) -> bytes:
         return orjson.dumps(plain, option=_SORTED)
 
 
-def link(previous: str, entry: AuditEntry) -> str:
+def row_hash(previous: str, entry: AuditEntry) -> str:
     """Returns the hash (SHA-256, hex) of a numbered row that follows the row with the hash
     `previous`.
     """
-    return chained(previous, canonical(entry))
+    return chain_hash(previous, canonical(entry))
 
 
-def chained(previous: str, content: bytes) -> str:
+def chain_hash(previous: str, content: bytes) -> str:
     """Returns the hash (SHA-256, hex) of canonical bytes that follow the row with the hash
     `previous`.
     """
@@ -153,7 +155,7 @@ def chained(previous: str, content: bytes) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Break:
+class ChainBreak:
     """The first altered or missing row of a chain, with a description of the damage."""
 
     kind: AuditKind
@@ -164,26 +166,26 @@ class Break:
         return f"{self.kind.value} row {self.number}: {self.text}"
 
 
-class ChainCheck:
+class ChainVerifier:
     """Verifies a chain row by row, from its oldest remaining row to its end."""
 
-    def __init__(self, chain: Chain) -> None:
+    def __init__(self, chain: ChainHead) -> None:
         self._chain = chain
         self.number, self._hash = chain.floor, chain.floor_hash
 
-    def take(self, rows: Iterable[AuditEntry]) -> Break | None:
+    def take(self, rows: Iterable[AuditEntry]) -> ChainBreak | None:
         """Verifies the next rows, in the order of their numbers;
         returns the first break, if any.
         """
         for row in rows:
             if row.number != self.number + 1:
                 return self._broken(self.number + 1, "is missing")
-            if link(self._hash, row) != row.hash:
+            if row_hash(self._hash, row) != row.hash:
                 return self._broken(row.number, f"was altered: {row.action} by {row.actor!r}")
             self.number, self._hash = row.number, row.hash
         return None
 
-    def end(self) -> Break | None:
+    def end(self) -> ChainBreak | None:
         """Verifies the end of the chain after all rows; returns the break, if any."""
         if self.number < self._chain.number:
             return self._broken(self.number + 1, f"is missing, and all up to {self._chain.number}")
@@ -191,5 +193,5 @@ class ChainCheck:
             return self._broken(self.number, "does not match the recorded end of the chain")
         return None
 
-    def _broken(self, number: int, text: str) -> Break:
-        return Break(self._chain.kind, number, text)
+    def _broken(self, number: int, text: str) -> ChainBreak:
+        return ChainBreak(self._chain.kind, number, text)

@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 
 from controlplane.domain.audit import kind_of
-from controlplane.domain.ledger import AuditEntry, Verdict
+from controlplane.domain.ledger import AuditEntry, AuditVerdict
 
 _PRODUCT = "CEF:0|Towline|Towline|1"
 _FACILITY_AUDIT = 13
@@ -58,7 +58,7 @@ def json_line(row: AuditEntry) -> bytes:
 
 def cef(row: AuditEntry) -> bytes:
     """Formats a row as one CEF line."""
-    severity = 6 if row.verdict is Verdict.REFUSED else 3
+    severity = 6 if row.verdict is AuditVerdict.REFUSED else 3
     fields = {
         "rt": str(int(row.at.timestamp() * 1000)),
         "suser": row.actor,
@@ -83,7 +83,7 @@ def cef(row: AuditEntry) -> bytes:
 
 def syslog(row: AuditEntry, host: str) -> bytes:
     """Formats a row as an RFC 5424 message with facility `log audit` and a JSON body."""
-    level = _WARNING if row.verdict is Verdict.REFUSED else _NOTICE
+    level = _WARNING if row.verdict is AuditVerdict.REFUSED else _NOTICE
     at = row.at.isoformat(timespec="microseconds").replace("+00:00", "Z")
     kind = kind_of(row.action).value
     head = f"<{_FACILITY_AUDIT * 8 + level}>1 {at} {_word(host, 255)} towline - {kind} - "

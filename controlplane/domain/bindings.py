@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from controlplane.domain.access import DEFAULT_PROJECT, Scope, Target
+from controlplane.domain.access import DEFAULT_PROJECT, Resource, Scope
 
-LONGEST_ACCESS = timedelta(days=7)
+MAX_ACCESS_TIME = timedelta(days=7)
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,9 +20,9 @@ class Project:
     description: str | None = None
 
     @property
-    def target(self) -> Target:
+    def target(self) -> Resource:
         """Returns the project's location for authorization."""
-        return Target.project(self.id, self.name)
+        return Resource.project(self.id, self.name)
 
     @property
     def default(self) -> bool:
@@ -55,7 +55,7 @@ class Binding:
     reason: str = ""
 
 
-class RequestState(StrEnum):
+class AccessRequestState(StrEnum):
     """State of an access request."""
 
     PENDING = "pending"
@@ -82,7 +82,7 @@ class AccessRequest:
     minutes: int
     reason: str
     inserted_at: datetime
-    state: RequestState = RequestState.PENDING
+    state: AccessRequestState = AccessRequestState.PENDING
     decided_by: str = ""
     decided_at: datetime | None = None
     binding_id: str | None = None

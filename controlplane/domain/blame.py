@@ -11,18 +11,18 @@ from typing import Any
 
 import orjson
 
-from controlplane.domain.livestate import time_of
+from controlplane.domain.livestate import parse_time
 
 FIELD_MANAGER = "towline"
 """Field manager under which agents write."""
-MOST_FIELDS = 1_000
-LONGEST_VALUE = 500
-_DEEPEST = 40
+MAX_FIELDS = 1_000
+MAX_VALUE_LENGTH = 500
+_MAX_DEPTH = 40
 _MISSING: Any = object()
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class ListItemStep:
     """A step into a list: the item with these fields, or the item that equals this value."""
 
     of: Any
@@ -39,11 +39,11 @@ class Item:
         return None
 
 
-Step = str | Item
+Step = str | ListItemStep
 
 
 @dataclass(frozen=True, slots=True)
-class Managed:
+class ManagedField:
     """A field and its last writer; `pointer` (RFC 6901) locates it in the live object.
 
     `value` is JSON, truncated. `subresource` is the one that wrote it, for example `scale`.
@@ -63,23 +63,25 @@ class Managed:
         return self.manager == FIELD_MANAGER and not self.subresource
 
 
-def managed(noted: Sequence[Any], live: Mapping[str, Any], under: str = "") -> list[Managed]:
+def managed_fields(
+    noted: Sequence[Any], live: Mapping[str, Any], under: str = ""
+) -> list[ManagedField]:
     """Returns an object's managed fields below `under`, sorted by pointer.
 
     `noted` is its `managedFields`; entries that cannot be parsed are skipped.
     """
-    found: dict[tuple[str, str], Managed] = {}
+    found: dict[tuple[str, str], ManagedField] = {}
     for entry in noted:
         if isinstance(entry, Mapping):
             for field in _of_manager(entry, live):
                 if f"{field.pointer}/".startswith(f"{under.rstrip('/')}/"):
                     found[field.pointer, field.manager] = field
-                if len(found) >= MOST_FIELDS:
+                if len(found) >= MAX_FIELDS:
                     break
     return sorted(found.values(), key=lambda one: (one.pointer, one.manager))
 
 
-def reached(value: Any, steps: Sequence[Step]) -> bytes | None:
+def value_at(value: Any, steps: Sequence[Step]) -> bytes | None:
     """Returns the JSON at the end of a path, or None if the path does not exist."""
     for step in steps:
         value = _next(value, step)[1]
@@ -88,20 +90,20 @@ def reached(value: Any, steps: Sequence[Step]) -> bytes | None:
     return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
 
 
-def _of_manager(entry: Mapping[str, Any], live: Mapping[str, Any]) -> Iterator[Managed]:
-    who = Managed(
+def _of_manager(entry: Mapping[str, Any], live: Mapping[str, Any]) -> Iterator[ManagedField]:
+    who = ManagedField(
         "",
         "",
         str(entry.get("manager", ""))[:253],
         str(entry.get("operation", ""))[:16],
-        time_of(entry.get("time")),
+        parse_time(entry.get("time")),
         str(entry.get("subresource") or "")[:63],
     )
     fields = entry.get("fieldsV1")
     for steps in _leaves(fields if isinstance(fields, Mapping) else {}, ()):
         pointer, value = _followed(live, steps)
         if value is not _MISSING:
-            text = orjson.dumps(value).decode()[:LONGEST_VALUE]
+            text = orjson.dumps(value).decode()[:MAX_VALUE_LENGTH]
             yield replace(who, pointer=pointer, value=text, steps=steps)
 
 
@@ -112,7 +114,7 @@ def _leaves(fields: Mapping[str, Any], above: tuple[Step, ...]) -> Iterator[tupl
         yield above
     for name, below in inner.items():
         step = _step(name)
-        if step is not None and isinstance(below, Mapping) and len(above) < _DEEPEST:
+        if step is not None and isinstance(below, Mapping) and len(above) < _MAX_DEPTH:
             yield from _leaves(below, (*above, step))
 
 
@@ -121,7 +123,7 @@ def _step(name: str) -> Step | None:
     if kind == "f":
         return text
     try:
-        return Item(orjson.loads(text)) if kind in ("k", "v") else None
+        return ListItemStep(orjson.loads(text)) if kind in ("k", "v") else None
     except orjson.JSONDecodeError:
         return None
 

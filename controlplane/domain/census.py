@@ -13,12 +13,12 @@ class Liveness(StrEnum):
     """Connection state of a cluster's agent."""
 
     CONNECTED = "connected"
-    AWAY = "away"
+    OFFLINE = "offline"
     NEVER = "never"
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class QueueDepth:
     """Number of waiting items, and the age of the oldest in seconds."""
 
     count: int = 0
@@ -26,7 +26,7 @@ class Waiting:
 
 
 @dataclass(frozen=True, slots=True)
-class Census:
+class MetricsSnapshot:
     """Counts at one moment.
 
     `services` are grouped by their `Mark`. `deliveries` counts deployments that became healthy
@@ -36,7 +36,7 @@ class Census:
 
     services: Mapping[str, int] = field(default_factory=dict)
     clusters: Mapping[Liveness, int] = field(default_factory=dict)
-    jobs: Waiting = Waiting()
-    commands: Waiting = Waiting()
+    jobs: QueueDepth = QueueDepth()
+    commands: QueueDepth = QueueDepth()
     deliveries: Mapping[float | None, int] = field(default_factory=dict)
     delivery_seconds: float = 0.0

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 
 
-def circle(start: str, edges: Callable[[str], Iterable[str]]) -> list[str]:
+def find_cycle(start: str, edges: Callable[[str], Iterable[str]]) -> list[str]:
     """Returns a path from a node back to itself, the node first and
     last; empty if there is none.
     """

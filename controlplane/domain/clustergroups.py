@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from controlplane.domain.access import DEFAULT_PROJECT, Kind, Target
+from controlplane.domain.access import DEFAULT_PROJECT, Resource, ResourceKind
 from controlplane.domain.clusters import Cluster
-from fleet.errors import Conflict
+from core.errors import Conflict
 
-MOST_CHANGING = 10_000
+MAX_CHANGING_CLUSTERS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +36,13 @@ class ClusterGroup:
     max_changing: int = 0
 
     @property
-    def target(self) -> Target:
+    def target(self) -> Resource:
         """Returns the group's location for authorization; permissions on it apply to clusters
         there.
         """
         if self.project_id is None:
-            return Target.whole(Kind.CLUSTER, self.id, self.name)
-        return Target.within(Kind.CLUSTER, self.project_id, self.id, self.name)
+            return Resource.whole(ResourceKind.CLUSTER, self.id, self.name)
+        return Resource.within(ResourceKind.CLUSTER, self.project_id, self.id, self.name)
 
     def holds(self, cluster: Cluster) -> bool:
         """Returns whether the group contains a cluster."""

@@ -10,13 +10,13 @@ import orjson
 
 from controlplane.domain.names import check_label
 from controlplane.domain.objects import ObjectName
-from fleet.errors import Invalid
-from fleet.identity import ClusterId
+from core.errors import Invalid
+from core.identity import ClusterId
 
-LONGEST_MANIFEST = 512 * 1024
-LONGEST_TIMEOUT = 7 * 24 * 3600
+MAX_MANIFEST_BYTES = 512 * 1024
+MAX_TIMEOUT_S = 7 * 24 * 3600
 DEFAULT_TIMEOUT = 3600
-MOST_SECRETS = 64
+MAX_SECRETS = 64
 _KINDS = {("batch/v1", "Job"), ("v1", "Pod")}
 
 
@@ -89,11 +89,11 @@ class JobRequest:
         kind = (self.manifest.get("apiVersion"), self.manifest.get("kind"))
         if kind not in _KINDS:
             raise Invalid("must be a Job of batch/v1 or a Pod of v1", field="manifest")
-        if len(orjson.dumps(dict(self.manifest))) > LONGEST_MANIFEST:
-            raise Invalid(f"is longer than {LONGEST_MANIFEST:,} bytes", field="manifest")
-        if not 1 <= self.timeout_s <= LONGEST_TIMEOUT:
-            raise Invalid(f"must be 1 to {LONGEST_TIMEOUT} s", field="timeout")
-        if len(self.secrets) > MOST_SECRETS:
-            raise Invalid(f"has more than {MOST_SECRETS} values", field="secrets")
+        if len(orjson.dumps(dict(self.manifest))) > MAX_MANIFEST_BYTES:
+            raise Invalid(f"is longer than {MAX_MANIFEST_BYTES:,} bytes", field="manifest")
+        if not 1 <= self.timeout_s <= MAX_TIMEOUT_S:
+            raise Invalid(f"must be 1 to {MAX_TIMEOUT_S} s", field="timeout")
+        if len(self.secrets) > MAX_SECRETS:
+            raise Invalid(f"has more than {MAX_SECRETS} values", field="secrets")
         if len(self.key) > 255:
             raise Invalid("must be at most 255 characters", field="key")

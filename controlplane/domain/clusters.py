@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
-from controlplane.domain.access import Kind, Target
-from fleet.identity import ClusterId
+from controlplane.domain.access import Resource, ResourceKind
+from core.identity import ClusterId
 
 
 class Distribution(StrEnum):
@@ -80,7 +80,7 @@ class ClusterHealth(StrEnum):
 
 
 AGENT_TAG, KEEP = "towline-agent", "keep"
-"""A tag, and its value for `keeps_agent`."""
+"""A tag, and its value for `skips_agent_upgrades`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,11 +118,11 @@ class Cluster:
     project_id: str | None = None
 
     @property
-    def keeps_agent(self) -> bool:
+    def skips_agent_upgrades(self) -> bool:
         """Returns whether bulk upgrades of agents skip this cluster."""
         return self.tags.get(AGENT_TAG) == KEEP
 
     @property
-    def target(self) -> Target:
+    def target(self) -> Resource:
         """Returns the cluster's location for authorization."""
-        return Target.within(Kind.CLUSTER, self.project_id, self.id, self.handle)
+        return Resource.within(ResourceKind.CLUSTER, self.project_id, self.id, self.handle)

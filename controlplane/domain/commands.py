@@ -6,7 +6,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from fleet.identity import ClusterId, ServiceId
+from core.identity import ClusterId, ServiceId
 
 
 class CommandKind(StrEnum):

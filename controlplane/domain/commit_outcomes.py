@@ -11,13 +11,13 @@ from urllib.parse import quote, urlsplit
 
 import orjson
 
-from controlplane.domain.notification_bodies import Outgoing
+from controlplane.domain.notification_bodies import OutgoingRequest
 from controlplane.domain.notifications import Notification, NotificationKind, SinkType
 
 PAGE: Final = 50
-_LONGEST_STATUS = 140
-_LONGEST_REASON = 200
-_MOST_ROWS = 50
+_MAX_STATUS_LENGTH = 140
+_MAX_REASON_LENGTH = 200
+_MAX_ROWS = 50
 _STATES = {
     "rendered": "pending",
     "healthy": "success",
@@ -33,7 +33,7 @@ _OF_STAGES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class CommitStatus:
     """Status of a commit in one place; `state` in GitHub's words, `context` names the place."""
 
     sha: str
@@ -63,24 +63,24 @@ def commit_key(repository_id: str) -> str:
     return f"sha:{repository_id}"
 
 
-def outcome(notification: Notification, repository_id: str) -> Outcome | None:
+def commit_status(notification: Notification, repository_id: str) -> CommitStatus | None:
     """Converts a notification into the status of a repository's commit; None if it concerns no
     commit.
     """
-    text = (notification.text or notification.subject)[:_LONGEST_STATUS]
+    text = (notification.text or notification.subject)[:_MAX_STATUS_LENGTH]
     detail = notification.detail
     if notification.pipeline_id:
         state, sha = _OF_STAGES.get(notification.kind), detail.get(commit_key(repository_id), "")
         context = f"towline/{detail.get('pipeline', '')}/{detail.get('environment', '')}"
-        text = notification.subject[:_LONGEST_STATUS]
+        text = notification.subject[:_MAX_STATUS_LENGTH]
     else:
         state, sha = _STATES.get(detail.get("stage", "")), detail.get("sha", "")
         context = f"towline/{detail.get('cluster', '')}/{detail.get('service', '')}"
-    return Outcome(sha, state, context, text) if state and sha else None
+    return CommitStatus(sha, state, context, text) if state and sha else None
 
 
 @dataclass(frozen=True, slots=True)
-class Host:
+class RepositoryApi:
     """One repository in the API of its host. The headers hold a token: never print them."""
 
     type: SinkType
@@ -88,11 +88,11 @@ class Host:
     headers: Mapping[str, str] = field(repr=False)
 
     @classmethod
-    def of(cls, type: SinkType, secrets: Mapping[str, str], repository: str) -> "Host":
+    def of(cls, type: SinkType, secrets: Mapping[str, str], repository: str) -> "RepositoryApi":
         """Creates the host of the repository with this URL, with the secrets of a notification
         sink.
         """
-        api, path = secrets.get("api_url") or api_of(type, repository), _path(repository)
+        api, path = secrets.get("api_url") or default_api_url(type, repository), _path(repository)
         token = secrets["token"]
         headers = {"content-type": "application/json"}
         if type is SinkType.GITLAB:
@@ -101,23 +101,23 @@ class Host:
         accept = {"authorization": f"Bearer {token}", "accept": "application/vnd.github+json"}
         return cls(type, f"{api}/repos/{quote(path)}", headers | accept)
 
-    def status(self, outcome: Outcome) -> Outgoing:
+    def status(self, outcome: CommitStatus) -> OutgoingRequest:
         """Builds the request that sets a commit status."""
         url = f"{self.base}/statuses/{quote(outcome.sha, safe='')}"
         body = {"state": outcome.state, "context": outcome.context, "description": outcome.text}
         if self.type is SinkType.GITLAB:
             state = "failed" if outcome.state == "failure" else outcome.state
             body = {"state": state, "name": outcome.context, "description": outcome.text}
-        return Outgoing(url, orjson.dumps(body), self.headers)
+        return OutgoingRequest(url, orjson.dumps(body), self.headers)
 
-    def requests_of(self, sha: str) -> str:
+    def pull_requests_url(self, sha: str) -> str:
         """Returns the URL that lists the pull requests containing a commit."""
         commit = quote(sha, safe="")
         if self.type is SinkType.GITLAB:
             return f"{self.base}/repository/commits/{commit}/merge_requests"
         return f"{self.base}/commits/{commit}/pulls"
 
-    def comments_of(self, number: int) -> str:
+    def comments_url(self, number: int) -> str:
         """Returns the URL where a pull request's comments are listed and created."""
         if self.type is SinkType.GITLAB:
             return f"{self.base}/merge_requests/{number}/notes"
@@ -126,11 +126,11 @@ class Host:
     def comment(self, number: int, id: int) -> tuple[str, str]:
         """Returns method and URL of the request that updates a comment."""
         if self.type is SinkType.GITLAB:
-            return "PUT", f"{self.comments_of(number)}/{id}"
+            return "PUT", f"{self.comments_url(number)}/{id}"
         return "PATCH", f"{self.base}/issues/comments/{id}"
 
 
-def open_numbers(listing: Any) -> list[int]:
+def open_request_numbers(listing: Any) -> list[int]:
     """Returns the numbers of the open pull requests in a listing. Raises ValueError or similar for
     any other content.
     """
@@ -138,14 +138,14 @@ def open_numbers(listing: Any) -> list[int]:
     return [int(request.get("iid") or request["number"]) for request in found]
 
 
-def comments(listing: Any) -> list[tuple[int, str]]:
+def parse_comments(listing: Any) -> list[tuple[int, str]]:
     """Returns id and text of the comments in a listing. Raises ValueError or similar for any other
     content.
     """
     return [(int(comment["id"]), str(comment["body"] or "")) for comment in listing]
 
 
-def marker(set_id: str) -> str:
+def comment_marker(set_id: str) -> str:
     """Returns the text that marks a comment as Towline's preview comment."""
     return f"<!-- towline:{set_id} -->"
 
@@ -154,22 +154,22 @@ def preview_comment(set_id: str, name: str, rows: Iterable[PreviewRow]) -> str:
     """Formats the preview comment in Markdown, one row a service."""
     shown = sorted(rows, key=lambda one: (one.cluster, one.name))
     lines = [
-        marker(set_id),
+        comment_marker(set_id),
         f"Preview by {_code(name)}:",
         "",
         "| service | cluster | state | commit |",
         "|---|---|---|---|",
     ]
-    for row in shown[:_MOST_ROWS]:
+    for row in shown[:_MAX_ROWS]:
         state = f"{row.status.lower()}: {_code(row.reason)}" if row.reason else row.status.lower()
         cells = (_code(row.name), _code(row.cluster), state, _code(row.sha[:12]))
         lines.append(f"| {' | '.join(cells)} |")
-    if len(shown) > _MOST_ROWS:
-        lines += ["", f"and {len(shown) - _MOST_ROWS:,} more"]
+    if len(shown) > _MAX_ROWS:
+        lines += ["", f"and {len(shown) - _MAX_ROWS:,} more"]
     return "\n".join(lines)
 
 
-def api_of(type: SinkType, repository: str) -> str:
+def default_api_url(type: SinkType, repository: str) -> str:
     """Returns the default API URL of a repository's host."""
     host = _parts(repository)[0]
     if type is SinkType.GITLAB:
@@ -193,4 +193,4 @@ def _parts(repository: str) -> tuple[str, str]:
 def _code(text: str) -> str:
     """Formats text as code in a table cell; no character of it can end the code or the cell."""
     plain = "".join(" " if char in "`|" or not char.isprintable() else char for char in text)
-    return f"`{plain[:_LONGEST_REASON].strip() or '-'}`"
+    return f"`{plain[:_MAX_REASON_LENGTH].strip() or '-'}`"

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from controlplane.domain.access import Kind, Target
+from controlplane.domain.access import Resource, ResourceKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +30,9 @@ class ServiceContext:
     secrets_version: int = 0
 
     @property
-    def target(self) -> Target:
+    def target(self) -> Resource:
         """Returns the context's location for authorization."""
-        return Target.within(Kind.CONTEXT, self.project_id, self.id, self.name)
+        return Resource.within(ResourceKind.CONTEXT, self.project_id, self.id, self.name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,9 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from controlplane.domain.repositories import AuthMethod
-from fleet.errors import Invalid
-from fleet.remotes import checked_proxy
-from fleet.source import GitCredentials
+from core.errors import Invalid
+from core.remotes import normalize_proxy_url
+from core.spec.source import GitCredentials
 
 _MAX_TEXT = 64 << 10
 _SIGN_IN: Final = (
@@ -28,7 +28,9 @@ _PEMS = ("client_certificate", "client_key", "authority")
 Texts = Mapping[str, str]
 
 
-def changed(before: Texts, given: GitCredentials, *, other_way: bool = False) -> dict[str, str]:
+def merge_credentials(
+    before: Texts, given: GitCredentials, *, other_way: bool = False
+) -> dict[str, str]:
     """Merges a change into the stored credentials.
 
     Sign-in and client certificate are each replaced as a whole. For all other fields an empty text
@@ -49,11 +51,11 @@ def changed(before: Texts, given: GitCredentials, *, other_way: bool = False) ->
     _check(after)
     moved = other_way or any(before.get(name) != after.get(name) for name in _WAY)
     if moved:
-        _check_given_anew(before, after)
+        _require_secrets_again(before, after)
     return after
 
 
-def method_of(kept: Texts) -> AuthMethod | None:
+def auth_method_of(kept: Texts) -> AuthMethod | None:
     """Returns the authentication method for these credentials; None: anonymous."""
     if "app_id" in kept:
         return AuthMethod.APP
@@ -64,7 +66,7 @@ def method_of(kept: Texts) -> AuthMethod | None:
     return AuthMethod.CERTIFICATE if "client_certificate" in kept else None
 
 
-def _check_given_anew(before: Texts, after: Texts) -> None:
+def _require_secrets_again(before: Texts, after: Texts) -> None:
     """Requires the secret again when the connection's target changes.
 
     Otherwise an editor could send a secret that they do not know to their own server.
@@ -88,7 +90,7 @@ def _check(kept: Texts) -> None:
     if ("client_certificate" in kept) != ("client_key" in kept):
         raise Invalid("a client certificate needs its key", field="clientKey")
     if "proxy" in kept:
-        checked_proxy(kept["proxy"])
+        normalize_proxy_url(kept["proxy"])
     _check_app(kept)
 
 

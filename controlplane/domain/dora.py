@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from controlplane.domain.ledger import Stage
-from controlplane.domain.marks import Mark
+from controlplane.domain.ledger import LedgerStage
+from controlplane.domain.marks import StatusCode
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Deployment:
     service_id: str
     sequence: int
     cluster_id: str
-    stage: Stage
+    stage: LedgerStage
     desired_at: datetime
     sha: str | None = None
     revision_id: str | None = None
@@ -42,17 +42,17 @@ class Deployment:
     replaced_at: datetime | None = None
     removed_at: datetime | None = None
 
-    def mark(self, at: datetime) -> Mark:
+    def mark(self, at: datetime) -> StatusCode:
         """Returns the service's status code at a moment at which this was its desired state."""
         failed = _by(self.failed_at, at) and not _by(self.restored_at, at)
         if failed:
-            return Mark.FAILED
+            return StatusCode.FAILED
         if _by(self.healthy_at, at):
-            return Mark.HEALTHY
-        return Mark.SYNCED if _by(self.applied_at, at) else Mark.PROGRESSING
+            return StatusCode.HEALTHY
+        return StatusCode.SYNCED if _by(self.applied_at, at) else StatusCode.PROGRESSING
 
 
-class Period(StrEnum):
+class ReportPeriod(StrEnum):
     """Length of the parts of a report."""
 
     DAY = "DAY"
@@ -65,11 +65,13 @@ class Period(StrEnum):
     @property
     def length(self) -> timedelta:
         """Returns the length; a month counts as 30 days, so that all parts are of equal length."""
-        return timedelta(days={Period.DAY: 1, Period.WEEK: 7, Period.MONTH: 30}[self])
+        return timedelta(
+            days={ReportPeriod.DAY: 1, ReportPeriod.WEEK: 7, ReportPeriod.MONTH: 30}[self]
+        )
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
+class DeploymentCounts:
     """Numbers of deployments that began, became healthy, and failed
     or were reverted in a window.
     """
@@ -85,17 +87,17 @@ class Counts:
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class DoraMetrics:
     """The four metrics of a window; times in seconds, None if nothing was measured."""
 
     since: datetime
     until: datetime
-    counts: Counts
+    counts: DeploymentCounts
     lead_p50: float | None = None
     lead_p90: float | None = None
     restore_p50: float | None = None
     restore_p90: float | None = None
-    parts: Sequence[Counts] = ()
+    parts: Sequence[DeploymentCounts] = ()
 
     @property
     def per_day(self) -> float:
@@ -104,7 +106,7 @@ class Figures:
         return self.counts.healthy / days if days else 0.0
 
 
-class ChangeKind(StrEnum):
+class DeploymentChangeKind(StrEnum):
     """Kind of difference of a service between two moments."""
 
     ADDED = "ADDED"
@@ -116,19 +118,19 @@ class ChangeKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class DeploymentChange:
     """A service at two moments; None where it did not exist."""
 
-    kind: ChangeKind
+    kind: DeploymentChangeKind
     before: Deployment | None
     after: Deployment | None
-    mark_before: Mark | None = None
-    mark_after: Mark | None = None
+    status_before: StatusCode | None = None
+    status_after: StatusCode | None = None
 
 
-def difference(
+def compare_deployments(
     before: Sequence[Deployment], then: datetime, after: Sequence[Deployment], now: datetime
-) -> list[Change]:
+) -> list[DeploymentChange]:
     """Compares all services at two moments: their commits and their status codes."""
     old = {deployment.service_id: deployment for deployment in before}
     new = {deployment.service_id: deployment for deployment in after}
@@ -138,7 +140,7 @@ def difference(
         marks = was.mark(then) if was else None, is_now.mark(now) if is_now else None
         if was and is_now and (was.sequence, marks[0]) == (is_now.sequence, marks[1]):
             continue
-        changes.append(Change(_kind(was, is_now), was, is_now, *marks))
+        changes.append(DeploymentChange(_kind(was, is_now), was, is_now, *marks))
     return changes
 
 
@@ -147,10 +149,10 @@ def nearest_rank(count: int, part: float) -> int:
     return max(0, -int(-count * part // 1) - 1)
 
 
-def _kind(was: Deployment | None, is_now: Deployment | None) -> ChangeKind:
+def _kind(was: Deployment | None, is_now: Deployment | None) -> DeploymentChangeKind:
     if was is None:
-        return ChangeKind.ADDED
-    return ChangeKind.CHANGED if is_now else ChangeKind.REMOVED
+        return DeploymentChangeKind.ADDED
+    return DeploymentChangeKind.CHANGED if is_now else DeploymentChangeKind.REMOVED
 
 
 def _by(moment: datetime | None, at: datetime) -> bool:

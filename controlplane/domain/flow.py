@@ -11,15 +11,15 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from controlplane.domain.circles import circle
-from fleet.errors import Invalid
+from controlplane.domain.circles import find_cycle
+from core.errors import Invalid
 
-MOST_NAMES = 200
-MOST_NODES = 5_000
-MOST_ORIGINS = 32
+MAX_NAMES = 200
+MAX_NODES = 5_000
+MAX_ORIGINS = 32
 """Maximum number of exports, nearest first, that are listed as the origin of a value."""
-_LONGEST_VALUE = 64 * 1024
-_DEEPEST = 16
+_MAX_VALUE_LENGTH = 64 * 1024
+_MAX_DEPTH = 16
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
 _REFERENCE = re.compile(r"\$\{(imports|cluster|service)\.([A-Za-z_][A-Za-z0-9_]*)\}")
 
@@ -71,7 +71,7 @@ class Import:
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class FlowNode:
     """A service in the graph. `label` is for people, `facts` are
     the values that `${…}` may name.
     """
@@ -84,7 +84,7 @@ class Node:
     facts: Mapping[str, str] = field(default_factory=dict)
 
 
-Graph = Mapping[str, Node]
+Graph = Mapping[str, FlowNode]
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ class ServiceImport:
 
 
 @dataclass(frozen=True, slots=True)
-class Flowing:
+class ImportedValue:
     """An imported value and its origin, nearest first: `dev/db.host`, or `default`."""
 
     value: Any
@@ -120,10 +120,10 @@ class Flowing:
 
 
 @dataclass(frozen=True, slots=True)
-class Resolved:
+class ResolvedImports:
     """Imported values of each service; `problems` lists by service the imports without a value."""
 
-    imports: Mapping[str, Mapping[str, Flowing]]
+    imports: Mapping[str, Mapping[str, ImportedValue]]
     problems: Mapping[str, str]
 
 
@@ -148,16 +148,16 @@ def check_type(name: str, type: ValueType, value: Any, where: str) -> None:
     is_reference = isinstance(value, str) and _REFERENCE.fullmatch(value) is not None
     if not (is_reference or _is_of(type, value)):
         raise Invalid(f"{name} is not {type.value}", field=where)
-    if _size(value, 0) > _LONGEST_VALUE:
-        raise Invalid(f"{name}: {_LONGEST_VALUE:,} characters at most", field=where)
+    if _size(value, 0) > _MAX_VALUE_LENGTH:
+        raise Invalid(f"{name}: {_MAX_VALUE_LENGTH:,} characters at most", field=where)
 
 
-def cycle(graph: Graph, start: str) -> list[str]:
+def import_cycle(graph: Graph, start: str) -> list[str]:
     """Returns the labels along a cycle of imports through a service; empty if there is none."""
-    return [graph[node_id].label for node_id in circle(start, lambda id: _sources(graph, id))]
+    return [graph[node_id].label for node_id in find_cycle(start, lambda id: _sources(graph, id))]
 
 
-def order(graph: Graph, among: Collection[str] | None = None) -> list[list[str]]:
+def rollout_order(graph: Graph, among: Collection[str] | None = None) -> list[list[str]]:
     """Groups services so that each imports only from earlier groups, directly or indirectly.
 
     Rollouts follow this order. `among` keeps only these services, in the same order. Raises Invalid
@@ -187,7 +187,7 @@ def order(graph: Graph, among: Collection[str] | None = None) -> list[list[str]]
     return [group for group in kept if group]
 
 
-def affected(graph: Graph, start: str) -> list[str]:
+def affected_services(graph: Graph, start: str) -> list[str]:
     """Returns all direct and indirect importers of a service, in rollout order."""
     users, found, ahead = _users(graph), set[str](), [start]
     while ahead:
@@ -195,19 +195,19 @@ def affected(graph: Graph, start: str) -> list[str]:
             if user not in found:
                 found.add(user)
                 ahead.append(user)
-    return [id for group in order(graph, found) for id in group]
+    return [id for group in rollout_order(graph, found) for id in group]
 
 
-def resolve(graph: Graph) -> Resolved:
+def resolve_imports(graph: Graph) -> ResolvedImports:
     """Resolves the imports of every service of an acyclic graph. Sources outside of it count as
     missing.
     """
-    imports: dict[str, dict[str, Flowing]] = {}
+    imports: dict[str, dict[str, ImportedValue]] = {}
     problems: dict[str, str] = {}
-    offered: dict[tuple[str, str], Flowing] = {}
-    for id in (service_id for group in order(graph) for service_id in group):
+    offered: dict[tuple[str, str], ImportedValue] = {}
+    for id in (service_id for group in rollout_order(graph) for service_id in group):
         node = graph[id]
-        found: dict[str, Flowing] = {}
+        found: dict[str, ImportedValue] = {}
         for imported in node.imports.values():
             value = _imported(graph, node, imported, offered)
             if value is None:
@@ -215,11 +215,11 @@ def resolve(graph: Graph) -> Resolved:
             else:
                 found[imported.alias] = value
         imports[id] = found
-        _offer(node, found, offered, problems)
-    return Resolved(imports, problems)
+        _resolve_exports(node, found, offered, problems)
+    return ResolvedImports(imports, problems)
 
 
-def changed(before: Resolved, after: Resolved) -> set[str]:
+def changed_services(before: ResolvedImports, after: ResolvedImports) -> set[str]:
     """Returns the services whose imports or import problems differ."""
     ids = before.imports.keys() | after.imports.keys()
     return {
@@ -230,10 +230,10 @@ def changed(before: Resolved, after: Resolved) -> set[str]:
     }
 
 
-def _offer(
-    node: Node,
-    imports: Mapping[str, Flowing],
-    offered: dict[tuple[str, str], Flowing],
+def _resolve_exports(
+    node: FlowNode,
+    imports: Mapping[str, ImportedValue],
+    offered: dict[tuple[str, str], ImportedValue],
     problems: dict[str, str],
 ) -> None:
     for export in node.exports.values():
@@ -241,27 +241,27 @@ def _offer(
         used = [ref for kind, ref in _references(export.value) if kind == "imports"]
         if any(ref not in imports for ref in used):
             continue
-        value = _filled(export.value, node, imports)
+        value = _substituted(export.value, node, imports)
         if not _is_of(export.type, value):
             problems.setdefault(node.id, f"{name} did not resolve to {export.type.value}")
             continue
         origin = tuple(dict.fromkeys(label for ref in used for label in imports[ref].origin))
-        offered[node.id, export.name] = Flowing(value, (name, *origin)[:MOST_ORIGINS])
+        offered[node.id, export.name] = ImportedValue(value, (name, *origin)[:MAX_ORIGINS])
 
 
 def _imported(
-    graph: Graph, node: Node, wanted: Import, offered: Mapping[tuple[str, str], Flowing]
-) -> Flowing | None:
+    graph: Graph, node: FlowNode, wanted: Import, offered: Mapping[tuple[str, str], ImportedValue]
+) -> ImportedValue | None:
     source = graph.get(wanted.source)
     export = source.exports.get(wanted.export) if source else None
-    if source is not None and export is not None and _granted(source, export, node):
+    if source is not None and export is not None and _is_accessible(source, export, node):
         value = offered.get((wanted.source, wanted.export))
         if value is not None:
             return value
-    return None if wanted.default is None else Flowing(wanted.default, ("default",))
+    return None if wanted.default is None else ImportedValue(wanted.default, ("default",))
 
 
-def _missing(graph: Graph, node: Node, wanted: Import) -> str:
+def _missing(graph: Graph, node: FlowNode, wanted: Import) -> str:
     source = graph.get(wanted.source)
     if source is None:
         return f"import {wanted.alias}: its service was deleted"
@@ -269,12 +269,12 @@ def _missing(graph: Graph, node: Node, wanted: Import) -> str:
     what = f"import {wanted.alias}: {source.label}.{wanted.export}"
     if export is None:
         return f"{what} is not exported"
-    if not _granted(source, export, node):
+    if not _is_accessible(source, export, node):
         return f"{what} is not shared with other projects"
     return f"{what} has no value because one of its own imports is missing"
 
 
-def _granted(source: Node, export: Export, user: Node) -> bool:
+def _is_accessible(source: FlowNode, export: Export, user: FlowNode) -> bool:
     return export.shared or source.project == user.project
 
 
@@ -291,7 +291,7 @@ def _users(graph: Graph) -> dict[str, set[str]]:
     return users
 
 
-def _values(resolved: Resolved, id: str) -> dict[str, Any]:
+def _values(resolved: ResolvedImports, id: str) -> dict[str, Any]:
     return {alias: flowing.value for alias, flowing in resolved.imports.get(id, {}).items()}
 
 
@@ -301,11 +301,11 @@ def _is_of(type: ValueType, value: Any) -> bool:
     return isinstance(value, _TYPES[type])
 
 
-def _filled(value: Any, node: Node, imports: Mapping[str, Flowing]) -> Any:
+def _substituted(value: Any, node: FlowNode, imports: Mapping[str, ImportedValue]) -> Any:
     if isinstance(value, list):
-        return [_filled(item, node, imports) for item in value]
+        return [_substituted(item, node, imports) for item in value]
     if isinstance(value, dict):
-        return {key: _filled(item, node, imports) for key, item in value.items()}
+        return {key: _substituted(item, node, imports) for key, item in value.items()}
     if not isinstance(value, str):
         return value
     if whole := _REFERENCE.fullmatch(value):
@@ -313,7 +313,7 @@ def _filled(value: Any, node: Node, imports: Mapping[str, Flowing]) -> Any:
     return _REFERENCE.sub(lambda match: str(_named(match, node, imports)), value)
 
 
-def _named(found: re.Match[str], node: Node, imports: Mapping[str, Flowing]) -> Any:
+def _named(found: re.Match[str], node: FlowNode, imports: Mapping[str, ImportedValue]) -> Any:
     if found[1] == "imports":
         return imports[found[2]].value
     return node.facts.get(f"{found[1]}.{found[2]}", found[0])
@@ -328,8 +328,8 @@ def _references(value: Any) -> Iterator[tuple[str, str]]:
 
 
 def _size(value: Any, depth: int) -> int:
-    if depth > _DEEPEST:
-        raise Invalid(f"{_DEEPEST} levels at most", field="value")
+    if depth > _MAX_DEPTH:
+        raise Invalid(f"{_MAX_DEPTH} levels at most", field="value")
     if isinstance(value, dict):
         return sum(len(key) + _size(item, depth + 1) for key, item in value.items())
     if isinstance(value, list):

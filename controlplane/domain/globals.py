@@ -3,13 +3,13 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from controlplane.domain.owners import Definition
+from controlplane.domain.owners import GeneratorDefinition
 from controlplane.domain.ownership import OwnerKind
-from controlplane.domain.templates import Override, ServiceTemplate
+from controlplane.domain.templates import ServiceTemplate, TemplateOverride
 
 
 @dataclass(frozen=True, slots=True)
-class GlobalService(Definition):
+class GlobalService(GeneratorDefinition):
     """A template, or an existing service (`source_id`) that is replicated to other clusters."""
 
     source_id: str | None = None
@@ -29,5 +29,5 @@ class GlobalOverride:
     cluster_id: str
     inserted_at: datetime
     updated_at: datetime
-    patch: Override
+    patch: TemplateOverride
     actor: str = ""

@@ -5,13 +5,13 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from controlplane.domain.repositories import check_ref
-from fleet.errors import Invalid
-from fleet.source import HelmRelease, chart_ref
+from core.errors import Invalid
+from core.spec.source import HelmRelease, chart_ref
 
 _TEXTS = {"chart": 256, "version": 128, "url": 2000, "release": 53, "values": 512 * 1024}
 _FLAGS = ("ignore_hooks", "ignore_crds")
-_MOST_FILES = 64
-_LONGEST_PATH = 1024
+_MAX_FILES = 64
+_MAX_PATH_LENGTH = 1024
 _SCHEMES = ("https", "http", "oci")
 
 
@@ -26,8 +26,8 @@ def check_helm(given: Mapping[str, Any]) -> dict[str, Any]:
             checked[name] = value
     checked |= {name: True for name in _FLAGS if given.get(name)}
     files = [path for path in given.get("values_files") or () if path]
-    if len(files) > _MOST_FILES or any(len(path) > _LONGEST_PATH for path in files):
-        raise Invalid(f"at most {_MOST_FILES} paths, not too long", field="helm.valuesFiles")
+    if len(files) > _MAX_FILES or any(len(path) > _MAX_PATH_LENGTH for path in files):
+        raise Invalid(f"at most {_MAX_FILES} paths, not too long", field="helm.valuesFiles")
     if files:
         checked["values_files"] = files
     _check_url(checked)
@@ -50,7 +50,7 @@ def release_of(name: str, namespace: str, helm: Mapping[str, Any] | None) -> Hel
     )
 
 
-def ref_of(helm: Mapping[str, Any]) -> str:
+def ref_of_chart(helm: Mapping[str, Any]) -> str:
     """Returns the ref that represents chart and version of the settings. Raises Invalid without a
     chart.
     """

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 LEASE = timedelta(seconds=60)
-MOST_ATTEMPTS = 20
+MAX_ATTEMPTS = 20
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Any
 
 
-class Stage(StrEnum):
+class LedgerStage(StrEnum):
     """Events of a service, in the order of a commit's path."""
 
     CREATED = "created"
@@ -40,7 +40,7 @@ class LedgerEntry:
 
     service_id: str
     cluster_id: str
-    stage: Stage
+    stage: LedgerStage
     at: datetime
     sequence: int = 0
     sha: str | None = None
@@ -53,7 +53,7 @@ class LedgerEntry:
 
 
 @dataclass(frozen=True, slots=True)
-class Edge:
+class LedgerPosition:
     """Position of the ledger at a moment: `last` is the highest visible row number.
 
     Transactions before `oldest` have ended; those from `newest` on had not begun. Transactions in
@@ -65,7 +65,7 @@ class Edge:
     newest: int
 
 
-class Verdict(StrEnum):
+class AuditVerdict(StrEnum):
     """Outcome of the authorization of a request."""
 
     ALLOWED = "allowed"
@@ -87,7 +87,7 @@ class AuditEntry:
     at: datetime
     actor: str
     action: str
-    verdict: Verdict
+    verdict: AuditVerdict
     actor_id: str = ""
     token_id: str | None = None
     source: str = ""

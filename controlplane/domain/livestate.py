@@ -7,10 +7,10 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 from controlplane.domain.services import Component
-from fleet.errors import Invalid
+from core.errors import Invalid
 
 HIDDEN = "(hidden)"
-MOST_EVENTS = 200
+MAX_EVENTS = 200
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
@@ -58,7 +58,7 @@ def events_path(namespace: str, uid: str = "") -> str:
     return f"/api/v1{place}/events?{urlencode(query)}"
 
 
-def shown(live: Mapping[str, Any]) -> dict[str, Any]:
+def redact_object(live: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the object without `managedFields` and without the values of a Secret."""
     metadata = {k: v for k, v in _mapping(live.get("metadata")).items() if k != "managedFields"}
     annotations = {
@@ -74,7 +74,7 @@ def shown(live: Mapping[str, Any]) -> dict[str, Any]:
     return result
 
 
-def parsed_events(items: Iterable[Any], uids: frozenset[str]) -> list[ObjectEvent]:
+def parse_events(items: Iterable[Any], uids: frozenset[str]) -> list[ObjectEvent]:
     """Returns the events of the objects with these uids, newest first, up to the display limit."""
     found = [
         _event(item)
@@ -85,7 +85,7 @@ def parsed_events(items: Iterable[Any], uids: frozenset[str]) -> list[ObjectEven
     dated = sorted(
         (event for event in found if event.last_at), key=lambda one: str(one.last_at), reverse=True
     )
-    return [*dated, *(event for event in found if event.last_at is None)][:MOST_EVENTS]
+    return [*dated, *(event for event in found if event.last_at is None)][:MAX_EVENTS]
 
 
 def _event(event: Mapping[str, Any]) -> ObjectEvent:
@@ -102,8 +102,8 @@ def _event(event: Mapping[str, Any]) -> ObjectEvent:
         message=str(event.get("message", ""))[:4096],
         count=count if isinstance(count, int) else 1,
         source=str(source.get("component") or event.get("reportingComponent") or "")[:256],
-        first_at=time_of(event.get("firstTimestamp") or event.get("eventTime")),
-        last_at=time_of(last),
+        first_at=parse_time(event.get("firstTimestamp") or event.get("eventTime")),
+        last_at=parse_time(last),
     )
 
 
@@ -111,7 +111,7 @@ def _mapping(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
-def time_of(value: Any) -> datetime | None:
+def parse_time(value: Any) -> datetime | None:
     """Parses a Kubernetes timestamp (RFC 3339); None for any other value."""
     try:
         found = datetime.fromisoformat(str(value)) if value else None

@@ -8,7 +8,7 @@ from enum import StrEnum
 from controlplane.domain.services import ServiceStatus
 
 
-class Mark(StrEnum):
+class StatusCode(StrEnum):
     """The status codes. Awaiting approval is stale in the API's one word, and a code of its own
     here.
     """
@@ -28,21 +28,21 @@ class Mark(StrEnum):
 
 
 _OF_STATUS = {
-    ServiceStatus.HEALTHY: (Mark.HEALTHY,),
-    ServiceStatus.SYNCED: (Mark.SYNCED,),
-    ServiceStatus.STALE: (Mark.PROGRESSING, Mark.AWAITING),
-    ServiceStatus.FAILED: (Mark.FAILED,),
-    ServiceStatus.PAUSED: (Mark.PAUSED,),
+    ServiceStatus.HEALTHY: (StatusCode.HEALTHY,),
+    ServiceStatus.SYNCED: (StatusCode.SYNCED,),
+    ServiceStatus.STALE: (StatusCode.PROGRESSING, StatusCode.AWAITING),
+    ServiceStatus.FAILED: (StatusCode.FAILED,),
+    ServiceStatus.PAUSED: (StatusCode.PAUSED,),
 }
 
 
-def marks_of(statuses: Iterable[ServiceStatus]) -> tuple[str, ...]:
+def status_codes_of(statuses: Iterable[ServiceStatus]) -> tuple[str, ...]:
     """Returns the codes of services whose status is one of these."""
     return tuple(mark.value for status in statuses for mark in _OF_STATUS[status])
 
 
 @dataclass(frozen=True, slots=True)
-class MapRow:
+class ClusterMapRow:
     """A cluster on the fleet map: `marks` has one code a service, sorted by service name."""
 
     id: str

@@ -2,7 +2,7 @@
 
 import re
 
-from fleet.errors import Invalid
+from core.errors import Invalid
 
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _SLUG = re.compile(r"[^a-z0-9]+")

@@ -6,19 +6,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from controlplane.domain.names import check_label
-from controlplane.domain.owners import Definition
+from controlplane.domain.owners import GeneratorDefinition
 from controlplane.domain.ownership import OwnerKind
 from controlplane.domain.templates import ServiceTemplate
-from fleet.bundle import KubeObject
-from fleet.errors import Invalid
+from core.errors import Invalid
+from core.spec.bundle import KubeObject
 
 QUOTA = "towline"
-_MOST_WORDS = 64
+_MAX_ENTRIES = 64
 _RESERVED = frozenset({"default", "kube-system", "kube-public", "kube-node-lease"})
 
 
 @dataclass(frozen=True, slots=True)
-class ManagedNamespace(Definition):
+class ManagedNamespace(GeneratorDefinition):
     """A namespace, and an optional service in it, defined by `template`.
 
     `quota` is the `hard` of a ResourceQuota: `pods`, `requests.cpu` and so on. Without it there is
@@ -42,8 +42,8 @@ class ManagedNamespace(Definition):
             raise Invalid(f"{self.namespace} belongs to Kubernetes itself", field="namespace")
         parts = (("labels", self.labels), ("annotations", self.annotations), ("quota", self.quota))
         for where, words in parts:
-            if len(words) > _MOST_WORDS:
-                raise Invalid(f"{len(words)} entries, maximum {_MOST_WORDS}", field=where)
+            if len(words) > _MAX_ENTRIES:
+                raise Invalid(f"{len(words)} entries, maximum {_MAX_ENTRIES}", field=where)
             longest = max((len(text) for pair in words.items() for text in pair), default=0)
             if longest > (4096 if where == "annotations" else 253):
                 raise Invalid("an entry is too long", field=where)

@@ -16,16 +16,16 @@ from typing import Any, Final
 import orjson
 
 from controlplane.domain.notifications import Notification, Severity
-from fleet.errors import Invalid
+from core.errors import Invalid
 
 _PREFIX: Final = "whsec_"
-_LONGEST_TEXT = 1500
+_MAX_TEXT_LENGTH = 1500
 _COLOURS = {Severity.INFO: "#2eb67d", Severity.WARNING: "#ecb22e", Severity.ERROR: "#e01e5a"}
 _CARD_COLOURS = {Severity.INFO: "Good", Severity.WARNING: "Warning", Severity.ERROR: "Attention"}
 
 
 @dataclass(frozen=True, slots=True)
-class Outgoing:
+class OutgoingRequest:
     """An HTTP POST. Address, headers and body may hold secrets: never print them."""
 
     url: str = field(repr=False)
@@ -33,7 +33,7 @@ class Outgoing:
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
-def event(notification: Notification) -> dict[str, Any]:
+def notification_json(notification: Notification) -> dict[str, Any]:
     """Converts a notification into its JSON form."""
     return {
         "id": notification.id,
@@ -49,22 +49,22 @@ def event(notification: Notification) -> dict[str, Any]:
     }
 
 
-def webhook(
+def webhook_request(
     secrets: Mapping[str, str], id: str, now: datetime, kind: str, at: datetime, data: Any
-) -> Outgoing:
+) -> OutgoingRequest:
     """Builds a signed request; a retry has the same `id`."""
     body = orjson.dumps({"type": kind, "timestamp": at.isoformat(), "data": data})
     headers = {"content-type": "application/json"}
     if secrets.get("secret"):
         headers |= signature(secrets["secret"], id, now, body)
-    return Outgoing(secrets["url"], body, headers)
+    return OutgoingRequest(secrets["url"], body, headers)
 
 
 def signature(secret: str, id: str, now: datetime, body: bytes) -> dict[str, str]:
     """Returns the three headers of Standard Webhooks."""
     stamp = str(int(now.timestamp()))
     signed = b".".join((id.encode(), stamp.encode(), body))
-    digest = hmac.new(key_of(secret), signed, hashlib.sha256).digest()
+    digest = hmac.new(decode_webhook_secret(secret), signed, hashlib.sha256).digest()
     return {
         "webhook-id": id,
         "webhook-timestamp": stamp,
@@ -72,7 +72,7 @@ def signature(secret: str, id: str, now: datetime, body: bytes) -> dict[str, str
     }
 
 
-def key_of(secret: str) -> bytes:
+def decode_webhook_secret(secret: str) -> bytes:
     """Decodes a secret `whsec_<base64>`. Raises Invalid unless it has 24 to 64 bytes."""
     try:
         key = base64.b64decode(secret.removeprefix(_PREFIX), validate=True)
@@ -88,7 +88,7 @@ def new_secret(random: bytes) -> str:
     return _PREFIX + base64.b64encode(random).decode()
 
 
-def slack(secrets: Mapping[str, str], notification: Notification) -> Outgoing:
+def slack_request(secrets: Mapping[str, str], notification: Notification) -> OutgoingRequest:
     """Builds a request for a Slack incoming webhook."""
     text = _slack_text(notification.text)
     attachment = {
@@ -100,7 +100,7 @@ def slack(secrets: Mapping[str, str], notification: Notification) -> Outgoing:
     return _posted(secrets["url"], body)
 
 
-def teams(secrets: Mapping[str, str], notification: Notification) -> Outgoing:
+def teams_request(secrets: Mapping[str, str], notification: Notification) -> OutgoingRequest:
     """Builds an adaptive card for a Teams workflow."""
     colour = _CARD_COLOURS[notification.severity]
     title = {
@@ -117,15 +117,15 @@ def teams(secrets: Mapping[str, str], notification: Notification) -> Outgoing:
     return _posted(secrets["url"], {"type": "message", "attachments": attachments})
 
 
-def _posted(url: str, body: Any) -> Outgoing:
-    return Outgoing(url, orjson.dumps(body), {"content-type": "application/json"})
+def _posted(url: str, body: Any) -> OutgoingRequest:
+    return OutgoingRequest(url, orjson.dumps(body), {"content-type": "application/json"})
 
 
 def _slack_text(text: str) -> str:
-    cut = text[:_LONGEST_TEXT]
+    cut = text[:_MAX_TEXT_LENGTH]
     return cut.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def _card_text(text: str) -> str:
     """Escapes the characters from which Markdown makes a link."""
-    return text[:_LONGEST_TEXT].replace("[", "(").replace("]", ")")
+    return text[:_MAX_TEXT_LENGTH].replace("[", "(").replace("]", ")")

@@ -6,19 +6,19 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
-from controlplane.domain.access import Kind, Target
+from controlplane.domain.access import Resource, ResourceKind
 from controlplane.domain.audit import AuditKind
-from controlplane.domain.ledger import LedgerEntry, Stage
-from fleet import patterns
-from fleet.errors import Invalid
+from controlplane.domain.ledger import LedgerEntry, LedgerStage
+from core import patterns
+from core.errors import Invalid
 
-MOST_ATTEMPTS = 12
+MAX_ATTEMPTS = 12
 LEASE = timedelta(seconds=60)
 _FIRST_WAIT = timedelta(seconds=5)
-_LONGEST_WAIT = timedelta(hours=1)
-MOST_FILTERS = 50
-MOST_SINKS = 20
-_LONGEST_REGEX = 200
+_MAX_RETRY_DELAY = timedelta(hours=1)
+MAX_FILTERS = 50
+MAX_SINKS = 20
+_MAX_REGEX_LENGTH = 200
 
 
 class Severity(StrEnum):
@@ -95,19 +95,21 @@ def notification(
 
 
 _TOLD = {
-    Stage.RENDERED: NotificationKind.SERVICE_UPDATE,
-    Stage.HEALTHY: NotificationKind.SERVICE_RECOVERED,
-    Stage.RENDER_FAILED: NotificationKind.SERVICE_FAILED,
-    Stage.FAILED: NotificationKind.SERVICE_FAILED,
-    Stage.DEGRADED: NotificationKind.SERVICE_FAILED,
-    Stage.HELD: NotificationKind.SERVICE_FAILED,
-    Stage.DRIFTED: NotificationKind.SERVICE_DRIFTED,
+    LedgerStage.RENDERED: NotificationKind.SERVICE_UPDATE,
+    LedgerStage.HEALTHY: NotificationKind.SERVICE_RECOVERED,
+    LedgerStage.RENDER_FAILED: NotificationKind.SERVICE_FAILED,
+    LedgerStage.FAILED: NotificationKind.SERVICE_FAILED,
+    LedgerStage.DEGRADED: NotificationKind.SERVICE_FAILED,
+    LedgerStage.HELD: NotificationKind.SERVICE_FAILED,
+    LedgerStage.DRIFTED: NotificationKind.SERVICE_DRIFTED,
 }
-WELL = frozenset({Stage.HEALTHY})
-ILL = frozenset({Stage.RENDER_FAILED, Stage.FAILED, Stage.DEGRADED, Stage.HELD})
+WELL = frozenset({LedgerStage.HEALTHY})
+ILL = frozenset(
+    {LedgerStage.RENDER_FAILED, LedgerStage.FAILED, LedgerStage.DEGRADED, LedgerStage.HELD}
+)
 
 
-def told_by(entry: LedgerEntry) -> Notification | None:
+def kind_for_ledger_entry(entry: LedgerEntry) -> Notification | None:
     """Returns the kind of notification for a ledger row, or None.
 
     Routing fills in subject and location. Only then is it known whether a healthy service has
@@ -129,7 +131,7 @@ def told_by(entry: LedgerEntry) -> Notification | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class NotificationKey:
     """A state that users were notified of, so that they are notified once; `id` is like
     `cluster:<id>`.
     """
@@ -184,9 +186,9 @@ class Sink:
     error: str = ""
 
     @property
-    def target(self) -> Target:
+    def target(self) -> Resource:
         """Returns the sink's location for authorization."""
-        return standing(self.project_id, self.id, self.name)
+        return scope_of_installation_or_project(self.project_id, self.id, self.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,16 +231,16 @@ class Router:
     sinks: tuple[str, ...] = ()
 
     @property
-    def target(self) -> Target:
+    def target(self) -> Resource:
         """Returns the router's location for authorization."""
-        return standing(self.project_id, self.id, self.name)
+        return scope_of_installation_or_project(self.project_id, self.id, self.name)
 
-    def takes(self, notification: Notification) -> bool:
+    def matches(self, notification: Notification) -> bool:
         """Returns whether the router forwards the notification."""
         return (
             self.project_id in ("", notification.project_id)
             and notification.severity.rank >= self.severity.rank
-            and any(event_fits(notification.kind, wanted) for wanted in self.events)
+            and any(event_matches(notification.kind, wanted) for wanted in self.events)
             and (not self.filters or any(each.fits(notification) for each in self.filters))
         )
 
@@ -250,36 +252,36 @@ class Router:
             if event not in known:
                 names = ", ".join(sorted(known))
                 raise Invalid(f"{event[:80]!r} is not one of {names}", field="events")
-        if len(self.filters) > MOST_FILTERS or len(self.sinks) > MOST_SINKS:
-            raise Invalid(f"at most {MOST_FILTERS} filters and {MOST_SINKS} sinks", field="filters")
+        if len(self.filters) > MAX_FILTERS or len(self.sinks) > MAX_SINKS:
+            raise Invalid(f"at most {MAX_FILTERS} filters and {MAX_SINKS} sinks", field="filters")
         for filter_ in self.filters:
             _check_regex(filter_.regex)
 
 
-def standing(project_id: str, id: str = "", name: str = "") -> Target:
+def scope_of_installation_or_project(project_id: str, id: str = "", name: str = "") -> Resource:
     """Returns the location of a sink or router of a project, or of the installation without one."""
     if not project_id:
-        return Target.whole(Kind.NOTIFICATION, id, name)
-    return Target.project(project_id).below(Kind.NOTIFICATION, id, name)
+        return Resource.whole(ResourceKind.NOTIFICATION, id, name)
+    return Resource.project(project_id).below(ResourceKind.NOTIFICATION, id, name)
 
 
-def event_fits(kind: NotificationKind, wanted: str) -> bool:
+def event_matches(kind: NotificationKind, wanted: str) -> bool:
     """Returns whether a kind matches a router's event pattern."""
     return wanted in ("*", kind.value, f"{kind.value.partition('.')[0]}.*")
 
 
 def _check_regex(regex: str) -> None:
-    if len(regex) > _LONGEST_REGEX:
-        raise Invalid(f"at most {_LONGEST_REGEX} characters", field="filters.regex")
+    if len(regex) > _MAX_REGEX_LENGTH:
+        raise Invalid(f"at most {_MAX_REGEX_LENGTH} characters", field="filters.regex")
     try:
-        patterns.check(regex)
+        patterns.validate_pattern(regex)
     except Invalid as error:
         raise Invalid(error.message, field="filters.regex") from None
 
 
 def _names(regex: str, subject: str) -> bool:
     try:
-        return patterns.is_found(regex, subject)
+        return patterns.search_pattern(regex, subject)
     except Invalid:
         # Stored when lookaround was still accepted: a superfluous notification is better than a
         # lost one.
@@ -316,6 +318,6 @@ class Delivery:
     error: str = ""
 
 
-def wait_after(attempts: int) -> timedelta:
+def delivery_retry_delay(attempts: int) -> timedelta:
     """Returns the delay after a number of failures: 5 s, doubling up to one hour."""
-    return min(_LONGEST_WAIT, _FIRST_WAIT * 2 ** min(attempts - 1, 20))
+    return min(_MAX_RETRY_DELAY, _FIRST_WAIT * 2 ** min(attempts - 1, 20))

@@ -36,7 +36,7 @@ class FieldChange:
     new: str
 
 
-class Change(StrEnum):
+class PlannedAction(StrEnum):
     """Action of an apply on an object."""
 
     CREATE = "CREATE"
@@ -54,12 +54,12 @@ class PlannedChange:
     """The planned action on one object."""
 
     object: ObjectName
-    change: Change
+    change: PlannedAction
     fields: tuple[FieldChange, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class DryRunResult:
     """Result of a service's dry run of the desired state `sequence`. `id` is the service's."""
 
     id: str

@@ -12,7 +12,7 @@ SECRET = "secret"
 """Origin of a context's secret value; the value itself is not shown."""
 
 
-class Layer(StrEnum):
+class OverrideLayer(StrEnum):
     """Level of an override; later levels win."""
 
     PROJECT = "project"
@@ -29,7 +29,7 @@ class ContextOverride:
 
     id: str
     context_id: str
-    layer: Layer
+    layer: OverrideLayer
     place_id: str
     inserted_at: datetime
     updated_at: datetime
@@ -38,32 +38,33 @@ class ContextOverride:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class LayerPlace:
     """A project, cluster group or cluster of a service, for which overrides may exist."""
 
-    layer: Layer
+    layer: OverrideLayer
     id: str
     name: str
 
 
 @dataclass(frozen=True, slots=True)
-class Layered:
+class LayeredValue:
     """A value and its origin: `context`, `default`, or for example `group eu`."""
 
     value: Any
     origin: str
 
 
-def layered(
-    context: ServiceContext, overrides: Sequence[ContextOverride], places: Sequence[Place]
-) -> dict[str, Layered]:
+def resolve_layers(
+    context: ServiceContext, overrides: Sequence[ContextOverride], places: Sequence[LayerPlace]
+) -> dict[str, LayeredValue]:
     """Resolves each value of a context over some places, which are given widest first."""
-    found = {key: Layered(value, "context") for key, value in context.configuration.items()}
+    found = {key: LayeredValue(value, "context") for key, value in context.configuration.items()}
     held = {(o.layer, o.place_id): o for o in overrides if o.context_id == context.id}
     for place in places:
         override = held.get((place.layer, place.id))
         origin = f"{place.layer.value} {place.name}"
         found |= {
-            k: Layered(v, origin) for k, v in (override.configuration if override else {}).items()
+            k: LayeredValue(v, origin)
+            for k, v in (override.configuration if override else {}).items()
         }
     return found

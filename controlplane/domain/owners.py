@@ -4,15 +4,15 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
-from controlplane.domain.access import Kind, Target
+from controlplane.domain.access import Resource, ResourceKind
 from controlplane.domain.selectors import Selector
-from fleet.errors import Invalid
+from core.errors import Invalid
 
-MOST_DELETIONS = 100_000
+MAX_DELETIONS = 100_000
 USUAL_BUDGET = 10
 
 
-class Leave(StrEnum):
+class LeavePolicy(StrEnum):
     """Action on a service that its definition no longer generates."""
 
     DELETE = "delete"
@@ -22,7 +22,7 @@ class Leave(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Definition:
+class GeneratorDefinition:
     """Common fields of all definitions.
 
     Without a `project_id` a definition covers the clusters of every project, else those of its own.
@@ -37,8 +37,8 @@ class Definition:
     updated_at: datetime
     project_id: str | None = None
     selector: Selector = field(default_factory=Selector)
-    leave: Leave = Leave.DETACH
-    on_delete: Leave = Leave.DETACH
+    leave: LeavePolicy = LeavePolicy.DETACH
+    on_delete: LeavePolicy = LeavePolicy.DETACH
     budget: int = USUAL_BUDGET
     confirmed: int = 0
     waiting: int = 0
@@ -47,24 +47,24 @@ class Definition:
     ending_at: datetime | None = None
 
     @property
-    def target(self) -> Target:
+    def target(self) -> Resource:
         """Returns the definition's location for authorization; permissions on it apply to services
         there.
         """
         if self.project_id is None:
-            return Target.whole(Kind.SERVICE, self.id, self.name)
-        return Target.within(Kind.SERVICE, self.project_id, self.id, self.name)
+            return Resource.whole(ResourceKind.SERVICE, self.id, self.name)
+        return Resource.within(ResourceKind.SERVICE, self.project_id, self.id, self.name)
 
 
 def check_budget(budget: int) -> int:
     """Raises Invalid if this is not a valid number of deletions."""
-    if not 0 <= budget <= MOST_DELETIONS:
-        raise Invalid(f"must be 0 to {MOST_DELETIONS}", field="deletionBudget")
+    if not 0 <= budget <= MAX_DELETIONS:
+        raise Invalid(f"must be 0 to {MAX_DELETIONS}", field="deletionBudget")
     return budget
 
 
-def place_for(project_id: str | None) -> Target:
+def scope_for_services(project_id: str | None) -> Resource:
     """Returns the location of a definition's services: a project, or without one everywhere."""
     if project_id is None:
-        return Target.whole(Kind.SERVICE)
-    return Target.within(Kind.SERVICE, project_id)
+        return Resource.whole(ResourceKind.SERVICE)
+    return Resource.within(ResourceKind.SERVICE, project_id)

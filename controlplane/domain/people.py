@@ -4,12 +4,12 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from controlplane.domain.access import Kind, Limit, Target
-from fleet.errors import Unauthenticated
-from fleet.identity import TokenKind
+from controlplane.domain.access import Limit, Resource, ResourceKind
+from core.errors import Unauthenticated
+from core.identity import TokenKind
 
 USER_TOKEN_LIFE = timedelta(days=90)
-LONGEST_TOKEN_LIFE = timedelta(days=366)
+MAX_TOKEN_LIFETIME = timedelta(days=366)
 SESSION_LIFE = timedelta(days=7)
 SESSION_IDLE = timedelta(hours=12)
 TICKET_LIFE = timedelta(seconds=60)
@@ -47,9 +47,9 @@ class User:
     disabled_by: str | None = None
 
     @property
-    def target(self) -> Target:
+    def target(self) -> Resource:
         """Returns the user's location for authorization."""
-        return Target.whole(Kind.USER, self.id, self.email)
+        return Resource.whole(ResourceKind.USER, self.id, self.email)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +70,9 @@ class Group:
     external_id: str | None = None
 
     @property
-    def target(self) -> Target:
+    def target(self) -> Resource:
         """Returns the group's location for authorization."""
-        return Target.whole(Kind.GROUP, self.id, self.name)
+        return Resource.whole(ResourceKind.GROUP, self.id, self.name)
 
 
 @dataclass(frozen=True, slots=True)

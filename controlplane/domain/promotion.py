@@ -5,13 +5,13 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from controlplane.domain.access import Kind, Target
+from controlplane.domain.access import Resource, ResourceKind
 
-MOST_MEASURED = 240
+MAX_MEASURED = 240
 
 
 @dataclass(frozen=True, slots=True)
-class Pipeline:
+class PipelineRecord:
     """A named pipeline. `spec` and `state` are the engine's JSON forms (`domain.pipelines`).
 
     `version` grows with each change of spec or state, so that concurrent writers never overwrite
@@ -28,9 +28,9 @@ class Pipeline:
     project_id: str | None = None
 
     @property
-    def target(self) -> Target:
+    def target(self) -> Resource:
         """Returns the pipeline's location for authorization."""
-        return Target.within(Kind.PIPELINE, self.project_id, self.id, self.name)
+        return Resource.within(ResourceKind.PIPELINE, self.project_id, self.id, self.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class Measurement:
 class PipelineGate:
     """A gate; this row finds its pipeline.
 
-    `measured` holds the last results of its metrics, newest last, at most `MOST_MEASURED`.
+    `measured` holds the last results of its metrics, newest last, at most `MAX_MEASURED`.
     """
 
     id: str
@@ -92,7 +92,7 @@ class PipelineTrigger:
     sealed_webhook: bytes | None = field(default=None, repr=False)
 
     @property
-    def held_until(self) -> datetime | None:
+    def not_before(self) -> datetime | None:
         """Returns the time until which a server asked not to be
         polled, if later than the interval.
         """
@@ -118,7 +118,7 @@ class PipelineEvent:
 
 
 @dataclass(frozen=True, slots=True)
-class RefusedRevision:
+class DeniedRevision:
     """A denied commit or digest (`id`): no service receives it until the entry is removed."""
 
     id: str

@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 WINDOW_S = 10.0
 ADDRESS = "address "
 """Name prefix of unauthenticated callers, who are counted by address."""
-MOST_CALLERS = 20_000
+MAX_TRACKED_CALLERS = 20_000
 """Above this number, unauthenticated callers share one counter, because addresses are plentiful."""
 _OTHERS = "others"
 
 
 @dataclass(slots=True)
-class Rates:
+class RequestLimiter:
     """Request counts of callers in the current window: at most `most` each; 0 means no limit.
 
     `own` counts the requests accepted here; `learn` adds those of other replicas.
@@ -60,7 +60,9 @@ class Rates:
     def _name(self, caller: str) -> str:
         """Returns the name under which a caller is counted."""
         is_new = caller not in self.own
-        is_one_of_many = is_new and caller.startswith(ADDRESS) and len(self.own) >= MOST_CALLERS
+        is_one_of_many = (
+            is_new and caller.startswith(ADDRESS) and len(self.own) >= MAX_TRACKED_CALLERS
+        )
         return _OTHERS if is_one_of_many else caller
 
     def _turn(self, now: float) -> None:

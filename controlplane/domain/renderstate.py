@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from fleet.identity import ClusterId, RepositoryId, ServiceId
+from core.identity import ClusterId, RepositoryId, ServiceId
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class RenderState:
     rendered_by: ClusterId | None
 
     @property
-    def wanted_ref(self) -> str:
+    def target_ref(self) -> str:
         """Returns the ref of its repository that the service should follow."""
         return self.pinned or self.ref
 
@@ -39,7 +39,7 @@ class RenderState:
         return self.reads or (self.folder,)
 
     @property
-    def is_settled(self) -> bool:
+    def ignores_commits(self) -> bool:
         """Returns whether no commit can change the service, because a pipeline moves it
         or it is pinned.
         """

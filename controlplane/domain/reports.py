@@ -9,7 +9,7 @@ from controlplane.domain.clusters import AgentMode, ClusterFacts
 from controlplane.domain.commands import CommandState
 from controlplane.domain.objects import FieldChange, ObjectKey, ObjectName, PlannedChange
 from controlplane.domain.services import ComponentState, Phase, Problem
-from fleet.attestation import Attestation
+from core.spec.attestation import Attestation
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class FactsReport:
 
 
 @dataclass(frozen=True, slots=True)
-class Greeting:
+class AgentHello:
     """The agent's description of itself and its cluster at connect, with the address it connects
     from.
     """
@@ -87,8 +87,8 @@ class InventoryReport:
 
 
 @dataclass(frozen=True, slots=True)
-class RenderMade:
-    """Result of a render in a cluster; see `fleet.source.Rendered`."""
+class RemoteRenderResult:
+    """Result of a render in a cluster; see `core.spec.source.RenderedBundle`."""
 
     digest: str
     source: str
@@ -103,7 +103,7 @@ class CommandReport:
     command_id: str
     state: CommandState
     message: str
-    made: RenderMade | None = None
+    made: RemoteRenderResult | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
-from controlplane.domain.access import Kind, Target
-from fleet.errors import Invalid
-from fleet.identity import ClusterId, RepositoryId
-from fleet.remotes import parse_remote
-from fleet.source import Commit, RepositoryKind
+from controlplane.domain.access import Resource, ResourceKind
+from core.errors import Invalid
+from core.identity import ClusterId, RepositoryId
+from core.remotes import parse_remote
+from core.spec.source import Commit, RepositoryKind
 
 
 class AuthMethod(StrEnum):
@@ -69,9 +69,9 @@ class Repository:
     kind: RepositoryKind = RepositoryKind.GIT
 
     @property
-    def target(self) -> Target:
+    def target(self) -> Resource:
         """Returns the repository's location for authorization."""
-        return Target.within(Kind.REPOSITORY, self.project_id, self.id, self.url)
+        return Resource.within(ResourceKind.REPOSITORY, self.project_id, self.id, self.url)
 
 
 def origin_of(url: str, kind: RepositoryKind) -> tuple[object, ...]:

@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 
-from fleet.errors import Conflict, Invalid
+from core.errors import Conflict, Invalid
 
-_MOST_BATCH = 1000
-_LONGEST_SECONDS = 7 * 24 * 3600
+_MAX_BATCH = 1000
+_MAX_SECONDS = 7 * 24 * 3600
 
 
 class RotationPhase(StrEnum):
@@ -35,7 +35,7 @@ class RotationPhase(StrEnum):
 ENDED = frozenset({RotationPhase.REVOKED, RotationPhase.ABORTED})
 
 
-class Decision(StrEnum):
+class RotationDecision(StrEnum):
     """A user's decision about a rotation."""
 
     RESUME = "resume"
@@ -61,11 +61,11 @@ class RotationPlan:
 
     def checked(self) -> "RotationPlan":
         """Returns itself. Raises Invalid, naming the field."""
-        if not 1 <= self.batch <= _MOST_BATCH:
-            raise Invalid(f"1 to {_MOST_BATCH}", field="batch")
+        if not 1 <= self.batch <= _MAX_BATCH:
+            raise Invalid(f"1 to {_MAX_BATCH}", field="batch")
         for name in ("soak_s", "timeout_s"):
-            if not 0 <= getattr(self, name) <= _LONGEST_SECONDS:
-                raise Invalid(f"0 to {_LONGEST_SECONDS} s", field=name)
+            if not 0 <= getattr(self, name) <= _MAX_SECONDS:
+                raise Invalid(f"0 to {_MAX_SECONDS} s", field=name)
         return self
 
 
@@ -73,18 +73,18 @@ class RotationPlan:
 class Rotation:
     """A rotation from version `old` to `new`.
 
-    `moved_at`: consumers were last moved. `quiet_since`: all consumers are on the new version and
+    `moved_at`: consumers were last moved. `healthy_since`: all consumers are on the new version and
     healthy since then. `reason`: cause of a hold.
     """
 
     old: int
     new: int
-    began_at: datetime
+    started_at: datetime
     by: str
     plan: RotationPlan = RotationPlan()
     phase: RotationPhase = RotationPhase.ROLLING
     moved_at: datetime | None = None
-    quiet_since: datetime | None = None
+    healthy_since: datetime | None = None
     reason: str = ""
     ended_at: datetime | None = None
 
@@ -95,7 +95,7 @@ class Rotation:
 
 
 @dataclass(frozen=True, slots=True)
-class Consumer:
+class SecretConsumer:
     """A service that uses the secret.
 
     `settled`: its agent applied this version and it is healthy. `failed`: it is not healthy with
@@ -111,7 +111,7 @@ class Consumer:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class RotationStep:
     """The next state, and the actions to take in the same transaction."""
 
     rotation: Rotation
@@ -119,7 +119,9 @@ class Step:
     revoke: bool = False
 
 
-def step(rotation: Rotation, consumers: Sequence[Consumer], now: datetime) -> Step:
+def advance_rotation(
+    rotation: Rotation, consumers: Sequence[SecretConsumer], now: datetime
+) -> RotationStep:
     """Advances a rotation by time and consumer state; returns the
     same rotation if nothing changes.
     """
@@ -127,91 +129,100 @@ def step(rotation: Rotation, consumers: Sequence[Consumer], now: datetime) -> St
         return _roll(rotation, consumers, now)
     if rotation.phase is RotationPhase.VERIFYING:
         return _verify(rotation, consumers, now)
-    if rotation.phase is RotationPhase.READY and _behind(rotation, consumers):
-        return Step(_rolling(rotation, now))
-    return Step(rotation)
+    if rotation.phase is RotationPhase.READY and _outdated(rotation, consumers):
+        return RotationStep(_rolling(rotation, now))
+    return RotationStep(rotation)
 
 
-def decide(
-    rotation: Rotation, decision: Decision, consumers: Sequence[Consumer], now: datetime
-) -> Step:
+def apply_decision(
+    rotation: Rotation,
+    decision: RotationDecision,
+    consumers: Sequence[SecretConsumer],
+    now: datetime,
+) -> RotationStep:
     """Applies a user's decision. Raises Conflict if the rotation's phase does not allow it."""
     if not rotation.active:
         raise Conflict(f"this rotation has ended: {rotation.phase.value}")
-    if decision is Decision.ABORT:
+    if decision is RotationDecision.ABORT:
         ended = replace(rotation, phase=RotationPhase.ABORTED, reason="", ended_at=now)
-        return Step(ended)
-    if decision is Decision.RESUME:
+        return RotationStep(ended)
+    if decision is RotationDecision.RESUME:
         if rotation.phase is not RotationPhase.HELD:
             raise Conflict(
                 f"only a held rotation can be resumed; this one is {rotation.phase.value}"
             )
-        return Step(_rolling(rotation, now))
+        return RotationStep(_rolling(rotation, now))
     if rotation.phase is not RotationPhase.READY:
         raise Conflict(
             "the old version can be revoked only after verification; "
             f"this rotation is {rotation.phase.value}"
         )
-    if behind := _behind(rotation, consumers):
-        raise Conflict(f"version {rotation.old} is still used by {_names(behind)}")
+    if outdated := _outdated(rotation, consumers):
+        raise Conflict(f"version {rotation.old} is still used by {_names(outdated)}")
     return _revoked(rotation, now)
 
 
-def _roll(rotation: Rotation, consumers: Sequence[Consumer], now: datetime) -> Step:
+def _roll(rotation: Rotation, consumers: Sequence[SecretConsumer], now: datetime) -> RotationStep:
     new = [consumer for consumer in consumers if consumer.version == rotation.new]
     if failed := [consumer for consumer in new if consumer.failed]:
         return _held(rotation, f"not healthy with version {rotation.new}: {_names(failed)}")
     under_way = [consumer for consumer in new if not consumer.settled]
-    if under_way and _waited(rotation.moved_at or rotation.began_at, rotation.plan.timeout_s, now):
+    if under_way and _waited(
+        rotation.moved_at or rotation.started_at, rotation.plan.timeout_s, now
+    ):
         return _held(rotation, f"not healthy in {rotation.plan.timeout_s} s: {_names(under_way)}")
-    behind = _behind(rotation, consumers)
-    free = sorted(consumer.id for consumer in behind if consumer.movable)
+    outdated = _outdated(rotation, consumers)
+    free = sorted(consumer.id for consumer in outdated if consumer.movable)
     if room := free[: max(rotation.plan.batch - len(under_way), 0)]:
-        return Step(replace(rotation, moved_at=now), move=tuple(room))
-    if behind and not free and not under_way:
-        return _held(rotation, f"pinned, or in frozen clusters: {_names(behind)}")
-    if behind or under_way:
-        return Step(rotation)
-    return Step(replace(rotation, phase=RotationPhase.VERIFYING, quiet_since=now))
+        return RotationStep(replace(rotation, moved_at=now), move=tuple(room))
+    if outdated and not free and not under_way:
+        return _held(rotation, f"pinned, or in frozen clusters: {_names(outdated)}")
+    if outdated or under_way:
+        return RotationStep(rotation)
+    return RotationStep(replace(rotation, phase=RotationPhase.VERIFYING, healthy_since=now))
 
 
-def _verify(rotation: Rotation, consumers: Sequence[Consumer], now: datetime) -> Step:
-    if _behind(rotation, consumers):
-        return Step(_rolling(rotation, now))
+def _verify(rotation: Rotation, consumers: Sequence[SecretConsumer], now: datetime) -> RotationStep:
+    if _outdated(rotation, consumers):
+        return RotationStep(_rolling(rotation, now))
     if failed := [consumer for consumer in consumers if consumer.failed]:
         return _held(rotation, f"not healthy with version {rotation.new}: {_names(failed)}")
     if not all(consumer.settled for consumer in consumers):
-        return Step(replace(rotation, quiet_since=None))
-    if rotation.quiet_since is None:
-        return Step(replace(rotation, quiet_since=now))
-    if not _waited(rotation.quiet_since, rotation.plan.soak_s, now):
-        return Step(rotation)
+        return RotationStep(replace(rotation, healthy_since=None))
+    if rotation.healthy_since is None:
+        return RotationStep(replace(rotation, healthy_since=now))
+    if not _waited(rotation.healthy_since, rotation.plan.soak_s, now):
+        return RotationStep(rotation)
     if rotation.plan.automatic:
         return _revoked(rotation, now)
-    return Step(replace(rotation, phase=RotationPhase.READY))
+    return RotationStep(replace(rotation, phase=RotationPhase.READY))
 
 
-def _behind(rotation: Rotation, consumers: Sequence[Consumer]) -> list[Consumer]:
+def _outdated(rotation: Rotation, consumers: Sequence[SecretConsumer]) -> list[SecretConsumer]:
     return [consumer for consumer in consumers if consumer.version != rotation.new]
 
 
 def _rolling(rotation: Rotation, now: datetime) -> Rotation:
-    return replace(rotation, phase=RotationPhase.ROLLING, moved_at=now, quiet_since=None, reason="")
+    return replace(
+        rotation, phase=RotationPhase.ROLLING, moved_at=now, healthy_since=None, reason=""
+    )
 
 
-def _held(rotation: Rotation, reason: str) -> Step:
-    return Step(replace(rotation, phase=RotationPhase.HELD, quiet_since=None, reason=reason))
+def _held(rotation: Rotation, reason: str) -> RotationStep:
+    return RotationStep(
+        replace(rotation, phase=RotationPhase.HELD, healthy_since=None, reason=reason)
+    )
 
 
-def _revoked(rotation: Rotation, now: datetime) -> Step:
-    return Step(replace(rotation, phase=RotationPhase.REVOKED, ended_at=now), revoke=True)
+def _revoked(rotation: Rotation, now: datetime) -> RotationStep:
+    return RotationStep(replace(rotation, phase=RotationPhase.REVOKED, ended_at=now), revoke=True)
 
 
 def _waited(since: datetime, seconds: int, now: datetime) -> bool:
     return (now - since).total_seconds() >= seconds
 
 
-def _names(consumers: Sequence[Consumer]) -> str:
+def _names(consumers: Sequence[SecretConsumer]) -> str:
     names = sorted(consumer.name for consumer in consumers)
     more = f" and {len(names) - 5} more" if len(names) > 5 else ""
     return ", ".join(names[:5]) + more

@@ -12,11 +12,11 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from controlplane.domain.names import check_text
-from fleet.errors import Invalid
+from core.errors import Invalid
 
-MOST_EDITS = 1_000
-MOST_MEMBERS = 10_000
-_LONGEST_ID = 255
+MAX_EDITS = 1_000
+MAX_MEMBERS = 10_000
+_MAX_ID_LENGTH = 255
 _URN = re.compile(r"urn:ietf:params:scim:schemas:core:2\.0:(?:user|group):", re.IGNORECASE)
 _ID = re.compile(r"[\w-]{1,64}")
 _MEMBER = re.compile(r'members\[value eq "([\w-]{1,64})"\]', re.IGNORECASE)
@@ -28,7 +28,7 @@ _TRUTHS = {"true": True, "false": False}
 Json = Mapping[str, Any]
 
 
-class HowMembers(StrEnum):
+class MemberOperation(StrEnum):
     """Effect of an edit on the members it names."""
 
     ADD = "add"
@@ -39,12 +39,12 @@ class HowMembers(StrEnum):
 class MemberEdit(NamedTuple):
     """One step of a membership change, with user ids."""
 
-    how: HowMembers
+    how: MemberOperation
     ids: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
-class PersonPush:
+class UserPush:
     """A directory's data of a user; None: not given."""
 
     address: str | None = None
@@ -65,21 +65,21 @@ class GroupPush:
         """Returns the members after the edits, in order."""
         now = frozenset(held)
         for how, ids in self.edits:
-            if how is HowMembers.REPLACE:
+            if how is MemberOperation.REPLACE:
                 now = ids
             else:
-                now = now | ids if how is HowMembers.ADD else now - ids
+                now = now | ids if how is MemberOperation.ADD else now - ids
         return now
 
 
-class Wanted(NamedTuple):
+class AttributeFilter(NamedTuple):
     """One attribute, in lower case, and its expected value."""
 
     attribute: str
     value: str
 
 
-def person(body: Any) -> PersonPush:
+def parse_user(body: Any) -> UserPush:
     """Parses a whole user. Raises Invalid, naming the attribute."""
     given = _lowered(body)
     push = _person(given)
@@ -90,29 +90,29 @@ def person(body: Any) -> PersonPush:
     return push
 
 
-def person_patch(body: Any) -> PersonPush:
+def parse_user_patch(body: Any) -> UserPush:
     """Parses a user PATCH. Raises Invalid, naming the operation."""
-    push = PersonPush()
+    push = UserPush()
     for how, path, value in _operations(body):
-        if how is HowMembers.REMOVE:
-            changed = PersonPush(external_id="") if path == "externalid" else PersonPush()
+        if how is MemberOperation.REMOVE:
+            changed = UserPush(external_id="") if path == "externalid" else UserPush()
         else:
             changed = _person({path: value} if path else _lowered(value))
         push = _merged(push, changed)
     return push
 
 
-def group(body: Any) -> GroupPush:
+def parse_group(body: Any) -> GroupPush:
     """Parses a whole group; without `members` the members stay. Raises Invalid, naming the
     attribute.
     """
-    push = _group(HowMembers.REPLACE, _lowered(body))
+    push = _group(MemberOperation.REPLACE, _lowered(body))
     if push.name is None:
         raise Invalid("is missing", field="displayName")
     return push
 
 
-def group_patch(body: Any) -> GroupPush:
+def parse_group_patch(body: Any) -> GroupPush:
     """Parses a group PATCH. Raises Invalid, naming the operation."""
     push = GroupPush()
     for how, path, value in _operations(body):
@@ -125,7 +125,7 @@ def group_patch(body: Any) -> GroupPush:
     return push
 
 
-def wanted(text: str, known: Collection[str]) -> Wanted | None:
+def parse_filter(text: str, known: Collection[str]) -> AttributeFilter | None:
     """Parses a filter; None without one. Raises Invalid unless it is `attribute eq "value"`."""
     if not text.strip():
         return None
@@ -134,65 +134,65 @@ def wanted(text: str, known: Collection[str]) -> Wanted | None:
     if found is None or found[1].lower() not in names or not found[2].isprintable():
         like = " or ".join(f'{name} eq "…"' for name in known)
         raise Invalid(f"unsupported filter; expected {like}", field="filter")
-    return Wanted(found[1].lower(), found[2])
+    return AttributeFilter(found[1].lower(), found[2])
 
 
-def _person(given: Json) -> PersonPush:
+def _person(given: Json) -> UserPush:
     name = next((given[key] for key in _NAMES if given.get(key)), None)
-    return PersonPush(
+    return UserPush(
         _text(given.get("username"), "userName", 320),
         _text(name, "displayName", 255),
-        _text(given.get("externalid"), "externalId", _LONGEST_ID),
+        _text(given.get("externalid"), "externalId", _MAX_ID_LENGTH),
         _truth(given.get("active")),
     )
 
 
-def _group(how: HowMembers, given: Json) -> GroupPush:
+def _group(how: MemberOperation, given: Json) -> GroupPush:
     edits = ()
     if given.get("members") is not None:
         edits = (MemberEdit(how, _ids(given["members"])),)
     return GroupPush(
         _text(given.get("displayname"), "displayName", 255),
-        _text(given.get("externalid"), "externalId", _LONGEST_ID),
+        _text(given.get("externalid"), "externalId", _MAX_ID_LENGTH),
         edits,
     )
 
 
-def _group_operation(how: HowMembers, path: str, value: Any) -> GroupPush:
+def _group_operation(how: MemberOperation, path: str, value: Any) -> GroupPush:
     match = _MEMBER.fullmatch(path)
     if match is not None:
-        if how is not HowMembers.REMOVE:
+        if how is not MemberOperation.REMOVE:
             raise Invalid("a single member can only be removed", field="path")
         return GroupPush(edits=(MemberEdit(how, frozenset((match[1],))),))
-    if how is not HowMembers.REMOVE:
+    if how is not MemberOperation.REMOVE:
         return _group(how, {path: value} if path else _lowered(value))
     if path == "members":
-        everybody = MemberEdit(HowMembers.REPLACE, frozenset())
+        everybody = MemberEdit(MemberOperation.REPLACE, frozenset())
         return GroupPush(edits=(MemberEdit(how, _ids(value)) if value else everybody,))
     return GroupPush(external_id="") if path == "externalid" else GroupPush()
 
 
-def _operations(body: Any) -> Iterator[tuple[HowMembers, str, Any]]:
+def _operations(body: Any) -> Iterator[tuple[MemberOperation, str, Any]]:
     """Returns (operation, lower-case path without its schema, value)
     for each operation of a PATCH.
     """
     operations = _lowered(body).get("operations")
-    if not isinstance(operations, Sequence) or not 0 < len(operations) <= MOST_EDITS:
-        raise Invalid(f"1 to {MOST_EDITS} of them", field="Operations")
+    if not isinstance(operations, Sequence) or not 0 < len(operations) <= MAX_EDITS:
+        raise Invalid(f"1 to {MAX_EDITS} of them", field="Operations")
     for operation in map(_lowered, operations):
         how, path = str(operation.get("op", "")).lower(), operation.get("path") or ""
-        if how not in list(HowMembers):
+        if how not in list(MemberOperation):
             raise Invalid("must be add, remove or replace", field="op")
         if not isinstance(path, str) or (path and not _PATH.fullmatch(path)):
             raise Invalid("is not the path of an attribute", field="path")
-        if how == HowMembers.REMOVE and not path:
+        if how == MemberOperation.REMOVE and not path:
             raise Invalid("is required for remove", field="path")
         plain = _URN.sub("", path)
-        yield HowMembers(how), plain if "[" in plain else plain.lower(), operation.get("value")
+        yield MemberOperation(how), plain if "[" in plain else plain.lower(), operation.get("value")
 
 
-def _merged(first: PersonPush, then: PersonPush) -> PersonPush:
-    return PersonPush(
+def _merged(first: UserPush, then: UserPush) -> UserPush:
+    return UserPush(
         first.address if then.address is None else then.address,
         first.name if then.name is None else then.name,
         first.external_id if then.external_id is None else then.external_id,
@@ -220,8 +220,8 @@ def _full_name(value: Any) -> str | None:
 def _ids(value: Any) -> frozenset[str]:
     """Returns the ids of members: objects with a `value` each."""
     several = value if isinstance(value, list) else [value]
-    if len(several) > MOST_MEMBERS:
-        raise Invalid(f"{MOST_MEMBERS:,} at most", field="members")
+    if len(several) > MAX_MEMBERS:
+        raise Invalid(f"{MAX_MEMBERS:,} at most", field="members")
     ids: set[str] = set()
     for member in several:
         id = _lowered(member).get("value")

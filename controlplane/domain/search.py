@@ -12,10 +12,10 @@ from enum import StrEnum
 from fnmatch import fnmatchcase
 
 from controlplane.domain.services import Component, ComponentState
-from fleet.errors import Invalid
+from core.errors import Invalid
 
-LONGEST_SEARCH = 500
-MOST_TERMS = 20
+MAX_SEARCH_LENGTH = 500
+MAX_TERMS = 20
 
 _TOKEN = re.compile(r'(?:[^\s"]|"[^"]*")+')
 _IMAGE = re.compile(r"^(?P<name>[^<>=:\s]+)(?:(?P<op><=|>=|==|=|<|>|:)(?P<version>[^<>=\s]+))?$")
@@ -97,7 +97,7 @@ class ImageTerm:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class ParsedSearch:
     """A parsed search: every group of alternatives must match."""
 
     words: tuple[str, ...] = ()
@@ -106,7 +106,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SearchHit:
     """An object with its service and cluster, and the cluster's last contact."""
 
     component: Component
@@ -115,7 +115,7 @@ class Found:
     pinged_at: datetime | None
 
 
-class PlaceKind(StrEnum):
+class NamedItemKind(StrEnum):
     """Kinds of items that can be found by a part of their name."""
 
     CLUSTER = "CLUSTER"
@@ -131,26 +131,26 @@ class PlaceKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class NamedItem:
     """An item found by name; `within` is the cluster of a service."""
 
-    kind: PlaceKind
+    kind: NamedItemKind
     id: str
     name: str
     within: str = ""
 
 
-def parse(text: str) -> Question:
+def parse_search(text: str) -> ParsedSearch:
     """Parses a search. Raises Invalid, naming the invalid term."""
-    if len(text) > LONGEST_SEARCH:
-        raise Invalid(f"{len(text)} characters, {LONGEST_SEARCH} at most", field="q")
+    if len(text) > MAX_SEARCH_LENGTH:
+        raise Invalid(f"{len(text)} characters, {MAX_SEARCH_LENGTH} at most", field="q")
     tokens = _TOKEN.findall(text)
     if not tokens:
         raise Invalid(
             "empty search: enter terms such as `kind:Deployment image:nginx<1.25`", field="q"
         )
-    if len(tokens) > MOST_TERMS:
-        raise Invalid(f"{len(tokens)} terms, {MOST_TERMS} at most", field="q")
+    if len(tokens) > MAX_TERMS:
+        raise Invalid(f"{len(tokens)} terms, {MAX_TERMS} at most", field="q")
     words: list[str] = []
     terms: dict[Key, tuple[str, ...]] = {}
     for token in tokens:
@@ -160,7 +160,7 @@ def parse(text: str) -> Question:
         else:
             terms[key] = (*terms.get(key, ()), _checked(key, value))
     images = tuple(_image(value) for value in terms.pop(Key.IMAGE, ()))
-    return Question(tuple(words), terms, images)
+    return ParsedSearch(tuple(words), terms, images)
 
 
 def split_image(image: str) -> tuple[str, str]:
@@ -195,11 +195,11 @@ def removed_by(release: str) -> list[tuple[str, str, str]]:
     return [api for api, gone in REMOVALS.items() if minor is None or gone <= minor]
 
 
-def best(places: Iterable[Place], text: str, most: int) -> list[Place]:
+def rank_by_name(places: Iterable[NamedItem], text: str, most: int) -> list[NamedItem]:
     """Sorts places by match quality of their names: exact, prefix, then substring."""
     wanted = text.lower()
 
-    def rank(place: Place) -> tuple[int, int, str, str]:
+    def rank(place: NamedItem) -> tuple[int, int, str, str]:
         name = place.name.lower()
         if name == wanted:
             fit = 0

@@ -6,18 +6,18 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
-from controlplane.domain.access import Kind, Target
+from controlplane.domain.access import Resource, ResourceKind
 from controlplane.domain.rotation import Rotation
-from fleet.errors import Invalid
+from core.errors import Invalid
 
-LONGEST_VALUE = 512 * 1024
-MOST_USES = 200
+MAX_VALUE_LENGTH = 512 * 1024
+MAX_USES = 200
 """Maximum secrets of one service; the wire protocol has room for 256 values."""
-MOST_VERSIONS = 100
+MAX_VERSIONS = 100
 """Maximum versions of one secret that still hold a value."""
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,126}[A-Za-z0-9])?")
-_LONGEST_PATH = 512
-_SHORTEST_REFRESH, _LONGEST_REFRESH = 10, 7 * 24 * 3600
+_MAX_PATH_LENGTH = 512
+_MIN_REFRESH, _MAX_REFRESH = 10, 7 * 24 * 3600
 
 
 class SourceKind(StrEnum):
@@ -62,8 +62,8 @@ class SecretSource:
                 "is required: name the service account that reads the Secret",
                 field="source.readerId",
             )
-        if max(map(len, (self.key, self.store, self.path))) > _LONGEST_PATH:
-            raise Invalid(f"{_LONGEST_PATH} characters at most", field="source.path")
+        if max(map(len, (self.key, self.store, self.path))) > _MAX_PATH_LENGTH:
+            raise Invalid(f"{_MAX_PATH_LENGTH} characters at most", field="source.path")
         if not all(part and part not in (".", "..") for part in (self.path or "x").split("/")):
             raise Invalid("must not have empty parts, '.' or '..'", field="source.path")
         return self
@@ -94,9 +94,9 @@ class Secret:
     rotation: Rotation | None = None
 
     @property
-    def target(self) -> Target:
+    def target(self) -> Resource:
         """Returns the secret's location for authorization."""
-        return Target.within(Kind.SECRET, self.project_id, self.id, self.name)
+        return Resource.within(ResourceKind.SECRET, self.project_id, self.id, self.name)
 
     @property
     def rotating(self) -> bool:
@@ -155,15 +155,15 @@ def check_value(value: bytes) -> bytes:
     """
     if not value:
         raise Invalid("must not be empty", field="value")
-    if len(value) > LONGEST_VALUE:
-        raise Invalid(f"{len(value):,} bytes, {LONGEST_VALUE:,} at most", field="value")
+    if len(value) > MAX_VALUE_LENGTH:
+        raise Invalid(f"{len(value):,} bytes, {MAX_VALUE_LENGTH:,} at most", field="value")
     return value
 
 
 def check_refresh(seconds: int) -> int:
     """Checks the refresh interval of a source. Raises Invalid if it is too short or too long."""
-    if not _SHORTEST_REFRESH <= seconds <= _LONGEST_REFRESH:
-        raise Invalid(f"{_SHORTEST_REFRESH} to {_LONGEST_REFRESH} s", field="refreshSeconds")
+    if not _MIN_REFRESH <= seconds <= _MAX_REFRESH:
+        raise Invalid(f"{_MIN_REFRESH} to {_MAX_REFRESH} s", field="refreshSeconds")
     return seconds
 
 

@@ -7,10 +7,10 @@ from controlplane.domain.access import DEFAULT_PROJECT
 from controlplane.domain.clustergroups import ClusterGroup
 from controlplane.domain.clusters import AgentMode, Cluster, Distribution
 from controlplane.domain.names import check_text
-from fleet.errors import Invalid
+from core.errors import Invalid
 
-_MOST_TAGS = 64
-_MOST_NAMES = 1000
+_MAX_TAGS = 64
+_MAX_NAMES = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,14 +29,14 @@ class Selector:
 
     def checked(self) -> "Selector":
         """Returns itself. Raises Invalid for too many or too long entries."""
-        if len(self.tags) > _MOST_TAGS:
-            raise Invalid(f"{len(self.tags)} tags, {_MOST_TAGS} at most", field="tags")
+        if len(self.tags) > _MAX_TAGS:
+            raise Invalid(f"{len(self.tags)} tags, {_MAX_TAGS} at most", field="tags")
         for name, value in self.tags.items():
             check_text(name, "tags.name", 63)
             check_text(value, "tags.value")
         for names, where in ((self.groups, "groups"), (self.excluded, "ignoreClusters")):
-            if len(names) > _MOST_NAMES:
-                raise Invalid(f"{len(names)} entries, {_MOST_NAMES} at most", field=where)
+            if len(names) > _MAX_NAMES:
+                raise Invalid(f"{len(names)} entries, {_MAX_NAMES} at most", field=where)
         return replace(self, tags=dict(self.tags))
 
 

@@ -6,15 +6,15 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from controlplane.domain.access import Kind, Target
+from controlplane.domain.access import Resource, ResourceKind
 from controlplane.domain.helm import release_of
 from controlplane.domain.objects import ObjectName
 from controlplane.domain.ownership import OwnerKind
-from controlplane.domain.verification import Hold, Verification
-from fleet.attestation import Attestation
-from fleet.errors import Invalid
-from fleet.identity import ClusterId, RepositoryId, ServiceId
-from fleet.source import Renderer, RenderRequest, SourceFolder
+from controlplane.domain.verification import Quarantine, Verification
+from core.errors import Invalid
+from core.identity import ClusterId, RepositoryId, ServiceId
+from core.spec.attestation import Attestation
+from core.spec.source import Renderer, RenderRequest, SourceFolder
 
 
 class ServiceStatus(StrEnum):
@@ -257,13 +257,13 @@ class Service:
     verification: Verification | None = None
     watch: Verification | None = None
     held: str | None = None
-    hold: Hold | None = None
+    hold: Quarantine | None = None
 
     @property
-    def target(self) -> Target:
+    def target(self) -> Resource:
         """Returns the service's location for authorization."""
-        cluster = Target.within(Kind.CLUSTER, self.project_id, self.cluster_id)
-        return cluster.below(Kind.SERVICE, self.id, self.name)
+        cluster = Resource.within(ResourceKind.CLUSTER, self.project_id, self.cluster_id)
+        return cluster.below(ResourceKind.SERVICE, self.id, self.name)
 
     @property
     def status(self) -> ServiceStatus:
@@ -286,10 +286,10 @@ class Service:
         render = (Problem("render", self.render_error),) if self.render_error else ()
         return (
             render
-            + self._held_back()
-            + self._waiting_for_others()
+            + self._quarantine_problems()
+            + self._dependency_problems()
             + self.problems
-            + self._waiting_for_a_person()
+            + self._deletion_problems()
         )
 
     @property
@@ -297,7 +297,7 @@ class Service:
         """Returns the verification that its bundles must pass, if any."""
         return self.watch or self.verification
 
-    def unheld(self, digest: str) -> dict[str, Any]:
+    def columns_for_digest(self, digest: str) -> dict[str, Any]:
         """Returns the columns to write with a new digest, which ends a quarantine.
 
         A digest that a user has released from quarantine stays recorded until its verification
@@ -307,26 +307,26 @@ class Service:
             return {}
         return {"held": None, "hold": None}
 
-    def _held_back(self) -> tuple[Problem, ...]:
+    def _quarantine_problems(self) -> tuple[Problem, ...]:
         if self.hold is None or self.hold.lifted_by:
             return ()
         return (Problem("verification", str(self.hold)),)
 
-    def _waiting_for_others(self) -> tuple[Problem, ...]:
+    def _dependency_problems(self) -> tuple[Problem, ...]:
         if not self.waiting:
             return ()
         names = ", ".join(self.dependencies)
         return (Problem("dependencies", f"waiting until these services are healthy: {names}"),)
 
-    def _waiting_for_a_person(self) -> tuple[Problem, ...]:
+    def _deletion_problems(self) -> tuple[Problem, ...]:
         if self.phase is not Phase.AWAITING or not self.awaiting:
             return ()
         names = ", ".join(str(name) for name in self.awaiting[:5])
         more = f" and {len(self.awaiting) - 5} more" if len(self.awaiting) > 5 else ""
         what = f"a user must confirm the deletion of {names}{more}"
-        return (Problem("deletion", f"{what}: {self._ways_to_confirm()}"),)
+        return (Problem("deletion", f"{what}: {self._confirmation_hint()}"),)
 
-    def _ways_to_confirm(self) -> str:
+    def _confirmation_hint(self) -> str:
         """A mirrored service is confirmed in its cluster, not here."""
         part = "delete" if self.removal else "prune"
         annotate = f'annotate it in the cluster with towline.dev/{part}: "true"'

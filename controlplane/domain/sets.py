@@ -14,27 +14,27 @@ from itertools import product
 from typing import Any
 
 from controlplane.domain.clusters import Cluster
-from controlplane.domain.helm import follows_chart, ref_of
+from controlplane.domain.helm import follows_chart, ref_of_chart
 from controlplane.domain.names import check_label, handle_from
-from controlplane.domain.owners import Definition, Leave
+from controlplane.domain.owners import GeneratorDefinition, LeavePolicy
 from controlplane.domain.ownership import OwnerKind
 from controlplane.domain.repositories import check_folder, check_ref
-from controlplane.domain.targets import Evaluation, Wanted
+from controlplane.domain.targets import GeneratedService, GeneratorEvaluation
 from controlplane.domain.templates import ServiceTemplate
-from fleet.errors import Invalid
+from core.errors import Invalid
 
-MOST_SERVICES = 20_000
-MOST_ITEMS = 1_000
-MOST_FOLDERS = 1_000
-MOST_REQUESTS = 200
+MAX_SERVICES = 20_000
+MAX_ITEMS = 1_000
+MAX_FOLDERS = 1_000
+MAX_REQUESTS = 200
 PROVIDERS = ("", "github", "gitlab", "gitea")
-_MOST_SEGMENTS = 16
+_MAX_SEGMENTS = 16
 _PLACEHOLDER = re.compile(r"\$\{((?:cluster|folder|item|request|set)\.[A-Za-z0-9_./-]{1,128})\}")
 _ITEM_NAME = re.compile(r"[A-Za-z0-9_-]{1,63}")
 
 
 @dataclass(frozen=True, slots=True)
-class FolderSource:
+class GitFolderGenerator:
     """Folders of a repository whose path matches: `*` and `?` match within one segment."""
 
     repository_id: str
@@ -64,7 +64,7 @@ class FolderSource:
 
 
 @dataclass(frozen=True, slots=True)
-class RequestSource:
+class PullRequestGenerator:
     """Open pull requests from branches of a repository itself, never from a fork.
 
     A request must have all `labels`. At most `most` are used, oldest first, so that a new one never
@@ -81,7 +81,7 @@ class RequestSource:
 
 
 @dataclass(frozen=True, slots=True)
-class OpenRequest:
+class PullRequest:
     """A pull request, as its host reports it."""
 
     number: int
@@ -98,22 +98,22 @@ class OpenRequest:
 class Generator:
     """Generators that are multiplied with the clusters; every given one applies."""
 
-    folders: FolderSource | None = None
+    folders: GitFolderGenerator | None = None
     items: tuple[Mapping[str, str], ...] | None = None
-    requests: RequestSource | None = None
+    requests: PullRequestGenerator | None = None
 
     def checked(self) -> "Generator":
         """Returns itself. Raises Invalid for too many entries or contradictory values."""
         if self.folders is not None:
             check_ref(self.folders.ref)
-            if len(self.folders.pattern.split("/")) > _MOST_SEGMENTS:
-                raise Invalid(f"{_MOST_SEGMENTS} segments at most", field="folders.pattern")
+            if len(self.folders.pattern.split("/")) > _MAX_SEGMENTS:
+                raise Invalid(f"{_MAX_SEGMENTS} segments at most", field="folders.pattern")
             check_folder(self.folders.pattern)
         if self.items is not None:
             _check_items(self.items)
         if self.requests is not None:
-            if not 1 <= self.requests.most <= MOST_REQUESTS:
-                raise Invalid(f"must be 1 to {MOST_REQUESTS}", field="requests.limit")
+            if not 1 <= self.requests.most <= MAX_REQUESTS:
+                raise Invalid(f"must be 1 to {MAX_REQUESTS}", field="requests.limit")
             if self.requests.provider not in PROVIDERS:
                 raise Invalid("must be github, gitlab or gitea", field="requests.provider")
             if not 0 <= self.requests.hours <= 24 * 365:
@@ -122,12 +122,12 @@ class Generator:
 
 
 @dataclass(frozen=True, slots=True)
-class ServiceSet(Definition):
+class ServiceSet(GeneratorDefinition):
     """A template with placeholders, and its generators."""
 
     generator: Generator = field(default_factory=Generator)
     template: ServiceTemplate = field(default_factory=ServiceTemplate)
-    leave: Leave = Leave.DELETE
+    leave: LeavePolicy = LeavePolicy.DELETE
 
     @property
     def kind(self) -> OwnerKind:
@@ -135,14 +135,16 @@ class ServiceSet(Definition):
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class GeneratorResults:
     """Results of the generators; None for a generator that is not used."""
 
     folders: tuple[str, ...] | None = None
-    requests: tuple[OpenRequest, ...] | None = None
+    requests: tuple[PullRequest, ...] | None = None
 
 
-def chosen(source: RequestSource, found: Iterable[OpenRequest], now: datetime) -> list[OpenRequest]:
+def select_requests(
+    source: PullRequestGenerator, found: Iterable[PullRequest], now: datetime
+) -> list[PullRequest]:
     """Returns the pull requests that count, sorted by number."""
     hours = timedelta(hours=source.hours)
     fit = [
@@ -156,7 +158,9 @@ def chosen(source: RequestSource, found: Iterable[OpenRequest], now: datetime) -
     return sorted(fit, key=lambda one: one.number)[: source.most]
 
 
-def generated(service_set: ServiceSet, clusters: Sequence[Cluster], found: Found) -> Evaluation:
+def generate_services(
+    service_set: ServiceSet, clusters: Sequence[Cluster], found: GeneratorResults
+) -> GeneratorEvaluation:
     """Generates all services of a set. An invalid name makes the evaluation incomplete."""
     parts = [[{"set.name": service_set.name}], [_of_cluster(c) for c in clusters]]
     if found.folders is not None:
@@ -170,20 +174,20 @@ def generated(service_set: ServiceSet, clusters: Sequence[Cluster], found: Found
     count = 1
     for part in parts:
         count *= len(part)
-    if count > MOST_SERVICES:
-        return Evaluation(problems=(f"{count:,} services, {MOST_SERVICES:,} at most",))
+    if count > MAX_SERVICES:
+        return GeneratorEvaluation(problems=(f"{count:,} services, {MAX_SERVICES:,} at most",))
     wanted, problems = [], []
     template = _completed(service_set)
     for chosen_parts in product(*parts):
         names = {name: value for part in chosen_parts for name, value in part.items()}
         try:
-            wanted.append(Wanted(names["cluster.id"], filled(template, names)))
+            wanted.append(GeneratedService(names["cluster.id"], fill_template(template, names)))
         except Invalid as error:
             problems.append(f"{names['cluster.handle']}: {error.message}")
-    return Evaluation(tuple(wanted), tuple(problems[:10]))
+    return GeneratorEvaluation(tuple(wanted), tuple(problems[:10]))
 
 
-def filled(template: ServiceTemplate, names: Mapping[str, str]) -> ServiceTemplate:
+def fill_template(template: ServiceTemplate, names: Mapping[str, str]) -> ServiceTemplate:
     """Fills in a template's placeholders. Raises Invalid for an unknown one or an invalid name."""
 
     def put(text: str) -> str:
@@ -195,7 +199,7 @@ def filled(template: ServiceTemplate, names: Mapping[str, str]) -> ServiceTempla
         template,
         name=check_label(put(template.name), "name"),
         namespace=check_label(put(template.namespace), "namespace"),
-        ref=ref_of(helm) if helm and of_chart else check_ref(put(template.ref)),
+        ref=ref_of_chart(helm) if helm and of_chart else check_ref(put(template.ref)),
         folder=check_folder(put(template.folder)),
         configuration={key: put(value) for key, value in template.configuration.items()},
         helm=helm,
@@ -233,7 +237,7 @@ def _of_folder(path: str) -> dict[str, str]:
     return {"folder.path": path, "folder.name": path.rpartition("/")[2]}
 
 
-def _of_request(request: OpenRequest) -> dict[str, str]:
+def _of_request(request: PullRequest) -> dict[str, str]:
     return {
         "request.number": str(request.number),
         "request.branch": request.branch,
@@ -259,8 +263,8 @@ def _same(path: str, pattern: str) -> bool:
 
 
 def _check_items(items: Sequence[Mapping[str, str]]) -> None:
-    if len(items) > MOST_ITEMS:
-        raise Invalid(f"{len(items)} entries, {MOST_ITEMS} at most", field="list")
+    if len(items) > MAX_ITEMS:
+        raise Invalid(f"{len(items)} entries, {MAX_ITEMS} at most", field="list")
     for item in items:
         for name, value in item.items():
             if not _ITEM_NAME.fullmatch(name) or len(value) > 1024:

@@ -7,8 +7,8 @@ from enum import StrEnum
 from typing import Any
 
 FAILURES_WINDOW = timedelta(minutes=15)
-MOST_FAILURES_OF_ACCOUNT = 10
-MOST_FAILURES_OF_SOURCE = 50
+MAX_FAILURES_PER_ACCOUNT = 10
+MAX_FAILURES_PER_SOURCE = 50
 
 
 class ChallengeKind(StrEnum):
@@ -20,7 +20,7 @@ class ChallengeKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Challenge:
+class SignInChallenge:
     """A pending sign-in, identified by the sha256 of a secret that only its client knows.
 
     `code` is what a user types to approve a device; `user_id` is the approver. `taken_at`: time of
@@ -39,7 +39,7 @@ class Challenge:
 
 
 @dataclass(frozen=True, slots=True)
-class Failures:
+class SignInFailures:
     """Number of failed sign-ins of one account or source in a window.
 
     `id` is a sha256, so that the table contains no names.

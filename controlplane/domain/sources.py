@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from fleet.identity import RepositoryId
+from core.identity import RepositoryId
 
 
 @dataclass(frozen=True, slots=True)

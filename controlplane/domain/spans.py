@@ -22,7 +22,7 @@ _WALK = (
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class EndedDeployment:
     """A deployment that just became healthy or failed, with the names for its spans."""
 
     deployment: Deployment
@@ -45,7 +45,7 @@ class Span:
     problem: str = ""
 
 
-def spans_of(ended: Ended) -> list[Span]:
+def spans_of(ended: EndedDeployment) -> list[Span]:
     """Creates a span for the whole path, and below it one for each completed stage."""
     deployment = ended.deployment
     trace_id, root_id = _trace_id(ended), _id(64, _place(deployment))
@@ -77,7 +77,7 @@ def _times(deployment: Deployment) -> Iterator[tuple[str, datetime]]:
             yield column, at
 
 
-def _attributes(ended: Ended) -> dict[str, str | int]:
+def _attributes(ended: EndedDeployment) -> dict[str, str | int]:
     deployment = ended.deployment
     found: dict[str, str | int | None] = {
         "towline.service": ended.service,
@@ -93,7 +93,7 @@ def _attributes(ended: Ended) -> dict[str, str | int]:
     return {name: value for name, value in found.items() if value is not None}
 
 
-def _trace_id(ended: Ended) -> int:
+def _trace_id(ended: EndedDeployment) -> int:
     """Returns the same trace id for all services that a commit of one repository reaches."""
     deployment = ended.deployment
     if deployment.sha and ended.repository_id:

@@ -1,6 +1,6 @@
 """Plans the difference between generated and existing services. Pure, and careful with removals.
 
-`desired` never plans a removal from an incomplete evaluation, nor more removals than allowed.
+`plan_changes` never plans a removal from an incomplete evaluation, nor more removals than allowed.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -8,21 +8,21 @@ from dataclasses import dataclass, field
 
 from controlplane.domain.clusters import Cluster
 from controlplane.domain.services import Service
-from controlplane.domain.templates import FIELDS, Override, ServiceTemplate, effective
-from fleet.identity import ServiceId
-from fleet.source import Rendered
+from controlplane.domain.templates import FIELDS, ServiceTemplate, TemplateOverride, apply_override
+from core.identity import ServiceId
+from core.spec.source import RenderedBundle
 
 Place = tuple[str, str]
 """A cluster's id, and a service's name there."""
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class GeneratedService:
     """A service that should exist. `content` is its bundle if it comes from no repository."""
 
     cluster_id: str
     template: ServiceTemplate
-    content: Rendered | None = None
+    content: RenderedBundle | None = None
 
     @property
     def place(self) -> Place:
@@ -30,10 +30,10 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Evaluation:
+class GeneratorEvaluation:
     """Generated services; `problems` make the result incomplete."""
 
-    wanted: tuple[Wanted, ...] = ()
+    wanted: tuple[GeneratedService, ...] = ()
     problems: tuple[str, ...] = ()
 
 
@@ -45,11 +45,11 @@ class TargetPlan:
     places that another service occupies. `frozen` are places that must not change now.
     """
 
-    create: tuple[Wanted, ...] = ()
-    update: tuple[tuple[Service, Wanted], ...] = ()
+    create: tuple[GeneratedService, ...] = ()
+    update: tuple[tuple[Service, GeneratedService], ...] = ()
     remove: tuple[Service, ...] = ()
     withheld: tuple[Service, ...] = ()
-    collisions: tuple[Wanted, ...] = ()
+    collisions: tuple[GeneratedService, ...] = ()
     frozen: tuple[Place, ...] = ()
     problems: tuple[str, ...] = ()
 
@@ -60,7 +60,7 @@ class TargetPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class Present:
+class ExistingServices:
     """Existing state: services of the definition, occupied places, frozen clusters.
 
     `uses` has each service's secret ids by name.
@@ -71,18 +71,20 @@ class Present:
     frozen: Collection[str] = field(default_factory=frozenset)
     uses: Mapping[ServiceId, Mapping[str, str]] = field(default_factory=dict)
 
-    def differs(self, service: Service, wanted: Wanted) -> bool:
+    def differs(self, service: Service, wanted: GeneratedService) -> bool:
         """Returns whether a service differs from its generated form."""
         secrets = wanted.template.secrets
         others = secrets is not None and secrets != self.uses.get(service.id, {})
         return others or bool(changed_columns(service, wanted))
 
 
-def desired(evaluation: Evaluation, present: Present, most_removals: int) -> TargetPlan:
+def plan_changes(
+    evaluation: GeneratorEvaluation, present: ExistingServices, max_removals: int
+) -> TargetPlan:
     """Plans the changes; after them exactly the wanted services exist, apart from the plan's
     exceptions.
     """
-    wanted, doubled = _by_place(evaluation.wanted)
+    wanted, doubled = _unique_by_place(evaluation.wanted)
     owned: dict[Place, Service] = {
         (service.cluster_id, service.name): service for service in present.owned
     }
@@ -100,7 +102,7 @@ def desired(evaluation: Evaluation, present: Present, most_removals: int) -> Tar
     moving = [pair for pair in update if pair[0].cluster_id not in present.frozen]
     going = [service for service in surplus if service.cluster_id not in present.frozen]
     halted = {p for p in (*wanted, *owned) if p[0] in present.frozen}
-    held = bool(evaluation.problems or collisions) or len(going) > most_removals
+    held = bool(evaluation.problems or collisions) or len(going) > max_removals
     return TargetPlan(
         create=tuple(still),
         update=tuple(moving),
@@ -112,18 +114,19 @@ def desired(evaluation: Evaluation, present: Present, most_removals: int) -> Tar
     )
 
 
-def stamped(
+def generate_per_cluster(
     template: ServiceTemplate,
     clusters: Sequence[Cluster],
-    overrides: Mapping[str, Override],
-) -> tuple[Wanted, ...]:
+    overrides: Mapping[str, TemplateOverride],
+) -> tuple[GeneratedService, ...]:
     """Creates one service a cluster, each with that cluster's overrides."""
     return tuple(
-        Wanted(cluster.id, effective(template, overrides.get(cluster.id))) for cluster in clusters
+        GeneratedService(cluster.id, apply_override(template, overrides.get(cluster.id)))
+        for cluster in clusters
     )
 
 
-def changed_columns(service: Service, wanted: Wanted) -> dict[str, object]:
+def changed_columns(service: Service, wanted: GeneratedService) -> dict[str, object]:
     """Returns the fields of a service that differ from its generated form."""
     columns = {name: getattr(wanted.template, name) for name in FIELDS}
     if wanted.content is not None:
@@ -131,9 +134,11 @@ def changed_columns(service: Service, wanted: Wanted) -> dict[str, object]:
     return {name: value for name, value in columns.items() if getattr(service, name) != value}
 
 
-def _by_place(wanted: Collection[Wanted]) -> tuple[dict[Place, Wanted], list[Wanted]]:
+def _unique_by_place(
+    wanted: Collection[GeneratedService],
+) -> tuple[dict[Place, GeneratedService], list[GeneratedService]]:
     """Returns the first service of each place, and the duplicates."""
-    found: dict[Place, Wanted] = {}
+    found: dict[Place, GeneratedService] = {}
     doubled = [
         service for service in wanted if found.setdefault(service.place, service) is not service
     ]
@@ -141,8 +146,8 @@ def _by_place(wanted: Collection[Wanted]) -> tuple[dict[Place, Wanted], list[Wan
 
 
 def _touched(
-    create: Collection[Wanted],
-    update: Collection[tuple[Service, Wanted]],
+    create: Collection[GeneratedService],
+    update: Collection[tuple[Service, GeneratedService]],
     surplus: Collection[Service],
 ) -> set[Place]:
     places = {service.place for service in create} | {service.place for _, service in update}

@@ -4,11 +4,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from controlplane.domain.helm import follows_chart, ref_of
+from controlplane.domain.helm import follows_chart, ref_of_chart
 from controlplane.domain.services import Service, SyncOptions
 from controlplane.domain.verification import Verification
-from fleet.errors import Invalid
-from fleet.source import Renderer
+from core.errors import Invalid
+from core.spec.source import Renderer
 
 _MERGED = ("configuration", "helm")
 _OF_GIT = ("ref", "folder", "kustomize_path")
@@ -55,7 +55,7 @@ FIELDS = tuple(field.name for field in fields(ServiceTemplate) if field.name != 
 
 
 @dataclass(frozen=True, slots=True)
-class Override:
+class TemplateOverride:
     """One cluster's overrides of a template; None keeps the template's value.
 
     `configuration` and `helm` are merged by name; None there removes the template's value (RFC
@@ -76,11 +76,11 @@ class Override:
     @property
     def empty(self) -> bool:
         """Returns whether the override changes nothing, regardless of the template."""
-        return self == Override()
+        return self == TemplateOverride()
 
 
 @dataclass(frozen=True, slots=True)
-class Delta:
+class OverrideDelta:
     """A field of a cluster that differs from the template; a value's name follows a dot."""
 
     field: str
@@ -88,28 +88,28 @@ class Delta:
     effective: Any
 
 
-def effective(template: ServiceTemplate, override: Override | None) -> ServiceTemplate:
+def apply_override(template: ServiceTemplate, override: TemplateOverride | None) -> ServiceTemplate:
     """Applies a cluster's override to the template."""
     if override is None:
         return template
     changed: dict[str, Any] = {}
-    for setting in fields(Override):
+    for setting in fields(TemplateOverride):
         value = getattr(override, setting.name)
         if value is None:
             continue
         if setting.name in _MERGED:
-            value = merged(getattr(template, setting.name) or {}, value)
+            value = merge_patch(getattr(template, setting.name) or {}, value)
         changed[setting.name] = value
     if override.kustomize_path is not None:
         changed["renderer"] = Renderer.KUSTOMIZE
     if override.helm is not None:
         changed["renderer"] = Renderer.HELM
         if follows_chart(template.ref, template.helm):
-            changed["ref"] = ref_of(changed["helm"])
+            changed["ref"] = ref_of_chart(changed["helm"])
     return replace(template, **changed)
 
 
-def check_override(template: ServiceTemplate, override: Override) -> None:
+def check_override(template: ServiceTemplate, override: TemplateOverride) -> None:
     """Raises Invalid if a chart's source is overridden, which must be the same in all clusters."""
     if not follows_chart(template.ref, template.helm):
         return
@@ -119,12 +119,14 @@ def check_override(template: ServiceTemplate, override: Override) -> None:
         raise Invalid("a chart's repository cannot differ between clusters", field="helm.url")
 
 
-def delta(template: ServiceTemplate, override: Override | None) -> tuple[Delta, ...]:
+def override_delta(
+    template: ServiceTemplate, override: TemplateOverride | None
+) -> tuple[OverrideDelta, ...]:
     """Returns the fields that the override really changes."""
-    return tuple(_differences(template, effective(template, override)))
+    return tuple(_differences(template, apply_override(template, override)))
 
 
-def merged(base: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
+def merge_patch(base: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
     """Applies a JSON merge patch (RFC 7396)."""
     result = dict(base)
     for name, value in patch.items():
@@ -132,21 +134,21 @@ def merged(base: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
             result.pop(name, None)
         elif isinstance(value, Mapping):
             inside = result.get(name)
-            result[name] = merged(inside if isinstance(inside, Mapping) else {}, value)
+            result[name] = merge_patch(inside if isinstance(inside, Mapping) else {}, value)
         else:
             result[name] = value
     return result
 
 
-def _differences(before: ServiceTemplate, after: ServiceTemplate) -> Iterator[Delta]:
+def _differences(before: ServiceTemplate, after: ServiceTemplate) -> Iterator[OverrideDelta]:
     for name in FIELDS:
         old, new = getattr(before, name), getattr(after, name)
         if old == new:
             continue
         if name not in _MERGED:
-            yield Delta(name, old, new)
+            yield OverrideDelta(name, old, new)
             continue
         old, new = old or {}, new or {}
         for key in sorted({*old, *new}):
             if old.get(key) != new.get(key):
-                yield Delta(f"{name}.{key}", old.get(key), new.get(key))
+                yield OverrideDelta(f"{name}.{key}", old.get(key), new.get(key))

@@ -15,7 +15,7 @@ from controlplane.domain.services import Phase, Service
 _WALK = ("committed_at", "fetched_at", "desired_at", "offered_at", "applied_at", "healthy_at")
 
 
-class Standing(StrEnum):
+class CommitStanding(StrEnum):
     """Stage of a commit in a service; stages before LIVE name what is pending."""
 
     LIVE = "LIVE"
@@ -40,17 +40,17 @@ class Standing(StrEnum):
     """The service failed with the commit."""
 
 
-ARRIVED = frozenset({Standing.LIVE, Standing.SUPERSEDED, Standing.UNCHANGED})
+ARRIVED = frozenset({CommitStanding.LIVE, CommitStanding.SUPERSEDED, CommitStanding.UNCHANGED})
 
 
 @dataclass(frozen=True, slots=True)
-class Walk:
+class CommitPath:
     """Path of a commit in one service. `since` is when it reached the current stage."""
 
     service: Service
     cluster: Cluster | None
     deployment: Deployment | None
-    standing: Standing
+    standing: CommitStanding
     reason: str = ""
     since: datetime | None = None
 
@@ -65,19 +65,21 @@ class StageTime:
     p99: float
 
 
-def walk(
+def commit_path(
     service: Service, cluster: Cluster | None, deployment: Deployment | None, now: datetime
-) -> Walk:
+) -> CommitPath:
     """Locates a commit on its path to a service. Without a deployment the commit never became
     desired.
     """
     if deployment is None:
         standing, reason = _before(service)
-        return Walk(service, cluster, None, standing, reason, service.updated_at)
+        return CommitPath(service, cluster, None, standing, reason, service.updated_at)
     standing, reason, since = _stage(service, deployment)
-    if standing in (Standing.OFFERING, Standing.APPLYING) and (silence := _silence(cluster, now)):
+    if standing in (CommitStanding.OFFERING, CommitStanding.APPLYING) and (
+        silence := _offline_reason(cluster, now)
+    ):
         reason = silence
-    return Walk(service, cluster, deployment, standing, reason, since)
+    return CommitPath(service, cluster, deployment, standing, reason, since)
 
 
 def stage_times(deployments: Sequence[Deployment]) -> list[StageTime]:
@@ -98,51 +100,54 @@ def _taken(deployments: Iterable[Deployment], before: str, after: str) -> Iterab
             yield max(0.0, (end - start).total_seconds())
 
 
-def _before(service: Service) -> tuple[Standing, str]:
+def _before(service: Service) -> tuple[CommitStanding, str]:
     """Returns the reason why a commit never became the service's desired state."""
     if service.render_error:
-        return Standing.RENDERING, service.render_error
+        return CommitStanding.RENDERING, service.render_error
     if service.promoted:
         return (
-            Standing.HELD,
+            CommitStanding.HELD,
             "the pipeline has not promoted this commit yet: a gate is still closed",
         )
     if service.pinned:
-        return Standing.HELD, f"the service is pinned at {service.pinned[:12]} after a rollback"
+        return (
+            CommitStanding.HELD,
+            f"the service is pinned at {service.pinned[:12]} after a rollback",
+        )
     if service.digest is None:
-        return Standing.RENDERING, "not rendered yet"
-    return Standing.UNCHANGED, "the commit changes no file that the service uses"
+        return CommitStanding.RENDERING, "not rendered yet"
+    return CommitStanding.UNCHANGED, "the commit changes no file that the service uses"
 
 
-def _stage(service: Service, deployment: Deployment) -> tuple[Standing, str, datetime]:
+def _stage(service: Service, deployment: Deployment) -> tuple[CommitStanding, str, datetime]:
     if service.sequence > deployment.sequence:
         return (
-            Standing.SUPERSEDED,
+            CommitStanding.SUPERSEDED,
             "superseded by a later desired state",
             deployment.replaced_at or deployment.desired_at,
         )
     problems = "; ".join(problem.message for problem in service.errors[:3])
     if deployment.failed_at is not None and deployment.restored_at is None:
-        return Standing.FAILED, problems or service.message, deployment.failed_at
+        return CommitStanding.FAILED, problems or service.message, deployment.failed_at
     if deployment.healthy_at is not None:
-        return Standing.LIVE, "", deployment.healthy_at
+        return CommitStanding.LIVE, "", deployment.healthy_at
     if deployment.applied_at is not None:
         text = problems or service.message or "objects are not healthy yet"
-        return Standing.BECOMING_HEALTHY, text, deployment.applied_at
+        return CommitStanding.BECOMING_HEALTHY, text, deployment.applied_at
     if service.paused:
         return (
-            Standing.HELD,
+            CommitStanding.HELD,
             "the service is paused; resume it to apply the change",
             deployment.desired_at,
         )
     if service.phase is Phase.AWAITING:
-        return Standing.CONFIRMING, problems, deployment.offered_at or deployment.desired_at
+        return CommitStanding.CONFIRMING, problems, deployment.offered_at or deployment.desired_at
     if deployment.offered_at is not None:
-        return Standing.APPLYING, problems or service.message, deployment.offered_at
-    return Standing.OFFERING, "not sent to the agent yet", deployment.desired_at
+        return CommitStanding.APPLYING, problems or service.message, deployment.offered_at
+    return CommitStanding.OFFERING, "not sent to the agent yet", deployment.desired_at
 
 
-def _silence(cluster: Cluster | None, now: datetime) -> str:
+def _offline_reason(cluster: Cluster | None, now: datetime) -> str:
     """Returns the reason why a cluster's agent is offline; empty if it is connected."""
     if cluster is None or cluster.pinged_at is None:
         return "the agent of this cluster has never connected"

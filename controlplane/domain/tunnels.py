@@ -5,10 +5,10 @@ takeover.
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from fleet.errors import LimitExceeded
-from fleet.identity import ClusterId
+from core.errors import LimitExceeded
+from core.identity import ClusterId
 
-MOST_SWAPS = 3
+MAX_TAKEOVERS = 3
 SWAPS_WITHIN = timedelta(minutes=1)
 REFUSED_FOR = timedelta(minutes=1)
 
@@ -49,13 +49,13 @@ class Tunnel:
         often.
         """
         is_swap = self.replica_id is not None and self.instance != instance
-        if is_swap and self._is_fought_for(now):
+        if is_swap and self._has_conflict(now):
             raise LimitExceeded(
                 f"two agents use this cluster's deploy token and replace each other: {self.peer} "
                 f"and {peer}; remove one of them",
                 retry_after=REFUSED_FOR.total_seconds(),
             )
-        swaps = (*self.swaps, now)[-MOST_SWAPS:] if is_swap else self.swaps
+        swaps = (*self.swaps, now)[-MAX_TAKEOVERS:] if is_swap else self.swaps
         return replace(
             self,
             epoch=self.epoch + 1,
@@ -66,8 +66,8 @@ class Tunnel:
             swaps=swaps,
         )
 
-    def _is_fought_for(self, now: datetime) -> bool:
-        if len(self.swaps) < MOST_SWAPS:
+    def _has_conflict(self, now: datetime) -> bool:
+        if len(self.swaps) < MAX_TAKEOVERS:
             return False
         first, last = self.swaps[0], self.swaps[-1]
         return last - first < SWAPS_WITHIN and now - last < REFUSED_FOR

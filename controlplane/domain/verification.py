@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from controlplane.domain.names import check_text
-from fleet.errors import Invalid
-from fleet.thresholds import Comparison
+from core.errors import Invalid
+from core.spec.thresholds import Comparison
 
 MAX_VERIFICATION_SECONDS = 30 * 86_400
 MAX_RESTARTS = 1_000_000
-_LONGEST_ADDRESS, _LONGEST_QUERY = 512, 4096
+_MAX_ADDRESS, _MAX_QUERY = 512, 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +27,8 @@ class MetricCheck:
 
     def check(self, field: str) -> None:
         """Raises Invalid, naming the field."""
-        check_text(self.address, f"{field}.address", _LONGEST_ADDRESS)
-        check_text(self.query, f"{field}.query", _LONGEST_QUERY)
+        check_text(self.address, f"{field}.address", _MAX_ADDRESS)
+        check_text(self.query, f"{field}.query", _MAX_QUERY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Verification:
 
 
 @dataclass(frozen=True, slots=True)
-class Hold:
+class Quarantine:
     """Reason why a service is quarantined; `instead` is the digest that it runs.
 
     `digest`, or its commit, is known to be bad. After the user `lifted_by` lifts the quarantine,

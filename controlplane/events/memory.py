@@ -7,7 +7,7 @@ from weakref import WeakSet, finalize
 from controlplane.ports import Wake
 
 
-class Wakes:
+class WakeQueue:
     """Wake-ups in the order of their first publication, each once. Ends when nobody holds it."""
 
     def __init__(self) -> None:
@@ -22,7 +22,7 @@ class Wakes:
             self._waiting.append(wake)
             self._ready.set()
 
-    def __aiter__(self) -> "Wakes":
+    def __aiter__(self) -> "WakeQueue":
         return self
 
     async def __anext__(self) -> Wake:
@@ -42,7 +42,7 @@ class MemoryBus:
     """
 
     def __init__(self) -> None:
-        self._waiting: dict[str | Wake, WeakSet[Wakes]] = {}
+        self._waiting: dict[str | Wake, WeakSet[WakeQueue]] = {}
 
     def publish(self, topic: str, key: str = "") -> None:
         wake = (topic, key)
@@ -50,8 +50,8 @@ class MemoryBus:
             for wakes in tuple(self._waiting.get(place, ())):
                 wakes.put(wake)
 
-    def subscribe(self, *topics: str | Wake) -> Wakes:
-        wakes = Wakes()
+    def subscribe(self, *topics: str | Wake) -> WakeQueue:
+        wakes = WakeQueue()
         for place in topics:
             if not isinstance(place, str):
                 # Created before the set's own reference, so it is called after it.

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
-from controlplane.domain.rates import WINDOW_S, Rates
+from controlplane.domain.rates import WINDOW_S, RequestLimiter
 from controlplane.events.redis import pool
-from fleet.runtime.clock import Clock
-from fleet.runtime.tasks import Tasks
+from core.runtime.clock import Clock
+from core.runtime.tasks import Tasks
 
 KEY = "{towline:rates}:"
 _PAUSE_S = 0.5
@@ -19,13 +19,13 @@ _ANSWER_S = 2.0
 _LIBRARY_ERRORS = (RedisError, OSError, TimeoutError)
 
 
-class SharedRates:
+class RateExchange:
     """Exchanges counts twice a second, only of frequent callers: no request waits for Redis.
 
     Without Redis each replica counts alone.
     """
 
-    def __init__(self, url: str, rates: Rates, clock: Clock) -> None:
+    def __init__(self, url: str, rates: RequestLimiter, clock: Clock) -> None:
         self._redis = Redis.from_pool(pool(url, _ANSWER_S))
         self._rates, self._clock = rates, clock
         self._me = secrets.token_hex(4)

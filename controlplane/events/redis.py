@@ -15,10 +15,10 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 
-from controlplane.events.memory import MemoryBus, Wakes
-from controlplane.ports import MISSED, Wake
-from fleet.runtime.clock import Clock
-from fleet.runtime.tasks import Tasks
+from controlplane.events.memory import MemoryBus, WakeQueue
+from controlplane.ports import LOST_WAKES, Wake
+from core.runtime.clock import Clock
+from core.runtime.tasks import Tasks
 
 log = structlog.get_logger(__name__)
 
@@ -27,7 +27,7 @@ SWEEP_SECONDS = 3.0
 """Interval of full checks for changes by other replicas while Redis is unreachable."""
 _ANSWER_SECONDS = 2.0
 _LISTEN_SECONDS = 1.0
-_MOST_WAITING = 10_000
+_MAX_QUEUED = 10_000
 _WAKES_A_MESSAGE = 500
 _MESSAGE_BYTES = 1 << 20
 _LIBRARY_ERRORS = (RedisError, OSError, TimeoutError)
@@ -37,7 +37,7 @@ class RedisBus:
     """Implements `Bus` with Redis' publish and subscribe.
 
     Wake-ups of this process never wait for Redis. Whenever wake-ups of other replicas may be lost,
-    the bus publishes `MISSED` here: after each gap, and every three seconds while it lasts.
+    the bus publishes `LOST_WAKES` here: after each gap, and every three seconds while it lasts.
     """
 
     def __init__(self, url: str, clock: Clock) -> None:
@@ -45,7 +45,7 @@ class RedisBus:
         self._me = secrets.token_hex(8)
         self._local = MemoryBus()
         self._redis = Redis.from_pool(pool(url, _ANSWER_SECONDS))
-        self._outgoing: deque[Wake] = deque(maxlen=_MOST_WAITING)
+        self._outgoing: deque[Wake] = deque(maxlen=_MAX_QUEUED)
         self._known: set[Wake] = set()
         self._ready = asyncio.Event()
         self._away: bool | None = None
@@ -69,13 +69,13 @@ class RedisBus:
         wake = (topic, key)
         if wake in self._known:
             return
-        if len(self._outgoing) == _MOST_WAITING:
+        if len(self._outgoing) == _MAX_QUEUED:
             self._known.discard(self._outgoing[0])
         self._known.add(wake)
         self._outgoing.append(wake)
         self._ready.set()
 
-    def subscribe(self, *topics: str | Wake) -> Wakes:
+    def subscribe(self, *topics: str | Wake) -> WakeQueue:
         return self._local.subscribe(*topics)
 
     async def _send(self) -> None:
@@ -85,10 +85,10 @@ class RedisBus:
             try:
                 await self._send_waiting()
             except _LIBRARY_ERRORS:
-                # Others receive `MISSED` instead of all pending wake-ups.
+                # Others receive `LOST_WAKES` instead of all pending wake-ups.
                 self._forget_waiting()
                 await self._clock.sleep(_LISTEN_SECONDS)
-                self.publish(MISSED)
+                self.publish(LOST_WAKES)
 
     async def _send_waiting(self) -> None:
         while self._outgoing:
@@ -151,7 +151,7 @@ class RedisBus:
         while True:
             await self._clock.sleep(SWEEP_SECONDS)
             if self._away:
-                self._local.publish(MISSED)
+                self._local.publish(LOST_WAKES)
 
     def _say(self, *, away: bool) -> None:
         if away == self._away:
@@ -161,7 +161,7 @@ class RedisBus:
         elif self._away is not None:
             log.info("Redis is reachable again")
         self._away = away
-        self._local.publish(MISSED)
+        self._local.publish(LOST_WAKES)
 
 
 def _read(data: bytes, me: str) -> list[Wake] | None:

@@ -6,42 +6,42 @@ from typing import Protocol
 
 import strawberry
 
-from controlplane.domain.access import Kind as ThingKind
 from controlplane.domain.access import (
     KubernetesRights,
     KubernetesRule,
     Limit,
+    Resource,
+    ResourceKind,
     Scope,
-    Target,
     Verb,
 )
 from controlplane.domain.access import Role as RoleRow
 from controlplane.domain.access import Rule as RuleRow
 from controlplane.domain.bindings import AccessRequest as RequestRow
+from controlplane.domain.bindings import AccessRequestState
 from controlplane.domain.bindings import Project as ProjectRow
-from controlplane.domain.bindings import RequestState
 from controlplane.domain.people import Group as GroupRow
 from controlplane.domain.people import Membership
 from controlplane.domain.people import User as UserRow
 from controlplane.domain.signin import TrustRule as TrustRuleRow
-from controlplane.graphql.users import User
+from controlplane.graphql.users import UserType
 from controlplane.usecases.people import GroupChange
 from controlplane.usecases.projects import ProjectChange
-from controlplane.usecases.rights import BindingDraft, BindingView, Holder, RoleChange
+from controlplane.usecases.rights import BindingDraft, BindingView, PermissionHolder, RoleChange
 from controlplane.usecases.subjects import Subjects
-from fleet.errors import Invalid
+from core.errors import Invalid
 
 strawberry.enum(Verb, name="Verb", description="Operation that a permission allows.")
 strawberry.enum(
-    ThingKind, name="ThingKind", description="Kind of resource that a permission covers."
+    ResourceKind, name="ResourceKind", description="Kind of resource that a permission covers."
 )
-strawberry.enum(RequestState, name="AccessRequestState")
+strawberry.enum(AccessRequestState, name="AccessRequestState")
 
-_MOST_WORDS = 500
+_MAX_BINDINGS = 500
 
 
 @strawberry.type
-class Group:
+class GroupType:
     """A group of users."""
 
     id: strawberry.ID
@@ -55,7 +55,7 @@ class Group:
     """Identity provider that manages the members. Null if members are managed here."""
 
     @classmethod
-    def of(cls, row: GroupRow) -> "Group":
+    def of(cls, row: GroupRow) -> "GroupType":
         return cls(
             id=strawberry.ID(row.id),
             name=row.name,
@@ -70,14 +70,14 @@ class GroupMember:
     """Membership of a user in a group."""
 
     id: strawberry.ID
-    user: User
+    user: UserType
     """The member."""
-    group: Group
+    group: GroupType
     """The group."""
 
     @classmethod
     def of(cls, row: Membership, group: GroupRow, user: UserRow) -> "GroupMember":
-        return cls(id=strawberry.ID(row.id), user=User.of(user), group=Group.of(group))
+        return cls(id=strawberry.ID(row.id), user=UserType.of(user), group=GroupType.of(group))
 
 
 @strawberry.type
@@ -86,21 +86,21 @@ class PolicyBinding:
 
     id: strawberry.ID | None
     """Always null."""
-    user: User | None
+    user: UserType | None
     """The user."""
-    group: Group | None
+    group: GroupType | None
     """The group."""
 
     @classmethod
     def of(cls, view: BindingView) -> "PolicyBinding":
         return cls(
             id=None,
-            user=User.of(view.user) if view.user else None,
-            group=Group.of(view.group) if view.group else None,
+            user=UserType.of(view.user) if view.user else None,
+            group=GroupType.of(view.group) if view.group else None,
         )
 
 
-def bound(bindings: Sequence[BindingView], scope: Scope, role: str) -> list[PolicyBinding]:
+def bindings_of(bindings: Sequence[BindingView], scope: Scope, role: str) -> list[PolicyBinding]:
     """Returns users and groups with a permanent binding of a role in exactly this scope."""
     return [
         PolicyBinding.of(binding)
@@ -110,7 +110,7 @@ def bound(bindings: Sequence[BindingView], scope: Scope, role: str) -> list[Poli
 
 
 @strawberry.type
-class Project:
+class ProjectType:
     """A set of clusters, repositories and pipelines that share access rights."""
 
     id: strawberry.ID
@@ -132,7 +132,7 @@ class Project:
     them."""
 
     @classmethod
-    def of(cls, row: ProjectRow, bindings: Sequence[BindingView] = ()) -> "Project":
+    def of(cls, row: ProjectRow, bindings: Sequence[BindingView] = ()) -> "ProjectType":
         return cls(
             id=strawberry.ID(row.id),
             name=row.name,
@@ -141,8 +141,8 @@ class Project:
             disable_insights=None,
             inserted_at=row.inserted_at,
             updated_at=row.updated_at,
-            read_bindings=bound(bindings, row.target.scope, "viewer"),
-            write_bindings=bound(bindings, row.target.scope, "editor"),
+            read_bindings=bindings_of(bindings, row.target.scope, "viewer"),
+            write_bindings=bindings_of(bindings, row.target.scope, "editor"),
         )
 
 
@@ -152,7 +152,7 @@ class RoleRule:
 
     verbs: list[Verb]
     """Operations. An empty list means all."""
-    kinds: list[ThingKind]
+    kinds: list[ResourceKind]
     """Kinds of resources. An empty list means all."""
 
 
@@ -190,7 +190,7 @@ class KubernetesRightsType:
 
 
 @strawberry.type
-class Role:
+class RoleType:
     """A named set of permissions."""
 
     id: strawberry.ID
@@ -206,7 +206,7 @@ class Role:
     """Permissions in clusters."""
 
     @classmethod
-    def of(cls, row: RoleRow) -> "Role":
+    def of(cls, row: RoleRow) -> "RoleType":
         return cls(
             id=strawberry.ID(row.id),
             name=row.name,
@@ -241,15 +241,15 @@ class RoleBinding:
     """A role of a user or a group in a scope."""
 
     id: strawberry.ID
-    role: Role
+    role: RoleType
     """The role."""
     scope: str
     """`installation`, or a resource such as `project:ID`, `cluster:ID` or `service:ID`."""
     place: str
     """Display name of the scope."""
-    user: User | None
+    user: UserType | None
     """The user. Null for a group."""
-    group: Group | None
+    group: GroupType | None
     """The group. Null for a user."""
     expires_at: datetime | None
     """Expiry time. Null for a permanent binding."""
@@ -264,11 +264,11 @@ class RoleBinding:
         row = view.row
         return cls(
             id=strawberry.ID(row.id),
-            role=Role.of(view.role),
+            role=RoleType.of(view.role),
             scope=row.scope,
             place=str(view.target),
-            user=User.of(view.user) if view.user else None,
-            group=Group.of(view.group) if view.group else None,
+            user=UserType.of(view.user) if view.user else None,
+            group=GroupType.of(view.group) if view.group else None,
             expires_at=row.expires_at,
             given_by=row.given_by,
             reason=row.reason,
@@ -294,28 +294,28 @@ class AccessReason:
 class AccessHolder:
     """A user with a permission, and every reason for it."""
 
-    user: User
+    user: UserType
     """The user."""
     reasons: list[AccessReason]
     """Roles that grant the permission."""
 
     @classmethod
-    def of(cls, holder: Holder) -> "AccessHolder":
+    def of(cls, holder: PermissionHolder) -> "AccessHolder":
         reasons = [
             AccessReason(role=g.role.name, scope=g.scope, why=g.why, expires_at=g.expires_at)
             for g in holder.grants
         ]
-        return cls(user=User.of(holder.user), reasons=reasons)
+        return cls(user=UserType.of(holder.user), reasons=reasons)
 
 
 @strawberry.type
-class AccessRequest:
+class AccessRequestType:
     """A request for temporary access."""
 
     id: strawberry.ID
-    user: User
+    user: UserType
     """The user who asks."""
-    role: Role
+    role: RoleType
     """The requested role."""
     scope: str
     """Scope of the role, such as `project:ID`."""
@@ -325,7 +325,7 @@ class AccessRequest:
     """Requested duration in minutes."""
     reason: str
     """Reason given by the user."""
-    state: RequestState
+    state: AccessRequestState
     """State of the request."""
     decided_by: str
     """E-mail address of the user who decided. Empty while the request is pending."""
@@ -336,11 +336,13 @@ class AccessRequest:
     """Time at which the granted role expires."""
 
     @classmethod
-    def of(cls, row: RequestRow, user: UserRow, role: RoleRow, target: Target) -> "AccessRequest":
+    def of(
+        cls, row: RequestRow, user: UserRow, role: RoleRow, target: Resource
+    ) -> "AccessRequestType":
         return cls(
             id=strawberry.ID(row.id),
-            user=User.of(user),
-            role=Role.of(role),
+            user=UserType.of(user),
+            role=RoleType.of(role),
             scope=row.scope,
             place=str(target),
             minutes=row.minutes,
@@ -364,7 +366,7 @@ class ClaimPattern:
 
 
 @strawberry.type
-class TrustRule:
+class TrustRuleType:
     """A rule that exchanges tokens of an external issuer for tokens of a service account."""
 
     id: strawberry.ID
@@ -382,7 +384,7 @@ class TrustRule:
     """Lifetime of exchanged tokens in minutes."""
 
     @classmethod
-    def of(cls, row: TrustRuleRow) -> "TrustRule":
+    def of(cls, row: TrustRuleRow) -> "TrustRuleType":
         return cls(
             id=strawberry.ID(row.id),
             user_id=strawberry.ID(row.user_id),
@@ -420,7 +422,7 @@ class ProjectAttributes:
     """Users and groups with the role `editor`. Replaces the whole list. Limit: 500."""
 
     def change(self) -> ProjectChange:
-        return ProjectChange(self.name, self.description, wanted(self))
+        return ProjectChange(self.name, self.description, subjects_by_role(self))
 
 
 @strawberry.input
@@ -440,15 +442,15 @@ class Bindings(Protocol):
     write_bindings: list[PolicyBindingAttributes | None] | None
 
 
-def wanted(given: Bindings) -> dict[str, Subjects]:
+def subjects_by_role(given: Bindings) -> dict[str, Subjects]:
     """Returns the given users and groups by role; a list that is absent stays as it is."""
     lists = {"viewer": given.read_bindings, "editor": given.write_bindings}
     return {role: _subjects(some) for role, some in lists.items() if some is not None}
 
 
 def _subjects(given: Sequence[PolicyBindingAttributes | None]) -> Subjects:
-    if len(given) > _MOST_WORDS:
-        raise Invalid(f"{len(given)} bindings, {_MOST_WORDS} at most", field="bindings")
+    if len(given) > _MAX_BINDINGS:
+        raise Invalid(f"{len(given)} bindings, {_MAX_BINDINGS} at most", field="bindings")
     named = [binding for binding in given if binding is not None]
     return Subjects(
         users=frozenset(binding.user_id for binding in named if binding.user_id),
@@ -479,7 +481,7 @@ class RoleRuleAttributes:
 
     verbs: list[Verb]
     """Operations. An empty list means all."""
-    kinds: list[ThingKind]
+    kinds: list[ResourceKind]
     """Kinds of resources. An empty list means all."""
 
 
@@ -597,14 +599,14 @@ class TokenScopeAttributes:
 
     verbs: list[Verb] = strawberry.field(default_factory=list)
     """Operations."""
-    kinds: list[ThingKind] = strawberry.field(default_factory=list)
+    kinds: list[ResourceKind] = strawberry.field(default_factory=list)
     """Kinds of resources."""
     scopes: list[str] = strawberry.field(default_factory=list)
     """Scopes, such as `project:ID`. Limit: 500 scopes of 64 characters."""
 
     def limit(self) -> Limit:
-        if len(self.scopes) > _MOST_WORDS or any(len(scope) > 64 for scope in self.scopes):
-            raise Invalid(f"at most {_MOST_WORDS} scopes of 64 characters", field="scopes")
+        if len(self.scopes) > _MAX_BINDINGS or any(len(scope) > 64 for scope in self.scopes):
+            raise Invalid(f"at most {_MAX_BINDINGS} scopes of 64 characters", field="scopes")
         return Limit(
             tuple(self.verbs), tuple(self.kinds), tuple(Scope(scope) for scope in self.scopes)
         )

@@ -3,34 +3,34 @@
 import strawberry
 
 from controlplane.domain.access import Scope
-from controlplane.domain.access.targets import Kind, scope_of
+from controlplane.domain.access.targets import ResourceKind, scope_of
 from controlplane.domain.bindings import Project as ProjectRow
 from controlplane.graphql.access import (
-    AccessRequest,
-    Group,
+    AccessRequestType,
     GroupAttributes,
     GroupMember,
-    Project,
+    GroupType,
     ProjectAttributes,
+    ProjectType,
     RbacAttributes,
-    Role,
     RoleAttributes,
     RoleBinding,
     RoleBindingAttributes,
-    TrustRule,
+    RoleType,
     TrustRuleAttributes,
-    wanted,
+    TrustRuleType,
+    subjects_by_role,
 )
 from controlplane.graphql.context import Context, Info
 from controlplane.graphql.inputs import AccessTokenAttributes, UserAttributes
-from controlplane.graphql.users import AccessToken, User
-from fleet.errors import Invalid, NotFound
+from controlplane.graphql.users import AccessToken, UserType
+from core.errors import Invalid, NotFound
 
 
 @strawberry.type
 class AccessMutation:
     @strawberry.mutation
-    async def upsert_user(self, info: Info, attributes: UserAttributes) -> User | None:
+    async def upsert_user(self, info: Info, attributes: UserAttributes) -> UserType | None:
         """Creates a user, or changes the name and role of a known one.
 
         Args:
@@ -38,12 +38,12 @@ class AccessMutation:
         """
         people, actor = info.context.verbs.people, info.context.actor
         row = await people.upsert(actor, attributes.email or "", attributes.name, attributes.role)
-        return User.of(row, (await people.roles_everywhere(actor, [row])).get(row.id))
+        return UserType.of(row, (await people.roles_everywhere(actor, [row])).get(row.id))
 
     @strawberry.mutation
     async def update_user(
         self, info: Info, attributes: UserAttributes, id: strawberry.ID | None = None
-    ) -> User | None:
+    ) -> UserType | None:
         """Changes the name or the e-mail address of a user.
 
         Args:
@@ -53,12 +53,12 @@ class AccessMutation:
         people, actor = info.context.verbs.people, info.context.actor
         if attributes.role is not None:
             raise Invalid("updateUser does not change roles; use upsertUser", field="role")
-        return User.of(await people.update(actor, id or "", attributes.name, attributes.email))
+        return UserType.of(await people.update(actor, id or "", attributes.name, attributes.email))
 
     @strawberry.mutation
     async def disable_user(
         self, info: Info, id: strawberry.ID, disabled: bool = True
-    ) -> User | None:
+    ) -> UserType | None:
         """Disables or enables a user. Disabling ends all sessions and open requests of the user.
 
         Args:
@@ -66,16 +66,16 @@ class AccessMutation:
             disabled: False enables the user again. Default: true.
         """
         people = info.context.verbs.people
-        return User.of(await people.disable(info.context.actor, id, disabled))
+        return UserType.of(await people.disable(info.context.actor, id, disabled))
 
     @strawberry.mutation
-    async def create_service_account(self, info: Info, name: str) -> User | None:
+    async def create_service_account(self, info: Info, name: str) -> UserType | None:
         """Creates a service account, which authenticates with tokens only.
 
         Args:
             name: Name of the service account.
         """
-        return User.of(await info.context.verbs.people.create_account(info.context.actor, name))
+        return UserType.of(await info.context.verbs.people.create_account(info.context.actor, name))
 
     @strawberry.mutation
     async def create_service_account_token(
@@ -96,7 +96,7 @@ class AccessMutation:
     @strawberry.mutation
     async def create_trust_rule(
         self, info: Info, user_id: strawberry.ID, attributes: TrustRuleAttributes
-    ) -> TrustRule:
+    ) -> TrustRuleType:
         """Lets tokens of an external issuer be exchanged for tokens of a service account. Limit:
         100 rules per issuer.
 
@@ -116,16 +116,18 @@ class AccessMutation:
             minutes=given.minutes,
             keys=given.keys,
         )
-        return TrustRule.of(row)
+        return TrustRuleType.of(row)
 
     @strawberry.mutation
-    async def delete_trust_rule(self, info: Info, id: strawberry.ID) -> TrustRule:
+    async def delete_trust_rule(self, info: Info, id: strawberry.ID) -> TrustRuleType:
         """Deletes a trust rule.
 
         Args:
             id: ID of the trust rule.
         """
-        return TrustRule.of(await info.context.verbs.accounts.distrust(info.context.actor, id))
+        return TrustRuleType.of(
+            await info.context.verbs.accounts.delete_trust_rule(info.context.actor, id)
+        )
 
     @strawberry.mutation
     async def create_access_token(
@@ -163,19 +165,19 @@ class AccessMutation:
         return await info.context.verbs.identity.ticket(info.context.actor)
 
     @strawberry.mutation
-    async def create_group(self, info: Info, attributes: GroupAttributes) -> Group | None:
+    async def create_group(self, info: Info, attributes: GroupAttributes) -> GroupType | None:
         """Creates a group.
 
         Args:
             attributes: Fields of the group.
         """
         people = info.context.verbs.people
-        return Group.of(await people.create_group(info.context.actor, attributes.change()))
+        return GroupType.of(await people.create_group(info.context.actor, attributes.change()))
 
     @strawberry.mutation
     async def update_group(
         self, info: Info, group_id: strawberry.ID, attributes: GroupAttributes
-    ) -> Group | None:
+    ) -> GroupType | None:
         """Updates a group.
 
         Args:
@@ -183,16 +185,18 @@ class AccessMutation:
             attributes: Fields to change.
         """
         people, change = info.context.verbs.people, attributes.change()
-        return Group.of(await people.update_group(info.context.actor, group_id, change))
+        return GroupType.of(await people.update_group(info.context.actor, group_id, change))
 
     @strawberry.mutation
-    async def delete_group(self, info: Info, group_id: strawberry.ID) -> Group | None:
+    async def delete_group(self, info: Info, group_id: strawberry.ID) -> GroupType | None:
         """Deletes a group and its role bindings.
 
         Args:
             group_id: ID of the group.
         """
-        return Group.of(await info.context.verbs.people.delete_group(info.context.actor, group_id))
+        return GroupType.of(
+            await info.context.verbs.people.delete_group(info.context.actor, group_id)
+        )
 
     @strawberry.mutation
     async def create_group_member(
@@ -221,7 +225,7 @@ class AccessMutation:
         return GroupMember.of(*await people.remove_member(info.context.actor, group_id, user_id))
 
     @strawberry.mutation
-    async def create_project(self, info: Info, attributes: ProjectAttributes) -> Project | None:
+    async def create_project(self, info: Info, attributes: ProjectAttributes) -> ProjectType | None:
         """Creates a project.
 
         Args:
@@ -234,7 +238,7 @@ class AccessMutation:
     @strawberry.mutation
     async def update_project(
         self, info: Info, id: strawberry.ID, attributes: ProjectAttributes
-    ) -> Project | None:
+    ) -> ProjectType | None:
         """Updates a project.
 
         Args:
@@ -246,13 +250,13 @@ class AccessMutation:
         return await _with_bindings(context, row)
 
     @strawberry.mutation
-    async def delete_project(self, info: Info, id: strawberry.ID) -> Project | None:
+    async def delete_project(self, info: Info, id: strawberry.ID) -> ProjectType | None:
         """Deletes an empty project.
 
         Args:
             id: ID of the project.
         """
-        return Project.of(await info.context.verbs.projects.delete(info.context.actor, id))
+        return ProjectType.of(await info.context.verbs.projects.delete(info.context.actor, id))
 
     @strawberry.mutation
     async def update_rbac(
@@ -276,25 +280,27 @@ class AccessMutation:
             raise NotFound
         if bool(service_id) == bool(cluster_id):
             raise Invalid("give either clusterId or serviceId")
-        kind = Kind.SERVICE if service_id else Kind.CLUSTER
+        kind = ResourceKind.SERVICE if service_id else ResourceKind.CLUSTER
         scope = scope_of(kind, service_id or cluster_id or "")
-        await info.context.verbs.rights.set_subjects(info.context.actor, scope, wanted(rbac))
+        await info.context.verbs.rights.set_subjects(
+            info.context.actor, scope, subjects_by_role(rbac)
+        )
         return True
 
     @strawberry.mutation
-    async def create_role(self, info: Info, attributes: RoleAttributes) -> Role | None:
+    async def create_role(self, info: Info, attributes: RoleAttributes) -> RoleType | None:
         """Creates a role.
 
         Args:
             attributes: Fields of the role.
         """
         rights = info.context.verbs.rights
-        return Role.of(await rights.save_role(info.context.actor, attributes.change()))
+        return RoleType.of(await rights.save_role(info.context.actor, attributes.change()))
 
     @strawberry.mutation
     async def update_role(
         self, info: Info, id: strawberry.ID, attributes: RoleAttributes
-    ) -> Role | None:
+    ) -> RoleType | None:
         """Updates a role for all its holders.
 
         Args:
@@ -302,16 +308,16 @@ class AccessMutation:
             attributes: Fields to change.
         """
         rights = info.context.verbs.rights
-        return Role.of(await rights.save_role(info.context.actor, attributes.change(), id))
+        return RoleType.of(await rights.save_role(info.context.actor, attributes.change(), id))
 
     @strawberry.mutation
-    async def delete_role(self, info: Info, id: strawberry.ID) -> Role | None:
+    async def delete_role(self, info: Info, id: strawberry.ID) -> RoleType | None:
         """Deletes a role. Fails with CONFLICT while the role is bound.
 
         Args:
             id: ID of the role.
         """
-        return Role.of(await info.context.verbs.rights.delete_role(info.context.actor, id))
+        return RoleType.of(await info.context.verbs.rights.delete_role(info.context.actor, id))
 
     @strawberry.mutation
     async def create_role_binding(
@@ -337,7 +343,7 @@ class AccessMutation:
     @strawberry.mutation
     async def request_access(
         self, info: Info, role: str, scope: str, minutes: int, reason: str
-    ) -> AccessRequest:
+    ) -> AccessRequestType:
         """Requests temporary access. Somebody else decides.
 
         Args:
@@ -351,7 +357,7 @@ class AccessMutation:
         return await _request(context, row.id)
 
     @strawberry.mutation
-    async def approve_access(self, info: Info, id: strawberry.ID) -> AccessRequest:
+    async def approve_access(self, info: Info, id: strawberry.ID) -> AccessRequestType:
         """Approves an access request of another user. The role is bound from now on.
 
         Args:
@@ -361,7 +367,7 @@ class AccessMutation:
         return await _request(info.context, id)
 
     @strawberry.mutation
-    async def refuse_access(self, info: Info, id: strawberry.ID) -> AccessRequest:
+    async def deny_access(self, info: Info, id: strawberry.ID) -> AccessRequestType:
         """Denies an access request.
 
         Args:
@@ -371,7 +377,7 @@ class AccessMutation:
         return await _request(info.context, id)
 
     @strawberry.mutation
-    async def revoke_access(self, info: Info, id: strawberry.ID) -> AccessRequest:
+    async def revoke_access(self, info: Info, id: strawberry.ID) -> AccessRequestType:
         """Revokes approved access and ends open sessions.
 
         Args:
@@ -381,9 +387,9 @@ class AccessMutation:
         return await _request(info.context, id)
 
 
-async def _with_bindings(context: Context, row: ProjectRow) -> Project:
-    return Project.of(row, await context.verbs.rights.bindings(context.actor, row.target.scope))
+async def _with_bindings(context: Context, row: ProjectRow) -> ProjectType:
+    return ProjectType.of(row, await context.verbs.rights.bindings(context.actor, row.target.scope))
 
 
-async def _request(context: Context, id: str) -> AccessRequest:
-    return AccessRequest.of(*await context.verbs.requests.get(context.actor, id))
+async def _request(context: Context, id: str) -> AccessRequestType:
+    return AccessRequestType.of(*await context.verbs.requests.get(context.actor, id))

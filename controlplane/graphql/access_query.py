@@ -2,30 +2,30 @@
 
 import strawberry
 
-from controlplane.domain.access import Kind, Scope, Verb
+from controlplane.domain.access import ResourceKind, Scope, Verb
 from controlplane.graphql import relay
 from controlplane.graphql.access import (
     AccessHolder,
     AccessReason,
-    AccessRequest,
-    Group,
-    Project,
-    Role,
+    AccessRequestType,
+    GroupType,
+    ProjectType,
     RoleBinding,
-    TrustRule,
+    RoleType,
+    TrustRuleType,
 )
 from controlplane.graphql.context import Info
-from controlplane.graphql.users import AccessToken, User
+from controlplane.graphql.users import AccessToken, UserType
 
 
 @strawberry.type
 class AccessQuery:
     @strawberry.field
-    async def me(self, info: Info) -> User:
+    async def me(self, info: Info) -> UserType:
         """The caller."""
         people, actor = info.context.verbs.people, info.context.actor
         row = await info.context.verbs.identity.me(actor)
-        return User.of(row, (await people.roles_everywhere(actor, [row])).get(row.id))
+        return UserType.of(row, (await people.roles_everywhere(actor, [row])).get(row.id))
 
     @strawberry.field
     async def my_access(self, info: Info) -> list[AccessReason]:
@@ -36,10 +36,10 @@ class AccessQuery:
         ]
 
     @strawberry.field
-    async def my_groups(self, info: Info) -> list[Group]:
+    async def my_groups(self, info: Info) -> list[GroupType]:
         """Groups of the caller."""
         rows = await info.context.verbs.people.groups_of(info.context.actor)
-        return [Group.of(row) for row in rows]
+        return [GroupType.of(row) for row in rows]
 
     @strawberry.field
     async def sessions(self, info: Info) -> list[AccessToken]:
@@ -60,27 +60,27 @@ class AccessQuery:
         first: int | None = None,
         after: str | None = None,
         q: str | None = None,
-    ) -> relay.Connection[User]:
+    ) -> relay.Connection[UserType]:
         """Users and service accounts of the installation.
 
         Args:
             q: Text to search for in names and e-mail addresses. Limit: 200 characters.
         """
-        asked = relay.query(first, after, q)
+        asked = relay.page_query(first, after, q)
         people, actor = info.context.verbs.people, info.context.actor
         page = await people.users(actor, asked)
         roles = await people.roles_everywhere(actor, page.items)
-        nodes = [User.of(row, roles.get(row.id)) for row in page.items]
+        nodes = [UserType.of(row, roles.get(row.id)) for row in page.items]
         return relay.connection(nodes, page.more, asked, lambda node: node.id)
 
     @strawberry.field
-    async def user(self, info: Info, email: str) -> User | None:
+    async def user(self, info: Info, email: str) -> UserType | None:
         """A user, by e-mail address.
 
         Args:
             email: E-mail address.
         """
-        return User.of(await info.context.verbs.people.user(info.context.actor, email))
+        return UserType.of(await info.context.verbs.people.user(info.context.actor, email))
 
     @strawberry.field
     async def groups(
@@ -89,30 +89,30 @@ class AccessQuery:
         first: int | None = None,
         after: str | None = None,
         q: str | None = None,
-    ) -> relay.Connection[Group]:
+    ) -> relay.Connection[GroupType]:
         """Groups."""
-        asked = relay.query(first, after, q)
+        asked = relay.page_query(first, after, q)
         page = await info.context.verbs.people.groups(info.context.actor, asked)
-        return relay.listed(page, asked, Group.of)
+        return relay.connection_of(page, asked, GroupType.of)
 
     @strawberry.field
-    async def group(self, info: Info, name: str) -> Group | None:
+    async def group(self, info: Info, name: str) -> GroupType | None:
         """A group, by name.
 
         Args:
             name: Exact name.
         """
-        return Group.of(await info.context.verbs.people.group(info.context.actor, name))
+        return GroupType.of(await info.context.verbs.people.group(info.context.actor, name))
 
     @strawberry.field
-    async def group_members(self, info: Info, group_id: strawberry.ID) -> list[User]:
+    async def group_members(self, info: Info, group_id: strawberry.ID) -> list[UserType]:
         """Members of a group.
 
         Args:
             group_id: ID of the group.
         """
         rows = await info.context.verbs.people.members(info.context.actor, group_id)
-        return [User.of(row) for row in rows]
+        return [UserType.of(row) for row in rows]
 
     @strawberry.field
     async def projects(
@@ -121,19 +121,19 @@ class AccessQuery:
         first: int | None = None,
         after: str | None = None,
         q: str | None = None,
-    ) -> relay.Connection[Project]:
+    ) -> relay.Connection[ProjectType]:
         """Projects."""
-        asked = relay.query(first, after, q)
+        asked = relay.page_query(first, after, q)
         verbs, actor = info.context.verbs, info.context.actor
         page = await verbs.projects.page(actor, asked)
         bindings = await verbs.rights.bindings(actor)
-        nodes = [Project.of(row, bindings) for row in page.items]
+        nodes = [ProjectType.of(row, bindings) for row in page.items]
         return relay.connection(nodes, page.more, asked, lambda node: node.id)
 
     @strawberry.field
     async def project(
         self, info: Info, id: strawberry.ID | None = None, name: str | None = None
-    ) -> Project | None:
+    ) -> ProjectType | None:
         """A project, by ID or name.
 
         Args:
@@ -141,21 +141,23 @@ class AccessQuery:
         """
         verbs, actor = info.context.verbs, info.context.actor
         row = await verbs.projects.get(actor, id, name)
-        return Project.of(row, await verbs.rights.bindings(actor, row.target.scope))
+        return ProjectType.of(row, await verbs.rights.bindings(actor, row.target.scope))
 
     @strawberry.field
-    async def roles(self, info: Info) -> list[Role]:
+    async def roles(self, info: Info) -> list[RoleType]:
         """All roles, built-in ones first."""
-        return [Role.of(row) for row in await info.context.verbs.rights.roles(info.context.actor)]
+        return [
+            RoleType.of(row) for row in await info.context.verbs.rights.roles(info.context.actor)
+        ]
 
     @strawberry.field
-    async def role(self, info: Info, name: str) -> Role | None:
+    async def role(self, info: Info, name: str) -> RoleType | None:
         """A role, by ID or name.
 
         Args:
             name: ID or name of the role.
         """
-        return Role.of(await info.context.verbs.rights.role(info.context.actor, name))
+        return RoleType.of(await info.context.verbs.rights.role(info.context.actor, name))
 
     @strawberry.field
     async def role_bindings(self, info: Info, scope: str | None = None) -> list[RoleBinding]:
@@ -170,7 +172,7 @@ class AccessQuery:
 
     @strawberry.field
     async def can(
-        self, info: Info, verb: Verb, kind: Kind, id: strawberry.ID | None = None
+        self, info: Info, verb: Verb, kind: ResourceKind, id: strawberry.ID | None = None
     ) -> bool:
         """True if the caller may perform an operation.
 
@@ -183,7 +185,7 @@ class AccessQuery:
 
     @strawberry.field
     async def who_can(
-        self, info: Info, verb: Verb, kind: Kind, id: strawberry.ID | None = None
+        self, info: Info, verb: Verb, kind: ResourceKind, id: strawberry.ID | None = None
     ) -> list[AccessHolder]:
         """Users with permission for an operation, and their reasons.
 
@@ -197,13 +199,13 @@ class AccessQuery:
         return [AccessHolder.of(holder) for holder in holders]
 
     @strawberry.field
-    async def access_requests(self, info: Info) -> list[AccessRequest]:
+    async def access_requests(self, info: Info) -> list[AccessRequestType]:
         """Access requests of the caller, and those that the caller may decide."""
         found = await info.context.verbs.requests.all(info.context.actor)
-        return [AccessRequest.of(*view) for view in found]
+        return [AccessRequestType.of(*view) for view in found]
 
     @strawberry.field
-    async def trust_rules(self, info: Info) -> list[TrustRule]:
+    async def trust_rules(self, info: Info) -> list[TrustRuleType]:
         """Rules that exchange external tokens for tokens of service accounts."""
         rows = await info.context.verbs.accounts.trust_rules(info.context.actor)
-        return [TrustRule.of(row) for row in rows]
+        return [TrustRuleType.of(row) for row in rows]

@@ -7,19 +7,19 @@ import strawberry
 
 from controlplane.domain.clusterjobs import DEFAULT_TIMEOUT, JobPhase, JobRequest
 from controlplane.domain.clusterjobs import ClusterJob as ClusterJobRow
-from controlplane.domain.objects import Change, ObjectName, Plan
+from controlplane.domain.objects import DryRunResult, ObjectName, PlannedAction
 from controlplane.graphql import relay
-from controlplane.graphql.clusters import Cluster
+from controlplane.graphql.clusters import ClusterType
 from controlplane.graphql.context import Info
 from controlplane.graphql.inputs import ConfigAttributes
 from controlplane.graphql.scalars import Json, Map
 from controlplane.graphql.services import service_type
 from controlplane.graphql.types import ObjectReference, ServiceDeployment
 from controlplane.usecases.deps import CLUSTER_JOB
-from fleet.errors import Invalid
+from core.errors import Invalid
 
 strawberry.enum(JobPhase, name="ClusterJobPhase")
-strawberry.enum(Change, name="PlannedAction")
+strawberry.enum(PlannedAction, name="PlannedAction")
 
 
 @strawberry.input
@@ -80,12 +80,12 @@ class FieldDifference:
 
 
 @strawberry.type
-class PlannedChange:
+class PlannedChangeType:
     """A change that the agent would make to one object."""
 
     object: ObjectReference
     """The object."""
-    action: Change
+    action: PlannedAction
     """Kind of change."""
     fields: list[FieldDifference]
     """Fields that would change."""
@@ -97,13 +97,13 @@ class DryRunPlan:
 
     sequence: int
     """Generation of the desired state that the plan refers to."""
-    changes: list[PlannedChange]
+    changes: list[PlannedChangeType]
     """Changes by object."""
 
     @classmethod
-    def of(cls, plan: Plan) -> "DryRunPlan":
+    def of(cls, plan: DryRunResult) -> "DryRunPlan":
         changes = [
-            PlannedChange(
+            PlannedChangeType(
                 object=ObjectReference.of(change.object),
                 action=change.change,
                 fields=[
@@ -117,7 +117,7 @@ class DryRunPlan:
 
 
 @strawberry.type
-class ClusterJob:
+class ClusterJobType:
     """A Job or a Pod that an agent runs once."""
 
     id: strawberry.ID
@@ -148,7 +148,7 @@ class ClusterJob:
     """ID of the job that this one repeats."""
 
     @classmethod
-    def of(cls, row: ClusterJobRow) -> "ClusterJob":
+    def of(cls, row: ClusterJobRow) -> "ClusterJobType":
         return cls(
             id=strawberry.ID(row.id),
             cluster_id=strawberry.ID(row.cluster_id),
@@ -173,7 +173,7 @@ class ClusterJobLog:
 
     text: str
     """Log text since the previous chunk."""
-    job: ClusterJob
+    job: ClusterJobType
     """The job with its current phase."""
 
 
@@ -191,13 +191,13 @@ class AgentQuery:
         return DryRunPlan.of(plan) if plan else None
 
     @strawberry.field
-    async def cluster_job(self, info: Info, id: strawberry.ID) -> ClusterJob | None:
+    async def cluster_job(self, info: Info, id: strawberry.ID) -> ClusterJobType | None:
         """A job in a cluster, by ID.
 
         Args:
             id: ID of the job.
         """
-        return ClusterJob.of(await info.context.verbs.cluster_jobs.get(info.context.actor, id))
+        return ClusterJobType.of(await info.context.verbs.cluster_jobs.get(info.context.actor, id))
 
     @strawberry.field
     async def cluster_jobs(
@@ -206,16 +206,16 @@ class AgentQuery:
         cluster_id: strawberry.ID,
         first: int | None = None,
         after: str | None = None,
-    ) -> relay.Connection[ClusterJob]:
+    ) -> relay.Connection[ClusterJobType]:
         """Jobs in a cluster, newest first.
 
         Args:
             cluster_id: ID of the cluster.
         """
-        asked = relay.query(first, after)
+        asked = relay.page_query(first, after)
         verbs = info.context.verbs
         page = await verbs.cluster_jobs.page(info.context.actor, cluster_id, asked)
-        return relay.listed(page, asked, ClusterJob.of)
+        return relay.connection_of(page, asked, ClusterJobType.of)
 
 
 @strawberry.type
@@ -251,7 +251,7 @@ class AgentMutation:
     @strawberry.mutation
     async def upgrade_agent(
         self, info: Info, cluster_id: strawberry.ID, version: str, image: str
-    ) -> Cluster | None:
+    ) -> ClusterType | None:
         """Upgrades the agent of a cluster. The agent rolls itself back if the upgrade fails.
 
         Args:
@@ -261,7 +261,7 @@ class AgentMutation:
         """
         verbs, actor = info.context.verbs, info.context.actor
         row = await verbs.interventions.upgrade_agent(actor, cluster_id, version, image)
-        return Cluster.of(row)
+        return ClusterType.of(row)
 
     @strawberry.mutation
     async def upgrade_agents(
@@ -271,7 +271,7 @@ class AgentMutation:
         version: str,
         image: str,
         without: list[strawberry.ID] | None = None,
-    ) -> list[Cluster]:
+    ) -> list[ClusterType]:
         """Upgrades the agents of a cluster group, except clusters with the tag `towline-agent:
         keep`. Returns the clusters being upgraded.
 
@@ -285,12 +285,12 @@ class AgentMutation:
         asked = await verbs.interventions.upgrade_agents(
             actor, group_id, version, image, frozenset(without or ())
         )
-        return [Cluster.of(cluster) for cluster in asked]
+        return [ClusterType.of(cluster) for cluster in asked]
 
     @strawberry.mutation
     async def run_cluster_job(
         self, info: Info, cluster_id: strawberry.ID, attributes: ClusterJobAttributes
-    ) -> ClusterJob | None:
+    ) -> ClusterJobType | None:
         """Runs a Job or a Pod once in a cluster.
 
         Args:
@@ -298,25 +298,31 @@ class AgentMutation:
             attributes: Manifest and limits of the job.
         """
         verbs, actor = info.context.verbs, info.context.actor
-        return ClusterJob.of(await verbs.cluster_jobs.run(actor, cluster_id, attributes.request()))
+        return ClusterJobType.of(
+            await verbs.cluster_jobs.run(actor, cluster_id, attributes.request())
+        )
 
     @strawberry.mutation
-    async def retry_cluster_job(self, info: Info, id: strawberry.ID) -> ClusterJob | None:
+    async def retry_cluster_job(self, info: Info, id: strawberry.ID) -> ClusterJobType | None:
         """Runs a finished job again as a new job.
 
         Args:
             id: ID of the finished job.
         """
-        return ClusterJob.of(await info.context.verbs.cluster_jobs.retry(info.context.actor, id))
+        return ClusterJobType.of(
+            await info.context.verbs.cluster_jobs.retry(info.context.actor, id)
+        )
 
     @strawberry.mutation
-    async def cancel_cluster_job(self, info: Info, id: strawberry.ID) -> ClusterJob | None:
+    async def cancel_cluster_job(self, info: Info, id: strawberry.ID) -> ClusterJobType | None:
         """Cancels a job. A finished job stays as it is.
 
         Args:
             id: ID of the job.
         """
-        return ClusterJob.of(await info.context.verbs.cluster_jobs.cancel(info.context.actor, id))
+        return ClusterJobType.of(
+            await info.context.verbs.cluster_jobs.cancel(info.context.actor, id)
+        )
 
 
 @strawberry.type
@@ -338,7 +344,7 @@ class AgentSubscription:
             offset, text, whole = await context.verbs.cluster_jobs.log(context.actor, id, offset)
             job = await context.verbs.cluster_jobs.get(context.actor, id)
             if text or whole:
-                yield ClusterJobLog(text=text, job=ClusterJob.of(job))
+                yield ClusterJobLog(text=text, job=ClusterJobType.of(job))
             if whole:
                 return
             if not text:

@@ -4,20 +4,20 @@ from datetime import datetime
 
 import strawberry
 
-from controlplane.domain.audit import AuditFilter, AuditKind, Chain, kind_of
-from controlplane.domain.ledger import AuditEntry, Verdict
+from controlplane.domain.audit import AuditFilter, AuditKind, ChainHead, kind_of
+from controlplane.domain.ledger import AuditEntry, AuditVerdict
 from controlplane.graphql import relay
 from controlplane.graphql.context import Info
 from controlplane.graphql.scalars import Map
-from fleet.errors import Invalid
+from core.errors import Invalid
 
-_LONGEST = 320
+_MAX_LENGTH = 320
 _KIND = strawberry.enum(AuditKind, name="AuditKind")
-_VERDICT = strawberry.enum(Verdict, name="AuditVerdict")
+_VERDICT = strawberry.enum(AuditVerdict, name="AuditVerdict")
 
 
 @strawberry.type
-class AuditLog:
+class AuditLogType:
     """A row of the audit log."""
 
     id: strawberry.ID
@@ -57,7 +57,7 @@ class AuditLog:
     """Hash over the row and the previous hash."""
 
     @classmethod
-    def of(cls, row: AuditEntry) -> "AuditLog":
+    def of(cls, row: AuditEntry) -> "AuditLogType":
         return cls(
             id=strawberry.ID(str(row.id)),
             at=row.at,
@@ -97,7 +97,7 @@ class AuditChain:
     """Time of the last row removed by retention."""
 
     @classmethod
-    def of(cls, chain: Chain) -> "AuditChain":
+    def of(cls, chain: ChainHead) -> "AuditChain":
         return cls(
             kind=chain.kind,
             number=float(chain.number),
@@ -119,7 +119,7 @@ class AuditLogFilter:
     """Name or ID of the resource. Limit: 320 characters."""
     cluster_id: strawberry.ID | None = None
     """ID of the cluster."""
-    verdict: Verdict | None = None
+    verdict: AuditVerdict | None = None
     """Only allowed, or only denied actions."""
     kind: AuditKind | None = None
     """Kind of row."""
@@ -131,8 +131,8 @@ class AuditLogFilter:
     def filter(self) -> AuditFilter:
         """Returns the filter of the domain. Invalid: a text is too long."""
         for name in ("actor", "action", "target", "cluster_id"):
-            if len(getattr(self, name) or "") > _LONGEST:
-                raise Invalid(f"longer than {_LONGEST} characters", field=f"filter.{name}")
+            if len(getattr(self, name) or "") > _MAX_LENGTH:
+                raise Invalid(f"longer than {_MAX_LENGTH} characters", field=f"filter.{name}")
         return AuditFilter(
             actor=self.actor or "",
             action=self.action or "",
@@ -155,16 +155,16 @@ class AuditQuery:
         after: str | None = None,
         q: str | None = None,
         filter: AuditLogFilter | None = None,
-    ) -> relay.Connection[AuditLog]:
+    ) -> relay.Connection[AuditLogType]:
         """Audit log, newest first.
 
         Args:
             q: Text to search for in actor, action and target. Limit: 200 characters.
             filter: Filter for rows.
         """
-        asked, wanted = relay.query(first, after, q), filter.filter() if filter else None
+        asked, wanted = relay.page_query(first, after, q), filter.filter() if filter else None
         page = await info.context.verbs.records.page(info.context.actor, asked, wanted)
-        return relay.listed(page, asked, AuditLog.of)
+        return relay.connection_of(page, asked, AuditLogType.of)
 
     @strawberry.field
     async def audit_chains(self, info: Info) -> list[AuditChain]:

@@ -7,18 +7,18 @@ import strawberry
 
 from controlplane.domain.clustergroups import ClusterGroup as GroupRow
 from controlplane.graphql import relay
-from controlplane.graphql.access import Project
-from controlplane.graphql.clusters import Cluster, Tag
+from controlplane.graphql.access import ProjectType
+from controlplane.graphql.clusters import ClusterType, Tag
 from controlplane.graphql.context import Context, Info
 from controlplane.graphql.definitions import projects_of
 from controlplane.graphql.inputs import TagAttributes
-from controlplane.graphql.selections import selected
+from controlplane.graphql.selections import selected_fields
 from controlplane.graphql.services import cluster_types
-from controlplane.usecases.clustergroups import GroupChange
+from controlplane.usecases.clustergroups import ClusterGroupChange
 
 
 @strawberry.type
-class ClusterGroup:
+class ClusterGroupType:
     """A set of clusters: the listed ones, and all clusters with every given tag."""
 
     id: strawberry.ID
@@ -30,7 +30,7 @@ class ClusterGroup:
     """Tags that select clusters. A cluster must have all of them."""
     cluster_ids: list[strawberry.ID]
     """IDs of clusters that belong to the group regardless of tags."""
-    project: Project | None
+    project: ProjectType | None
     """Project of the group. Null for a group of the installation."""
     frozen: bool
     """True while a freeze blocks all changes to services in the group."""
@@ -46,7 +46,7 @@ class ClusterGroup:
     updated_at: datetime
 
     @classmethod
-    def of(cls, row: GroupRow, project: Project | None = None) -> "ClusterGroup":
+    def of(cls, row: GroupRow, project: ProjectType | None = None) -> "ClusterGroupType":
         return cls(
             id=strawberry.ID(row.id),
             name=row.name,
@@ -81,8 +81,8 @@ class ClusterGroupAttributes:
     max_changing: int | None = None
     """Maximum number of clusters that pipelines change at the same time. Default: 0, no limit."""
 
-    def change(self) -> GroupChange:
-        return GroupChange(
+    def change(self) -> ClusterGroupChange:
+        return ClusterGroupChange(
             self.name,
             self.description,
             self.project_id or None,
@@ -97,7 +97,7 @@ class ClusterGroupQuery:
     @strawberry.field
     async def cluster_group(
         self, info: Info, id: strawberry.ID | None = None, name: str | None = None
-    ) -> ClusterGroup | None:
+    ) -> ClusterGroupType | None:
         """A cluster group, by ID or name.
 
         Args:
@@ -113,21 +113,21 @@ class ClusterGroupQuery:
         first: int | None = None,
         after: str | None = None,
         q: str | None = None,
-    ) -> relay.Connection[ClusterGroup]:
+    ) -> relay.Connection[ClusterGroupType]:
         """Cluster groups."""
-        asked = relay.query(first, after, q)
+        asked = relay.page_query(first, after, q)
         page = await info.context.verbs.cluster_groups.page(info.context.actor, asked)
-        return await relay.filled(info.context, page, asked, _types)
+        return await relay.connection_of_many(info.context, page, asked, _types)
 
     @strawberry.field
-    async def cluster_group_clusters(self, info: Info, id: strawberry.ID) -> list[Cluster]:
+    async def cluster_group_clusters(self, info: Info, id: strawberry.ID) -> list[ClusterType]:
         """Current clusters of a group, sorted by handle.
 
         Args:
             id: ID of the cluster group.
         """
         rows = await info.context.verbs.cluster_groups.clusters(info.context.actor, id)
-        return list((await cluster_types(info.context, rows, selected(info))).values())
+        return list((await cluster_types(info.context, rows, selected_fields(info))).values())
 
 
 @strawberry.type
@@ -135,7 +135,7 @@ class ClusterGroupMutation:
     @strawberry.mutation
     async def create_cluster_group(
         self, info: Info, attributes: ClusterGroupAttributes
-    ) -> ClusterGroup | None:
+    ) -> ClusterGroupType | None:
         """Creates a cluster group.
 
         Args:
@@ -148,7 +148,7 @@ class ClusterGroupMutation:
     @strawberry.mutation
     async def update_cluster_group(
         self, info: Info, id: strawberry.ID, attributes: ClusterGroupAttributes
-    ) -> ClusterGroup | None:
+    ) -> ClusterGroupType | None:
         """Updates a cluster group.
 
         Args:
@@ -160,7 +160,7 @@ class ClusterGroupMutation:
         return (await _types(info.context, [row]))[0]
 
     @strawberry.mutation
-    async def delete_cluster_group(self, info: Info, id: strawberry.ID) -> ClusterGroup | None:
+    async def delete_cluster_group(self, info: Info, id: strawberry.ID) -> ClusterGroupType | None:
         """Deletes a cluster group that no selector uses.
 
         Args:
@@ -172,7 +172,7 @@ class ClusterGroupMutation:
     @strawberry.mutation
     async def freeze_cluster_group(
         self, info: Info, id: strawberry.ID, reason: str | None = None
-    ) -> ClusterGroup | None:
+    ) -> ClusterGroupType | None:
         """Blocks all changes to services in the clusters of a group.
 
         Args:
@@ -184,16 +184,18 @@ class ClusterGroupMutation:
         return (await _types(info.context, [row]))[0]
 
     @strawberry.mutation
-    async def unfreeze_cluster_group(self, info: Info, id: strawberry.ID) -> ClusterGroup | None:
+    async def unfreeze_cluster_group(
+        self, info: Info, id: strawberry.ID
+    ) -> ClusterGroupType | None:
         """Ends a freeze. Delayed changes start now.
 
         Args:
             id: ID of the cluster group.
         """
-        row = await info.context.verbs.cluster_groups.thaw(info.context.actor, id)
+        row = await info.context.verbs.cluster_groups.unfreeze(info.context.actor, id)
         return (await _types(info.context, [row]))[0]
 
 
-async def _types(context: Context, rows: Sequence[GroupRow]) -> list[ClusterGroup]:
+async def _types(context: Context, rows: Sequence[GroupRow]) -> list[ClusterGroupType]:
     projects = await projects_of(context, [row.project_id for row in rows])
-    return [ClusterGroup.of(row, projects.get(row.project_id or "")) for row in rows]
+    return [ClusterGroupType.of(row, projects.get(row.project_id or "")) for row in rows]

@@ -11,7 +11,7 @@ from strawberry.types.lazy_type import LazyType
 from controlplane.domain.clusters import AgentMode, Distribution
 from controlplane.domain.clusters import Cluster as ClusterRow
 from controlplane.domain.clusters import ClusterFacts as ClusterFactsRow
-from controlplane.graphql.access import PolicyBinding, Project, bound
+from controlplane.graphql.access import PolicyBinding, ProjectType, bindings_of
 from controlplane.graphql.repositories import GitRepository
 from controlplane.graphql.scalars import Map
 from controlplane.usecases.rights import BindingView
@@ -36,7 +36,7 @@ class Tag:
 
 
 @strawberry.type
-class DeprecatedApi:
+class DeprecatedApiType:
     """A deprecated Kubernetes API that clients of the cluster still use."""
 
     group: str | None
@@ -50,7 +50,7 @@ class DeprecatedApi:
 
 
 @strawberry.type
-class ClusterFacts:
+class ClusterFactsType:
     """Facts about a cluster, reported by its agent. A number is null if it is unknown."""
 
     cpu_millis: float | None
@@ -61,18 +61,18 @@ class ClusterFacts:
     """Maximum number of pods."""
     api_versions: list[str]
     """API versions that the cluster serves, such as `apps/v1`."""
-    deprecated_apis: list[DeprecatedApi]
+    deprecated_apis: list[DeprecatedApiType]
     """Deprecated APIs in use."""
 
     @classmethod
-    def of(cls, facts: ClusterFactsRow) -> "ClusterFacts":
+    def of(cls, facts: ClusterFactsRow) -> "ClusterFactsType":
         return cls(
             cpu_millis=facts.cpu_millis or None,
             memory_bytes=facts.memory_bytes or None,
             pod_capacity=facts.pod_capacity or None,
             api_versions=list(facts.api_versions),
             deprecated_apis=[
-                DeprecatedApi(
+                DeprecatedApiType(
                     group=api.group or None,
                     version=api.version,
                     resource=api.resource,
@@ -174,7 +174,7 @@ class ClusterStatus:
 
 
 @strawberry.type
-class Cluster:
+class ClusterType:
     """A registered Kubernetes cluster."""
 
     id: strawberry.ID
@@ -213,12 +213,12 @@ class Cluster:
     """Problem with the agent, such as two agents with the same token. Null if there is none."""
     node_count: int | None
     """Number of nodes."""
-    facts: ClusterFacts
+    facts: ClusterFactsType
     """Capacity and API versions."""
     deploy_token: str | None = None
     """Token for the agent. Set by `createCluster`, `rotateClusterToken` and the query `cluster`,
     which creates a new token on each read."""
-    project: Project | None = None
+    project: ProjectType | None = None
     """Project of the cluster. Null if none was set on registration; such a cluster belongs to the
     default project."""
     provider: ClusterProvider | None = None
@@ -239,9 +239,9 @@ class Cluster:
         cls,
         row: ClusterRow,
         deploy_token: str | None = None,
-        project: Project | None = None,
+        project: ProjectType | None = None,
         bindings: Sequence[BindingView] = (),
-    ) -> "Cluster":
+    ) -> "ClusterType":
         return cls(
             id=strawberry.ID(row.id),
             name=row.name,
@@ -262,10 +262,10 @@ class Cluster:
             agent_mode=row.mode,
             agent_alarm=row.alarm or None,
             node_count=row.nodes,
-            facts=ClusterFacts.of(row.facts),
+            facts=ClusterFactsType.of(row.facts),
             deploy_token=deploy_token,
             project=project,
             node_pools=[],
-            read_bindings=bound(bindings, row.target.scope, "viewer"),
-            write_bindings=bound(bindings, row.target.scope, "editor"),
+            read_bindings=bindings_of(bindings, row.target.scope, "viewer"),
+            write_bindings=bindings_of(bindings, row.target.scope, "editor"),
         )

@@ -7,9 +7,9 @@ import strawberry
 from controlplane.domain.livestate import ObjectEvent
 from controlplane.graphql.context import Info
 from controlplane.graphql.scalars import Map
-from controlplane.graphql.types import Revision, ServiceComponent
+from controlplane.graphql.types import RevisionType, ServiceComponent
 from controlplane.usecases.blame import FieldBlame as FieldBlameRow
-from controlplane.usecases.components import Family
+from controlplane.usecases.components import ObjectFamily
 
 
 @strawberry.type
@@ -25,7 +25,7 @@ class ComponentFamily:
     """Objects that the object owns, directly or indirectly."""
 
     @classmethod
-    def of(cls, row: Family) -> "ComponentFamily":
+    def of(cls, row: ObjectFamily) -> "ComponentFamily":
         return cls(
             id=strawberry.ID(row.component.id),
             component=ServiceComponent.of(row.component),
@@ -87,7 +87,7 @@ class ComponentEvent:
 
 
 @strawberry.type
-class FieldBlame:
+class FieldBlameType:
     """A field of an object and its origin, as far as it is known.
 
     Fields of the service name the oldest of the last 30 revisions with this value. Other fields
@@ -106,7 +106,7 @@ class FieldBlame:
     """Subresource that was written, such as `status`."""
     at: datetime | None
     """Time of the last write by the manager."""
-    revision: Revision | None
+    revision: RevisionType | None
     """Revision of the service that introduced the value."""
     is_oldest_revision: bool
     """True if the value may be older than `revision`."""
@@ -116,7 +116,7 @@ class FieldBlame:
     """ID of the request that wrote the field."""
 
     @classmethod
-    def of(cls, row: FieldBlameRow) -> "FieldBlame":
+    def of(cls, row: FieldBlameRow) -> "FieldBlameType":
         revision, request = row.revision, row.request
         person = revision.author if revision else request.actor if request else None
         return cls(
@@ -126,7 +126,7 @@ class FieldBlame:
             operation=row.field.operation,
             subresource=row.field.subresource or None,
             at=row.field.at,
-            revision=Revision.of(revision) if revision else None,
+            revision=RevisionType.of(revision) if revision else None,
             is_oldest_revision=row.is_oldest,
             person=person,
             request_id=request.request_id if request else None,
@@ -160,7 +160,7 @@ class ComponentQuery:
     @strawberry.field
     async def component_blame(
         self, info: Info, id: strawberry.ID, pointer: str = ""
-    ) -> list[FieldBlame]:
+    ) -> list[FieldBlameType]:
         """Owners of the fields of an object, read from the cluster with the permissions of the
         caller.
 
@@ -169,7 +169,7 @@ class ComponentQuery:
             pointer: JSON pointer. Only fields below it are returned. Default: all fields.
         """
         rows = await info.context.verbs.blame.of_component(info.context.actor, id, pointer)
-        return [FieldBlame.of(row) for row in rows]
+        return [FieldBlameType.of(row) for row in rows]
 
     @strawberry.field
     async def component_events(self, info: Info, id: strawberry.ID) -> list[ComponentEvent]:

@@ -9,90 +9,92 @@ from strawberry.types import Info as StrawberryInfo
 
 from controlplane.domain.access import ANONYMOUS, Actor
 from controlplane.ports import Bus
-from controlplane.usecases.accounts import Accounts
+from controlplane.usecases.accounts import TokenExchange
 from controlplane.usecases.blame import Blame
 from controlplane.usecases.clustergroups import ClusterGroups
 from controlplane.usecases.clusterjobs import ClusterJobs
 from controlplane.usecases.clusters import Clusters
-from controlplane.usecases.components import Components
-from controlplane.usecases.contexts import Contexts
-from controlplane.usecases.deployment import Deployment
+from controlplane.usecases.components import ComponentOperations
+from controlplane.usecases.contexts import ServiceContexts
+from controlplane.usecases.deployment import DeploymentSettingsOperations
 from controlplane.usecases.diffs import Diffs
-from controlplane.usecases.flows import Flows
-from controlplane.usecases.globals import Globals
-from controlplane.usecases.identity import Identity
-from controlplane.usecases.interventions import Interventions
-from controlplane.usecases.keys import Keys
-from controlplane.usecases.ledger import Reports
-from controlplane.usecases.namespaces import Namespaces
-from controlplane.usecases.notifications import Notifying
-from controlplane.usecases.people import People
-from controlplane.usecases.pipeline_overrides import PipelineOverrides
+from controlplane.usecases.flows import ConfigurationFlow
+from controlplane.usecases.globals import GlobalServices
+from controlplane.usecases.identity import CredentialAuthenticator
+from controlplane.usecases.interventions import AgentCommands
+from controlplane.usecases.keys import DataKeyOperations
+from controlplane.usecases.ledger import LedgerReports
+from controlplane.usecases.namespaces import ManagedNamespaces
+from controlplane.usecases.notifications import NotificationOperations
+from controlplane.usecases.people import UserOperations
+from controlplane.usecases.pipeline_overrides import ReleaseDecisions
 from controlplane.usecases.pipelines import Pipelines
 from controlplane.usecases.projects import Projects
-from controlplane.usecases.records import Records
-from controlplane.usecases.refreshing import Refreshing
-from controlplane.usecases.repositories import Repositories
+from controlplane.usecases.records import AuditLogOperations
+from controlplane.usecases.refreshing import SecretRefresher
+from controlplane.usecases.repositories import RepositoryOperations
 from controlplane.usecases.requests import AccessRequests
-from controlplane.usecases.rights import Rights
-from controlplane.usecases.search import Search
+from controlplane.usecases.rights import AccessControl
+from controlplane.usecases.search import SearchOperations
 from controlplane.usecases.secrets import Secrets
 from controlplane.usecases.services import Services
-from controlplane.usecases.sets import Sets
-from controlplane.usecases.streams import Streams
+from controlplane.usecases.sets import ServiceSets
+from controlplane.usecases.streams import OpenRequestOperations
 from controlplane.usecases.triggers import Triggers
-from controlplane.usecases.whatif import WhatIfs
-from fleet.errors import TowlineError
-from fleet.identity import TokenKind, token_kind
-from fleet.runtime.clock import Clock
+from controlplane.usecases.whatif import PipelineReplays
+from core.errors import TowlineError
+from core.identity import TokenKind, token_kind
+from core.runtime.clock import Clock
 
 # Fewer than the connections of the store, so that queries can read meanwhile.
-_LOOKS_AT_ONCE = 8
+_MAX_CONCURRENT_READS = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Verbs:
+class Operations:
     """The operations that the API offers."""
 
-    identity: Identity
-    people: People
-    accounts: Accounts
+    identity: CredentialAuthenticator
+    people: UserOperations
+    accounts: TokenExchange
     projects: Projects
-    rights: Rights
+    rights: AccessControl
     requests: AccessRequests
     clusters: Clusters
-    repositories: Repositories
+    repositories: RepositoryOperations
     services: Services
-    contexts: Contexts
-    flows: Flows
+    contexts: ServiceContexts
+    flows: ConfigurationFlow
     secrets: Secrets
-    refreshing: Refreshing
-    keys: Keys
-    deployment: Deployment
-    globals: Globals
-    sets: Sets
-    namespaces: Namespaces
+    refreshing: SecretRefresher
+    keys: DataKeyOperations
+    deployment: DeploymentSettingsOperations
+    globals: GlobalServices
+    sets: ServiceSets
+    namespaces: ManagedNamespaces
     cluster_groups: ClusterGroups
-    components: Components
+    components: ComponentOperations
     blame: Blame
     diffs: Diffs
     pipelines: Pipelines
-    pipeline_overrides: PipelineOverrides
-    whatifs: WhatIfs
+    pipeline_overrides: ReleaseDecisions
+    whatifs: PipelineReplays
     triggers: Triggers
-    records: Records
-    reports: Reports
-    search: Search
+    records: AuditLogOperations
+    reports: LedgerReports
+    search: SearchOperations
     clock: Clock
-    notifying: Notifying
-    interventions: Interventions
+    notifying: NotificationOperations
+    interventions: AgentCommands
     cluster_jobs: ClusterJobs
-    streams: Streams
+    streams: OpenRequestOperations
     bus: Bus
     agents_port: int
     signing_key: str = ""
     introspection: bool = True
-    looks: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_LOOKS_AT_ONCE))
+    read_slots: asyncio.Semaphore = field(
+        default_factory=lambda: asyncio.Semaphore(_MAX_CONCURRENT_READS)
+    )
     """Limits concurrent reads of subscribers, since one event can wake thousands of them."""
 
 
@@ -103,7 +105,7 @@ class Context:
     An internal error puts `request_id` into the log and the response.
     """
 
-    verbs: Verbs
+    verbs: Operations
     request: Any = None
     response: Any = None
     connection_params: Any = None

@@ -8,17 +8,17 @@ import strawberry
 from controlplane.domain.contexts import ServiceContext as ContextRow
 from controlplane.domain.services import Service
 from controlplane.graphql import relay
-from controlplane.graphql.access import Project
+from controlplane.graphql.access import ProjectType
 from controlplane.graphql.context import Context, Info
 from controlplane.graphql.flow import ContextOverrideAttributes
 from controlplane.graphql.inputs import ConfigAttributes
 from controlplane.graphql.scalars import Json, Map
 from controlplane.usecases.contexts import ContextChange
-from fleet.errors import Invalid
+from core.errors import Invalid
 
 
 @strawberry.type
-class ServiceContext:
+class ServiceContextType:
     """Values that templates of several services read as `contexts.NAME.KEY`. Secrets are never
     returned."""
 
@@ -33,11 +33,11 @@ class ServiceContext:
     """True if templates see placeholders and only agents see secrets."""
     secrets_version: int
     """Version of the secrets. Grows with each change."""
-    project: Project | None
+    project: ProjectType | None
     """Project of the context. Null if none was set."""
 
     @classmethod
-    def of(cls, row: ContextRow, project: Project | None = None) -> "ServiceContext":
+    def of(cls, row: ContextRow, project: ProjectType | None = None) -> "ServiceContextType":
         return cls(
             id=strawberry.ID(row.id),
             name=row.name,
@@ -103,7 +103,7 @@ def _words(given: Any) -> dict[str, str] | None:
 @strawberry.type
 class ContextQuery:
     @strawberry.field
-    async def service_context(self, info: Info, name: str) -> ServiceContext | None:
+    async def service_context(self, info: Info, name: str) -> ServiceContextType | None:
         """A service context, by name.
 
         Args:
@@ -119,11 +119,11 @@ class ContextQuery:
         first: int | None = None,
         after: str | None = None,
         q: str | None = None,
-    ) -> relay.Connection[ServiceContext]:
+    ) -> relay.Connection[ServiceContextType]:
         """Service contexts."""
-        asked = relay.query(first, after, q)
+        asked = relay.page_query(first, after, q)
         page = await info.context.verbs.contexts.page(info.context.actor, asked)
-        return await relay.filled(info.context, page, asked, context_types)
+        return await relay.connection_of_many(info.context, page, asked, context_types)
 
 
 @strawberry.type
@@ -131,7 +131,7 @@ class ContextMutation:
     @strawberry.mutation
     async def save_service_context(
         self, info: Info, name: str, attributes: ServiceContextAttributes
-    ) -> ServiceContext | None:
+    ) -> ServiceContextType | None:
         """Creates or updates the service context with this name.
 
         Args:
@@ -143,7 +143,9 @@ class ContextMutation:
         return (await context_types(context, [row]))[0]
 
     @strawberry.mutation
-    async def delete_service_context(self, info: Info, id: strawberry.ID) -> ServiceContext | None:
+    async def delete_service_context(
+        self, info: Info, id: strawberry.ID
+    ) -> ServiceContextType | None:
         """Deletes a service context that no service uses.
 
         Args:
@@ -153,17 +155,17 @@ class ContextMutation:
         return (await context_types(info.context, [row]))[0]
 
 
-async def context_types(context: Context, rows: Sequence[ContextRow]) -> list[ServiceContext]:
+async def context_types(context: Context, rows: Sequence[ContextRow]) -> list[ServiceContextType]:
     """Converts contexts, with their projects."""
     ids = [row.project_id for row in rows if row.project_id]
     projects = await context.verbs.projects.of(context.actor, ids)
-    shown = {id: Project.of(row) for id, row in projects.items()}
-    return [ServiceContext.of(row, shown.get(row.project_id or "")) for row in rows]
+    shown = {id: ProjectType.of(row) for id, row in projects.items()}
+    return [ServiceContextType.of(row, shown.get(row.project_id or "")) for row in rows]
 
 
 async def contexts_of(
     context: Context, services: Sequence[Service]
-) -> dict[str, list[ServiceContext]]:
+) -> dict[str, list[ServiceContextType]]:
     """Returns the contexts of services, by service ID."""
     found = await context.verbs.contexts.of(context.actor, [service.id for service in services])
     rows = {row.id: row for some in found.values() for row in some}

@@ -7,26 +7,26 @@ from typing import Any
 import strawberry
 
 from controlplane.domain.clusters import Distribution
-from controlplane.domain.owners import Definition, Leave
+from controlplane.domain.owners import GeneratorDefinition, LeavePolicy
 from controlplane.domain.selectors import Selector as SelectorRow
 from controlplane.domain.services import Service
+from controlplane.domain.targets import GeneratedService
 from controlplane.domain.targets import TargetPlan as PlanRow
-from controlplane.domain.targets import Wanted
 from controlplane.domain.templates import ServiceTemplate as TemplateRow
-from controlplane.graphql.access import Project
+from controlplane.graphql.access import ProjectType
 from controlplane.graphql.clusters import Tag
 from controlplane.graphql.context import Context
 from controlplane.graphql.inputs import TagAttributes
 from controlplane.graphql.scalars import Map
 from controlplane.graphql.types import GitRef, ServiceConfiguration
 from controlplane.graphql.verification import ServiceVerification
-from controlplane.usecases.definitions import DefinitionChange
+from controlplane.usecases.definitions import GeneratorChange
 from controlplane.usecases.targets import problem_of
 
-MOST_SHOWN = 500
+MAX_SHOWN = 500
 """Maximum number of services in each list of a plan. Counts include all."""
 
-strawberry.enum(Leave, name="LeavePolicy")
+strawberry.enum(LeavePolicy, name="LeavePolicy")
 
 
 @strawberry.type
@@ -103,8 +103,8 @@ class CascadeAttributes:
     """Delete the service and keep its objects. Wins over `delete`."""
 
     @property
-    def leave(self) -> Leave:
-        return Leave.DELETE if self.delete and not self.detach else Leave.DETACH
+    def leave(self) -> LeavePolicy:
+        return LeavePolicy.DELETE if self.delete and not self.detach else LeavePolicy.DETACH
 
 
 @strawberry.type
@@ -118,7 +118,7 @@ class TemplateSecret:
 
 
 @strawberry.type
-class ServiceTemplate:
+class ServiceTemplateType:
     """Template of the services that a global service, service set or managed namespace creates."""
 
     name: str
@@ -151,7 +151,7 @@ class ServiceTemplate:
     """Secrets that the services use."""
 
     @classmethod
-    def of(cls, row: TemplateRow) -> "ServiceTemplate":
+    def of(cls, row: TemplateRow) -> "ServiceTemplateType":
         return cls(
             name=row.name,
             namespace=row.namespace,
@@ -194,7 +194,7 @@ class PlannedService:
 
 
 @strawberry.type
-class TargetPlan:
+class TargetPlanType:
     """Changes that a global service, service set or managed namespace would make. Lists contain the
     first 500 services; numbers count all."""
 
@@ -222,16 +222,16 @@ class TargetPlan:
     """Reason of an incomplete plan."""
 
     @classmethod
-    def of(cls, row: PlanRow) -> "TargetPlan":
+    def of(cls, row: PlanRow) -> "TargetPlanType":
         return cls(
             creates=len(row.create),
             updates=len(row.update),
             deletes=len(row.remove),
-            create=[_wanted(wanted) for wanted in row.create[:MOST_SHOWN]],
-            update=[_wanted(wanted, service.id) for service, wanted in row.update[:MOST_SHOWN]],
-            delete=[_present(service) for service in row.remove[:MOST_SHOWN]],
-            withheld=[_present(service) for service in row.withheld[:MOST_SHOWN]],
-            collisions=[_wanted(collision) for collision in row.collisions[:MOST_SHOWN]],
+            create=[_planned(wanted) for wanted in row.create[:MAX_SHOWN]],
+            update=[_planned(wanted, service.id) for service, wanted in row.update[:MAX_SHOWN]],
+            delete=[_existing(service) for service in row.remove[:MAX_SHOWN]],
+            withheld=[_existing(service) for service in row.withheld[:MAX_SHOWN]],
+            collisions=[_planned(collision) for collision in row.collisions[:MAX_SHOWN]],
             frozen=len(row.frozen),
             complete=not row.problems,
             problem=problem_of(row) or None,
@@ -252,7 +252,7 @@ class DefinitionState:
     """Start of the deletion. Null if none is under way."""
 
     @classmethod
-    def of(cls, row: Definition) -> "DefinitionState":
+    def of(cls, row: GeneratorDefinition) -> "DefinitionState":
         return cls(
             waiting=row.waiting,
             problem=row.problem or None,
@@ -261,27 +261,27 @@ class DefinitionState:
         )
 
 
-async def projects_of(context: Context, ids: Sequence[str | None]) -> dict[str, Project]:
+async def projects_of(context: Context, ids: Sequence[str | None]) -> dict[str, ProjectType]:
     """Returns projects by ID."""
     found = await context.verbs.projects.of(
         context.actor, [project_id for project_id in ids if project_id]
     )
-    return {id: Project.of(row) for id, row in found.items()}
+    return {id: ProjectType.of(row) for id, row in found.items()}
 
 
-def common(
+def common_change(
     name: str | None,
     project_id: str | None,
     selector: dict[str, Any] | None,
-    policies: tuple[Leave | None, Leave | None],
+    policies: tuple[LeavePolicy | None, LeavePolicy | None],
     budget: int | None,
-) -> DefinitionChange:
+) -> GeneratorChange:
     """Returns the change to the common fields; `policies`: on leaving, on deletion."""
     leave, on_delete = policies
-    return DefinitionChange(name, project_id or None, selector, leave, on_delete, budget)
+    return GeneratorChange(name, project_id or None, selector, leave, on_delete, budget)
 
 
-def _wanted(wanted: Wanted, id: str | None = None) -> PlannedService:
+def _planned(wanted: GeneratedService, id: str | None = None) -> PlannedService:
     template = wanted.template
     return PlannedService(
         id=strawberry.ID(id) if id else None,
@@ -293,7 +293,7 @@ def _wanted(wanted: Wanted, id: str | None = None) -> PlannedService:
     )
 
 
-def _present(service: Service) -> PlannedService:
+def _existing(service: Service) -> PlannedService:
     return PlannedService(
         id=strawberry.ID(service.id),
         cluster_id=strawberry.ID(service.cluster_id),

@@ -7,12 +7,12 @@ import strawberry
 
 from controlplane.domain.access import INSTALLATION
 from controlplane.domain.deployment import DeploymentSettings as SettingsRow
-from controlplane.graphql.access import PolicyBinding, bound
+from controlplane.graphql.access import PolicyBinding, bindings_of
 from controlplane.graphql.context import Info
 from controlplane.graphql.repositories import GitRepository
-from controlplane.usecases.deployment import SettingsChange
+from controlplane.usecases.deployment import DeploymentSettingsChange
 from controlplane.usecases.rights import BindingView
-from fleet import __version__
+from core import __version__
 
 
 @strawberry.enum
@@ -56,7 +56,7 @@ class AiSettings:
 
 
 @strawberry.type
-class DeploymentSettings:
+class DeploymentSettingsType:
     """Settings for agent installations."""
 
     id: strawberry.ID
@@ -82,15 +82,15 @@ class DeploymentSettings:
     """Always null. Present for compatibility."""
 
     @classmethod
-    def of(cls, row: SettingsRow, bindings: Sequence[BindingView] = ()) -> "DeploymentSettings":
-        editors = bound(bindings, INSTALLATION, "editor")
+    def of(cls, row: SettingsRow, bindings: Sequence[BindingView] = ()) -> "DeploymentSettingsType":
+        editors = bindings_of(bindings, INSTALLATION, "editor")
         return cls(
             id=strawberry.ID(row.id),
             name="global",
             agent_helm_values=row.agent_values,
             agent_helm_values_templateable=row.agent_values_templated,
             agent_vsn=__version__,
-            read_bindings=bound(bindings, INSTALLATION, "viewer"),
+            read_bindings=bindings_of(bindings, INSTALLATION, "viewer"),
             write_bindings=editors,
             create_bindings=editors,
         )
@@ -106,18 +106,18 @@ class DeploymentSettingsAttributes:
     agent_helm_values_templateable: bool | None = None
     """True if the values are a Liquid template with the variable `cluster`."""
 
-    def change(self) -> SettingsChange:
-        return SettingsChange(self.agent_helm_values, self.agent_helm_values_templateable)
+    def change(self) -> DeploymentSettingsChange:
+        return DeploymentSettingsChange(self.agent_helm_values, self.agent_helm_values_templateable)
 
 
 @strawberry.type
 class DeploymentQuery:
     @strawberry.field
-    async def deployment_settings(self, info: Info) -> DeploymentSettings | None:
+    async def deployment_settings(self, info: Info) -> DeploymentSettingsType | None:
         """Settings for agent installations."""
         verbs, actor = info.context.verbs, info.context.actor
         row = await verbs.deployment.settings(actor)
-        return DeploymentSettings.of(row, await verbs.rights.bindings(actor, INSTALLATION))
+        return DeploymentSettingsType.of(row, await verbs.rights.bindings(actor, INSTALLATION))
 
 
 @strawberry.type
@@ -125,7 +125,7 @@ class DeploymentMutation:
     @strawberry.mutation
     async def update_deployment_settings(
         self, info: Info, attributes: DeploymentSettingsAttributes
-    ) -> DeploymentSettings | None:
+    ) -> DeploymentSettingsType | None:
         """Updates the settings for agent installations.
 
         Args:
@@ -133,4 +133,4 @@ class DeploymentMutation:
         """
         verbs, actor = info.context.verbs, info.context.actor
         row = await verbs.deployment.change(actor, attributes.change())
-        return DeploymentSettings.of(row, await verbs.rights.bindings(actor, INSTALLATION))
+        return DeploymentSettingsType.of(row, await verbs.rights.bindings(actor, INSTALLATION))

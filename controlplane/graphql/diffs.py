@@ -6,11 +6,11 @@ import strawberry
 
 from controlplane.graphql.context import Info
 from controlplane.usecases.diffs import FleetDiff as FleetRow
-from controlplane.usecases.diffs import FleetGroup, Placed
+from controlplane.usecases.diffs import FleetGroup, ServiceInCluster
 from controlplane.usecases.diffs import ServiceDiff as ServiceRow
-from fleet.diff import Difference
-from fleet.diff import FieldChange as FieldRow
-from fleet.diff import ObjectChange as ObjectRow
+from core.spec.diff import Difference
+from core.spec.diff import FieldChange as FieldRow
+from core.spec.diff import ObjectChange as ObjectRow
 
 
 @strawberry.enum
@@ -26,7 +26,7 @@ class ChangeKind(Enum):
 
 
 @strawberry.type
-class FieldChange:
+class FieldChangeType:
     """A field that differs."""
 
     pointer: str
@@ -37,12 +37,12 @@ class FieldChange:
     """New value as JSON. Null if the field is removed."""
 
     @classmethod
-    def of(cls, row: FieldRow) -> "FieldChange":
+    def of(cls, row: FieldRow) -> "FieldChangeType":
         return cls(pointer=row.pointer, old=row.old, new=row.new)
 
 
 @strawberry.type
-class ObjectChange:
+class ObjectChangeType:
     """An object that differs."""
 
     change: ChangeKind
@@ -55,26 +55,26 @@ class ObjectChange:
     """Namespace. Null for a cluster-scoped object."""
     name: str
     """Name."""
-    fields: list[FieldChange]
+    fields: list[FieldChangeType]
     """Fields that differ."""
     more: int
     """Number of further fields that are not listed."""
 
     @classmethod
-    def of(cls, row: ObjectRow) -> "ObjectChange":
+    def of(cls, row: ObjectRow) -> "ObjectChangeType":
         return cls(
             change=ChangeKind(row.change.value),
             api_version=row.api_version,
             kind=row.kind,
             namespace=row.namespace or None,
             name=row.name,
-            fields=[FieldChange.of(change) for change in row.fields],
+            fields=[FieldChangeType.of(change) for change in row.fields],
             more=row.more,
         )
 
 
 @strawberry.type
-class ServiceDiff:
+class ServiceDiffType:
     """Differences between two rendered states of a service. Values of Secrets are masked."""
 
     service_id: strawberry.ID
@@ -91,11 +91,11 @@ class ServiceDiff:
     """Number of removed objects."""
     changed: int
     """Number of changed objects."""
-    objects: list[ObjectChange]
+    objects: list[ObjectChangeType]
     """Objects that differ."""
 
     @classmethod
-    def of(cls, row: ServiceRow) -> "ServiceDiff":
+    def of(cls, row: ServiceRow) -> "ServiceDiffType":
         return cls(
             service_id=strawberry.ID(row.service.id),
             old_digest=row.old,
@@ -119,7 +119,7 @@ class AffectedService:
     """Handle of the cluster."""
 
     @classmethod
-    def of(cls, row: Placed) -> "AffectedService":
+    def of(cls, row: ServiceInCluster) -> "AffectedService":
         return cls(id=strawberry.ID(row.service.id), name=row.service.name, cluster=row.cluster)
 
 
@@ -139,7 +139,7 @@ class FleetDiffGroup:
     """Number of removed objects per service."""
     changed: int
     """Number of changed objects per service."""
-    objects: list[ObjectChange]
+    objects: list[ObjectChangeType]
     """Objects that differ."""
     services: list[AffectedService]
     """Services of the group."""
@@ -159,14 +159,14 @@ class FleetDiffGroup:
 
 
 @strawberry.type
-class FleetDiff:
+class FleetDiffType:
     """Effect of a commit on all services of its repository."""
 
     sha: str
     """Full SHA of the commit."""
-    looked: int
+    compared: int
     """Number of compared services."""
-    untouched: int
+    unchanged: int
     """Number of services that stay as they are."""
     added: int
     """Number of new objects over all services."""
@@ -180,15 +180,15 @@ class FleetDiff:
     """Number of further groups that are not listed."""
 
     @classmethod
-    def of(cls, row: FleetRow) -> "FleetDiff":
+    def of(cls, row: FleetRow) -> "FleetDiffType":
         sums = {
             name: sum(getattr(group.difference, name) * len(group.members) for group in row.groups)
             for name in ("added", "removed", "changed")
         }
         return cls(
             sha=row.commit.sha,
-            looked=row.looked,
-            untouched=row.untouched,
+            compared=row.compared,
+            unchanged=row.unchanged,
             groups=[FleetDiffGroup.of(group) for group in row.groups],
             more=row.more,
             **sums,
@@ -205,7 +205,7 @@ class DiffQuery:
         ref: str | None = None,
         new_digest: str | None = None,
         old_digest: str | None = None,
-    ) -> ServiceDiff:
+    ) -> ServiceDiffType:
         """Effect of a ref on a service, or the difference between two digests that the service has
         had.
 
@@ -217,7 +217,7 @@ class DiffQuery:
         """
         diffs, actor = info.context.verbs.diffs, info.context.actor
         found = await diffs.of_service(actor, id, ref=ref, new=new_digest, old=old_digest)
-        return ServiceDiff.of(found)
+        return ServiceDiffType.of(found)
 
     @strawberry.field
     async def fleet_diff(
@@ -226,7 +226,7 @@ class DiffQuery:
         repository_id: strawberry.ID,
         ref: str,
         service_ids: list[strawberry.ID] | None = None,
-    ) -> FleetDiff:
+    ) -> FleetDiffType:
         """Effect of a ref on the services of a repository.
 
         Args:
@@ -237,8 +237,8 @@ class DiffQuery:
         """
         diffs, actor = info.context.verbs.diffs, info.context.actor
         only = frozenset(service_ids) if service_ids is not None else None
-        return FleetDiff.of(await diffs.of_fleet(actor, repository_id, ref, only))
+        return FleetDiffType.of(await diffs.of_fleet(actor, repository_id, ref, only))
 
 
-def _objects(difference: Difference) -> list[ObjectChange]:
-    return [ObjectChange.of(change) for change in difference.objects]
+def _objects(difference: Difference) -> list[ObjectChangeType]:
+    return [ObjectChangeType.of(change) for change in difference.objects]

@@ -30,7 +30,7 @@ Complete = Callable[[Any], Any]
 Fields = dict[str, list[FieldDetails]]
 """Selection on an object: the nodes of each response key."""
 
-_LARGEST_INT = 2**31 - 1
+_MAX_INT = 2**31 - 1
 
 
 class _Unusual(Exception):
@@ -38,7 +38,7 @@ class _Unusual(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class SelectionPlan:
     """Execution plan of a selection: quick keys here, other keys by graphql-core.
 
     The plan keeps a reference to `fields`, so that no other object gets its `id()`.
@@ -73,19 +73,19 @@ class FastExecution(StrawberryGraphQLCoreExecutionContext):
             return done
         rest = complete(parent_type, source_value, path, plan.others, position_context)
         if self.is_awaitable(rest):
-            return _joined_later(rest, done, grouped_field_set)
-        return _joined(cast("dict[str, Any]", rest), done, grouped_field_set)
+            return _merged_later(rest, done, grouped_field_set)
+        return _merged(cast("dict[str, Any]", rest), done, grouped_field_set)
 
-    def _planned(self, parent: GraphQLObjectType, fields: Fields) -> Plan:
-        plans: dict[int, Plan] = self.__dict__.setdefault("_plans", {})
+    def _planned(self, parent: GraphQLObjectType, fields: Fields) -> SelectionPlan:
+        plans: dict[int, SelectionPlan] = self.__dict__.setdefault("_plans", {})
         plan = plans.get(id(fields))
         if plan is None:
             plan = plans[id(fields)] = self._plan(parent, fields)
         return plan
 
-    def _plan(self, parent: GraphQLObjectType, fields: Fields) -> Plan:
+    def _plan(self, parent: GraphQLObjectType, fields: Fields) -> SelectionPlan:
         if self.middleware_manager is not None and self.middleware_manager.middlewares:
-            return Plan(fields, None, fields)
+            return SelectionPlan(fields, None, fields)
         quick: list[tuple[str, str, Complete]] = []
         others: Fields = {}
         for key, details in fields.items():
@@ -93,7 +93,7 @@ class FastExecution(StrawberryGraphQLCoreExecutionContext):
                 quick.append((key, *self._attribute(parent, details)))
             except _Unusual:
                 others[key] = details
-        return Plan(fields, _object(quick) if quick else None, others)
+        return SelectionPlan(fields, _object(quick) if quick else None, others)
 
     def _attribute(self, parent: GraphQLObjectType, details: list[FieldDetails]) -> Any:
         """Returns the attribute of a field and the completion of its values."""
@@ -187,7 +187,7 @@ def _nullable(inner: Complete) -> Complete:
 def _leaf(kind: GraphQLScalarType | GraphQLEnumType) -> Complete:
     """Coerces like the type; values of `same` types stay as they are."""
     coerce = kind.coerce_output_value
-    same = _SAME.get(kind.name, frozenset())
+    same = _UNCHANGED_TYPES.get(kind.name, frozenset())
 
     def complete(value: Any) -> Any:
         if type(value) in same:
@@ -214,20 +214,24 @@ def _checked(kind: type, is_right: Callable[[Any], bool]) -> Complete:
 
 
 def _is_int(value: int) -> bool:
-    return -_LARGEST_INT - 1 <= value <= _LARGEST_INT
+    return -_MAX_INT - 1 <= value <= _MAX_INT
 
 
-_SAME = {"String": frozenset({str}), "ID": frozenset({str}), "Boolean": frozenset({bool})}
+_UNCHANGED_TYPES = {
+    "String": frozenset({str}),
+    "ID": frozenset({str}),
+    "Boolean": frozenset({bool}),
+}
 _CHECKED: dict[str, tuple[type, Callable[[Any], bool]]] = {
     "Int": (int, _is_int),
     "Float": (float, isfinite),
 }
 
 
-def _joined(rest: dict[str, Any], done: dict[str, Any], order: Iterable[str]) -> dict[str, Any]:
+def _merged(rest: dict[str, Any], done: dict[str, Any], order: Iterable[str]) -> dict[str, Any]:
     found = {**rest, **done}
     return {key: found[key] for key in order if key in found}
 
 
-async def _joined_later(rest: Any, done: dict[str, Any], order: Iterable[str]) -> dict[str, Any]:
-    return _joined(await rest, done, order)
+async def _merged_later(rest: Any, done: dict[str, Any], order: Iterable[str]) -> dict[str, Any]:
+    return _merged(await rest, done, order)

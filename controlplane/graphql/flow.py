@@ -5,21 +5,21 @@ from typing import Any
 
 import strawberry
 
-from controlplane.domain.flow import Export, Flowing, Import, ValueType
+from controlplane.domain.flow import Export, Import, ImportedValue, ValueType
 from controlplane.domain.overrides import ContextOverride as OverrideRow
-from controlplane.domain.overrides import Layer
+from controlplane.domain.overrides import OverrideLayer
 from controlplane.graphql.context import Info
 from controlplane.graphql.scalars import Json, Map
-from controlplane.usecases.contexts import Override
+from controlplane.usecases.contexts import ContextOverrideChange
 from controlplane.usecases.flows import FlowView
-from fleet.errors import Invalid
+from core.errors import Invalid
 
 strawberry.enum(ValueType, name="ValueType")
-strawberry.enum(Layer, name="ContextLayer")
+strawberry.enum(OverrideLayer, name="ContextLayer")
 
 
 @strawberry.type
-class ServiceExport:
+class ServiceExportType:
     """A value that a service exports."""
 
     name: str
@@ -32,7 +32,7 @@ class ServiceExport:
     """True if services of other projects may import the value."""
 
     @classmethod
-    def of(cls, export: Export) -> "ServiceExport":
+    def of(cls, export: Export) -> "ServiceExportType":
         return cls(
             name=export.name, type=export.type, value=Json(export.value), shared=export.shared
         )
@@ -56,7 +56,7 @@ class FlowImport:
     """Exports that the value comes from, nearest first, such as `dev/db.host`. Limit: 32."""
 
     @classmethod
-    def of(cls, imported: Import, found: Flowing | None) -> "FlowImport":
+    def of(cls, imported: Import, found: ImportedValue | None) -> "FlowImport":
         return cls(
             alias=imported.alias,
             source_id=strawberry.ID(imported.source),
@@ -73,7 +73,7 @@ class ServiceFlow:
 
     service_id: strawberry.ID
     """ID of the service."""
-    exports: list[ServiceExport]
+    exports: list[ServiceExportType]
     """Exported values."""
     imports: list[FlowImport]
     """Imported values."""
@@ -84,7 +84,7 @@ class ServiceFlow:
     def of(cls, view: FlowView) -> "ServiceFlow":
         return cls(
             service_id=strawberry.ID(view.service.id),
-            exports=[ServiceExport.of(export) for export in view.exports],
+            exports=[ServiceExportType.of(export) for export in view.exports],
             imports=[
                 FlowImport.of(imported, view.values.get(imported.alias))
                 for imported in view.imports
@@ -106,11 +106,11 @@ class FlowService:
 
 
 @strawberry.type
-class ContextOverride:
+class ContextOverrideType:
     """Values of a service context that differ for a project, cluster group or cluster."""
 
     id: strawberry.ID
-    layer: Layer
+    layer: OverrideLayer
     """Layer of the override."""
     place_id: strawberry.ID
     """ID of the project, cluster group or cluster."""
@@ -121,7 +121,7 @@ class ContextOverride:
     updated_at: datetime
 
     @classmethod
-    def of(cls, row: OverrideRow) -> "ContextOverride":
+    def of(cls, row: OverrideRow) -> "ContextOverrideType":
         return cls(
             id=strawberry.ID(row.id),
             layer=row.layer,
@@ -196,15 +196,15 @@ class ServiceFlowAttributes:
 class ContextOverrideAttributes:
     """Values of a service context that differ for a project, cluster group or cluster."""
 
-    layer: Layer
+    layer: OverrideLayer
     """Layer of the override."""
     place_id: strawberry.ID
     """ID of the project, cluster group or cluster."""
     configuration: Json
     """JSON object with values by key."""
 
-    def override(self) -> Override:
-        return Override(self.layer, self.place_id, _object(self.configuration))
+    def override(self) -> ContextOverrideChange:
+        return ContextOverrideChange(self.layer, self.place_id, _object(self.configuration))
 
 
 @strawberry.type
@@ -237,14 +237,14 @@ class FlowQuery:
         ]
 
     @strawberry.field
-    async def context_overrides(self, info: Info, id: strawberry.ID) -> list[ContextOverride]:
+    async def context_overrides(self, info: Info, id: strawberry.ID) -> list[ContextOverrideType]:
         """Overrides of a service context.
 
         Args:
             id: ID of the service context.
         """
         rows = await info.context.verbs.contexts.overrides(info.context.actor, id)
-        return [ContextOverride.of(row) for row in rows]
+        return [ContextOverrideType.of(row) for row in rows]
 
     @strawberry.field
     async def service_context_values(
@@ -297,10 +297,10 @@ class FlowMutation:
         self,
         info: Info,
         id: strawberry.ID,
-        layer: Layer,
+        layer: OverrideLayer,
         place_id: strawberry.ID,
         configuration: Json,
-    ) -> ContextOverride | None:
+    ) -> ContextOverrideType | None:
         """Replaces the override of a service context for a project, cluster group or cluster.
 
         Args:
@@ -312,7 +312,7 @@ class FlowMutation:
         values = _object(configuration)
         contexts, actor = info.context.verbs.contexts, info.context.actor
         row = await contexts.override(actor, id, layer, place_id, values)
-        return ContextOverride.of(row) if row else None
+        return ContextOverrideType.of(row) if row else None
 
 
 def _object(configuration: Any) -> dict[str, Any]:

@@ -10,8 +10,8 @@ import orjson
 import strawberry
 
 from controlplane.domain.pipelines import model
-from controlplane.domain.pipelines.calendar import Calendar, Hours, Period
-from controlplane.domain.pipelines.gates import asks_people
+from controlplane.domain.pipelines.calendar import Calendar, FreezePeriod, OpeningHours
+from controlplane.domain.pipelines.gates import needs_approval
 from controlplane.domain.pipelines.rules import (
     ApprovalRule,
     ExternalRule,
@@ -22,7 +22,7 @@ from controlplane.domain.pipelines.rules import (
     MetricRule,
     Patience,
     Rule,
-    Several,
+    SeriesPolicy,
     SoakRule,
     Step,
     StepKind,
@@ -35,16 +35,16 @@ from controlplane.domain.pipelines.rules import (
 from controlplane.domain.pipelines.state import CheckState, GateState, GateStatus
 from controlplane.domain.promotion import Measurement
 from controlplane.graphql.context import Info
-from fleet.errors import Invalid
-from fleet.identity import ClusterId
-from fleet.thresholds import Comparison
+from core.errors import Invalid
+from core.identity import ClusterId
+from core.spec.thresholds import Comparison
 
 strawberry.enum(GateKind, name="GateType", description="Kind of a gate.")
 strawberry.enum(StepKind, name="StepType", description="Kind of a workflow step.")
 strawberry.enum(
     GateStatus, name="GateState", description="State of a gate or of an automated check."
 )
-strawberry.enum(Several, name="MetricSeveral")
+strawberry.enum(SeriesPolicy, name="MetricSeveral")
 
 _HIDDEN = frozenset(("kind", "sealed"))
 
@@ -129,7 +129,7 @@ class GateCheck:
 
 
 @strawberry.type
-class PipelineGate:
+class PipelineGateType:
     """A gate before a stage, or the workflow of a stage, with its state for the current release."""
 
     id: strawberry.ID
@@ -168,7 +168,7 @@ class PipelineGate:
         return [GateMeasurement.of(row) for row in rows]
 
     @classmethod
-    def of(cls, gate: model.Gate, state: GateState) -> "PipelineGate":
+    def of(cls, gate: model.Gate, state: GateState) -> "PipelineGateType":
         rule = gate.rule
         approval = rule if isinstance(rule, ApprovalRule) else None
         return cls(
@@ -187,7 +187,7 @@ class PipelineGate:
             skipped=state.skipped or None,
             settings=orjson.dumps(_settings(rule, gate.patience)).decode(),
             checks=[GateCheck.of(step, check) for step, check in state.checks.items()],
-            awaits_decision=asks_people(rule, state),
+            awaits_decision=needs_approval(rule, state),
             rule=rule,
         )
 
@@ -231,10 +231,11 @@ class GateCalendarAttributes:
 
     def calendar(self) -> Calendar:
         hours = tuple(
-            Hours(tuple(window.weekdays), window.begin, window.end) for window in self.hours or ()
+            OpeningHours(tuple(window.weekdays), window.begin, window.end)
+            for window in self.hours or ()
         )
         freezes = tuple(
-            Period(freeze.begin, freeze.end, freeze.reason) for freeze in self.freezes or ()
+            FreezePeriod(freeze.begin, freeze.end, freeze.reason) for freeze in self.freezes or ()
         )
         return Calendar(self.zone, hours, tuple(self.holidays or ()), freezes)
 
@@ -283,7 +284,7 @@ class GateMetricAttributes:
     baseline: str = ""
     """PromQL query for a baseline. The value is divided by it before the comparison. Default: none.
     """
-    several: Several = Several.ALL
+    several: SeriesPolicy = SeriesPolicy.ALL
     """Meaning of several series. Default: `ALL`."""
     empty_passes: bool = False
     """True if a query without series passes. Default: false."""
@@ -478,15 +479,15 @@ _RENAMED = {GateKind.SOAK: "soakSeconds", StepKind.WAIT: "waitSeconds"}
 
 def _settings(rule: Any, patience: Patience) -> dict[str, Any]:
     """Returns the settings of a rule with the field names of its input."""
-    return _words_of(rule) | words(patience)
+    return _rule_settings(rule) | settings_json(patience)
 
 
-def _words_of(rule: Any) -> dict[str, Any]:
+def _rule_settings(rule: Any) -> dict[str, Any]:
     if isinstance(rule, WorkflowRule):
         return {"steps": [_step(step) for step in rule.steps]}
     if rule.kind in _RENAMED:
         return {_RENAMED[rule.kind]: rule.seconds}
-    settings = words(rule)
+    settings = settings_json(rule)
     return {_NESTED[rule.kind]: settings} if rule.kind in _NESTED else settings
 
 
@@ -496,21 +497,21 @@ def _step(step: Step) -> dict[str, Any]:
     return {**own, **after, **_settings(step.rule, step.patience)}
 
 
-def words(value: Any) -> Any:
+def settings_json(value: Any) -> Any:
     """Converts a value of the domain to JSON: camel case, without defaults."""
     if isinstance(value, StrEnum):
         return value.value
     if isinstance(value, datetime | date | time):
         return value.isoformat()
     if isinstance(value, tuple | list):
-        return [words(item) for item in value]
+        return [settings_json(item) for item in value]
     if not is_dataclass(value):
         return dict(value) if isinstance(value, Mapping) else value
     settings = {}
     for member in fields(value):
         current = getattr(value, member.name)
         if member.name not in _HIDDEN and current != _default(member):
-            settings[_camel(member.name)] = words(current)
+            settings[_camel(member.name)] = settings_json(current)
     return settings
 
 

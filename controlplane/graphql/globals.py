@@ -9,19 +9,19 @@ import strawberry
 
 from controlplane.domain.clusters import Distribution
 from controlplane.domain.globals import GlobalService as GlobalRow
-from controlplane.domain.owners import Leave
-from controlplane.domain.templates import Delta
+from controlplane.domain.owners import LeavePolicy
+from controlplane.domain.templates import OverrideDelta
 from controlplane.graphql import relay
-from controlplane.graphql.access import Project
-from controlplane.graphql.clusters import Cluster, ClusterProvider, Tag
+from controlplane.graphql.access import ProjectType
+from controlplane.graphql.clusters import ClusterProvider, ClusterType, Tag
 from controlplane.graphql.context import Context, Info
 from controlplane.graphql.definitions import (
     CascadeAttributes,
     ClusterSelector,
     DefinitionState,
-    ServiceTemplate,
-    TargetPlan,
-    common,
+    ServiceTemplateType,
+    TargetPlanType,
+    common_change,
     projects_of,
     selector_fields,
 )
@@ -30,11 +30,11 @@ from controlplane.graphql.inputs import (
     ServiceUpdateAttributes,
     TagAttributes,
 )
-from controlplane.graphql.services import related, service_types
+from controlplane.graphql.services import service_types, with_related
 from controlplane.graphql.types import ServiceDeployment
-from controlplane.usecases.globals import ClusterView, GlobalChange
+from controlplane.usecases.globals import GlobalChange, GlobalServiceView
 from controlplane.usecases.services import ServiceChange
-from fleet.errors import Invalid
+from core.errors import Invalid
 
 
 @strawberry.type
@@ -49,7 +49,7 @@ class GlobalServiceDelta:
     """Value in the cluster as JSON. Null if the cluster has none."""
 
     @classmethod
-    def of(cls, row: Delta) -> "GlobalServiceDelta":
+    def of(cls, row: OverrideDelta) -> "GlobalServiceDelta":
         return cls(field=row.field, inherited=_json(row.inherited), effective=_json(row.effective))
 
 
@@ -59,9 +59,9 @@ class GlobalServiceCluster:
 
     id: strawberry.ID
     """ID of the cluster."""
-    cluster: Cluster
+    cluster: ClusterType
     """The cluster."""
-    effective: ServiceTemplate
+    effective: ServiceTemplateType
     """Template with the overrides of the cluster."""
     delta: list[GlobalServiceDelta]
     """Fields that differ from the template."""
@@ -71,12 +71,12 @@ class GlobalServiceCluster:
     """Time of the last change of the overrides. Null without overrides."""
 
     @classmethod
-    def of(cls, view: ClusterView) -> "GlobalServiceCluster":
+    def of(cls, view: GlobalServiceView) -> "GlobalServiceCluster":
         row = view.override
         return cls(
             id=strawberry.ID(view.cluster.id),
-            cluster=Cluster.of(view.cluster),
-            effective=ServiceTemplate.of(view.effective),
+            cluster=ClusterType.of(view.cluster),
+            effective=ServiceTemplateType.of(view.effective),
             delta=[GlobalServiceDelta.of(delta) for delta in view.delta],
             overridden_by=row.actor if row else None,
             overridden_at=row.updated_at if row else None,
@@ -84,7 +84,7 @@ class GlobalServiceCluster:
 
 
 @strawberry.type
-class GlobalService:
+class GlobalServiceType:
     """A service that Towline replicates to every matching cluster."""
 
     id: strawberry.ID
@@ -96,17 +96,17 @@ class GlobalService:
     """Required tags. Same as in `selector`."""
     selector: ClusterSelector
     """Conditions on clusters."""
-    on_leave: Leave
+    on_leave: LeavePolicy
     """Handling of services on clusters that no longer match."""
-    on_delete: Leave
+    on_delete: LeavePolicy
     """Handling of services when the global service is deleted."""
     deletion_budget: int
     """Maximum number of removals in one evaluation without a confirmation."""
-    template: ServiceTemplate | None
+    template: ServiceTemplateType | None
     """Template of the services. Null if `service` is the template."""
     service: ServiceDeployment | None
     """Service that is the template. Null if `template` is set."""
-    project: Project | None
+    project: ProjectType | None
     """Project whose clusters can match. Null: clusters of all projects."""
     state: DefinitionState
     """Result of the last evaluation."""
@@ -120,8 +120,8 @@ class GlobalService:
         cls,
         row: GlobalRow,
         service: ServiceDeployment | None = None,
-        project: Project | None = None,
-    ) -> "GlobalService":
+        project: ProjectType | None = None,
+    ) -> "GlobalServiceType":
         selector = ClusterSelector.of(row.selector)
         return cls(
             id=strawberry.ID(row.id),
@@ -132,7 +132,7 @@ class GlobalService:
             on_leave=row.leave,
             on_delete=row.on_delete,
             deletion_budget=row.budget,
-            template=ServiceTemplate.of(row.template) if row.template else None,
+            template=ServiceTemplateType.of(row.template) if row.template else None,
             service=service,
             project=project,
             state=DefinitionState.of(row),
@@ -163,7 +163,7 @@ class GlobalServiceAttributes:
     """Template of the services. Give it or a service ID."""
     cascade: CascadeAttributes | None = None
     """Handling of services on clusters that no longer match. Default: detach."""
-    on_delete: Leave | None = None
+    on_delete: LeavePolicy | None = None
     """Handling of services when the global service is deleted. Default: same as `cascade`."""
     deletion_budget: int | None = None
     """Maximum number of removals in one evaluation without a confirmation. Default: 10. Limit:
@@ -183,7 +183,7 @@ class GlobalServiceAttributes:
         leave = self.cascade.leave if self.cascade else None
         policies = (leave, self.on_delete or leave)
         return GlobalChange(
-            common(self.name, self.project_id, selector, policies, self.deletion_budget),
+            common_change(self.name, self.project_id, selector, policies, self.deletion_budget),
             service_id or None,
             self.template.change() if self.template else None,
         )
@@ -211,7 +211,7 @@ class GlobalQuery:
     @strawberry.field
     async def global_service(
         self, info: Info, id: strawberry.ID | None = None, name: str | None = None
-    ) -> GlobalService | None:
+    ) -> GlobalServiceType | None:
         """A global service, by ID or name.
 
         Args:
@@ -228,11 +228,11 @@ class GlobalQuery:
         first: int | None = None,
         after: str | None = None,
         q: str | None = None,
-    ) -> relay.Connection[GlobalService]:
+    ) -> relay.Connection[GlobalServiceType]:
         """Global services."""
-        asked = relay.query(first, after, q)
+        asked = relay.page_query(first, after, q)
         page = await info.context.verbs.globals.page(info.context.actor, asked)
-        return await relay.filled(info.context, page, asked, global_types)
+        return await relay.connection_of_many(info.context, page, asked, global_types)
 
     @strawberry.field
     async def global_service_clusters(
@@ -265,7 +265,7 @@ class GlobalQuery:
         attributes: GlobalServiceAttributes,
         id: strawberry.ID | None = None,
         service_id: strawberry.ID | None = None,
-    ) -> TargetPlan:
+    ) -> TargetPlanType:
         """Changes that creating or updating a global service would make.
 
         Args:
@@ -277,7 +277,7 @@ class GlobalQuery:
         plan = await verbs.globals.preview(
             info.context.actor, id or None, attributes.change(service_id)
         )
-        return TargetPlan.of(plan)
+        return TargetPlanType.of(plan)
 
 
 @strawberry.type
@@ -288,7 +288,7 @@ class GlobalMutation:
         info: Info,
         attributes: GlobalServiceAttributes,
         service_id: strawberry.ID | None = None,
-    ) -> GlobalService | None:
+    ) -> GlobalServiceType | None:
         """Creates a global service from a service or a template.
 
         Args:
@@ -302,7 +302,7 @@ class GlobalMutation:
     @strawberry.mutation
     async def update_global_service(
         self, info: Info, id: strawberry.ID, attributes: GlobalServiceAttributes
-    ) -> GlobalService | None:
+    ) -> GlobalServiceType | None:
         """Updates a global service and all its services.
 
         Args:
@@ -314,7 +314,9 @@ class GlobalMutation:
         return (await global_types(info.context, [row]))[0]
 
     @strawberry.mutation
-    async def delete_global_service(self, info: Info, id: strawberry.ID) -> GlobalService | None:
+    async def delete_global_service(
+        self, info: Info, id: strawberry.ID
+    ) -> GlobalServiceType | None:
         """Deletes a global service. `onDelete` determines the handling of its services.
 
         Args:
@@ -326,7 +328,7 @@ class GlobalMutation:
     @strawberry.mutation
     async def sync_global_service(
         self, info: Info, id: strawberry.ID, confirm: int = 0
-    ) -> GlobalService | None:
+    ) -> GlobalServiceType | None:
         """Evaluates a global service now.
 
         Args:
@@ -359,13 +361,17 @@ class GlobalMutation:
         return GlobalServiceCluster.of(view)
 
 
-async def global_types(context: Context, rows: Sequence[GlobalRow]) -> list[GlobalService]:
+async def global_types(context: Context, rows: Sequence[GlobalRow]) -> list[GlobalServiceType]:
     """Converts global services, with their projects and template services."""
     sources = await context.verbs.globals.sources(context.actor, rows)
-    shown = {str(service.id): service for service in await related(context, sources, frozenset())}
+    shown = {
+        str(service.id): service for service in await with_related(context, sources, frozenset())
+    }
     projects = await projects_of(context, [row.project_id for row in rows])
     return [
-        GlobalService.of(row, shown.get(row.source_id or ""), projects.get(row.project_id or ""))
+        GlobalServiceType.of(
+            row, shown.get(row.source_id or ""), projects.get(row.project_id or "")
+        )
         for row in rows
     ]
 

@@ -8,7 +8,7 @@ from controlplane.domain.repositories import GitHealth, Repository
 from controlplane.graphql import relay
 from controlplane.graphql.context import Info
 from controlplane.usecases.repositories import RepositoryChange
-from fleet.source import GitCredentials, RepositoryKind, chart_of_ref
+from core.spec.source import GitCredentials, RepositoryKind, chart_of_ref
 
 _HELM = RepositoryKind.HELM
 
@@ -38,7 +38,7 @@ class HelmRepository:
     """Result of the last poll. Null before the first one."""
     error: str | None
     """Error of the last poll. Null if it succeeded."""
-    signs_in: bool
+    has_credentials: bool
     """True if credentials are stored."""
     project_id: strawberry.ID | None
     """ID of the project. Null if none was set."""
@@ -57,7 +57,7 @@ class HelmRepository:
             url=row.url,
             health=row.health,
             error=row.error,
-            signs_in=row.auth_method is not None,
+            has_credentials=row.auth_method is not None,
             project_id=strawberry.ID(row.project_id) if row.project_id else None,
             inserted_at=row.inserted_at,
             updated_at=row.updated_at,
@@ -121,9 +121,9 @@ class HelmRepositoryQuery:
         Args:
             q: Text to search for in URLs. Limit: 200 characters.
         """
-        asked = relay.query(first, after, q)
+        asked = relay.page_query(first, after, q)
         page = await info.context.verbs.repositories.page(info.context.actor, asked, _HELM)
-        return relay.listed(page, asked, HelmRepository.of)
+        return relay.connection_of(page, asked, HelmRepository.of)
 
 
 @strawberry.type

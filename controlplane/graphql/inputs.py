@@ -18,15 +18,19 @@ from controlplane.domain.services import (
     IgnoredDifference,
     SyncOptions,
 )
-from controlplane.graphql.access import PolicyBindingAttributes, TokenScopeAttributes, wanted
+from controlplane.graphql.access import (
+    PolicyBindingAttributes,
+    TokenScopeAttributes,
+    subjects_by_role,
+)
 from controlplane.graphql.scalars import Json
 from controlplane.graphql.verification import VerificationAttributes
 from controlplane.usecases.clusters import ClusterChange
 from controlplane.usecases.repositories import RepositoryChange
 from controlplane.usecases.services import ServiceChange
 from controlplane.usecases.sources import SourceChange
-from fleet.errors import Invalid
-from fleet.source import GitCredentials
+from core.errors import Invalid
+from core.spec.source import GitCredentials
 
 _DEFAULT_DAYS = 90
 
@@ -400,7 +404,7 @@ class SecretUseAttributes:
     """Version to pin. Default: follow the current version."""
 
 
-def wanted_secrets(uses: list[SecretUseAttributes]) -> dict[str, tuple[str, int | None]]:
+def secrets_by_name(uses: list[SecretUseAttributes]) -> dict[str, tuple[str, int | None]]:
     """Returns the secret IDs and versions by name. Invalid: a name occurs twice."""
     wanted = {use.name: (str(use.secret_id), use.version) for use in uses}
     if len(wanted) < len(uses):
@@ -463,7 +467,7 @@ class ServiceDeploymentAttributes:
             namespace=self.namespace,
             repository_id=self.repository_id or None,
             promoted=self.promoted,
-            uses=None if self.secrets is None else wanted_secrets(self.secrets),
+            uses=None if self.secrets is None else secrets_by_name(self.secrets),
             **_service_fields(self),
         )
 
@@ -588,7 +592,7 @@ def _cluster_change(given: ClusterAttributes | ClusterUpdateAttributes) -> Clust
         protect=given.protect,
         metadata=_object(given.metadata, "metadata"),
         tags=None if given.tags is None else {tag.name: tag.value for tag in given.tags},
-        subjects=wanted(given),
+        subjects=subjects_by_role(given),
     )
 
 
@@ -619,7 +623,7 @@ def _service_fields(
         if given.context_bindings is None
         else [binding.context_id for binding in given.context_bindings],
         "sources": None if given.sources is None else [source.change() for source in given.sources],
-        "subjects": wanted(given),
+        "subjects": subjects_by_role(given),
     }
 
 

@@ -5,18 +5,26 @@ from datetime import datetime
 
 import strawberry
 
-from controlplane.domain.dora import Change, ChangeKind, Counts, Figures, Period
 from controlplane.domain.dora import Deployment as DeploymentRow
-from controlplane.domain.marks import Mark
-from controlplane.domain.tracing import Standing, Walk
+from controlplane.domain.dora import (
+    DeploymentChange,
+    DeploymentChangeKind,
+    DeploymentCounts,
+    DoraMetrics,
+    ReportPeriod,
+)
+from controlplane.domain.marks import StatusCode
+from controlplane.domain.tracing import CommitPath, CommitStanding
 from controlplane.graphql.context import Info
-from controlplane.ports import Within
-from controlplane.usecases.ledger import Named, Trace
+from controlplane.ports import ReportFilter
+from controlplane.usecases.ledger import NamedDeployments, Trace
 
-strawberry.enum(Period, name="Period")
-strawberry.enum(ChangeKind, name="FleetChangeKind")
-strawberry.enum(Standing, name="CommitStanding", description="Progress of a service with a commit.")
-strawberry.enum(Mark, name="ServiceMark", description="State of a service in reports.")
+strawberry.enum(ReportPeriod, name="ReportPeriod")
+strawberry.enum(DeploymentChangeKind, name="FleetChangeKind")
+strawberry.enum(
+    CommitStanding, name="CommitStanding", description="Progress of a service with a commit."
+)
+strawberry.enum(StatusCode, name="ServiceStatusCode", description="State of a service in reports.")
 
 _Id = strawberry.ID | None
 
@@ -35,7 +43,7 @@ class DeliveryCounts:
     """`failed` divided by `begun`, from 0 to 1. Null without deployments."""
 
     @classmethod
-    def of(cls, row: Counts) -> "DeliveryCounts":
+    def of(cls, row: DeploymentCounts) -> "DeliveryCounts":
         return cls(
             begun=row.begun, healthy=row.healthy, failed=row.failed, failure_rate=row.failure_rate
         )
@@ -66,7 +74,7 @@ class DeliveryReport:
     """Counts per period, oldest first. Empty without `by`."""
 
     @classmethod
-    def of(cls, row: Figures) -> "DeliveryReport":
+    def of(cls, row: DoraMetrics) -> "DeliveryReport":
         return cls(
             since=row.since,
             until=row.until,
@@ -127,7 +135,7 @@ class DeploymentRecord:
     """Time at which all objects were removed."""
 
     @classmethod
-    def of(cls, row: DeploymentRow, named: Named) -> "DeploymentRecord":
+    def of(cls, row: DeploymentRow, named: NamedDeployments) -> "DeploymentRecord":
         times = {name: getattr(row, name) for name in _TIMES}
         return cls(
             service_id=strawberry.ID(row.service_id),
@@ -151,7 +159,7 @@ _TIMES = tuple(
 
 
 @strawberry.type
-class ServiceMoment:
+class ServiceSnapshot:
     """A service at a point in time."""
 
     service_id: strawberry.ID
@@ -162,42 +170,42 @@ class ServiceMoment:
     """Full SHA of the desired commit."""
     sequence: float
     """Generation of the desired state."""
-    mark: Mark
+    mark: StatusCode
     """State of the service."""
     desired_at: datetime
     """Time at which the commit became the desired state."""
 
 
 @strawberry.type
-class ClusterMoment:
+class ClusterSnapshot:
     """Services of a cluster at a point in time."""
 
     cluster_id: strawberry.ID
     """ID of the cluster."""
     cluster: str | None
     """Handle of the cluster. Null after its deletion."""
-    services: list[ServiceMoment]
+    services: list[ServiceSnapshot]
     """Services of the cluster."""
 
 
 @strawberry.type
-class FleetMoment:
+class FleetSnapshot:
     """The fleet at a point in time."""
 
     at: datetime
     """The point in time."""
-    clusters: list[ClusterMoment]
+    clusters: list[ClusterSnapshot]
     """Clusters with services. Limit: 20,000 services."""
 
     @classmethod
-    def of(cls, at: datetime, named: Named) -> "FleetMoment":
-        clusters: dict[str, list[ServiceMoment]] = {}
+    def of(cls, at: datetime, named: NamedDeployments) -> "FleetSnapshot":
+        clusters: dict[str, list[ServiceSnapshot]] = {}
         for deployment in named.deployments:
-            clusters.setdefault(deployment.cluster_id, []).append(_moment(deployment, at, named))
+            clusters.setdefault(deployment.cluster_id, []).append(_snapshot(deployment, at, named))
         return cls(
             at=at,
             clusters=[
-                ClusterMoment(
+                ClusterSnapshot(
                     cluster_id=strawberry.ID(id), cluster=named.clusters.get(id), services=services
                 )
                 for id, services in clusters.items()
@@ -205,8 +213,8 @@ class FleetMoment:
         )
 
 
-def _moment(deployment: DeploymentRow, at: datetime, named: Named) -> ServiceMoment:
-    return ServiceMoment(
+def _snapshot(deployment: DeploymentRow, at: datetime, named: NamedDeployments) -> ServiceSnapshot:
+    return ServiceSnapshot(
         service_id=strawberry.ID(deployment.service_id),
         service=named.services.get(deployment.service_id),
         sha=deployment.sha,
@@ -220,7 +228,7 @@ def _moment(deployment: DeploymentRow, at: datetime, named: Named) -> ServiceMom
 class FleetChange:
     """Difference of a service between two points in time."""
 
-    kind: ChangeKind
+    kind: DeploymentChangeKind
     """Kind of difference."""
     service_id: strawberry.ID
     """ID of the service."""
@@ -234,13 +242,13 @@ class FleetChange:
     """Commit at the first point in time. Null if there was none."""
     sha_after: str | None
     """Commit at the second point in time. Null if there was none."""
-    mark_before: Mark | None
+    status_before: StatusCode | None
     """State at the first point in time."""
-    mark_after: Mark | None
+    status_after: StatusCode | None
     """State at the second point in time."""
 
 
-def _changes(rows: Sequence[Change], named: Named) -> list[FleetChange]:
+def _changes(rows: Sequence[DeploymentChange], named: NamedDeployments) -> list[FleetChange]:
     found = []
     for row in rows:
         deployment = row.after or row.before
@@ -255,15 +263,15 @@ def _changes(rows: Sequence[Change], named: Named) -> list[FleetChange]:
                 cluster=named.clusters.get(deployment.cluster_id),
                 sha_before=row.before.sha if row.before else None,
                 sha_after=row.after.sha if row.after else None,
-                mark_before=row.mark_before,
-                mark_after=row.mark_after,
+                status_before=row.status_before,
+                status_after=row.status_after,
             )
         )
     return found
 
 
 @strawberry.type
-class StageTime:
+class StageTimeType:
     """Duration of one delivery stage over all services that passed it."""
 
     stage: str
@@ -277,7 +285,7 @@ class StageTime:
 
 
 @strawberry.type
-class CommitWalk:
+class CommitProgress:
     """Progress of one service with a commit."""
 
     service_id: strawberry.ID
@@ -288,7 +296,7 @@ class CommitWalk:
     """ID of the cluster."""
     cluster: str | None
     """Handle of the cluster. Null after its deletion."""
-    standing: Standing
+    standing: CommitStanding
     """Current stage."""
     reason: str | None
     """Reason of the wait or the failure. Null if there is none."""
@@ -296,7 +304,7 @@ class CommitWalk:
     """Start of the current stage."""
 
     @classmethod
-    def of(cls, row: Walk) -> "CommitWalk":
+    def of(cls, row: CommitPath) -> "CommitProgress":
         return cls(
             service_id=strawberry.ID(row.service.id),
             service=row.service.name,
@@ -318,9 +326,9 @@ class CommitTrace:
     """Number of services."""
     live: int
     """Number of services with this commit or a later state."""
-    stages: list[StageTime]
+    stages: list[StageTimeType]
     """Duration of each stage."""
-    stragglers: list[CommitWalk]
+    stragglers: list[CommitProgress]
     """Services without the commit, longest waiting first."""
 
     @classmethod
@@ -330,10 +338,10 @@ class CommitTrace:
             services=len(row.walks),
             live=row.live,
             stages=[
-                StageTime(stage=stage.stage, count=stage.count, p50=stage.p50, p99=stage.p99)
+                StageTimeType(stage=stage.stage, count=stage.count, p50=stage.p50, p99=stage.p99)
                 for stage in row.stages
             ],
-            stragglers=[CommitWalk.of(straggler) for straggler in row.stragglers],
+            stragglers=[CommitProgress.of(straggler) for straggler in row.stragglers],
         )
 
 
@@ -345,7 +353,7 @@ class ReportQuery:
         info: Info,
         since: datetime,
         until: datetime | None = None,
-        by: Period | None = None,
+        by: ReportPeriod | None = None,
         project_id: _Id = None,
         cluster_id: _Id = None,
         service_id: _Id = None,
@@ -358,7 +366,7 @@ class ReportQuery:
             until: End of the time range. Default: now.
             by: Length of the periods in `parts`. Limit: 400 periods. Default: no periods.
         """
-        within = Within(project_id, cluster_id, service_id, repository_id)
+        within = ReportFilter(project_id, cluster_id, service_id, repository_id)
         reports, actor = info.context.verbs.reports, info.context.actor
         return DeliveryReport.of(await reports.figures(actor, since, until, within, by))
 
@@ -377,22 +385,22 @@ class ReportQuery:
         Args:
             first: Number of rows. Default: 50. Limit: 500.
         """
-        within = Within(project_id, cluster_id, service_id, repository_id)
+        within = ReportFilter(project_id, cluster_id, service_id, repository_id)
         named = await info.context.verbs.reports.newest(info.context.actor, within, first)
         return [DeploymentRecord.of(deployment, named) for deployment in named.deployments]
 
     @strawberry.field
     async def fleet(
         self, info: Info, at: datetime, project_id: _Id = None, cluster_id: _Id = None
-    ) -> FleetMoment:
+    ) -> FleetSnapshot:
         """The fleet at a point in time.
 
         Args:
             at: The point in time.
         """
-        within = Within(project_id, cluster_id)
+        within = ReportFilter(project_id, cluster_id)
         named = await info.context.verbs.reports.at(info.context.actor, at, within)
-        return FleetMoment.of(at, named)
+        return FleetSnapshot.of(at, named)
 
     @strawberry.field
     async def fleet_changes(
@@ -409,7 +417,7 @@ class ReportQuery:
             then: First point in time.
             now: Second point in time.
         """
-        within = Within(project_id, cluster_id)
+        within = ReportFilter(project_id, cluster_id)
         reports, actor = info.context.verbs.reports, info.context.actor
         changes, named = await reports.difference(actor, then, now, within)
         return _changes(changes, named)

@@ -30,21 +30,21 @@ from graphql import (
     value_from_ast_untyped,
 )
 
-from controlplane.ports import MOST_ROWS_A_PAGE
-from fleet.errors import Invalid, LimitExceeded
+from controlplane.ports import MAX_PAGE_ROWS
+from core.errors import Invalid, LimitExceeded
 
-MOST_TOKENS = 5_000
-MOST_ALIASES = 30
-MOST_FIELDS = 500
-MOST_FRAGMENTS = 50
-DEEPEST = 15
-MOST_VALUES = 10_000
-DEEPEST_VALUE = 32
+MAX_TOKENS = 5_000
+MAX_ALIASES = 30
+MAX_FIELDS = 500
+MAX_FRAGMENTS = 50
+MAX_DEPTH = 15
+MAX_VALUES = 10_000
+MAX_VALUE_DEPTH = 32
 
-MOST_COST = 50_000
+MAX_COST = 50_000
 
-_ROWS_OF_A_PAGE = 50
-_ROWS_OF_A_LIST = 5
+_ROWS_PER_PAGE = 50
+_ROWS_PER_LIST = 5
 # Cost of expensive fields, in plain fields.
 _WEIGHTS = {
     "search": 200,
@@ -61,31 +61,31 @@ _WEIGHTS = {
     "componentBlame": 2_000,
 }
 # Unlike DEEPEST, this counts inline fragments and spreads.
-_MOST_NESTED = 100
+_MAX_NESTING = 100
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
-class Weight:
+class SelectionSize:
     """Size of selections with all fragments expanded: depth, fields and aliases."""
 
     depth: int = 0
     fields: int = 0
     aliases: int = 0
 
-    def beside(self, other: "Weight") -> "Weight":
+    def plus(self, other: "SelectionSize") -> "SelectionSize":
         """Returns the size of both in one selection set."""
-        return Weight(
+        return SelectionSize(
             max(self.depth, other.depth),
             self.fields + other.fields,
             self.aliases + other.aliases,
         )
 
 
-_NOTHING = Weight()
+_EMPTY = SelectionSize()
 
 
-class Scale:
+class DocumentSize:
     """Weighs the definitions of one document."""
 
     def __init__(self, document: DocumentNode) -> None:
@@ -95,51 +95,51 @@ class Scale:
             for definition in document.definitions
             if isinstance(definition, FragmentDefinitionNode)
         }
-        self._weighed: dict[str, Weight | None] = {}
+        self._measured: dict[str, SelectionSize | None] = {}
 
     def check(self) -> None:
         """Raises Invalid for a definition that is too large or contains itself."""
-        if len(self._fragments) > MOST_FRAGMENTS:
-            raise Invalid(f"{len(self._fragments)} fragments, {MOST_FRAGMENTS} at most")
+        if len(self._fragments) > MAX_FRAGMENTS:
+            raise Invalid(f"{len(self._fragments)} fragments, {MAX_FRAGMENTS} at most")
         for name in self._fragments:
-            _check_weight(self._of_fragment(name, 0))
+            _check_size(self._of_fragment(name, 0))
         for definition in self._definitions:
             if isinstance(definition, OperationDefinitionNode):
-                _check_weight(self.weigh(definition.selection_set, 0))
+                _check_size(self.measure(definition.selection_set, 0))
 
-    def weigh(self, selections: SelectionSetNode, nested: int) -> Weight:
+    def measure(self, selections: SelectionSetNode, nested: int) -> SelectionSize:
         """Returns the size of a selection set, `nested` levels below its definition."""
-        if nested > _MOST_NESTED:
-            raise Invalid(f"selections are nested deeper than {_MOST_NESTED} levels")
-        weight = _NOTHING
+        if nested > _MAX_NESTING:
+            raise Invalid(f"selections are nested deeper than {_MAX_NESTING} levels")
+        weight = _EMPTY
         for selection in selections.selections:
-            weight = weight.beside(self._of_selection(selection, nested + 1))
+            weight = weight.plus(self._of_selection(selection, nested + 1))
         return weight
 
-    def _of_selection(self, node: SelectionNode, nested: int) -> Weight:
+    def _of_selection(self, node: SelectionNode, nested: int) -> SelectionSize:
         if isinstance(node, FragmentSpreadNode):
             return self._of_fragment(node.name.value, nested)
         selections = getattr(node, "selection_set", None)
-        inner = self.weigh(selections, nested) if selections else _NOTHING
+        inner = self.measure(selections, nested) if selections else _EMPTY
         if not isinstance(node, FieldNode):
             return inner
         # MaxIntrospectionDepthRule limits the depth of introspection.
         depth = 0 if node.name.value.startswith("__") else inner.depth + 1
-        return Weight(depth, inner.fields + 1, inner.aliases + (node.alias is not None))
+        return SelectionSize(depth, inner.fields + 1, inner.aliases + (node.alias is not None))
 
-    def _of_fragment(self, name: str, nested: int) -> Weight:
+    def _of_fragment(self, name: str, nested: int) -> SelectionSize:
         """Returns the size of a fragment. Validation rejects unknown ones, which count as empty."""
-        if name in self._weighed:
-            weight = self._weighed[name]
+        if name in self._measured:
+            weight = self._measured[name]
             if weight is None:
                 raise Invalid(f"fragment {name} contains itself")
             return weight
         fragment = self._fragments.get(name)
         if fragment is None:
-            return _NOTHING
-        self._weighed[name] = None
-        weight = self.weigh(fragment.selection_set, nested + 1)
-        self._weighed[name] = weight
+            return _EMPTY
+        self._measured[name] = None
+        weight = self.measure(fragment.selection_set, nested + 1)
+        self._measured[name] = weight
         return weight
 
 
@@ -157,13 +157,13 @@ def check_values(value: Any, field: str) -> None:
     level, depth, count = [value], 0, 0
     while level:
         depth, count = depth + 1, count + len(level)
-        if depth > DEEPEST_VALUE:
-            raise Invalid(f"nested deeper than {DEEPEST_VALUE} levels", field=field)
-        if count > MOST_VALUES:
-            raise Invalid(f"more than {MOST_VALUES:,} values", field=field)
+        if depth > MAX_VALUE_DEPTH:
+            raise Invalid(f"nested deeper than {MAX_VALUE_DEPTH} levels", field=field)
+        if count > MAX_VALUES:
+            raise Invalid(f"more than {MAX_VALUES:,} values", field=field)
         for item in level:
             _check_string(item, field)
-        level = [inner for item in level for inner in _within(item)]
+        level = [inner for item in level for inner in _children(item)]
 
 
 def _check_string(value: Any, field: str) -> None:
@@ -171,24 +171,24 @@ def _check_string(value: Any, field: str) -> None:
         raise Invalid("must not contain NUL characters or lone surrogates", field=field)
 
 
-def _within(value: Any) -> list[Any]:
+def _children(value: Any) -> list[Any]:
     if isinstance(value, dict):
         return [*value, *value.values()]
     return value if isinstance(value, list) else []
 
 
-def _check_weight(weight: Weight) -> None:
-    if weight.depth > DEEPEST:
+def _check_size(weight: SelectionSize) -> None:
+    if weight.depth > MAX_DEPTH:
         raise Invalid(
-            f"the depth of the query is {weight.depth}, {DEEPEST} at most; select fewer levels"
+            f"the depth of the query is {weight.depth}, {MAX_DEPTH} at most; select fewer levels"
         )
-    if weight.aliases > MOST_ALIASES:
-        raise Invalid(f"the query has {weight.aliases} aliases, {MOST_ALIASES} at most")
-    if weight.fields > MOST_FIELDS:
-        raise Invalid(f"the query has more than {MOST_FIELDS:,} fields; split it")
+    if weight.aliases > MAX_ALIASES:
+        raise Invalid(f"the query has {weight.aliases} aliases, {MAX_ALIASES} at most")
+    if weight.fields > MAX_FIELDS:
+        raise Invalid(f"the query has more than {MAX_FIELDS:,} fields; split it")
 
 
-class Cost:
+class DocumentCost:
     """Cost of a document: its fields, multiplied by the rows of their lists.
 
     A field costs 1 or its value in `_WEIGHTS`. Selections on a page count once per row, those on
@@ -206,18 +206,20 @@ class Cost:
             for definition in document.definitions
             if isinstance(definition, FragmentDefinitionNode)
         }
-        self._reckoned: dict[str, int] = {}
+        self._computed: dict[str, int] = {}
 
     def check(self) -> None:
-        """Raises LimitExceeded for an operation that is too expensive. `Scale` must have passed."""
+        """Raises LimitExceeded for an operation that is too expensive. `DocumentSize` must have
+        passed.
+        """
         for definition in self._document.definitions:
             if isinstance(definition, OperationDefinitionNode):
                 cost = self.of(
                     definition.selection_set, self._schema.get_root_type(definition.operation)
                 )
-                if cost > MOST_COST:
+                if cost > MAX_COST:
                     raise LimitExceeded(
-                        f"the cost of the query is {cost:,}, {MOST_COST:,} at most; "
+                        f"the cost of the query is {cost:,}, {MAX_COST:,} at most; "
                         "request smaller pages or fewer fields"
                     )
 
@@ -247,27 +249,27 @@ class Cost:
         if get_named_type(kind).name.endswith("Connection"):
             return self._page(node)
         is_list = isinstance(get_nullable_type(kind), GraphQLList)
-        return _ROWS_OF_A_LIST if is_list and node.name.value != "edges" else 1
+        return _ROWS_PER_LIST if is_list and node.name.value != "edges" else 1
 
     def _page(self, node: FieldNode) -> int:
         for argument in node.arguments or ():
             if argument.name.value in ("first", "last"):
                 value: Any = value_from_ast_untyped(argument.value, dict(self._variables))
                 is_known = isinstance(value, int)
-                return max(1, min(value, MOST_ROWS_A_PAGE)) if is_known else MOST_ROWS_A_PAGE
-        return _ROWS_OF_A_PAGE
+                return max(1, min(value, MAX_PAGE_ROWS)) if is_known else MAX_PAGE_ROWS
+        return _ROWS_PER_PAGE
 
     def _of_fragment(self, name: str) -> int:
         fragment = self._fragments.get(name)
         if fragment is None:
             return 0
-        if name not in self._reckoned:
+        if name not in self._computed:
             kind = self._schema.get_type(fragment.type_condition.name.value)
-            self._reckoned[name] = self.of(fragment.selection_set, kind)
-        return self._reckoned[name]
+            self._computed[name] = self.of(fragment.selection_set, kind)
+        return self._computed[name]
 
 
-def asks_for_the_schema(document: DocumentNode) -> bool:
+def has_introspection(document: DocumentNode) -> bool:
     """Returns true for a document with introspection fields."""
     return any(
         isinstance(node, FieldNode) and node.name.value in ("__schema", "__type")

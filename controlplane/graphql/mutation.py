@@ -7,7 +7,7 @@ import strawberry
 from controlplane.domain.services import Removal
 from controlplane.graphql.access_mutation import AccessMutation
 from controlplane.graphql.agents import AgentMutation
-from controlplane.graphql.clusters import Cluster
+from controlplane.graphql.clusters import ClusterType
 from controlplane.graphql.context import Info
 from controlplane.graphql.contexts import ContextMutation
 from controlplane.graphql.deployment import DeploymentMutation
@@ -26,8 +26,8 @@ from controlplane.graphql.notifications import NotificationMutation
 from controlplane.graphql.pipeline_overrides import PipelineOverrideMutation
 from controlplane.graphql.pipelines import (
     DigestAttributes,
-    Pipeline,
     PipelineAttributes,
+    PipelineType,
     digests_of,
 )
 from controlplane.graphql.repositories import GitRepository
@@ -55,7 +55,7 @@ class Mutation(
     changes."""
 
     @strawberry.mutation
-    async def create_cluster(self, info: Info, attributes: ClusterAttributes) -> Cluster | None:
+    async def create_cluster(self, info: Info, attributes: ClusterAttributes) -> ClusterType | None:
         """Registers a cluster. Returns its `deployToken`.
 
         Args:
@@ -72,7 +72,7 @@ class Mutation(
         id: strawberry.ID,
         attributes: ClusterUpdateAttributes,
         unchanged_since: datetime | None = None,
-    ) -> Cluster | None:
+    ) -> ClusterType | None:
         """Updates a cluster.
 
         Args:
@@ -84,7 +84,7 @@ class Mutation(
         return await cluster_type(info, row)
 
     @strawberry.mutation
-    async def delete_cluster(self, info: Info, id: strawberry.ID) -> Cluster | None:
+    async def delete_cluster(self, info: Info, id: strawberry.ID) -> ClusterType | None:
         """Deletes a cluster after its agent has removed all services.
 
         Args:
@@ -94,7 +94,7 @@ class Mutation(
         return await cluster_type(info, row)
 
     @strawberry.mutation
-    async def detach_cluster(self, info: Info, id: strawberry.ID) -> Cluster | None:
+    async def detach_cluster(self, info: Info, id: strawberry.ID) -> ClusterType | None:
         """Removes a cluster from Towline at once and keeps everything in it.
 
         Args:
@@ -104,7 +104,7 @@ class Mutation(
         return await cluster_type(info, row)
 
     @strawberry.mutation
-    async def rotate_cluster_token(self, info: Info, id: strawberry.ID) -> Cluster | None:
+    async def rotate_cluster_token(self, info: Info, id: strawberry.ID) -> ClusterType | None:
         """Creates a deploy token and revokes all older ones at once.
 
         Args:
@@ -300,7 +300,7 @@ class Mutation(
     @strawberry.mutation
     async def save_pipeline(
         self, info: Info, name: str, attributes: PipelineAttributes
-    ) -> Pipeline | None:
+    ) -> PipelineType | None:
         """Creates or updates the pipeline with this name.
 
         Args:
@@ -308,16 +308,18 @@ class Mutation(
             attributes: Definition of the pipeline. Replaces the whole definition.
         """
         verbs = info.context.verbs
-        return Pipeline.of(await verbs.pipelines.save(info.context.actor, attributes.draft(name)))
+        return PipelineType.of(
+            await verbs.pipelines.save(info.context.actor, attributes.draft(name))
+        )
 
     @strawberry.mutation
-    async def delete_pipeline(self, info: Info, id: strawberry.ID) -> Pipeline | None:
+    async def delete_pipeline(self, info: Info, id: strawberry.ID) -> PipelineType | None:
         """Deletes a pipeline and keeps its services.
 
         Args:
             id: ID of the pipeline.
         """
-        return Pipeline.of(await info.context.verbs.pipelines.delete(info.context.actor, id))
+        return PipelineType.of(await info.context.verbs.pipelines.delete(info.context.actor, id))
 
     @strawberry.mutation
     async def approve_gate(
@@ -326,7 +328,7 @@ class Mutation(
         id: strawberry.ID,
         digests: list[DigestAttributes] | None = None,
         comment: str | None = None,
-    ) -> Pipeline | None:
+    ) -> PipelineType | None:
         """Approves a release at a gate. The approval is bound to the digests.
 
         Args:
@@ -339,12 +341,12 @@ class Mutation(
         view = await pipelines.approve(
             info.context.actor, id, digests_of(digests or []), comment or ""
         )
-        return Pipeline.of(view)
+        return PipelineType.of(view)
 
     @strawberry.mutation
     async def reject_gate(
         self, info: Info, id: strawberry.ID, comment: str | None = None
-    ) -> Pipeline | None:
+    ) -> PipelineType | None:
         """Rejects the release that waits at a gate.
 
         Args:
@@ -352,12 +354,12 @@ class Mutation(
             comment: Comment shown to users.
         """
         pipelines = info.context.verbs.pipelines
-        return Pipeline.of(await pipelines.reject(info.context.actor, id, comment or ""))
+        return PipelineType.of(await pipelines.reject(info.context.actor, id, comment or ""))
 
     @strawberry.mutation
     async def pause_pipeline(
         self, info: Info, id: strawberry.ID, reason: str | None = None
-    ) -> Pipeline | None:
+    ) -> PipelineType | None:
         """Pauses a pipeline. No release enters a stage until `resumePipeline`.
 
         Args:
@@ -365,19 +367,21 @@ class Mutation(
             reason: Reason shown to users.
         """
         pipelines = info.context.verbs.pipelines
-        return Pipeline.of(await pipelines.pause(info.context.actor, id, reason or ""))
+        return PipelineType.of(await pipelines.pause(info.context.actor, id, reason or ""))
 
     @strawberry.mutation
-    async def resume_pipeline(self, info: Info, id: strawberry.ID) -> Pipeline | None:
+    async def resume_pipeline(self, info: Info, id: strawberry.ID) -> PipelineType | None:
         """Resumes a paused pipeline.
 
         Args:
             id: ID of the pipeline.
         """
-        return Pipeline.of(await info.context.verbs.pipelines.resume(info.context.actor, id))
+        return PipelineType.of(await info.context.verbs.pipelines.resume(info.context.actor, id))
 
     @strawberry.mutation
-    async def retry_pipeline(self, info: Info, id: strawberry.ID, stage: str) -> Pipeline | None:
+    async def retry_pipeline(
+        self, info: Info, id: strawberry.ID, stage: str
+    ) -> PipelineType | None:
         """Retries a rejected or failed release in a stage.
 
         Args:
@@ -385,4 +389,4 @@ class Mutation(
             stage: Name of the stage.
         """
         pipelines = info.context.verbs.pipelines
-        return Pipeline.of(await pipelines.retry(info.context.actor, id, stage))
+        return PipelineType.of(await pipelines.retry(info.context.actor, id, stage))

@@ -7,16 +7,16 @@ from typing import Any
 import strawberry
 
 from controlplane.domain.namespaces import ManagedNamespace as NamespaceRow
-from controlplane.domain.owners import Leave
+from controlplane.domain.owners import LeavePolicy
 from controlplane.graphql import relay
-from controlplane.graphql.access import Project
+from controlplane.graphql.access import ProjectType
 from controlplane.graphql.context import Context, Info
 from controlplane.graphql.definitions import (
     ClusterSelector,
     ClusterSelectorAttributes,
     DefinitionState,
-    ServiceTemplate,
-    common,
+    ServiceTemplateType,
+    common_change,
     projects_of,
 )
 from controlplane.graphql.inputs import ServiceDeploymentAttributes, TagAttributes
@@ -24,11 +24,11 @@ from controlplane.graphql.scalars import Json, Map
 from controlplane.graphql.services import service_types
 from controlplane.graphql.types import ServiceDeployment
 from controlplane.usecases.namespaces import NamespaceChange
-from fleet.errors import Invalid
+from core.errors import Invalid
 
 
 @strawberry.type
-class ManagedNamespace:
+class ManagedNamespaceType:
     """A namespace that Towline creates in every matching cluster."""
 
     id: strawberry.ID
@@ -42,17 +42,17 @@ class ManagedNamespace:
     """Annotations of the namespace."""
     quota: Map
     """Hard limits of a ResourceQuota, such as `requests.cpu`. Empty without a quota."""
-    template: ServiceTemplate | None
+    template: ServiceTemplateType | None
     """Template of a service in the namespace. Null without a service."""
     selector: ClusterSelector
     """Conditions on clusters."""
-    on_leave: Leave
+    on_leave: LeavePolicy
     """Handling of namespaces on clusters that no longer match."""
-    on_delete: Leave
+    on_delete: LeavePolicy
     """Handling of namespaces when the definition is deleted."""
     deletion_budget: int
     """Maximum number of removals in one evaluation without a confirmation."""
-    project: Project | None
+    project: ProjectType | None
     """Project whose clusters can match. Null: clusters of all projects."""
     state: DefinitionState
     """Result of the last evaluation."""
@@ -60,7 +60,7 @@ class ManagedNamespace:
     updated_at: datetime
 
     @classmethod
-    def of(cls, row: NamespaceRow, project: Project | None = None) -> "ManagedNamespace":
+    def of(cls, row: NamespaceRow, project: ProjectType | None = None) -> "ManagedNamespaceType":
         return cls(
             id=strawberry.ID(row.id),
             name=row.name,
@@ -68,7 +68,7 @@ class ManagedNamespace:
             labels=Map(dict(row.labels)),
             annotations=Map(dict(row.annotations)),
             quota=Map(dict(row.quota)),
-            template=ServiceTemplate.of(row.template) if row.template else None,
+            template=ServiceTemplateType.of(row.template) if row.template else None,
             selector=ClusterSelector.of(row.selector),
             on_leave=row.leave,
             on_delete=row.on_delete,
@@ -100,9 +100,9 @@ class ManagedNamespaceAttributes:
     """Hard limits of a ResourceQuota. Replaces the whole list."""
     template: ServiceDeploymentAttributes | None = None
     """Template of a service in the namespace. Default: no service."""
-    on_leave: Leave | None = None
+    on_leave: LeavePolicy | None = None
     """Handling of namespaces on clusters that no longer match. Default: detach."""
-    on_delete: Leave | None = None
+    on_delete: LeavePolicy | None = None
     """Handling of namespaces when the definition is deleted. Default: detach."""
     deletion_budget: int | None = None
     """Maximum number of removals in one evaluation without a confirmation. Default: 10. Limit:
@@ -113,7 +113,7 @@ class ManagedNamespaceAttributes:
         policies = (self.on_leave, self.on_delete)
         quota = self.quota
         return NamespaceChange(
-            common(self.name, self.project_id, selector, policies, self.deletion_budget),
+            common_change(self.name, self.project_id, selector, policies, self.deletion_budget),
             self.namespace,
             _words(self.labels, "labels"),
             _words(self.annotations, "annotations"),
@@ -127,7 +127,7 @@ class NamespaceQuery:
     @strawberry.field
     async def managed_namespace(
         self, info: Info, id: strawberry.ID | None = None, name: str | None = None
-    ) -> ManagedNamespace | None:
+    ) -> ManagedNamespaceType | None:
         """A managed namespace, by ID or name.
 
         Args:
@@ -143,15 +143,15 @@ class NamespaceQuery:
         first: int | None = None,
         after: str | None = None,
         q: str | None = None,
-    ) -> relay.Connection[ManagedNamespace]:
+    ) -> relay.Connection[ManagedNamespaceType]:
         """Managed namespaces.
 
         Args:
             q: Text to search for in names and namespaces. Limit: 200 characters.
         """
-        asked = relay.query(first, after, q)
+        asked = relay.page_query(first, after, q)
         page = await info.context.verbs.namespaces.page(info.context.actor, asked)
-        return await relay.filled(info.context, page, asked, _types)
+        return await relay.connection_of_many(info.context, page, asked, _types)
 
     @strawberry.field
     async def managed_namespace_services(
@@ -171,7 +171,7 @@ class NamespaceMutation:
     @strawberry.mutation
     async def create_managed_namespace(
         self, info: Info, attributes: ManagedNamespaceAttributes
-    ) -> ManagedNamespace | None:
+    ) -> ManagedNamespaceType | None:
         """Creates a managed namespace.
 
         Args:
@@ -184,7 +184,7 @@ class NamespaceMutation:
     @strawberry.mutation
     async def update_managed_namespace(
         self, info: Info, id: strawberry.ID, attributes: ManagedNamespaceAttributes
-    ) -> ManagedNamespace | None:
+    ) -> ManagedNamespaceType | None:
         """Updates a managed namespace in all clusters.
 
         Args:
@@ -198,7 +198,7 @@ class NamespaceMutation:
     @strawberry.mutation
     async def delete_managed_namespace(
         self, info: Info, id: strawberry.ID
-    ) -> ManagedNamespace | None:
+    ) -> ManagedNamespaceType | None:
         """Deletes a managed namespace. `onDelete` determines the handling of its namespaces.
 
         Args:
@@ -210,7 +210,7 @@ class NamespaceMutation:
     @strawberry.mutation
     async def sync_managed_namespace(
         self, info: Info, id: strawberry.ID, confirm: int = 0
-    ) -> ManagedNamespace | None:
+    ) -> ManagedNamespaceType | None:
         """Evaluates a managed namespace now.
 
         Args:
@@ -222,9 +222,9 @@ class NamespaceMutation:
         return (await _types(info.context, [row]))[0]
 
 
-async def _types(context: Context, rows: Sequence[NamespaceRow]) -> list[ManagedNamespace]:
+async def _types(context: Context, rows: Sequence[NamespaceRow]) -> list[ManagedNamespaceType]:
     projects = await projects_of(context, [row.project_id for row in rows])
-    return [ManagedNamespace.of(row, projects.get(row.project_id or "")) for row in rows]
+    return [ManagedNamespaceType.of(row, projects.get(row.project_id or "")) for row in rows]
 
 
 def _words(value: Any, field: str) -> dict[str, str] | None:

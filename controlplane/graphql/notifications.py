@@ -6,12 +6,7 @@ import strawberry
 
 from controlplane.domain.audit import AuditKind
 from controlplane.domain.notifications import Delivery as DeliveryRow
-from controlplane.domain.notifications import (
-    DeliveryState,
-    RouterFilter,
-    Severity,
-    SinkType,
-)
+from controlplane.domain.notifications import DeliveryState, RouterFilter, Severity, SinkType
 from controlplane.domain.notifications import Notification as NotificationRow
 from controlplane.domain.notifications import Router as RouterRow
 from controlplane.domain.notifications import Sink as SinkRow
@@ -19,9 +14,9 @@ from controlplane.graphql import relay
 from controlplane.graphql.context import Info
 from controlplane.graphql.scalars import Map
 from controlplane.usecases.notifications import RouterDraft, SinkDraft
-from fleet.errors import Invalid
+from core.errors import Invalid
 
-_MOST_EVENTS = 50
+_MAX_EVENTS = 50
 strawberry.enum(SinkType, name="SinkType")
 strawberry.enum(Severity, name="NotificationSeverity")
 strawberry.enum(DeliveryState, name="NotificationDeliveryState")
@@ -332,8 +327,8 @@ class NotificationRouterAttributes:
 
     def draft(self) -> RouterDraft:
         """Returns the draft for the operation. Invalid: too many events."""
-        if len(self.events) > _MOST_EVENTS:
-            raise Invalid(f"{len(self.events)} events, {_MOST_EVENTS} at most", field="events")
+        if len(self.events) > _MAX_EVENTS:
+            raise Invalid(f"{len(self.events)} events, {_MAX_EVENTS} at most", field="events")
         filters = tuple(
             RouterFilter(
                 rule.cluster_id or "",
@@ -376,9 +371,9 @@ class NotificationQuery:
         Args:
             q: Text to search for in names and hosts. Limit: 200 characters.
         """
-        asked = relay.query(first, after, q)
+        asked = relay.page_query(first, after, q)
         page = await info.context.verbs.notifying.sinks(info.context.actor, asked)
-        return relay.listed(page, asked, NotificationSink.of)
+        return relay.connection_of(page, asked, NotificationSink.of)
 
     @strawberry.field
     async def notification_router(
@@ -397,9 +392,9 @@ class NotificationQuery:
         self, info: Info, first: int | None = None, after: str | None = None, q: str | None = None
     ) -> relay.Connection[NotificationRouter]:
         """Notification routers."""
-        asked = relay.query(first, after, q)
+        asked = relay.page_query(first, after, q)
         page = await info.context.verbs.notifying.routers(info.context.actor, asked)
-        return relay.listed(page, asked, NotificationRouter.of)
+        return relay.connection_of(page, asked, NotificationRouter.of)
 
     @strawberry.field
     async def app_notifications(
@@ -410,9 +405,9 @@ class NotificationQuery:
         Args:
             q: Text to search for in subjects and texts. Limit: 200 characters.
         """
-        asked = relay.query(first, after, q)
+        asked = relay.page_query(first, after, q)
         page = await info.context.verbs.notifying.notifications(info.context.actor, asked)
-        return relay.listed(page, asked, AppNotification.of)
+        return relay.connection_of(page, asked, AppNotification.of)
 
     @strawberry.field
     async def notification_deliveries(
@@ -429,9 +424,9 @@ class NotificationQuery:
             state: Only deliveries in this state.
             sink_id: Only deliveries to this sink.
         """
-        asked = relay.query(first, after, state=state, sink_id=sink_id)
+        asked = relay.page_query(first, after, state=state, sink_id=sink_id)
         page = await info.context.verbs.notifying.deliveries(info.context.actor, asked)
-        return relay.listed(page, asked, NotificationDelivery.of)
+        return relay.connection_of(page, asked, NotificationDelivery.of)
 
 
 @strawberry.type

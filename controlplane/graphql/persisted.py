@@ -10,22 +10,22 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any
 
-from fleet.errors import Invalid
+from core.errors import Invalid
 
-MOST_KEPT = 1_000
-LONGEST_KEPT = 20_000
+MAX_QUERIES = 1_000
+MAX_QUERY_LENGTH = 20_000
 
 _HEX = frozenset("0123456789abcdef")
 
 
-class UnknownQuery(Exception):
+class UnknownQueryHash(Exception):
     """The hash is unknown; the client must send the query."""
 
 
 class PersistedQueries:
     """Queries of one process by hash; the least recently used is forgotten first."""
 
-    def __init__(self, most: int = MOST_KEPT) -> None:
+    def __init__(self, most: int = MAX_QUERIES) -> None:
         self._most = most
         self._known: OrderedDict[str, str] = OrderedDict()
 
@@ -44,10 +44,10 @@ class PersistedQueries:
             raise Invalid("is not the SHA-256 of the query", field="persistedQuery.sha256Hash")
         return query
 
-    def learn(self, query: str | None, extensions: Mapping[str, Any] | None) -> None:
+    def store(self, query: str | None, extensions: Mapping[str, Any] | None) -> None:
         """Stores a query of a member with its hash. `text` must have checked the hash."""
         hash = _hash_of(extensions)
-        if hash is None or query is None or len(query) > LONGEST_KEPT:
+        if hash is None or query is None or len(query) > MAX_QUERY_LENGTH:
             return
         self._known[hash] = query
         self._known.move_to_end(hash)
@@ -57,7 +57,7 @@ class PersistedQueries:
     def _find(self, hash: str) -> str:
         query = self._known.get(hash)
         if query is None:
-            raise UnknownQuery
+            raise UnknownQueryHash
         self._known.move_to_end(hash)
         return query
 

@@ -10,14 +10,14 @@ from controlplane.domain.pipelines.gitwrites import (
     GitWrite,
     WriteMode,
 )
-from controlplane.domain.pipelines.state import Change, ChangeState
-from controlplane.graphql.gates import words
+from controlplane.domain.pipelines.state import GitChangeState, GitWriteStatus
+from controlplane.graphql.gates import settings_json
 
 strawberry.enum(
     WriteMode, name="GitWriteMode", description="Way in which a change reaches the branch."
 )
 strawberry.enum(FileKind, name="GitFileKind", description="Kind of change to a file or folder.")
-strawberry.enum(ChangeState, name="GitChangeState", description="State of a Git change.")
+strawberry.enum(GitChangeState, name="GitChangeState", description="State of a Git change.")
 
 _DEFAULT = GitWrite(())
 
@@ -26,7 +26,7 @@ _DEFAULT = GitWrite(())
 class GitChange:
     """Git change made by a release or a trigger."""
 
-    state: ChangeState
+    state: GitChangeState
     """State of the change."""
     branch: str
     """Branch with the change."""
@@ -38,7 +38,7 @@ class GitChange:
     """URL of the pull or merge request. Null for a direct commit."""
 
     @classmethod
-    def of(cls, change: Change | None) -> "GitChange | None":
+    def of(cls, change: GitWriteStatus | None) -> "GitChange | None":
         if change is None:
             return None
         return cls(
@@ -52,7 +52,7 @@ class GitChange:
 
 def settings_of(write: GitWrite | None) -> str | None:
     """Returns the changes as JSON in the form of `GitWriteAttributes`, without defaults."""
-    return orjson.dumps(words(write)).decode() if write else None
+    return orjson.dumps(settings_json(write)).decode() if write else None
 
 
 @strawberry.input

@@ -4,13 +4,13 @@ from datetime import datetime
 
 import strawberry
 
-from controlplane.domain.promotion import RefusedRevision as RefusedRow
+from controlplane.domain.promotion import DeniedRevision as RefusedRow
 from controlplane.graphql.context import Info
-from controlplane.graphql.pipelines import Pipeline
+from controlplane.graphql.pipelines import PipelineType
 
 
 @strawberry.type
-class RefusedRevision:
+class DeniedRevisionType:
     """A denied commit or digest. No service receives it until somebody allows it again."""
 
     revision: str
@@ -22,17 +22,17 @@ class RefusedRevision:
     inserted_at: datetime
 
     @classmethod
-    def of(cls, row: RefusedRow) -> "RefusedRevision":
+    def of(cls, row: RefusedRow) -> "DeniedRevisionType":
         return cls(revision=row.id, actor=row.actor, reason=row.reason, inserted_at=row.inserted_at)
 
 
 @strawberry.type
 class PipelineOverrideQuery:
     @strawberry.field
-    async def refused_revisions(self, info: Info) -> list[RefusedRevision]:
+    async def denied_revisions(self, info: Info) -> list[DeniedRevisionType]:
         """Denied commits and digests."""
         rows = await info.context.verbs.pipeline_overrides.refused(info.context.actor)
-        return [RefusedRevision.of(row) for row in rows]
+        return [DeniedRevisionType.of(row) for row in rows]
 
 
 @strawberry.type
@@ -40,7 +40,7 @@ class PipelineOverrideMutation:
     @strawberry.mutation
     async def skip_gate(
         self, info: Info, id: strawberry.ID, release_id: strawberry.ID, reason: str
-    ) -> Pipeline | None:
+    ) -> PipelineType | None:
         """Skips a gate for one release. Needs the permission `SKIP`.
 
         Args:
@@ -49,7 +49,7 @@ class PipelineOverrideMutation:
             reason: Reason for the audit log. Limit: 1,000 characters.
         """
         overrides = info.context.verbs.pipeline_overrides
-        return Pipeline.of(await overrides.skip(info.context.actor, id, release_id, reason))
+        return PipelineType.of(await overrides.skip(info.context.actor, id, release_id, reason))
 
     @strawberry.mutation
     async def answer_gate(
@@ -59,7 +59,7 @@ class PipelineOverrideMutation:
         release_id: strawberry.ID,
         passed: bool,
         reason: str = "",
-    ) -> Pipeline | None:
+    ) -> PipelineType | None:
         """Answers an EXTERNAL gate. Only the account of the gate may call it.
 
         Args:
@@ -70,12 +70,12 @@ class PipelineOverrideMutation:
         """
         overrides = info.context.verbs.pipeline_overrides
         view = await overrides.answer(info.context.actor, id, release_id, passed, reason)
-        return Pipeline.of(view)
+        return PipelineType.of(view)
 
     @strawberry.mutation
     async def start_release(
         self, info: Info, id: strawberry.ID, reason: str = ""
-    ) -> Pipeline | None:
+    ) -> PipelineType | None:
         """Starts a release from the current revisions of the first stage.
 
         Args:
@@ -83,10 +83,12 @@ class PipelineOverrideMutation:
             reason: Reason shown to users. Default: none.
         """
         triggers = info.context.verbs.triggers
-        return Pipeline.of(await triggers.start(info.context.actor, id, reason))
+        return PipelineType.of(await triggers.start(info.context.actor, id, reason))
 
     @strawberry.mutation
-    async def check_trigger(self, info: Info, id: strawberry.ID, trigger: str) -> Pipeline | None:
+    async def check_trigger(
+        self, info: Info, id: strawberry.ID, trigger: str
+    ) -> PipelineType | None:
         """Polls a trigger now.
 
         Args:
@@ -94,12 +96,12 @@ class PipelineOverrideMutation:
             trigger: Name of the trigger.
         """
         triggers = info.context.verbs.triggers
-        return Pipeline.of(await triggers.look_now(info.context.actor, id, trigger))
+        return PipelineType.of(await triggers.check_now(info.context.actor, id, trigger))
 
     @strawberry.mutation
     async def abort_rollout(
         self, info: Info, id: strawberry.ID, stage: str, reason: str = ""
-    ) -> Pipeline | None:
+    ) -> PipelineType | None:
         """Aborts the rollout of a stage. The stage counts as failed; updated services keep the
         release.
 
@@ -109,10 +111,12 @@ class PipelineOverrideMutation:
             reason: Reason shown to users. Default: none.
         """
         overrides = info.context.verbs.pipeline_overrides
-        return Pipeline.of(await overrides.abort(info.context.actor, id, stage, reason))
+        return PipelineType.of(await overrides.abort(info.context.actor, id, stage, reason))
 
     @strawberry.mutation
-    async def lift_hold(self, info: Info, id: strawberry.ID, stage: str) -> Pipeline | None:
+    async def acknowledge_rollback(
+        self, info: Info, id: strawberry.ID, stage: str
+    ) -> PipelineType | None:
         """Acknowledges the rollback of a stage, so that new releases may enter it.
 
         Args:
@@ -120,10 +124,10 @@ class PipelineOverrideMutation:
             stage: Name of the stage.
         """
         overrides = info.context.verbs.pipeline_overrides
-        return Pipeline.of(await overrides.lift_hold(info.context.actor, id, stage))
+        return PipelineType.of(await overrides.acknowledge_rollback(info.context.actor, id, stage))
 
     @strawberry.mutation
-    async def refuse_revision(self, info: Info, revision: str, reason: str) -> RefusedRevision:
+    async def deny_revision(self, info: Info, revision: str, reason: str) -> DeniedRevisionType:
         """Denies a commit or digest to all services.
 
         Args:
@@ -131,14 +135,14 @@ class PipelineOverrideMutation:
             reason: Reason shown to users. Limit: 1,000 characters.
         """
         overrides = info.context.verbs.pipeline_overrides
-        return RefusedRevision.of(await overrides.refuse(info.context.actor, revision, reason))
+        return DeniedRevisionType.of(await overrides.refuse(info.context.actor, revision, reason))
 
     @strawberry.mutation
-    async def lift_revision(self, info: Info, revision: str) -> RefusedRevision:
+    async def allow_revision(self, info: Info, revision: str) -> DeniedRevisionType:
         """Allows a denied commit or digest again.
 
         Args:
             revision: Denied commit or digest.
         """
         overrides = info.context.verbs.pipeline_overrides
-        return RefusedRevision.of(await overrides.lift(info.context.actor, revision))
+        return DeniedRevisionType.of(await overrides.lift(info.context.actor, revision))

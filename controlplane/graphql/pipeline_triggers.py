@@ -18,10 +18,10 @@ from controlplane.domain.pipelines.triggers import (
 )
 from controlplane.domain.promotion import PipelineTrigger as TriggerRow
 from controlplane.graphql.context import Info
-from controlplane.graphql.gates import words
+from controlplane.graphql.gates import settings_json
 from controlplane.graphql.pipeline_git import GitChange, GitWriteAttributes, settings_of
 from controlplane.usecases.pipelines import TriggerDraft
-from fleet.errors import Invalid
+from core.errors import Invalid
 
 strawberry.enum(TriggerKind, name="TriggerType")
 strawberry.enum(TagPolicy, name="ImageTagPolicy", description="Policy that selects an image tag.")
@@ -29,7 +29,7 @@ strawberry.enum(FoundStatus, name="TriggerState", description="State of a trigge
 
 
 @strawberry.type
-class PipelineTrigger:
+class PipelineTriggerType:
     """A trigger of a pipeline and the result of its last poll."""
 
     id: strawberry.ID
@@ -60,13 +60,15 @@ class PipelineTrigger:
     """True if a webhook secret is stored."""
 
     @classmethod
-    def of(cls, trigger: Trigger, state: TriggerState, row: TriggerRow | None) -> "PipelineTrigger":
+    def of(
+        cls, trigger: Trigger, state: TriggerState, row: TriggerRow | None
+    ) -> "PipelineTriggerType":
         digest = f"@{state.digest}" if state.digest else ""
         return cls(
             id=strawberry.ID(trigger.id),
             name=trigger.name,
             type=trigger.kind,
-            settings=orjson.dumps(words(trigger.rule)).decode(),
+            settings=orjson.dumps(settings_json(trigger.rule)).decode(),
             git=settings_of(trigger.write),
             state=state.status,
             value=f"{state.value}{digest}" if state.value else None,
@@ -81,11 +83,13 @@ class PipelineTrigger:
 
 async def triggers_of(
     info: Info, pipeline_id: str, spec: tuple[Trigger, ...], states: dict[str, TriggerState]
-) -> list[PipelineTrigger]:
+) -> list[PipelineTriggerType]:
     """Returns the triggers of a pipeline with their last polls."""
     rows = await info.context.verbs.triggers.rows(pipeline_id) if spec else {}
     return [
-        PipelineTrigger.of(trigger, states.get(trigger.id, TriggerState()), rows.get(trigger.id))
+        PipelineTriggerType.of(
+            trigger, states.get(trigger.id, TriggerState()), rows.get(trigger.id)
+        )
         for trigger in spec
     ]
 

@@ -7,26 +7,26 @@ import strawberry
 from controlplane.domain.pipelines import model
 from controlplane.domain.pipelines.rollout import Progress, Rollout, Strategy
 from controlplane.domain.pipelines.state import (
-    Candidate,
     GateState,
     Health,
     Revisions,
     StageState,
+    WaitingRelease,
 )
 from controlplane.domain.selectors import Selector
 from controlplane.domain.services import Service
-from controlplane.graphql.clusters import Cluster
+from controlplane.graphql.clusters import ClusterType
 from controlplane.graphql.context import Info
 from controlplane.graphql.definitions import ClusterSelector, ClusterSelectorAttributes
 from controlplane.graphql.gates import (
-    PipelineGate,
     PipelineGateAttributes,
+    PipelineGateType,
     PipelineWorkflowAttributes,
 )
 from controlplane.graphql.pipeline_git import GitChange, GitWriteAttributes, settings_of
 from controlplane.graphql.pipeline_triggers import (
-    PipelineTrigger,
     PipelineTriggerAttributes,
+    PipelineTriggerType,
     triggers_of,
 )
 from controlplane.graphql.types import ServiceDeployment
@@ -38,13 +38,13 @@ from controlplane.usecases.pipelines import (
     PipelineView,
     StageDraft,
 )
-from fleet.errors import Invalid
-from fleet.identity import ServiceId
+from core.errors import Invalid
+from core.identity import ServiceId
 
 strawberry.enum(Strategy, name="RolloutStrategy", description="Strategy of a rollout.")
 strawberry.enum(Health, name="StageHealth", description="Health of a stage.")
 
-_LONGEST_GRAPH = 500
+_MAX_GRAPH = 500
 
 
 @strawberry.type
@@ -60,7 +60,7 @@ class ServiceRevision:
 
 
 @strawberry.type
-class Release:
+class ReleaseType:
     """Revisions of the first stage's services that move through the pipeline together."""
 
     id: strawberry.ID
@@ -127,7 +127,7 @@ class PipelineStage:
     """Name of the stage."""
     services: list[StageService]
     """Services of the stage."""
-    release: Release | None
+    release: ReleaseType | None
     """Release in the stage. Null before the first one."""
     health: Health
     """Health of the stage."""
@@ -153,7 +153,7 @@ class PipelineStage:
     written."""
     change: GitChange | None
     """Git change made for the current release. Null without one."""
-    workflow: PipelineGate | None
+    workflow: PipelineGateType | None
     """Workflow that runs after the services are healthy. Null without one."""
     digests: list[ServiceRevision]
     """Revisions that the services run. Approvals in the workflow are bound to them."""
@@ -168,9 +168,9 @@ class PipelineStageEdge:
     """Source stage."""
     to: PipelineStage
     """Target stage."""
-    gates: list[PipelineGate]
+    gates: list[PipelineGateType]
     """Gates on the edge."""
-    release: Release | None
+    release: ReleaseType | None
     """Waiting release. Null if none waits."""
     reason: str
     """Reason of the wait or rejection. Empty if there is none."""
@@ -179,7 +179,7 @@ class PipelineStageEdge:
 
 
 @strawberry.type
-class PipelineEvent:
+class PipelineEventType:
     """An event in the history of a pipeline."""
 
     at: datetime
@@ -195,7 +195,7 @@ class PipelineEvent:
 
 
 @strawberry.type
-class Pipeline:
+class PipelineType:
     """Stages of services, connected by gated edges, through which releases move."""
 
     id: strawberry.ID
@@ -207,7 +207,7 @@ class Pipeline:
     """Stages."""
     edges: list[PipelineStageEdge]
     """Edges between stages."""
-    history: list[PipelineEvent]
+    history: list[PipelineEventType]
     """Latest events. Limit: 200."""
     on_commit: bool
     """True if new commits start releases."""
@@ -216,13 +216,13 @@ class Pipeline:
     view: strawberry.Private[PipelineView]
 
     @strawberry.field
-    async def triggers(self, info: Info) -> list[PipelineTrigger]:
+    async def triggers(self, info: Info) -> list[PipelineTriggerType]:
         """Triggers that start releases in addition to new commits."""
         view = self.view
         return await triggers_of(info, view.row.id, view.spec.triggers, dict(view.state.triggers))
 
     @classmethod
-    def of(cls, view: PipelineView) -> "Pipeline":
+    def of(cls, view: PipelineView) -> "PipelineType":
         stages = {stage.id: _stage(view, stage) for stage in view.spec.stages}
         return cls(
             id=strawberry.ID(view.row.id),
@@ -231,7 +231,7 @@ class Pipeline:
             stages=list(stages.values()),
             edges=[_edge(view, edge, stages) for edge in view.spec.edges],
             history=[
-                PipelineEvent(
+                PipelineEventType(
                     at=entry.at,
                     place=_place(view, entry.place),
                     release_id=strawberry.ID(entry.release) if entry.release else None,
@@ -249,7 +249,7 @@ class Pipeline:
 
 def _service(view: PipelineView, service: Service) -> StageService:
     cluster = view.clusters.get(service.cluster_id)
-    shown = Cluster.of(cluster) if cluster else None
+    shown = ClusterType.of(cluster) if cluster else None
     return StageService(service=ServiceDeployment.of(service, cluster=shown))
 
 
@@ -277,9 +277,9 @@ def _stage(view: PipelineView, stage: model.Stage) -> PipelineStage:
     )
 
 
-def _workflow(stage: model.Stage, held: StageState) -> PipelineGate | None:
+def _workflow(stage: model.Stage, held: StageState) -> PipelineGateType | None:
     gate = stage.workflow
-    return PipelineGate.of(gate, held.workflow or GateState()) if gate else None
+    return PipelineGateType.of(gate, held.workflow or GateState()) if gate else None
 
 
 def _rollout(stage: model.Stage, held: StageState) -> StageRollout:
@@ -309,7 +309,7 @@ def _why(stage: model.Stage, held: StageState | None) -> str:
 
 
 def _edge(
-    view: PipelineView, edge: model.Edge, stages: dict[model.StageId, PipelineStage]
+    view: PipelineView, edge: model.StageEdge, stages: dict[model.StageId, PipelineStage]
 ) -> PipelineStageEdge:
     candidate = view.state.candidates.get(edge.id)
     target = view.state.stages.get(edge.target)
@@ -318,14 +318,14 @@ def _edge(
         id=strawberry.ID(edge.id),
         from_=stages[edge.source],
         to=stages[edge.target],
-        gates=[PipelineGate.of(gate, _state(gate, candidate)) for gate in edge.gates],
+        gates=[PipelineGateType.of(gate, _state(gate, candidate)) for gate in edge.gates],
         release=_release(view, candidate.release) if candidate else None,
         reason=_reason(candidate),
         digests=_revisions(rendered),
     )
 
 
-def _reason(candidate: Candidate | None) -> str:
+def _reason(candidate: WaitingRelease | None) -> str:
     if candidate is None:
         return ""
     if candidate.refusal is not None:
@@ -333,15 +333,15 @@ def _reason(candidate: Candidate | None) -> str:
     return candidate.render_error or candidate.reason
 
 
-def _state(gate: model.Gate, candidate: Candidate | None) -> GateState:
+def _state(gate: model.Gate, candidate: WaitingRelease | None) -> GateState:
     return candidate.gates.get(gate.id, GateState()) if candidate else GateState()
 
 
-def _release(view: PipelineView, id: str | None) -> Release | None:
+def _release(view: PipelineView, id: str | None) -> ReleaseType | None:
     found = next((release for key, release in view.state.releases.items() if key == id), None)
     if found is None:
         return None
-    return Release(
+    return ReleaseType(
         id=strawberry.ID(found.id),
         number=found.number,
         author=found.author,
@@ -505,10 +505,8 @@ class PipelineAttributes:
 
     def draft(self, name: str) -> PipelineDraft:
         edges = self.edges or []
-        if max(len(edges), len(self.stages)) > _LONGEST_GRAPH:
-            raise Invalid(
-                f"at most {_LONGEST_GRAPH} stages and {_LONGEST_GRAPH} edges", field="stages"
-            )
+        if max(len(edges), len(self.stages)) > _MAX_GRAPH:
+            raise Invalid(f"at most {_MAX_GRAPH} stages and {_MAX_GRAPH} edges", field="stages")
         return PipelineDraft(
             name,
             [stage.draft() for stage in self.stages],

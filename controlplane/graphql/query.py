@@ -4,13 +4,13 @@ import strawberry
 
 from controlplane.domain.access import require_member
 from controlplane.domain.clusters import ClusterHealth
-from controlplane.domain.marks import marks_of
+from controlplane.domain.marks import status_codes_of
 from controlplane.domain.services import ServiceStatus
 from controlplane.graphql import relay
 from controlplane.graphql.access_query import AccessQuery
 from controlplane.graphql.agents import AgentQuery
 from controlplane.graphql.audit import AuditQuery
-from controlplane.graphql.clusters import Cluster
+from controlplane.graphql.clusters import ClusterType
 from controlplane.graphql.context import Info
 from controlplane.graphql.contexts import ContextQuery
 from controlplane.graphql.deployment import DeploymentQuery
@@ -23,27 +23,17 @@ from controlplane.graphql.inputs import TagAttributes
 from controlplane.graphql.ledger import ReportQuery
 from controlplane.graphql.notifications import NotificationQuery
 from controlplane.graphql.pipeline_overrides import PipelineOverrideQuery
-from controlplane.graphql.pipelines import Pipeline
+from controlplane.graphql.pipelines import PipelineType
 from controlplane.graphql.repositories import GitRepository
 from controlplane.graphql.search import SearchQuery
 from controlplane.graphql.secrets import SecretQuery
-from controlplane.graphql.selections import selected
-from controlplane.graphql.services import (
-    cluster_type,
-    cluster_types,
-    service_type,
-    service_types,
-)
+from controlplane.graphql.selections import selected_fields
+from controlplane.graphql.services import cluster_type, cluster_types, service_type, service_types
 from controlplane.graphql.streams import StreamQuery
-from controlplane.graphql.types import (
-    Installation,
-    LedgerEvent,
-    Revision,
-    ServiceDeployment,
-)
+from controlplane.graphql.types import Installation, LedgerEvent, RevisionType, ServiceDeployment
 from controlplane.graphql.whatif import WhatIfQuery
-from fleet import __version__
-from fleet.errors import Invalid
+from core import __version__
+from core.errors import Invalid
 
 strawberry.enum(ClusterHealth, name="ClusterHealth")
 
@@ -83,7 +73,7 @@ class Query(
     @strawberry.field
     async def cluster(
         self, info: Info, id: strawberry.ID | None = None, handle: str | None = None
-    ) -> Cluster | None:
+    ) -> ClusterType | None:
         """A cluster, by ID or handle. Selecting `deployToken` creates a new token.
 
         Args:
@@ -92,7 +82,7 @@ class Query(
         """
         clusters, actor = info.context.verbs.clusters, info.context.actor
         row = await clusters.get(actor, id, handle)
-        asked = "deployToken" in selected(info)
+        asked = "deployToken" in selected_fields(info)
         return await cluster_type(
             info, row, await clusters.deploy_token(actor, row.id) if asked else None
         )
@@ -110,7 +100,7 @@ class Query(
         tags: list[TagAttributes] | None = None,
         health: ClusterHealth | None = None,
         order: relay.ListOrder | None = None,
-    ) -> relay.Connection[Cluster]:
+    ) -> relay.Connection[ClusterType]:
         """Clusters.
 
         Args:
@@ -119,7 +109,7 @@ class Query(
             health: Only clusters with this connection state.
             order: Sort order. Default: `CREATED`.
         """
-        asked = relay.query(
+        asked = relay.page_query(
             first,
             after,
             q,
@@ -131,7 +121,9 @@ class Query(
             project_id=project_id,
         )
         page = await info.context.verbs.clusters.page(info.context.actor, asked, health)
-        nodes = list((await cluster_types(info.context, page.items, selected(info))).values())
+        nodes = list(
+            (await cluster_types(info.context, page.items, selected_fields(info))).values()
+        )
         return relay.connection(nodes, page.more, asked, lambda node: node.id, page.count)
 
     @strawberry.field
@@ -160,9 +152,9 @@ class Query(
         Args:
             q: Text to search for in URLs. Limit: 200 characters.
         """
-        asked = relay.query(first, after, q)
+        asked = relay.page_query(first, after, q)
         page = await info.context.verbs.repositories.page(info.context.actor, asked)
-        return relay.listed(page, asked, GitRepository.of)
+        return relay.connection_of(page, asked, GitRepository.of)
 
     @strawberry.field
     async def service_deployment(
@@ -212,7 +204,7 @@ class Query(
             status: Only services with one of these states.
             order: Sort order. Default: `CREATED`.
         """
-        asked = relay.query(
+        asked = relay.page_query(
             first,
             after,
             q,
@@ -224,7 +216,7 @@ class Query(
             cluster_id=cluster_id,
             repository_id=repository_id,
             project_id=project_id,
-            mark=marks_of(status) if status else None,
+            mark=status_codes_of(status) if status else None,
         )
         page = await info.context.verbs.services.page(info.context.actor, asked)
         nodes = await service_types(info, page.items)
@@ -237,15 +229,15 @@ class Query(
         service_id: strawberry.ID,
         first: int | None = None,
         after: str | None = None,
-    ) -> relay.Connection[Revision]:
+    ) -> relay.Connection[RevisionType]:
         """Revisions of a service, newest first.
 
         Args:
             service_id: ID of the service.
         """
-        asked = relay.query(first, after)
+        asked = relay.page_query(first, after)
         page = await info.context.verbs.services.revisions(info.context.actor, service_id, asked)
-        return relay.listed(page, asked, Revision.of)
+        return relay.connection_of(page, asked, RevisionType.of)
 
     @strawberry.field
     async def ledger(
@@ -257,21 +249,21 @@ class Query(
         cluster_id: strawberry.ID | None = None,
     ) -> relay.Connection[LedgerEvent]:
         """Deployment ledger, newest first."""
-        asked = relay.query(first, after, service_id=service_id, cluster_id=cluster_id)
+        asked = relay.page_query(first, after, service_id=service_id, cluster_id=cluster_id)
         page = await info.context.verbs.services.history(info.context.actor, asked)
-        return relay.listed(page, asked, LedgerEvent.of)
+        return relay.connection_of(page, asked, LedgerEvent.of)
 
     @strawberry.field
     async def pipeline(
         self, info: Info, id: strawberry.ID | None = None, name: str | None = None
-    ) -> Pipeline | None:
+    ) -> PipelineType | None:
         """A pipeline, by ID or name.
 
         Args:
             id: ID of the pipeline.
         """
         verbs = info.context.verbs
-        return Pipeline.of(await verbs.pipelines.get(info.context.actor, id, name))
+        return PipelineType.of(await verbs.pipelines.get(info.context.actor, id, name))
 
     @strawberry.field
     async def gate_measurements(self, info: Info, id: strawberry.ID) -> list[GateMeasurement]:
@@ -291,8 +283,8 @@ class Query(
         first: int | None = None,
         after: str | None = None,
         q: str | None = None,
-    ) -> relay.Connection[Pipeline]:
+    ) -> relay.Connection[PipelineType]:
         """Pipelines."""
-        asked = relay.query(first, after, q)
+        asked = relay.page_query(first, after, q)
         page = await info.context.verbs.pipelines.page(info.context.actor, asked)
-        return relay.listed(page, asked, Pipeline.of)
+        return relay.connection_of(page, asked, PipelineType.of)

@@ -7,13 +7,13 @@ from graphql import FieldNode, GraphQLError, OperationDefinitionNode, OperationT
 from strawberry.extensions import SchemaExtension
 from strawberry.types import ExecutionContext
 
-from fleet.errors import Code
+from core.errors import Code
 
 # NOT_FOUND can hide a denied read, so both are recorded.
-_REFUSED = frozenset({Code.FORBIDDEN.value, Code.NOT_FOUND.value})
+_DENIED = frozenset({Code.FORBIDDEN.value, Code.NOT_FOUND.value})
 
 
-class RefusalTrail(SchemaExtension):
+class DenialAudit(SchemaExtension):
     """Records denials when an operation ends. It must wrap the extension that sets error codes."""
 
     def on_operation(self) -> Iterator[None]:
@@ -24,8 +24,8 @@ class RefusalTrail(SchemaExtension):
             return
         context = execution.context
         for error in errors:
-            if (error.extensions or {}).get("code") in _REFUSED and error.path:
-                action, target = _asked(error, execution.variables or {})
+            if (error.extensions or {}).get("code") in _DENIED and error.path:
+                action, target = _denied_mutation(error, execution.variables or {})
                 context.verbs.records.refused(context.caller, action, target, context.request_id)
 
 
@@ -39,7 +39,7 @@ def _is_mutation(execution: ExecutionContext) -> bool:
     )
 
 
-def _asked(error: GraphQLError, variables: Mapping[str, Any]) -> tuple[str, str]:
+def _denied_mutation(error: GraphQLError, variables: Mapping[str, Any]) -> tuple[str, str]:
     """Returns the mutation and its ID argument, if any."""
     field = next((node for node in error.nodes or () if isinstance(node, FieldNode)), None)
     if field is None:

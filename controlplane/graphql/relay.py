@@ -8,28 +8,28 @@ import strawberry
 from strawberry.types.nodes import SelectedField
 
 from controlplane.domain.names import check_text
-from controlplane.ports import MOST_COUNTED, MOST_ROWS_A_PAGE, Page, PageQuery
-from fleet.errors import Invalid
+from controlplane.ports import MAX_COUNTED, MAX_PAGE_ROWS, Page, PageQuery
+from core.errors import Invalid
 
 T = TypeVar("T")
-N = TypeVar("N", bound="Node")
+N = TypeVar("N", bound="Identified")
 Row = TypeVar("Row")
 C = TypeVar("C")
 
-_LONGEST_SEARCH = 200
-_LONGEST_CURSOR = 64
-_LAST_ROW = 2**63 - 1
-_MOST_TAGS = 10
+_MAX_SEARCH_LENGTH = 200
+_MAX_CURSOR_LENGTH = 64
+_MAX_ROW_NUMBER = 2**63 - 1
+_MAX_TAGS = 10
 
 
-class Named(Protocol):
+class TagLike(Protocol):
     """A tag of a client."""
 
     name: str
     value: str
 
 
-class Node(Protocol):
+class Identified(Protocol):
     """An object with an ID."""
 
     id: strawberry.ID
@@ -97,14 +97,14 @@ class Connection(Generic[T]):
     """Precision of `totalCount`. Null if the list is not counted."""
 
 
-def query(
+def page_query(
     first: int | None,
     after: str | None,
     text: str | None = None,
     *,
     last: int | None = None,
     before: str | None = None,
-    tags: Sequence[Named] | None = None,
+    tags: Sequence[TagLike] | None = None,
     info: Any = None,
     order: str = "id",
     **equals: object,
@@ -118,10 +118,10 @@ def query(
     if before and last is None:
         raise Invalid("requires last", field="before")
     field, count = ("last", last) if last is not None else ("first", 50 if first is None else first)
-    if not 1 <= count <= MOST_ROWS_A_PAGE:
-        raise Invalid(f"must be 1 to {MOST_ROWS_A_PAGE}", field=field)
+    if not 1 <= count <= MAX_PAGE_ROWS:
+        raise Invalid(f"must be 1 to {MAX_PAGE_ROWS}", field=field)
     if text:
-        check_text(text, "q", _LONGEST_SEARCH)
+        check_text(text, "q", _MAX_SEARCH_LENGTH)
     cursor = before if last is not None else after
     _check_cursor(cursor or "")
     given = {name: value for name, value in equals.items() if value is not None}
@@ -153,9 +153,9 @@ def _fields(node: Any) -> Iterator[SelectedField]:
             yield from _fields(selection)
 
 
-def _checked_tags(tags: Sequence[Named]) -> tuple[tuple[str, str], ...]:
-    if len(tags) > _MOST_TAGS:
-        raise Invalid(f"{len(tags)} tags, {_MOST_TAGS} at most", field="tags")
+def _checked_tags(tags: Sequence[TagLike]) -> tuple[tuple[str, str], ...]:
+    if len(tags) > _MAX_TAGS:
+        raise Invalid(f"{len(tags)} tags, {_MAX_TAGS} at most", field="tags")
     return tuple(
         (check_text(tag.name, "tags.name", 63), check_text(tag.value, "tags.value")) for tag in tags
     )
@@ -163,7 +163,7 @@ def _checked_tags(tags: Sequence[Named]) -> tuple[tuple[str, str], ...]:
 
 def _check_cursor(after: str) -> None:
     """Raises Invalid for text that is neither an ID nor a row number."""
-    if len(after) > _LONGEST_CURSOR or (after.isdecimal() and int(after) > _LAST_ROW):
+    if len(after) > _MAX_CURSOR_LENGTH or (after.isdecimal() and int(after) > _MAX_ROW_NUMBER):
         raise Invalid("is not a cursor of this list; use endCursor or startCursor", field="after")
 
 
@@ -173,7 +173,7 @@ def connection(
     asked: PageQuery,
     cursor: Callable[[T], str],
     count: int | None = None,
-    most: int = MOST_COUNTED,
+    most: int = MAX_COUNTED,
 ) -> Connection[T]:
     """Returns a connection of sorted nodes. `more`: rows follow in the requested direction.
 
@@ -195,13 +195,13 @@ def connection(
     )
 
 
-def listed(page: Page[Row], asked: PageQuery, make: Callable[[Row], N]) -> Connection[N]:
+def connection_of(page: Page[Row], asked: PageQuery, make: Callable[[Row], N]) -> Connection[N]:
     """Returns a connection of rows, each converted to a node whose ID is its cursor."""
     nodes = [make(row) for row in page.items]
     return connection(nodes, page.more, asked, lambda node: node.id, page.count)
 
 
-async def filled(
+async def connection_of_many(
     context: C,
     page: Page[Row],
     asked: PageQuery,

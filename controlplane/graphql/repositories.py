@@ -12,8 +12,8 @@ strawberry.enum(GitHealth, name="GitHealth")
 strawberry.enum(SignIn, name="RepositorySignIn")
 
 
-@strawberry.enum(name="AuthMethod")
-class AuthMethod(Enum):
+@strawberry.enum(name="CompatibleAuthMethod")
+class CompatibleAuthMethod(Enum):
     """Authentication method in the terms of compatible clients. See `RepositorySignIn` for all
     methods."""
 
@@ -24,9 +24,9 @@ class AuthMethod(Enum):
 
 
 _AUTH_METHODS = {
-    SignIn.BASIC: AuthMethod.BASIC,
-    SignIn.APP: AuthMethod.BASIC,
-    SignIn.SSH: AuthMethod.SSH,
+    SignIn.BASIC: CompatibleAuthMethod.BASIC,
+    SignIn.APP: CompatibleAuthMethod.BASIC,
+    SignIn.SSH: CompatibleAuthMethod.SSH,
 }
 
 
@@ -63,7 +63,7 @@ class GitRepository:
     """Error of the last poll. Null if it succeeded."""
     health: GitHealth | None
     """Result of the last poll. Null before the first one."""
-    auth_method: AuthMethod | None
+    auth_method: CompatibleAuthMethod | None
     """Authentication method in the terms of compatible clients. Null for other methods."""
     sign_in: SignIn | None
     """Authentication method. Null for a public repository."""

@@ -8,9 +8,9 @@ import strawberry
 from strawberry.types.scalar import ScalarDefinition
 
 from controlplane.graphql.limits import check_values
-from fleet.errors import Invalid
+from core.errors import Invalid
 
-_MOST_BYTES = 256 * 1024
+_MAX_LENGTH = 256 * 1024
 
 Json = NewType("Json", object)
 Map = NewType("Map", object)
@@ -19,8 +19,8 @@ Map = NewType("Map", object)
 def _parse_json(value: Any) -> Any:
     if not isinstance(value, str):
         raise Invalid("a Json value must be a string with JSON")
-    if len(value) > _MOST_BYTES:
-        raise Invalid(f"{len(value):,} characters of JSON, {_MOST_BYTES:,} at most")
+    if len(value) > _MAX_LENGTH:
+        raise Invalid(f"{len(value):,} characters of JSON, {_MAX_LENGTH:,} at most")
     try:
         parsed = orjson.loads(value) if value else None
     except orjson.JSONDecodeError as error:

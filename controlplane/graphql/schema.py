@@ -24,24 +24,24 @@ from controlplane.domain.access import require_member
 from controlplane.graphql.descriptions import describe
 from controlplane.graphql.execution import FastExecution
 from controlplane.graphql.limits import (
-    MOST_TOKENS,
-    Cost,
-    Scale,
+    MAX_TOKENS,
+    DocumentCost,
+    DocumentSize,
     StorableStrings,
-    asks_for_the_schema,
     check_values,
+    has_introspection,
 )
 from controlplane.graphql.mutation import Mutation
 from controlplane.graphql.query import Query
-from controlplane.graphql.refusals import RefusalTrail
+from controlplane.graphql.refusals import DenialAudit
 from controlplane.graphql.scalars import SCALARS
 from controlplane.graphql.subscription import Subscription
-from fleet.errors import Code, Conflict, Forbidden, TowlineError
+from core.errors import Code, Conflict, Forbidden, TowlineError
 
 log = structlog.get_logger(__name__)
 
-_LONGEST_KEPT = 10_000
-_WRONG_WORD = re.compile(r"['\"](\w+)['\"] enum")
+_MAX_CACHED_LENGTH = 10_000
+_UNKNOWN_ENUM_VALUE = re.compile(r"['\"](\w+)['\"] enum")
 
 # A constant, since the validation cache uses these objects as its key.
 _RULES: list[Any] = [MaxIntrospectionDepthRule, StorableStrings]
@@ -54,7 +54,7 @@ class CodedErrors(MaskErrors):
         super().__init__(should_mask_error=lambda _: True)
 
     def anonymise_error(self, error: GraphQLError) -> GraphQLError:
-        cause = _root_of(error)
+        cause = _original_error(error)
         if isinstance(cause, TowlineError):
             current = cause.current if isinstance(cause, Conflict) else {}
             more = {"current": dict(current)} if current else {}
@@ -72,14 +72,14 @@ class CodedErrors(MaskErrors):
         """
         if not self.execution_context.context.verbs.introspection:
             message = message.partition(" Did you mean")[0]
-        wrong = _WRONG_WORD.search(message)
+        wrong = _UNKNOWN_ENUM_VALUE.search(message)
         kind = self.execution_context.schema._schema.get_type(wrong[1]) if wrong else None
         if not isinstance(kind, GraphQLEnumType):
             return message
         return f"{message} Use {', '.join(kind.values)}."
 
 
-class KindParserCache(ParserCache):
+class MemberParserCache(ParserCache):
     """Caches short parsed documents of members.
 
     The schema reports documents that cannot be parsed.
@@ -89,12 +89,12 @@ class KindParserCache(ParserCache):
         execution = self.execution_context
         with suppress(GraphQLError, TowlineError):
             require_member(execution.context.actor)
-            if _is_short(execution):
+            if _is_cacheable(execution):
                 next(super().on_parse())
         yield
 
 
-class Admission(ValidationCache):
+class DocumentAdmission(ValidationCache):
     """Admits only documents of members, within the limits, to validation and execution.
 
     Operations still check each permission. An anonymous document costs one parse and reveals
@@ -109,7 +109,7 @@ class Admission(ValidationCache):
             refusal = GraphQLError(error.message, original_error=error)
             execution.pre_execution_errors = [refusal]
         else:
-            if _is_short(execution):
+            if _is_cacheable(execution):
                 next(super().on_validate())
         yield
 
@@ -144,7 +144,7 @@ class Schema(strawberry.Schema):
     def process_errors(self, errors: list[GraphQLError], execution_context: Any = None) -> None:
         request_id = execution_context.context.request_id
         for error in errors:
-            cause = _root_of(error)
+            cause = _original_error(error)
             if cause is not None and not isinstance(cause, TowlineError):
                 path = str(error.path)
                 log.error("resolver failed", path=path, request_id=request_id, exc_info=cause)
@@ -155,10 +155,10 @@ def _admit(execution: ExecutionContext) -> None:
     require_member(execution.context.actor)
     document = execution.graphql_document
     if document is not None:
-        Scale(document).check()
+        DocumentSize(document).check()
         variables = execution.variables or {}
-        Cost(execution.schema._schema, document, variables).check()
-        if asks_for_the_schema(document):
+        DocumentCost(execution.schema._schema, document, variables).check()
+        if has_introspection(document):
             if not execution.context.verbs.introspection:
                 raise Forbidden("introspection is disabled here; read schema.graphql instead")
             cast("Schema", execution.schema).describe()
@@ -166,11 +166,11 @@ def _admit(execution: ExecutionContext) -> None:
         check_values(value, name)
 
 
-def _is_short(execution: ExecutionContext) -> bool:
-    return len(execution.query or "") <= _LONGEST_KEPT
+def _is_cacheable(execution: ExecutionContext) -> bool:
+    return len(execution.query or "") <= _MAX_CACHED_LENGTH
 
 
-def _root_of(error: GraphQLError) -> Exception | None:
+def _original_error(error: GraphQLError) -> Exception | None:
     """Returns the original exception inside the wrappers of graphql-core."""
     cause = error.original_error
     while isinstance(cause, GraphQLError):
@@ -196,11 +196,11 @@ schema = Schema(
     execution_context_class=FastExecution,
     config=StrawberryConfig(scalar_map=SCALARS),
     extensions=[
-        RefusalTrail,
+        DenialAudit,
         CodedErrors,
-        lambda: MaxTokensLimiter(max_token_count=MOST_TOKENS),
-        lambda: KindParserCache(maxsize=500),
-        lambda: Admission(maxsize=500),
+        lambda: MaxTokensLimiter(max_token_count=MAX_TOKENS),
+        lambda: MemberParserCache(maxsize=500),
+        lambda: DocumentAdmission(maxsize=500),
         lambda: AddValidationRules(_RULES),
     ],
 )

@@ -8,24 +8,24 @@ from datetime import datetime
 import strawberry
 
 from controlplane.domain.clusters import SILENT_AFTER
-from controlplane.domain.marks import MapRow, marks_of
-from controlplane.domain.search import Found as FoundRow
-from controlplane.domain.search import Place as PlaceRow
-from controlplane.domain.search import PlaceKind
+from controlplane.domain.marks import ClusterMapRow, status_codes_of
+from controlplane.domain.search import NamedItem as PlaceRow
+from controlplane.domain.search import NamedItemKind
+from controlplane.domain.search import SearchHit as FoundRow
 from controlplane.domain.services import ServiceStatus
 from controlplane.graphql import relay
 from controlplane.graphql.clusters import Tag
 from controlplane.graphql.context import Context, Info
 from controlplane.graphql.inputs import TagAttributes
 from controlplane.graphql.types import ServiceComponent
-from controlplane.ports import ANY, MISSED, MOST_FOUND, PageQuery, Wake
+from controlplane.ports import ANY, LOST_WAKES, MAX_FOUND, PageQuery, Wake
 from controlplane.usecases.deps import CLUSTER, SERVICE
-from fleet.runtime.tasks import Tasks
+from core.runtime.tasks import Tasks
 
-strawberry.enum(PlaceKind, name="PlaceKind")
+strawberry.enum(NamedItemKind, name="NamedItemKind")
 
-_QUIET_SECONDS = 1.0
-_GATHERED_SECONDS = 0.1
+_MIN_INTERVAL_SECONDS = 1.0
+_DEBOUNCE_SECONDS = 0.1
 
 
 @strawberry.type
@@ -70,7 +70,7 @@ class FoundObject:
 class Place:
     """A named resource."""
 
-    kind: PlaceKind
+    kind: NamedItemKind
     """Kind of resource."""
     id: strawberry.ID
     name: str
@@ -105,7 +105,7 @@ class FleetMapRow:
     paused, A awaiting approval."""
 
     @classmethod
-    def of(cls, row: MapRow) -> "FleetMapRow":
+    def of(cls, row: ClusterMapRow) -> "FleetMapRow":
         return cls(
             id=strawberry.ID(row.id),
             handle=row.handle,
@@ -154,13 +154,13 @@ class FleetFilter:
 
     def query(self) -> PageQuery:
         """Returns the filter for the store."""
-        return relay.query(
+        return relay.page_query(
             None,
             None,
             self.q,
             tags=self.tags,
             deleted_at=ANY,
-            mark=marks_of(self.status) if self.status else None,
+            mark=status_codes_of(self.status) if self.status else None,
             cluster_id=self.cluster_id,
             project_id=self.project_id,
             repository_id=self.repository_id,
@@ -168,12 +168,14 @@ class FleetFilter:
 
 
 @dataclass(slots=True)
-class _Shown:
+class _SentRows:
     """Rows of the map that a subscriber has received."""
 
-    rows: dict[str, MapRow] = field(default_factory=dict)
+    rows: dict[str, ClusterMapRow] = field(default_factory=dict)
 
-    def news(self, rows: list[MapRow], clusters: set[str] | None = None) -> FleetDelta | None:
+    def changes_since_sent(
+        self, rows: list[ClusterMapRow], clusters: set[str] | None = None
+    ) -> FleetDelta | None:
         """Returns the changes in all clusters or in `clusters`, or None without changes."""
         now = {row.id: row for row in rows}
         changed = [row for row in rows if self.rows.get(row.id) != row]
@@ -188,15 +190,15 @@ class _Shown:
         return FleetDelta(rows=[FleetMapRow.of(row) for row in changed], gone=ids)
 
 
-class _Gathered:
+class _ChangedKeys:
     """Collects the keys of changed services and clusters."""
 
     def __init__(self, wakes: AsyncIterator[Wake]) -> None:
         self._wakes = wakes
         self._changed = asyncio.Event()
-        self._keys: dict[str, set[str]] = {SERVICE: set(), CLUSTER: set(), MISSED: set()}
+        self._keys: dict[str, set[str]] = {SERVICE: set(), CLUSTER: set(), LOST_WAKES: set()}
 
-    async def pump(self) -> None:
+    async def collect(self) -> None:
         """Collects until the bus closes."""
         async for topic, key in self._wakes:
             self._keys[topic].add(key)
@@ -211,28 +213,32 @@ class _Gathered:
         self._changed.clear()
         taken = self._keys
         self._keys = {topic: set() for topic in taken}
-        return None if taken[MISSED] else (taken[SERVICE], taken[CLUSTER])
+        return None if taken[LOST_WAKES] else (taken[SERVICE], taken[CLUSTER])
 
 
 async def _deltas(context: Context, query: PageQuery) -> AsyncGenerator[FleetDelta, None]:
-    search, shown, clock = context.verbs.search, _Shown(), context.verbs.clock
-    gathered = _Gathered(context.verbs.bus.subscribe(SERVICE, CLUSTER, MISSED))
+    search, shown, clock = context.verbs.search, _SentRows(), context.verbs.clock
+    gathered = _ChangedKeys(context.verbs.bus.subscribe(SERVICE, CLUSTER, LOST_WAKES))
     tasks = Tasks("fleet map")
-    tasks.spawn("gather", gathered.pump())
+    tasks.spawn("gather", gathered.collect())
     try:
         await context.recheck()
-        first = shown.news(await search.fleet_map(context.actor, query))
+        first = shown.changes_since_sent(await search.fleet_map(context.actor, query))
         yield first or FleetDelta(rows=[], gone=[])
         sent_at = clock.monotonic()
         while True:
             await gathered.wait()
             # A single change is sent at once; further changes within a second are sent together.
-            await clock.sleep(max(_GATHERED_SECONDS, sent_at + _QUIET_SECONDS - clock.monotonic()))
+            await clock.sleep(
+                max(_DEBOUNCE_SECONDS, sent_at + _MIN_INTERVAL_SECONDS - clock.monotonic())
+            )
             sent_at = clock.monotonic()
             taken = gathered.take()
             await context.recheck()
             among = await search.concerned(context.actor, *taken) if taken else None
-            delta = shown.news(await search.fleet_map(context.actor, query, among), among)
+            delta = shown.changes_since_sent(
+                await search.fleet_map(context.actor, query, among), among
+            )
             if delta is not None:
                 yield delta
     finally:
@@ -251,12 +257,12 @@ class SearchQuery:
             q: Query of words and conditions, such as `kind:Deployment image:log4j<2.17
                 label:app=shop`.
         """
-        asked = relay.query(first, after)
+        asked = relay.page_query(first, after)
         verbs, actor = info.context.verbs, info.context.actor
         page = await verbs.search.objects(actor, q, asked.first, asked.after)
         now = verbs.clock.now()
         nodes = [FoundObject.of(row, now) for row in page.items]
-        count, most = page.count, MOST_FOUND
+        count, most = page.count, MAX_FOUND
         return relay.connection(nodes, page.more, asked, lambda node: node.id, count, most)
 
     @strawberry.field

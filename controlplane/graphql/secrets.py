@@ -8,30 +8,30 @@ from datetime import datetime
 import strawberry
 
 from controlplane.domain.datakeys import DataKey as KeyRow
-from controlplane.domain.rotation import Decision, RotationPhase, RotationPlan
 from controlplane.domain.rotation import Rotation as RotationRow
+from controlplane.domain.rotation import RotationDecision, RotationPhase, RotationPlan
 from controlplane.domain.secrets import Secret as SecretRow
 from controlplane.domain.secrets import SecretSource as SourceRow
 from controlplane.domain.secrets import SecretVersion as VersionRow
 from controlplane.domain.secrets import SourceKind
 from controlplane.graphql import relay
-from controlplane.graphql.access import Project
+from controlplane.graphql.access import ProjectType
 from controlplane.graphql.context import Context, Info
 from controlplane.graphql.definitions import projects_of
 from controlplane.graphql.deltas import deltas
-from controlplane.graphql.inputs import SecretUseAttributes, wanted_secrets
+from controlplane.graphql.inputs import SecretUseAttributes, secrets_by_name
 from controlplane.usecases.deps import SECRET
 from controlplane.usecases.keys import KeyState
 from controlplane.usecases.secrets import SecretChange, UseView
-from fleet.errors import Invalid
+from core.errors import Invalid
 
 strawberry.enum(SourceKind, name="SecretSourceKind")
 strawberry.enum(RotationPhase, name="SecretRotationPhase")
-strawberry.enum(Decision, name="SecretRotationDecision")
+strawberry.enum(RotationDecision, name="SecretRotationDecision")
 
 
 @strawberry.type
-class SecretSource:
+class SecretSourceType:
     """External source of a secret value."""
 
     kind: SourceKind
@@ -48,7 +48,7 @@ class SecretSource:
     """ID of the service account that reads the Kubernetes Secret. Null for other sources."""
 
     @classmethod
-    def of(cls, row: SourceRow) -> "SecretSource":
+    def of(cls, row: SourceRow) -> "SecretSourceType":
         reader = strawberry.ID(row.reader_id) if row.reader_id else None
         return cls(
             kind=row.kind,
@@ -80,11 +80,11 @@ class SecretRotation:
     """True if the old version is revoked without a decision."""
     reason: str | None
     """Reason for a stop. Null if the rotation is not stopped."""
-    began_by: str
+    started_by: str
     """E-mail address of the user who started the rotation."""
-    began_at: datetime
+    started_at: datetime
     """Start of the rotation."""
-    quiet_since: datetime | None
+    healthy_since: datetime | None
     """Time since which all services are healthy with the new version. Null before that."""
     ended_at: datetime | None
     """End of the rotation. Null while it is active."""
@@ -100,15 +100,15 @@ class SecretRotation:
             timeout_seconds=row.plan.timeout_s,
             automatic=row.plan.automatic,
             reason=row.reason or None,
-            began_by=row.by,
-            began_at=row.began_at,
-            quiet_since=row.quiet_since,
+            started_by=row.by,
+            started_at=row.started_at,
+            healthy_since=row.healthy_since,
             ended_at=row.ended_at,
         )
 
 
 @strawberry.type
-class Secret:
+class SecretType:
     """A named secret value with versions. Values are never returned."""
 
     id: strawberry.ID
@@ -120,7 +120,7 @@ class Secret:
     """Version that services follow. Null before the first value."""
     newest_version: int | None
     """Highest version number. Null before the first value."""
-    source: SecretSource | None
+    source: SecretSourceType | None
     """External source. Null for a value stored here."""
     refresh_seconds: int
     """Seconds between two reads of the source."""
@@ -130,20 +130,20 @@ class Secret:
     """Error of the last read of the source. Null if it succeeded."""
     rotation: SecretRotation | None
     """Latest rotation. Null if there was none."""
-    project: Project | None
+    project: ProjectType | None
     """Project of the secret. Null if none was set."""
     inserted_at: datetime
     updated_at: datetime
 
     @classmethod
-    def of(cls, row: SecretRow, project: Project | None = None) -> "Secret":
+    def of(cls, row: SecretRow, project: ProjectType | None = None) -> "SecretType":
         return cls(
             id=strawberry.ID(row.id),
             name=row.name,
             description=row.description or None,
             current_version=row.current or None,
             newest_version=row.newest or None,
-            source=SecretSource.of(row.source) if row.source else None,
+            source=SecretSourceType.of(row.source) if row.source else None,
             refresh_seconds=row.refresh_s,
             refreshed_at=row.refreshed_at,
             problem=row.problem or None,
@@ -155,7 +155,7 @@ class Secret:
 
 
 @strawberry.type
-class SecretVersion:
+class SecretVersionType:
     """A version of a secret. The value of a revoked version is destroyed."""
 
     id: strawberry.ID
@@ -168,7 +168,7 @@ class SecretVersion:
     """Time of revocation. Null while the value exists."""
 
     @classmethod
-    def of(cls, row: VersionRow) -> "SecretVersion":
+    def of(cls, row: VersionRow) -> "SecretVersionType":
         return cls(
             id=strawberry.ID(row.id),
             number=row.number,
@@ -179,7 +179,7 @@ class SecretVersion:
 
 
 @strawberry.type
-class SecretUse:
+class SecretUseType:
     """Use of a secret by a service."""
 
     id: strawberry.ID
@@ -205,7 +205,7 @@ class SecretUse:
     """Time at which the service got this version."""
 
     @classmethod
-    def of(cls, view: UseView) -> "SecretUse":
+    def of(cls, view: UseView) -> "SecretUseType":
         return cls(
             id=strawberry.ID(view.use.id),
             name=view.use.name,
@@ -222,7 +222,7 @@ class SecretUse:
 
 
 @strawberry.type
-class DataKey:
+class DataKeyType:
     """A data encryption key, encrypted with a key encryption key."""
 
     id: strawberry.ID
@@ -233,7 +233,7 @@ class DataKey:
     """Time from which the key encrypts new values."""
 
     @classmethod
-    def of(cls, row: KeyRow) -> "DataKey":
+    def of(cls, row: KeyRow) -> "DataKeyType":
         return cls(
             id=strawberry.ID(row.id),
             kek=row.kek,
@@ -250,11 +250,11 @@ class EncryptionKeys:
     """Name of the current key encryption key."""
     current_id: strawberry.ID | None
     """ID of the current data key. Null before the first one."""
-    behind: int
+    outdated: int
     """Number of values still encrypted with older keys."""
-    unopened: list[str]
+    undecryptable: list[str]
     """Values that cannot be re-encrypted, since they cannot be decrypted."""
-    keys: list[DataKey]
+    keys: list[DataKeyType]
     """Data keys."""
 
     @classmethod
@@ -262,9 +262,9 @@ class EncryptionKeys:
         return cls(
             kek=state.kek,
             current_id=strawberry.ID(state.current.id) if state.current else None,
-            behind=state.behind,
-            unopened=list(state.unopened),
-            keys=[DataKey.of(key) for key in state.keys],
+            outdated=state.outdated,
+            undecryptable=list(state.undecryptable),
+            keys=[DataKeyType.of(key) for key in state.keys],
         )
 
 
@@ -274,7 +274,7 @@ class SecretDelta:
 
     id: strawberry.ID
     """ID of the secret."""
-    payload: Secret | None
+    payload: SecretType | None
     """The secret. Null after its deletion."""
     at: datetime
     """Time of this message. Give it as `since` to receive missed changes."""
@@ -365,7 +365,7 @@ class SecretQuery:
     @strawberry.field
     async def secret(
         self, info: Info, id: strawberry.ID | None = None, name: str | None = None
-    ) -> Secret | None:
+    ) -> SecretType | None:
         """A secret without its value, by ID or name.
 
         Args:
@@ -381,45 +381,45 @@ class SecretQuery:
         first: int | None = None,
         after: str | None = None,
         q: str | None = None,
-    ) -> relay.Connection[Secret]:
+    ) -> relay.Connection[SecretType]:
         """Secrets.
 
         Args:
             q: Text to search for in names and descriptions. Limit: 200 characters.
         """
-        asked = relay.query(first, after, q)
+        asked = relay.page_query(first, after, q)
         page = await info.context.verbs.secrets.page(info.context.actor, asked)
-        return await relay.filled(info.context, page, asked, _types)
+        return await relay.connection_of_many(info.context, page, asked, _types)
 
     @strawberry.field
-    async def secret_versions(self, info: Info, id: strawberry.ID) -> list[SecretVersion]:
+    async def secret_versions(self, info: Info, id: strawberry.ID) -> list[SecretVersionType]:
         """Versions of a secret, newest first.
 
         Args:
             id: ID of the secret.
         """
         rows = await info.context.verbs.secrets.versions(info.context.actor, id)
-        return [SecretVersion.of(row) for row in rows]
+        return [SecretVersionType.of(row) for row in rows]
 
     @strawberry.field
-    async def secret_consumers(self, info: Info, id: strawberry.ID) -> list[SecretUse]:
+    async def secret_consumers(self, info: Info, id: strawberry.ID) -> list[SecretUseType]:
         """Services that use a secret, with their versions.
 
         Args:
             id: ID of the secret.
         """
         views = await info.context.verbs.secrets.consumers(info.context.actor, id)
-        return [SecretUse.of(view) for view in views]
+        return [SecretUseType.of(view) for view in views]
 
     @strawberry.field
-    async def service_secrets(self, info: Info, service_id: strawberry.ID) -> list[SecretUse]:
+    async def service_secrets(self, info: Info, service_id: strawberry.ID) -> list[SecretUseType]:
         """Secrets that a service uses.
 
         Args:
             service_id: ID of the service.
         """
         views = await info.context.verbs.secrets.used_by(info.context.actor, service_id)
-        return [SecretUse.of(view) for view in views]
+        return [SecretUseType.of(view) for view in views]
 
     @strawberry.field
     async def encryption_keys(self, info: Info) -> EncryptionKeys:
@@ -430,7 +430,7 @@ class SecretQuery:
 @strawberry.type
 class SecretMutation:
     @strawberry.mutation
-    async def save_secret(self, info: Info, name: str, attributes: SecretAttributes) -> Secret:
+    async def save_secret(self, info: Info, name: str, attributes: SecretAttributes) -> SecretType:
         """Creates or updates the secret with this name.
 
         Args:
@@ -442,7 +442,7 @@ class SecretMutation:
         return (await _types(context, [row]))[0]
 
     @strawberry.mutation
-    async def delete_secret(self, info: Info, id: strawberry.ID) -> Secret:
+    async def delete_secret(self, info: Info, id: strawberry.ID) -> SecretType:
         """Deletes a secret that no service uses, with all its versions.
 
         Args:
@@ -454,7 +454,7 @@ class SecretMutation:
     @strawberry.mutation
     async def use_secrets(
         self, info: Info, service_id: strawberry.ID, uses: list[SecretUseAttributes]
-    ) -> list[SecretUse]:
+    ) -> list[SecretUseType]:
         """Replaces the secrets that a service uses.
 
         Args:
@@ -462,11 +462,11 @@ class SecretMutation:
             uses: Secrets. Limit: 200.
         """
         verbs = info.context.verbs.secrets
-        views = await verbs.use(info.context.actor, service_id, wanted_secrets(uses))
-        return [SecretUse.of(view) for view in views]
+        views = await verbs.use(info.context.actor, service_id, secrets_by_name(uses))
+        return [SecretUseType.of(view) for view in views]
 
     @strawberry.mutation
-    async def revoke_secret_version(self, info: Info, id: strawberry.ID, number: int) -> Secret:
+    async def revoke_secret_version(self, info: Info, id: strawberry.ID, number: int) -> SecretType:
         """Destroys the value of a version that no service uses.
 
         Args:
@@ -478,8 +478,8 @@ class SecretMutation:
 
     @strawberry.mutation
     async def decide_secret_rotation(
-        self, info: Info, id: strawberry.ID, decision: Decision
-    ) -> Secret:
+        self, info: Info, id: strawberry.ID, decision: RotationDecision
+    ) -> SecretType:
         """Resumes, completes or aborts the active rotation of a secret.
 
         Args:
@@ -490,7 +490,7 @@ class SecretMutation:
         return (await _types(info.context, [row]))[0]
 
     @strawberry.mutation
-    async def refresh_secret(self, info: Info, id: strawberry.ID) -> Secret:
+    async def refresh_secret(self, info: Info, id: strawberry.ID) -> SecretType:
         """Reads the source of a secret now.
 
         Args:
@@ -500,10 +500,10 @@ class SecretMutation:
         return (await _types(info.context, [row]))[0]
 
     @strawberry.mutation
-    async def rotate_encryption_keys(self, info: Info) -> DataKey:
+    async def rotate_encryption_keys(self, info: Info) -> DataKeyType:
         """Creates a data key. It encrypts new values after one minute; existing values follow in
         the background."""
-        return DataKey.of(await info.context.verbs.keys.rotate(info.context.actor))
+        return DataKeyType.of(await info.context.verbs.keys.rotate(info.context.actor))
 
 
 @strawberry.type
@@ -520,11 +520,11 @@ class SecretSubscription:
         return deltas(info, SECRET, id, since, _secret, SecretDelta)
 
 
-async def _secret(context: Context, id: str) -> Secret:
+async def _secret(context: Context, id: str) -> SecretType:
     row = await context.verbs.secrets.get(context.actor, id)
     return (await _types(context, [row]))[0]
 
 
-async def _types(context: Context, rows: Sequence[SecretRow]) -> list[Secret]:
+async def _types(context: Context, rows: Sequence[SecretRow]) -> list[SecretType]:
     projects = await projects_of(context, [row.project_id for row in rows])
-    return [Secret.of(row, projects.get(row.project_id or "")) for row in rows]
+    return [SecretType.of(row, projects.get(row.project_id or "")) for row in rows]

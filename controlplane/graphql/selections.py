@@ -7,7 +7,7 @@ from strawberry.types.nodes import SelectedField
 from controlplane.graphql.context import Info
 
 
-def selected(info: Info) -> frozenset[str]:
+def selected_fields(info: Info) -> frozenset[str]:
     """Returns the names of all selected fields below this one, at any depth."""
     names: set[str] = set()
     waiting: list[Any] = list(info.selected_fields)

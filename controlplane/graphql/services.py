@@ -4,12 +4,12 @@ from collections.abc import Collection, Sequence
 
 from controlplane.domain.clusters import Cluster as ClusterRow
 from controlplane.domain.services import Component, Service
-from controlplane.graphql.access import Project
-from controlplane.graphql.clusters import Cluster
+from controlplane.graphql.access import ProjectType
+from controlplane.graphql.clusters import ClusterType
 from controlplane.graphql.context import Context, Info
 from controlplane.graphql.contexts import contexts_of
 from controlplane.graphql.repositories import GitRepository
-from controlplane.graphql.selections import selected
+from controlplane.graphql.selections import selected_fields
 from controlplane.graphql.types import ServiceDeployment
 from controlplane.usecases.rights import BindingView
 
@@ -18,9 +18,9 @@ _OF_CLUSTERS = frozenset({"project"})
 _RELATED = ("cluster", "repository", "revision", "components", "contexts", "sources")
 
 
-async def cluster_type(info: Info, row: ClusterRow, deploy_token: str | None = None) -> Cluster:
+async def cluster_type(info: Info, row: ClusterRow, deploy_token: str | None = None) -> ClusterType:
     """Converts a cluster with the selected related resources."""
-    wanted = selected(info)
+    wanted = selected_fields(info)
     made = await cluster_types(info.context, [row], wanted)
     made[row.id].deploy_token = deploy_token
     return made[row.id]
@@ -28,19 +28,20 @@ async def cluster_type(info: Info, row: ClusterRow, deploy_token: str | None = N
 
 async def cluster_types(
     context: Context, rows: Collection[ClusterRow], wanted: frozenset[str]
-) -> dict[str, Cluster]:
+) -> dict[str, ClusterType]:
     """Converts clusters with the named related resources, by ID."""
     verbs, actor = context.verbs, context.actor
-    projects: dict[str, Project] = {}
+    projects: dict[str, ProjectType] = {}
     if "project" in wanted:
         found = await verbs.projects.of(actor, [row.project_id for row in rows if row.project_id])
-        projects = {id: Project.of(project) for id, project in found.items()}
+        projects = {id: ProjectType.of(project) for id, project in found.items()}
     bindings: list[BindingView] = []
     if wanted & _BINDINGS:
         scope = next(iter(rows)).target.scope if len(rows) == 1 else None
         bindings = await verbs.rights.bindings(actor, scope)
     return {
-        row.id: Cluster.of(row, None, projects.get(row.project_id or ""), bindings) for row in rows
+        row.id: ClusterType.of(row, None, projects.get(row.project_id or ""), bindings)
+        for row in rows
     }
 
 
@@ -51,10 +52,10 @@ async def service_type(info: Info, row: Service) -> ServiceDeployment:
 
 async def service_types(info: Info, rows: Sequence[Service]) -> list[ServiceDeployment]:
     """Converts services with the selected related resources: one lookup per kind."""
-    return await related(info.context, rows, selected(info))
+    return await with_related(info.context, rows, selected_fields(info))
 
 
-async def related(
+async def with_related(
     context: Context, rows: Sequence[Service], wanted: frozenset[str] = frozenset(_RELATED)
 ) -> list[ServiceDeployment]:
     """Converts services with the named related resources."""

@@ -5,19 +5,19 @@ from datetime import datetime
 
 import strawberry
 
-from controlplane.domain.owners import Leave
-from controlplane.domain.sets import FolderSource, Generator, RequestSource
+from controlplane.domain.owners import LeavePolicy
+from controlplane.domain.sets import Generator, GitFolderGenerator, PullRequestGenerator
 from controlplane.domain.sets import ServiceSet as SetRow
 from controlplane.graphql import relay
-from controlplane.graphql.access import Project
+from controlplane.graphql.access import ProjectType
 from controlplane.graphql.context import Context, Info
 from controlplane.graphql.definitions import (
     ClusterSelector,
     ClusterSelectorAttributes,
     DefinitionState,
-    ServiceTemplate,
-    TargetPlan,
-    common,
+    ServiceTemplateType,
+    TargetPlanType,
+    common_change,
     projects_of,
 )
 from controlplane.graphql.inputs import ServiceDeploymentAttributes, TagAttributes
@@ -41,7 +41,7 @@ class FolderGenerator:
     """Patterns for folders to skip."""
 
     @classmethod
-    def of(cls, row: FolderSource) -> "FolderGenerator":
+    def of(cls, row: GitFolderGenerator) -> "FolderGenerator":
         return cls(
             repository_id=strawberry.ID(row.repository_id),
             ref=row.ref,
@@ -68,7 +68,7 @@ class RequestGenerator:
     """`github`, `gitlab` or `gitea`. Null if the host name tells it."""
 
     @classmethod
-    def of(cls, row: RequestSource) -> "RequestGenerator":
+    def of(cls, row: PullRequestGenerator) -> "RequestGenerator":
         return cls(
             repository_id=strawberry.ID(row.repository_id),
             labels=list(row.labels),
@@ -80,7 +80,7 @@ class RequestGenerator:
 
 
 @strawberry.type
-class ServiceSet:
+class ServiceSetType:
     """Services generated from a template for each combination of clusters, folders, items and
     requests."""
 
@@ -95,15 +95,15 @@ class ServiceSet:
     """Items, each with values by name. Null without a list."""
     requests: RequestGenerator | None
     """Generator for pull or merge requests. Null without one."""
-    template: ServiceTemplate
+    template: ServiceTemplateType
     """Template of the services."""
-    on_leave: Leave
+    on_leave: LeavePolicy
     """Handling of services that are no longer generated."""
-    on_delete: Leave
+    on_delete: LeavePolicy
     """Handling of services when the set is deleted."""
     deletion_budget: int
     """Maximum number of removals in one evaluation without a confirmation."""
-    project: Project | None
+    project: ProjectType | None
     """Project whose clusters can match. Null: clusters of all projects."""
     state: DefinitionState
     """Result of the last evaluation."""
@@ -111,7 +111,7 @@ class ServiceSet:
     updated_at: datetime
 
     @classmethod
-    def of(cls, row: SetRow, project: Project | None = None) -> "ServiceSet":
+    def of(cls, row: SetRow, project: ProjectType | None = None) -> "ServiceSetType":
         sources = row.generator
         return cls(
             id=strawberry.ID(row.id),
@@ -120,7 +120,7 @@ class ServiceSet:
             folders=FolderGenerator.of(sources.folders) if sources.folders else None,
             items=None if sources.items is None else [Map(dict(item)) for item in sources.items],
             requests=RequestGenerator.of(sources.requests) if sources.requests else None,
-            template=ServiceTemplate.of(row.template),
+            template=ServiceTemplateType.of(row.template),
             on_leave=row.leave,
             on_delete=row.on_delete,
             deletion_budget=row.budget,
@@ -144,8 +144,10 @@ class FolderGeneratorAttributes:
     excluded: list[str] | None = None
     """Patterns for folders to skip. Default: none."""
 
-    def source(self) -> FolderSource:
-        return FolderSource(self.repository_id, self.ref, self.pattern, tuple(self.excluded or ()))
+    def source(self) -> GitFolderGenerator:
+        return GitFolderGenerator(
+            self.repository_id, self.ref, self.pattern, tuple(self.excluded or ())
+        )
 
 
 @strawberry.input
@@ -165,8 +167,8 @@ class RequestGeneratorAttributes:
     provider: str | None = None
     """`github`, `gitlab` or `gitea`. Default: derived from the host name."""
 
-    def source(self) -> RequestSource:
-        return RequestSource(
+    def source(self) -> PullRequestGenerator:
+        return PullRequestGenerator(
             self.repository_id,
             tuple(self.labels or ()),
             self.limit,
@@ -212,9 +214,9 @@ class ServiceSetAttributes:
     """Template of the services. Its strings may contain `${cluster.handle}`,
     `${cluster.tags.NAME}`, `${folder.path}`, `${folder.name}`, `${item.NAME}`, `${request.number}`,
     `${request.branch}`, `${request.slug}`, `${request.sha}` and `${set.name}`."""
-    on_leave: Leave | None = None
+    on_leave: LeavePolicy | None = None
     """Handling of services that are no longer generated. Default: detach."""
-    on_delete: Leave | None = None
+    on_delete: LeavePolicy | None = None
     """Handling of services when the set is deleted. Default: detach."""
     deletion_budget: int | None = None
     """Maximum number of removals in one evaluation without a confirmation. Default: 10. Limit:
@@ -224,7 +226,7 @@ class ServiceSetAttributes:
         selector = self.selector.fields() if self.selector else None
         policies = (self.on_leave, self.on_delete)
         return SetChange(
-            common(self.name, self.project_id, selector, policies, self.deletion_budget),
+            common_change(self.name, self.project_id, selector, policies, self.deletion_budget),
             self.generator.generator() if self.generator else None,
             self.template.change() if self.template else None,
         )
@@ -235,7 +237,7 @@ class SetQuery:
     @strawberry.field
     async def service_set(
         self, info: Info, id: strawberry.ID | None = None, name: str | None = None
-    ) -> ServiceSet | None:
+    ) -> ServiceSetType | None:
         """A service set, by ID or name.
 
         Args:
@@ -251,11 +253,11 @@ class SetQuery:
         first: int | None = None,
         after: str | None = None,
         q: str | None = None,
-    ) -> relay.Connection[ServiceSet]:
+    ) -> relay.Connection[ServiceSetType]:
         """Service sets."""
-        asked = relay.query(first, after, q)
+        asked = relay.page_query(first, after, q)
         page = await info.context.verbs.sets.page(info.context.actor, asked)
-        return await relay.filled(info.context, page, asked, _types)
+        return await relay.connection_of_many(info.context, page, asked, _types)
 
     @strawberry.field
     async def service_set_services(self, info: Info, id: strawberry.ID) -> list[ServiceDeployment]:
@@ -270,7 +272,7 @@ class SetQuery:
     @strawberry.field
     async def preview_service_set(
         self, info: Info, attributes: ServiceSetAttributes, id: strawberry.ID | None = None
-    ) -> TargetPlan:
+    ) -> TargetPlanType:
         """Changes that creating or updating a service set would make.
 
         Args:
@@ -279,7 +281,7 @@ class SetQuery:
         """
         sets = info.context.verbs.sets
         plan = await sets.preview(info.context.actor, id or None, attributes.change())
-        return TargetPlan.of(plan)
+        return TargetPlanType.of(plan)
 
 
 @strawberry.type
@@ -287,7 +289,7 @@ class SetMutation:
     @strawberry.mutation
     async def create_service_set(
         self, info: Info, attributes: ServiceSetAttributes
-    ) -> ServiceSet | None:
+    ) -> ServiceSetType | None:
         """Creates a service set and its services.
 
         Args:
@@ -299,7 +301,7 @@ class SetMutation:
     @strawberry.mutation
     async def update_service_set(
         self, info: Info, id: strawberry.ID, attributes: ServiceSetAttributes
-    ) -> ServiceSet | None:
+    ) -> ServiceSetType | None:
         """Updates a service set and its services.
 
         Args:
@@ -310,7 +312,7 @@ class SetMutation:
         return (await _types(info.context, [row]))[0]
 
     @strawberry.mutation
-    async def delete_service_set(self, info: Info, id: strawberry.ID) -> ServiceSet | None:
+    async def delete_service_set(self, info: Info, id: strawberry.ID) -> ServiceSetType | None:
         """Deletes a service set. `onDelete` determines the handling of its services.
 
         Args:
@@ -322,7 +324,7 @@ class SetMutation:
     @strawberry.mutation
     async def sync_service_set(
         self, info: Info, id: strawberry.ID, confirm: int = 0
-    ) -> ServiceSet | None:
+    ) -> ServiceSetType | None:
         """Evaluates a service set now.
 
         Args:
@@ -334,6 +336,6 @@ class SetMutation:
         return (await _types(info.context, [row]))[0]
 
 
-async def _types(context: Context, rows: Sequence[SetRow]) -> list[ServiceSet]:
+async def _types(context: Context, rows: Sequence[SetRow]) -> list[ServiceSetType]:
     projects = await projects_of(context, [row.project_id for row in rows])
-    return [ServiceSet.of(row, projects.get(row.project_id or "")) for row in rows]
+    return [ServiceSetType.of(row, projects.get(row.project_id or "")) for row in rows]

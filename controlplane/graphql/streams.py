@@ -5,11 +5,11 @@ from datetime import datetime
 import strawberry
 
 from controlplane.graphql.context import Info
-from fleet.streams import OpenStream as StreamRow
+from core.open_streams import OpenStream as StreamRow
 
 
 @strawberry.type
-class OpenStream:
+class OpenStreamType:
     """An open request to the Kubernetes API of a cluster."""
 
     id: strawberry.ID
@@ -40,7 +40,7 @@ class OpenStream:
     """Address of the replica that serves the request. Empty for the replica that answers."""
 
     @classmethod
-    def of(cls, row: StreamRow) -> "OpenStream":
+    def of(cls, row: StreamRow) -> "OpenStreamType":
         return cls(
             id=strawberry.ID(row.id),
             since=row.since,
@@ -62,7 +62,7 @@ class OpenStream:
 class OpenStreams:
     """Open requests to clusters, longest open first. Limit: 1,000."""
 
-    nodes: list[OpenStream]
+    nodes: list[OpenStreamType]
     """Open requests."""
     silent: list[str]
     """Addresses of replicas that did not answer; their requests are missing."""
@@ -76,7 +76,7 @@ class SessionRecording:
     """Lines of the recording."""
     next: int | None
     """Offset of the next part. Null at the end."""
-    going_on: bool
+    ongoing: bool
     """True while the session is active and more parts may follow."""
 
 
@@ -94,7 +94,7 @@ class StreamQuery:
         """
         found = await info.context.verbs.streams.page(info.context.actor, cluster, user)
         return OpenStreams(
-            nodes=[OpenStream.of(row) for row in found.streams], silent=list(found.silent)
+            nodes=[OpenStreamType.of(row) for row in found.streams], silent=list(found.silent)
         )
 
     @strawberry.field
@@ -110,17 +110,17 @@ class StreamQuery:
         verbs = info.context.verbs
         part = await verbs.streams.recording(info.context.actor, request_id, offset)
         return SessionRecording(
-            data=part.data.decode("ascii"), next=part.next, going_on=part.going_on
+            data=part.data.decode("ascii"), next=part.next, ongoing=part.ongoing
         )
 
 
 @strawberry.type
 class StreamMutation:
     @strawberry.mutation
-    async def end_stream(self, info: Info, id: strawberry.ID) -> OpenStream:
+    async def end_stream(self, info: Info, id: strawberry.ID) -> OpenStreamType:
         """Ends an open request. The user sees who ended it.
 
         Args:
             id: ID of the request.
         """
-        return OpenStream.of(await info.context.verbs.streams.end(info.context.actor, id))
+        return OpenStreamType.of(await info.context.verbs.streams.end(info.context.actor, id))

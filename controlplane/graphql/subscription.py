@@ -6,13 +6,13 @@ from datetime import datetime
 import strawberry
 
 from controlplane.graphql.agents import AgentSubscription
-from controlplane.graphql.clusters import Cluster
+from controlplane.graphql.clusters import ClusterType
 from controlplane.graphql.context import Context, Info
 from controlplane.graphql.deltas import deltas
-from controlplane.graphql.pipelines import Pipeline
+from controlplane.graphql.pipelines import PipelineType
 from controlplane.graphql.search import FleetSubscription
 from controlplane.graphql.secrets import SecretSubscription
-from controlplane.graphql.services import related
+from controlplane.graphql.services import with_related
 from controlplane.graphql.types import ServiceDeployment
 from controlplane.usecases.deps import CLUSTER, PIPELINE, SERVICE
 
@@ -35,7 +35,7 @@ class ClusterDelta:
 
     id: strawberry.ID
     """ID of the cluster."""
-    payload: Cluster | None
+    payload: ClusterType | None
     """The cluster. Null after its deletion."""
     at: datetime
     """Time of this message. Give it as `since` to receive missed changes."""
@@ -47,7 +47,7 @@ class PipelineDelta:
 
     id: strawberry.ID
     """ID of the pipeline."""
-    payload: Pipeline | None
+    payload: PipelineType | None
     """The pipeline. Null after its deletion."""
     at: datetime
     """Time of this message. Give it as `since` to receive missed changes."""
@@ -55,15 +55,15 @@ class PipelineDelta:
 
 async def _service(context: Context, id: str) -> ServiceDeployment:
     row = await context.verbs.services.get(context.actor, id)
-    return (await related(context, [row]))[0]
+    return (await with_related(context, [row]))[0]
 
 
-async def _cluster(context: Context, id: str) -> Cluster:
-    return Cluster.of(await context.verbs.clusters.get(context.actor, id))
+async def _cluster(context: Context, id: str) -> ClusterType:
+    return ClusterType.of(await context.verbs.clusters.get(context.actor, id))
 
 
-async def _pipeline(context: Context, id: str) -> Pipeline:
-    return Pipeline.of(await context.verbs.pipelines.get(context.actor, id))
+async def _pipeline(context: Context, id: str) -> PipelineType:
+    return PipelineType.of(await context.verbs.pipelines.get(context.actor, id))
 
 
 @strawberry.type

@@ -16,8 +16,8 @@ from controlplane.domain.services import HealthRule as HealthRuleRow
 from controlplane.domain.services import Revision as RevisionRow
 from controlplane.domain.services import Service as ServiceRow
 from controlplane.domain.sources import ServiceSource as SourceRow
-from controlplane.graphql.clusters import Cluster
-from controlplane.graphql.contexts import ServiceContext
+from controlplane.graphql.clusters import ClusterType
+from controlplane.graphql.contexts import ServiceContextType
 from controlplane.graphql.repositories import GitRef, GitRepository
 from controlplane.graphql.scalars import Map
 from controlplane.graphql.verification import ServiceHold, ServiceVerification
@@ -158,7 +158,7 @@ class HealthCondition:
 
 
 @strawberry.type
-class HealthRule:
+class HealthRuleType:
     """A health rule for objects of one kind. The first rule with all conditions met determines the
     state."""
 
@@ -196,14 +196,14 @@ class SyncConfig:
     """Maximum number of deletions in one sync without a confirmation. Null: the agent's default."""
     diff_normalizers: list[DiffNormalizer]
     """Fields that Towline ignores."""
-    health_rules: list[HealthRule]
+    health_rules: list[HealthRuleType]
     """Health rules for custom resources."""
     namespace_metadata: NamespaceMetadata | None
     """Labels and annotations of the created namespace."""
 
 
 @strawberry.type
-class Revision:
+class RevisionType:
     """A rendered state that was the desired state of a service."""
 
     id: strawberry.ID
@@ -222,7 +222,7 @@ class Revision:
     inserted_at: datetime
 
     @classmethod
-    def of(cls, row: RevisionRow) -> "Revision":
+    def of(cls, row: RevisionRow) -> "RevisionType":
         return cls(
             id=strawberry.ID(row.id),
             sha=row.sha,
@@ -330,7 +330,7 @@ class StackOutput:
 
 
 @strawberry.type
-class ServiceSource:
+class ServiceSourceType:
     """A further folder of a service."""
 
     repository_id: strawberry.ID
@@ -345,7 +345,7 @@ class ServiceSource:
     """Commit of the last render. Null before the first one."""
 
     @classmethod
-    def of(cls, row: SourceRow) -> "ServiceSource":
+    def of(cls, row: SourceRow) -> "ServiceSourceType":
         id = strawberry.ID(row.repository_id)
         return cls(
             repository_id=id, ref=row.ref, folder=row.folder, path=row.path, sha=row.sha or None
@@ -353,7 +353,7 @@ class ServiceSource:
 
 
 @strawberry.type
-class ServiceImport:
+class ServiceImportType:
     """Import of outputs of an infrastructure stack. Never returned, since Towline has no stacks.
     Use service contexts."""
 
@@ -430,9 +430,9 @@ class ServiceDeployment:
     """Helm settings. Null without Helm."""
     repository: GitRepository | None
     """Git repository. Null without one."""
-    cluster: Cluster | None
+    cluster: ClusterType | None
     """Cluster of the service."""
-    revision: Revision | None
+    revision: RevisionType | None
     """Revision of the desired state. Null before the first render."""
     components: list[ServiceComponent]
     """Objects of the service in the cluster."""
@@ -459,11 +459,11 @@ class ServiceDeployment:
     """Services that must be healthy first."""
     waiting: bool
     """True while a dependency is not healthy. The service keeps its current state until then."""
-    contexts: list[ServiceContext]
+    contexts: list[ServiceContextType]
     """Service contexts whose values the templates may use."""
-    sources: list[ServiceSource]
+    sources: list[ServiceSourceType]
     """Further folders."""
-    imports: list[ServiceImport]
+    imports: list[ServiceImportType]
     """Always empty. Present for compatibility."""
     metadata: ServiceMetadata
     """Summary of the objects."""
@@ -481,11 +481,11 @@ class ServiceDeployment:
         cls,
         row: ServiceRow,
         *,
-        cluster: Cluster | None = None,
+        cluster: ClusterType | None = None,
         repository: GitRepository | None = None,
         revision: RevisionRow | None = None,
         components: list[Component] | None = None,
-        contexts: list[ServiceContext] | None = None,
+        contexts: list[ServiceContextType] | None = None,
         sources: Sequence[SourceRow] = (),
     ) -> "ServiceDeployment":
         return cls(
@@ -511,7 +511,7 @@ class ServiceDeployment:
             helm=_helm(row),
             repository=repository,
             cluster=cluster,
-            revision=Revision.of(revision) if revision else None,
+            revision=RevisionType.of(revision) if revision else None,
             components=[ServiceComponent.of(component) for component in components or ()],
             configuration=[
                 ServiceConfiguration(name=n, value=v) for n, v in row.configuration.items()
@@ -527,7 +527,7 @@ class ServiceDeployment:
             dependencies=[ServiceDependency(name=dependency) for dependency in row.dependencies],
             waiting=row.waiting,
             contexts=contexts or [],
-            sources=[ServiceSource.of(source) for source in sources],
+            sources=[ServiceSourceType.of(source) for source in sources],
             imports=[],
             metadata=_metadata(components or ()),
             verification=ServiceVerification.of(row.verification),
@@ -643,8 +643,8 @@ def _sync_config(row: ServiceRow) -> SyncConfig:
     )
 
 
-def _health_rule(rule: HealthRuleRow) -> HealthRule:
-    return HealthRule(
+def _health_rule(rule: HealthRuleRow) -> HealthRuleType:
+    return HealthRuleType(
         group=rule.group or None,
         kind=rule.kind,
         state=rule.state,

@@ -14,7 +14,7 @@ strawberry.enum(UserKind, name="UserKind")
 
 
 @strawberry.type
-class User:
+class UserType:
     """A person or a service account."""
 
     id: strawberry.ID
@@ -31,7 +31,7 @@ class User:
     for all other roles."""
 
     @classmethod
-    def of(cls, row: UserRow, role: str | None = None) -> "User":
+    def of(cls, row: UserRow, role: str | None = None) -> "UserType":
         return cls(
             id=strawberry.ID(row.id),
             name=row.name,

@@ -4,8 +4,8 @@ from datetime import datetime
 
 import strawberry
 
-from controlplane.domain.verification import Hold, MetricCheck, Verification
-from fleet.thresholds import Comparison
+from controlplane.domain.verification import MetricCheck, Quarantine, Verification
+from core.spec.thresholds import Comparison
 
 strawberry.enum(
     Comparison,
@@ -76,7 +76,7 @@ class ServiceHold:
     Null before that."""
 
     @classmethod
-    def of(cls, held: str | None, hold: Hold | None) -> "ServiceHold | None":
+    def of(cls, held: str | None, hold: Quarantine | None) -> "ServiceHold | None":
         if held is None or hold is None:
             return None
         return cls(

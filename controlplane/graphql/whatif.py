@@ -6,7 +6,7 @@ import strawberry
 
 from controlplane.graphql.context import Info
 from controlplane.graphql.pipelines import PipelineAttributes
-from controlplane.usecases.whatif import WhatIf
+from controlplane.usecases.whatif import PipelineReplay
 
 
 @strawberry.type
@@ -49,7 +49,7 @@ class PipelineWhatIf:
     """Releases that would still wait."""
 
     @classmethod
-    def of(cls, replay: WhatIf) -> "PipelineWhatIf":
+    def of(cls, replay: PipelineReplay) -> "PipelineWhatIf":
         return cls(
             begins_at=replay.begins_at,
             steps=[

@@ -10,11 +10,11 @@ from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from controlplane.http.console import Console
-from controlplane.http.graphql import MOST_REQUEST_BYTES
+from controlplane.http.graphql import MAX_REQUEST_BYTES
 from controlplane.http.hosts import ANY_HOST, KnownHosts
-from fleet import __version__
+from core import __version__
 
-MOST_BODY_BYTES = 5 << 20
+MAX_BODY_BYTES = 5 << 20
 
 _POLICY = "; ".join(
     (
@@ -64,15 +64,15 @@ def make_app(
 
     app = Starlette(
         routes=[
-            Route("/gql", graphql, max_body_size=MOST_REQUEST_BYTES),
-            Route("//gql", graphql, max_body_size=MOST_REQUEST_BYTES),
+            Route("/gql", graphql, max_body_size=MAX_REQUEST_BYTES),
+            Route("//gql", graphql, max_body_size=MAX_REQUEST_BYTES),
             WebSocketRoute("/gql", graphql),
             Route("/healthz", healthz),
             Route("/readyz", readyz),
             Route("/version", version),
             *routes,
         ],
-        max_body_size=MOST_BODY_BYTES,
+        max_body_size=MAX_BODY_BYTES,
     )
     app.router.default = Console(console)
     return SecurityHeaders(KnownHosts(app, hosts))

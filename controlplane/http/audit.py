@@ -9,21 +9,21 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from controlplane.domain.access import Actor, Kind, Target, Verb
+from controlplane.domain.access import Actor, Resource, ResourceKind, Verb
 from controlplane.domain.access.actor import require_any
 from controlplane.domain.audit import AuditFilter, AuditKind
 from controlplane.domain.audit_formats import FORMATS, AuditFormat
-from controlplane.domain.ledger import Verdict
+from controlplane.domain.ledger import AuditVerdict
 from controlplane.http.browser import Cookies, check_download
 from controlplane.http.graphql import token_of
-from controlplane.usecases.identity import Identity
-from controlplane.usecases.records import Records
-from fleet.errors import Code, Invalid, TowlineError, Unauthenticated
-from fleet.identity import TokenKind, token_kind
+from controlplane.usecases.identity import CredentialAuthenticator
+from controlplane.usecases.records import AuditLogOperations
+from core.errors import Code, Invalid, TowlineError, Unauthenticated
+from core.identity import TokenKind, token_kind
 
 W = TypeVar("W", bound=StrEnum)
 PATH = "/audit/export"
-_LONGEST = 320
+_MAX_PARAMETER_LENGTH = 320
 _TEXTS = {"actor": "actor", "action": "action", "target": "target", "cluster": "cluster_id"}
 _STATUS = {Code.UNAUTHENTICATED: 401, Code.FORBIDDEN: 403, Code.INVALID: 400, Code.LIMIT: 429}
 _TYPES = {AuditFormat.JSONL: "application/jsonl", AuditFormat.CEF: "text/plain"}
@@ -32,7 +32,9 @@ _TYPES = {AuditFormat.JSONL: "application/jsonl", AuditFormat.CEF: "text/plain"}
 class AuditExport:
     """Streams audit rows to authorized callers, in the order in which they were written."""
 
-    def __init__(self, records: Records, identity: Identity, cookies: Cookies) -> None:
+    def __init__(
+        self, records: AuditLogOperations, identity: CredentialAuthenticator, cookies: Cookies
+    ) -> None:
         self._records = records
         self._identity = identity
         self._cookies = cookies
@@ -42,7 +44,7 @@ class AuditExport:
         """Query: `format` (jsonl, cef), `q` and the fields of a filter; times are ISO 8601."""
         try:
             actor = await self._caller(request)
-            require_any(actor, Verb.READ, Target.whole(Kind.AUDIT))
+            require_any(actor, Verb.READ, Resource.whole(ResourceKind.AUDIT))
             form, wanted = _asked(request)
         except TowlineError as error:
             status = _STATUS.get(error.code, 503)
@@ -81,12 +83,14 @@ def _asked(request: Request) -> tuple[AuditFormat, AuditFilter]:
             raise Invalid(
                 f"unknown parameter; expected one of: {', '.join(sorted(known))}", field=name[:80]
             )
-        if len(text) > _LONGEST or not text.isprintable():
-            raise Invalid(f"must be at most {_LONGEST} printable characters", field=name)
+        if len(text) > _MAX_PARAMETER_LENGTH or not text.isprintable():
+            raise Invalid(
+                f"must be at most {_MAX_PARAMETER_LENGTH} printable characters", field=name
+            )
     texts = {field: asked.get(name, "") for name, field in _TEXTS.items()}
     wanted = AuditFilter(
         kind=_word(AuditKind, asked.get("kind"), "kind"),
-        verdict=_word(Verdict, asked.get("verdict"), "verdict"),
+        verdict=_word(AuditVerdict, asked.get("verdict"), "verdict"),
         since=_time(asked.get("since"), "since"),
         until=_time(asked.get("until"), "until"),
         **texts,

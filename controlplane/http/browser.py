@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from starlette.requests import HTTPConnection
 from starlette.responses import Response
 
-from fleet.errors import Forbidden, Unauthenticated
+from core.errors import Forbidden, Unauthenticated
 
 CSRF_HEADER = "x-towline-csrf"
 LOGIN_SECONDS = 600

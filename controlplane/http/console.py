@@ -26,7 +26,7 @@ Sign in with <code>towline login</code>.</p></html>
 
 
 @dataclass(frozen=True)
-class _File:
+class _ConsoleFile:
     """A file of the console, kept in memory; compressed at the first request."""
 
     name: str
@@ -97,7 +97,7 @@ def _without(path: str) -> Response:
     return HTMLResponse(_WITHOUT, 200 if path == "/" else 404, {"cache-control": "no-store"})
 
 
-def _read(folder: Path) -> dict[str, _File]:
+def _read(folder: Path) -> dict[str, _ConsoleFile]:
     """Reads every file below a folder, by name: nothing else can ever be requested."""
     names = [path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()]
-    return {name: _File(name, (folder / name).read_bytes()) for name in names}
+    return {name: _ConsoleFile(name, (folder / name).read_bytes()) for name in names}

@@ -23,19 +23,19 @@ from strawberry.types import ExecutionResult
 from strawberry.types.unset import UNSET, UnsetType
 
 from controlplane.domain.access import require_member
-from controlplane.domain.rates import ADDRESS, Rates
-from controlplane.graphql.context import Context, Verbs
-from controlplane.graphql.persisted import PersistedQueries, UnknownQuery
+from controlplane.domain.rates import ADDRESS, RequestLimiter
+from controlplane.graphql.context import Context, Operations
+from controlplane.graphql.persisted import PersistedQueries, UnknownQueryHash
 from controlplane.http.browser import Cookies, check_session_request
-from controlplane.http.meters import ApiMeters
-from fleet.errors import Code, TowlineError, Unauthenticated
-from fleet.identity import TokenKind, token_kind
-from fleet.runtime.clock import Clock
-from fleet.runtime.tasks import Tasks
+from controlplane.http.meters import ApiMetrics
+from core.errors import Code, TowlineError, Unauthenticated
+from core.identity import TokenKind, token_kind
+from core.runtime.clock import Clock
+from core.runtime.tasks import Tasks
 
-MOST_REQUEST_BYTES = 1 << 20
+MAX_REQUEST_BYTES = 1 << 20
 
-_MOST_SUBSCRIPTIONS = 100
+_MAX_SUBSCRIPTIONS = 100
 _INIT_SECONDS = 10
 _TOKEN_CHECK_SECONDS = 2.0
 _UNAUTHORIZED = 4401
@@ -79,9 +79,9 @@ class GraphQLEndpoint(GraphQL[Context, None]):
     def __init__(
         self,
         schema: BaseSchema,
-        verbs: Verbs,
+        verbs: Operations,
         clock: Clock,
-        rates: Rates,
+        rates: RequestLimiter,
         cookies: Cookies | None = None,
     ) -> None:
         super().__init__(
@@ -89,14 +89,14 @@ class GraphQLEndpoint(GraphQL[Context, None]):
             graphql_ide=None,
             allow_queries_via_get=True,
             subscription_protocols=(GRAPHQL_TRANSPORT_WS_PROTOCOL,),
-            max_subscriptions_per_connection=_MOST_SUBSCRIPTIONS,
+            max_subscriptions_per_connection=_MAX_SUBSCRIPTIONS,
             connection_init_wait_timeout=timedelta(seconds=_INIT_SECONDS),
         )
         self._verbs = verbs
         self._persisted = PersistedQueries()
         self.clock = clock
         self._rates = rates
-        self.meters = ApiMeters()
+        self.meters = ApiMetrics()
         self._cookies = cookies or Cookies()
 
     async def run(self, request: Request | WebSocket, *more: Any, **named: Any) -> Any:
@@ -201,8 +201,8 @@ class GraphQLEndpoint(GraphQL[Context, None]):
         try:
             require_member(context.actor)
             data.query = self._persisted.text(data.query, data.extensions)
-            self._persisted.learn(data.query, data.extensions)
-        except UnknownQuery:
+            self._persisted.store(data.query, data.extensions)
+        except UnknownQueryHash:
             return _refused("PersistedQueryNotFound", "PERSISTED_QUERY_NOT_FOUND")
         except Unauthenticated:
             data.query = data.query or "{ __typename }"
@@ -212,7 +212,7 @@ class GraphQLEndpoint(GraphQL[Context, None]):
 
     def decode_json(self, data: str | bytes) -> object:
         """Decodes a request or a message, which must be an object; batches are not supported."""
-        if len(data) > MOST_REQUEST_BYTES:
+        if len(data) > MAX_REQUEST_BYTES:
             raise orjson.JSONDecodeError("too long", "", 0)
         value = orjson.loads(data)
         if not isinstance(value, dict):

@@ -17,26 +17,26 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from controlplane.domain.notification_bodies import signature
-from controlplane.usecases.pipeline_overrides import PipelineOverrides
+from controlplane.usecases.pipeline_overrides import ReleaseDecisions
 from controlplane.usecases.triggers import Triggers
-from fleet.errors import Code, TowlineError
-from fleet.runtime.clock import Clock
+from core.errors import Code, TowlineError
+from core.runtime.clock import Clock
 
-MOST_BYTES = 1 << 20
+MAX_BYTES = 1 << 20
 _SECONDS = 10.0
 _TOLERANCE = 300
 _LOOKUPS_AT_ONCE = 4
-_MOST_WAITING = 64
+_MAX_QUEUED = 64
 _STATUS = {Code.INVALID: 400, Code.NOT_FOUND: 404, Code.CONFLICT: 409, Code.FORBIDDEN: 403}
 
 
 SecretOf = Callable[[str], Awaitable[str | None]]
 
 
-class Hooks:
+class WebhookRoutes:
     """Handles webhooks; `routes` are for the application."""
 
-    def __init__(self, triggers: Triggers, overrides: PipelineOverrides, clock: Clock) -> None:
+    def __init__(self, triggers: Triggers, overrides: ReleaseDecisions, clock: Clock) -> None:
         self._triggers = triggers
         self._overrides = overrides
         self._clock = clock
@@ -68,7 +68,7 @@ class Hooks:
         secret = await self._secret(self._overrides.gate_secret, id)
         if not self._is_signed(secret, request.headers, body):
             return Response("signature refused", 401)
-        given = _answer_of(body)
+        given = _parse_answer(body)
         if given is None:
             return Response(
                 'the body must be like {"release": "r7-…", "passed": true, "reason": "…"}', 400
@@ -82,7 +82,7 @@ class Hooks:
 
     async def _body(self, request: Request) -> bytes | Response:
         """Reads the whole body, or returns the reason for refusing it."""
-        if self._waiting >= _MOST_WAITING:
+        if self._waiting >= _MAX_QUEUED:
             return Response("too many requests at the same time", 503, {"Retry-After": "1"})
         body = bytearray()
         self._waiting += 1
@@ -90,8 +90,8 @@ class Hooks:
             async with asyncio.timeout(_SECONDS):
                 async for part in request.stream():
                     body += part
-                    if len(body) > MOST_BYTES:
-                        return Response(f"the body exceeds {MOST_BYTES} bytes", 413)
+                    if len(body) > MAX_BYTES:
+                        return Response(f"the body exceeds {MAX_BYTES} bytes", 413)
         except TimeoutError:
             return Response("too slow", 408)
         except ClientDisconnect:
@@ -146,7 +146,7 @@ def is_genuine(
 PROVIDERS = frozenset(("github", "harbor", "dockerhub", "plain"))
 
 
-def _answer_of(body: bytes) -> tuple[str, bool, str] | None:
+def _parse_answer(body: bytes) -> tuple[str, bool, str] | None:
     try:
         answer = orjson.loads(body)
     except orjson.JSONDecodeError:

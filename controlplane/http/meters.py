@@ -12,9 +12,9 @@ from prometheus_client.core import GaugeHistogramMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from controlplane.domain.census import DELIVERY_BOUNDS, Census
-from controlplane.domain.marks import Mark
-from controlplane.loops.census import CensusLoop
+from controlplane.domain.census import DELIVERY_BOUNDS, MetricsSnapshot
+from controlplane.domain.marks import StatusCode
+from controlplane.loops.census import MetricsSnapshotLoop
 
 OK = "OK"
 
@@ -24,7 +24,7 @@ _IS_MUTATION = re.compile(r"^\s*mutation\b", re.MULTILINE)
 _UNKNOWN = "INTERNAL"
 
 
-class ApiMeters(Collector):
+class ApiMetrics(Collector):
     """Requests by kind and by the code of their first error; durations by kind."""
 
     def __init__(self) -> None:
@@ -68,19 +68,19 @@ def code_of(errors: Sequence[GraphQLError] | None) -> str:
     return str((errors[0].extensions or {}).get("code") or _UNKNOWN)
 
 
-class CensusMeters(Collector):
+class SnapshotMetrics(Collector):
     """The metrics snapshot as gauges. Every replica exports the same values, so aggregate with
     `max`.
     """
 
-    def __init__(self, loop: CensusLoop) -> None:
+    def __init__(self, loop: MetricsSnapshotLoop) -> None:
         self._loop = loop
 
     def collect(self) -> Iterator[Metric]:
         """Implements `prometheus_client.registry.Collector`."""
         census = self._loop.newest
         services: dict[str, int] = {
-            mark.name.lower(): census.services.get(mark.value, 0) for mark in Mark
+            mark.name.lower(): census.services.get(mark.value, 0) for mark in StatusCode
         }
         yield _by("towline_services", "Services by status", "status", services)
         alive = {liveness.value: count for liveness, count in census.clusters.items()}
@@ -98,7 +98,7 @@ class CensusMeters(Collector):
             )
         yield _deliveries(census)
         yield GaugeMetricFamily(
-            "towline_census_age_seconds",
+            "towline_snapshot_age_seconds",
             "Seconds since these values were collected",
             value=self._loop.age(),
         )
@@ -111,7 +111,7 @@ def _by(name: str, text: str, label: str, counts: dict[str, int]) -> Metric:
     return family
 
 
-def _deliveries(census: Census) -> Metric:
+def _deliveries(census: MetricsSnapshot) -> Metric:
     bounds = (*DELIVERY_BOUNDS, None)
     sums = accumulate(census.deliveries.get(bound, 0) for bound in bounds)
     words = (*map(str, DELIVERY_BOUNDS), "+Inf")

@@ -19,14 +19,14 @@ from controlplane.domain.access import Actor
 from controlplane.domain.people import User
 from controlplane.http.browser import Cookies
 from controlplane.http.graphql import token_of
-from controlplane.usecases.directory import Directory, GroupView
-from controlplane.usecases.identity import Identity
-from fleet.errors import HTTP_STATUS, Code, Invalid, NotFound, TowlineError, Unauthenticated
-from fleet.identity import TokenKind, token_kind
+from controlplane.usecases.directory import ScimDirectory, ScimGroup
+from controlplane.usecases.identity import CredentialAuthenticator
+from core.errors import HTTP_STATUS, Code, Invalid, NotFound, TowlineError, Unauthenticated
+from core.identity import TokenKind, token_kind
 
 PATH = "/scim/v2"
-MOST_BYTES = 1 << 20
-MOST_A_PAGE = 100
+MAX_BYTES = 1 << 20
+MAX_PAGE_SIZE = 100
 _NUMBER = re.compile(r"-?[0-9]{1,9}")
 _ID = re.compile(r"[\w-]{1,64}")
 _USER, _GROUP = "User", "Group"
@@ -39,34 +39,36 @@ Handler = Callable[[Actor, Request], Awaitable[Response]]
 
 
 class ScimRoutes:
-    """HTTP layer of `Directory`; `routes` are for the application."""
+    """HTTP layer of `ScimDirectory`; `routes` are for the application."""
 
-    def __init__(self, directory: Directory, identity: Identity, cookies: Cookies) -> None:
+    def __init__(
+        self, directory: ScimDirectory, identity: CredentialAuthenticator, cookies: Cookies
+    ) -> None:
         self._directory = directory
         self._identity = identity
         self._cookies = cookies
         handlers: list[tuple[str, str, Handler]] = [
-            ("GET", "/Users", self._people),
-            ("POST", "/Users", self._add_person),
-            ("GET", "/Users/{id}", self._person),
-            ("PUT", "/Users/{id}", self._replace_person),
-            ("PATCH", "/Users/{id}", self._patch_person),
-            ("DELETE", "/Users/{id}", self._remove_person),
+            ("GET", "/Users", self._list_users),
+            ("POST", "/Users", self._add_user),
+            ("GET", "/Users/{id}", self._get_user),
+            ("PUT", "/Users/{id}", self._replace_user),
+            ("PATCH", "/Users/{id}", self._patch_user),
+            ("DELETE", "/Users/{id}", self._remove_user),
             ("GET", "/Groups", self._groups),
             ("POST", "/Groups", self._add_group),
             ("GET", "/Groups/{id}", self._group),
             ("PUT", "/Groups/{id}", self._replace_group),
             ("PATCH", "/Groups/{id}", self._patch_group),
             ("DELETE", "/Groups/{id}", self._remove_group),
-            ("GET", "/ServiceProviderConfig", self._about),
-            ("GET", "/ResourceTypes", self._kinds),
+            ("GET", "/ServiceProviderConfig", self._service_config),
+            ("GET", "/ResourceTypes", self._resource_types),
         ]
         self.routes = [
-            Route(f"{PATH}{path}", self._told(work), methods=[how], max_body_size=MOST_BYTES)
+            Route(f"{PATH}{path}", self._with_errors(work), methods=[how], max_body_size=MAX_BYTES)
             for how, path, work in handlers
         ]
 
-    def _told(self, work: Handler) -> Callable[[Request], Awaitable[Response]]:
+    def _with_errors(self, work: Handler) -> Callable[[Request], Awaitable[Response]]:
         """Converts errors into the format of section 3.12."""
 
         async def handle(request: Request) -> Response:
@@ -86,36 +88,36 @@ class ScimRoutes:
         source = request.client.host if request.client else ""
         return await self._identity.authenticate(token, source)
 
-    async def _people(self, actor: Actor, request: Request) -> Response:
-        asked = scim.wanted(_filter(request), ("userName", "externalId"))
+    async def _list_users(self, actor: Actor, request: Request) -> Response:
+        asked = scim.parse_filter(_filter(request), ("userName", "externalId"))
         found = await self._directory.people(actor, asked)
         page, start = _page(request, found)
         return _listed([self._shown(request, user) for user in page], start, len(found))
 
-    async def _person(self, actor: Actor, request: Request) -> Response:
+    async def _get_user(self, actor: Actor, request: Request) -> Response:
         user = await self._directory.person(actor, _id(request))
         return _json(self._shown(request, user))
 
-    async def _add_person(self, actor: Actor, request: Request) -> Response:
-        user = await self._directory.add_person(actor, scim.person(await _body(request)))
+    async def _add_user(self, actor: Actor, request: Request) -> Response:
+        user = await self._directory.add_user(actor, scim.parse_user(await _body(request)))
         return _made(self._shown(request, user))
 
-    async def _replace_person(self, actor: Actor, request: Request) -> Response:
-        push = scim.person(await _body(request))
-        user = await self._directory.change_person(actor, _id(request), push)
+    async def _replace_user(self, actor: Actor, request: Request) -> Response:
+        push = scim.parse_user(await _body(request))
+        user = await self._directory.change_user(actor, _id(request), push)
         return _json(self._shown(request, user))
 
-    async def _patch_person(self, actor: Actor, request: Request) -> Response:
-        push = scim.person_patch(await _body(request))
-        user = await self._directory.change_person(actor, _id(request), push)
+    async def _patch_user(self, actor: Actor, request: Request) -> Response:
+        push = scim.parse_user_patch(await _body(request))
+        user = await self._directory.change_user(actor, _id(request), push)
         return _json(self._shown(request, user))
 
-    async def _remove_person(self, actor: Actor, request: Request) -> Response:
-        await self._directory.remove_person(actor, _id(request))
+    async def _remove_user(self, actor: Actor, request: Request) -> Response:
+        await self._directory.remove_user(actor, _id(request))
         return Response(status_code=204)
 
     async def _groups(self, actor: Actor, request: Request) -> Response:
-        asked = scim.wanted(_filter(request), ("displayName", "externalId"))
+        asked = scim.parse_filter(_filter(request), ("displayName", "externalId"))
         found = await self._directory.groups(actor, asked)
         page, start = _page(request, found)
         viewed = await self._directory.viewed(actor, page)
@@ -127,15 +129,17 @@ class ScimRoutes:
         return _json(self._viewed(request, view))
 
     async def _add_group(self, actor: Actor, request: Request) -> Response:
-        group = await self._directory.add_group(actor, scim.group(await _body(request)))
+        group = await self._directory.add_group(actor, scim.parse_group(await _body(request)))
         (view,) = await self._directory.viewed(actor, [group])
         return _made(self._viewed(request, view))
 
     async def _replace_group(self, actor: Actor, request: Request) -> Response:
-        return await self._change_group(actor, request, scim.group(await _body(request)))
+        return await self._change_group(actor, request, scim.parse_group(await _body(request)))
 
     async def _patch_group(self, actor: Actor, request: Request) -> Response:
-        return await self._change_group(actor, request, scim.group_patch(await _body(request)))
+        return await self._change_group(
+            actor, request, scim.parse_group_patch(await _body(request))
+        )
 
     async def _change_group(self, actor: Actor, request: Request, push: scim.GroupPush) -> Response:
         group = await self._directory.change_group(actor, _id(request), push)
@@ -146,7 +150,7 @@ class ScimRoutes:
         await self._directory.remove_group(actor, _id(request))
         return Response(status_code=204)
 
-    async def _about(self, _: Actor, request: Request) -> Response:
+    async def _service_config(self, _: Actor, request: Request) -> Response:
         """Section 5 of RFC 7643."""
         way = {"type": "oauthbearertoken", "name": "Bearer token", "primary": True}
         way["description"] = "Token of the service account from the settings."
@@ -155,7 +159,7 @@ class ScimRoutes:
                 "schemas": [f"{_CORE}:ServiceProviderConfig"],
                 "patch": {"supported": True},
                 "bulk": {"supported": False, "maxOperations": 0, "maxPayloadSize": 0},
-                "filter": {"supported": True, "maxResults": MOST_A_PAGE},
+                "filter": {"supported": True, "maxResults": MAX_PAGE_SIZE},
                 "changePassword": {"supported": False},
                 "sort": {"supported": False},
                 "etag": {"supported": False},
@@ -164,7 +168,7 @@ class ScimRoutes:
             }
         )
 
-    async def _kinds(self, _: Actor, request: Request) -> Response:
+    async def _resource_types(self, _: Actor, request: Request) -> Response:
         """Section 6 of RFC 7643."""
         kinds = [
             {
@@ -196,7 +200,7 @@ class ScimRoutes:
         }
         return {**shown, "externalId": user.external_id} if user.external_id else shown
 
-    def _viewed(self, request: Request, view: GroupView) -> Json:
+    def _viewed(self, request: Request, view: ScimGroup) -> Json:
         group = view.group
         meta = self._meta(request, _GROUP, f"Groups/{group.id}")
         shown: Json = {
@@ -226,9 +230,9 @@ def _filter(request: Request) -> str:
 
 def _page(request: Request, found: Sequence[Any]) -> tuple[Sequence[Any], int]:
     """Returns the requested rows, and the one-based number of the first."""
-    start, count = _number(request, "startIndex", 1), _number(request, "count", MOST_A_PAGE)
+    start, count = _number(request, "startIndex", 1), _number(request, "count", MAX_PAGE_SIZE)
     first = max(start, 1)
-    return found[first - 1 : first - 1 + min(max(count, 0), MOST_A_PAGE)], first
+    return found[first - 1 : first - 1 + min(max(count, 0), MAX_PAGE_SIZE)], first
 
 
 def _number(request: Request, name: str, default: int) -> int:

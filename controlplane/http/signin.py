@@ -14,14 +14,14 @@ from starlette.routing import Route
 from controlplane.domain.access import Actor
 from controlplane.http import pages
 from controlplane.http.browser import Cookies, check_origin, check_session_request
-from controlplane.usecases.accounts import Accounts
-from controlplane.usecases.identity import Identity
-from controlplane.usecases.renewals import Given
+from controlplane.usecases.accounts import TokenExchange
+from controlplane.usecases.identity import CredentialAuthenticator
+from controlplane.usecases.renewals import IssuedTokens
 from controlplane.usecases.signin import DEVICE_LIFE, DevicePending, SignIn
-from fleet.errors import HTTP_STATUS, Code, Invalid, TowlineError, Unauthenticated
-from fleet.runtime.clock import Clock
+from core.errors import HTTP_STATUS, Code, Invalid, TowlineError, Unauthenticated
+from core.runtime.clock import Clock
 
-MOST_FORM_BYTES = 64 << 10
+MAX_FORM_BYTES = 64 << 10
 POLL_SECONDS = 5
 DEVICE_GRANT = "urn:ietf:params:oauth:grant-type:device_code"
 EXCHANGE_GRANT = "urn:ietf:params:oauth:grant-type:token-exchange"
@@ -46,8 +46,8 @@ class SignInRoutes:
     def __init__(
         self,
         signin: SignIn,
-        identity: Identity,
-        accounts: Accounts,
+        identity: CredentialAuthenticator,
+        accounts: TokenExchange,
         cookies: Cookies,
         clock: Clock,
     ) -> None:
@@ -77,7 +77,7 @@ class SignInRoutes:
             ("/oauth/token", self.token, "POST"),
         ]
         return [
-            *(Route(path, _told(work), methods=[how]) for path, work, how in for_people),
+            *(Route(path, _with_errors(work), methods=[how]) for path, work, how in for_people),
             *(Route(path, _oauth(work), methods=[how]) for path, work, how in for_programs),
         ]
 
@@ -200,7 +200,7 @@ class SignInRoutes:
             if form.get("subject_token_type") not in _SUBJECT_TYPES:
                 raise Invalid("must be a JWT", field="subject_token_type")
             subject = form.get("subject_token", "")
-            given = Given(*await self._accounts.exchange(subject, _source(request)))
+            given = IssuedTokens(*await self._accounts.exchange(subject, _source(request)))
         else:
             return JSONResponse({"error": "unsupported_grant_type"}, 400)
         row = given.token
@@ -240,7 +240,7 @@ def local_path(text: str) -> str:
     return text[:1000]
 
 
-def _told(work: Handler) -> Handler:
+def _with_errors(work: Handler) -> Handler:
     """Shows errors as a page."""
 
     async def handle(request: Request) -> Response:
@@ -275,8 +275,8 @@ async def _form(request: Request) -> dict[str, str]:
     """
     body = await request.body()
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if len(body) > MOST_FORM_BYTES:
-        raise Invalid(f"the form exceeds {MOST_FORM_BYTES} bytes")
+    if len(body) > MAX_FORM_BYTES:
+        raise Invalid(f"the form exceeds {MAX_FORM_BYTES} bytes")
     if kind == "application/x-www-form-urlencoded":
         fields = parse_qs(body.decode("utf-8", "replace"), max_num_fields=50)
         return {name: values[0] for name, values in fields.items()}

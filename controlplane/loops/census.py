@@ -2,22 +2,22 @@
 
 from collections.abc import Awaitable, Callable
 
-from controlplane.domain.census import Census
-from controlplane.loops.patient import patiently
-from fleet.runtime.clock import Clock
-from fleet.runtime.tasks import Tasks
+from controlplane.domain.census import MetricsSnapshot
+from controlplane.loops.patient import retry_forever
+from core.runtime.clock import Clock
+from core.runtime.tasks import Tasks
 
-CENSUS_SECONDS = 15.0
+SNAPSHOT_SECONDS = 15.0
 
 
-class CensusLoop:
+class MetricsSnapshotLoop:
     """Keeps the newest snapshot; while the store does not answer, its age grows."""
 
-    def __init__(self, take: Callable[[], Awaitable[Census]], clock: Clock) -> None:
+    def __init__(self, take: Callable[[], Awaitable[MetricsSnapshot]], clock: Clock) -> None:
         self._take = take
         self._clock = clock
         self._taken = clock.monotonic()
-        self.newest = Census()
+        self.newest = MetricsSnapshot()
         self.tasks = Tasks("census")
 
     def start(self) -> None:
@@ -30,6 +30,6 @@ class CensusLoop:
 
     async def _count(self) -> None:
         while True:
-            self.newest = await patiently("count what there is", self._take, self._clock)
+            self.newest = await retry_forever("count what there is", self._take, self._clock)
             self._taken = self._clock.monotonic()
-            await self._clock.sleep(CENSUS_SECONDS)
+            await self._clock.sleep(SNAPSHOT_SECONDS)

@@ -3,13 +3,17 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from controlplane.loops.patient import patiently
-from controlplane.ports import MISSED, Bus
-from controlplane.usecases.deps import CLUSTER, NEWS, PIPELINE, SERVICE
-from controlplane.usecases.notification_routing import AWAY_AFTER, Routing, Watch
-from controlplane.usecases.notification_sending import Sending
-from fleet.runtime.clock import Clock
-from fleet.runtime.tasks import Tasks
+from controlplane.loops.patient import retry_forever
+from controlplane.ports import LOST_WAKES, Bus
+from controlplane.usecases.deps import CLUSTER, NOTIFY, PIPELINE, SERVICE
+from controlplane.usecases.notification_routing import (
+    OFFLINE_AFTER,
+    NotificationRouting,
+    StateWatcher,
+)
+from controlplane.usecases.notification_sending import NotificationSender
+from core.runtime.clock import Clock
+from core.runtime.tasks import Tasks
 
 _EVERY_SECONDS = 1.0
 _QUIET_SECONDS = 10.0
@@ -17,47 +21,52 @@ _WATCH_SECONDS = 15.0
 _TOKENS_SECONDS = 3600.0
 
 
-class DeliveryOfNews:
-    """Drives `Routing`, `Sending` and `Watch`.
+class NotificationLoop:
+    """Drives `NotificationRouting`, `NotificationSender` and `StateWatcher`.
 
     Reads the store every 10 s while nothing happens, and within 1 s after an event.
     """
 
     def __init__(
-        self, routing: Routing, sending: Sending, watch: Watch, bus: Bus, clock: Clock
+        self,
+        routing: NotificationRouting,
+        sending: NotificationSender,
+        watch: StateWatcher,
+        bus: Bus,
+        clock: Clock,
     ) -> None:
         self._routing = routing
         self._sending = sending
         self._watch = watch
         self._bus = bus
         self._clock = clock
-        self._stirred: list[asyncio.Event] = []
+        self._wake_events: list[asyncio.Event] = []
         self.tasks = Tasks("news")
 
     def start(self) -> None:
         """Starts in the background."""
         self.tasks.forever("wakes", self._follow())
-        self.tasks.forever("route", self._while_some(self._routed))
-        self.tasks.forever("send", self._while_some(self._sending.deliver))
-        self.tasks.forever("audit", self._while_some(self._forwarded))
+        self.tasks.forever("route", self._run_while_work(self._routed))
+        self.tasks.forever("send", self._run_while_work(self._sending.deliver))
+        self.tasks.forever("audit", self._run_while_work(self._forwarded))
         self.tasks.forever("clusters", self._look_at_clusters())
-        repositories = self._watch.look_at_repositories
+        repositories = self._watch.check_repositories
         self.tasks.forever("repositories", self._every(_WATCH_SECONDS, repositories))
-        self.tasks.forever("tokens", self._every(_TOKENS_SECONDS, self._watch.look_at_tokens))
+        self.tasks.forever("tokens", self._every(_TOKENS_SECONDS, self._watch.check_tokens))
 
     async def _follow(self) -> None:
-        async for _ in self._bus.subscribe(SERVICE, PIPELINE, CLUSTER, NEWS, MISSED):
-            self._stir()
+        async for _ in self._bus.subscribe(SERVICE, PIPELINE, CLUSTER, NOTIFY, LOST_WAKES):
+            self._wake_all()
 
-    def _stir(self) -> None:
-        for stirred in self._stirred:
+    def _wake_all(self) -> None:
+        for stirred in self._wake_events:
             stirred.set()
 
     async def _routed(self) -> int:
         """Routes notifications, and wakes the sender if there were any."""
         count = await self._routing.route()
         if count:
-            self._stir()
+            self._wake_all()
         return count
 
     async def _forwarded(self) -> int:
@@ -67,21 +76,21 @@ class DeliveryOfNews:
     async def _look_at_clusters(self) -> None:
         """Checks clusters; starts late, since agents must reconnect after a control plane
         restart."""
-        await self._clock.sleep(AWAY_AFTER.total_seconds())
-        await self._every(_WATCH_SECONDS, self._watch.look_at_clusters)
+        await self._clock.sleep(OFFLINE_AFTER.total_seconds())
+        await self._every(_WATCH_SECONDS, self._watch.check_clusters)
 
-    async def _while_some(self, step: Callable[[], Awaitable[int]]) -> None:
+    async def _run_while_work(self, step: Callable[[], Awaitable[int]]) -> None:
         stirred = asyncio.Event()
-        self._stirred.append(stirred)
+        self._wake_events.append(stirred)
         while True:
             stirred.clear()
-            if not await patiently("notify", step, self._clock):
+            if not await retry_forever("notify", step, self._clock):
                 await self._clock.sleep(_EVERY_SECONDS)
                 await _until(stirred, _QUIET_SECONDS - _EVERY_SECONDS)
 
     async def _every(self, seconds: float, step: Callable[[], Awaitable[None]]) -> None:
         while True:
-            await patiently("notify", step, self._clock)
+            await retry_forever("notify", step, self._clock)
             await self._clock.sleep(seconds)
 
 

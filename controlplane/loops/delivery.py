@@ -3,22 +3,22 @@
 from collections.abc import Callable
 from functools import partial
 
-from controlplane.loops.keyed import KeyedWork
-from controlplane.loops.patient import patiently
-from controlplane.ports import MISSED, Bus, Manifests, Store
-from controlplane.usecases.delivery import Delivery
-from controlplane.usecases.deps import DELIVER
-from controlplane.usecases.repositories import Repositories
-from fleet.errors import TowlineError
-from fleet.runtime.clock import Clock
-from fleet.runtime.tasks import Tasks
-from fleet.source import RepositoryState
+from controlplane.loops.keyed import WorkQueue
+from controlplane.loops.patient import retry_forever
+from controlplane.ports import LOST_WAKES, Bus, ManifestSource, Store
+from controlplane.usecases.delivery import RenderReconciler
+from controlplane.usecases.deps import RENDER_SERVICES
+from controlplane.usecases.repositories import RepositoryOperations
+from core.errors import TowlineError
+from core.runtime.clock import Clock
+from core.runtime.tasks import Tasks
+from core.spec.source import RepositoryState
 
 _SWEEP_SECONDS = 60.0
 
 
-class DeliveryLoop:
-    """Drives `Delivery`, with one run per repository at a time.
+class RenderLoop:
+    """Drives `RenderReconciler`, with one run per repository at a time.
 
     `delivers` is True if this process handles the repository, and not another replica. If two
     replicas do, the rows show the second one that nothing is left to do.
@@ -26,9 +26,9 @@ class DeliveryLoop:
 
     def __init__(
         self,
-        delivery: Delivery,
-        repositories: Repositories,
-        manifests: Manifests,
+        delivery: RenderReconciler,
+        repositories: RepositoryOperations,
+        manifests: ManifestSource,
         store: Store,
         bus: Bus,
         clock: Clock,
@@ -44,7 +44,7 @@ class DeliveryLoop:
         self._states: dict[str, RepositoryState] = {}
         self._wanted: dict[str, set[str]] = {}
         self.tasks = Tasks("delivery")
-        self._work = KeyedWork("deliver", self._deliver, self.tasks, clock)
+        self._work = WorkQueue("deliver", self._deliver, self.tasks, clock)
 
     async def start(self) -> None:
         """Follows all repositories, and renders changes made meanwhile."""
@@ -70,35 +70,35 @@ class DeliveryLoop:
         try:
             await self._delivery.deliver(repository_id, None if "" in wanted else wanted)
             if state is not None:
-                await self._repositories.note_state(state)
+                await self._repositories.store_state(state)
         except TowlineError:
             self._wanted.setdefault(repository_id, set()).update(wanted)
             raise
 
     async def _follow(self) -> None:
-        async for topic, key in self._bus.subscribe(DELIVER, MISSED):
-            if topic == MISSED:
-                await patiently("sweep", self._look_at_all, self._clock)
+        async for topic, key in self._bus.subscribe(RENDER_SERVICES, LOST_WAKES):
+            if topic == LOST_WAKES:
+                await retry_forever("sweep", self._schedule_all, self._clock)
                 continue
-            await patiently("follow", partial(self._follow_refs, key), self._clock)
+            await retry_forever("follow", partial(self._follow_refs, key), self._clock)
 
     async def _follow_refs(self, key: str) -> None:
         repository_id, _, service_id = key.partition("/")
         if service_id:
-            await self._repositories.follow_for(repository_id, service_id)
+            await self._repositories.ensure_followed(repository_id, service_id)
         else:
-            await self._repositories.follow_again(repository_id)
+            await self._repositories.update_followed_refs(repository_id)
         self._ask(repository_id, service_id)
 
     async def _sweep(self) -> None:
         while True:
             await self._clock.sleep(_SWEEP_SECONDS)
-            await patiently("sweep", self._look_at_all, self._clock)
-            await patiently("polls", self._repositories.note_polls, self._clock)
+            await retry_forever("sweep", self._schedule_all, self._clock)
+            await retry_forever("polls", self._repositories.store_polls, self._clock)
 
-    async def _look_at_all(self) -> None:
+    async def _schedule_all(self) -> None:
         async with self._store.read() as tx:
             repositories = await tx.repositories.select()
         for repository in repositories:
-            await self._repositories.follow_again(repository.id)
+            await self._repositories.update_followed_refs(repository.id)
             self._ask(repository.id)

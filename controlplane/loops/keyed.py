@@ -4,16 +4,16 @@ from collections.abc import Awaitable, Callable
 
 import structlog
 
-from fleet.errors import TowlineError
-from fleet.runtime.clock import Clock
-from fleet.runtime.tasks import Tasks
+from core.errors import TowlineError
+from core.runtime.clock import Clock
+from core.runtime.tasks import Tasks
 
 log = structlog.get_logger(__name__)
 
 RETRY_SECONDS = 5.0
 
 
-class KeyedWork:
+class WorkQueue:
     """Runs `work(key)` for each key passed to `ask`; retries failures after 5 s."""
 
     def __init__(
@@ -48,6 +48,6 @@ class KeyedWork:
         try:
             await self._work(key)
         except TowlineError as error:
-            log.warning("will try again", work=self._name, key=key, error=error.message)
+            log.warning("retrying", work=self._name, key=key, error=error.message)
             await self._clock.sleep(RETRY_SECONDS)
             self._again.add(key)

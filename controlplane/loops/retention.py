@@ -5,11 +5,11 @@ from datetime import timedelta
 from functools import partial
 
 from controlplane.domain.audit import AuditKind
-from controlplane.loops.patient import patiently
-from controlplane.usecases.notification_routing import Routing
-from controlplane.usecases.records import Records
-from fleet.runtime.clock import Clock
-from fleet.runtime.tasks import Tasks
+from controlplane.loops.patient import retry_forever
+from controlplane.usecases.notification_routing import NotificationRouting
+from controlplane.usecases.records import AuditLogOperations
+from core.runtime.clock import Clock
+from core.runtime.tasks import Tasks
 
 _FLUSH_SECONDS = 1.0
 _EXPIRE_SECONDS = 3600.0
@@ -20,8 +20,8 @@ class RetentionLoop:
 
     def __init__(
         self,
-        records: Records,
-        routing: Routing,
+        records: AuditLogOperations,
+        routing: NotificationRouting,
         kept: Mapping[AuditKind, timedelta],
         clock: Clock,
     ) -> None:
@@ -44,11 +44,11 @@ class RetentionLoop:
     async def _flush(self) -> None:
         while True:
             await self._clock.sleep(_FLUSH_SECONDS)
-            await patiently("write refusals", self._records.flush, self._clock)
+            await retry_forever("write refusals", self._records.flush, self._clock)
 
     async def _expire(self) -> None:
         while True:
             await self._clock.sleep(_EXPIRE_SECONDS)
             expire = partial(self._records.expire, self._kept)
-            await patiently("expire audit rows", expire, self._clock)
-            await patiently("expire notifications", self._routing.forget, self._clock)
+            await retry_forever("expire audit rows", expire, self._clock)
+            await retry_forever("expire notifications", self._routing.forget, self._clock)

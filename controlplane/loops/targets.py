@@ -6,26 +6,31 @@ Reconciles all generators every 60 s too, since changes of pull requests cause n
 import asyncio
 
 from controlplane.domain.clusters import Cluster
-from controlplane.loops.keyed import KeyedWork
-from controlplane.loops.patient import patiently
-from controlplane.ports import Bus, Manifests, Store
-from controlplane.usecases.deps import CLUSTER, SERVICE, TARGETS
-from controlplane.usecases.targets import Targets
-from fleet.identity import ClusterId
-from fleet.runtime.clock import Clock
-from fleet.runtime.tasks import Tasks
-from fleet.source import RepositoryState
+from controlplane.loops.keyed import WorkQueue
+from controlplane.loops.patient import retry_forever
+from controlplane.ports import Bus, ManifestSource, Store
+from controlplane.usecases.deps import CLUSTER, GENERATORS, SERVICE
+from controlplane.usecases.targets import GeneratorReconciler
+from core.identity import ClusterId
+from core.runtime.clock import Clock
+from core.runtime.tasks import Tasks
+from core.spec.source import RepositoryState
 
 _SWEEP_SECONDS = 60.0
 _GATHER_SECONDS = 0.25
 _UNKNOWN = object()
 
 
-class TargetLoop:
-    """Drives `Targets`, with one run per generator at a time."""
+class GeneratorLoop:
+    """Drives `GeneratorReconciler`, with one run per generator at a time."""
 
     def __init__(
-        self, targets: Targets, manifests: Manifests, store: Store, bus: Bus, clock: Clock
+        self,
+        targets: GeneratorReconciler,
+        manifests: ManifestSource,
+        store: Store,
+        bus: Bus,
+        clock: Clock,
     ) -> None:
         self._targets = targets
         self._manifests = manifests
@@ -37,7 +42,7 @@ class TargetLoop:
         self._changed: set[str] = set()
         self._any_changed = asyncio.Event()
         self.tasks = Tasks("targets")
-        self._work = KeyedWork("target", targets.reconcile, self.tasks, clock)
+        self._work = WorkQueue("target", targets.reconcile, self.tasks, clock)
 
     async def start(self) -> None:
         """Starts in the background."""
@@ -51,7 +56,7 @@ class TargetLoop:
             self._work.ask(key)
 
     async def _follow(self) -> None:
-        async for topic, key in self._bus.subscribe(CLUSTER, SERVICE, TARGETS):
+        async for topic, key in self._bus.subscribe(CLUSTER, SERVICE, GENERATORS):
             if topic == CLUSTER:
                 self._changed.add(key)
                 self._any_changed.set()
@@ -59,17 +64,17 @@ class TargetLoop:
                 for definition_key in self._sources.get(key, ()):
                     self._work.ask(definition_key)
             elif key:
-                await patiently("sources", self._note_sources, self._clock)
+                await retry_forever("sources", self._note_sources, self._clock)
                 self._work.ask(key)
             else:
-                await patiently("all", self._ask_all, self._clock)
+                await retry_forever("all", self._schedule_all, self._clock)
 
     async def _sweep(self) -> None:
         while True:
-            await patiently("sweep", self._ask_all, self._clock)
+            await retry_forever("sweep", self._schedule_all, self._clock)
             await self._clock.sleep(_SWEEP_SECONDS)
 
-    async def _ask_all(self) -> None:
+    async def _schedule_all(self) -> None:
         await self._note_sources()
         for key in await self._targets.keys():
             self._work.ask(key)
@@ -87,20 +92,22 @@ class TargetLoop:
             await self._any_changed.wait()
             self._any_changed.clear()
             changed, self._changed = self._changed, set()
-            await patiently("clusters", lambda ids=changed: self._clusters(ids), self._clock)
+            await retry_forever("clusters", lambda ids=changed: self._clusters(ids), self._clock)
             await self._clock.sleep(_GATHER_SECONDS)
 
     async def _clusters(self, ids: set[str]) -> None:
         """Reconciles all generators if a change of these clusters matters to selectors."""
         async with self._store.read() as tx:
             found = {cluster.id: cluster for cluster in await tx.clusters.select(id=ids)}
-        marks: dict[str, object] = {id: _mark(found.get(ClusterId(id))) for id in ids}
+        marks: dict[str, object] = {
+            id: _selector_properties(found.get(ClusterId(id))) for id in ids
+        }
         if any(self._marks.get(id, _UNKNOWN) != mark for id, mark in marks.items()):
             self._marks |= marks
-            await self._ask_all()
+            await self._schedule_all()
 
 
-def _mark(cluster: Cluster | None) -> object:
+def _selector_properties(cluster: Cluster | None) -> object:
     """The properties of a cluster that selectors and service names use."""
     if cluster is None:
         return None

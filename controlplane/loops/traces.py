@@ -4,23 +4,23 @@ from collections.abc import Callable, Sequence
 
 import structlog
 
-from controlplane.domain.ledger import Edge
+from controlplane.domain.ledger import LedgerPosition
 from controlplane.domain.spans import Span, spans_of
-from controlplane.loops.patient import patiently
-from controlplane.ports import SpanSink, Store
-from fleet.errors import Unavailable
-from fleet.runtime.clock import Clock
-from fleet.runtime.tasks import Tasks
+from controlplane.loops.patient import retry_forever
+from controlplane.ports import SpanExporter, Store
+from core.errors import Unavailable
+from core.runtime.clock import Clock
+from core.runtime.tasks import Tasks
 
 log = structlog.get_logger(__name__)
 
-_LOOK_SECONDS = 5.0
-MOST_TRIES = 120
+_EXPORT_SECONDS = 5.0
+MAX_TRIES = 120
 """10 minutes of tries; after that the spans themselves are at fault and would block all others."""
 _AT_ONCE = 200
 
 
-class TraceLoop:
+class TraceExportLoop:
     """Follows the ledger from its present end; waits while the collector does not answer.
 
     `delivers` is True if this process exports the traces of a repository, and not another replica.
@@ -28,14 +28,14 @@ class TraceLoop:
     """
 
     def __init__(
-        self, store: Store, sink: SpanSink, delivers: Callable[[str], bool], clock: Clock
+        self, store: Store, sink: SpanExporter, delivers: Callable[[str], bool], clock: Clock
     ) -> None:
         self._store = store
         self._sink = sink
         self._delivers = delivers
         self._clock = clock
-        self._told = self._settled = 0
-        self._waiting: Edge | None = None
+        self._exported_until = self._settled = 0
+        self._waiting: LedgerPosition | None = None
         self._refused = 0
         self.tasks = Tasks("traces")
 
@@ -44,23 +44,23 @@ class TraceLoop:
         self.tasks.forever("tell", self._tell())
 
     async def _tell(self) -> None:
-        edge = await patiently("find the ledger's end", self._edge, self._clock)
-        self._told = self._settled = edge.last
+        edge = await retry_forever("find the ledger's end", self._edge, self._clock)
+        self._exported_until = self._settled = edge.last
         while True:
-            while await patiently("tell traces", self._tell_some, self._clock):
+            while await retry_forever("tell traces", self._export_batch, self._clock):
                 pass
-            await self._clock.sleep(_LOOK_SECONDS)
+            await self._clock.sleep(_EXPORT_SECONDS)
 
-    async def _edge(self) -> Edge:
+    async def _edge(self) -> LedgerPosition:
         async with self._store.read() as tx:
             return await tx.deployments.edge()
 
-    async def _tell_some(self) -> bool:
+    async def _export_batch(self) -> bool:
         """Exports a batch; True if there may be more."""
-        if self._told == self._settled:
-            self._settle(await self._edge())
+        if self._exported_until == self._settled:
+            self._extend_range(await self._edge())
         async with self._store.read() as tx:
-            last, ended = await tx.deployments.ended(self._told, self._settled, _AT_ONCE)
+            last, ended = await tx.deployments.ended(self._exported_until, self._settled, _AT_ONCE)
         mine = [
             deployment
             for deployment in ended
@@ -68,10 +68,10 @@ class TraceLoop:
         ]
         if mine:
             await self._export([span for deployment in mine for span in spans_of(deployment)])
-        more, self._told = last > self._told, last
+        more, self._exported_until = last > self._exported_until, last
         return more
 
-    def _settle(self, edge: Edge) -> None:
+    def _extend_range(self, edge: LedgerPosition) -> None:
         """Moves the end of the range to where no running transaction can add a row.
 
         Rows are numbered when they are written, but visible when they are committed: a row with a
@@ -91,7 +91,7 @@ class TraceLoop:
             await self._sink.export(spans)
         except Unavailable:
             self._refused += 1
-            if self._refused < MOST_TRIES:
+            if self._refused < MAX_TRIES:
                 raise
-            log.warning("traces dropped: the collector never took them", spans=len(spans))
+            log.warning("traces dropped: the collector rejected them", spans=len(spans))
         self._refused = 0

@@ -9,7 +9,7 @@ import socket
 from collections.abc import Iterable
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 
-from fleet.errors import Invalid, Unavailable
+from core.errors import Invalid, Unavailable
 
 _SECONDS = 5.0
 Address = IPv4Address | IPv6Address
@@ -18,7 +18,7 @@ Network = IPv4Network | IPv6Network
 _TRANSLATED = (ip_network("64:ff9b::/96"), ip_network("64:ff9b:1::/48"), ip_network("2002::/16"))
 
 
-class Addresses:
+class AddressGuard:
     """Resolves names. `allowed` are private networks (CIDR) that may be reached."""
 
     def __init__(self, allowed: Iterable[str] = ()) -> None:
@@ -41,7 +41,7 @@ class Addresses:
             self._judge(host, address)
         return found
 
-    def judge_literal(self, host: str) -> None:
+    def check_literal(self, host: str) -> None:
         """Raises Unavailable if the host is a forbidden IP address. Accepts every name."""
         literal = _literal(host)
         if literal is not None:

@@ -10,20 +10,20 @@ from urllib.parse import urlsplit
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 
-from controlplane.notify.addresses import Addresses
-from controlplane.ports import Reply
-from fleet.errors import Unavailable
+from controlplane.notify.addresses import AddressGuard
+from controlplane.ports import HttpReply
+from core.errors import Unavailable
 
 SECONDS = 10.0
-MOST_ANSWER_BYTES = 1 << 20
-MOST_BODY_BYTES = 4 << 20
-_MOST_CONNECTIONS = 64
+MAX_ANSWER_BYTES = 1 << 20
+MAX_BODY_BYTES = 4 << 20
+_MAX_CONNECTIONS = 64
 
 
 class _Resolver(AbstractResolver):
     """Returns only checked addresses."""
 
-    def __init__(self, addresses: Addresses) -> None:
+    def __init__(self, addresses: AddressGuard) -> None:
         self._addresses = addresses
 
     async def resolve(self, host: str, port: int = 0, family: Any = 0) -> list[ResolveResult]:
@@ -40,17 +40,17 @@ class _Resolver(AbstractResolver):
         pass
 
 
-class HttpClient:
+class GuardedHttpClient:
     """Sends requests. The session is created at first use."""
 
-    def __init__(self, addresses: Addresses, ca_file: Path | None = None) -> None:
+    def __init__(self, addresses: AddressGuard, ca_file: Path | None = None) -> None:
         self._addresses = addresses
         self._ca_file = ca_file
         self._session: aiohttp.ClientSession | None = None
 
     async def ask(
         self, method: str, url: str, headers: Mapping[str, str], body: bytes = b""
-    ) -> Reply:
+    ) -> HttpReply:
         """Returns the truncated response. Raises Unavailable with the reason, without the URL's
         path.
         """
@@ -64,7 +64,7 @@ class HttpClient:
             ):
                 content = await _read(said.content)
                 names = {name.lower(): value for name, value in said.headers.items()}
-                return Reply(said.status, names, content)
+                return HttpReply(said.status, names, content)
         except TimeoutError:
             raise Unavailable(f"{host} did not answer within {SECONDS:.0f} s") from None
         except aiohttp.ClientConnectorCertificateError:
@@ -86,7 +86,7 @@ class HttpClient:
             raise Unavailable("invalid URL: configure it again") from None
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise Unavailable("not an http or https URL: configure it again")
-        self._addresses.judge_literal(parts.hostname)
+        self._addresses.check_literal(parts.hostname)
         return parts.hostname
 
     def _opened(self) -> aiohttp.ClientSession:
@@ -96,7 +96,7 @@ class HttpClient:
                 ssl=ssl.create_default_context(cafile=cafile),
                 resolver=_Resolver(self._addresses),
                 use_dns_cache=False,
-                limit=_MOST_CONNECTIONS,
+                limit=_MAX_CONNECTIONS,
                 force_close=True,
             )
             self._session = aiohttp.ClientSession(
@@ -112,7 +112,7 @@ class HttpClient:
 async def _read(content: aiohttp.StreamReader) -> bytes:
     """Reads the beginning of a body."""
     parts: list[bytes] = []
-    room = MOST_ANSWER_BYTES
+    room = MAX_ANSWER_BYTES
     while room > 0 and (part := await content.read(room)):
         parts.append(part)
         room -= len(part)

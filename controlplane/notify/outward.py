@@ -1,20 +1,20 @@
-"""Implements the port `Outward`."""
+"""Implements the port `GuardedClient`."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from controlplane.notify.addresses import Addresses
-from controlplane.notify.client import HttpClient
+from controlplane.notify.addresses import AddressGuard
+from controlplane.notify.client import GuardedHttpClient
 from controlplane.notify.syslog import SyslogClient
-from controlplane.ports import Reply
+from controlplane.ports import HttpReply
 
 
-class GuardedOutward:
+class GuardedSender:
     """Sends to public addresses, and to private ones of `allowed` networks."""
 
     def __init__(self, allowed: Iterable[str] = (), ca_file: Path | None = None) -> None:
-        addresses = Addresses(allowed)
-        self._http = HttpClient(addresses, ca_file)
+        addresses = AddressGuard(allowed)
+        self._http = GuardedHttpClient(addresses, ca_file)
         self._syslog = SyslogClient(addresses, ca_file)
 
     async def post(self, url: str, headers: Mapping[str, str], body: bytes) -> int:
@@ -22,7 +22,7 @@ class GuardedOutward:
 
     async def ask(
         self, method: str, url: str, headers: Mapping[str, str], body: bytes = b""
-    ) -> Reply:
+    ) -> HttpReply:
         return await self._http.ask(method, url, headers, body)
 
     async def syslog(self, url: str, messages: Sequence[bytes]) -> None:

@@ -7,19 +7,19 @@ from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from controlplane.notify.addresses import Addresses
-from fleet.errors import Unavailable
+from controlplane.notify.addresses import AddressGuard
+from core.errors import Unavailable
 
 SECONDS = 10.0
 _CLOSE_SECONDS = 1.0
 _PORTS = {"syslog+tls": 6514, "syslog+tcp": 601, "syslog+udp": 514}
-_MOST_DATAGRAM = 60_000
+_MAX_DATAGRAM = 60_000
 
 
 class SyslogClient:
     """Sends lines over one short connection a batch."""
 
-    def __init__(self, addresses: Addresses, ca_file: Path | None = None) -> None:
+    def __init__(self, addresses: AddressGuard, ca_file: Path | None = None) -> None:
         self._addresses = addresses
         self._ca_file = ca_file
 
@@ -80,6 +80,6 @@ async def _by_datagrams(address: str, port: int, messages: Sequence[bytes]) -> N
     )
     try:
         for message in messages:
-            transport.sendto(message[:_MOST_DATAGRAM])
+            transport.sendto(message[:_MAX_DATAGRAM])
     finally:
         transport.close()

@@ -8,16 +8,16 @@ from urllib.parse import urlencode
 import orjson
 
 from controlplane.domain.signin import Claims, Issuer
-from controlplane.oidc.metadata import Fetcher, Metadata, choose, keys_of
-from controlplane.oidc.tokens import header_of, issuer_of, judged, verified
-from fleet.errors import NotFound, Unauthenticated, Unavailable
-from fleet.runtime.clock import Clock
+from controlplane.oidc.metadata import IssuerHttpClient, IssuerMetadata, choose, keys_of
+from controlplane.oidc.tokens import header_of, issuer_of, validate_claims, verify_signature
+from core.errors import NotFound, Unauthenticated, Unavailable
+from core.runtime.clock import Clock
 
-_MOST_FOREIGN = 100
+_MAX_FOREIGN = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Client:
+class OidcClient:
     """This installation as a client of one identity provider."""
 
     issuer: Issuer
@@ -32,12 +32,12 @@ class OidcIssuers:
     """Verifies tokens of issuers, and runs the browser's sign-in flow."""
 
     def __init__(
-        self, clients: Sequence[Client], clock: Clock, ca_file: Path | None = None
+        self, clients: Sequence[OidcClient], clock: Clock, ca_file: Path | None = None
     ) -> None:
         self._clients = {client.issuer.name: client for client in clients}
         self._clock = clock
-        self._fetcher = Fetcher(ca_file)
-        self._metadata: dict[str, Metadata] = {}
+        self._fetcher = IssuerHttpClient(ca_file)
+        self._metadata: dict[str, IssuerMetadata] = {}
 
     def known(self) -> tuple[Issuer, ...]:
         return tuple(client.issuer for client in self._clients.values())
@@ -84,7 +84,7 @@ class OidcIssuers:
             raise Unauthenticated("this sign-in was started by another browser: start again")
         return claims
 
-    def named_by(self, token: str) -> str:
+    def unverified_issuer(self, token: str) -> str:
         return issuer_of(token)
 
     async def verify(self, token: str) -> Claims:
@@ -100,7 +100,9 @@ class OidcIssuers:
                 refusal = error
         raise refusal
 
-    async def verify_for(self, token: str, issuer: str, audience: str, keys: str | None) -> Claims:
+    async def verify_for_audience(
+        self, token: str, issuer: str, audience: str, keys: str | None
+    ) -> Claims:
         algorithm, kid = header_of(token)
         if keys is None:
             key = await self._of(issuer).key(kid, algorithm)
@@ -111,29 +113,29 @@ class OidcIssuers:
                 key = None
         if key is None:
             raise Unauthenticated("no key matches this token")
-        claims = verified(token, key, algorithm)
-        return judged(claims, issuer=issuer, audience=audience, now=self._clock.now())
+        claims = verify_signature(token, key, algorithm)
+        return validate_claims(claims, issuer=issuer, audience=audience, now=self._clock.now())
 
-    async def _judged(self, token: str, client: Client, audience: str) -> Claims:
+    async def _judged(self, token: str, client: OidcClient, audience: str) -> Claims:
         algorithm, kid = header_of(token)
         key = await self._of(client.issuer.url).key(kid, algorithm)
-        return judged(
-            verified(token, key, algorithm),
+        return validate_claims(
+            verify_signature(token, key, algorithm),
             issuer=client.issuer.url,
             audience=audience,
             now=self._clock.now(),
             groups_claim=client.groups_claim,
         )
 
-    def _client(self, name: str) -> Client:
+    def _client(self, name: str) -> OidcClient:
         client = self._clients.get(name)
         if client is None:
             raise NotFound(f"unknown identity provider {name[:80]!r}")
         return client
 
-    def _of(self, issuer: str) -> Metadata:
+    def _of(self, issuer: str) -> IssuerMetadata:
         if issuer not in self._metadata:
-            if len(self._metadata) >= _MOST_FOREIGN:
+            if len(self._metadata) >= _MAX_FOREIGN:
                 self._metadata.clear()
-            self._metadata[issuer] = Metadata(issuer, self._fetcher, self._clock)
+            self._metadata[issuer] = IssuerMetadata(issuer, self._fetcher, self._clock)
         return self._metadata[issuer]

@@ -10,11 +10,11 @@ import aiohttp
 import jwt
 import orjson
 
-from fleet.errors import Invalid, Unauthenticated, Unavailable
-from fleet.runtime.clock import Clock
+from core.errors import Invalid, Unauthenticated, Unavailable
+from core.runtime.clock import Clock
 
-MOST_BYTES = 256 << 10
-MOST_KEYS = 100
+MAX_BYTES = 256 << 10
+MAX_KEYS = 100
 KEPT_SECONDS = 3600.0
 AGAIN_SECONDS = 10.0
 _TIMEOUT = aiohttp.ClientTimeout(total=10)
@@ -22,7 +22,7 @@ _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _WELL_KNOWN = "/.well-known/openid-configuration"
 
 
-class Fetcher:
+class IssuerHttpClient:
     """HTTP client for issuers: verified TLS, without redirects; plain HTTP only to localhost."""
 
     def __init__(self, ca_file: Path | None = None) -> None:
@@ -53,9 +53,9 @@ class Fetcher:
             async with self._session.request(
                 method, url, allow_redirects=False, headers={"accept": "application/json"}, **body
             ) as answer:
-                content = await answer.content.read(MOST_BYTES + 1)
-                while len(content) <= MOST_BYTES and not answer.content.at_eof():
-                    content += await answer.content.read(MOST_BYTES + 1 - len(content))
+                content = await answer.content.read(MAX_BYTES + 1)
+                while len(content) <= MAX_BYTES and not answer.content.at_eof():
+                    content += await answer.content.read(MAX_BYTES + 1 - len(content))
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise Unavailable(f"the identity provider {where} cannot be reached: {error}") from None
         return _object(where, answer.status, content)
@@ -70,7 +70,7 @@ def check_url(url: str) -> None:
 
 
 def _object(where: str, status: int, content: bytes) -> dict[str, Any]:
-    if status == 200 and len(content) <= MOST_BYTES:
+    if status == 200 and len(content) <= MAX_BYTES:
         try:
             answer = orjson.loads(content)
         except orjson.JSONDecodeError:
@@ -82,14 +82,14 @@ def _object(where: str, status: int, content: bytes) -> dict[str, Any]:
     )
 
 
-class Metadata:
+class IssuerMetadata:
     """Endpoints and keys of one issuer.
 
     An unknown key id triggers a refresh at once, but at most every 10 s. This finds new keys
     quickly, while forged ones cause no load.
     """
 
-    def __init__(self, issuer: str, fetcher: Fetcher, clock: Clock) -> None:
+    def __init__(self, issuer: str, fetcher: IssuerHttpClient, clock: Clock) -> None:
         self.issuer = issuer
         self._fetcher = fetcher
         self._clock = clock
@@ -150,7 +150,7 @@ def keys_of(document: dict[str, Any]) -> list[jwt.PyJWK]:
     """Returns the public signing keys of a JWKS; unsupported ones are skipped."""
     listed = document.get("keys")
     keys = []
-    for key in listed[:MOST_KEYS] if isinstance(listed, list) else ():
+    for key in listed[:MAX_KEYS] if isinstance(listed, list) else ():
         if not isinstance(key, dict) or key.get("kty") == "oct" or key.get("use") == "enc":
             continue
         try:

@@ -8,15 +8,15 @@ import jwt
 from jwt.types import Options
 
 from controlplane.domain.signin import Claims
-from fleet.errors import Unauthenticated
+from core.errors import Unauthenticated
 
 # Only asymmetric signatures: a shared secret would let every client sign.
 ALGORITHMS = frozenset(
     {"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"}
 )
-LONGEST = 16 << 10
+MAX_TOKEN_LENGTH = 16 << 10
 LEEWAY_SECONDS = 30
-_LONGEST_TEXT = 512
+_MAX_TEXT_LENGTH = 512
 # Times and audience are checked here, against our own clock.
 _UNCHECKED: Options = {
     "verify_exp": False,
@@ -33,7 +33,7 @@ def header_of(token: str) -> tuple[str, str | None]:
     """Returns (algorithm, key id) of a token. Raises Unauthenticated
     if no such token can be valid.
     """
-    if len(token) > LONGEST:
+    if len(token) > MAX_TOKEN_LENGTH:
         raise Unauthenticated("this token is too long")
     try:
         header = jwt.get_unverified_header(token)
@@ -50,13 +50,13 @@ def header_of(token: str) -> tuple[str, str | None]:
 def issuer_of(token: str) -> str:
     """Returns the unverified issuer of a token."""
     try:
-        claims = jwt.decode(token[: LONGEST + 1], options={"verify_signature": False})
+        claims = jwt.decode(token[: MAX_TOKEN_LENGTH + 1], options={"verify_signature": False})
     except (jwt.PyJWTError, ValueError, RecursionError):
         raise Unauthenticated("invalid token") from None
     return str(claims.get("iss", ""))
 
 
-def verified(token: str, key: jwt.PyJWK, algorithm: str) -> dict[str, Any]:
+def verify_signature(token: str, key: jwt.PyJWK, algorithm: str) -> dict[str, Any]:
     """Returns the claims of a token that this key has signed."""
     try:
         return jwt.decode(token, key.key, algorithms=[algorithm], options=_UNCHECKED)
@@ -64,7 +64,7 @@ def verified(token: str, key: jwt.PyJWK, algorithm: str) -> dict[str, Any]:
         raise Unauthenticated("the signature of this token is wrong") from None
 
 
-def judged(
+def validate_claims(
     claims: Mapping[str, Any],
     *,
     issuer: str,
@@ -79,7 +79,7 @@ def judged(
     subject = claims.get("sub")
     if claims.get("iss") != issuer:
         raise Unauthenticated("this token is from another issuer")
-    if not isinstance(subject, str) or not 0 < len(subject) <= _LONGEST_TEXT:
+    if not isinstance(subject, str) or not 0 < len(subject) <= _MAX_TEXT_LENGTH:
         raise Unauthenticated("this token has no subject")
     _check_audience(claims, audience)
     expires = _check_times(claims, now.timestamp())
@@ -123,7 +123,7 @@ def _groups(value: Any) -> tuple[str, ...] | None:
     if not isinstance(listed, list):
         return None
     return tuple(
-        group for group in listed if isinstance(group, str) and len(group) <= _LONGEST_TEXT
+        group for group in listed if isinstance(group, str) and len(group) <= _MAX_TEXT_LENGTH
     )
 
 

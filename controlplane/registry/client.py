@@ -1,7 +1,7 @@
 """Tags, digests and build times of images, by the OCI distribution specification 1.1.
 
-Requests go through the port `Outward`, which blocks forbidden addresses. Responses and pages are
-limited; 429 is passed on with its retry time.
+Requests go through the port `GuardedClient`, which blocks forbidden addresses. Responses and pages
+are limited; 429 is passed on with its retry time.
 """
 
 import re
@@ -13,16 +13,16 @@ from urllib.parse import quote, urljoin
 
 import orjson
 
-from controlplane.domain.pipelines.triggers import is_tag, place_of
-from controlplane.ports import Outward, RegistryAccount, Reply
-from controlplane.registry.tokens import Tokens, is_local
-from fleet.errors import Invalid, NotFound, Unavailable
-from fleet.runtime.clock import Clock
+from controlplane.domain.pipelines.triggers import is_tag, split_repository
+from controlplane.ports import GuardedClient, HttpReply, RegistryAccount
+from controlplane.registry.tokens import RegistryTokens, is_local
+from core.errors import Invalid, NotFound, Unavailable
+from core.runtime.clock import Clock
 
-MOST_PAGES = 50
-MOST_TAGS = 20_000
+MAX_PAGES = 50
+MAX_TAGS = 20_000
 _PAGE = 1_000
-_MOST_REMEMBERED = 10_000
+_MAX_CACHED = 10_000
 _MANIFESTS = ", ".join(
     (
         "application/vnd.oci.image.index.v1+json",
@@ -39,31 +39,31 @@ _ALIASES = {"docker.io": "registry-1.docker.io", "index.docker.io": "registry-1.
 class RegistryClient:
     """Implements the port `Registries`."""
 
-    def __init__(self, outward: Outward, clock: Clock) -> None:
+    def __init__(self, outward: GuardedClient, clock: Clock) -> None:
         self._outward = outward
-        self._tokens = Tokens(outward, clock)
+        self._tokens = RegistryTokens(outward, clock)
         self._made: OrderedDict[str, datetime] = OrderedDict()
 
     async def tags(self, image: str, account: RegistryAccount | None) -> list[str]:
         """See `controlplane.ports.Registries`."""
-        place = _Place(image)
+        place = _RegistryRepository(image)
         found: list[str] = []
         url = f"{place.base}/tags/list?n={_PAGE}"
-        for _ in range(MOST_PAGES):
+        for _ in range(MAX_PAGES):
             reply = await self._get(place, url, account, "application/json")
             listed = _json(reply).get("tags")
             found += [tag for tag in _list(listed) if isinstance(tag, str) and is_tag(tag)]
-            if len(found) > MOST_TAGS:
-                raise Invalid(f"{image} has more than {MOST_TAGS:,} tags", field="image")
+            if len(found) > MAX_TAGS:
+                raise Invalid(f"{image} has more than {MAX_TAGS:,} tags", field="image")
             further = _NEXT.search(reply.headers.get("link", ""))
             if further is None:
                 return found
             url = place.within(_joined(url, further[1]))
-        raise Invalid(f"{image} has more than {MOST_PAGES} pages of tags", field="image")
+        raise Invalid(f"{image} has more than {MAX_PAGES} pages of tags", field="image")
 
     async def digest(self, image: str, tag: str, account: RegistryAccount | None) -> str:
         """See `controlplane.ports.Registries`."""
-        place = _Place(image)
+        place = _RegistryRepository(image)
         reply = await self._get(place, place.manifest(tag), account, _MANIFESTS, method="HEAD")
         told = reply.headers.get("docker-content-digest", "")
         if not _DIGEST.fullmatch(told):
@@ -72,18 +72,18 @@ class RegistryClient:
 
     async def made(self, image: str, tag: str, account: RegistryAccount | None) -> datetime:
         """See `controlplane.ports.Registries`; the build time of a digest is requested once."""
-        place = _Place(image)
+        place = _RegistryRepository(image)
         digest = await self.digest(image, tag, account)
         # Per repository: a registry is not trusted about another registry's images.
         key = f"{place.base}@{digest}"
         if key not in self._made:
             self._made[key] = await self._created(place, digest, account)
-            if len(self._made) > _MOST_REMEMBERED:
+            if len(self._made) > _MAX_CACHED:
                 self._made.popitem(last=False)
         return self._made[key]
 
     async def _created(
-        self, place: "_Place", digest: str, account: RegistryAccount | None
+        self, place: "_RegistryRepository", digest: str, account: RegistryAccount | None
     ) -> datetime:
         """Returns the build time from the image's config; of an index, that of its first image."""
         manifest = _json(await self._get(place, place.manifest(digest), account, _MANIFESTS))
@@ -100,13 +100,13 @@ class RegistryClient:
 
     async def _get(
         self,
-        place: "_Place",
+        place: "_RegistryRepository",
         url: str,
         account: RegistryAccount | None,
         accept: str,
         *,
         method: str = "GET",
-    ) -> Reply:
+    ) -> HttpReply:
         headers = {"accept": accept}
         signed = self._tokens.known(place.host, place.name, account)
         reply = await self._outward.ask(method, url, headers | signed)
@@ -120,14 +120,14 @@ class RegistryClient:
             reply = await self._outward.ask(
                 method, _joined(url, reply.headers["location"]), headers
             )
-        return judged(place.host, reply)
+        return check_reply(place.host, reply)
 
 
-class _Place:
+class _RegistryRepository:
     """One repository of a registry. Plain HTTP is allowed only to localhost."""
 
     def __init__(self, image: str) -> None:
-        self.host, self.name = place_of(image)
+        self.host, self.name = split_repository(image)
         self.host = _ALIASES.get(self.host, self.host)
         scheme = "http" if is_local(self.host) else "https"
         self._origin = f"{scheme}://{self.host}"
@@ -145,7 +145,7 @@ class _Place:
         return url
 
 
-def judged(host: str, reply: Reply) -> Reply:
+def check_reply(host: str, reply: HttpReply) -> HttpReply:
     """Returns the reply if it is successful. Else raises Unavailable (with the retry time) or
     NotFound.
     """
@@ -162,7 +162,7 @@ def judged(host: str, reply: Reply) -> Reply:
     return reply
 
 
-def _json(reply: Reply) -> dict[str, Any]:
+def _json(reply: HttpReply) -> dict[str, Any]:
     try:
         told = orjson.loads(reply.body)
     except orjson.JSONDecodeError:

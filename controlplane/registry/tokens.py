@@ -8,23 +8,23 @@ from urllib.parse import urlencode, urlsplit
 
 import orjson
 
-from controlplane.ports import Outward, RegistryAccount
-from fleet.errors import Unavailable
-from fleet.runtime.clock import Clock
+from controlplane.ports import GuardedClient, RegistryAccount
+from core.errors import Unavailable
+from core.runtime.clock import Clock
 
 _FIELD = re.compile(r'(\w+)="([^"]{0,2000})"')
 _SECONDS = 60
-_LONGEST = 3_600
+_MAX_LIFE_S = 3_600
 _EARLY = 10
-_MOST = 1_000
+_MAX_CACHED = 1_000
 
 Signed = dict[str, str]
 
 
-class Tokens:
+class RegistryTokens:
     """Caches the credentials of each repository of a registry until they expire."""
 
-    def __init__(self, outward: Outward, clock: Clock) -> None:
+    def __init__(self, outward: GuardedClient, clock: Clock) -> None:
         self._outward = outward
         self._clock = clock
         self._known: OrderedDict[tuple[str, ...], tuple[float, Signed]] = OrderedDict()
@@ -41,7 +41,7 @@ class Tokens:
         if challenge.lower().startswith("basic"):
             if account is None:
                 raise Unavailable(f"{host} requires credentials: add the registry as a repository")
-            return self._keep(host, name, account, _basic(account), _LONGEST)
+            return self._keep(host, name, account, _basic(account), _MAX_LIFE_S)
         fields = dict(_FIELD.findall(challenge))
         if not challenge.lower().startswith("bearer") or "realm" not in fields:
             raise Unavailable(f"{host} requires an unsupported authentication scheme")
@@ -52,7 +52,7 @@ class Tokens:
         seconds = told.get("expires_in")
         lasts = seconds if isinstance(seconds, int) else _SECONDS
         signed = {"authorization": f"Bearer {token}"}
-        return self._keep(host, name, account, signed, min(lasts, _LONGEST))
+        return self._keep(host, name, account, signed, min(lasts, _MAX_LIFE_S))
 
     async def _ask(
         self, host: str, realm: str, service: str, name: str, account: RegistryAccount | None
@@ -84,7 +84,7 @@ class Tokens:
     ) -> Signed:
         until = self._clock.monotonic() + max(seconds - _EARLY, 0)
         self._known[_key(host, name, account)] = (until, signed)
-        if len(self._known) > _MOST:
+        if len(self._known) > _MAX_CACHED:
             self._known.popitem(last=False)
         return signed
 

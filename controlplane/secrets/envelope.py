@@ -13,8 +13,8 @@ from pathlib import Path
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from fleet.errors import Invalid, TowlineError
-from fleet.runtime.files import write_whole
+from core.errors import Invalid, TowlineError
+from core.runtime.atomic_files import write_atomically
 
 _VERSION = b"\x01"
 _ID = 8
@@ -81,5 +81,5 @@ def load_or_make_key(path: Path) -> bytes:
     An empty file counts as absent: nothing was ever encrypted with it.
     """
     if not path.exists() or path.stat().st_size == 0:
-        write_whole(path, secrets.token_bytes(32))
+        write_atomically(path, secrets.token_bytes(32))
     return path.read_bytes()

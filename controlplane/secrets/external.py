@@ -13,7 +13,7 @@ from controlplane.domain.names import is_label
 from controlplane.domain.secrets import SecretSource, SourceKind
 from controlplane.ports import LiveObjects
 from controlplane.secrets.vault import KvStore
-from fleet.errors import Invalid, NotFound, TowlineError, Unavailable
+from core.errors import Invalid, NotFound, TowlineError, Unavailable
 
 _VARIABLE = re.compile(r"[A-Za-z0-9_]+")
 # Names of Kubernetes Secrets: RFC 1123 subdomains.
@@ -22,7 +22,7 @@ _SUBDOMAIN = re.compile(r"[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?")
 ActorOf = Callable[[str], Awaitable[Actor]]
 
 
-class Sources:
+class ExternalSecretSources:
     """Reads values from their external stores.
 
     `live` is set with the Kubernetes proxy, if there is one. `prefix` is the required prefix of

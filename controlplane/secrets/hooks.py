@@ -14,9 +14,9 @@ from typing import Any
 import orjson
 
 from controlplane.secrets.http import JsonClient
-from fleet.errors import Unavailable
+from core.errors import Unavailable
 
-_MOST_BYTES = 64 << 10
+_MAX_BYTES = 64 << 10
 _SECONDS = 20.0
 
 
@@ -91,7 +91,7 @@ def _asked(operation: str, data: bytes, context: str) -> dict[str, str]:
 
 def _parsed(told: bytes) -> Any:
     try:
-        return orjson.loads(told) if len(told) <= _MOST_BYTES else None
+        return orjson.loads(told) if len(told) <= _MAX_BYTES else None
     except orjson.JSONDecodeError:
         return None
 

@@ -10,9 +10,9 @@ from urllib.parse import urlsplit
 import aiohttp
 import orjson
 
-from fleet.errors import Forbidden, Invalid, NotFound, TowlineError, Unavailable
+from core.errors import Forbidden, Invalid, NotFound, TowlineError, Unavailable
 
-_MOST_BYTES = 2 << 20
+_MAX_BYTES = 2 << 20
 _TIMEOUT = aiohttp.ClientTimeout(total=10)
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _ERRORS: Mapping[int, type[TowlineError]] = {
@@ -75,14 +75,14 @@ class JsonClient:
 
 async def _bounded(answer: aiohttp.ClientResponse) -> bytes:
     content = b""
-    while len(content) <= _MOST_BYTES and not answer.content.at_eof():
-        content += await answer.content.read(_MOST_BYTES + 1 - len(content))
+    while len(content) <= _MAX_BYTES and not answer.content.at_eof():
+        content += await answer.content.read(_MAX_BYTES + 1 - len(content))
     return content
 
 
 def _object(content: bytes) -> dict[str, Any] | None:
     try:
-        told = orjson.loads(content) if len(content) <= _MOST_BYTES else None
+        told = orjson.loads(content) if len(content) <= _MAX_BYTES else None
     except orjson.JSONDecodeError:
         return None
     return told if isinstance(told, dict) else None

@@ -9,8 +9,8 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from controlplane.secrets.envelope import key_id
-from fleet.age import MARK, AgeIdentity, encrypt, identities_in
-from fleet.errors import Invalid
+from core.age import IDENTITY_PREFIX, AgeIdentity, encrypt, identities_in
+from core.errors import Invalid
 
 _NONCE = 12
 
@@ -77,5 +77,5 @@ def age_identity(path: Path) -> str:
     except (OSError, UnicodeDecodeError):
         raise Invalid(f"{path} cannot be read as an age identity file") from None
     if not found:
-        raise Invalid(f"{path} holds no age identity ({MARK}…)")
+        raise Invalid(f"{path} holds no age identity ({IDENTITY_PREFIX}…)")
     return found[0].text

@@ -6,14 +6,14 @@ from concurrent.futures import ThreadPoolExecutor
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 
-from fleet.errors import LimitExceeded
+from core.errors import LimitExceeded
 
 THREADS = 2
-MOST_WAITING = 32
+MAX_QUEUED = 32
 
 
 class ArgonPasswords:
-    """Implements `Passwords`. Rejects calls beyond `MOST_WAITING` instead of making all wait."""
+    """Implements `Passwords`. Rejects calls beyond `MAX_QUEUED` instead of making all wait."""
 
     def __init__(self, hasher: PasswordHasher | None = None) -> None:
         self._hasher = hasher or PasswordHasher()
@@ -41,7 +41,7 @@ class ArgonPasswords:
             return False
 
     async def _run(self, work, *arguments):
-        if self._waiting >= MOST_WAITING:
+        if self._waiting >= MAX_QUEUED:
             raise LimitExceeded("too many sign-ins at the same time: try again", retry_after=2.0)
         self._waiting += 1
         try:

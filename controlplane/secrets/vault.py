@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import quote
 
 from controlplane.secrets.http import JsonClient
-from fleet.errors import Invalid, NotFound, Unavailable
+from core.errors import Invalid, NotFound, Unavailable
 
 
 class Vault:

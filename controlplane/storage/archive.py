@@ -32,10 +32,10 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from controlplane.storage.connection import failures_named
+from controlplane.storage.connection import translate_errors
 from controlplane.storage.engine import READ_ONLY
 from controlplane.storage.migrate import REVISIONS, changing_schema, migrate_connection, revision_of
-from fleet.errors import Conflict, Invalid
+from core.errors import Conflict, Invalid
 
 Progress = Callable[[str, int], None]
 """Receives the current table and the total number of rows so far."""
@@ -49,7 +49,7 @@ async def dump(engine: AsyncEngine, into: BinaryIO, progress: Progress) -> tuple
 
     Raises Conflict if the store is empty, Unavailable if it cannot be read.
     """
-    with failures_named("read"):
+    with translate_errors("read"):
         async with engine.connect() as connection:
             await connection.execution_options(**_ONE_MOMENT[engine.dialect.name])
             async with connection.begin():
@@ -63,7 +63,7 @@ async def load(engine: AsyncEngine, schema: str, lines: Iterable[bytes], progres
     Raises Conflict if the store is not empty, or if `schema` is from a newer version. Raises
     Invalid if `lines` are incomplete or not from `dump`.
     """
-    with failures_named("written"):
+    with translate_errors("written"):
         async with changing_schema(engine) as connection:
             return await connection.run_sync(_load, schema, lines, progress)
 
@@ -89,7 +89,7 @@ def _load(connection: Connection, schema: str, lines: Iterable[bytes], progress:
     if revision_of(connection) is not None:
         raise Conflict("the store is not empty: restore into an empty store")
     migrate_connection(connection, schema)
-    filling = _Filling(connection, progress)
+    filling = _Restore(connection, progress)
     for line in lines:
         filling.take(line)
     filling.finish()
@@ -97,7 +97,7 @@ def _load(connection: Connection, schema: str, lines: Iterable[bytes], progress:
     return filling.rows
 
 
-class _Filling:
+class _Restore:
     """Inserts each row into the table that was announced last."""
 
     def __init__(self, connection: Connection, progress: Progress) -> None:
@@ -138,7 +138,7 @@ class _Filling:
             )
         if self._connection.dialect.name == "postgresql":
             for table in self._tables.values():
-                self._go_on_counting(table)
+                self._advance_sequence(table)
 
     def _named(self, name: str, columns: list[str]) -> list[Column[Any]]:
         table = self._tables.get(name)
@@ -160,7 +160,7 @@ class _Filling:
         self._batch = []
         self._progress(table.name, self.rows)
 
-    def _go_on_counting(self, table: Table) -> None:
+    def _advance_sequence(self, table: Table) -> None:
         """Advances PostgreSQL's sequences, which do not notice rows with explicit numbers."""
         for column in table.primary_key.columns:
             name = select(func.pg_get_serial_sequence(table.name, column.name))

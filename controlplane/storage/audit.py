@@ -20,37 +20,37 @@ from controlplane.domain.access import DEFAULT_PROJECT, SYSTEM
 from controlplane.domain.audit import (
     AuditFilter,
     AuditKind,
-    Chain,
-    Whereabouts,
-    chained,
+    ChainHead,
+    TargetLocation,
+    chain_hash,
     content,
-    detail_text,
+    detail_json,
     kind_of,
 )
 from controlplane.domain.bindings import Project
 from controlplane.domain.clusters import Cluster
-from controlplane.domain.ledger import AuditEntry, Verdict
-from controlplane.domain.promotion import Pipeline
+from controlplane.domain.ledger import AuditEntry, AuditVerdict
+from controlplane.domain.promotion import PipelineRecord
 from controlplane.domain.repositories import Repository
 from controlplane.domain.secrets import Secret
 from controlplane.domain.services import Service
 from controlplane.ports import Page, PageQuery
 from controlplane.storage import tables
 from controlplane.storage.blocks import Row, insert_rows, moment_writer
-from controlplane.storage.connection import Connection
+from controlplane.storage.connection import StoreConnection
 from controlplane.storage.rows import SqlLog, chunks
-from controlplane.storage.touches import Touched
+from controlplane.storage.touches import TouchedRow
 
 _SEARCHED = ("actor", "action", "target")
 _CHAIN = select(*tables.audit_chains.c)
-_NOWHERE = Whereabouts()
+_NOWHERE = TargetLocation()
 _AT_ONCE = 512
 _EXPIRED = "expireAudit"
 Place = tuple[str, str]
 
 
 class SqlAudit(SqlLog[AuditEntry]):
-    """Implements `AuditTrail` on a connection.
+    """Implements `AuditLogRows` on a connection.
 
     The head of a chain is one row. A transaction that appends to the chain locks it until it ends.
     It is the last lock that a transaction takes, always in the order of the kinds. This keeps waits
@@ -58,7 +58,7 @@ class SqlAudit(SqlLog[AuditEntry]):
     appended so far in this transaction.
     """
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: StoreConnection) -> None:
         super().__init__(connection, tables.audit, AuditEntry, _SEARCHED)
         self.waiting: list[AuditEntry] = []
         self._moment = moment_writer(connection.dialect)
@@ -71,7 +71,7 @@ class SqlAudit(SqlLog[AuditEntry]):
         waiting, self.waiting = self.waiting, []
         if not waiting:
             return
-        known = await self._whereabouts(waiting)
+        known = await self._target_locations(waiting)
         by_kind: dict[AuditKind, list[AuditEntry]] = {}
         for entry in waiting:
             by_kind.setdefault(kind_of(entry.action), []).append(entry)
@@ -81,9 +81,9 @@ class SqlAudit(SqlLog[AuditEntry]):
     async def search(self, wanted: AuditFilter, query: PageQuery) -> Page[AuditEntry]:
         return await self._page(query, self._terms(wanted))
 
-    async def chains(self) -> list[Chain]:
+    async def chains(self) -> list[ChainHead]:
         result = await self._connection.execute(_CHAIN.order_by(tables.audit_chains.c.kind))
-        return [Chain(*row) for row in result]
+        return [ChainHead(*row) for row in result]
 
     async def behind(self, kind: AuditKind, number: int, most: int) -> list[AuditEntry]:
         table = self._table.c
@@ -111,11 +111,11 @@ class SqlAudit(SqlLog[AuditEntry]):
         )
         removed = last - chain.floor
         detail = {"rows": removed, "up_to": last, "hash": row.hash, "until": row.at.isoformat()}
-        entry = AuditEntry(now, SYSTEM.name, _EXPIRED, Verdict.ALLOWED, SYSTEM.id)
+        entry = AuditEntry(now, SYSTEM.name, _EXPIRED, AuditVerdict.ALLOWED, SYSTEM.id)
         await self.append([replace(entry, target=kind.value, detail=detail)])
         return removed
 
-    async def _last_before(self, chain: Chain, before: datetime) -> int:
+    async def _last_before(self, chain: ChainHead, before: datetime) -> int:
         """Returns the number of the last row of the leading rows that are all older."""
         table = self._table.c
         result = await self._connection.execute(
@@ -128,7 +128,7 @@ class SqlAudit(SqlLog[AuditEntry]):
         return chain.number if first_kept is None else first_kept - 1
 
     async def _link(
-        self, kind: AuditKind, entries: list[AuditEntry], known: Mapping[str, Whereabouts]
+        self, kind: AuditKind, entries: list[AuditEntry], known: Mapping[str, TargetLocation]
     ) -> None:
         """Writes entries at the end of their chain and moves its head."""
         chain = await self._end(kind)
@@ -137,13 +137,13 @@ class SqlAudit(SqlLog[AuditEntry]):
             rows: list[Row] = []
             for entry in entries[start : start + _AT_ONCE]:
                 number += 1
-                where, detail = _where(entry, known), detail_text(entry)
-                digest = chained(digest, content(entry, kind, number, where, detail))
+                where, detail = _where(entry, known), detail_json(entry)
+                digest = chain_hash(digest, content(entry, kind, number, where, detail))
                 rows.append((*self._columns(entry, where, detail), kind.value, number, digest))
             await insert_rows(self._connection, self._table, rows)
         await self._connection.execute(_MOVE, [{"of": kind, "to": number, "with": digest}])
 
-    def _columns(self, entry: AuditEntry, where: Whereabouts, detail: bytes) -> Row:
+    def _columns(self, entry: AuditEntry, where: TargetLocation, detail: bytes) -> Row:
         """Returns the columns before the chain's own, in table order, as the driver takes them."""
         return (
             self._moment(entry.at),
@@ -161,23 +161,23 @@ class SqlAudit(SqlLog[AuditEntry]):
             *where,
         )
 
-    async def _end(self, kind: AuditKind) -> Chain:
+    async def _end(self, kind: AuditKind) -> ChainHead:
         locked = _CHAIN.where(tables.audit_chains.c.kind == kind).with_for_update()
         result = await self._connection.execute(locked)
-        return Chain(*result.one())
+        return ChainHead(*result.one())
 
-    async def _ends(self, kinds: Collection[AuditKind]) -> dict[AuditKind, Chain]:
+    async def _ends(self, kinds: Collection[AuditKind]) -> dict[AuditKind, ChainHead]:
         """Locks and returns the heads of some chains, in the order that all transactions use."""
         return {kind: await self._end(kind) for kind in sorted(kinds)}
 
-    async def _whereabouts(self, entries: Iterable[AuditEntry]) -> dict[str, Whereabouts]:
+    async def _target_locations(self, entries: Iterable[AuditEntry]) -> dict[str, TargetLocation]:
         """Returns the known data of each target that an entry names by id."""
         ids = {entry.target_id for entry in entries if entry.target_id}
         touched = await self._connection.touches.touched(ids)
-        places = {id: place for id, row in touched.items() if (place := _stands(row))}
+        places = {id: place for id, row in touched.items() if (place := _known_location(row))}
         if unknown := ids - places.keys():
             places |= await self._places(unknown)
-        return {id: Whereabouts(*places.get(id, ("", "")), *touched[id].digests) for id in ids}
+        return {id: TargetLocation(*places.get(id, ("", "")), *touched[id].digests) for id in ids}
 
     async def _places(self, ids: Collection[str]) -> dict[str, Place]:
         """Returns the cluster and the project of each target that has one."""
@@ -207,7 +207,7 @@ class SqlAudit(SqlLog[AuditEntry]):
         return terms
 
 
-def _where(entry: AuditEntry, known: Mapping[str, Whereabouts]) -> Whereabouts:
+def _where(entry: AuditEntry, known: Mapping[str, TargetLocation]) -> TargetLocation:
     where = known.get(entry.target_id, _NOWHERE)
     if not (entry.cluster_id or entry.project_id):
         return where
@@ -217,7 +217,7 @@ def _where(entry: AuditEntry, known: Mapping[str, Whereabouts]) -> Whereabouts:
     )
 
 
-def _stands(touched: Touched) -> Place | None:
+def _known_location(touched: TouchedRow) -> Place | None:
     """Returns cluster and project of a row that this transaction wrote; None: not known here."""
     row = touched.after or touched.before
     match row:
@@ -225,7 +225,7 @@ def _stands(touched: Touched) -> Place | None:
             return row.id, row.project_id or DEFAULT_PROJECT
         case Service():
             return row.cluster_id, row.project_id or DEFAULT_PROJECT
-        case Pipeline() | Repository() | Secret():
+        case PipelineRecord() | Repository() | Secret():
             return "", row.project_id or DEFAULT_PROJECT
         case Project():
             return "", row.id

@@ -16,8 +16,8 @@ from sqlalchemy.dialects import sqlite
 from sqlalchemy.dialects.postgresql import asyncpg
 from sqlalchemy.engine import Dialect
 
-from controlplane.domain.audit import written_moment
-from controlplane.storage.connection import Connection
+from controlplane.domain.audit import format_time
+from controlplane.storage.connection import StoreConnection
 
 Row = tuple[Any, ...]
 _BLOCK = 512
@@ -30,7 +30,7 @@ def moment_writer(dialect: str) -> Callable[[datetime], Any]:
     return _MOMENTS[dialect]
 
 
-async def insert_rows(connection: Connection, table: Table, rows: Sequence[Row]) -> None:
+async def insert_rows(connection: StoreConnection, table: Table, rows: Sequence[Row]) -> None:
     """Inserts rows: all columns but `id`, in table order, as the driver takes them."""
     start = 0
     while left := len(rows) - start:
@@ -51,17 +51,17 @@ def _statement(table: Table, dialect: str, rows: int) -> str:
     row = {column.name: None for column in table.c if column.name != "id"}
     single = insert(table).values(row).inline().compile(dialect=_DIALECTS[dialect])
     into, _, values = str(single).partition(" VALUES ")
-    return f"{into} VALUES {', '.join(_moved(values, at * len(row)) for at in range(rows))}"
+    return f"{into} VALUES {', '.join(_renumbered(values, at * len(row)) for at in range(rows))}"
 
 
-def _moved(values: str, by: int) -> str:
+def _renumbered(values: str, by: int) -> str:
     """Returns a row's placeholders, renumbered after `by` others where they are numbered."""
     return _NUMBERED.sub(lambda match: f"${int(match[1]) + by}", values)
 
 
 def _as_text(at: datetime) -> str:
     """Formats as SQLAlchemy does for SQLite, in a tenth of the time."""
-    written = written_moment(at)
+    written = format_time(at)
     return f"{written[:10]} {written[11:26]}"
 
 

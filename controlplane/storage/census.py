@@ -5,25 +5,31 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, case, func, select
 
-from controlplane.domain.census import DELIVERY_BOUNDS, RECENT, Census, Liveness, Waiting
+from controlplane.domain.census import (
+    DELIVERY_BOUNDS,
+    RECENT,
+    Liveness,
+    MetricsSnapshot,
+    QueueDepth,
+)
 from controlplane.domain.clusters import SILENT_AFTER
 from controlplane.domain.commands import CommandState
-from controlplane.storage.connection import Connection
+from controlplane.storage.connection import StoreConnection
 from controlplane.storage.tables import clusters, commands, deployments, jobs, services
 
 
-class SqlCensus:
+class SqlMetricsSnapshot:
     """Counts on a connection."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: StoreConnection) -> None:
         self._connection = connection
 
-    async def take(self, now: datetime) -> Census:
+    async def take(self, now: datetime) -> MetricsSnapshot:
         """Returns the counts of this moment."""
         asked = questions(now)
         alive = dict(await self._rows(asked["clusters"]))
         times = await self._rows(asked["deliveries"])
-        return Census(
+        return MetricsSnapshot(
             services=dict(await self._rows(asked["services"])),
             clusters={liveness: alive.get(liveness.value, 0) for liveness in Liveness},
             jobs=await self._waiting(asked["jobs"], now),
@@ -32,9 +38,9 @@ class SqlCensus:
             delivery_seconds=sum(seconds for _, _, seconds in times),
         )
 
-    async def _waiting(self, question: Any, now: datetime) -> Waiting:
+    async def _waiting(self, question: Any, now: datetime) -> QueueDepth:
         ((count, oldest),) = await self._rows(question)
-        return Waiting(count, max((now - oldest).total_seconds(), 0.0) if oldest else 0.0)
+        return QueueDepth(count, max((now - oldest).total_seconds(), 0.0) if oldest else 0.0)
 
     async def _rows(self, question: Any) -> list[Any]:
         return [tuple(row) for row in await self._connection.execute(question)]
@@ -69,7 +75,7 @@ def _liveness(now: datetime) -> ColumnElement[str]:
     pinged = clusters.c.pinged_at
     return case(
         (pinged.is_(None), Liveness.NEVER.value),
-        (pinged < now - SILENT_AFTER, Liveness.AWAY.value),
+        (pinged < now - SILENT_AFTER, Liveness.OFFLINE.value),
         else_=Liveness.CONNECTED.value,
     )
 

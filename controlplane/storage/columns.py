@@ -13,7 +13,7 @@ from sqlalchemy import JSON, ColumnElement, DateTime, String, Text, func, litera
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 from sqlalchemy.types import TypeDecorator, TypeEngine
 
-from fleet.attestation import Attestation
+from core.spec.attestation import Attestation
 
 JSON_TEXT = JSON().with_variant(JSONB(), "postgresql")
 """JSON in each dialect's most suitable type."""
@@ -44,7 +44,7 @@ def among(column: Any, values: Iterable[str], dialect: str) -> ColumnElement[boo
     return column.in_(select(func.json_each(given).table_valued("value").c.value))
 
 
-class Utc(TypeDecorator[datetime]):
+class UtcColumn(TypeDecorator[datetime]):
     """A timezone-aware datetime in UTC; SQLite alone would return it naive."""
 
     impl = DateTime(timezone=True)
@@ -59,7 +59,7 @@ class Utc(TypeDecorator[datetime]):
         return value.replace(tzinfo=UTC)
 
 
-class Times(NamedTuple):
+class TimeReader(NamedTuple):
     """Fast reading of times in very many rows; the column type
     costs more than the rest of a row.
     """
@@ -73,17 +73,17 @@ def _utc(text: str | None) -> datetime | None:
 
 
 _TIMES = {
-    "sqlite": Times(String(), _utc),
-    "postgresql": Times(DateTime(timezone=True), lambda moment: moment),
+    "sqlite": TimeReader(String(), _utc),
+    "postgresql": TimeReader(DateTime(timezone=True), lambda moment: moment),
 }
 
 
-def times(dialect: str) -> Times:
+def time_reader(dialect: str) -> TimeReader:
     """Returns the fast way to read times of a dialect."""
     return _TIMES[dialect]
 
 
-class Word(TypeDecorator[StrEnum]):
+class EnumColumn(TypeDecorator[StrEnum]):
     """A member of a `StrEnum`, stored as its value."""
 
     impl = String(32)
@@ -100,7 +100,7 @@ class Word(TypeDecorator[StrEnum]):
         return None if value is None else self.words(value)
 
 
-class Shape(TypeDecorator[Any]):
+class JsonColumn(TypeDecorator[Any]):
     """A value of any type that pydantic can describe, stored as JSON."""
 
     impl = JSON_TEXT
@@ -117,7 +117,7 @@ class Shape(TypeDecorator[Any]):
         return None if value is None else _adapter(self.shape).validate_python(value)
 
 
-class Attested(TypeDecorator[Attestation]):
+class AttestationColumn(TypeDecorator[Attestation]):
     """An attestation as JSON; its bytes in base64."""
 
     impl = JSON_TEXT

@@ -14,11 +14,11 @@ from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, ProgrammingErr
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from controlplane.ports import Collided
+from controlplane.ports import TransactionConflict
 from controlplane.storage.engine import READ_ONLY
-from controlplane.storage.touches import Touches
-from fleet.errors import Invalid, Unavailable
-from fleet.runtime.tasks import finished
+from controlplane.storage.touches import RowTracker
+from core.errors import Invalid, Unavailable
+from core.runtime.tasks import run_to_completion
 
 # PostgreSQL's error codes. Class 22: the value is at fault, not the database.
 _DATA_EXCEPTION = "22"
@@ -28,42 +28,44 @@ _SOON = 1.0
 _DAMAGED = ("image is malformed", "is not a database")
 
 
-class Connection:
+class StoreConnection:
     """The part of SQLAlchemy's connection that the store uses."""
 
     def __init__(self, connection: AsyncConnection, *, read_only: bool) -> None:
         self._connection = connection
         self.dialect = connection.dialect.name
         self.read_only = read_only
-        self.touches = Touches()
+        self.touches = RowTracker()
 
     async def execute(
         self, statement: Executable, rows: Sequence[dict[str, Any]] | dict[str, Any] | None = None
     ) -> CursorResult[Any]:
         """Runs one statement, once or for each of `rows`."""
-        return await finished(self._connection.execute(statement, rows))
+        return await run_to_completion(self._connection.execute(statement, rows))
 
     async def execute_text(self, statement: str, rows: Sequence[tuple[Any, ...]]) -> None:
         """Runs one SQL text through the driver, for each of `rows`."""
-        await finished(self._connection.exec_driver_sql(statement, list(rows)))
+        await run_to_completion(self._connection.exec_driver_sql(statement, list(rows)))
 
 
 @asynccontextmanager
-async def transaction(engine: AsyncEngine, *, read_only: bool) -> AsyncGenerator[Connection, None]:
+async def transaction(
+    engine: AsyncEngine, *, read_only: bool
+) -> AsyncGenerator[StoreConnection, None]:
     """Opens a transaction that commits at the end of the block unless the block raises."""
     connection = engine.connect()
     try:
-        await finished(_begin(connection, read_only))
-        yield Connection(connection, read_only=read_only)
+        await run_to_completion(_begin(connection, read_only))
+        yield StoreConnection(connection, read_only=read_only)
         if not read_only:
-            await finished(connection.commit())
+            await run_to_completion(connection.commit())
     finally:
         if connection.sync_connection is not None:
-            await finished(connection.close())
+            await run_to_completion(connection.close())
 
 
 @contextmanager
-def failures_named(done: str) -> Generator[None, None, None]:
+def translate_errors(done: str) -> Generator[None, None, None]:
     """Translates database errors.
 
     Raises Unavailable for an unreachable, full or broken database; the message says that it cannot
@@ -80,7 +82,7 @@ def failures_named(done: str) -> Generator[None, None, None]:
             said = (
                 f"the store cannot be {done}: another transaction changed the same rows; try again"
             )
-            raise Collided(said, retry_after=_SOON) from error
+            raise TransactionConflict(said, retry_after=_SOON) from error
         if state.startswith(_DATA_EXCEPTION):
             raise Invalid(
                 "a value is too long, or contains characters that the store cannot keep"

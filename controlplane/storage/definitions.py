@@ -4,11 +4,11 @@ from typing import Any
 
 from sqlalchemy import Boolean, Column, ForeignKey, Index, Integer, String, Table, Text
 
-from controlplane.domain.owners import Leave
+from controlplane.domain.owners import LeavePolicy
 from controlplane.domain.selectors import Selector
 from controlplane.domain.sets import Generator
-from controlplane.domain.templates import Override, ServiceTemplate
-from controlplane.storage.columns import Shape, Utc, Word
+from controlplane.domain.templates import ServiceTemplate, TemplateOverride
+from controlplane.storage.columns import EnumColumn, JsonColumn, UtcColumn
 from controlplane.storage.tables import metadata
 
 
@@ -16,8 +16,8 @@ def _named() -> tuple[Column[Any], ...]:
     return (
         Column("id", String(36), primary_key=True),
         Column("name", String(255), nullable=False, unique=True),
-        Column("inserted_at", Utc, nullable=False),
-        Column("updated_at", Utc, nullable=False),
+        Column("inserted_at", UtcColumn, nullable=False),
+        Column("updated_at", UtcColumn, nullable=False),
         Column("project_id", String(36), index=True),
     )
 
@@ -25,15 +25,15 @@ def _named() -> tuple[Column[Any], ...]:
 def _definition() -> tuple[Column[Any], ...]:
     return (
         *_named(),
-        Column("selector", Shape(Selector), nullable=False),
-        Column("leave", Word(Leave), nullable=False),
-        Column("on_delete", Word(Leave), nullable=False),
+        Column("selector", JsonColumn(Selector), nullable=False),
+        Column("leave", EnumColumn(LeavePolicy), nullable=False),
+        Column("on_delete", EnumColumn(LeavePolicy), nullable=False),
         Column("budget", Integer, nullable=False),
         Column("confirmed", Integer, nullable=False),
         Column("waiting", Integer, nullable=False),
         Column("problem", Text, nullable=False),
-        Column("evaluated_at", Utc),
-        Column("ending_at", Utc),
+        Column("evaluated_at", UtcColumn),
+        Column("ending_at", UtcColumn),
     )
 
 
@@ -42,12 +42,12 @@ cluster_groups = Table(
     metadata,
     *_named(),
     Column("description", Text, nullable=False),
-    Column("tags", Shape(dict[str, str]), nullable=False),
-    Column("cluster_ids", Shape(tuple[str, ...]), nullable=False),
+    Column("tags", JsonColumn(dict[str, str]), nullable=False),
+    Column("cluster_ids", JsonColumn(tuple[str, ...]), nullable=False),
     Column("frozen", Boolean, nullable=False),
     Column("reason", Text, nullable=False),
     Column("frozen_by", String(320), nullable=False),
-    Column("frozen_at", Utc),
+    Column("frozen_at", UtcColumn),
     Column("max_changing", Integer, nullable=False),
 )
 
@@ -56,7 +56,7 @@ global_services = Table(
     metadata,
     *_definition(),
     Column("source_id", String(36), index=True),
-    Column("template", Shape(ServiceTemplate)),
+    Column("template", JsonColumn(ServiceTemplate)),
 )
 
 global_overrides = Table(
@@ -65,9 +65,9 @@ global_overrides = Table(
     Column("id", String(36), primary_key=True),
     Column("global_id", String(36), ForeignKey("global_services.id"), nullable=False),
     Column("cluster_id", String(36), nullable=False, index=True),
-    Column("inserted_at", Utc, nullable=False),
-    Column("updated_at", Utc, nullable=False),
-    Column("patch", Shape(Override), nullable=False),
+    Column("inserted_at", UtcColumn, nullable=False),
+    Column("updated_at", UtcColumn, nullable=False),
+    Column("patch", JsonColumn(TemplateOverride), nullable=False),
     Column("actor", String(320), nullable=False),
     Index("uq_global_overrides_global_id_cluster_id", "global_id", "cluster_id", unique=True),
 )
@@ -76,8 +76,8 @@ service_sets = Table(
     "service_sets",
     metadata,
     *_definition(),
-    Column("generator", Shape(Generator), nullable=False),
-    Column("template", Shape(ServiceTemplate), nullable=False),
+    Column("generator", JsonColumn(Generator), nullable=False),
+    Column("template", JsonColumn(ServiceTemplate), nullable=False),
 )
 
 managed_namespaces = Table(
@@ -85,8 +85,8 @@ managed_namespaces = Table(
     metadata,
     *_definition(),
     Column("namespace", String(63), nullable=False),
-    Column("labels", Shape(dict[str, str]), nullable=False),
-    Column("annotations", Shape(dict[str, str]), nullable=False),
-    Column("quota", Shape(dict[str, str]), nullable=False),
-    Column("template", Shape(ServiceTemplate)),
+    Column("labels", JsonColumn(dict[str, str]), nullable=False),
+    Column("annotations", JsonColumn(dict[str, str]), nullable=False),
+    Column("quota", JsonColumn(dict[str, str]), nullable=False),
+    Column("template", JsonColumn(ServiceTemplate)),
 )

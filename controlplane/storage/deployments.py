@@ -36,24 +36,30 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.sql.dml import Update
 
 from controlplane.domain.access import Visible
-from controlplane.domain.dora import Counts, Deployment, Figures, Period, nearest_rank
-from controlplane.domain.ledger import Edge, LedgerEntry, Stage
-from controlplane.domain.spans import Ended
-from controlplane.ports import Within
-from controlplane.storage.columns import among, times
+from controlplane.domain.dora import (
+    Deployment,
+    DeploymentCounts,
+    DoraMetrics,
+    ReportPeriod,
+    nearest_rank,
+)
+from controlplane.domain.ledger import LedgerEntry, LedgerPosition, LedgerStage
+from controlplane.domain.spans import EndedDeployment
+from controlplane.ports import ReportFilter
+from controlplane.storage.columns import among, time_reader
 from controlplane.storage.rows import SqlLog, SqlReading
 from controlplane.storage.tables import clusters, deployments, ledger, services
-from controlplane.storage.visibility import condition
+from controlplane.storage.visibility import visible_rows
 
-_DESIRED = (Stage.RENDERED, Stage.PROMOTED, Stage.ROLLED_BACK)
+_DESIRED = (LedgerStage.RENDERED, LedgerStage.PROMOTED, LedgerStage.ROLLED_BACK)
 _MILESTONES = {
-    Stage.OFFERED: "offered_at",
-    Stage.APPLIED: "applied_at",
-    Stage.FAILED: "failed_at",
-    Stage.DEGRADED: "failed_at",
-    Stage.HEALTHY: "healthy_at",
+    LedgerStage.OFFERED: "offered_at",
+    LedgerStage.APPLIED: "applied_at",
+    LedgerStage.FAILED: "failed_at",
+    LedgerStage.DEGRADED: "failed_at",
+    LedgerStage.HEALTHY: "healthy_at",
 }
-_FAILURES = (Stage.FAILED, Stage.DEGRADED)
+_FAILURES = (LedgerStage.FAILED, LedgerStage.DEGRADED)
 _PARTS = (0.5, 0.9)
 _NAMED = ("service_id", "sequence", "cluster_id", "stage", "sha")
 _TIMES = ("desired_at", "applied_at", "healthy_at", "failed_at", "restored_at")
@@ -106,7 +112,7 @@ def _seconds(dialect: str, start: Any, end: Any) -> ColumnElement[float]:
     return cast(func.round(days * 86_400, 3), Float)
 
 
-class FollowedLedger(SqlLog[LedgerEntry]):
+class LedgerWithDeployments(SqlLog[LedgerEntry]):
     """Ledger rows; each append updates the deployments in the same transaction."""
 
     async def append(self, entries: Iterable[LedgerEntry]) -> None:
@@ -116,8 +122,8 @@ class FollowedLedger(SqlLog[LedgerEntry]):
         await self._begin([entry for entry in added if entry.stage in _DESIRED and entry.sequence])
         for stage, column in _MILESTONES.items():
             await self._reach(_reached(column, dialect), _at(stage, added), "at_sequence")
-        await self._reach(_restored(dialect), _at(Stage.HEALTHY, added))
-        await self._reach(_REMOVED, _at(Stage.REMOVED, added))
+        await self._reach(_restored(dialect), _at(LedgerStage.HEALTHY, added))
+        await self._reach(_REMOVED, _at(LedgerStage.REMOVED, added))
 
     async def _begin(self, entries: Sequence[LedgerEntry]) -> None:
         """Starts new desired states; the previous ones are replaced or reverted."""
@@ -128,7 +134,7 @@ class FollowedLedger(SqlLog[LedgerEntry]):
         rows = [_begun(entry) for entry in entries]
         await self._connection.execute(insert.on_conflict_do_nothing(), rows)
         for turn in _turns(entries):
-            await self._reach(_REVERTED, _at(Stage.ROLLED_BACK, turn), "at_sequence")
+            await self._reach(_REVERTED, _at(LedgerStage.ROLLED_BACK, turn), "at_sequence")
             await self._reach(_REPLACED, turn, "at_sequence")
 
     async def _reach(self, statement: Any, entries: Iterable[LedgerEntry], *more: str) -> None:
@@ -144,7 +150,7 @@ class FollowedLedger(SqlLog[LedgerEntry]):
             await self._connection.execute(statement, rows)
 
 
-def _at(stage: Stage, entries: Iterable[LedgerEntry]) -> list[LedgerEntry]:
+def _at(stage: LedgerStage, entries: Iterable[LedgerEntry]) -> list[LedgerEntry]:
     return [entry for entry in entries if entry.stage is stage]
 
 
@@ -182,7 +188,7 @@ class SqlDeployments(SqlReading[Deployment]):
     """Reports over deployments."""
 
     async def at(
-        self, moment: datetime, within: Within, visible: Visible, most: int
+        self, moment: datetime, within: ReportFilter, visible: Visible, most: int
     ) -> list[Deployment]:
         """Returns the desired state of each service that existed at a moment."""
         stood = and_(
@@ -195,7 +201,7 @@ class SqlDeployments(SqlReading[Deployment]):
             keys = select(_T.service_id, _T.sequence).where(stood)
             stood = tuple_(_T.service_id, _T.sequence).in_(keys)
         # For a whole fleet only the displayed columns, and times as the driver returns them.
-        kept = times(self._connection.dialect)
+        kept = time_reader(self._connection.dialect)
         moments = [type_coerce(_T[name], kept.type).label(name) for name in _TIMES]
         rows = await self._connection.execute(
             select(*(_T[name] for name in _NAMED), *moments)
@@ -217,26 +223,28 @@ class SqlDeployments(SqlReading[Deployment]):
         rows = await self._connection.execute(select(id, column).where(wanted))
         return dict(map(tuple, rows))
 
-    async def of_commit(self, sha: str, visible: Visible) -> list[Deployment]:
+    async def deployments_of_commit(self, sha: str, visible: Visible) -> list[Deployment]:
         """Returns all deployments of a commit, which may be abbreviated to seven characters."""
         high = f"{sha}g"
-        found = self._rows.where(_T.sha >= sha, _T.sha < high, *self._inside(Within(), visible))
+        found = self._rows.where(
+            _T.sha >= sha, _T.sha < high, *self._inside(ReportFilter(), visible)
+        )
         return await self._fetch(found.order_by(_T.service_id, _T.sequence))
 
-    async def newest(self, within: Within, visible: Visible, most: int) -> list[Deployment]:
+    async def newest(self, within: ReportFilter, visible: Visible, most: int) -> list[Deployment]:
         """Returns the most recent deployments."""
         found = self._rows.where(*self._inside(within, visible))
         return await self._fetch(found.order_by(_T.desired_at.desc()).limit(most))
 
-    async def edge(self) -> Edge:
+    async def edge(self) -> LedgerPosition:
         """Returns the ledger's position; SQLite has one writer, so no transaction can be pending
         there.
         """
         found = await self._connection.execute(_EDGES[self._connection.dialect])
         last, oldest, newest = tuple[Any, ...](found.one())
-        return Edge(last or 0, oldest, newest)
+        return LedgerPosition(last or 0, oldest, newest)
 
-    async def ended(self, after: int, until: int, most: int) -> tuple[int, list[Ended]]:
+    async def ended(self, after: int, until: int, most: int) -> tuple[int, list[EndedDeployment]]:
         """Returns deployments that first ended in rows after `after` up to `until`, and the last
         examined row.
         """
@@ -247,7 +255,7 @@ class SqlDeployments(SqlReading[Deployment]):
         ids = [id for (id,) in rows]
         last = ids[-1] if len(ids) == most else max(after, until)
         first = or_(
-            and_(ledger.c.stage == Stage.HEALTHY, ledger.c.at == _T.healthy_at),
+            and_(ledger.c.stage == LedgerStage.HEALTHY, ledger.c.at == _T.healthy_at),
             and_(ledger.c.stage.in_(_FAILURES), ledger.c.at == _T.failed_at),
         )
         same = and_(_T.service_id == ledger.c.service_id, _T.sequence == ledger.c.sequence)
@@ -260,32 +268,38 @@ class SqlDeployments(SqlReading[Deployment]):
             .order_by(ledger.c.id)
         )
         width = len(self._names)
-        return last, [Ended(Deployment(*row[:width]), *row[width:]) for row in map(tuple, found)]
+        return last, [
+            EndedDeployment(Deployment(*row[:width]), *row[width:]) for row in map(tuple, found)
+        ]
 
     async def figures(
         self,
         since: datetime,
         until: datetime,
-        within: Within,
+        within: ReportFilter,
         visible: Visible,
-        period: Period | None = None,
-    ) -> Figures:
+        period: ReportPeriod | None = None,
+    ) -> DoraMetrics:
         """Returns the metrics of the deployments that became desired in `[since, until)`."""
         inside = and_(*self._inside(within, visible))
         where = and_(_T.desired_at >= since, _T.desired_at < until, inside)
         parts = await self._parts(inside, since, until, period)
-        counts = Counts(
+        counts = DeploymentCounts(
             sum(part.begun for part in parts),
             sum(part.healthy for part in parts),
             sum(part.failed for part in parts),
         )
         ranks = await self._ranks(where)
         shown = parts if period else ()
-        return Figures(since, until, counts, *ranks, tuple(shown))
+        return DoraMetrics(since, until, counts, *ranks, tuple(shown))
 
     async def _parts(
-        self, inside: ColumnElement[bool], since: datetime, until: datetime, period: Period | None
-    ) -> list[Counts]:
+        self,
+        inside: ColumnElement[bool],
+        since: datetime,
+        until: datetime,
+        period: ReportPeriod | None,
+    ) -> list[DeploymentCounts]:
         length = period.length if period else until - since
         last = int((until - since) / length) if period else 0
         ends = [since + number * length for number in range(1, last + 1)]
@@ -295,9 +309,10 @@ class SqlDeployments(SqlReading[Deployment]):
         else:
             counted = _by_ranges(inside, edges)
         found = {
-            number: Counts(*counts) for number, *counts in await self._connection.execute(counted)
+            number: DeploymentCounts(*counts)
+            for number, *counts in await self._connection.execute(counted)
         }
-        return [found.get(number, Counts()) for number in range(len(edges) - 1)]
+        return [found.get(number, DeploymentCounts()) for number in range(len(edges) - 1)]
 
     async def _ranks(self, where: ColumnElement[bool]) -> list[float | None]:
         """Returns p50 and p90 of lead and restore times, by nearest rank."""
@@ -316,8 +331,8 @@ class SqlDeployments(SqlReading[Deployment]):
             one[nearest_rank(len(one), part)] if one else None for one in values for part in _PARTS
         ]
 
-    def _inside(self, within: Within, visible: Visible) -> list[ColumnElement[bool]]:
-        terms = [condition(deployments, visible)]
+    def _inside(self, within: ReportFilter, visible: Visible) -> list[ColumnElement[bool]]:
+        terms = [visible_rows(deployments, visible)]
         if within.service_id:
             terms.append(_T.service_id == within.service_id)
         if within.cluster_id:

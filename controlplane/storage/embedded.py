@@ -15,7 +15,7 @@ T = TypeVar("T")
 _FIRST_ROWS = 1_000
 
 
-class Statement:
+class SqliteCursor:
     """A cursor for one statement at a time, as SQLAlchemy's adapter expects it.
 
     Execution returns the first rows; the cursor stays open only if there are more.
@@ -26,12 +26,12 @@ class Statement:
     lastrowid: int | None = None
     arraysize = 1
 
-    def __init__(self, connection: "Connection") -> None:
+    def __init__(self, connection: "SqliteConnection") -> None:
         self._connection = connection
         self._rows: list[Any] = []
         self._open: sqlite3.Cursor | None = None
 
-    async def __aenter__(self) -> "Statement":
+    async def __aenter__(self) -> "SqliteCursor":
         return self
 
     async def execute(self, sql: str, parameters: Any = ()) -> None:
@@ -81,7 +81,7 @@ class Statement:
                 cursor.close()
 
 
-class Connection(aiosqlite.Connection):
+class SqliteConnection(aiosqlite.Connection):
     """A connection with a daemon thread, which does not keep the process alive."""
 
     def __init__(self, path: str) -> None:
@@ -89,7 +89,7 @@ class Connection(aiosqlite.Connection):
         self._thread.daemon = True
 
     def cursor(self) -> Any:
-        return Statement(self)
+        return SqliteCursor(self)
 
     async def rollback(self) -> None:
         if self.in_transaction:
@@ -105,10 +105,10 @@ class Connection(aiosqlite.Connection):
         return await self._execute(work)
 
 
-def connecting(path: str) -> Callable[[], Awaitable[aiosqlite.Connection]]:
+def connection_factory(path: str) -> Callable[[], Awaitable[aiosqlite.Connection]]:
     """Returns a function that opens connections to a file."""
 
     async def connect() -> aiosqlite.Connection:
-        return await Connection(path)
+        return await SqliteConnection(path)
 
     return connect

@@ -17,9 +17,9 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, DisconnectionError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
-from controlplane.storage.embedded import connecting
-from fleet.errors import Invalid
-from fleet.runtime.clock import SystemClock
+from controlplane.storage.embedded import connection_factory
+from core.errors import Invalid
+from core.runtime.clock import SystemClock
 
 READ_ONLY = {
     "sqlite": {"read_only": True},
@@ -47,7 +47,7 @@ def make_engine(url: str) -> AsyncEngine:
     backend = parsed.get_backend_name()
     options: dict[str, Any] = {"json_serializer": _dumps, "json_deserializer": _loads}
     if backend == "sqlite":
-        options["async_creator"] = connecting(parsed.database or "")
+        options["async_creator"] = connection_factory(parsed.database or "")
         engine = create_async_engine(parsed.set(drivername="sqlite+aiosqlite"), **options)
         _prepare_sqlite(engine)
         return engine

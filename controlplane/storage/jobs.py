@@ -11,7 +11,7 @@ from sqlalchemy import delete, func, or_, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from controlplane.domain.jobs import LEASE, Job
-from controlplane.storage.connection import Connection
+from controlplane.storage.connection import StoreConnection
 from controlplane.storage.tables import jobs
 
 _COLUMNS = ("id", "kind", "key", "run_at", "payload", "attempts", "fence", "error")
@@ -20,7 +20,7 @@ _COLUMNS = ("id", "kind", "key", "run_at", "payload", "attempts", "fence", "erro
 class SqlJobs:
     """Implements `Jobs` on a connection."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: StoreConnection) -> None:
         self._connection = connection
         dialect = connection.dialect
         self._insert = postgresql.insert if dialect == "postgresql" else sqlite.insert

@@ -13,17 +13,23 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from controlplane.storage.connection import failures_named
+from controlplane.storage.connection import translate_errors
 from controlplane.storage.tables import metadata
-from fleet.errors import Conflict, Invalid
+from core.errors import Conflict, Invalid
 
 REVISIONS = "alembic_version"
 """Table that holds the schema's revision."""
 
 _FOLDER = Path(__file__).parent / "migrations"
 # Checking a larger file takes seconds, and would delay the start.
-_MOST_CHECKED_BYTES = 256 << 20
-_MISFITS = ("duplicate column", "already exists", "no such table", "no such column", "not exist")
+_MAX_CHECKED_BYTES = 256 << 20
+_SCHEMA_ERRORS = (
+    "duplicate column",
+    "already exists",
+    "no such table",
+    "no such column",
+    "not exist",
+)
 _COLUMNS = {
     "sqlite": "SELECT m.name, c.name FROM sqlite_master m JOIN pragma_table_info(m.name) c"
     " WHERE m.type = 'table'",
@@ -38,7 +44,7 @@ async def migrate(engine: AsyncEngine) -> None:
     Raises Conflict if a newer version wrote the store, Invalid if the store is damaged or does not
     match its schema, Unavailable if it cannot be reached.
     """
-    with failures_named("opened"):
+    with translate_errors("opened"):
         async with changing_schema(engine) as connection:
             await connection.run_sync(_check_pages)
             await connection.run_sync(migrate_connection)
@@ -47,7 +53,7 @@ async def migrate(engine: AsyncEngine) -> None:
 
 async def inspect(engine: AsyncEngine) -> tuple[str | None, str]:
     """Returns the `revisions` of a store. Raises as `migrate` does, and changes nothing."""
-    with failures_named("opened"):
+    with translate_errors("opened"):
         async with engine.connect() as connection:
             await connection.run_sync(_check_pages)
             config = _config()
@@ -100,7 +106,7 @@ def migrate_connection(connection: Connection, to: str = "head") -> None:
         try:
             command.upgrade(config, wanted)
         except DBAPIError as error:
-            if not any(text in str(error.orig) for text in _MISFITS):
+            if not any(text in str(error.orig) for text in _SCHEMA_ERRORS):
                 raise
             raise _misfit(current, str(error.orig)) from error
 
@@ -135,7 +141,7 @@ def _check_pages(connection: Connection) -> None:
     try:
         pages = connection.exec_driver_sql("PRAGMA page_count").scalar_one()
         size = connection.exec_driver_sql("PRAGMA page_size").scalar_one()
-        is_small = pages * size <= _MOST_CHECKED_BYTES
+        is_small = pages * size <= _MAX_CHECKED_BYTES
         said = connection.exec_driver_sql("PRAGMA quick_check(1)").scalar() if is_small else "ok"
     except DBAPIError as error:
         if "malformed" not in str(error.orig):

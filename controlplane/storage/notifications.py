@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import bindparam, delete, insert, select, update
 
-from controlplane.domain.ledger import LedgerEntry, Stage
+from controlplane.domain.ledger import LedgerEntry, LedgerStage
 from controlplane.domain.notifications import (
     ILL,
     LEASE,
@@ -15,11 +15,11 @@ from controlplane.domain.notifications import (
     Delivery,
     DeliveryState,
     Notification,
-    told_by,
+    kind_for_ledger_entry,
 )
 from controlplane.storage import tables
-from controlplane.storage.connection import Connection
-from controlplane.storage.deployments import FollowedLedger
+from controlplane.storage.connection import StoreConnection
+from controlplane.storage.deployments import LedgerWithDeployments
 from controlplane.storage.rows import SqlLog, SqlRows
 
 _T = tables.notifications.c
@@ -34,11 +34,11 @@ _ROUTED = (
 class SqlNotifications(SqlLog[Notification]):
     """Implements `Notifications` on a connection."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: StoreConnection) -> None:
         super().__init__(connection, tables.notifications, Notification, ("subject", "text"))
 
-    async def add(self, notification: Notification) -> int:
-        values = {name: getattr(notification, name) for name in self._names if name != "id"}
+    async def add(self, row: Notification) -> int:
+        values = {name: getattr(row, name) for name in self._names if name != "id"}
         statement = insert(self._table).values(**values).returning(self._table.c.id)
         return (await self._connection.execute(statement)).scalar_one()
 
@@ -69,7 +69,7 @@ class SqlNotifications(SqlLog[Notification]):
         )
         await self._connection.execute(delete(self._table).where(self._table.c.at <= before))
 
-    async def stages_before(self, ids: Collection[int]) -> dict[int, Stage | None]:
+    async def previous_stages(self, ids: Collection[int]) -> dict[int, LedgerStage | None]:
         table, ledger = self._table.c, tables.ledger.c
         last = (
             select(ledger.stage)
@@ -83,24 +83,24 @@ class SqlNotifications(SqlLog[Notification]):
         return dict(map(tuple, rows))
 
 
-class SqlLedger(FollowedLedger):
+class SqlLedger(LedgerWithDeployments):
     """The ledger; an append also stores the resulting notifications in the same transaction."""
 
-    def __init__(self, connection: Connection, notifications: SqlNotifications) -> None:
+    def __init__(self, connection: StoreConnection, notifications: SqlNotifications) -> None:
         super().__init__(connection, tables.ledger, LedgerEntry, ("message",))
         self._notifications = notifications
 
     async def append(self, entries: Iterable[LedgerEntry]) -> None:
         rows = list(entries)
         await super().append(rows)
-        news = [kind for row in rows if (kind := told_by(row)) is not None]
+        news = [kind for row in rows if (kind := kind_for_ledger_entry(row)) is not None]
         await self._notifications.append(news)
 
 
 class SqlDeliveries(SqlRows[Delivery]):
     """Implements `Deliveries` on a connection."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: StoreConnection) -> None:
         super().__init__(connection, tables.deliveries, Delivery)
 
     async def claim(self, now: datetime, most: int) -> list[Delivery]:

@@ -5,7 +5,7 @@ from typing import Any
 from sqlalchemy import Boolean, Column, Index, Integer, LargeBinary, String, Table, Text
 
 from controlplane.domain.promotion import Measurement
-from controlplane.storage.columns import Shape, Utc
+from controlplane.storage.columns import JsonColumn, UtcColumn
 from controlplane.storage.tables import metadata
 
 pipeline_services = Table(
@@ -23,10 +23,10 @@ pipeline_events = Table(
     metadata,
     Column("id", String(36), primary_key=True),
     Column("pipeline_id", String(36), nullable=False),
-    Column("at", Utc, nullable=False, index=True),
-    Column("events", Shape(list[dict[str, Any]]), nullable=False),
-    Column("spec", Shape(dict[str, Any])),
-    Column("state", Shape(dict[str, Any])),
+    Column("at", UtcColumn, nullable=False, index=True),
+    Column("events", JsonColumn(list[dict[str, Any]]), nullable=False),
+    Column("spec", JsonColumn(dict[str, Any])),
+    Column("state", JsonColumn(dict[str, Any])),
     Index("ix_pipeline_events_pipeline_id_at", "pipeline_id", "at"),
 )
 
@@ -35,7 +35,7 @@ pipeline_gates = Table(
     metadata,
     Column("id", String(36), primary_key=True),
     Column("pipeline_id", String(36), nullable=False, index=True),
-    Column("measured", Shape(tuple[Measurement, ...]), nullable=False, default=()),
+    Column("measured", JsonColumn(tuple[Measurement, ...]), nullable=False, default=()),
 )
 
 pipeline_triggers = Table(
@@ -44,8 +44,8 @@ pipeline_triggers = Table(
     Column("id", String(36), primary_key=True),
     Column("pipeline_id", String(36), nullable=False, index=True),
     Column("interval_s", Integer, nullable=False),
-    Column("checked_at", Utc),
-    Column("next_at", Utc),
+    Column("checked_at", UtcColumn),
+    Column("next_at", UtcColumn),
     Column("error", Text, nullable=False),
     Column("sealed_webhook", LargeBinary),
 )
@@ -56,5 +56,5 @@ refused_revisions = Table(
     Column("id", String(128), primary_key=True),
     Column("actor", String(320), nullable=False),
     Column("reason", Text, nullable=False),
-    Column("inserted_at", Utc, nullable=False),
+    Column("inserted_at", UtcColumn, nullable=False),
 )

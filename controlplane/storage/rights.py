@@ -8,16 +8,16 @@ names.
 from collections.abc import Mapping
 from typing import Any
 
-from controlplane.domain.access import Kind, Limit, Rule, Verb
-from controlplane.storage.columns import Shape
+from controlplane.domain.access import Limit, ResourceKind, Rule, Verb
+from controlplane.storage.columns import JsonColumn
 
-_KNOWN = {"verbs": frozenset(Verb), "kinds": frozenset(Kind)}
+_KNOWN = {"verbs": frozenset(Verb), "kinds": frozenset(ResourceKind)}
 _LETS_NOTHING_THROUGH = {"scopes": ["nowhere"]}
 
 Json = Mapping[str, Any]
 
 
-class Rules(Shape):
+class RulesColumn(JsonColumn):
     """The rules of a role, without names that this version does not know."""
 
     cache_ok = True
@@ -30,7 +30,7 @@ class Rules(Shape):
         return super().process_result_value(known, dialect)
 
 
-class Limits(Shape):
+class LimitsColumn(JsonColumn):
     """The limits of a token; dropping unknown names never widens a limit."""
 
     cache_ok = True

@@ -26,11 +26,11 @@ from sqlalchemy import (
 from sqlalchemy.exc import IntegrityError
 
 from controlplane.domain.access import Visible
-from controlplane.ports import ANY, MOST_COUNTED, MOST_ROWS_A_PAGE, Page, PageQuery
+from controlplane.ports import ANY, MAX_COUNTED, MAX_PAGE_ROWS, Page, PageQuery
 from controlplane.storage.columns import contains
-from controlplane.storage.connection import Connection
-from controlplane.storage.visibility import condition, tagged
-from fleet.errors import Conflict, Invalid
+from controlplane.storage.connection import StoreConnection
+from controlplane.storage.visibility import rows_with_tag, visible_rows
+from core.errors import Conflict, Invalid
 
 T = TypeVar("T")
 
@@ -62,7 +62,7 @@ class SqlReading(Generic[T]):
 
     def __init__(
         self,
-        connection: Connection,
+        connection: StoreConnection,
         table: Table,
         kind: Callable[..., T],
         searched: tuple[str, ...] = (),
@@ -111,7 +111,7 @@ class SqlReading(Generic[T]):
     ) -> list[str]:
         table = self._table
         found = select(table.c.id).where(
-            or_(*(table.c[name] >= moment for name in columns)), condition(table, visible)
+            or_(*(table.c[name] >= moment for name in columns)), visible_rows(table, visible)
         )
         return list((await self._connection.execute(found.limit(most))).scalars())
 
@@ -119,13 +119,15 @@ class SqlReading(Generic[T]):
         return await self._page(query, ())
 
     async def _page(self, query: PageQuery, more: Iterable[ColumnElement[bool]]) -> Page[T]:
-        first = min(max(query.first, 1), MOST_ROWS_A_PAGE)
+        first = min(max(query.first, 1), MAX_PAGE_ROWS)
         key = self._table.c.id
         is_falling = query.newest != query.backwards
         where = [*self._filtered(query), *more]
         by = (key,) if query.order == "id" else (self._table.c[query.order], key)
         if query.after is not None:
-            where.append(await self._beyond(query.after, by, query.visible, falling=is_falling))
+            where.append(
+                await self._after_cursor(query.after, by, query.visible, falling=is_falling)
+            )
         order = [column.desc() if is_falling else column for column in by]
         found = select(key).where(*where).order_by(*order).limit(first + 1)
         # The page is found among keys first, so that a scan reads no whole rows.
@@ -135,7 +137,7 @@ class SqlReading(Generic[T]):
         items = tuple(reversed(shown) if query.backwards else shown)
         return Page(items, len(rows) > first, count)
 
-    async def _beyond(
+    async def _after_cursor(
         self, after: str, by: Sequence[Column[Any]], visible: Visible, *, falling: bool
     ) -> ColumnElement[bool]:
         """Returns the condition for rows after a cursor's row.
@@ -147,7 +149,7 @@ class SqlReading(Generic[T]):
         id = self._cursor(after)
         if not named:
             return key < id if falling else key > id
-        asked = select(*named).where(key == id, condition(self._table, visible))
+        asked = select(*named).where(key == id, visible_rows(self._table, visible))
         value = (await self._connection.execute(asked)).scalar()
         if value is None:
             raise Invalid(
@@ -157,18 +159,18 @@ class SqlReading(Generic[T]):
         return here < there if falling else here > there
 
     async def _counted(self, where: Iterable[ColumnElement[bool]]) -> int:
-        some = select(self._table.c.id).where(*where).limit(MOST_COUNTED + 1)
+        some = select(self._table.c.id).where(*where).limit(MAX_COUNTED + 1)
         total = select(func.count()).select_from(some.subquery())
         return (await self._connection.execute(total)).scalar_one()
 
     def _filtered(self, query: PageQuery) -> list[ColumnElement[bool]]:
         """Returns the condition for all rows of a list, independent of the page."""
-        where = [self._where(query.equals), condition(self._table, query.visible)]
-        where += [tagged(self._table, tag, self._connection.dialect) for tag in query.tags]
-        if query.heard_since is not None:
-            where.append(self._table.c.pinged_at >= query.heard_since)
-        if query.silent_since is not None:
-            where.append(self._table.c.pinged_at < query.silent_since)
+        where = [self._where(query.equals), visible_rows(self._table, query.visible)]
+        where += [rows_with_tag(self._table, tag, self._connection.dialect) for tag in query.tags]
+        if query.seen_since is not None:
+            where.append(self._table.c.pinged_at >= query.seen_since)
+        if query.not_seen_since is not None:
+            where.append(self._table.c.pinged_at < query.not_seen_since)
         if query.text:
             where.append(self._contains(query.text))
         return where

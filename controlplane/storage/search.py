@@ -21,67 +21,67 @@ from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 from sqlalchemy.exc import PendingRollbackError
 from sqlalchemy.types import Text
 
-from controlplane.domain.access import Kind, Visible
+from controlplane.domain.access import ResourceKind, Visible
 from controlplane.domain.search import (
-    Found,
     ImageTerm,
     Key,
-    Place,
-    PlaceKind,
-    Question,
+    NamedItem,
+    NamedItemKind,
+    ParsedSearch,
+    SearchHit,
     removed_by,
 )
 from controlplane.domain.services import Component, ComponentState
-from controlplane.ports import MOST_FOUND, FoundPage
+from controlplane.ports import MAX_FOUND, SearchPage
 from controlplane.storage import tables
 from controlplane.storage.columns import contains, is_like
-from controlplane.storage.connection import Connection
+from controlplane.storage.connection import StoreConnection
 from controlplane.storage.rows import SqlReading
 from controlplane.storage.tables import clusters, components, images, services
-from controlplane.storage.visibility import condition
+from controlplane.storage.visibility import visible_rows
 
 _C = components.c
 _INDEXES, _ANYTHING = (text(f"SET enable_seqscan = {how}") for how in ("off", "DEFAULT"))
-_MOST_IMAGES = 2_000
+_MAX_IMAGES = 2_000
 _CANDIDATES = 50
 _PLACES = (
-    (PlaceKind.CLUSTER, Kind.CLUSTER, tables.clusters, "handle"),
-    (PlaceKind.SERVICE, Kind.SERVICE, tables.services, "name"),
-    (PlaceKind.GROUP, Kind.GROUP, tables.groups, "name"),
-    (PlaceKind.REPOSITORY, Kind.REPOSITORY, tables.repositories, "url"),
-    (PlaceKind.PIPELINE, Kind.PIPELINE, tables.pipelines, "name"),
+    (NamedItemKind.CLUSTER, ResourceKind.CLUSTER, tables.clusters, "handle"),
+    (NamedItemKind.SERVICE, ResourceKind.SERVICE, tables.services, "name"),
+    (NamedItemKind.GROUP, ResourceKind.GROUP, tables.groups, "name"),
+    (NamedItemKind.REPOSITORY, ResourceKind.REPOSITORY, tables.repositories, "url"),
+    (NamedItemKind.PIPELINE, ResourceKind.PIPELINE, tables.pipelines, "name"),
 )
 
 
 class SqlSearch:
     """Implements `Search` on a connection."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: StoreConnection) -> None:
         self._connection = connection
         self._dialect = connection.dialect
         self._is_postgres = connection.dialect == "postgresql"
         self._components = SqlReading(connection, components, Component)
 
     async def objects(
-        self, question: Question, visible: Visible, first: int, after: str | None
-    ) -> FoundPage:
+        self, question: ParsedSearch, visible: Visible, first: int, after: str | None
+    ) -> SearchPage:
         """Returns objects in the order of their ids, and their number up to the count limit.
 
         A search with few results is answered from all of them: the planner must not scan two
         million rows in order for a few matches. A search with many results is scanned in order.
         """
-        where = and_(condition(components, visible), *await self._terms(question))
-        ids = await self._some(where, by_indexes=self._has_rare_terms(question))
-        if len(ids) > MOST_FOUND:
+        where = and_(visible_rows(components, visible), *await self._terms(question))
+        ids = await self._limited_ids(where, by_indexes=self._has_rare_terms(question))
+        if len(ids) > MAX_FOUND:
             following = where if after is None else and_(where, _C.id > after)
             page = select(_C.id).where(following).order_by(_C.id).limit(first + 1)
             shown = list((await self._connection.execute(page)).scalars())
         else:
             shown = [id for id in ids if after is None or id > after][: first + 1]
         rows = await self._found(shown[:first])
-        return FoundPage(tuple(rows), len(shown) > first, len(ids))
+        return SearchPage(tuple(rows), len(shown) > first, len(ids))
 
-    def _has_rare_terms(self, question: Question) -> bool:
+    def _has_rare_terms(self, question: ParsedSearch) -> bool:
         """Returns whether words and terms may match fewer rows together than PostgreSQL expects.
 
         PostgreSQL assumes that terms are independent of each other.
@@ -89,7 +89,7 @@ class SqlSearch:
         several = len(question.words) + len(question.terms) > 1
         return self._is_postgres and several and any(len(word) > 2 for word in question.words)
 
-    async def _some(self, where: ColumnElement[bool], *, by_indexes: bool) -> list[str]:
+    async def _limited_ids(self, where: ColumnElement[bool], *, by_indexes: bool) -> list[str]:
         """Returns the ids of the first matches, up to the count limit, in order.
 
         `by_indexes` plans as if all matches were requested, by the indexes for all terms. With a
@@ -98,30 +98,30 @@ class SqlSearch:
         """
         few: Select[Any] = select(_C.id).where(where)
         if not by_indexes:
-            return sorted((await self._connection.execute(few.limit(MOST_FOUND + 1))).scalars())
+            return sorted((await self._connection.execute(few.limit(MAX_FOUND + 1))).scalars())
         every = few.cte("every").prefix_with("MATERIALIZED")
         try:
             await self._connection.execute(_INDEXES)
-            found = await self._connection.execute(select(every.c.id).limit(MOST_FOUND + 1))
+            found = await self._connection.execute(select(every.c.id).limit(MAX_FOUND + 1))
         finally:
             # No transaction ends the setting after a read; it ends with the connection.
             with suppress(PendingRollbackError):
                 await self._connection.execute(_ANYTHING)
         return sorted(found.scalars())
 
-    async def places(self, text: str, allowed: dict[Kind, Visible]) -> list[Place]:
+    async def places(self, text: str, allowed: dict[ResourceKind, Visible]) -> list[NamedItem]:
         """Returns candidates whose names contain a text: of each kind the shortest names."""
-        found: list[Place] = []
+        found: list[NamedItem] = []
         for kind, right, table, column in _PLACES:
             if right in allowed:
                 found += await self._named(kind, table, column, text, allowed[right])
         return found
 
     async def _named(
-        self, kind: PlaceKind, table: Any, column: str, text: str, visible: Visible
-    ) -> list[Place]:
+        self, kind: NamedItemKind, table: Any, column: str, text: str, visible: Visible
+    ) -> list[NamedItem]:
         name = table.c[column]
-        where = [contains(name, text, self._dialect), condition(table, visible)]
+        where = [contains(name, text, self._dialect), visible_rows(table, visible)]
         if "deleted_at" in table.c:
             where.append(table.c.deleted_at.is_(None))
         fits = case((func.lower(name) == text.lower(), 0), else_=1)
@@ -134,14 +134,14 @@ class SqlSearch:
                 clusters, clusters.c.id == services.c.cluster_id
             )
         rows: Any = await self._connection.execute(asked.where(table.c.id.in_(best)))
-        return [Place(kind, *row) for row in rows]
+        return [NamedItem(kind, *row) for row in rows]
 
-    async def _found(self, ids: Sequence[str]) -> list[Found]:
+    async def _found(self, ids: Sequence[str]) -> list[SearchHit]:
         rows = await self._components.select(id=list(ids)) if ids else []
         cluster = await self._by_id(clusters, {row.cluster_id for row in rows}, "handle")
         service = await self._by_id(services, {row.service_id for row in rows}, "name")
         return [
-            Found(
+            SearchHit(
                 row,
                 service.get(row.service_id, ("",))[0],
                 *cluster.get(row.cluster_id, ("", None)),
@@ -155,7 +155,7 @@ class SqlSearch:
             table.c.id.in_(ids)))  # fmt: skip
         return {row[0]: tuple(row[1:]) for row in rows}
 
-    async def _terms(self, question: Question) -> list[ColumnElement[bool]]:
+    async def _terms(self, question: ParsedSearch) -> list[ColumnElement[bool]]:
         terms: list[ColumnElement[bool]] = [
             contains(_C.name, word, self._dialect) for word in question.words
         ]
@@ -192,7 +192,7 @@ class SqlSearch:
         found = [
             row.image for row in rows if any(term.matches(row.name, row.tag) for term in terms)
         ]
-        return found[:_MOST_IMAGES]
+        return found[:_MAX_IMAGES]
 
     def _has_image(self, terms: Sequence[ImageTerm], names: list[str]) -> ColumnElement[bool]:
         if self._is_postgres:

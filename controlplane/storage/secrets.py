@@ -15,7 +15,7 @@ from sqlalchemy import (
 
 from controlplane.domain.rotation import Rotation
 from controlplane.domain.secrets import SecretSource
-from controlplane.storage.columns import Shape, Utc
+from controlplane.storage.columns import JsonColumn, UtcColumn
 from controlplane.storage.tables import metadata
 
 secrets = Table(
@@ -23,18 +23,18 @@ secrets = Table(
     metadata,
     Column("id", String(36), primary_key=True),
     Column("name", String(255), nullable=False, unique=True),
-    Column("inserted_at", Utc, nullable=False),
-    Column("updated_at", Utc, nullable=False),
+    Column("inserted_at", UtcColumn, nullable=False),
+    Column("updated_at", UtcColumn, nullable=False),
     Column("project_id", String(36), index=True),
     Column("description", Text, nullable=False),
     Column("current", Integer, nullable=False),
     Column("newest", Integer, nullable=False),
-    Column("source", Shape(SecretSource)),
+    Column("source", JsonColumn(SecretSource)),
     Column("refresh_s", Integer, nullable=False),
-    Column("due_at", Utc, index=True),
-    Column("refreshed_at", Utc),
+    Column("due_at", UtcColumn, index=True),
+    Column("refreshed_at", UtcColumn),
     Column("problem", Text, nullable=False),
-    Column("rotation", Shape(Rotation)),
+    Column("rotation", JsonColumn(Rotation)),
 )
 
 secret_versions = Table(
@@ -43,10 +43,10 @@ secret_versions = Table(
     Column("id", String(36), primary_key=True),
     Column("secret_id", String(36), ForeignKey("secrets.id"), nullable=False),
     Column("number", Integer, nullable=False),
-    Column("inserted_at", Utc, nullable=False),
+    Column("inserted_at", UtcColumn, nullable=False),
     Column("actor", String(320), nullable=False),
     Column("sealed", LargeBinary),
-    Column("revoked_at", Utc),
+    Column("revoked_at", UtcColumn),
     UniqueConstraint("secret_id", "number"),
 )
 
@@ -59,7 +59,7 @@ secret_uses = Table(
     Column("name", String(255), nullable=False),
     Column("version", Integer, nullable=False),
     Column("sequence", BigInteger, nullable=False),
-    Column("changed_at", Utc, nullable=False),
+    Column("changed_at", UtcColumn, nullable=False),
     Column("pinned", Boolean, nullable=False),
     UniqueConstraint("service_id", "name"),
 )
@@ -70,6 +70,6 @@ data_keys = Table(
     Column("id", String(36), primary_key=True),
     Column("wrapped", LargeBinary, nullable=False),
     Column("kek", String(255), nullable=False),
-    Column("inserted_at", Utc, nullable=False),
-    Column("begins_at", Utc, nullable=False),
+    Column("inserted_at", UtcColumn, nullable=False),
+    Column("begins_at", UtcColumn, nullable=False),
 )

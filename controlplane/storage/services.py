@@ -8,13 +8,13 @@ from sqlalchemy import ColumnElement, and_, case, func, literal, or_, select, un
 from sqlalchemy.dialects.postgresql import aggregate_order_by
 
 from controlplane.domain.access import Visible
-from controlplane.domain.marks import MapRow, Mark
+from controlplane.domain.marks import ClusterMapRow, StatusCode
 from controlplane.domain.services import Phase, Service
 from controlplane.ports import PageQuery
 from controlplane.storage import tables
 from controlplane.storage.rows import SqlRows
 from controlplane.storage.tables import services
-from controlplane.storage.visibility import condition
+from controlplane.storage.visibility import visible_rows
 
 _K = tables.clusters.c
 _SHOWN_BY = ("paused", "render_error", "digest", "observed", "sequence", "phase")
@@ -25,10 +25,10 @@ class SqlServices(SqlRows[Service]):
 
     async def fleet_map(
         self, query: PageQuery, clusters: Collection[str] | None = None
-    ) -> list[MapRow]:
+    ) -> list[ClusterMapRow]:
         """Returns one row a cluster; a filter on services leaves out clusters without a match."""
         where = self._filtered(query)
-        shown = [_K.deleted_at.is_(None), condition(tables.clusters, query.visible)]
+        shown = [_K.deleted_at.is_(None), visible_rows(tables.clusters, query.visible)]
         if clusters is not None:
             where.append(services.c.cluster_id.in_(clusters))
             shown.append(_K.id.in_(clusters))
@@ -37,7 +37,7 @@ class SqlServices(SqlRows[Service]):
         rows = await self._connection.execute(asked.order_by(_K.handle))
         is_narrow = bool(query.equals.keys() - {"deleted_at"} or query.text or query.tags)
         return [
-            MapRow(id, handle, name, project, pinged, marks.get(id, ""), tags)
+            ClusterMapRow(id, handle, name, project, pinged, marks.get(id, ""), tags)
             for id, handle, name, project, pinged, tags in map(tuple, rows)
             if id in marks or not is_narrow
         ]
@@ -50,10 +50,10 @@ class SqlServices(SqlRows[Service]):
         row, gone = services.c, tables.deployments.c
         changed = select(row.id).where(
             or_(row.updated_at >= moment, row.observed_at >= moment),
-            condition(services, visible),
+            visible_rows(services, visible),
         )
         removed = select(gone.service_id).where(
-            gone.removed_at >= moment, condition(tables.deployments, visible)
+            gone.removed_at >= moment, visible_rows(tables.deployments, visible)
         )
         found = await self._connection.execute(union(changed, removed).limit(most))
         return list(found.scalars())
@@ -90,14 +90,14 @@ def _mark(columns: Mapping[str, Any]) -> ColumnElement[str]:
         for name in _SHOWN_BY
     )
     return case(
-        (paused.is_(True), Mark.PAUSED.value),
-        (error != "", Mark.FAILED.value),
-        (digest.is_(None) | (observed < sequence), Mark.PROGRESSING.value),
-        (or_(phase == Phase.FAILED, phase == Phase.DEGRADED), Mark.FAILED.value),
-        (phase == Phase.HEALTHY, Mark.HEALTHY.value),
-        (phase == Phase.APPLIED, Mark.SYNCED.value),
-        (phase == Phase.AWAITING, Mark.AWAITING.value),
-        else_=Mark.PROGRESSING.value,
+        (paused.is_(True), StatusCode.PAUSED.value),
+        (error != "", StatusCode.FAILED.value),
+        (digest.is_(None) | (observed < sequence), StatusCode.PROGRESSING.value),
+        (or_(phase == Phase.FAILED, phase == Phase.DEGRADED), StatusCode.FAILED.value),
+        (phase == Phase.HEALTHY, StatusCode.HEALTHY.value),
+        (phase == Phase.APPLIED, StatusCode.SYNCED.value),
+        (phase == Phase.AWAITING, StatusCode.AWAITING.value),
+        else_=StatusCode.PROGRESSING.value,
     )
 
 

@@ -24,17 +24,17 @@ from controlplane.domain.dora import Deployment
 from controlplane.domain.flow import ServiceExport, ServiceImport
 from controlplane.domain.globals import GlobalOverride, GlobalService
 from controlplane.domain.namespaces import ManagedNamespace
-from controlplane.domain.notifications import Mark, Router, Sink
-from controlplane.domain.objects import Plan
+from controlplane.domain.notifications import NotificationKey, Router, Sink
+from controlplane.domain.objects import DryRunResult
 from controlplane.domain.overrides import ContextOverride
 from controlplane.domain.people import Group, Login, Membership, Token, User
 from controlplane.domain.promotion import (
-    Pipeline,
+    DeniedRevision,
     PipelineEvent,
     PipelineGate,
+    PipelineRecord,
     PipelineService,
     PipelineTrigger,
-    RefusedRevision,
 )
 from controlplane.domain.renderstate import RenderState
 from controlplane.domain.repositories import Repository
@@ -42,13 +42,13 @@ from controlplane.domain.search import split_image
 from controlplane.domain.secrets import Secret, SecretUse, SecretVersion
 from controlplane.domain.services import Component, Revision, Service
 from controlplane.domain.sets import ServiceSet
-from controlplane.domain.signin import Challenge, Failures, TrustRule
+from controlplane.domain.signin import SignInChallenge, SignInFailures, TrustRule
 from controlplane.domain.sources import ServiceSource
 from controlplane.domain.tunnels import Replica, Tunnel
 from controlplane.storage import definitions, flows, pipelines, secrets, tables
 from controlplane.storage.audit import SqlAudit
-from controlplane.storage.census import SqlCensus
-from controlplane.storage.connection import Connection, failures_named, transaction
+from controlplane.storage.census import SqlMetricsSnapshot
+from controlplane.storage.connection import StoreConnection, transaction, translate_errors
 from controlplane.storage.deployments import SqlDeployments
 from controlplane.storage.jobs import SqlJobs
 from controlplane.storage.notifications import SqlDeliveries, SqlLedger, SqlNotifications
@@ -98,14 +98,14 @@ class SqlComponents(SqlReading[Component]):
             delete(self._table).where(self._table.c.service_id == service_id)
         )
 
-    async def count_each(self, clusters: Collection[str]) -> dict[str, int]:
+    async def count_by_cluster(self, clusters: Collection[str]) -> dict[str, int]:
         column, found = self._table.c.cluster_id, {}
         for part in chunks(clusters):
             counted = select(column, func.count()).where(column.in_(part)).group_by(column)
             found |= dict(map(tuple, await self._connection.execute(counted)))
         return found
 
-    async def ids_of(self, services: Collection[str]) -> dict[str, set[str]]:
+    async def component_ids(self, services: Collection[str]) -> dict[str, set[str]]:
         column, found = self._table.c.service_id, defaultdict[str, set[str]](set)
         for part in chunks(services):
             named = select(column, self._table.c.id).where(column.in_(part))
@@ -117,7 +117,7 @@ class SqlComponents(SqlReading[Component]):
 class SqlTransaction:
     """The repositories of the store on one connection, each created at first use."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: StoreConnection) -> None:
         self._connection = connection
 
     async def complete(self) -> None:
@@ -196,12 +196,12 @@ class SqlTransaction:
         return SqlComponents(self._connection, tables.components, Component, ("name",))
 
     @cached_property
-    def plans(self) -> SqlRows[Plan]:
-        return SqlRows(self._connection, tables.plans, Plan)
+    def plans(self) -> SqlRows[DryRunResult]:
+        return SqlRows(self._connection, tables.plans, DryRunResult)
 
     @cached_property
-    def pipelines(self) -> SqlRows[Pipeline]:
-        return SqlRows(self._connection, tables.pipelines, Pipeline, ("name",))
+    def pipelines(self) -> SqlRows[PipelineRecord]:
+        return SqlRows(self._connection, tables.pipelines, PipelineRecord, ("name",))
 
     @cached_property
     def pipeline_services(self) -> SqlRows[PipelineService]:
@@ -220,8 +220,8 @@ class SqlTransaction:
         return SqlRows(self._connection, pipelines.pipeline_triggers, PipelineTrigger)
 
     @cached_property
-    def refused(self) -> SqlRows[RefusedRevision]:
-        return SqlRows(self._connection, pipelines.refused_revisions, RefusedRevision)
+    def refused(self) -> SqlRows[DeniedRevision]:
+        return SqlRows(self._connection, pipelines.refused_revisions, DeniedRevision)
 
     @cached_property
     def users(self) -> SqlRows[User]:
@@ -260,12 +260,12 @@ class SqlTransaction:
         return SqlRows(self._connection, tables.access_requests, AccessRequest)
 
     @cached_property
-    def challenges(self) -> SqlRows[Challenge]:
-        return SqlRows(self._connection, tables.challenges, Challenge)
+    def challenges(self) -> SqlRows[SignInChallenge]:
+        return SqlRows(self._connection, tables.challenges, SignInChallenge)
 
     @cached_property
-    def failures(self) -> SqlRows[Failures]:
-        return SqlRows(self._connection, tables.failures, Failures)
+    def failures(self) -> SqlRows[SignInFailures]:
+        return SqlRows(self._connection, tables.failures, SignInFailures)
 
     @cached_property
     def trust_rules(self) -> SqlRows[TrustRule]:
@@ -321,8 +321,8 @@ class SqlTransaction:
         return SqlNotifications(self._connection)
 
     @cached_property
-    def marks(self) -> SqlRows[Mark]:
-        return SqlRows(self._connection, tables.notification_marks, Mark)
+    def marks(self) -> SqlRows[NotificationKey]:
+        return SqlRows(self._connection, tables.notification_marks, NotificationKey)
 
     @cached_property
     def sinks(self) -> SqlRows[Sink]:
@@ -349,8 +349,8 @@ class SqlTransaction:
         return SqlJobs(self._connection)
 
     @cached_property
-    def census(self) -> SqlCensus:
-        return SqlCensus(self._connection)
+    def census(self) -> SqlMetricsSnapshot:
+        return SqlMetricsSnapshot(self._connection)
 
 
 class SqlStore:
@@ -366,14 +366,14 @@ class SqlStore:
         """Opens a read-only transaction; writers do not wait for it. Raises Unavailable as `write`
         does.
         """
-        with failures_named("read"):
+        with translate_errors("read"):
             async with transaction(self._engine, read_only=True) as connection:
                 yield SqlTransaction(connection)
 
     @asynccontextmanager
     async def write(self) -> AsyncGenerator[SqlTransaction, None]:
         """Opens a writing transaction. Raises Unavailable if the database cannot be written now."""
-        with failures_named("written"):
+        with translate_errors("written"):
             async with self._writer, transaction(self._engine, read_only=False) as connection:
                 tx = SqlTransaction(connection)
                 yield tx

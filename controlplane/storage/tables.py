@@ -21,11 +21,11 @@ from sqlalchemy import (
 
 from controlplane.domain.access import KubernetesRights
 from controlplane.domain.audit import AuditKind
-from controlplane.domain.bindings import RequestState, SubjectKind
+from controlplane.domain.bindings import AccessRequestState, SubjectKind
 from controlplane.domain.clusterjobs import JobPhase
 from controlplane.domain.clusters import AgentMode, ClusterFacts, Distribution
 from controlplane.domain.commands import CommandKind, CommandState
-from controlplane.domain.ledger import Stage, Verdict
+from controlplane.domain.ledger import AuditVerdict, LedgerStage
 from controlplane.domain.notifications import (
     DeliveryState,
     NotificationKind,
@@ -46,11 +46,11 @@ from controlplane.domain.services import (
     SyncOptions,
 )
 from controlplane.domain.signin import ChallengeKind
-from controlplane.domain.verification import Hold, Verification
-from controlplane.storage.columns import Attested, Shape, Utc, Word
-from controlplane.storage.rights import Limits, Rules
-from fleet.identity import TokenKind
-from fleet.source import Commit, Renderer, RepositoryKind
+from controlplane.domain.verification import Quarantine, Verification
+from controlplane.storage.columns import AttestationColumn, EnumColumn, JsonColumn, UtcColumn
+from controlplane.storage.rights import LimitsColumn, RulesColumn
+from core.identity import TokenKind
+from core.spec.source import Commit, Renderer, RepositoryKind
 
 metadata = MetaData(
     naming_convention={
@@ -70,7 +70,9 @@ def _id() -> Column[Any]:
 
 
 def _times() -> tuple[Column[Any], Column[Any]]:
-    return Column("inserted_at", Utc, nullable=False), Column("updated_at", Utc, nullable=False)
+    return Column("inserted_at", UtcColumn, nullable=False), Column(
+        "updated_at", UtcColumn, nullable=False
+    )
 
 
 def _parts(table: str, *columns: Column[Any]) -> list[Index]:
@@ -100,8 +102,8 @@ users = Table(
     Column("email", String(320), nullable=False, unique=True),
     Column("name", String(255), nullable=False),
     *_times(),
-    Column("kind", Word(UserKind), nullable=False),
-    Column("disabled_at", Utc),
+    Column("kind", EnumColumn(UserKind), nullable=False),
+    Column("disabled_at", UtcColumn),
     Column("password", String(255)),
     Column("issuer", String(512)),
     Column("external_id", String(255)),
@@ -127,7 +129,7 @@ memberships = Table(
     _id(),
     Column("group_id", String(36), ForeignKey("groups.id"), nullable=False),
     Column("user_id", String(36), ForeignKey("users.id"), nullable=False, index=True),
-    Column("inserted_at", Utc, nullable=False),
+    Column("inserted_at", UtcColumn, nullable=False),
     Column("issuer", String(512)),
     Index("uq_memberships_group_id_user_id", "group_id", "user_id", unique=True),
 )
@@ -139,7 +141,7 @@ logins = Table(
     Column("issuer", String(512), nullable=False),
     Column("subject", String(512), nullable=False),
     Column("user_id", String(36), ForeignKey("users.id"), nullable=False, index=True),
-    Column("inserted_at", Utc, nullable=False),
+    Column("inserted_at", UtcColumn, nullable=False),
     Index("uq_logins_issuer_subject", "issuer", "subject", unique=True),
 )
 
@@ -159,8 +161,8 @@ roles = Table(
     Column("name", String(255), nullable=False, unique=True),
     *_times(),
     Column("description", Text),
-    Column("rules", Rules(), nullable=False),
-    Column("kubernetes", Shape(KubernetesRights), nullable=False),
+    Column("rules", RulesColumn(), nullable=False),
+    Column("kubernetes", JsonColumn(KubernetesRights), nullable=False),
 )
 
 role_bindings = Table(
@@ -168,11 +170,11 @@ role_bindings = Table(
     metadata,
     _id(),
     Column("role_id", String(36), nullable=False, index=True),
-    Column("subject_kind", Word(SubjectKind), nullable=False),
+    Column("subject_kind", EnumColumn(SubjectKind), nullable=False),
     Column("subject_id", String(36), nullable=False, index=True),
     Column("scope", String(64), nullable=False, index=True),
-    Column("inserted_at", Utc, nullable=False),
-    Column("expires_at", Utc, index=True),
+    Column("inserted_at", UtcColumn, nullable=False),
+    Column("expires_at", UtcColumn, index=True),
     Column("given_by", String(320), nullable=False),
     Column("reason", Text, nullable=False),
 )
@@ -186,26 +188,26 @@ access_requests = Table(
     Column("scope", String(64), nullable=False),
     Column("minutes", Integer, nullable=False),
     Column("reason", Text, nullable=False),
-    Column("inserted_at", Utc, nullable=False),
-    Column("state", Word(RequestState), nullable=False, index=True),
+    Column("inserted_at", UtcColumn, nullable=False),
+    Column("state", EnumColumn(AccessRequestState), nullable=False, index=True),
     Column("decided_by", String(320), nullable=False),
-    Column("decided_at", Utc),
+    Column("decided_at", UtcColumn),
     Column("binding_id", String(36)),
-    Column("expires_at", Utc),
+    Column("expires_at", UtcColumn),
 )
 
 challenges = Table(
     "challenges",
     metadata,
     _id(),
-    Column("kind", Word(ChallengeKind), nullable=False),
+    Column("kind", EnumColumn(ChallengeKind), nullable=False),
     Column("hash", String(64), nullable=False, unique=True),
-    Column("inserted_at", Utc, nullable=False),
-    Column("expires_at", Utc, nullable=False, index=True),
+    Column("inserted_at", UtcColumn, nullable=False),
+    Column("expires_at", UtcColumn, nullable=False, index=True),
     Column("code", String(16), unique=True),
-    Column("detail", Shape(dict[str, str]), nullable=False),
+    Column("detail", JsonColumn(dict[str, str]), nullable=False),
     Column("user_id", String(36)),
-    Column("taken_at", Utc),
+    Column("taken_at", UtcColumn),
 )
 
 failures = Table(
@@ -213,7 +215,7 @@ failures = Table(
     metadata,
     Column("id", String(64), primary_key=True),
     Column("count", Integer, nullable=False),
-    Column("until", Utc, nullable=False, index=True),
+    Column("until", UtcColumn, nullable=False, index=True),
 )
 
 trust_rules = Table(
@@ -224,8 +226,8 @@ trust_rules = Table(
     Column("issuer", String(512), nullable=False, index=True),
     Column("audience", String(512), nullable=False),
     Column("subject", String(512), nullable=False),
-    Column("inserted_at", Utc, nullable=False),
-    Column("claims", Shape(dict[str, str]), nullable=False),
+    Column("inserted_at", UtcColumn, nullable=False),
+    Column("claims", JsonColumn(dict[str, str]), nullable=False),
     Column("minutes", Integer, nullable=False),
     Column("keys", Text),
 )
@@ -237,21 +239,21 @@ clusters = Table(
     Column("handle", String(63), nullable=False),
     Column("name", String(255), nullable=False),
     *_times(),
-    Column("tags", Shape(dict[str, str]), nullable=False),
-    Column("metadata", Shape(dict[str, Any]), nullable=False),
+    Column("tags", JsonColumn(dict[str, str]), nullable=False),
+    Column("metadata", JsonColumn(dict[str, Any]), nullable=False),
     Column("protect", Boolean, nullable=False),
     Column("version", String(64)),
     Column("kubernetes_version", String(64)),
-    Column("distribution", Word(Distribution)),
+    Column("distribution", EnumColumn(Distribution)),
     Column("nodes", Integer),
     Column("agent_version", String(64)),
     Column("agent_instance", String(64)),
-    Column("pinged_at", Utc),
+    Column("pinged_at", UtcColumn),
     Column("acknowledged", BigInteger, nullable=False),
-    Column("ending_at", Utc),
-    Column("deleted_at", Utc),
-    Column("mode", Word(AgentMode), nullable=False),
-    Column("facts", Shape(ClusterFacts), nullable=False),
+    Column("ending_at", UtcColumn),
+    Column("deleted_at", UtcColumn),
+    Column("mode", EnumColumn(AgentMode), nullable=False),
+    Column("facts", JsonColumn(ClusterFacts), nullable=False),
     Column("sealing_key", LargeBinary),
     Column("alarm", Text, nullable=False),
     Column("project_id", String(36), index=True),
@@ -269,17 +271,17 @@ tokens = Table(
     "tokens",
     metadata,
     _id(),
-    Column("kind", Word(TokenKind), nullable=False),
+    Column("kind", EnumColumn(TokenKind), nullable=False),
     Column("name", String(255), nullable=False),
     Column("hash", String(64), nullable=False, unique=True),
-    Column("inserted_at", Utc, nullable=False),
+    Column("inserted_at", UtcColumn, nullable=False),
     Column("user_id", String(36), ForeignKey("users.id"), index=True),
     Column("cluster_id", String(36), ForeignKey("clusters.id"), index=True),
-    Column("expires_at", Utc),
-    Column("last_used_at", Utc),
-    Column("revoked_at", Utc),
-    Column("limits", Limits(), nullable=False),
-    Column("idle_at", Utc),
+    Column("expires_at", UtcColumn),
+    Column("last_used_at", UtcColumn),
+    Column("revoked_at", UtcColumn),
+    Column("limits", LimitsColumn(), nullable=False),
+    Column("idle_at", UtcColumn),
     Column("parent_id", String(36)),
     Column("source", String(64), nullable=False),
 )
@@ -290,15 +292,15 @@ repositories = Table(
     _id(),
     Column("url", String(2048), nullable=False, unique=True),
     *_times(),
-    Column("auth_method", Word(AuthMethod)),
+    Column("auth_method", EnumColumn(AuthMethod)),
     Column("sealed", LargeBinary),
     Column("sealed_webhook", LargeBinary),
     Column("decrypt", Boolean, nullable=False),
-    Column("health", Word(GitHealth)),
+    Column("health", EnumColumn(GitHealth)),
     Column("error", Text),
-    Column("commits", Shape(dict[str, Commit]), nullable=False),
-    Column("polled_at", Utc),
-    Column("fetched_at", Utc),
+    Column("commits", JsonColumn(dict[str, Commit]), nullable=False),
+    Column("polled_at", UtcColumn),
+    Column("fetched_at", UtcColumn),
     Column("via", String(36)),
     Column("submodules", Boolean, nullable=False),
     Column("size", BigInteger),
@@ -306,7 +308,7 @@ repositories = Table(
     Column("project_id", String(36), index=True),
     Column("https_path", String(2048)),
     Column("url_format", String(2048)),
-    Column("kind", Word(RepositoryKind), nullable=False),
+    Column("kind", EnumColumn(RepositoryKind), nullable=False),
 )
 
 contexts = Table(
@@ -315,10 +317,10 @@ contexts = Table(
     _id(),
     Column("name", String(255), nullable=False, unique=True),
     *_times(),
-    Column("configuration", Shape(dict[str, Any]), nullable=False),
+    Column("configuration", JsonColumn(dict[str, Any]), nullable=False),
     Column("sealed", LargeBinary),
     Column("project_id", String(36), index=True),
-    Column("types", Shape(dict[str, str]), nullable=False),
+    Column("types", JsonColumn(dict[str, str]), nullable=False),
     Column("by_reference", Boolean, nullable=False),
     Column("secrets_version", Integer, nullable=False),
 )
@@ -350,7 +352,7 @@ deployment_settings = Table(
     "deployment_settings",
     metadata,
     _id(),
-    Column("updated_at", Utc, nullable=False),
+    Column("updated_at", UtcColumn, nullable=False),
     Column("agent_values", Text),
     Column("agent_values_templated", Boolean, nullable=False),
 )
@@ -366,54 +368,54 @@ services = Table(
     *_times(),
     Column("ref", String(255), nullable=False),
     Column("folder", String(1024), nullable=False),
-    Column("renderer", Word(Renderer), nullable=False),
+    Column("renderer", EnumColumn(Renderer), nullable=False),
     Column("kustomize_path", String(1024)),
-    Column("helm", Shape(dict[str, Any])),
-    Column("configuration", Shape(dict[str, str]), nullable=False),
+    Column("helm", JsonColumn(dict[str, Any])),
+    Column("configuration", JsonColumn(dict[str, str]), nullable=False),
     Column("templated", Boolean, nullable=False),
     Column("protect", Boolean, nullable=False),
     Column("dry_run", Boolean, nullable=False),
     Column("paused", Boolean, nullable=False),
     Column("version", String(64), nullable=False),
-    Column("options", Shape(SyncOptions), nullable=False),
+    Column("options", JsonColumn(SyncOptions), nullable=False),
     Column("pinned", String(64)),
     Column("promoted", Boolean, nullable=False),
     Column("sha", String(64)),
     Column("author", String(512), nullable=False),
     Column("revision_id", String(36)),
     Column("source", String(71)),
-    Column("reads", Shape(dict[str, str]), nullable=False),
+    Column("reads", JsonColumn(dict[str, str]), nullable=False),
     Column("digest", String(71), index=True),
     Column("bundle_bytes", BigInteger, nullable=False),
     Column("object_count", Integer, nullable=False),
     Column("sequence", BigInteger, nullable=False),
     Column("observed", BigInteger, nullable=False),
-    Column("phase", Word(Phase)),
+    Column("phase", EnumColumn(Phase)),
     Column("render_error", Text),
-    Column("problems", Shape(tuple[Problem, ...]), nullable=False),
-    Column("observed_at", Utc),
-    Column("deleted_at", Utc),
-    Column("removal", Word(Removal)),
+    Column("problems", JsonColumn(tuple[Problem, ...]), nullable=False),
+    Column("observed_at", UtcColumn),
+    Column("deleted_at", UtcColumn),
+    Column("removal", EnumColumn(Removal)),
     Column("message", Text, nullable=False),
-    Column("awaiting", Shape(tuple[ObjectName, ...]), nullable=False),
-    Column("confirmed", Shape(Confirmation)),
+    Column("awaiting", JsonColumn(tuple[ObjectName, ...]), nullable=False),
+    Column("confirmed", JsonColumn(Confirmation)),
     Column("mirrored", Boolean, nullable=False),
     Column("origin", String(2048), nullable=False),
-    Column("attestation", Attested),
+    Column("attestation", AttestationColumn),
     Column("project_id", String(36), index=True),
     Column("mark", String(1), nullable=False),
     Column("docs_path", String(1024)),
-    Column("dependencies", Shape(tuple[str, ...]), nullable=False),
+    Column("dependencies", JsonColumn(tuple[str, ...]), nullable=False),
     Column("waiting", Boolean, nullable=False),
     Column("waived", Boolean, nullable=False),
-    Column("owner_kind", Word(OwnerKind)),
+    Column("owner_kind", EnumColumn(OwnerKind)),
     Column("owner_id", String(36), index=True),
     Column("rendered_by", String(36)),
     Column("uses_secrets", Boolean, nullable=False),
-    Column("verification", Shape(Verification)),
-    Column("watch", Shape(Verification)),
+    Column("verification", JsonColumn(Verification)),
+    Column("watch", JsonColumn(Verification)),
     Column("held", String(128), index=True),
-    Column("hold", Shape(Hold)),
+    Column("hold", JsonColumn(Quarantine)),
 )
 Index("uq_services_cluster_id_name", services.c.cluster_id, services.c.name, unique=True)
 Index("ix_services_mark_id", services.c.mark, services.c.id)
@@ -446,11 +448,11 @@ revisions = Table(
     Column("source", String(71), nullable=False),
     Column("author", String(512), nullable=False),
     Column("subject", String(512), nullable=False),
-    Column("committed_at", Utc, nullable=False),
-    Column("inserted_at", Utc, nullable=False),
+    Column("committed_at", UtcColumn, nullable=False),
+    Column("inserted_at", UtcColumn, nullable=False),
     Column("actor", String(320), nullable=False),
     Column("release_id", String(64)),
-    Column("attestation", Attested),
+    Column("attestation", AttestationColumn),
 )
 
 components = Table(
@@ -466,15 +468,15 @@ components = Table(
     Column("name", String(253), nullable=False),
     Column("uid", String(64), nullable=False),
     Column("owner_uid", String(64), nullable=False),
-    Column("state", Word(ComponentState)),
+    Column("state", EnumColumn(ComponentState)),
     Column("message", Text, nullable=False),
     Column("synced", Boolean, nullable=False),
-    Column("images", Shape(tuple[str, ...]), nullable=False),
-    Column("updated_at", Utc, nullable=False),
-    Column("labels", Shape(dict[str, str]), nullable=False),
+    Column("images", JsonColumn(tuple[str, ...]), nullable=False),
+    Column("updated_at", UtcColumn, nullable=False),
+    Column("labels", JsonColumn(dict[str, str]), nullable=False),
     Column("generation", BigInteger, nullable=False),
     Column("hash", String(71), nullable=False),
-    Column("finalizers", Shape(tuple[str, ...]), nullable=False),
+    Column("finalizers", JsonColumn(tuple[str, ...]), nullable=False),
 )
 
 Index("ix_components_kind_id", components.c.kind, components.c.id)
@@ -505,7 +507,7 @@ plans = Table(
     metadata,
     _id(),
     Column("sequence", BigInteger, nullable=False),
-    Column("changes", Shape(tuple[PlannedChange, ...]), nullable=False),
+    Column("changes", JsonColumn(tuple[PlannedChange, ...]), nullable=False),
 )
 
 pipelines = Table(
@@ -514,8 +516,8 @@ pipelines = Table(
     _id(),
     Column("name", String(255), nullable=False, unique=True),
     *_times(),
-    Column("spec", Shape(dict[str, Any]), nullable=False),
-    Column("state", Shape(dict[str, Any]), nullable=False),
+    Column("spec", JsonColumn(dict[str, Any]), nullable=False),
+    Column("state", JsonColumn(dict[str, Any]), nullable=False),
     Column("version", Integer, nullable=False),
     Column("project_id", String(36), index=True),
 )
@@ -525,13 +527,13 @@ commands = Table(
     metadata,
     _id(),
     Column("cluster_id", String(36), ForeignKey("clusters.id"), nullable=False),
-    Column("kind", Word(CommandKind), nullable=False),
-    Column("inserted_at", Utc, nullable=False),
+    Column("kind", EnumColumn(CommandKind), nullable=False),
+    Column("inserted_at", UtcColumn, nullable=False),
     Column("service_id", String(36)),
-    Column("state", Word(CommandState), nullable=False),
+    Column("state", EnumColumn(CommandState), nullable=False),
     Column("message", Text, nullable=False),
-    Column("finished_at", Utc),
-    Column("payload", Shape(dict[str, Any]), nullable=False),
+    Column("finished_at", UtcColumn),
+    Column("payload", JsonColumn(dict[str, Any]), nullable=False),
     Index(None, "cluster_id", "state"),
     Index(None, "state", "inserted_at"),
 )
@@ -543,19 +545,19 @@ cluster_jobs = Table(
     Column("cluster_id", String(36), ForeignKey("clusters.id"), nullable=False, index=True),
     Column("key", String(255), nullable=False, unique=True),
     Column("namespace", String(63), nullable=False),
-    Column("manifest", Shape(dict[str, Any]), nullable=False),
+    Column("manifest", JsonColumn(dict[str, Any]), nullable=False),
     Column("timeout_s", Integer, nullable=False),
     Column("follow", Boolean, nullable=False),
     Column("actor", String(320), nullable=False),
-    Column("inserted_at", Utc, nullable=False),
-    Column("phase", Word(JobPhase), nullable=False),
+    Column("inserted_at", UtcColumn, nullable=False),
+    Column("phase", EnumColumn(JobPhase), nullable=False),
     Column("message", Text, nullable=False),
-    Column("object", Shape(ObjectName)),
+    Column("object", JsonColumn(ObjectName)),
     Column("exit_code", Integer),
-    Column("started_at", Utc),
-    Column("finished_at", Utc),
+    Column("started_at", UtcColumn),
+    Column("finished_at", UtcColumn),
     Column("log_tail", Text, nullable=False),
-    Column("outputs", Shape(dict[str, str]), nullable=False),
+    Column("outputs", JsonColumn(dict[str, str]), nullable=False),
     Column("retry_of", String(36)),
     Column("sealed", LargeBinary),
 )
@@ -566,15 +568,15 @@ ledger = Table(
     Column("id", _Serial, primary_key=True, autoincrement=True),
     Column("service_id", String(36), nullable=False),
     Column("cluster_id", String(36), nullable=False),
-    Column("stage", Word(Stage), nullable=False),
-    Column("at", Utc, nullable=False),
+    Column("stage", EnumColumn(LedgerStage), nullable=False),
+    Column("at", UtcColumn, nullable=False),
     Column("sequence", BigInteger, nullable=False),
     Column("sha", String(64)),
     Column("digest", String(71)),
     Column("revision_id", String(36)),
     Column("actor", String(320), nullable=False),
     Column("message", Text, nullable=False),
-    Column("detail", Shape(dict[str, Any]), nullable=False),
+    Column("detail", JsonColumn(dict[str, Any]), nullable=False),
     Index(None, "service_id", "id"),
     Index(None, "cluster_id", "id"),
 )
@@ -585,21 +587,21 @@ deployments = Table(
     Column("service_id", String(36), primary_key=True),
     Column("sequence", BigInteger, primary_key=True),
     Column("cluster_id", String(36), nullable=False, index=True),
-    Column("stage", Word(Stage), nullable=False),
+    Column("stage", EnumColumn(LedgerStage), nullable=False),
     Column("sha", String(64)),
     Column("revision_id", String(36)),
     Column("actor", String(320), nullable=False),
-    Column("committed_at", Utc),
-    Column("fetched_at", Utc),
-    Column("desired_at", Utc, nullable=False),
-    Column("offered_at", Utc),
-    Column("applied_at", Utc),
-    Column("healthy_at", Utc),
-    Column("failed_at", Utc),
-    Column("restored_at", Utc),
-    Column("reverted_at", Utc),
-    Column("replaced_at", Utc),
-    Column("removed_at", Utc),
+    Column("committed_at", UtcColumn),
+    Column("fetched_at", UtcColumn),
+    Column("desired_at", UtcColumn, nullable=False),
+    Column("offered_at", UtcColumn),
+    Column("applied_at", UtcColumn),
+    Column("healthy_at", UtcColumn),
+    Column("failed_at", UtcColumn),
+    Column("restored_at", UtcColumn),
+    Column("reverted_at", UtcColumn),
+    Column("replaced_at", UtcColumn),
+    Column("removed_at", UtcColumn),
     Column("lead_s", Float),
     Column("restore_s", Float),
     Index(None, "sha"),
@@ -619,10 +621,10 @@ audit = Table(
     "audit",
     metadata,
     Column("id", _Serial, primary_key=True, autoincrement=True),
-    Column("at", Utc, nullable=False),
+    Column("at", UtcColumn, nullable=False),
     Column("actor", String(320), nullable=False),
     Column("action", String(128), nullable=False),
-    Column("verdict", Word(Verdict), nullable=False),
+    Column("verdict", EnumColumn(AuditVerdict), nullable=False),
     Column("actor_id", String(36), nullable=False),
     Column("token_id", String(36)),
     Column("source", String(64), nullable=False),
@@ -630,12 +632,12 @@ audit = Table(
     Column("target_id", String(64), nullable=False),
     Column("status", Integer),
     Column("request_id", String(64), nullable=False),
-    Column("detail", Shape(dict[str, Any]), nullable=False),
+    Column("detail", JsonColumn(dict[str, Any]), nullable=False),
     Column("cluster_id", String(36), nullable=False),
     Column("project_id", String(36), nullable=False),
     Column("before_digest", String(64), nullable=False),
     Column("after_digest", String(64), nullable=False),
-    Column("kind", Word(AuditKind), nullable=False),
+    Column("kind", EnumColumn(AuditKind), nullable=False),
     Column("number", BigInteger, nullable=False),
     Column("hash", String(64), nullable=False),
     Index("uq_audit_kind_number", "kind", "number", unique=True),
@@ -652,29 +654,29 @@ audit = Table(
 audit_chains = Table(
     "audit_chains",
     metadata,
-    Column("kind", Word(AuditKind), primary_key=True),
+    Column("kind", EnumColumn(AuditKind), primary_key=True),
     Column("number", BigInteger, nullable=False),
     Column("hash", String(64), nullable=False),
     Column("floor", BigInteger, nullable=False),
     Column("floor_hash", String(64), nullable=False),
-    Column("floor_at", Utc),
+    Column("floor_at", UtcColumn),
 )
 
 notifications = Table(
     "notifications",
     metadata,
     Column("id", _Serial, primary_key=True, autoincrement=True),
-    Column("at", Utc, nullable=False, index=True),
-    Column("kind", Word(NotificationKind), nullable=False),
-    Column("severity", Word(Severity), nullable=False),
+    Column("at", UtcColumn, nullable=False, index=True),
+    Column("kind", EnumColumn(NotificationKind), nullable=False),
+    Column("severity", EnumColumn(Severity), nullable=False),
     Column("subject", String(320), nullable=False),
     Column("text", Text, nullable=False),
     Column("project_id", String(36), nullable=False),
     Column("cluster_id", String(36), nullable=False),
     Column("service_id", String(36), nullable=False),
     Column("pipeline_id", String(36), nullable=False),
-    Column("detail", Shape(dict[str, str]), nullable=False),
-    Column("routed_at", Utc),
+    Column("detail", JsonColumn(dict[str, str]), nullable=False),
+    Column("routed_at", UtcColumn),
     Index(None, "project_id", "id"),
 )
 Index(
@@ -688,7 +690,7 @@ notification_marks = Table(
     "notification_marks",
     metadata,
     Column("id", String(128), primary_key=True),
-    Column("at", Utc, nullable=False),
+    Column("at", UtcColumn, nullable=False),
 )
 
 notification_sinks = Table(
@@ -697,14 +699,14 @@ notification_sinks = Table(
     _id(),
     Column("name", String(255), nullable=False, unique=True),
     *_times(),
-    Column("type", Word(SinkType), nullable=False),
+    Column("type", EnumColumn(SinkType), nullable=False),
     Column("project_id", String(36), nullable=False, index=True),
     Column("host", String(255), nullable=False),
     Column("sealed", LargeBinary, nullable=False),
     Column("repository_id", String(36), nullable=False, index=True),
-    Column("audit", Shape(tuple[AuditKind, ...]), nullable=False),
-    Column("sent", Shape(dict[str, int]), nullable=False),
-    Column("due_at", Utc),
+    Column("audit", JsonColumn(tuple[AuditKind, ...]), nullable=False),
+    Column("sent", JsonColumn(dict[str, int]), nullable=False),
+    Column("due_at", UtcColumn),
     Column("failures", Integer, nullable=False),
     Column("error", Text, nullable=False),
 )
@@ -716,10 +718,10 @@ notification_routers = Table(
     Column("name", String(255), nullable=False, unique=True),
     *_times(),
     Column("project_id", String(36), nullable=False, index=True),
-    Column("events", Shape(tuple[str, ...]), nullable=False),
-    Column("severity", Word(Severity), nullable=False),
-    Column("filters", Shape(tuple[RouterFilter, ...]), nullable=False),
-    Column("sinks", Shape(tuple[str, ...]), nullable=False),
+    Column("events", JsonColumn(tuple[str, ...]), nullable=False),
+    Column("severity", EnumColumn(Severity), nullable=False),
+    Column("filters", JsonColumn(tuple[RouterFilter, ...]), nullable=False),
+    Column("sinks", JsonColumn(tuple[str, ...]), nullable=False),
 )
 
 deliveries = Table(
@@ -729,11 +731,11 @@ deliveries = Table(
     Column("notification_id", BigInteger, nullable=False),
     Column("sink_id", String(36), nullable=False),
     Column("project_id", String(36), nullable=False, index=True),
-    Column("state", Word(DeliveryState), nullable=False),
+    Column("state", EnumColumn(DeliveryState), nullable=False),
     Column("attempts", Integer, nullable=False),
-    Column("due_at", Utc, nullable=False),
-    Column("inserted_at", Utc, nullable=False),
-    Column("finished_at", Utc),
+    Column("due_at", UtcColumn, nullable=False),
+    Column("inserted_at", UtcColumn, nullable=False),
+    Column("finished_at", UtcColumn),
     Column("status", Integer),
     Column("error", Text, nullable=False),
     Index(None, "state", "due_at"),
@@ -747,13 +749,13 @@ jobs = Table(
     _id(),
     Column("kind", String(64), nullable=False),
     Column("key", String(255), nullable=False, unique=True),
-    Column("run_at", Utc, nullable=False, index=True),
-    Column("payload", Shape(dict[str, Any]), nullable=False),
+    Column("run_at", UtcColumn, nullable=False, index=True),
+    Column("payload", JsonColumn(dict[str, Any]), nullable=False),
     Column("attempts", Integer, nullable=False),
     Column("fence", Integer, nullable=False),
     Column("error", Text),
     Column("holder", String(64)),
-    Column("lease_until", Utc),
+    Column("lease_until", UtcColumn),
 )
 
 replicas = Table(
@@ -761,17 +763,17 @@ replicas = Table(
     metadata,
     _id(),
     Column("address", String(255), nullable=False),
-    Column("heartbeat", Utc, nullable=False),
+    Column("heartbeat", UtcColumn, nullable=False),
 )
 
 tunnels = Table(
     "tunnels",
     metadata,
     _id(),
-    Column("since", Utc, nullable=False),
+    Column("since", UtcColumn, nullable=False),
     Column("epoch", BigInteger, nullable=False),
     Column("replica_id", String(36), index=True),
     Column("instance", String(64), nullable=False),
     Column("peer", String(255), nullable=False),
-    Column("swaps", Shape(tuple[datetime, ...]), nullable=False),
+    Column("swaps", JsonColumn(tuple[datetime, ...]), nullable=False),
 )

@@ -13,13 +13,13 @@ import orjson
 _OPTIONS = orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS
 
 
-class Rereads(Protocol):
+class RereadableRows(Protocol):
     """Rows that can be read again by id."""
 
     async def select(self, *, id: Collection[str]) -> list[Any]: ...
 
 
-class Touched(NamedTuple):
+class TouchedRow(NamedTuple):
     """A row that the transaction wrote, before and after; None where it did not exist."""
 
     before: Any
@@ -31,30 +31,30 @@ class Touched(NamedTuple):
         return _digest(self.before), _digest(self.after)
 
 
-class Touches:
+class RowTracker:
     """Rows by id: their state at the first read, and the repository of those that were written."""
 
     def __init__(self) -> None:
         self._before: dict[str, Any] = {}
-        self._written: dict[str, Rereads] = {}
+        self._written: dict[str, RereadableRows] = {}
 
     def read(self, row: Any) -> None:
         """Records that a row was read in order to be written."""
         self._before.setdefault(getattr(row, "id", ""), row)
 
-    def wrote(self, id: str, rows: Rereads) -> None:
+    def wrote(self, id: str, rows: RereadableRows) -> None:
         """Records that a row was added, changed or removed."""
         self._written[id] = rows
 
-    async def touched(self, ids: Iterable[str]) -> dict[str, Touched]:
+    async def touched(self, ids: Iterable[str]) -> dict[str, TouchedRow]:
         """Returns the rows with these ids that were written."""
-        found = dict.fromkeys(ids, Touched(None, None))
-        tables: dict[Rereads, list[str]] = {}
+        found = dict.fromkeys(ids, TouchedRow(None, None))
+        tables: dict[RereadableRows, list[str]] = {}
         for id in found.keys() & self._written.keys():
             tables.setdefault(self._written[id], []).append(id)
         for rows, some in tables.items():
             after = {row.id: row for row in await rows.select(id=some)}
-            found |= {id: Touched(self._before.get(id), after.get(id)) for id in some}
+            found |= {id: TouchedRow(self._before.get(id), after.get(id)) for id in some}
         return found
 
 

@@ -20,7 +20,7 @@ _OWN = {
 _OF_ALL = frozenset({"global_services", "service_sets", "managed_namespaces", "cluster_groups"})
 
 
-def condition(table: Table, visible: Visible) -> ColumnElement[bool]:
+def visible_rows(table: Table, visible: Visible) -> ColumnElement[bool]:
     """Selects visible rows: of each set of scopes, a row is in at least one."""
     return and_(True, *(_any_of(table, scopes) for scopes in visible))
 
@@ -47,10 +47,10 @@ def _terms(table: Table, kind: str, ids: Collection[str]) -> list[ColumnElement[
     return []
 
 
-def tagged(table: Table, tag: tuple[str, str], dialect: str) -> ColumnElement[bool]:
+def rows_with_tag(table: Table, tag: tuple[str, str], dialect: str) -> ColumnElement[bool]:
     """Selects clusters with a tag, or rows of such clusters."""
     if "tags" not in table.c:
-        clusters = select(tables.clusters.c.id).where(tagged(tables.clusters, tag, dialect))
+        clusters = select(tables.clusters.c.id).where(rows_with_tag(tables.clusters, tag, dialect))
         # Tags cover many clusters: SQLite must not sort all their rows for one page.
         column = table.c.cluster_id.concat("") if dialect == "sqlite" else table.c.cluster_id
         return column.in_(clusters)

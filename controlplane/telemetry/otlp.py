@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from controlplane.domain.spans import Span
-from fleet import __version__
-from fleet.errors import Invalid, Unavailable
+from core import __version__
+from core.errors import Invalid, Unavailable
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan

@@ -5,14 +5,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
-from controlplane.domain.access import Actor, Target, Verb
-from controlplane.domain.access.actor import EVERYBODY, refusal
-from controlplane.domain.access.policy import Door
+from controlplane.domain.access import Actor, Resource, Verb
+from controlplane.domain.access.actor import EVERYBODY, permission_error
+from controlplane.domain.access.policy import ClusterIdentity
 from controlplane.domain.access.roles import KubernetesRequest
-from controlplane.usecases.deps import Deps
-from controlplane.usecases.identity import Identity
-from fleet.errors import Forbidden, NotFound
-from fleet.identity import ClusterId
+from controlplane.usecases.deps import OperationContext
+from controlplane.usecases.identity import CredentialAuthenticator
+from core.errors import Forbidden, NotFound
+from core.identity import ClusterId
 
 _CACHE_SECONDS = 3.0
 _CACHE_SIZE = 10_000
@@ -32,24 +32,25 @@ class ClusterGrant:
     user: str
     groups: tuple[str, ...]
     uid: str
-    door: Door
+    door: ClusterIdentity
     rule: str
     expires_at: datetime | None = None
 
     @property
     def may_impersonate(self) -> bool:
-        """True if the user may impersonate anybody else; `door.may_act_as` checks a specific
-        identity."""
+        """True if the user may impersonate somebody; `allows_impersonation` checks one identity."""
         return bool(self.door.impersonate)
 
 
-class Access:
+class ProxyAccess:
     """Operations of the Kubernetes proxy. Policies are cached for 3 s."""
 
-    def __init__(self, deps: Deps, identity: Identity | None = None) -> None:
-        self._deps = deps
-        self._identity = identity or Identity(deps)
-        self._known: dict[tuple[str, str | None, str], tuple[float, Actor, Target]] = {}
+    def __init__(
+        self, deps: OperationContext, identity: CredentialAuthenticator | None = None
+    ) -> None:
+        self._context = deps
+        self._identity = identity or CredentialAuthenticator(deps)
+        self._known: dict[tuple[str, str | None, str], tuple[float, Actor, Resource]] = {}
         self._changes = 0
 
     async def connect(
@@ -67,10 +68,10 @@ class Access:
         """
         actor, cluster = await self._look((user_id, token_id, handle))
         if not (actor.may(Verb.READ, cluster) or actor.may(Verb.CONNECT, cluster)):
-            raise _nowhere(handle)
+            raise _not_found(handle)
         door = actor.policy.door(cluster, request)
         if door is None:
-            raise Forbidden(_why_not(actor, cluster, request))
+            raise Forbidden(_denial_reason(actor, cluster, request))
         return ClusterGrant(
             id=" ".join(door.binding_ids),
             cluster_id=ClusterId(cluster.id),
@@ -84,15 +85,15 @@ class Access:
 
     async def last_seen(self, cluster_id: ClusterId) -> datetime | None:
         """Time of the last message from the cluster's agent; None if it never connected."""
-        async with self._deps.store.read() as tx:
+        async with self._context.store.read() as tx:
             cluster = await tx.clusters.get(cluster_id)
         return cluster.pinged_at if cluster else None
 
-    def forget_user(self, user_id: str) -> None:
+    def drop_user(self, user_id: str) -> None:
         """Drops the cached policies of a user; an empty id drops those of all users."""
         self._drop(lambda user, _: not user_id or user == user_id)
 
-    def forget_token(self, token_id: str) -> None:
+    def drop_token(self, token_id: str) -> None:
         """Drops the cached policies of a revoked token."""
         self._drop(lambda _, token: token == token_id)
 
@@ -101,37 +102,37 @@ class Access:
         for key in [key for key in self._known if stale(key[0], key[1])]:
             del self._known[key]
 
-    async def _look(self, key: tuple[str, str | None, str]) -> tuple[Actor, Target]:
-        now = self._deps.clock.monotonic()
+    async def _look(self, key: tuple[str, str | None, str]) -> tuple[Actor, Resource]:
+        now = self._context.clock.monotonic()
         known = self._known.get(key)
         if known is not None and known[0] > now:
             return known[1], known[2]
         user_id, token_id, handle = key
         before = self._changes
         actor = await self._identity.actor_of(user_id, token_id)
-        async with self._deps.store.read() as tx:
+        async with self._context.store.read() as tx:
             cluster = await tx.clusters.find(handle=handle)
         if cluster is None:
-            raise _nowhere(handle)
+            raise _not_found(handle)
         # A permission that was revoked during the read must not be cached.
         if before == self._changes:
             self._remember(key, now, actor, cluster.target)
         return actor, cluster.target
 
     def _remember(
-        self, key: tuple[str, str | None, str], now: float, actor: Actor, target: Target
+        self, key: tuple[str, str | None, str], now: float, actor: Actor, target: Resource
     ) -> None:
         if len(self._known) >= _CACHE_SIZE:
             self._known.clear()
         self._known[key] = (now + _CACHE_SECONDS, actor, target)
 
 
-def _nowhere(handle: str) -> NotFound:
+def _not_found(handle: str) -> NotFound:
     return NotFound(f'cluster "{handle}" not found, or you have no access to it')
 
 
-def _why_not(actor: Actor, cluster: Target, request: KubernetesRequest | None) -> str:
+def _denial_reason(actor: Actor, cluster: Resource, request: KubernetesRequest | None) -> str:
     if request is None or not actor.may(Verb.CONNECT, cluster):
-        return refusal(actor, Verb.CONNECT, cluster)
+        return permission_error(actor, Verb.CONNECT, cluster)
     what = f"{request.verb} {request.resource}".strip()
     return f"{actor.email} may not {what} in {cluster}: no role allows this request"

@@ -4,36 +4,36 @@ from collections.abc import Mapping
 from datetime import timedelta
 from fnmatch import fnmatchcase
 
-from controlplane.domain.access import SYSTEM, Actor, Kind, Target, Verb, require
+from controlplane.domain.access import SYSTEM, Actor, Resource, ResourceKind, Verb, require
 from controlplane.domain.names import check_text
 from controlplane.domain.people import Token, UserKind
 from controlplane.domain.signin import Claims, TrustRule
 from controlplane.ports import Issuers
-from controlplane.usecases.deps import Deps
-from controlplane.usecases.people import require_covers_user
-from controlplane.usecases.retrying import retried
+from controlplane.usecases.deps import OperationContext
+from controlplane.usecases.people import require_permissions_of_user
+from controlplane.usecases.retrying import retry_operations
 from controlplane.usecases.tokens import mint
-from fleet.errors import Invalid, NotFound, Unauthenticated
-from fleet.identity import TokenKind
+from core.errors import Invalid, NotFound, Unauthenticated
+from core.identity import TokenKind
 
-MOST_RULES_OF_ISSUER = 100
-_LONGEST_KEYS = 64 << 10
-_MOST_MINUTES = 24 * 60
-_REFUSED = "no trust rule matches this token"
+MAX_RULES_PER_ISSUER = 100
+_MAX_KEYS_LENGTH = 64 << 10
+_MAX_MINUTES = 24 * 60
+_NO_RULE_MATCHES = "no trust rule matches this token"
 
 
-@retried
-class Accounts:
+@retry_operations
+class TokenExchange:
     """Operations on trust rules, and the token exchange."""
 
-    def __init__(self, deps: Deps, issuers: Issuers) -> None:
-        self._deps = deps
+    def __init__(self, deps: OperationContext, issuers: Issuers) -> None:
+        self._context = deps
         self._issuers = issuers
 
     async def trust_rules(self, actor: Actor) -> list[TrustRule]:
         """Lists all trust rules."""
-        require(actor, Verb.READ, Target.whole(Kind.USER))
-        async with self._deps.store.read() as tx:
+        require(actor, Verb.READ, Resource.whole(ResourceKind.USER))
+        async with self._context.store.read() as tx:
             return await tx.trust_rules.select()
 
     async def trust(
@@ -52,54 +52,54 @@ class Accounts:
 
         The actor must hold every permission of that service account.
         """
-        require(actor, Verb.ADMINISTER, Target.whole(Kind.USER))
+        require(actor, Verb.ADMINISTER, Resource.whole(ResourceKind.USER))
         if not issuer.startswith("https://"):
             raise Invalid("must begin with https://", field="issuer")
         for name, value in (("issuer", issuer), ("audience", audience), ("subject", subject)):
             check_text(value, name, 512)
-        if not 1 <= minutes <= _MOST_MINUTES or len(claims) > 20:
+        if not 1 <= minutes <= _MAX_MINUTES or len(claims) > 20:
             raise Invalid(
-                f"must be 1 to {_MOST_MINUTES} minutes, with at most 20 claims", field="minutes"
+                f"must be 1 to {_MAX_MINUTES} minutes, with at most 20 claims", field="minutes"
             )
         if subject.strip("*") == "" and not claims:
             raise Invalid(
                 "specify a subject or claims: this rule would trust every token", field="subject"
             )
-        if keys is not None and len(keys) > _LONGEST_KEYS:
-            raise Invalid(f"must have at most {_LONGEST_KEYS} characters", field="keys")
+        if keys is not None and len(keys) > _MAX_KEYS_LENGTH:
+            raise Invalid(f"must have at most {_MAX_KEYS_LENGTH} characters", field="keys")
         rule = TrustRule(
-            self._deps.new_id(),
+            self._context.new_id(),
             user_id,
             issuer,
             audience,
             subject,
-            self._deps.clock.now(),
+            self._context.clock.now(),
             dict(claims),
             minutes,
             keys or None,
         )
-        async with self._deps.store.write() as tx:
+        async with self._context.store.write() as tx:
             user = await tx.users.get(user_id)
             if user is None or user.kind is not UserKind.SERVICE_ACCOUNT:
                 raise NotFound
-            await require_covers_user(tx, actor, user, self._deps.clock.now())
-            if len(await tx.trust_rules.select(issuer=issuer)) >= MOST_RULES_OF_ISSUER:
-                raise Invalid(f"at most {MOST_RULES_OF_ISSUER} rules per issuer", field="issuer")
+            await require_permissions_of_user(tx, actor, user, self._context.clock.now())
+            if len(await tx.trust_rules.select(issuer=issuer)) >= MAX_RULES_PER_ISSUER:
+                raise Invalid(f"at most {MAX_RULES_PER_ISSUER} rules per issuer", field="issuer")
             await tx.trust_rules.add(rule)
-            await self._deps.audit(
+            await self._context.audit(
                 tx, actor, "createTrustRule", user.email, rule.id, issuer=issuer, subject=subject
             )
         return rule
 
-    async def distrust(self, actor: Actor, id: str) -> TrustRule:
+    async def delete_trust_rule(self, actor: Actor, id: str) -> TrustRule:
         """Deletes a trust rule. Tokens that were issued by it stay valid until they expire."""
-        require(actor, Verb.ADMINISTER, Target.whole(Kind.USER))
-        async with self._deps.store.write() as tx:
+        require(actor, Verb.ADMINISTER, Resource.whole(ResourceKind.USER))
+        async with self._context.store.write() as tx:
             rule = await tx.trust_rules.get(id)
             if rule is None:
                 raise NotFound
             await tx.trust_rules.remove(id)
-            await self._deps.audit(tx, actor, "deleteTrustRule", rule.issuer, id)
+            await self._context.audit(tx, actor, "deleteTrustRule", rule.issuer, id)
         return rule
 
     async def exchange(self, token: str, source: str = "") -> tuple[Token, str]:
@@ -107,35 +107,37 @@ class Accounts:
 
         Unauthenticated: no rule matches.
         """
-        issuer = self._issuers.named_by(token)
-        async with self._deps.store.read() as tx:
+        issuer = self._issuers.unverified_issuer(token)
+        async with self._context.store.read() as tx:
             rules = await tx.trust_rules.select(issuer=issuer)
         for rule in rules:
             try:
-                claims = await self._issuers.verify_for(token, issuer, rule.audience, rule.keys)
+                claims = await self._issuers.verify_for_audience(
+                    token, issuer, rule.audience, rule.keys
+                )
             except Unauthenticated:
                 continue
             if _fits(rule, claims):
                 return await self._made(rule, claims, source)
-        raise Unauthenticated(_REFUSED)
+        raise Unauthenticated(_NO_RULE_MATCHES)
 
     async def _made(self, rule: TrustRule, claims: Claims, source: str) -> tuple[Token, str]:
-        now = self._deps.clock.now()
+        now = self._context.clock.now()
         life = min(timedelta(minutes=rule.minutes), claims.expires_at - now + timedelta(hours=1))
-        async with self._deps.store.write() as tx:
+        async with self._context.store.write() as tx:
             user = await tx.users.get(rule.user_id)
             if user is None or user.disabled_at is not None:
-                raise Unauthenticated(_REFUSED)
+                raise Unauthenticated(_NO_RULE_MATCHES)
             row, secret = await mint(
                 tx,
-                self._deps,
+                self._context,
                 f"exchanged by {claims.subject}"[:255],
                 user_id=user.id,
                 life=life,
                 kind=TokenKind.SERVICE_ACCOUNT,
                 source=source[:64],
             )
-            await self._deps.audit(
+            await self._context.audit(
                 tx, SYSTEM, "exchangeToken", user.email, row.id, subject=claims.subject[:255]
             )
         return row, secret

@@ -9,46 +9,49 @@ import structlog
 from controlplane.domain.clusterjobs import ClusterJob
 from controlplane.domain.commands import Command, CommandKind, CommandState
 from controlplane.domain.ledger import LedgerEntry
-from controlplane.domain.reports import CommandReport, Greeting, Report
+from controlplane.domain.reports import AgentHello, CommandReport, Report
 from controlplane.domain.services import Service
 from controlplane.ports import ANY
 from controlplane.secretports import ServiceSecrets
-from controlplane.usecases.bundles import Bundles
+from controlplane.usecases.bundles import AgentBundles
 from controlplane.usecases.clusterjobs import sealed_for_agent
-from controlplane.usecases.connecting import Connected, Connecting
-from controlplane.usecases.deps import CLUSTER, Deps
-from controlplane.usecases.reportbatch import Bounds
-from controlplane.usecases.reporting import Reporting, Told
-from controlplane.usecases.retrying import retried
+from controlplane.usecases.connecting import AgentConnected, ConnectionRecorder
+from controlplane.usecases.deps import CLUSTER, OperationContext
+from controlplane.usecases.reportbatch import ReportLimits
+from controlplane.usecases.reporting import AgentReports, ReportCommitter
+from controlplane.usecases.retrying import retry_operations
 from controlplane.usecases.servicesecrets import StoredSecrets, sealed_values
-from controlplane.usecases.wanted import Wanted, Wants
-from fleet.bundle import bundle_of
-from fleet.errors import NotFound, TowlineError
-from fleet.identity import ClusterId
-from fleet.sealing import SealedSecret
+from controlplane.usecases.wanted import DesiredState, DesiredStateReader
+from core.errors import NotFound, TowlineError
+from core.identity import ClusterId
+from core.sealing import SealedSecret
+from core.spec.bundle import parse_bundle
 
 log = structlog.get_logger(__name__)
 
 # Half of the valid range; a higher sequence from an agent cannot be genuine.
-_HIGHEST_HELD = 1 << 30
+_MAX_HELD_GENERATION = 1 << 30
 _COMMANDS_KEPT, _JOBS_KEPT = timedelta(days=7), timedelta(days=30)
 
 
-@retried
-class Agents:
+@retry_operations
+class AgentOperations:
     """Operations of agents. `secrets` reads the secrets that the services' objects reference."""
 
     def __init__(
-        self, deps: Deps, secrets: ServiceSecrets | None = None, bounds: Bounds | None = None
+        self,
+        deps: OperationContext,
+        secrets: ServiceSecrets | None = None,
+        bounds: ReportLimits | None = None,
     ) -> None:
-        self._deps = deps
-        self._bundles = Bundles(deps)
-        self._wants = Wants(deps.store)
-        self._connecting = Connecting(deps, self._wants)
-        self._reporting = Reporting(deps, bounds or Bounds())
+        self._context = deps
+        self._bundles = AgentBundles(deps)
+        self._desired_state = DesiredStateReader(deps.store)
+        self._connecting = ConnectionRecorder(deps, self._desired_state)
+        self._reporting = ReportCommitter(deps, bounds or ReportLimits())
         self._secrets = secrets or StoredSecrets(deps)
 
-    async def connected(self, cluster_id: ClusterId, agent: Greeting) -> Connected:
+    async def connected(self, cluster_id: ClusterId, agent: AgentHello) -> AgentConnected:
         """Records that an agent connected, and returns its desired state. NotFound; Unavailable."""
         return await self._connecting.connected(cluster_id, agent)
 
@@ -56,7 +59,7 @@ class Agents:
         """Ids of the agent instances that connected last, by cluster, on any replica."""
         if not cluster_ids:
             return {}
-        async with self._deps.store.read() as tx:
+        async with self._context.store.read() as tx:
             found = await tx.clusters.column("agent_instance", cluster_ids)
         return {ClusterId(id): instance or "" for id, instance in found.items()}
 
@@ -66,18 +69,18 @@ class Agents:
         """Stores when agents were last seen, and the desired states that were offered to them."""
         if not heard and not offered:
             return
-        async with self._deps.store.write() as tx:
+        async with self._context.store.write() as tx:
             await tx.clusters.change_each({id: {"pinged_at": at} for id, at in heard.items()})
             await tx.ledger.append(offered)
 
     async def wanted(
         self, cluster_id: ClusterId, service_ids: Collection[str] | None = None
-    ) -> Wanted:
+    ) -> DesiredState:
         """Desired state of some or all services of a cluster, and the pending commands of its
         agent."""
-        return await self._wants.of(cluster_id, service_ids)
+        return await self._desired_state.of(cluster_id, service_ids)
 
-    async def overtake(
+    async def catch_up_generations(
         self, cluster_id: ClusterId, held: Mapping[str, int], *, rewound: bool = False
     ) -> None:
         """Raises sequences that are lower than those the agent holds.
@@ -85,12 +88,12 @@ class Agents:
         This happens after the store was restored from a backup: the agent would ignore the older
         sequences. If the store was `rewound`, the same sequence may mean another state now.
         """
-        async with self._deps.store.write() as tx:
+        async with self._context.store.write() as tx:
             for service in await tx.services.select(cluster_id=cluster_id, deleted_at=ANY):
                 ahead = held.get(service.id, 0)
                 older = 0 < service.sequence < ahead + rewound
-                if older and 0 < ahead <= _HIGHEST_HELD and not service.mirrored:
-                    log.warning("the agent is ahead of the store", service=service.id, held=ahead)
+                if older and 0 < ahead <= _MAX_HELD_GENERATION and not service.mirrored:
+                    log.warning("agent is ahead of the store", service=service.id, held=ahead)
                     await tx.services.change(service.id, sequence=ahead + 1)
 
     async def job(
@@ -100,44 +103,44 @@ class Agents:
 
         NotFound: the job was deleted. Conflict: the agent has no key.
         """
-        async with self._deps.store.read() as tx:
+        async with self._context.store.read() as tx:
             job = await tx.cluster_jobs.find(id=id, cluster_id=cluster_id)
             cluster = await tx.clusters.get(cluster_id)
         if job is None or cluster is None:
             raise NotFound("this job was deleted")
-        return job, sealed_for_agent(self._deps, job, cluster.sealing_key)
+        return job, sealed_for_agent(self._context, job, cluster.sealing_key)
 
     async def secrets(self, service: Service) -> Sequence[SealedSecret]:
         """Secrets of a service's objects, sealed for its agent. Conflict: no key. Unavailable."""
         values = await self._secrets.of(service)
         if not values or service.removal is not None:
             return ()
-        async with self._deps.store.read() as tx:
+        async with self._context.store.read() as tx:
             cluster = await tx.clusters.get(service.cluster_id)
         return sealed_values(values, service, cluster.sealing_key if cluster else None)
 
-    async def runs_here(self, cluster_id: ClusterId, job_id: str) -> bool:
+    async def owns_job(self, cluster_id: ClusterId, job_id: str) -> bool:
         """True if the job belongs to this cluster."""
-        async with self._deps.store.read() as tx:
+        async with self._context.store.read() as tx:
             return await tx.cluster_jobs.find(id=job_id, cluster_id=cluster_id) is not None
 
-    async def unsendable(self, cluster_id: ClusterId, command: Command, message: str) -> None:
+    async def reject_command(self, cluster_id: ClusterId, command: Command, message: str) -> None:
         """Records why a command can never be sent to its agent."""
         body = CommandReport(command.id, CommandState.REFUSED, f"not sent: {message}")
         await self._reporting.note(cluster_id, body)
 
-    async def forget_finished(self) -> None:
+    async def delete_finished(self) -> None:
         """Deletes commands that ended 7 days ago and jobs that ended 30 days ago."""
-        now = self._deps.clock.now()
-        async with self._deps.store.write() as tx:
+        now = self._context.clock.now()
+        async with self._context.store.write() as tx:
             await tx.commands.remove_before("finished_at", now - _COMMANDS_KEPT)
             await tx.cluster_jobs.remove_before("finished_at", now - _JOBS_KEPT)
 
     async def alarm(self, cluster_id: ClusterId, text: str) -> None:
         """Sets the alarm that is shown for a cluster's agents; an empty text clears it."""
-        async with self._deps.store.write() as tx:
+        async with self._context.store.write() as tx:
             await tx.clusters.change(cluster_id, alarm=text)
-        self._deps.bus.publish(CLUSTER, cluster_id)
+        self._context.bus.publish(CLUSTER, cluster_id)
 
     async def bundle(self, cluster_id: ClusterId, digest: str) -> bytes:
         """A bundle that a service of this cluster uses. NotFound: no service uses it."""
@@ -149,29 +152,29 @@ class Agents:
         if service.removal is not None or not service.digest:
             return b""
         try:
-            return await self._deps.manifests.bundle(service.digest)
+            return await self._context.manifests.bundle(service.digest)
         except TowlineError:
             return b""
 
-    async def awaits_render(self, cluster_id: ClusterId, command_id: str) -> None:
+    async def check_render_pending(self, cluster_id: ClusterId, command_id: str) -> None:
         """Checks that this command asked the cluster's agent for a render.
 
         NotFound: it did not, or it no longer waits.
         """
-        async with self._deps.store.read() as tx:
+        async with self._context.store.read() as tx:
             found = await tx.commands.find(id=command_id, cluster_id=cluster_id)
         waits = found is not None and found.state is CommandState.WAITING
         if not waits or found.kind is not CommandKind.RENDER:
             raise NotFound("no command waits for this render: it timed out or was never requested")
 
-    async def keep_render(self, cluster_id: ClusterId, command_id: str, data: bytes) -> str:
+    async def store_render(self, cluster_id: ClusterId, command_id: str, data: bytes) -> str:
         """Stores the bundle that a command asked for, and returns its digest.
 
         NotFound; Unavailable; Invalid: the data is not a bundle.
         """
-        await self.awaits_render(cluster_id, command_id)
-        bundle = await asyncio.to_thread(bundle_of, data)
-        return (await self._deps.manifests.keep(bundle.data)).digest
+        await self.check_render_pending(cluster_id, command_id)
+        bundle = await asyncio.to_thread(parse_bundle, data)
+        return (await self._context.manifests.keep(bundle.data)).digest
 
     async def refused(
         self, cluster_id: ClusterId, service_id: str, sequence: int, message: str
@@ -190,4 +193,4 @@ class Agents:
         Reports that were committed before are skipped, so an agent may send them again. The ledger
         lists the states `offered` to the agent before their results.
         """
-        return await self._reporting.record(Told(cluster_id, list(reports), offered))
+        return await self._reporting.record(AgentReports(cluster_id, list(reports), offered))

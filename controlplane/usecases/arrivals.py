@@ -4,27 +4,27 @@ from collections.abc import Mapping, Sequence
 
 from controlplane.domain.people import Token
 from controlplane.ports import Store
-from fleet.identity import ClusterId
-from fleet.runtime.batches import Batches
+from core.identity import ClusterId
+from core.runtime.batcher import Batcher
 
-Arrival = tuple[Token, ClusterId | None]
+DeployTokenOwner = tuple[Token, ClusterId | None]
 
 
-class Arrivals:
+class DeployTokenReader:
     """Looks up agents' tokens without a cache, so that revoked tokens are refused at once."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._batches: Batches[str, Arrival | None] = Batches(self._read)
+        self._batches: Batcher[str, DeployTokenOwner | None] = Batcher(self._read)
 
-    async def find(self, hash: str) -> Arrival | None:
+    async def find(self, hash: str) -> DeployTokenOwner | None:
         """The agent token with this hash and its cluster, if that exists. None: unknown token.
 
         Unavailable: the store does not answer.
         """
         return await self._batches.ask(hash)
 
-    async def _read(self, hashes: Sequence[str]) -> list[Arrival | None]:
+    async def _read(self, hashes: Sequence[str]) -> list[DeployTokenOwner | None]:
         async with self._store.read() as tx:
             rows = await tx.tokens.select(hash=set(hashes))
             homes = {row.cluster_id for row in rows if row.cluster_id is not None}

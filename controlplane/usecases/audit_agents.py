@@ -5,29 +5,29 @@ from datetime import datetime
 from controlplane.domain.access import DEFAULT_PROJECT
 from controlplane.domain.clusters import Cluster
 from controlplane.domain.commands import Command, CommandState
-from controlplane.domain.ledger import AuditEntry, Verdict
+from controlplane.domain.ledger import AuditEntry, AuditVerdict
 
 
-def connected(cluster: Cluster, at: datetime) -> AuditEntry:
+def connected_entry(cluster: Cluster, at: datetime) -> AuditEntry:
     """Entry for an agent that began its Sync call."""
     detail = {"version": cluster.agent_version, "mode": cluster.mode.value}
     target = f"instance {cluster.agent_instance}"
-    return _row(cluster, at, "connect", target, cluster.id, Verdict.ALLOWED, detail)
+    return _row(cluster, at, "connect", target, cluster.id, AuditVerdict.ALLOWED, detail)
 
 
-def carried_out(
+def command_entry(
     cluster: Cluster, command: Command, state: CommandState, message: str, at: datetime
 ) -> AuditEntry:
     """Entry for an agent's answer to a command: succeeded, failed or refused."""
-    verdict = Verdict.REFUSED if state is CommandState.REFUSED else Verdict.ALLOWED
+    verdict = AuditVerdict.REFUSED if state is CommandState.REFUSED else AuditVerdict.ALLOWED
     about = command.service_id or command.id
     detail = {"result": state.value, "message": message[:1000], "command": command.id}
     return _row(cluster, at, command.kind.value, about, about, verdict, detail)
 
 
-def refused_bundle(cluster: Cluster, digest: str, at: datetime) -> AuditEntry:
+def refused_bundle_entry(cluster: Cluster, digest: str, at: datetime) -> AuditEntry:
     """Entry for an agent that requested a bundle of another cluster's service."""
-    return _row(cluster, at, "fetch", digest, digest, Verdict.REFUSED, {})
+    return _row(cluster, at, "fetch", digest, digest, AuditVerdict.REFUSED, {})
 
 
 def _row(
@@ -36,7 +36,7 @@ def _row(
     action: str,
     target: str,
     target_id: str,
-    verdict: Verdict,
+    verdict: AuditVerdict,
     detail: dict[str, str | None],
 ) -> AuditEntry:
     return AuditEntry(

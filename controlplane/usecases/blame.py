@@ -5,21 +5,21 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from controlplane.domain.access import Actor, Kind
+from controlplane.domain.access import Actor, ResourceKind
 from controlplane.domain.audit import AuditFilter, AuditKind
-from controlplane.domain.blame import Managed, managed, reached
-from controlplane.domain.ledger import AuditEntry, Verdict
+from controlplane.domain.blame import ManagedField, managed_fields, value_at
+from controlplane.domain.ledger import AuditEntry, AuditVerdict
 from controlplane.domain.services import Component, Revision
 from controlplane.ports import PageQuery, Transaction
-from controlplane.usecases.components import Components, NotedObject
-from controlplane.usecases.deps import Deps
-from fleet.bundle import open_bundle
-from fleet.errors import NotFound, TowlineError
+from controlplane.usecases.components import ComponentOperations, ManagedObject
+from controlplane.usecases.deps import OperationContext
+from core.errors import NotFound, TowlineError
+from core.spec.bundle import open_bundle
 
-_MOST_REVISIONS = 30
+_MAX_REVISIONS = 30
 _WRITES = ("patch", "update")
 # Clusters record whole seconds of their own clock.
-_APART = timedelta(seconds=30)
+_CLOCK_TOLERANCE = timedelta(seconds=30)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class FieldBlame:
     through the Kubernetes proxy that wrote it, if the actor may read the audit log.
     """
 
-    field: Managed
+    field: ManagedField
     revision: Revision | None = None
     is_oldest: bool = False
     request: AuditEntry | None = None
@@ -40,17 +40,17 @@ class FieldBlame:
 class Blame:
     """Finds the origin of fields in the cluster, the service's revisions and the audit log."""
 
-    def __init__(self, deps: Deps, components: Components) -> None:
-        self._deps = deps
+    def __init__(self, deps: OperationContext, components: ComponentOperations) -> None:
+        self._context = deps
         self._components = components
 
     async def of_component(self, actor: Actor, id: str, under: str = "") -> list[FieldBlame]:
         """Origin of all managed fields of an object, or of those below the pointer `under`.
 
-        The cluster is read as the actor. Raises the errors of `Components.look`.
+        The cluster is read as the actor. Raises the errors of `ComponentOperations.look`.
         """
-        seen = await self._components.look_at_managers(actor, id)
-        fields = managed(seen.noted, seen.live.object, under)
+        seen = await self._components.read_managed_fields(actor, id)
+        fields = managed_fields(seen.noted, seen.live.object, under)
         ours = any(field.is_ours for field in fields)
         history = await self._history(seen.live.component) if ours else []
         requests = await self._requests(actor, seen, fields)
@@ -62,12 +62,12 @@ class Blame:
         ]
 
     async def _requests(
-        self, actor: Actor, seen: NotedObject, fields: Sequence[Managed]
+        self, actor: Actor, seen: ManagedObject, fields: Sequence[ManagedField]
     ) -> dict[tuple[str, datetime | None], AuditEntry]:
         """The requests through the proxy that are closest to the times of the fields."""
         times = {(field.subresource, field.at) for field in fields if not field.is_ours}
         found: dict[tuple[str, datetime | None], AuditEntry] = {}
-        async with self._deps.store.read() as tx:
+        async with self._context.store.read() as tx:
             for subresource, at in times:
                 row = await _request(tx, actor, seen, subresource, at) if at else None
                 if row is not None:
@@ -79,9 +79,9 @@ class Blame:
 
         Ends at the first revision whose bundle is no longer stored.
         """
-        async with self._deps.store.read() as tx:
+        async with self._context.store.read() as tx:
             query = PageQuery(
-                _MOST_REVISIONS, equals={"service_id": component.service_id}, newest=True
+                _MAX_REVISIONS, equals={"service_id": component.service_id}, newest=True
             )
             rows = (await tx.revisions.page(query)).items
         found: list[tuple[Revision, Any]] = []
@@ -93,7 +93,7 @@ class Blame:
         return found
 
     async def _object_in(self, digest: str, wanted: Component) -> Any:
-        bundle = open_bundle(digest, await self._deps.manifests.bundle(digest))
+        bundle = open_bundle(digest, await self._context.manifests.bundle(digest))
         for manifest in bundle.objects():
             metadata = manifest.get("metadata") or {}
             group = str(manifest.get("apiVersion", "")).rpartition("/")[0]
@@ -107,11 +107,11 @@ class Blame:
         raise NotFound
 
 
-def _from_history(field: Managed, history: Sequence[tuple[Revision, Any]]) -> FieldBlame:
+def _from_history(field: ManagedField, history: Sequence[tuple[Revision, Any]]) -> FieldBlame:
     """The oldest revision of an unbroken run with the present value of the field."""
     if not history:
         return FieldBlame(field)
-    values = [reached(manifest, field.steps) for _, manifest in history]
+    values = [value_at(manifest, field.steps) for _, manifest in history]
     same = 1
     while same < len(values) and values[same] == values[0]:
         same += 1
@@ -119,7 +119,7 @@ def _from_history(field: Managed, history: Sequence[tuple[Revision, Any]]) -> Fi
 
 
 async def _request(
-    tx: Transaction, actor: Actor, seen: NotedObject, subresource: str, at: datetime
+    tx: Transaction, actor: Actor, seen: ManagedObject, subresource: str, at: datetime
 ) -> AuditEntry | None:
     """The audit entry of the write to an object, or to one of its subresources, around `at`."""
     component = seen.live.component
@@ -130,10 +130,10 @@ async def _request(
         wanted = AuditFilter(
             kind=AuditKind.REQUEST,
             target=f"{seen.cluster}: {verb} {what} {where}",
-            verdict=Verdict.ALLOWED,
-            since=at - _APART,
-            until=at + _APART,
+            verdict=AuditVerdict.ALLOWED,
+            since=at - _CLOCK_TOLERANCE,
+            until=at + _CLOCK_TOLERANCE,
         )
-        query = PageQuery(visible=actor.policy.visible(Kind.AUDIT), newest=True)
+        query = PageQuery(visible=actor.policy.visible(ResourceKind.AUDIT), newest=True)
         rows += (await tx.audit.search(wanted, query)).items
     return min(rows, key=lambda row: abs(row.at - at), default=None)

@@ -6,21 +6,21 @@ once the service is healthy or has failed, or its rollout was aborted.
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from controlplane.domain.clustergroups import MOST_CHANGING, ClusterGroup
+from controlplane.domain.clustergroups import MAX_CHANGING_CLUSTERS, ClusterGroup
 from controlplane.domain.clusters import Cluster
 from controlplane.domain.pipelines import events as ev
 from controlplane.domain.pipelines import model
-from controlplane.domain.pipelines.rollout import Progress, Room
-from controlplane.domain.pipelines.state import StageState, State
+from controlplane.domain.pipelines.rollout import BudgetRoom, Progress
+from controlplane.domain.pipelines.state import PipelineState, StageState
 from controlplane.domain.services import Service
 from controlplane.ports import Transaction
-from fleet.identity import ServiceId
+from core.identity import ServiceId
 
 
-async def of_budgets(
+async def budget_events(
     tx: Transaction,
     spec: model.Pipeline,
-    state: State,
+    state: PipelineState,
     services: Mapping[str, Service],
 ) -> list[ev.Budgeted]:
     """Events with the services that the budgets let a pipeline change now.
@@ -30,38 +30,40 @@ async def of_budgets(
     groups, clusters = await _limited(tx, spec, services)
     if not groups:
         return [ev.Budgeted(None)] if state.room is not None else []
-    own = {services[id].cluster_id for id in _under_way(state) if id in services}
+    own = {services[id].cluster_id for id in _in_progress(state) if id in services}
     busy = await _changing(tx, groups, own)
     free, full = [], ""
-    for id in _in_turn(spec, state):
+    for id in _in_rollout_order(spec, state):
         cluster = clusters.get(services[id].cluster_id) if id in services else None
         mine = [group for group in groups if cluster is not None and group.holds(cluster)]
         closed = next((group for group in mine if _is_full(group, busy[group.id], cluster)), None)
         if closed is not None:
-            full = full or _told(closed)
+            full = full or _limit_reason(closed)
             continue
         free.append(id)
         for group in mine:
             busy[group.id].add(cluster.id if cluster else "")
-    return [ev.Budgeted(Room(tuple(free), full))]
+    return [ev.Budgeted(BudgetRoom(tuple(free), full))]
 
 
-def awaits_room(state: State) -> bool:
+def awaits_budget(state: PipelineState) -> bool:
     """True if a budget holds back a service of the pipeline."""
     return state.room is not None and bool(state.room.reason)
 
 
-def frees_room(before: State, after: State) -> bool:
+def frees_budget(before: PipelineState, after: PipelineState) -> bool:
     """True if a service that counted in a budget no longer counts."""
-    return before.room is not None and bool(set(_under_way(before)) - set(_under_way(after)))
+    return before.room is not None and bool(set(_in_progress(before)) - set(_in_progress(after)))
 
 
-async def note_changing(tx: Transaction, pipeline_id: str, before: State, after: State) -> None:
+async def store_changing(
+    tx: Transaction, pipeline_id: str, before: PipelineState, after: PipelineState
+) -> None:
     """Stores which services of a pipeline are changing, for other pipelines of the same groups."""
     if before.room is None and after.room is None:
         return
     rows = await tx.pipeline_services.select(pipeline_id=pipeline_id)
-    now = set(_under_way(after)) if after.room is not None else set()
+    now = set(_in_progress(after)) if after.room is not None else set()
     changed = {
         row.id: {"changing": row.service_id in now}
         for row in rows
@@ -77,7 +79,7 @@ async def _limited(
 ) -> tuple[Sequence[ClusterGroup], Mapping[str, Cluster]]:
     """Locks the groups with a budget that contain clusters of the pipeline; also its clusters by
     id."""
-    groups = await tx.cluster_groups.select(max_changing=range(1, MOST_CHANGING + 1))
+    groups = await tx.cluster_groups.select(max_changing=range(1, MAX_CHANGING_CLUSTERS + 1))
     if not groups:
         return (), {}
     behind = {id for stage in spec.stages if stage is not spec.first for id in stage.services}
@@ -98,7 +100,7 @@ async def _changing(
     return {group.id: {c.id for c in clusters if group.holds(c)} for group in groups}
 
 
-def _in_turn(spec: model.Pipeline, state: State) -> Iterator[ServiceId]:
+def _in_rollout_order(spec: model.Pipeline, state: PipelineState) -> Iterator[ServiceId]:
     """Services that may get a release next; stages with a running rollout come first."""
     later = [stage for stage in spec.order if stage is not spec.first]
     held = {stage.id: state.stages.get(stage.id, StageState()) for stage in later}
@@ -108,7 +110,7 @@ def _in_turn(spec: model.Pipeline, state: State) -> Iterator[ServiceId]:
             yield from (id for id in wave if id not in begun and id not in state.frozen)
 
 
-def _under_way(state: State) -> Iterator[ServiceId]:
+def _in_progress(state: PipelineState) -> Iterator[ServiceId]:
     for held in state.stages.values():
         if not held.stopped:
             yield from (id for id, how in held.progress.items() if how is Progress.GIVEN)
@@ -118,6 +120,6 @@ def _is_full(group: ClusterGroup, busy: set[str], cluster: Cluster | None) -> bo
     return cluster is not None and cluster.id not in busy and len(busy) >= group.max_changing
 
 
-def _told(group: ClusterGroup) -> str:
+def _limit_reason(group: ClusterGroup) -> str:
     limit = group.max_changing
     return f"cluster group {group.name!r}: its limit of {limit} changing clusters is reached"

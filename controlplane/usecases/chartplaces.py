@@ -3,22 +3,22 @@
 from collections.abc import Mapping
 from typing import Any
 
-from controlplane.domain.access import Actor, Kind, Verb, require
-from controlplane.domain.helm import ref_of
+from controlplane.domain.access import Actor, ResourceKind, Verb, require
+from controlplane.domain.helm import ref_of_chart
 from controlplane.domain.repositories import Repository, origin_of
 from controlplane.ports import Transaction
-from controlplane.usecases.deps import Deps
+from controlplane.usecases.deps import OperationContext
 from controlplane.usecases.repositories import find_repository
 from controlplane.usecases.scopes import project_for
-from fleet.errors import Forbidden, Invalid, NotFound
-from fleet.identity import RepositoryId
-from fleet.source import RepositoryKind
+from core.errors import Forbidden, Invalid, NotFound
+from core.identity import RepositoryId
+from core.spec.source import RepositoryKind
 
 _OF_GIT = ("folder", "kustomize_path")
 
 
-async def placed(
-    deps: Deps,
+async def resolve_chart_source(
+    deps: OperationContext,
     tx: Transaction,
     actor: Actor,
     project_id: str | None,
@@ -34,18 +34,18 @@ async def placed(
     settings = dict(helm or {})
     url = settings.get("url")
     if settings.get("repository_id") or repository_id or not url:
-        return await named(tx, actor, repository_id, settings)
+        return await resolve_helm_repository(tx, actor, repository_id, settings)
     place = await _by_url(deps, tx, actor, url, project_id)
     return _from(place, settings)
 
 
-async def named(
+async def resolve_helm_repository(
     tx: Transaction,
     actor: Actor,
     repository_id: str | None,
     helm: Mapping[str, Any] | None,
 ) -> dict[str, Any]:
-    """Like `placed`, but resolves only a Helm repository given by its id."""
+    """Like `resolve_chart_source`, but resolves only a Helm repository given by its id."""
     settings = dict(helm or {})
     id = settings.pop("repository_id", None)
     if not id:
@@ -56,27 +56,27 @@ async def named(
     return _from(place, settings)
 
 
-async def connected(
+async def resolve_template_source(
     tx: Transaction,
     actor: Actor,
     repository_id: str | None,
     helm: Mapping[str, Any] | None,
 ) -> dict[str, Any]:
-    """Like `placed`, for templates of later services: it creates no Helm repository.
+    """Like `resolve_chart_source`, for templates of later services: it creates no Helm repository.
 
     Invalid: no Helm repository has this URL.
     """
     settings = dict(helm or {})
     url = settings.get("url")
     if settings.get("repository_id") or repository_id or not url:
-        return await named(tx, actor, repository_id, settings)
+        return await resolve_helm_repository(tx, actor, repository_id, settings)
     place = await tx.repositories.find(url=url)
     if place is None:
         raise Invalid(f"no Helm repository has the URL {url}: create it first", field="url")
     return _from(_readable(actor, place), settings)
 
 
-async def moved(
+async def with_chart_ref(
     tx: Transaction, repository_id: str | None, columns: dict[str, Any]
 ) -> dict[str, Any]:
     """The columns of a change, with the ref that follows from its Helm settings.
@@ -99,24 +99,24 @@ async def moved(
             field="helm",
         )
     settings = {key: value for key, value in helm.items() if key != "url"}
-    return {**columns, "helm": settings, "ref": ref_of(settings)}
+    return {**columns, "helm": settings, "ref": ref_of_chart(settings)}
 
 
 def _from(place: Repository, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Source fields of a service from a Helm repository."""
     helm = {key: value for key, value in settings.items() if key != "url"}
-    return {"repository_id": place.id, "helm": helm, "ref": ref_of(helm), "folder": ""}
+    return {"repository_id": place.id, "helm": helm, "ref": ref_of_chart(helm), "folder": ""}
 
 
 async def _by_url(
-    deps: Deps, tx: Transaction, actor: Actor, url: str, project_id: str | None
+    deps: OperationContext, tx: Transaction, actor: Actor, url: str, project_id: str | None
 ) -> Repository:
     origin_of(url, RepositoryKind.HELM)
     known = await tx.repositories.find(url=url)
     if known is not None:
         return _readable(actor, known)
     try:
-        project = await project_for(tx, actor, Kind.REPOSITORY, project_id)
+        project = await project_for(tx, actor, ResourceKind.REPOSITORY, project_id)
     except Forbidden:
         raise Forbidden(
             f"no Helm repository has the URL {url}, and you may not create one: ask an "

@@ -17,8 +17,8 @@ from controlplane.domain.notification_bodies import signature
 from controlplane.domain.pipelines import codec, model
 from controlplane.domain.pipelines import effects as fx
 from controlplane.domain.pipelines import events as ev
-from controlplane.domain.pipelines.checks import Answer, Finding
-from controlplane.domain.pipelines.metrics import judge_metric, samples
+from controlplane.domain.pipelines.checks import CheckAnswer, CheckFinding
+from controlplane.domain.pipelines.metrics import evaluate_metric, parse_samples
 from controlplane.domain.pipelines.rules import (
     HttpRule,
     JobRule,
@@ -26,27 +26,31 @@ from controlplane.domain.pipelines.rules import (
     VersionRule,
     service_address,
 )
-from controlplane.domain.pipelines.templating import filled
+from controlplane.domain.pipelines.templating import fill_manifest
 from controlplane.domain.services import ServiceStatus
-from controlplane.ports import LiveObjects, Outward, Transaction
+from controlplane.ports import GuardedClient, LiveObjects, Transaction
 from controlplane.usecases.clusterjobs import ClusterJobs
 from controlplane.usecases.clusters import find_cluster
-from controlplane.usecases.deps import Deps
-from controlplane.usecases.gatesecrets import opened
+from controlplane.usecases.deps import OperationContext
+from controlplane.usecases.gatesecrets import open_gate_secret
 from controlplane.usecases.observations import job_key
 from controlplane.usecases.pipelines import Pipelines
-from fleet.errors import Conflict, Invalid, TowlineError, Unavailable
+from core.errors import Conflict, Invalid, TowlineError, Unavailable
 
 _NOT_YET = frozenset((202, 409, 425, 429, 503))
 
 
-class Checks:
+class CheckRunner:
     """Carries out `RunCheck` effects. `live` reaches a Prometheus server inside a cluster."""
 
     def __init__(
-        self, deps: Deps, pipelines: Pipelines, jobs: ClusterJobs, outward: Outward
+        self,
+        deps: OperationContext,
+        pipelines: Pipelines,
+        jobs: ClusterJobs,
+        outward: GuardedClient,
     ) -> None:
-        self._deps = deps
+        self._context = deps
         self._pipelines = pipelines
         self._jobs = jobs
         self._outward = outward
@@ -58,7 +62,7 @@ class Checks:
         effect = codec.effect_from_json(job.payload["effect"])
         if not isinstance(effect, fx.RunCheck):
             raise TowlineError(f"job {job.key} contains no check")
-        async with self._deps.store.read() as tx:
+        async with self._context.store.read() as tx:
             row = await tx.pipelines.get(pipeline)
         if row is None:
             return
@@ -67,9 +71,9 @@ class Checks:
         try:
             event = await self._event(spec, effect)
         except Unavailable as error:
-            event = _answered(effect, Finding(Answer.UNDECIDED, error.message))
+            event = _answered(effect, CheckFinding(CheckAnswer.UNDECIDED, error.message))
         except TowlineError as error:
-            event = _answered(effect, Finding(Answer.FAILED, error.message))
+            event = _answered(effect, CheckFinding(CheckAnswer.FAILED, error.message))
         await self._pipelines.advance(pipeline, event)
 
     async def _event(self, spec: model.Pipeline, effect: fx.RunCheck) -> ev.Event:
@@ -94,7 +98,7 @@ class Checks:
         }
         request = JobRequest(
             namespace=rule.namespace,
-            manifest=filled(rule.manifest, values),
+            manifest=fill_manifest(rule.manifest, values),
             timeout_s=rule.timeout_seconds,
             key=job_key(spec.id, effect.attempt_key),
         )
@@ -103,17 +107,19 @@ class Checks:
         return ev.CheckStarted(effect.gate, effect.step, effect.attempt_key, job.id)
 
     async def _cluster_of(self, spec: model.Pipeline, stage: model.StageId) -> str:
-        async with self._deps.store.read() as tx:
+        async with self._context.store.read() as tx:
             services = await tx.services.select(id=spec.stage[stage].services[:1])
         if not services:
             raise Conflict("the stage has no service, so the job has no cluster: specify one")
         return services[0].cluster_id
 
-    async def _measure(self, spec: model.Pipeline, rule: MetricRule) -> Finding:
-        values = samples(await self._query(spec, rule, rule.query))
+    async def _measure(self, spec: model.Pipeline, rule: MetricRule) -> CheckFinding:
+        values = parse_samples(await self._query(spec, rule, rule.query))
         if not rule.baseline:
-            return judge_metric(rule, values)
-        return judge_metric(rule, values, samples(await self._query(spec, rule, rule.baseline)))
+            return evaluate_metric(rule, values)
+        return evaluate_metric(
+            rule, values, parse_samples(await self._query(spec, rule, rule.baseline))
+        )
 
     async def _query(self, spec: model.Pipeline, rule: MetricRule, query: str) -> Mapping[str, Any]:
         path = f"/api/v1/query?{urlencode({'query': query})}"
@@ -122,7 +128,7 @@ class Checks:
             return _json(reply.body, reply.status)
         if self.live is None:
             raise Unavailable("this process has no connection to clusters")
-        async with self._deps.store.read() as tx:
+        async with self._context.store.read() as tx:
             cluster = await find_cluster(tx, rule.cluster_id)
             owner = await self._owner(tx, spec)
         namespace, name, port = service_address(rule.service)
@@ -140,7 +146,7 @@ class Checks:
             )
         return Actor(ActorKind.USER, id=user.id, name=user.name, email=user.email)
 
-    async def _ask(self, spec: model.Pipeline, effect: fx.RunCheck, rule: HttpRule) -> Finding:
+    async def _ask(self, spec: model.Pipeline, effect: fx.RunCheck, rule: HttpRule) -> CheckFinding:
         body = orjson.dumps(
             {
                 "type": "pipeline.gate",
@@ -153,31 +159,35 @@ class Checks:
             }
         )
         headers = {"content-type": "application/json"}
-        if secret := opened(self._deps.sealer, rule):
-            headers |= signature(secret, effect.attempt_key, self._deps.clock.now(), body)
+        if secret := open_gate_secret(self._context.sealer, rule):
+            headers |= signature(secret, effect.attempt_key, self._context.clock.now(), body)
         reply = await self._outward.ask("POST", rule.url, headers, body)
         return _judge_reply(rule, reply.status, reply.body)
 
-    async def _look(self, spec: model.Pipeline, effect: fx.RunCheck, rule: VersionRule) -> Finding:
-        async with self._deps.store.read() as tx:
+    async def _look(
+        self, spec: model.Pipeline, effect: fx.RunCheck, rule: VersionRule
+    ) -> CheckFinding:
+        async with self._context.store.read() as tx:
             members = await tx.services.select(id=spec.stage[effect.stage].services)
             clusters = {member.cluster_id for member in members}
             found = await tx.services.select(cluster_id=clusters, name=rule.service)
         missing = clusters - {service.cluster_id for service in found}
         if missing:
-            return Finding(
-                Answer.UNDECIDED, f"{len(missing)} clusters have no service {rule.service}"
+            return CheckFinding(
+                CheckAnswer.UNDECIDED, f"{len(missing)} clusters have no service {rule.service}"
             )
         for service in found:
             if not rule.holds(service.version):
                 mismatch = f"{rule.service} has version {service.version}, expected {rule.range}"
-                return Finding(Answer.UNDECIDED, mismatch)
+                return CheckFinding(CheckAnswer.UNDECIDED, mismatch)
             if service.status is not ServiceStatus.HEALTHY:
-                return Finding(Answer.UNDECIDED, f"{rule.service} is {service.status.value}")
-        return Finding(Answer.PASSED, f"{rule.service} is healthy at {found[0].version}")
+                return CheckFinding(
+                    CheckAnswer.UNDECIDED, f"{rule.service} is {service.status.value}"
+                )
+        return CheckFinding(CheckAnswer.PASSED, f"{rule.service} is healthy at {found[0].version}")
 
 
-def _answered(effect: fx.RunCheck, found: Finding) -> ev.CheckAnswered:
+def _answered(effect: fx.RunCheck, found: CheckFinding) -> ev.CheckAnswered:
     return ev.CheckAnswered(
         effect.gate,
         effect.step,
@@ -188,17 +198,18 @@ def _answered(effect: fx.RunCheck, found: Finding) -> ev.CheckAnswered:
     )
 
 
-def _judge_reply(rule: HttpRule, status: int, body: bytes) -> Finding:
+def _judge_reply(rule: HttpRule, status: int, body: bytes) -> CheckFinding:
     good = status == rule.status if rule.status else 200 <= status <= 299
     if status in _NOT_YET and status != rule.status:
-        return Finding(Answer.UNDECIDED, f"got {status}: not ready yet")
+        return CheckFinding(CheckAnswer.UNDECIDED, f"got {status}: not ready yet")
     if not good:
-        return Finding(Answer.FAILED, f"got {status}")
+        return CheckFinding(CheckAnswer.FAILED, f"got {status}")
     if rule.contains and rule.contains not in body.decode(errors="replace"):
-        return Finding(
-            Answer.FAILED, f"got {status}, but the body does not contain {rule.contains[:80]!r}"
+        return CheckFinding(
+            CheckAnswer.FAILED,
+            f"got {status}, but the body does not contain {rule.contains[:80]!r}",
         )
-    return Finding(Answer.PASSED, f"got {status}")
+    return CheckFinding(CheckAnswer.PASSED, f"got {status}")
 
 
 def _json(body: bytes, status: int) -> Mapping[str, Any]:

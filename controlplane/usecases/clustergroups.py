@@ -4,27 +4,27 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from controlplane.domain.access import Actor, Kind, Target, Verb, require, require_member
-from controlplane.domain.clustergroups import MOST_CHANGING, ClusterGroup
+from controlplane.domain.access import Actor, Resource, ResourceKind, Verb, require, require_member
+from controlplane.domain.clustergroups import MAX_CHANGING_CLUSTERS, ClusterGroup
 from controlplane.domain.clusters import Cluster
 from controlplane.domain.names import check_label, check_text
 from controlplane.domain.ownership import OwnerKind
 from controlplane.domain.pipelines import codec
 from controlplane.domain.selectors import Selector
 from controlplane.ports import Page, PageQuery, Transaction
-from controlplane.usecases.conflicts import taken
-from controlplane.usecases.deps import DELIVER, TARGETS, Deps
-from controlplane.usecases.retrying import retried
+from controlplane.usecases.conflicts import name_conflict
+from controlplane.usecases.deps import GENERATORS, RENDER_SERVICES, OperationContext
+from controlplane.usecases.retrying import retry_operations
 from controlplane.usecases.scopes import find_project
-from controlplane.usecases.targets import rows
-from fleet.errors import Conflict, Invalid, NotFound
+from controlplane.usecases.targets import generator_table
+from core.errors import Conflict, Invalid, NotFound
 
-_MOST_CLUSTERS = 10_000
-_LONGEST_TEXT = 1000
+_MAX_CLUSTERS = 10_000
+_MAX_TEXT_LENGTH = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class GroupChange:
+class ClusterGroupChange:
     """Changes to a cluster group. None leaves a field unchanged."""
 
     name: str | None = None
@@ -44,33 +44,33 @@ class GroupChange:
         if self.tags is not None:
             found["tags"] = dict(Selector(tags=self.tags).checked().tags)
         if self.cluster_ids is not None:
-            if len(self.cluster_ids) > _MOST_CLUSTERS:
-                raise Invalid(f"at most {_MOST_CLUSTERS:,}", field="clusterIds")
+            if len(self.cluster_ids) > _MAX_CLUSTERS:
+                raise Invalid(f"at most {_MAX_CLUSTERS:,}", field="clusterIds")
             found["cluster_ids"] = tuple(dict.fromkeys(self.cluster_ids))
         if self.max_changing is not None:
-            if not 0 <= self.max_changing <= MOST_CHANGING:
-                raise Invalid(f"0 to {MOST_CHANGING:,}", field="maxChanging")
+            if not 0 <= self.max_changing <= MAX_CHANGING_CLUSTERS:
+                raise Invalid(f"0 to {MAX_CHANGING_CLUSTERS:,}", field="maxChanging")
             found["max_changing"] = self.max_changing
         return found
 
 
-@retried
+@retry_operations
 class ClusterGroups:
     """Operations on cluster groups. A group needs the permissions for clusters of its project."""
 
-    def __init__(self, deps: Deps) -> None:
-        self._deps = deps
+    def __init__(self, deps: OperationContext) -> None:
+        self._context = deps
 
     async def page(self, actor: Actor, query: PageQuery) -> Page[ClusterGroup]:
         require_member(actor)
-        query = replace(query, visible=actor.policy.visible(Kind.CLUSTER))
-        async with self._deps.store.read() as tx:
+        query = replace(query, visible=actor.policy.visible(ResourceKind.CLUSTER))
+        async with self._context.store.read() as tx:
             return await tx.cluster_groups.page(query)
 
     async def get(self, actor: Actor, id: str | None, name: str | None = None) -> ClusterGroup:
         """Finds a group by id or name. NotFound: it does not exist, or the actor may not see it."""
         require_member(actor)
-        async with self._deps.store.read() as tx:
+        async with self._context.store.read() as tx:
             group = await find_cluster_group(tx, id, name)
         require(actor, Verb.READ, group.target)
         return group
@@ -78,7 +78,7 @@ class ClusterGroups:
     async def clusters(self, actor: Actor, id: str) -> list[Cluster]:
         """The clusters of a group that the actor may see, sorted by handle."""
         group = await self.get(actor, id)
-        async with self._deps.store.read() as tx:
+        async with self._context.store.read() as tx:
             found = await tx.clusters.select()
         held = [
             cluster
@@ -87,55 +87,55 @@ class ClusterGroups:
         ]
         return sorted(held, key=lambda cluster: cluster.handle)
 
-    async def create(self, actor: Actor, change: GroupChange) -> ClusterGroup:
+    async def create(self, actor: Actor, change: ClusterGroupChange) -> ClusterGroup:
         require_member(actor)
         columns = change.columns()
         if "name" not in columns:
             raise Invalid("is required", field="name")
-        now, project = self._deps.clock.now(), change.project_id or None
-        group = ClusterGroup(self._deps.new_id(), columns.pop("name"), now, now, project)
+        now, project = self._context.clock.now(), change.project_id or None
+        group = ClusterGroup(self._context.new_id(), columns.pop("name"), now, now, project)
         group = replace(group, **columns)
-        async with self._deps.store.write() as tx:
+        async with self._context.store.write() as tx:
             if project:
                 place = await find_project(tx, project)
                 if not actor.may(Verb.READ, place.target):
                     raise NotFound
             require(actor, Verb.WRITE, _place(project))
             if (known := await tx.cluster_groups.find(name=group.name)) is not None:
-                raise taken(actor, known, f"cluster group {group.name!r} already exists")
+                raise name_conflict(actor, known, f"cluster group {group.name!r} already exists")
             await _check_clusters(tx, actor, group)
             await tx.cluster_groups.add(group)
-            await self._deps.audit(tx, actor, "createClusterGroup", group.name, group.id)
+            await self._context.audit(tx, actor, "createClusterGroup", group.name, group.id)
         return group
 
-    async def update(self, actor: Actor, id: str, change: GroupChange) -> ClusterGroup:
+    async def update(self, actor: Actor, id: str, change: ClusterGroupChange) -> ClusterGroup:
         """Changes a group or its members. Conflict: the group is frozen."""
         require_member(actor)
         columns = change.columns()
-        async with self._deps.store.write() as tx:
+        async with self._context.store.write() as tx:
             before = await find_cluster_group(tx, id)
             require(actor, Verb.WRITE, before.target)
             if before.frozen:
                 raise Conflict(f"cluster group {before.name!r} is frozen: unfreeze it first")
-            group = replace(before, **columns, updated_at=self._deps.clock.now())
+            group = replace(before, **columns, updated_at=self._context.clock.now())
             await _check_clusters(tx, actor, group)
             await tx.cluster_groups.put(group)
-            await self._deps.audit(
+            await self._context.audit(
                 tx, actor, "updateClusterGroup", group.name, id, changed=sorted(columns)
             )
-        self._deps.bus.publish(TARGETS)
+        self._context.bus.publish(GENERATORS)
         return group
 
     async def delete(self, actor: Actor, id: str) -> ClusterGroup:
         """Deletes a group. Conflict: it is frozen, or generators or pipelines select by it."""
         require_member(actor)
-        async with self._deps.store.write() as tx:
+        async with self._context.store.write() as tx:
             group = await find_cluster_group(tx, id)
             require(actor, Verb.WRITE, group.target)
             if group.frozen:
                 raise Conflict(f"cluster group {group.name!r} is frozen: unfreeze it first")
             for kind in OwnerKind:
-                for definition in await rows(tx, kind).select():
+                for definition in await generator_table(tx, kind).select():
                     if id in definition.selector.groups:
                         raise Conflict(
                             f"{kind.noun} {definition.name!r} selects clusters by this group"
@@ -144,38 +144,38 @@ class ClusterGroups:
                 if id in codec.pipeline_from_json(row.spec).groups:
                     raise Conflict(f"pipeline {row.name!r} selects clusters by this group")
             await tx.cluster_groups.remove(id)
-            await self._deps.audit(tx, actor, "deleteClusterGroup", group.name, id)
+            await self._context.audit(tx, actor, "deleteClusterGroup", group.name, id)
         return group
 
     async def freeze(self, actor: Actor, id: str, reason: str) -> ClusterGroup:
         """Freezes a group: services of its clusters do not change until it is unfrozen."""
-        now = self._deps.clock.now()
+        now = self._context.clock.now()
         who = (actor.email or actor.name)[:320]
         why = _text(reason, "reason")
         return await self._set(
             actor, id, "freezeClusterGroup", frozen=True, reason=why, frozen_by=who, frozen_at=now
         )
 
-    async def thaw(self, actor: Actor, id: str) -> ClusterGroup:
+    async def unfreeze(self, actor: Actor, id: str) -> ClusterGroup:
         """Unfreezes a group and applies the pending changes."""
         group = await self._set(
             actor, id, "unfreezeClusterGroup", frozen=False, reason="", frozen_by="", frozen_at=None
         )
-        async with self._deps.store.read() as tx:
+        async with self._context.store.read() as tx:
             repositories = await tx.repositories.select()
-        self._deps.bus.publish(TARGETS)
+        self._context.bus.publish(GENERATORS)
         for repository in repositories:
-            self._deps.bus.publish(DELIVER, f"{repository.id}/")
+            self._context.bus.publish(RENDER_SERVICES, f"{repository.id}/")
         return group
 
     async def _set(self, actor: Actor, id: str, action: str, **columns: Any) -> ClusterGroup:
         require_member(actor)
-        async with self._deps.store.write() as tx:
+        async with self._context.store.write() as tx:
             before = await find_cluster_group(tx, id)
             require(actor, Verb.WRITE, before.target)
-            group = replace(before, **columns, updated_at=self._deps.clock.now())
+            group = replace(before, **columns, updated_at=self._context.clock.now())
             await tx.cluster_groups.put(group)
-            await self._deps.audit(tx, actor, action, group.name, id, reason=group.reason)
+            await self._context.audit(tx, actor, action, group.name, id, reason=group.reason)
         return group
 
 
@@ -199,11 +199,11 @@ async def _check_clusters(tx: Transaction, actor: Actor, group: ClusterGroup) ->
         raise NotFound
 
 
-def _place(project_id: str | None) -> Target:
+def _place(project_id: str | None) -> Resource:
     if project_id is None:
-        return Target.whole(Kind.CLUSTER)
-    return Target.within(Kind.CLUSTER, project_id)
+        return Resource.whole(ResourceKind.CLUSTER)
+    return Resource.within(ResourceKind.CLUSTER, project_id)
 
 
 def _text(value: str, field: str) -> str:
-    return check_text(value, field, _LONGEST_TEXT) if value else ""
+    return check_text(value, field, _MAX_TEXT_LENGTH) if value else ""

@@ -8,24 +8,24 @@ import orjson
 from controlplane.domain.access import Actor, ActorKind, Verb, require, require_member
 from controlplane.domain.clusterjobs import ClusterJob, JobPhase, JobRequest
 from controlplane.domain.commands import Command, CommandKind, CommandState
-from controlplane.ports import LiveLogs, Page, PageQuery, Transaction
+from controlplane.ports import JobLogs, Page, PageQuery, Transaction
 from controlplane.usecases.clusters import find_cluster
-from controlplane.usecases.deps import CLUSTER_JOB, DESIRED, Deps
-from controlplane.usecases.retrying import retried
-from fleet.errors import Conflict, Invalid, NotFound
-from fleet.identity import ClusterId
-from fleet.sealing import SealedSecret, placeholder, seal
+from controlplane.usecases.deps import CLUSTER_JOB, DESIRED_STATE, OperationContext
+from controlplane.usecases.retrying import retry_operations
+from core.errors import Conflict, Invalid, NotFound
+from core.identity import ClusterId
+from core.sealing import SealedSecret, placeholder, seal
 
 
-@retried
+@retry_operations
 class ClusterJobs:
     """Operations on cluster jobs.
 
     A job runs at most once; `retry` creates another with the same spec.
     """
 
-    def __init__(self, deps: Deps, logs: LiveLogs) -> None:
-        self._deps = deps
+    def __init__(self, deps: OperationContext, logs: JobLogs) -> None:
+        self._context = deps
         self._logs = logs
 
     async def run(self, actor: Actor, cluster_id: str, request: JobRequest) -> ClusterJob:
@@ -39,7 +39,7 @@ class ClusterJobs:
             )
         for name in request.secrets:
             placeholder(name)
-        async with self._deps.store.write() as tx:
+        async with self._context.store.write() as tx:
             cluster = await find_cluster(tx, cluster_id)
             require(actor, Verb.WRITE, cluster.target)
             if request.key and (known := await tx.cluster_jobs.find(key=request.key)) is not None:
@@ -48,18 +48,18 @@ class ClusterJobs:
                 return known
             job = self._new(actor, cluster.id, request)
             await self._start(tx, job)
-            await self._deps.audit(tx, actor, "runClusterJob", cluster.handle, job.id)
+            await self._context.audit(tx, actor, "runClusterJob", cluster.handle, job.id)
         self._wake(job)
         return job
 
     async def retry(self, actor: Actor, id: str) -> ClusterJob:
         """Runs a job that has ended again, as a new job."""
         require_member(actor)
-        async with self._deps.store.write() as tx:
+        async with self._context.store.write() as tx:
             old = await self._find(tx, actor, id, Verb.WRITE)
             if not old.phase.final:
                 raise Conflict("this job has not ended yet: cancel it first")
-            new_id = self._deps.new_id()
+            new_id = self._context.new_id()
             sealed = self._moved(old.sealed, id, new_id)
             job = replace(
                 old,
@@ -67,36 +67,36 @@ class ClusterJobs:
                 key=new_id,
                 retry_of=id,
                 actor=actor.email or actor.name,
-                inserted_at=self._deps.clock.now(),
+                inserted_at=self._context.clock.now(),
                 sealed=sealed,
                 **_UNSTARTED,
             )
             await self._start(tx, job)
-            await self._deps.audit(tx, actor, "retryClusterJob", id, job.id)
+            await self._context.audit(tx, actor, "retryClusterJob", id, job.id)
         self._wake(job)
         return job
 
     async def cancel(self, actor: Actor, id: str) -> ClusterJob:
         """Cancels a job; has no effect on a job that has ended."""
         require_member(actor)
-        async with self._deps.store.write() as tx:
+        async with self._context.store.write() as tx:
             job = await self._find(tx, actor, id, Verb.WRITE)
             if job.phase.final:
                 return job
-            await self._ask_to_cancel(tx, job)
-            await self._deps.audit(tx, actor, "cancelClusterJob", id, id)
+            await self._request_cancel(tx, job)
+            await self._context.audit(tx, actor, "cancelClusterJob", id, id)
         self._wake(job)
         return job
 
     async def get(self, actor: Actor, id: str) -> ClusterJob:
         require_member(actor)
-        async with self._deps.store.read() as tx:
+        async with self._context.store.read() as tx:
             return await self._find(tx, actor, id, Verb.READ)
 
     async def page(self, actor: Actor, cluster_id: str, query: PageQuery) -> Page[ClusterJob]:
         """Jobs of a cluster, newest first."""
         require_member(actor)
-        async with self._deps.store.read() as tx:
+        async with self._context.store.read() as tx:
             cluster = await find_cluster(tx, cluster_id)
             require(actor, Verb.READ, cluster.target)
             return await tx.cluster_jobs.page(
@@ -115,7 +115,7 @@ class ClusterJobs:
         return begin + len(data), data.decode(errors="replace"), job.phase.final and not data
 
     def _new(self, actor: Actor, cluster_id: ClusterId, request: JobRequest) -> ClusterJob:
-        job_id = self._deps.new_id()
+        job_id = self._context.new_id()
         return ClusterJob(
             id=job_id,
             cluster_id=cluster_id,
@@ -125,7 +125,7 @@ class ClusterJobs:
             timeout_s=request.timeout_s,
             follow=request.follow,
             actor=actor.email or actor.name,
-            inserted_at=self._deps.clock.now(),
+            inserted_at=self._context.clock.now(),
             sealed=self._sealed(request.secrets, job_id),
         )
 
@@ -133,7 +133,7 @@ class ClusterJobs:
         await tx.cluster_jobs.add(job)
         await tx.commands.add(Command(job.id, job.cluster_id, CommandKind.RUN_JOB, job.inserted_at))
 
-    async def _ask_to_cancel(self, tx: Transaction, job: ClusterJob) -> None:
+    async def _request_cancel(self, tx: Transaction, job: ClusterJob) -> None:
         waiting = await tx.commands.select(
             cluster_id=job.cluster_id, state=CommandState.WAITING, kind=CommandKind.CANCEL_JOB
         )
@@ -141,10 +141,10 @@ class ClusterJobs:
             return
         await tx.commands.add(
             Command(
-                self._deps.new_id(),
+                self._context.new_id(),
                 job.cluster_id,
                 CommandKind.CANCEL_JOB,
-                self._deps.clock.now(),
+                self._context.clock.now(),
                 payload={"job": job.id},
             )
         )
@@ -160,18 +160,18 @@ class ClusterJobs:
     def _sealed(self, secrets: Mapping[str, str], job_id: str) -> bytes | None:
         if not secrets:
             return None
-        return self._deps.sealer.seal(orjson.dumps(dict(secrets)), _context(job_id))
+        return self._context.sealer.seal(orjson.dumps(dict(secrets)), _context(job_id))
 
     def _moved(self, sealed: bytes | None, old_id: str, new_id: str) -> bytes | None:
         if sealed is None:
             return None
-        return self._deps.sealer.seal(
-            self._deps.sealer.open(sealed, _context(old_id)), _context(new_id)
+        return self._context.sealer.seal(
+            self._context.sealer.open(sealed, _context(old_id)), _context(new_id)
         )
 
     def _wake(self, job: ClusterJob) -> None:
-        self._deps.bus.publish(CLUSTER_JOB, job.id)
-        self._deps.bus.publish(DESIRED, f"{job.cluster_id}/{job.id}")
+        self._context.bus.publish(CLUSTER_JOB, job.id)
+        self._context.bus.publish(DESIRED_STATE, f"{job.cluster_id}/{job.id}")
 
 
 _UNSTARTED = {
@@ -186,7 +186,9 @@ _UNSTARTED = {
 }
 
 
-def sealed_for_agent(deps: Deps, job: ClusterJob, public: bytes | None) -> list[SealedSecret]:
+def sealed_for_agent(
+    deps: OperationContext, job: ClusterJob, public: bytes | None
+) -> list[SealedSecret]:
     """The secrets of a job, sealed for the cluster's agent.
 
     Conflict: the agent reported no key; its version does not support secrets.

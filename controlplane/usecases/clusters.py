@@ -5,24 +5,30 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from controlplane.domain.access import Actor, Kind, Verb, require, require_member
+from controlplane.domain.access import Actor, ResourceKind, Verb, require, require_member
 from controlplane.domain.clusters import SILENT_AFTER, Cluster, ClusterHealth
 from controlplane.domain.names import check_label, check_text, handle_from
 from controlplane.domain.services import Removal
 from controlplane.ports import Page, PageQuery, Transaction
-from controlplane.usecases.conflicts import check_unchanged, taken
-from controlplane.usecases.deps import CLUSTER, DELIVER, DESIRED, REVOKED, Deps
-from controlplane.usecases.freezes import check_thawed
+from controlplane.usecases.conflicts import check_unchanged, name_conflict
+from controlplane.usecases.deps import (
+    CLUSTER,
+    DESIRED_STATE,
+    RENDER_SERVICES,
+    REVOKED,
+    OperationContext,
+)
+from controlplane.usecases.freezes import check_not_frozen
 from controlplane.usecases.removal import begin_removal, end_if_empty, revoke_tokens
-from controlplane.usecases.retrying import retried
+from controlplane.usecases.retrying import retry_operations
 from controlplane.usecases.scopes import project_for
-from controlplane.usecases.subjects import RoleSubjects, announce, set_subjects
+from controlplane.usecases.subjects import RoleSubjects, publish_binding_changes, set_subjects
 from controlplane.usecases.tokens import mint
-from fleet.errors import Conflict, Invalid, NotFound
-from fleet.identity import ClusterId
+from core.errors import Conflict, Invalid, NotFound
+from core.identity import ClusterId
 
-_MOST_TAGS = 64
-_MOST_UNUSED_TOKENS = 8
+_MAX_TAGS = 64
+_MAX_UNUSED_TOKENS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,21 +59,21 @@ class ClusterChange:
         return columns
 
 
-@retried
+@retry_operations
 class Clusters:
     """Operations on clusters."""
 
-    def __init__(self, deps: Deps) -> None:
-        self._deps = deps
+    def __init__(self, deps: OperationContext) -> None:
+        self._context = deps
 
     async def page(
         self, actor: Actor, query: PageQuery, health: ClusterHealth | None = None
     ) -> Page[Cluster]:
         require_member(actor)
-        query = replace(query, visible=actor.policy.visible(Kind.CLUSTER))
+        query = replace(query, visible=actor.policy.visible(ResourceKind.CLUSTER))
         if health is not None:
-            query = _of_health(query, health, self._deps.clock.now() - SILENT_AFTER)
-        async with self._deps.store.read() as tx:
+            query = _of_health(query, health, self._context.clock.now() - SILENT_AFTER)
+        async with self._context.store.read() as tx:
             return await tx.clusters.page(query)
 
     async def get(self, actor: Actor, id: str | None, handle: str | None = None) -> Cluster:
@@ -76,7 +82,7 @@ class Clusters:
         NotFound: it does not exist, or the actor may not see it.
         """
         require_member(actor)
-        async with self._deps.store.read() as tx:
+        async with self._context.store.read() as tx:
             cluster = await find_cluster(tx, id, handle)
         require(actor, Verb.READ, cluster.target)
         return cluster
@@ -89,20 +95,22 @@ class Clusters:
         if name is None:
             raise Invalid("is required", field="name")
         handle = columns.pop("handle", None) or check_label(handle_from(name), "handle")
-        now = self._deps.clock.now()
-        cluster = Cluster(ClusterId(self._deps.new_id()), handle, name, now, now, **columns)
-        async with self._deps.store.write() as tx:
-            project = await project_for(tx, actor, Kind.CLUSTER, change.project_id)
+        now = self._context.clock.now()
+        cluster = Cluster(ClusterId(self._context.new_id()), handle, name, now, now, **columns)
+        async with self._context.store.write() as tx:
+            project = await project_for(tx, actor, ResourceKind.CLUSTER, change.project_id)
             cluster = replace(cluster, project_id=project)
             known = await tx.clusters.find(handle=handle)
             if known is not None:
-                raise taken(actor, known, f"a cluster with the handle {handle!r} already exists")
+                raise name_conflict(
+                    actor, known, f"a cluster with the handle {handle!r} already exists"
+                )
             await tx.clusters.add(cluster)
-            _, secret = await mint(tx, self._deps, f"agent of {handle}", cluster_id=cluster.id)
-            await self._deps.audit(tx, actor, "createCluster", handle, cluster.id)
-            given = await set_subjects(self._deps, tx, actor, cluster.target, change.subjects)
-        announce(self._deps, given)
-        self._deps.bus.publish(CLUSTER, cluster.id)
+            _, secret = await mint(tx, self._context, f"agent of {handle}", cluster_id=cluster.id)
+            await self._context.audit(tx, actor, "createCluster", handle, cluster.id)
+            given = await set_subjects(self._context, tx, actor, cluster.target, change.subjects)
+        publish_binding_changes(self._context, given)
+        self._context.bus.publish(CLUSTER, cluster.id)
         return cluster, secret
 
     async def update(
@@ -116,23 +124,23 @@ class Clusters:
         """Changes a cluster. Services that use a changed parameter are rendered again."""
         require_member(actor)
         columns = change.checked()
-        async with self._deps.store.write() as tx:
+        async with self._context.store.write() as tx:
             cluster = await find_cluster(tx, id)
             require(actor, Verb.WRITE, cluster.target)
             check_unchanged(cluster, unchanged_since, f"cluster {cluster.handle!r}")
             if columns.keys() - {"protect"}:
-                await check_thawed(tx, id)
-            changed = replace(cluster, **columns, updated_at=self._deps.clock.now())
+                await check_not_frozen(tx, id)
+            changed = replace(cluster, **columns, updated_at=self._context.clock.now())
             await tx.clusters.put(changed)
-            repositories = await _render_anew(tx, cluster, changed)
-            await self._deps.audit(
+            repositories = await _mark_for_render(tx, cluster, changed)
+            await self._context.audit(
                 tx, actor, "updateCluster", cluster.handle, id, changed=sorted(columns)
             )
-            given = await set_subjects(self._deps, tx, actor, changed.target, change.subjects)
-        announce(self._deps, given)
-        self._deps.bus.publish(CLUSTER, id)
+            given = await set_subjects(self._context, tx, actor, changed.target, change.subjects)
+        publish_binding_changes(self._context, given)
+        self._context.bus.publish(CLUSTER, id)
         for repository in repositories:
-            self._deps.bus.publish(DELIVER, f"{repository}/")
+            self._context.bus.publish(RENDER_SERVICES, f"{repository}/")
         return changed
 
     async def delete(self, actor: Actor, id: str) -> Cluster:
@@ -146,16 +154,16 @@ class Clusters:
     async def rotate_token(self, actor: Actor, id: str) -> tuple[Cluster, str]:
         """Creates a new deploy token and revokes all others."""
         require_member(actor)
-        async with self._deps.store.write() as tx:
+        async with self._context.store.write() as tx:
             cluster = await find_cluster(tx, id)
             require(actor, Verb.WRITE, cluster.target)
-            revoked = await revoke_tokens(tx, id, self._deps.clock.now())
+            revoked = await revoke_tokens(tx, id, self._context.clock.now())
             _, secret = await mint(
-                tx, self._deps, f"agent of {cluster.handle}", cluster_id=cluster.id
+                tx, self._context, f"agent of {cluster.handle}", cluster_id=cluster.id
             )
-            await self._deps.audit(tx, actor, "rotateClusterToken", cluster.handle, id)
+            await self._context.audit(tx, actor, "rotateClusterToken", cluster.handle, id)
         for token_id in revoked:
-            self._deps.bus.publish(REVOKED, token_id)
+            self._context.bus.publish(REVOKED, token_id)
         return cluster, secret
 
     async def deploy_token(self, actor: Actor, id: str) -> str:
@@ -165,43 +173,45 @@ class Clusters:
         valid; older unused ones are revoked.
         """
         require_member(actor)
-        now = self._deps.clock.now()
-        async with self._deps.store.write() as tx:
+        now = self._context.clock.now()
+        async with self._context.store.write() as tx:
             cluster = await find_cluster(tx, id)
             require(actor, Verb.WRITE, cluster.target)
             unused = await tx.tokens.select(cluster_id=id, revoked_at=None, last_used_at=None)
-            ended = unused[: max(0, len(unused) - _MOST_UNUSED_TOKENS + 1)]
+            ended = unused[: max(0, len(unused) - _MAX_UNUSED_TOKENS + 1)]
             for token in ended:
                 await tx.tokens.change(token.id, revoked_at=now)
             row, secret = await mint(
-                tx, self._deps, f"agent of {cluster.handle}", cluster_id=cluster.id
+                tx, self._context, f"agent of {cluster.handle}", cluster_id=cluster.id
             )
-            await self._deps.audit(tx, actor, "readDeployToken", cluster.handle, id, token=row.id)
+            await self._context.audit(
+                tx, actor, "readDeployToken", cluster.handle, id, token=row.id
+            )
         for token in ended:
-            self._deps.bus.publish(REVOKED, token.id)
+            self._context.bus.publish(REVOKED, token.id)
         return secret
 
     async def _end(self, actor: Actor, id: str, removal: Removal, action: str) -> Cluster:
         require_member(actor)
-        now = self._deps.clock.now()
-        async with self._deps.store.write() as tx:
+        now = self._context.clock.now()
+        async with self._context.store.write() as tx:
             cluster = await find_cluster(tx, id)
             require(actor, Verb.WRITE, cluster.target)
-            await check_thawed(tx, id)
+            await check_not_frozen(tx, id)
             if cluster.protect and removal is Removal.CASCADE:
                 raise Conflict(
                     f"cluster {cluster.handle!r} is protected against deletion: "
                     "set protect to false first"
                 )
             for service in await tx.services.select(cluster_id=id):
-                await begin_removal(self._deps, tx, actor, service, removal, cluster)
+                await begin_removal(self._context, tx, actor, service, removal, cluster)
             await tx.clusters.change(id, ending_at=now)
             revoked = await end_if_empty(tx, id, now, forced=removal is Removal.ORPHAN)
-            await self._deps.audit(tx, actor, action, cluster.handle, id)
-        self._deps.bus.publish(CLUSTER, id)
-        self._deps.bus.publish(DESIRED, f"{id}/")
+            await self._context.audit(tx, actor, action, cluster.handle, id)
+        self._context.bus.publish(CLUSTER, id)
+        self._context.bus.publish(DESIRED_STATE, f"{id}/")
         for token_id in revoked:
-            self._deps.bus.publish(REVOKED, token_id)
+            self._context.bus.publish(REVOKED, token_id)
         return replace(cluster, ending_at=now)
 
 
@@ -217,7 +227,7 @@ async def find_cluster(tx: Transaction, id: str | None, handle: str | None = Non
     return cluster
 
 
-async def cluster_of(tx: Transaction, id: str) -> Cluster:
+async def peek_cluster(tx: Transaction, id: str) -> Cluster:
     """Reads a cluster without a lock, so that transactions on its services do not wait for it.
 
     NotFound: it does not exist.
@@ -228,7 +238,7 @@ async def cluster_of(tx: Transaction, id: str) -> Cluster:
     return cluster
 
 
-async def _render_anew(tx: Transaction, before: Cluster, after: Cluster) -> set[str]:
+async def _mark_for_render(tx: Transaction, before: Cluster, after: Cluster) -> set[str]:
     """Marks templated services whose cluster parameters changed; returns their repositories'
     ids."""
     if (before.name, before.handle, before.tags, before.metadata) == (
@@ -251,11 +261,11 @@ def _of_health(query: PageQuery, health: ClusterHealth, silent: datetime) -> Pag
     if health is ClusterHealth.NEVER:
         return replace(query, equals={**query.equals, "pinged_at": None})
     if health is ClusterHealth.SILENT:
-        return replace(query, silent_since=silent)
-    return replace(query, heard_since=silent)
+        return replace(query, not_seen_since=silent)
+    return replace(query, seen_since=silent)
 
 
 def _check_tags(tags: Mapping[str, str]) -> dict[str, str]:
-    if len(tags) > _MOST_TAGS:
-        raise Invalid(f"{len(tags)} tags, but at most {_MOST_TAGS} are allowed", field="tags")
+    if len(tags) > _MAX_TAGS:
+        raise Invalid(f"{len(tags)} tags, but at most {_MAX_TAGS} are allowed", field="tags")
     return {check_text(k, "tags.name", 63): check_text(v, "tags.value") for k, v in tags.items()}

@@ -12,20 +12,20 @@ from controlplane.domain.livestate import (
     discovery_path,
     events_path,
     object_path,
-    parsed_events,
-    shown,
+    parse_events,
+    redact_object,
 )
 from controlplane.domain.services import Component
 from controlplane.ports import ANY, LiveObjects
 from controlplane.usecases.clusters import find_cluster
-from controlplane.usecases.deps import Deps
-from fleet.errors import Conflict, NotFound, Unavailable
+from controlplane.usecases.deps import OperationContext
+from core.errors import Conflict, NotFound, Unavailable
 
-_MOST_NAMESPACES = 5
+_MAX_NAMESPACES = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Family:
+class ObjectFamily:
     """An object with its owners, nearest first, and the objects that it owns."""
 
     component: Component
@@ -43,7 +43,7 @@ class LiveObject:
 
 
 @dataclass(frozen=True, slots=True)
-class NotedObject:
+class ManagedObject:
     """A live object with its `metadata.managedFields`, cluster handle and API resource name."""
 
     live: LiveObject
@@ -52,20 +52,20 @@ class NotedObject:
     noted: Sequence[Any]
 
 
-class Components:
+class ComponentOperations:
     """Operations on components. `live` is set by the process if it can reach clusters."""
 
-    def __init__(self, deps: Deps) -> None:
-        self._deps = deps
+    def __init__(self, deps: OperationContext) -> None:
+        self._context = deps
         self.live: LiveObjects | None = None
 
-    async def family(self, actor: Actor, id: str) -> Family:
+    async def family(self, actor: Actor, id: str) -> ObjectFamily:
         """An object with its owners and children.
 
         NotFound: it does not exist, or the actor may not see it.
         """
         component, _ = await self._find(actor, id)
-        async with self._deps.store.read() as tx:
+        async with self._context.store.read() as tx:
             others = await tx.components.select(service_id=component.service_id)
         by_uid = {sibling.uid: sibling for sibling in others if sibling.uid}
         parents: list[Component] = []
@@ -76,7 +76,7 @@ class Components:
         children = [
             sibling for sibling in others if component.uid and sibling.owner_uid == component.uid
         ]
-        return Family(component, tuple(parents), tuple(children))
+        return ObjectFamily(component, tuple(parents), tuple(children))
 
     async def look(self, actor: Actor, id: str) -> LiveObject:
         """The live object, read as the actor; values of Secrets are hidden.
@@ -84,9 +84,9 @@ class Components:
         Conflict: another object has that name now. NotFound, Forbidden and Unavailable as returned
         by the cluster.
         """
-        return (await self.look_at_managers(actor, id)).live
+        return (await self.read_managed_fields(actor, id)).live
 
-    async def look_at_managers(self, actor: Actor, id: str) -> NotedObject:
+    async def read_managed_fields(self, actor: Actor, id: str) -> ManagedObject:
         """The object as returned by `look`, with its managed fields."""
         component, cluster = await self._find(actor, id)
         live, handle = self._reader(), cluster.handle
@@ -98,8 +98,8 @@ class Components:
         if component.uid and metadata.get("uid") != component.uid:
             raise Conflict(f"{component.kind} {component.name} was recreated: try again shortly")
         noted = metadata.get("managedFields")
-        return NotedObject(
-            LiveObject(component, shown(raw), self._deps.clock.now()),
+        return ManagedObject(
+            LiveObject(component, redact_object(raw), self._context.clock.now()),
             handle,
             path.rsplit("/", 2)[1],
             noted if isinstance(noted, list) else [],
@@ -112,12 +112,12 @@ class Components:
             return []
         path = events_path(component.namespace, component.uid)
         response = await self._reader().read(actor, cluster.handle, path)
-        return parsed_events(_items(response), frozenset({component.uid}))
+        return parse_events(_items(response), frozenset({component.uid}))
 
     async def service_events(self, actor: Actor, service_id: str) -> list[ObjectEvent]:
         """Kubernetes events of all objects of a service, newest first."""
         require_member(actor)
-        async with self._deps.store.read() as tx:
+        async with self._context.store.read() as tx:
             service = await tx.services.find(id=service_id, deleted_at=ANY)
             if service is None:
                 raise NotFound
@@ -127,14 +127,14 @@ class Components:
         uids = frozenset(component.uid for component in components if component.uid)
         places = sorted({component.namespace for component in components if component.namespace})
         items: list[Any] = []
-        for namespace in places[:_MOST_NAMESPACES]:
+        for namespace in places[:_MAX_NAMESPACES]:
             response = await self._reader().read(actor, cluster.handle, events_path(namespace))
             items += _items(response)
-        return parsed_events(items, uids)
+        return parse_events(items, uids)
 
     async def _find(self, actor: Actor, id: str) -> tuple[Component, Cluster]:
         require_member(actor)
-        async with self._deps.store.read() as tx:
+        async with self._context.store.read() as tx:
             component = await tx.components.get(id)
             if component is None:
                 raise NotFound

@@ -4,12 +4,12 @@ from datetime import datetime
 from typing import Any
 
 from controlplane.domain.access import Actor, Verb
-from fleet.errors import Conflict
+from core.errors import Conflict
 
-_TOLD = ("id", "handle", "name", "namespace", "url", "email")
+_SHOWN_FIELDS = ("id", "handle", "name", "namespace", "url", "email")
 
 
-def taken(actor: Actor, row: Any, message: str) -> Conflict:
+def name_conflict(actor: Actor, row: Any, message: str) -> Conflict:
     """Conflict for a name that is already used; includes the other row if the actor may read it."""
     return Conflict(message, current=_state(row) if actor.may(Verb.READ, row.target) else None)
 
@@ -25,5 +25,5 @@ def check_unchanged(row: Any, since: datetime | None, what: str) -> None:
 
 
 def _state(row: Any) -> dict[str, object]:
-    state = {name: getattr(row, name) for name in _TOLD if hasattr(row, name)}
+    state = {name: getattr(row, name) for name in _SHOWN_FIELDS if hasattr(row, name)}
     return state | {"updatedAt": row.updated_at.isoformat()}

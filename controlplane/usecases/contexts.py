@@ -6,34 +6,39 @@ from typing import Any
 
 import orjson
 
-from controlplane.domain.access import Actor, Kind, Target, Verb, require, require_member
+from controlplane.domain.access import Actor, Resource, ResourceKind, Verb, require, require_member
 from controlplane.domain.contexts import ContextBinding, ServiceContext
 from controlplane.domain.names import check_text
-from controlplane.domain.overrides import SECRET, ContextOverride, Layer, Layered
+from controlplane.domain.overrides import SECRET, ContextOverride, LayeredValue, OverrideLayer
 from controlplane.domain.services import Service
 from controlplane.ports import ANY, Page, PageQuery, Transaction
-from controlplane.usecases.deps import DELIVER, Deps
-from controlplane.usecases.freezes import check_thawed
+from controlplane.usecases.deps import RENDER_SERVICES, OperationContext
+from controlplane.usecases.freezes import check_not_frozen
 from controlplane.usecases.importing import flow_values
-from controlplane.usecases.layers import check_place, check_types, check_values, layers_of
-from controlplane.usecases.references import check_references, note_users, opened, reference
-from controlplane.usecases.retrying import retried
+from controlplane.usecases.layers import check_override_place, check_types, check_values, layers_of
+from controlplane.usecases.references import (
+    check_references,
+    open_context_secrets,
+    reference_name,
+    store_secret_flags,
+)
+from controlplane.usecases.retrying import retry_operations
 from controlplane.usecases.scopes import project_for
-from controlplane.usecases.secretuses import raise_sequence, wake
-from fleet.errors import Conflict, Invalid, NotFound, TowlineError
-from fleet.sealing import placeholder
+from controlplane.usecases.secretuses import raise_generation, wake_agents
+from core.errors import Conflict, Invalid, NotFound, TowlineError
+from core.sealing import placeholder
 
-MOST_BOUND = 64
-_MOST_SECRETS = 500
-_MOST_OVERRIDES = 1000
-_LONGEST_SECRETS = 512 * 1024
+MAX_BOUND_CONTEXTS = 64
+_MAX_SECRETS = 500
+_MAX_OVERRIDES = 1000
+_MAX_SECRETS_LENGTH = 512 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Override:
+class ContextOverrideChange:
     """Override of a context for a project, a cluster group or a cluster; empty removes it."""
 
-    layer: Layer
+    layer: OverrideLayer
     place_id: str
     configuration: Mapping[str, Any]
 
@@ -50,26 +55,26 @@ class ContextChange:
     project_id: str | None = None
     types: Mapping[str, str] | None = None
     by_reference: bool | None = None
-    overrides: Sequence[Override] | None = None
+    overrides: Sequence[ContextOverrideChange] | None = None
 
 
-@retried
-class Contexts:
+@retry_operations
+class ServiceContexts:
     """Operations on service contexts."""
 
-    def __init__(self, deps: Deps) -> None:
-        self._deps = deps
+    def __init__(self, deps: OperationContext) -> None:
+        self._context = deps
 
     async def page(self, actor: Actor, query: PageQuery) -> Page[ServiceContext]:
         require_member(actor)
-        query = replace(query, visible=actor.policy.visible(Kind.CONTEXT))
-        async with self._deps.store.read() as tx:
+        query = replace(query, visible=actor.policy.visible(ResourceKind.CONTEXT))
+        async with self._context.store.read() as tx:
             return await tx.contexts.page(query)
 
     async def get(self, actor: Actor, name: str) -> ServiceContext:
         """Finds a context by name. NotFound: it does not exist, or the actor may not see it."""
         require_member(actor)
-        async with self._deps.store.read() as tx:
+        async with self._context.store.read() as tx:
             context = await tx.contexts.find(name=name) if name else None
         if context is None:
             raise NotFound
@@ -81,7 +86,7 @@ class Contexts:
     ) -> dict[str, list[ServiceContext]]:
         """The contexts bound to services that the actor may read, by service id."""
         require_member(actor)
-        async with self._deps.store.read() as tx:
+        async with self._context.store.read() as tx:
             bound = await _bound(tx, service_ids)
         return {
             id: [context for context in rows if actor.may(Verb.READ, context.target)]
@@ -91,12 +96,12 @@ class Contexts:
     async def save(self, actor: Actor, name: str, change: ContextChange) -> ServiceContext:
         """Creates or changes a context. Each service that uses it is rendered again once."""
         require_member(actor)
-        now = self._deps.clock.now()
-        async with self._deps.store.write() as tx:
+        now = self._context.clock.now()
+        async with self._context.store.write() as tx:
             before = await tx.contexts.find(name=check_text(name, "name"))
             if before is None:
-                project = await project_for(tx, actor, Kind.CONTEXT, change.project_id)
-                blank = ServiceContext(self._deps.new_id(), name, now, now, project_id=project)
+                project = await project_for(tx, actor, ResourceKind.CONTEXT, change.project_id)
+                blank = ServiceContext(self._context.new_id(), name, now, now, project_id=project)
                 after = self._changed(blank, change)
                 await tx.contexts.add(after)
             else:
@@ -104,18 +109,18 @@ class Contexts:
                 _check_project(before, change)
                 after = replace(self._changed(before, change), updated_at=now)
                 await tx.contexts.put(after)
-            check_references(self._deps, after)
+            check_references(self._context, after)
             differs = _differ(before, after)
-            users = await self._tell_users(tx, actor, after) if differs else []
-            await self._deps.audit(tx, actor, "saveServiceContext", name, after.id)
+            users = await self._notify_users(tx, actor, after) if differs else []
+            await self._context.audit(tx, actor, "saveServiceContext", name, after.id)
             differs |= await self._replace_overrides(tx, actor, after, change.overrides)
-            repositories = await render_users(tx, after.id) if differs else set()
+            repositories = await mark_users_for_render(tx, after.id) if differs else set()
         for repository in repositories:
-            self._deps.bus.publish(DELIVER, f"{repository}/")
-        wake(self._deps, users)
+            self._context.bus.publish(RENDER_SERVICES, f"{repository}/")
+        wake_agents(self._context, users)
         return after
 
-    async def _tell_users(
+    async def _notify_users(
         self, tx: Transaction, actor: Actor, after: ServiceContext
     ) -> list[Service]:
         """Sends changed secrets of a `by_reference` context to the agents of its services.
@@ -123,19 +128,19 @@ class Contexts:
         Conflict: a cluster is frozen.
         """
         users = await _users(tx, after.id)
-        await note_users(tx, [service.id for service in users])
+        await store_secret_flags(tx, [service.id for service in users])
         if not after.by_reference:
             return []
         said = [f"of context {after.name}, version {after.secrets_version}"]
         for service in users:
-            await check_thawed(tx, service.cluster_id)
-            await raise_sequence(self._deps, tx, service, said, actor.email or actor.name)
+            await check_not_frozen(tx, service.cluster_id)
+            await raise_generation(self._context, tx, service, said, actor.email or actor.name)
         return users
 
     async def delete(self, actor: Actor, id: str) -> ServiceContext:
         """Deletes a context. Conflict: services still use it."""
         require_member(actor)
-        async with self._deps.store.write() as tx:
+        async with self._context.store.write() as tx:
             context = await tx.contexts.get(id)
             if context is None:
                 raise NotFound
@@ -147,14 +152,14 @@ class Contexts:
             for override in await tx.context_overrides.select(context_id=id):
                 await tx.context_overrides.remove(override.id)
             await tx.contexts.remove(id)
-            await self._deps.audit(tx, actor, "deleteServiceContext", context.name, id)
+            await self._context.audit(tx, actor, "deleteServiceContext", context.name, id)
         return context
 
     async def override(
         self,
         actor: Actor,
         id: str,
-        layer: Layer,
+        layer: OverrideLayer,
         place_id: str,
         configuration: Mapping[str, Any],
     ) -> ContextOverride | None:
@@ -164,34 +169,34 @@ class Contexts:
         rendered again.
         """
         require_member(actor)
-        async with self._deps.store.write() as tx:
+        async with self._context.store.write() as tx:
             context = await tx.contexts.get(id)
             if context is None:
                 raise NotFound
             require(actor, Verb.WRITE, context.target)
             after = await self._override(
-                tx, actor, context, Override(layer, place_id, configuration)
+                tx, actor, context, ContextOverrideChange(layer, place_id, configuration)
             )
-            repositories = await render_users(tx, id)
+            repositories = await mark_users_for_render(tx, id)
         for repository in repositories:
-            self._deps.bus.publish(DELIVER, f"{repository}/")
+            self._context.bus.publish(RENDER_SERVICES, f"{repository}/")
         return after if configuration else None
 
     async def _override(
-        self, tx: Transaction, actor: Actor, context: ServiceContext, asked: Override
+        self, tx: Transaction, actor: Actor, context: ServiceContext, asked: ContextOverrideChange
     ) -> ContextOverride:
-        now, who = self._deps.clock.now(), (actor.email or actor.name)[:320]
+        now, who = self._context.clock.now(), (actor.email or actor.name)[:320]
         layer, place = asked.layer, asked.place_id
         before = await tx.context_overrides.find(context_id=context.id, layer=layer, place_id=place)
         ends = before is not None and not asked.configuration
-        await check_place(tx, actor, layer, place, ends=ends)
+        await check_override_place(tx, actor, layer, place, ends=ends)
         check_values(context.types, asked.configuration)
-        blank = ContextOverride(self._deps.new_id(), context.id, layer, place, now, now, who)
+        blank = ContextOverride(self._context.new_id(), context.id, layer, place, now, now, who)
         after = replace(
             before or blank, configuration=dict(asked.configuration), updated_at=now, actor=who
         )
         await _keep_override(tx, before, after)
-        await self._deps.audit(
+        await self._context.audit(
             tx, actor, "overrideServiceContext", f"{context.name} in {layer.value}",
             context.id, place=place, keys=sorted(asked.configuration)[:50],
         )  # fmt: skip
@@ -202,13 +207,13 @@ class Contexts:
         tx: Transaction,
         actor: Actor,
         context: ServiceContext,
-        asked: Sequence[Override] | None,
+        asked: Sequence[ContextOverrideChange] | None,
     ) -> bool:
         """Replaces all overrides of a context; True if any changed."""
         if asked is None:
             return False
-        if len(asked) > _MOST_OVERRIDES:
-            raise Invalid(f"must have at most {_MOST_OVERRIDES:,} entries", field="overrides")
+        if len(asked) > _MAX_OVERRIDES:
+            raise Invalid(f"must have at most {_MAX_OVERRIDES:,} entries", field="overrides")
         held = {
             (override.layer, override.place_id): dict(override.configuration)
             for override in await tx.context_overrides.select(context_id=context.id)
@@ -222,34 +227,37 @@ class Contexts:
         places = sorted(held.keys() | wanted.keys(), key=lambda place: (place in wanted, place))
         moved = [place for place in places if held.get(place, {}) != wanted.get(place, {})]
         for place in moved:
-            await self._override(tx, actor, context, Override(*place, wanted.get(place, {})))
+            await self._override(
+                tx, actor, context, ContextOverrideChange(*place, wanted.get(place, {}))
+            )
         return bool(moved)
 
     async def overrides(self, actor: Actor, id: str) -> list[ContextOverride]:
         """The overrides of a context for projects, groups and clusters."""
         require_member(actor)
-        async with self._deps.store.read() as tx:
+        async with self._context.store.read() as tx:
             context = await tx.contexts.get(id)
             if context is None:
                 raise NotFound
             require(actor, Verb.READ, context.target)
             found = await tx.context_overrides.select(context_id=id)
         return sorted(
-            found, key=lambda override: (list(Layer).index(override.layer), override.place_id)
+            found,
+            key=lambda override: (list(OverrideLayer).index(override.layer), override.place_id),
         )
 
-    async def values(self, actor: Actor, service: Service) -> dict[str, dict[str, Layered]]:
+    async def values(self, actor: Actor, service: Service) -> dict[str, dict[str, LayeredValue]]:
         """The context values of a service, by context name, each with its origin.
 
         Secrets are listed without their values.
         """
         require_member(actor)
         require(actor, Verb.READ, service.target)
-        async with self._deps.store.read() as tx:
+        async with self._context.store.read() as tx:
             bound = await _bound(tx, [service.id])
             layers = await layers_of(tx, [service], bound)
         return {
-            context.name: _shown(self._deps, context, layers[service.id, context.id])
+            context.name: _shown(self._context, context, layers[service.id, context.id])
             for context in bound.get(service.id, ())
             if actor.may(Verb.READ, context.target)
         }
@@ -265,24 +273,32 @@ class Contexts:
         if change.secrets is None or self._is_same(before, change.secrets):
             return before
         plain = orjson.dumps(_check_secrets(change.secrets))
-        sealed = self._deps.sealer.seal(plain, f"context:{before.id}") if change.secrets else None
+        sealed = (
+            self._context.sealer.seal(plain, f"context:{before.id}") if change.secrets else None
+        )
         return replace(before, sealed=sealed, secrets_version=before.secrets_version + 1)
 
     def _is_same(self, before: ServiceContext, secrets: Mapping[str, str]) -> bool:
         """True if the secrets are unchanged, so that no agent has to be notified."""
         try:
-            return before.secrets_version > 0 and opened(self._deps, before) == dict(secrets)
+            return before.secrets_version > 0 and open_context_secrets(
+                self._context, before
+            ) == dict(secrets)
         except TowlineError:
             # A secret that cannot be decrypted is repaired by setting it again.
             return False
 
 
-async def bind(
-    deps: Deps, tx: Transaction, actor: Actor, service: Service, context_ids: Collection[str]
+async def bind_contexts(
+    deps: OperationContext,
+    tx: Transaction,
+    actor: Actor,
+    service: Service,
+    context_ids: Collection[str],
 ) -> bool:
     """Replaces the contexts of a service; True if any changed."""
-    if len(context_ids) > MOST_BOUND:
-        raise Invalid(f"must have at most {MOST_BOUND} entries", field="contextBindings")
+    if len(context_ids) > MAX_BOUND_CONTEXTS:
+        raise Invalid(f"must have at most {MAX_BOUND_CONTEXTS} entries", field="contextBindings")
     held = {
         binding.context_id: binding
         for binding in await tx.context_bindings.select(service_id=service.id)
@@ -294,17 +310,17 @@ async def bind(
         require(actor, Verb.READ, context.target)
         if context.sealed is not None:
             # Templates can expose the secret: binding needs the permission to use secrets.
-            require(actor, Verb.USE, Target.within(Kind.SECRET, context.project_id))
+            require(actor, Verb.USE, Resource.within(ResourceKind.SECRET, context.project_id))
         await tx.context_bindings.add(ContextBinding(deps.new_id(), id, service.id))
     gone = held.keys() - set(context_ids)
     for id in gone:
         await tx.context_bindings.remove(held[id].id)
-    await note_users(tx, [service.id])
+    await store_secret_flags(tx, [service.id])
     return bool(gone) or bool(set(context_ids) - held.keys())
 
 
-async def values_of(
-    deps: Deps, tx: Transaction, services: Sequence[Service]
+async def template_values(
+    deps: OperationContext, tx: Transaction, services: Sequence[Service]
 ) -> dict[str, dict[str, dict[str, Any]]]:
     """Values of `contexts` and `imports` in templates, by service id.
 
@@ -327,18 +343,20 @@ async def values_of(
     return found
 
 
-def _values(deps: Deps, context: ServiceContext, values: Mapping[str, Layered]) -> dict[str, Any]:
-    secrets = opened(deps, context)
+def _values(
+    deps: OperationContext, context: ServiceContext, values: Mapping[str, LayeredValue]
+) -> dict[str, Any]:
+    secrets = open_context_secrets(deps, context)
     if context.by_reference:
-        secrets = {key: placeholder(reference(context, key)) for key in secrets}
+        secrets = {key: placeholder(reference_name(context, key)) for key in secrets}
     return {**{key: layered.value for key, layered in values.items()}, **secrets}
 
 
 def _shown(
-    deps: Deps, context: ServiceContext, values: Mapping[str, Layered]
-) -> dict[str, Layered]:
-    sealed = opened(deps, context)
-    return {**values, **dict.fromkeys(sealed, Layered(None, SECRET))}
+    deps: OperationContext, context: ServiceContext, values: Mapping[str, LayeredValue]
+) -> dict[str, LayeredValue]:
+    sealed = open_context_secrets(deps, context)
+    return {**values, **dict.fromkeys(sealed, LayeredValue(None, SECRET))}
 
 
 async def _keep_override(
@@ -349,8 +367,8 @@ async def _keep_override(
             await tx.context_overrides.remove(before.id)
     elif before is not None:
         await tx.context_overrides.put(after)
-    elif len(await tx.context_overrides.select(context_id=after.context_id)) >= _MOST_OVERRIDES:
-        raise Invalid(f"at most {_MOST_OVERRIDES:,} overrides per context")
+    elif len(await tx.context_overrides.select(context_id=after.context_id)) >= _MAX_OVERRIDES:
+        raise Invalid(f"at most {_MAX_OVERRIDES:,} overrides per context")
     else:
         await tx.context_overrides.add(after)
 
@@ -370,7 +388,7 @@ async def _users(tx: Transaction, context_id: str) -> list[Service]:
     return await tx.services.select(id={r.service_id for r in rows}, deleted_at=ANY) if rows else []
 
 
-async def render_users(tx: Transaction, context_id: str) -> set[str]:
+async def mark_users_for_render(tx: Transaction, context_id: str) -> set[str]:
     """Marks the templated services of a context for rendering; returns their repositories' ids."""
     users = [service for service in await _users(tx, context_id) if service.templated]
     for service in users:
@@ -396,14 +414,14 @@ def _check_project(before: ServiceContext, change: ContextChange) -> None:
 
 
 def _check_secrets(secrets: Mapping[str, str]) -> dict[str, str]:
-    if len(secrets) > _MOST_SECRETS:
+    if len(secrets) > _MAX_SECRETS:
         raise Invalid(
-            f"{len(secrets)} secrets, but at most {_MOST_SECRETS} are allowed", field="secrets"
+            f"{len(secrets)} secrets, but at most {_MAX_SECRETS} are allowed", field="secrets"
         )
     for name in secrets:
         check_text(name, "secrets.name")
-    if (size := sum(map(len, secrets.values()))) > _LONGEST_SECRETS:
+    if (size := sum(map(len, secrets.values()))) > _MAX_SECRETS_LENGTH:
         raise Invalid(
-            f"{size:,} characters, but at most {_LONGEST_SECRETS:,} are allowed", field="secrets"
+            f"{size:,} characters, but at most {_MAX_SECRETS_LENGTH:,} are allowed", field="secrets"
         )
     return dict(secrets)

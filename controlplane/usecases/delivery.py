@@ -11,29 +11,29 @@ from typing import Any
 import structlog
 
 from controlplane.domain.clusters import Cluster
-from controlplane.domain.ledger import LedgerEntry, Stage
-from controlplane.domain.promotion import RefusedRevision
+from controlplane.domain.ledger import LedgerEntry, LedgerStage
+from controlplane.domain.promotion import DeniedRevision
 from controlplane.domain.renderstate import RenderState
 from controlplane.domain.repositories import Repository
 from controlplane.domain.services import Revision, Service
 from controlplane.domain.sources import ServiceSource
 from controlplane.ports import Transaction
-from controlplane.usecases.contexts import values_of
-from controlplane.usecases.dependencies import in_order, unready
-from controlplane.usecases.deps import DELIVER, DESIRED, SERVICE, Deps
+from controlplane.usecases.contexts import template_values
+from controlplane.usecases.dependencies import dependency_groups, waiting_services
+from controlplane.usecases.deps import DESIRED_STATE, RENDER_SERVICES, SERVICE, OperationContext
 from controlplane.usecases.freezes import frozen_clusters
-from controlplane.usecases.holds import entry_of, held_back, refusals
+from controlplane.usecases.holds import denied_among, quarantine_entry, quarantined
 from controlplane.usecases.sources import (
-    Taken,
-    note_taken,
+    RenderSources,
+    mark_source_users_for_render,
+    resolve_sources,
+    source_trees,
     sources_of,
-    take,
-    trees_of,
-    wake_users,
+    store_source_commits,
 )
-from fleet.errors import Invalid, TowlineError
-from fleet.identity import ClusterId
-from fleet.source import Commit, Rendered, RepositoryKind, RepositoryState, chart_of_ref
+from core.errors import Invalid, TowlineError
+from core.identity import ClusterId
+from core.spec.source import Commit, RenderedBundle, RepositoryKind, RepositoryState, chart_of_ref
 
 log = structlog.get_logger(__name__)
 
@@ -47,11 +47,11 @@ class _Outcome:
 
     service: Service | RenderState
     commit: Commit | None
-    rendered: Rendered | None = None
+    rendered: RenderedBundle | None = None
     reads: Mapping[str, str] | None = None
     error: str | None = None
     waiting: bool = False
-    taken: Taken = Taken()
+    taken: RenderSources = RenderSources()
     trees: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -62,7 +62,7 @@ class _Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class _Stale:
+class _StaleService:
     """A service that has to be rendered: its render state, and the git ids of its paths at the
     commit."""
 
@@ -72,7 +72,7 @@ class _Stale:
 
 
 @dataclass(frozen=True, slots=True)
-class _Look:
+class _RenderTask:
     """A service to render at a commit; `ids` are git ids of the paths that its last render read."""
 
     service: Service
@@ -80,11 +80,11 @@ class _Look:
     ids: Mapping[str, str | None]
 
 
-class Delivery:
+class RenderReconciler:
     """Renders services at the commits that they follow."""
 
-    def __init__(self, deps: Deps) -> None:
-        self._deps = deps
+    def __init__(self, deps: OperationContext) -> None:
+        self._context = deps
 
     async def deliver(self, repository_id: str, only: Collection[str] | None = None) -> int:
         """Renders changed services of a repository, and offers them to agents; returns their
@@ -93,7 +93,7 @@ class Delivery:
         `only` limits it to these services.
         """
         wanted = {} if only is None else {"id": only}
-        async with self._deps.store.read() as tx:
+        async with self._context.store.read() as tx:
             repository = await tx.repositories.get(repository_id)
             if repository is None:
                 return 0
@@ -103,14 +103,14 @@ class Delivery:
         states = [state for state in found if state.cluster_id not in frozen]
         commits = self._commits(repository)
         if only is None:
-            await wake_users(self._deps, repository.id, commits, further)
+            await mark_source_users_for_render(self._context, repository.id, commits, further)
         stale, failed = await self._changed(repository, commits, states)
         count = await self._keep(failed) if failed else 0
         return count + await self._render_all(stale) if stale else count
 
-    async def _render_all(self, stale: Mapping[str, _Stale]) -> int:
+    async def _render_all(self, stale: Mapping[str, _StaleService]) -> int:
         """Renders services in the order of their dependencies; returns how many changed."""
-        async with self._deps.store.read() as tx:
+        async with self._context.store.read() as tx:
             services = await tx.services.select(id=stale)
             homes = {service.cluster_id for service in services}
             clusters = {c.id: c for c in await tx.clusters.select(id=homes)}
@@ -119,23 +119,23 @@ class Delivery:
             service for service in services if not _was_changed(stale[service.id].state, service)
         ]
         count = 0
-        for group in in_order(same):
+        for group in dependency_groups(same):
             for start in range(0, len(group), _BATCH):
                 batch = [
-                    _Look(service, stale[service.id].commit, stale[service.id].ids)
+                    _RenderTask(service, stale[service.id].commit, stale[service.id].ids)
                     for service in group[start : start + _BATCH]
                 ]
                 count += await self._keep(await self._outcomes(batch, clusters))
         return count
 
     async def _outcomes(
-        self, looks: Sequence[_Look], clusters: Mapping[ClusterId, Cluster]
+        self, looks: Sequence[_RenderTask], clusters: Mapping[ClusterId, Cluster]
     ) -> list[_Outcome]:
         """Renders the services that do not wait for dependencies."""
         services = [look.service for look in looks]
-        async with self._deps.store.read() as tx:
-            held = await unready(tx, services)
-            contexts = await values_of(self._deps, tx, services)
+        async with self._context.store.read() as tx:
+            held = await waiting_services(tx, services)
+            contexts = await template_values(self._context, tx, services)
             sources = await sources_of(tx, [service.id for service in services])
         waiting = [
             _Outcome(look.service, look.commit, waiting=True)
@@ -157,7 +157,7 @@ class Delivery:
         return waiting + rendered
 
     def _commits(self, repository: Repository) -> Mapping[str, Commit]:
-        state = self._deps.manifests.state(repository.id)
+        state = self._context.manifests.state(repository.id)
         return state.commits if state is not None else repository.commits
 
     async def _changed(
@@ -165,43 +165,48 @@ class Delivery:
         repository: Repository,
         commits: Mapping[str, Commit],
         states: Iterable[RenderState],
-    ) -> tuple[dict[str, _Stale], list[_Outcome]]:
+    ) -> tuple[dict[str, _StaleService], list[_Outcome]]:
         """The services to render, by id, and the results of those that cannot be rendered."""
         wanted: dict[str, list[RenderState]] = {}
         failed = []
-        known = self._deps.manifests.state(repository.id)
+        known = self._context.manifests.state(repository.id)
         for state in states:
-            if state.is_settled:
+            if state.ignores_commits:
                 continue
-            if state.wanted_ref in commits:
-                wanted.setdefault(state.wanted_ref, []).append(state)
-            elif (problem := _absence(repository, known, state)) not in (None, state.render_error):
+            if state.target_ref in commits:
+                wanted.setdefault(state.target_ref, []).append(state)
+            elif (problem := _missing_commit_reason(repository, known, state)) not in (
+                None,
+                state.render_error,
+            ):
                 failed.append(_Outcome(state, None, error=problem))
-        stale: dict[str, _Stale] = {}
+        stale: dict[str, _StaleService] = {}
         for ref, group in wanted.items():
             commit = commits[ref]
             paths = {path for state in group for path in state.paths}
-            ids = await self._deps.manifests.trees(repository.id, commit.sha, paths)
+            ids = await self._context.manifests.trees(repository.id, commit.sha, paths)
             stale |= {
-                state.id: _Stale(state, commit, ids) for state in group if state.is_stale(ids)
+                state.id: _StaleService(state, commit, ids)
+                for state in group
+                if state.is_stale(ids)
             }
         return stale, failed
 
     async def _render(
         self,
-        look: _Look,
+        look: _RenderTask,
         cluster: Cluster,
         given: Mapping[str, Mapping[str, Any]],
         sources: Sequence[ServiceSource],
     ) -> _Outcome:
         service, commit = look.service, look.commit
         try:
-            parameters = parameters_of(service, cluster, given)
-            taken = take(self._deps, sources)
+            parameters = render_parameters(service, cluster, given)
+            taken = resolve_sources(self._context, sources)
             request = service.render_request(commit.sha, parameters, taken.folders)
-            rendered = await self._deps.manifests.render(request)
-            reads = await reads_of(self._deps, service, commit.sha, rendered, look.ids)
-            trees = await trees_of(self._deps, taken)
+            rendered = await self._context.manifests.render(request)
+            reads = await read_paths(self._context, service, commit.sha, rendered, look.ids)
+            trees = await source_trees(self._context, taken)
         except TowlineError as error:
             return _Outcome(service, commit, error=_storable(error.message))
         return _Outcome(service, commit, rendered, reads, taken=taken, trees=trees)
@@ -211,8 +216,8 @@ class Delivery:
         moved, ledger_entries, revisions = [], [], []
         changes: dict[str, Mapping[str, Any]] = {}
         outcomes = list(outcomes)
-        async with self._deps.store.write() as tx:
-            refused = await refusals(
+        async with self._context.store.write() as tx:
+            refused = await denied_among(
                 tx, (revision for each in outcomes for revision in each.revisions)
             )
             locked = await tx.services.lock({outcome.service.id for outcome in outcomes})
@@ -221,7 +226,7 @@ class Delivery:
                 current = now.get(outcome.service.id)
                 if current is None or _was_changed(outcome.service, current):
                     continue
-                await note_taken(tx, outcome.taken, outcome.trees)
+                await store_source_commits(tx, outcome.taken, outcome.trees)
                 after, entries = self._apply(outcome, current, refused)
                 if not (columns := _difference(current, after)):
                     continue
@@ -234,12 +239,12 @@ class Delivery:
             await tx.services.change_each(changes)
             await tx.ledger.append(ledger_entries)
         for service in moved:
-            self._deps.bus.publish(SERVICE, service.id)
-            self._deps.bus.publish(DESIRED, f"{service.cluster_id}/{service.id}")
+            self._context.bus.publish(SERVICE, service.id)
+            self._context.bus.publish(DESIRED_STATE, f"{service.cluster_id}/{service.id}")
         return len(moved)
 
     def _apply(
-        self, outcome: _Outcome, before: Service, refused: Mapping[str | None, RefusedRevision]
+        self, outcome: _Outcome, before: Service, refused: Mapping[str | None, DeniedRevision]
     ) -> tuple[Service, list[LedgerEntry]]:
         """The service after a result, and the ledger entries for it."""
         if outcome.waiting:
@@ -249,7 +254,9 @@ class Delivery:
             if outcome.error == before.render_error:
                 return before, []
             after = replace(before, render_error=outcome.error)
-            return after, [self._entry(after, Stage.RENDER_FAILED, outcome, outcome.error or "")]
+            return after, [
+                self._entry(after, LedgerStage.RENDER_FAILED, outcome, outcome.error or "")
+            ]
         rendered = outcome.rendered
         after = replace(
             before,
@@ -257,15 +264,18 @@ class Delivery:
             source=rendered.source,
             reads=dict(outcome.reads or {}),
         )
-        now = self._deps.clock.now()
+        now = self._context.clock.now()
         bad = refused.get(rendered.digest) or refused.get(outcome.commit.sha)
         if bad is not None and rendered.digest != before.digest:
-            after = held_back(after, bad, rendered.digest, now)
+            after = quarantined(after, bad, rendered.digest, now)
             is_new = after.hold is not None and after.hold != before.hold
-            return after, [entry_of(after, after.hold, bad.actor)] if is_new else []
+            return after, [quarantine_entry(after, after.hold, bad.actor)] if is_new else []
         author = outcome.commit.author[:512]
         after = replace(
-            after, sha=outcome.commit.sha, author=author, **after.unheld(rendered.digest)
+            after,
+            sha=outcome.commit.sha,
+            author=author,
+            **after.columns_for_digest(rendered.digest),
         )
         if rendered.digest == before.digest:
             return after, []
@@ -276,16 +286,18 @@ class Delivery:
             bundle_bytes=rendered.size,
             object_count=rendered.count,
             sequence=before.sequence + 1,
-            revision_id=self._deps.new_id(),
+            revision_id=self._context.new_id(),
             updated_at=now,
         )
-        return after, [self._entry(after, Stage.RENDERED, outcome, outcome.commit.subject)]
+        return after, [self._entry(after, LedgerStage.RENDERED, outcome, outcome.commit.subject)]
 
     def _entry(
-        self, service: Service, stage: Stage, outcome: _Outcome, message: str
+        self, service: Service, stage: LedgerStage, outcome: _Outcome, message: str
     ) -> LedgerEntry:
         commit = outcome.commit
-        state = self._deps.manifests.state(service.repository_id) if service.repository_id else None
+        state = (
+            self._context.manifests.state(service.repository_id) if service.repository_id else None
+        )
         detail = {}
         if commit is not None:
             detail["committed_at"] = commit.committed_at.isoformat()
@@ -295,7 +307,7 @@ class Delivery:
             service_id=service.id,
             cluster_id=service.cluster_id,
             stage=stage,
-            at=self._deps.clock.now(),
+            at=self._context.clock.now(),
             sequence=service.sequence,
             sha=commit.sha if commit else None,
             digest=service.digest,
@@ -306,11 +318,11 @@ class Delivery:
         )
 
 
-async def reads_of(
-    deps: Deps,
+async def read_paths(
+    deps: OperationContext,
     service: Service,
     commit: str,
-    rendered: Rendered,
+    rendered: RenderedBundle,
     known: Mapping[str, str | None] | None = None,
 ) -> dict[str, str]:
     """Git ids of all paths that a render read; `known` avoids repeated queries."""
@@ -322,7 +334,7 @@ async def reads_of(
     return {path: ids.get(path) or "" for path in paths}
 
 
-def _absence(
+def _missing_commit_reason(
     repository: Repository, known: RepositoryState | None, state: RenderState
 ) -> str | None:
     """Reason why a service has no commit to render; None while it is unknown.
@@ -331,14 +343,14 @@ def _absence(
     """
     if known is None:
         return None
-    if state.wanted_ref in known.missing:
-        return f"{repository.url} has no {_named(repository, state.wanted_ref)}"
+    if state.target_ref in known.missing:
+        return f"{repository.url} has no {_ref_in_words(repository, state.target_ref)}"
     if known.error is not None and state.source is None:
         return f"{repository.url} cannot be read: {known.error}"
     return None
 
 
-def _named(repository: Repository, ref: str) -> str:
+def _ref_in_words(repository: Repository, ref: str) -> str:
     """The meaning of a ref, in words."""
     chart = chart_of_ref(ref) if repository.kind is RepositoryKind.HELM else None
     if chart is None:
@@ -366,7 +378,7 @@ def _was_changed(before: Service | RenderState, now: Service) -> bool:
     return (before.updated_at, before.pinned) != (now.updated_at, now.pinned)
 
 
-def parameters_of(
+def render_parameters(
     service: Service, cluster: Cluster, given: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, Any]:
     """The values that templates can use; a render depends only on the values that it reads.
@@ -393,7 +405,7 @@ def parameters_of(
     }
 
 
-async def render_anew(
+async def mark_for_render(
     tx: Transaction, clusters: Iterable[tuple[Cluster, Cluster]]
 ) -> set[tuple[str, str]]:
     """Marks services that may render differently for a changed Kubernetes version or API list.
@@ -409,7 +421,7 @@ async def render_anew(
         service for service in services if service.repository_id and service.source is not None
     ]
     await tx.services.change_each({service.id: {"source": None} for service in users})
-    return {(DELIVER, f"{service.repository_id}/{service.id}") for service in users}
+    return {(RENDER_SERVICES, f"{service.repository_id}/{service.id}") for service in users}
 
 
 def _rendered_for(cluster: Cluster) -> tuple[str | None, Sequence[str]]:

@@ -2,20 +2,20 @@
 
 from collections.abc import Collection, Iterable, Sequence
 
-from controlplane.domain.circles import circle
+from controlplane.domain.circles import find_cycle
 from controlplane.domain.names import check_label
 from controlplane.domain.services import Service, ServiceStatus
 from controlplane.ports import Transaction
-from controlplane.usecases.deps import DELIVER
-from fleet.errors import Conflict, Invalid
+from controlplane.usecases.deps import RENDER_SERVICES
+from core.errors import Conflict, Invalid
 
-MOST_DEPENDENCIES = 64
+MAX_DEPENDENCIES = 64
 
 
 def check_names(names: Sequence[str]) -> tuple[str, ...]:
     """Service names without duplicates. Invalid: the message names the field."""
-    if len(names) > MOST_DEPENDENCIES:
-        raise Invalid(f"must have at most {MOST_DEPENDENCIES} entries", field="dependencies")
+    if len(names) > MAX_DEPENDENCIES:
+        raise Invalid(f"must have at most {MAX_DEPENDENCIES} entries", field="dependencies")
     return tuple(dict.fromkeys(check_label(name, "dependencies.name") for name in names))
 
 
@@ -31,7 +31,7 @@ async def check_dependencies(tx: Transaction, service: Service) -> None:
     for name in service.dependencies:
         if name not in others:
             raise Invalid(f"service {name!r} does not exist in this cluster", field="dependencies")
-    way = circle(service.name, lambda name: others[name].dependencies if name in others else ())
+    way = find_cycle(service.name, lambda name: others[name].dependencies if name in others else ())
     if way:
         raise Conflict(f"the dependencies form a cycle: {' → '.join(way)}")
 
@@ -46,7 +46,7 @@ async def check_not_needed(tx: Transaction, service: Service) -> None:
         )
 
 
-async def unready(tx: Transaction, services: Iterable[Service]) -> set[str]:
+async def waiting_services(tx: Transaction, services: Iterable[Service]) -> set[str]:
     """Ids of the services that wait for a dependency that is not healthy."""
     asking = [service for service in services if service.dependencies and not service.waived]
     if not asking:
@@ -63,19 +63,19 @@ async def unready(tx: Transaction, services: Iterable[Service]) -> set[str]:
     }
 
 
-async def wakes(tx: Transaction, cluster_ids: Collection[str]) -> set[tuple[str, str]]:
+async def dependents_to_wake(tx: Transaction, cluster_ids: Collection[str]) -> set[tuple[str, str]]:
     """Topics and keys to publish after a service in these clusters became healthy."""
     if not cluster_ids:
         return set()
     waiting = await tx.services.select(cluster_id=cluster_ids, waiting=True)
     return {
-        (DELIVER, f"{service.repository_id}/{service.id}")
+        (RENDER_SERVICES, f"{service.repository_id}/{service.id}")
         for service in waiting
         if service.repository_id
     }
 
 
-def in_order(services: Sequence[Service]) -> list[list[Service]]:
+def dependency_groups(services: Sequence[Service]) -> list[list[Service]]:
     """Groups of services, each after the groups that contain its dependencies."""
     waiting = {(service.cluster_id, service.name): service for service in services}
     groups: list[list[Service]] = []

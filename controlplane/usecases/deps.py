@@ -4,21 +4,21 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from controlplane.domain.access import Actor
-from controlplane.domain.ledger import AuditEntry, Verdict
+from controlplane.domain.ledger import AuditEntry, AuditVerdict
 from controlplane.gitports import GitWriter
-from controlplane.ports import Bus, Manifests, Store, Transaction
+from controlplane.ports import Bus, ManifestSource, Store, Transaction
 from controlplane.secretports import Sealer
-from fleet.identity import new_id
-from fleet.runtime.clock import Clock
+from core.identity import new_id
+from core.runtime.clock import Clock
 
-_LONGEST_TARGET = 320
+_MAX_TARGET_LENGTH = 320
 CLUSTER: Final = "cluster"
 """A cluster row changed. Key: cluster id."""
 SERVICE: Final = "service"
 """A service row changed. Key: service id."""
-DESIRED: Final = "desired"
+DESIRED_STATE: Final = "desired"
 """The desired state or commands of a cluster changed. Key: `<cluster id>/<service id>`."""
-DELIVER: Final = "deliver"
+RENDER_SERVICES: Final = "deliver"
 """Services may need a render. Key: `<repository id>/<service id>`; without a service id, all."""
 PIPELINE: Final = "pipeline"
 """A pipeline row changed. Key: pipeline id."""
@@ -28,20 +28,20 @@ CLUSTER_JOB: Final = "cluster-job"
 """A cluster job or its log changed. Key: job id."""
 SECRET: Final = "secret"
 """A secret row or the encryption keys changed. Key: secret id; empty for the keys."""
-NEWS: Final = "news"
+NOTIFY: Final = "news"
 """A user requested a notification. No key."""
-TARGETS: Final = "targets"
+GENERATORS: Final = "targets"
 """A generator has to be reconciled. Key: `<kind>/<id>`; empty for all generators."""
 REVOKED: Final = "revoked"
 """A token was revoked. Key: token id."""
 TUNNEL: Final = "tunnel"
 """An agent's link was claimed or released. Key: `<cluster id> <replica id>`; released: no id."""
-LINKED: Final = "linked"
+AGENT_CHANGED: Final = "linked"
 """Another agent instance than before began its Sync call. Key: cluster id."""
 
 
 @dataclass(frozen=True, slots=True)
-class Deps:
+class OperationContext:
     """The ports, passed to every group of operations.
 
     Without `writer`, nothing is written to git.
@@ -49,7 +49,7 @@ class Deps:
 
     store: Store
     bus: Bus
-    manifests: Manifests
+    manifests: ManifestSource
     sealer: Sealer
     clock: Clock
     writer: GitWriter | None = None
@@ -75,8 +75,8 @@ class Deps:
             token_id=actor.token_id,
             source=actor.source,
             action=action,
-            verdict=Verdict.ALLOWED,
-            target=target[:_LONGEST_TARGET],
+            verdict=AuditVerdict.ALLOWED,
+            target=target[:_MAX_TARGET_LENGTH],
             target_id=target_id,
             detail=detail,
         )

@@ -7,21 +7,21 @@ from dataclasses import dataclass, field
 from controlplane.domain.access import Actor, Verb, require, require_member
 from controlplane.domain.clusters import Cluster
 from controlplane.domain.services import Service
-from controlplane.usecases.contexts import values_of
-from controlplane.usecases.delivery import parameters_of
-from controlplane.usecases.deps import Deps
+from controlplane.usecases.contexts import template_values
+from controlplane.usecases.delivery import render_parameters
+from controlplane.usecases.deps import OperationContext
 from controlplane.usecases.repositories import find_repository
 from controlplane.usecases.services import find_service
-from controlplane.usecases.sources import sources_of, take
-from fleet.bundle import Bundle, open_bundle
-from fleet.diff import Difference, compare
-from fleet.errors import Conflict, Invalid, LimitExceeded, NotFound, TowlineError
-from fleet.identity import ClusterId, RepositoryId
-from fleet.source import Commit
+from controlplane.usecases.sources import resolve_sources, sources_of
+from core.errors import Conflict, Invalid, LimitExceeded, NotFound, TowlineError
+from core.identity import ClusterId, RepositoryId
+from core.spec.bundle import Bundle, open_bundle
+from core.spec.diff import Difference, compare_bundles
+from core.spec.source import Commit
 
 _BATCH = 32
-_MOST_AFFECTED = 5_000
-_MOST_GROUPS = 200
+_MAX_AFFECTED = 5_000
+_MAX_GROUPS = 200
 _OBJECTS_A_GROUP = 50
 
 
@@ -38,7 +38,7 @@ class ServiceDiff:
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class ServiceInCluster:
     """A service and the handle of its cluster."""
 
     service: Service
@@ -53,20 +53,20 @@ class FleetGroup:
     new: str | None
     error: str | None
     difference: Difference
-    members: tuple[Placed, ...]
+    members: tuple[ServiceInCluster, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class FleetDiff:
     """Effect of a commit on all services of its repository that the actor may see.
 
-    `untouched` services read nothing that the commit changes, or render to the same digest.
+    `unchanged` services read nothing that the commit changes, or render to the same digest.
     `groups` contains at most 200 groups, the largest first; `more` counts the others.
     """
 
     commit: Commit
-    looked: int
-    untouched: int
+    compared: int
+    unchanged: int
     groups: tuple[FleetGroup, ...] = ()
     more: int = 0
 
@@ -75,14 +75,14 @@ class FleetDiff:
 class _Affected:
     """Services that share a result, while results are collected."""
 
-    members: list[Placed] = field(default_factory=list)
+    members: list[ServiceInCluster] = field(default_factory=list)
 
 
 class Diffs:
     """Operations that compare states; they change nothing."""
 
-    def __init__(self, deps: Deps) -> None:
-        self._deps = deps
+    def __init__(self, deps: OperationContext) -> None:
+        self._context = deps
 
     async def of_service(
         self,
@@ -108,18 +108,20 @@ class Diffs:
     async def _of_ref(self, service: Service, cluster: Cluster, ref: str) -> ServiceDiff:
         if service.repository_id is None:
             raise Invalid(f"service {service.name!r} has no repository")
-        commit = await self._deps.manifests.resolve(service.repository_id, ref)
+        commit = await self._context.manifests.resolve(service.repository_id, ref)
         rendered = await self._render(service, cluster, commit.sha)
         old = await self._current(service, cluster)
-        new = open_bundle(rendered, await self._deps.manifests.bundle(rendered))
-        return ServiceDiff(service, service.digest, rendered, commit, compare(old, new))
+        new = open_bundle(rendered, await self._context.manifests.bundle(rendered))
+        return ServiceDiff(service, service.digest, rendered, commit, compare_bundles(old, new))
 
     async def _of_digests(
         self, service: Service, cluster: Cluster, new: str, old: str | None
     ) -> ServiceDiff:
-        before = await self._had(service, cluster, old or service.digest)
-        after = await self._had(service, cluster, new)
-        return ServiceDiff(service, old or service.digest, new, None, compare(before, after))
+        before = await self._past_bundle(service, cluster, old or service.digest)
+        after = await self._past_bundle(service, cluster, new)
+        return ServiceDiff(
+            service, old or service.digest, new, None, compare_bundles(before, after)
+        )
 
     async def of_fleet(
         self, actor: Actor, repository_id: str, ref: str, only: Collection[str] | None = None
@@ -130,18 +132,18 @@ class Diffs:
         change them. `only` selects services regardless of that.
         """
         require_member(actor)
-        async with self._deps.store.read() as tx:
+        async with self._context.store.read() as tx:
             repository = await find_repository(tx, repository_id)
             require(actor, Verb.READ, repository.target)
             rows = await tx.services.select(repository_id=repository.id)
             services = [
                 service
                 for service in rows
-                if _is_meant(service, only) and actor.may(Verb.READ, service.target)
+                if _is_affected_by_merge(service, only) and actor.may(Verb.READ, service.target)
             ]
             found = await tx.clusters.select(id={service.cluster_id for service in services})
         clusters = {cluster.id: cluster for cluster in found}
-        commit = await self._deps.manifests.resolve(repository.id, ref)
+        commit = await self._context.manifests.resolve(repository.id, ref)
         affected = await self._affected(repository.id, commit, services)
         outcomes = await self._outcomes(affected, clusters, commit)
         groups = [await self._group(key, found.members) for key, found in outcomes.items()]
@@ -151,13 +153,13 @@ class Diffs:
             commit,
             len(services),
             len(services) - changed,
-            tuple(groups[:_MOST_GROUPS]),
-            max(0, len(groups) - _MOST_GROUPS),
+            tuple(groups[:_MAX_GROUPS]),
+            max(0, len(groups) - _MAX_GROUPS),
         )
 
     async def _service(self, actor: Actor, id: str) -> tuple[Service, Cluster]:
         require_member(actor)
-        async with self._deps.store.read() as tx:
+        async with self._context.store.read() as tx:
             service = await find_service(tx, id)
             require(actor, Verb.READ, service.target)
             cluster = await tx.clusters.get(service.cluster_id)
@@ -166,46 +168,46 @@ class Diffs:
         return service, cluster
 
     async def _render(self, service: Service, cluster: Cluster, sha: str) -> str:
-        async with self._deps.store.read() as tx:
-            contexts = await values_of(self._deps, tx, [service])
+        async with self._context.store.read() as tx:
+            contexts = await template_values(self._context, tx, [service])
             sources = await sources_of(tx, [service.id])
-        parameters = parameters_of(service, cluster, contexts.get(service.id, {}))
-        taken = take(self._deps, sources.get(service.id, ()))
+        parameters = render_parameters(service, cluster, contexts.get(service.id, {}))
+        taken = resolve_sources(self._context, sources.get(service.id, ()))
         request = service.render_request(sha, parameters, taken.folders)
-        return (await self._deps.manifests.render(request)).digest
+        return (await self._context.manifests.render(request)).digest
 
     async def _current(self, service: Service, cluster: Cluster) -> Bundle | None:
-        return await self._had(service, cluster, service.digest) if service.digest else None
+        return await self._past_bundle(service, cluster, service.digest) if service.digest else None
 
-    async def _had(self, service: Service, cluster: Cluster, digest: str | None) -> Bundle:
+    async def _past_bundle(self, service: Service, cluster: Cluster, digest: str | None) -> Bundle:
         """A bundle that the service has or had, rendered again if the git cache lost it."""
         if digest is None:
             raise NotFound(f"service {service.name!r} was never rendered")
-        async with self._deps.store.read() as tx:
+        async with self._context.store.read() as tx:
             revisions = await tx.revisions.select(service_id=service.id, digest=digest)
         if not revisions and digest != service.digest:
             raise NotFound(f"service {service.name!r} never had {digest[:80]}")
         try:
-            return open_bundle(digest, await self._deps.manifests.bundle(digest))
+            return open_bundle(digest, await self._context.manifests.bundle(digest))
         except NotFound:
             if not revisions or await self._render(service, cluster, revisions[0].sha) != digest:
                 raise
-            return open_bundle(digest, await self._deps.manifests.bundle(digest))
+            return open_bundle(digest, await self._context.manifests.bundle(digest))
 
     async def _affected(
         self, repository_id: RepositoryId, commit: Commit, services: Sequence[Service]
     ) -> list[Service]:
         """Services whose last render read a path that differs in this commit."""
         paths = {path for service in services for path in service.reads or (service.folder,)}
-        ids = await self._deps.manifests.trees(repository_id, commit.sha, paths)
+        ids = await self._context.manifests.trees(repository_id, commit.sha, paths)
         affected = [
             service
             for service in services
             if not service.reads or any(ids.get(path) != was for path, was in service.reads.items())
         ]
-        if len(affected) > _MOST_AFFECTED:
+        if len(affected) > _MAX_AFFECTED:
             raise LimitExceeded(
-                f"{len(affected):,} services would be rendered, but at most {_MOST_AFFECTED:,} are "
+                f"{len(affected):,} services would be rendered, but at most {_MAX_AFFECTED:,} are "
                 "allowed"
             )
         return affected
@@ -227,7 +229,7 @@ class Diffs:
                 if error is None and digest == service.digest:
                     continue
                 key = (service.digest, digest, error)
-                place = Placed(service, clusters[service.cluster_id].handle)
+                place = ServiceInCluster(service, clusters[service.cluster_id].handle)
                 outcomes.setdefault(key, _Affected()).members.append(place)
         return outcomes
 
@@ -241,13 +243,13 @@ class Diffs:
             return None, error.message
 
     async def _group(
-        self, key: tuple[str | None, str | None, str | None], members: Iterable[Placed]
+        self, key: tuple[str | None, str | None, str | None], members: Iterable[ServiceInCluster]
     ) -> FleetGroup:
         old, new, error = key
         if error is not None:
             return FleetGroup(old, new, error, Difference(), tuple(members))
         try:
-            difference = compare(
+            difference = compare_bundles(
                 await self._opened(old), await self._opened(new), most=_OBJECTS_A_GROUP
             )
         except TowlineError as lost:
@@ -257,10 +259,10 @@ class Diffs:
     async def _opened(self, digest: str | None) -> Bundle | None:
         if digest is None:
             return None
-        return open_bundle(digest, await self._deps.manifests.bundle(digest))
+        return open_bundle(digest, await self._context.manifests.bundle(digest))
 
 
-def _is_meant(service: Service, only: Collection[str] | None) -> bool:
+def _is_affected_by_merge(service: Service, only: Collection[str] | None) -> bool:
     """True if the service is one of `only`; without `only`, if a merge can change it."""
     if only is not None:
         return service.id in only

@@ -9,85 +9,89 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from controlplane.domain.access import Actor, ActorKind, Kind, Target, Verb, require
+from controlplane.domain.access import Actor, ActorKind, Resource, ResourceKind, Verb, require
 from controlplane.domain.names import check_text
 from controlplane.domain.people import Group, Membership, User, UserKind
-from controlplane.domain.scim import GroupPush, PersonPush, Wanted
-from controlplane.ports import MOST_ROWS_A_PAGE, PageQuery, Transaction
-from controlplane.usecases.deps import ACCESS, Deps
-from controlplane.usecases.people import check_address, drop_group
-from controlplane.usecases.retrying import retried
-from controlplane.usecases.tokens import end_tokens, publish_ended
-from fleet.errors import Conflict, Forbidden, Invalid, NotFound
+from controlplane.domain.scim import AttributeFilter, GroupPush, UserPush
+from controlplane.ports import MAX_PAGE_ROWS, PageQuery, Transaction
+from controlplane.usecases.deps import ACCESS, OperationContext
+from controlplane.usecases.people import check_address, delete_group_rows
+from controlplane.usecases.retrying import retry_operations
+from controlplane.usecases.tokens import publish_revoked, revoke_user_tokens
+from core.errors import Conflict, Forbidden, Invalid, NotFound
 
-MOST_TOLD_BY_NAME = 100
+MAX_NAMED_WAKES = 100
 
 
 @dataclass(frozen=True, slots=True)
-class GroupView:
+class ScimGroup:
     """A group and the user ids of the members that its directory set."""
 
     group: Group
     members: Collection[str]
 
 
-@retried
-class Directory:
+@retry_operations
+class ScimDirectory:
     """Operations of a directory. `accounts` maps each service account to its issuer."""
 
-    def __init__(self, deps: Deps, accounts: Mapping[str, str]) -> None:
-        self._deps = deps
+    def __init__(self, deps: OperationContext, accounts: Mapping[str, str]) -> None:
+        self._context = deps
         self._accounts = accounts
 
-    async def people(self, actor: Actor, wanted: Wanted | None) -> Sequence[User]:
+    async def people(self, actor: Actor, wanted: AttributeFilter | None) -> Sequence[User]:
         """All users of the directory, or those that match."""
-        issuer = self._issuer(actor, Kind.USER)
-        async with self._deps.store.read() as tx:
+        issuer = self._issuer(actor, ResourceKind.USER)
+        async with self._context.store.read() as tx:
             if wanted is None:
                 found = await tx.users.select(issuer=issuer)
             elif wanted.attribute == "username":
-                found = [user for user in await _alike(tx, wanted.value) if user.issuer == issuer]
+                found = [
+                    user
+                    for user in await _find_by_address(tx, wanted.value)
+                    if user.issuer == issuer
+                ]
             else:
                 found = await tx.users.select(issuer=issuer, external_id=wanted.value)
         return [user for user in found if user.external_id is not None]
 
     async def person(self, actor: Actor, id: str) -> User:
         """A user of the directory. NotFound: it does not exist, or belongs to another directory."""
-        issuer = self._issuer(actor, Kind.USER)
-        async with self._deps.store.read() as tx:
+        issuer = self._issuer(actor, ResourceKind.USER)
+        async with self._context.store.read() as tx:
             return await self._person(tx, issuer, id)
 
-    async def add_person(self, actor: Actor, push: PersonPush) -> User:
+    async def add_user(self, actor: Actor, push: UserPush) -> User:
         """Creates an account, or takes over the account of a user who signed in through the
         provider.
 
         Conflict: the address belongs to another account.
         """
-        issuer = self._issuer(actor, Kind.USER)
-        address, now = check_address(push.address or ""), self._deps.clock.now()
-        async with self._deps.store.write() as tx:
-            known = next(iter(await _alike(tx, address)), None)
+        issuer = self._issuer(actor, ResourceKind.USER)
+        address, now = check_address(push.address or ""), self._context.clock.now()
+        async with self._context.store.write() as tx:
+            known = next(iter(await _find_by_address(tx, address)), None)
             if known is not None and not await self._may_keep(tx, known, issuer):
                 raise Conflict(f"account {address} exists and is not managed by this directory")
-            before = known or User(self._deps.new_id(), address, address, now, now)
+            before = known or User(self._context.new_id(), address, address, now, now)
             kept = replace(before, issuer=issuer, external_id="")
             user = _applied(kept, replace(push, active=push.active is not False), issuer, now)
             await (tx.users.add(user) if known is None else tx.users.put(user))
             ended = await self._ended(tx, before, user)
             action = "createUser" if known is None else _action(before, user)
-            await self._deps.audit(tx, actor, action, user.email, user.id, directory=issuer)
+            await self._context.audit(tx, actor, action, user.email, user.id, directory=issuer)
         self._tell(user.id, ended)
         return user
 
-    async def change_person(self, actor: Actor, id: str, push: PersonPush) -> User:
+    async def change_user(self, actor: Actor, id: str, push: UserPush) -> User:
         """Changes the given fields.
 
         Revokes all tokens and sessions of a user who becomes inactive.
         """
-        issuer = self._issuer(actor, Kind.USER)
-        async with self._deps.store.write() as tx:
+        issuer = self._issuer(actor, ResourceKind.USER)
+        async with self._context.store.write() as tx:
             before = await self._person(tx, issuer, id)
-            user = _applied(before, push, issuer, self._deps.clock.now())
+            user = _applied(before, push, issuer, self._context.clock.now())
             if user == before:
                 return before
             if user.email != before.email:
@@ -95,71 +99,71 @@ class Directory:
             await tx.users.put(user)
             ended = await self._ended(tx, before, user)
             action = _action(before, user)
-            await self._deps.audit(tx, actor, action, user.email, id, directory=issuer)
+            await self._context.audit(tx, actor, action, user.email, id, directory=issuer)
         self._tell(id, ended)
         return user
 
-    async def remove_person(self, actor: Actor, id: str) -> None:
+    async def remove_user(self, actor: Actor, id: str) -> None:
         """Disables a user, removes it from the directory's groups, and stops managing it."""
-        issuer = self._issuer(actor, Kind.USER)
-        async with self._deps.store.write() as tx:
+        issuer = self._issuer(actor, ResourceKind.USER)
+        async with self._context.store.write() as tx:
             before = await self._person(tx, issuer, id)
-            gone = _applied(before, PersonPush(active=False), issuer, self._deps.clock.now())
+            gone = _applied(before, UserPush(active=False), issuer, self._context.clock.now())
             user = replace(gone, external_id=None)
             await tx.users.put(user)
             rows = await tx.memberships.select(user_id=id, issuer=issuer)
             await tx.memberships.remove_each([row.id for row in rows])
             ended = await self._ended(tx, before, user)
-            await self._deps.audit(
+            await self._context.audit(
                 tx, actor, "disableUser", user.email, id, directory=issuer, removed=True
             )
         self._tell(id, ended)
 
-    async def groups(self, actor: Actor, wanted: Wanted | None) -> Sequence[Group]:
+    async def groups(self, actor: Actor, wanted: AttributeFilter | None) -> Sequence[Group]:
         """All groups with members from the provider, or those that match."""
-        issuer = self._issuer(actor, Kind.GROUP)
-        async with self._deps.store.read() as tx:
+        issuer = self._issuer(actor, ResourceKind.GROUP)
+        async with self._context.store.read() as tx:
             column = "name" if wanted and wanted.attribute == "displayname" else "external_id"
             fits = {column: wanted.value} if wanted else {}
             return await tx.groups.select(issuer=issuer, **fits)
 
-    async def viewed(self, actor: Actor, groups: Sequence[Group]) -> list[GroupView]:
+    async def viewed(self, actor: Actor, groups: Sequence[Group]) -> list[ScimGroup]:
         """Groups with their members."""
-        issuer = self._issuer(actor, Kind.GROUP)
-        async with self._deps.store.read() as tx:
+        issuer = self._issuer(actor, ResourceKind.GROUP)
+        async with self._context.store.read() as tx:
             ids = [group.id for group in groups if group.issuer == issuer]
             rows = await tx.memberships.select(group_id=ids, issuer=issuer) if ids else []
         held: dict[str, list[str]] = {}
         for row in rows:
             held.setdefault(row.group_id, []).append(row.user_id)
-        return [GroupView(group, held.get(group.id, ())) for group in groups]
+        return [ScimGroup(group, held.get(group.id, ())) for group in groups]
 
     async def group(self, actor: Actor, id: str) -> Group:
         """A group of the directory. NotFound: it does not exist, or belongs to another provider."""
-        issuer = self._issuer(actor, Kind.GROUP)
-        async with self._deps.store.read() as tx:
+        issuer = self._issuer(actor, ResourceKind.GROUP)
+        async with self._context.store.read() as tx:
             return await self._group(tx, issuer, id)
 
     async def add_group(self, actor: Actor, push: GroupPush) -> Group:
         """Creates a group with members and without roles. Conflict: the name is already used."""
-        issuer = self._issuer(actor, Kind.GROUP)
-        name, now = check_text(push.name or "", "displayName"), self._deps.clock.now()
-        group = Group(self._deps.new_id(), name, now, now, issuer=issuer)
+        issuer = self._issuer(actor, ResourceKind.GROUP)
+        name, now = check_text(push.name or "", "displayName"), self._context.clock.now()
+        group = Group(self._context.new_id(), name, now, now, issuer=issuer)
         group = replace(group, external_id=push.external_id or "")
-        async with self._deps.store.write() as tx:
+        async with self._context.store.write() as tx:
             await _require_free(tx, name)
             await tx.groups.add(group)
             changed = await self._set_members(tx, issuer, group, push)
-            await self._deps.audit(
+            await self._context.audit(
                 tx, actor, "createGroup", name, group.id, directory=issuer, joined=len(changed)
             )
-        self._tell_of(changed)
+        self._publish_users(changed)
         return group
 
     async def change_group(self, actor: Actor, id: str, push: GroupPush) -> Group:
         """Changes the name or the members. From then on sign-ins do not change the members."""
-        issuer = self._issuer(actor, Kind.GROUP)
-        async with self._deps.store.write() as tx:
+        issuer = self._issuer(actor, ResourceKind.GROUP)
+        async with self._context.store.write() as tx:
             before = await self._group(tx, issuer, id)
             external = before.external_id if push.external_id is None else push.external_id
             name = check_text(push.name, "displayName") if push.name else before.name
@@ -169,29 +173,29 @@ class Directory:
             changed = await self._set_members(tx, issuer, group, push)
             if group == before and not changed:
                 return before
-            group = replace(group, updated_at=self._deps.clock.now())
+            group = replace(group, updated_at=self._context.clock.now())
             await tx.groups.put(group)
-            await self._deps.audit(
+            await self._context.audit(
                 tx, actor, "updateGroup", name, id, directory=issuer, moved=len(changed)
             )
-        self._tell_of(changed)
+        self._publish_users(changed)
         return group
 
     async def remove_group(self, actor: Actor, id: str) -> None:
         """Deletes a group and its role bindings."""
-        issuer = self._issuer(actor, Kind.GROUP)
-        async with self._deps.store.write() as tx:
+        issuer = self._issuer(actor, ResourceKind.GROUP)
+        async with self._context.store.write() as tx:
             group = await self._group(tx, issuer, id)
-            await drop_group(tx, id)
-            await self._deps.audit(tx, actor, "deleteGroup", group.name, id, directory=issuer)
-        self._deps.bus.publish(ACCESS)
+            await delete_group_rows(tx, id)
+            await self._context.audit(tx, actor, "deleteGroup", group.name, id, directory=issuer)
+        self._context.bus.publish(ACCESS)
 
-    def _issuer(self, actor: Actor, kind: Kind) -> str:
+    def _issuer(self, actor: Actor, kind: ResourceKind) -> str:
         """The issuer of the caller.
 
         Forbidden: the caller belongs to no issuer, or lacks the permission.
         """
-        require(actor, Verb.WRITE, Target.whole(kind))
+        require(actor, Verb.WRITE, Resource.whole(kind))
         is_account = actor.kind is ActorKind.SERVICE_ACCOUNT
         issuer = self._accounts.get(actor.email) if is_account else None
         if issuer is None:
@@ -233,9 +237,9 @@ class Directory:
         wanted = push.members(synced)
         new = wanted - {row.user_id for row in rows}
         await self._require_kept(tx, issuer, new)
-        now = self._deps.clock.now()
+        now = self._context.clock.now()
         await tx.memberships.add_each(
-            Membership(self._deps.new_id(), group.id, id, now, issuer) for id in sorted(new)
+            Membership(self._context.new_id(), group.id, id, now, issuer) for id in sorted(new)
         )
         gone = frozenset(synced) - wanted
         await tx.memberships.remove_each([synced[user_id] for user_id in gone])
@@ -251,18 +255,18 @@ class Directory:
     async def _ended(self, tx: Transaction, before: User, user: User) -> list[str]:
         if user.disabled_at is None or before.disabled_at is not None:
             return []
-        return await end_tokens(tx, self._deps, user.id)
+        return await revoke_user_tokens(tx, self._context, user.id)
 
     def _tell(self, id: str, ended: Collection[str]) -> None:
-        publish_ended(self._deps, ended)
-        self._deps.bus.publish(ACCESS, id)
+        publish_revoked(self._context, ended)
+        self._context.bus.publish(ACCESS, id)
 
-    def _tell_of(self, changed: Collection[str]) -> None:
-        for id in changed if len(changed) <= MOST_TOLD_BY_NAME else ("",):
-            self._deps.bus.publish(ACCESS, id)
+    def _publish_users(self, changed: Collection[str]) -> None:
+        for id in changed if len(changed) <= MAX_NAMED_WAKES else ("",):
+            self._context.bus.publish(ACCESS, id)
 
 
-def _applied(user: User, push: PersonPush, issuer: str, now: datetime) -> User:
+def _applied(user: User, push: UserPush, issuer: str, now: datetime) -> User:
     """The account with the directory's changes; the same object if nothing changes.
 
     An account that a user disabled here stays disabled.
@@ -287,17 +291,17 @@ def _action(before: User, after: User) -> str:
     return "enableUser" if after.disabled_at is None else "disableUser"
 
 
-async def _alike(tx: Transaction, address: str) -> list[User]:
+async def _find_by_address(tx: Transaction, address: str) -> list[User]:
     """The account with an address, compared without case; at most one."""
     exact = await tx.users.select(email={address, address.lower()})
     if exact:
         return sorted(exact, key=lambda user: user.email != address)
-    page = await tx.users.page(PageQuery(MOST_ROWS_A_PAGE, text=address))
+    page = await tx.users.page(PageQuery(MAX_PAGE_ROWS, text=address))
     return [item for item in page.items if item.email.lower() == address.lower()]
 
 
 async def _require_unused(tx: Transaction, user: User) -> None:
-    if any(account.id != user.id for account in await _alike(tx, user.email)):
+    if any(account.id != user.id for account in await _find_by_address(tx, user.email)):
         raise Conflict(f"account {user.email} already exists")
 
 

@@ -9,25 +9,25 @@ from controlplane.domain.globals import GlobalService
 from controlplane.domain.namespaces import ManagedNamespace
 from controlplane.domain.selectors import Fleet
 from controlplane.domain.sets import (
-    MOST_FOLDERS,
-    FolderSource,
-    Found,
-    OpenRequest,
-    RequestSource,
+    MAX_FOLDERS,
+    GeneratorResults,
+    GitFolderGenerator,
+    PullRequest,
+    PullRequestGenerator,
     ServiceSet,
-    chosen,
-    generated,
+    generate_services,
+    select_requests,
 )
-from controlplane.domain.targets import Evaluation, Wanted, stamped
+from controlplane.domain.targets import GeneratedService, GeneratorEvaluation, generate_per_cluster
 from controlplane.domain.templates import ServiceTemplate
-from controlplane.gitports import Hosting
+from controlplane.gitports import PullRequests
 from controlplane.ports import Transaction
-from controlplane.usecases.deps import Deps
-from fleet.bundle import make_bundle
-from fleet.errors import Invalid, TowlineError, Unavailable
-from fleet.identity import RepositoryId
+from controlplane.usecases.deps import OperationContext
+from core.errors import Invalid, TowlineError, Unavailable
+from core.identity import RepositoryId
+from core.spec.bundle import make_bundle
 
-Owner = GlobalService | ServiceSet | ManagedNamespace
+AnyGenerator = GlobalService | ServiceSet | ManagedNamespace
 
 
 class NoHosting:
@@ -35,25 +35,25 @@ class NoHosting:
 
     async def open_requests(
         self, repository_id: RepositoryId, provider: str = ""
-    ) -> list[OpenRequest]:
+    ) -> list[PullRequest]:
         raise Unavailable("this process cannot list open pull requests")
 
 
-class Evaluator:
+class GeneratorEvaluator:
     """Reads clusters, folders and open pull requests."""
 
-    def __init__(self, deps: Deps, hosting: Hosting | None = None) -> None:
-        self._deps = deps
+    def __init__(self, deps: OperationContext, hosting: PullRequests | None = None) -> None:
+        self._context = deps
         self.hosting = hosting or NoHosting()
 
-    async def evaluate(self, definition: Owner) -> Evaluation:
+    async def evaluate(self, definition: AnyGenerator) -> GeneratorEvaluation:
         """Evaluates a generator.
 
         Store errors are raised; all others become problems of the result.
         """
         if definition.ending_at is not None:
-            return Evaluation()
-        async with self._deps.store.read() as tx:
+            return GeneratorEvaluation()
+        async with self._context.store.read() as tx:
             fleet = await fleet_of(tx)
         try:
             if isinstance(definition, GlobalService):
@@ -62,10 +62,10 @@ class Evaluator:
                 return await self._set(definition, fleet)
             return await self._namespace(definition, fleet)
         except TowlineError as error:
-            return Evaluation(problems=(error.message,))
+            return GeneratorEvaluation(problems=(error.message,))
 
-    async def _global(self, definition: GlobalService, fleet: Fleet) -> Evaluation:
-        async with self._deps.store.read() as tx:
+    async def _global(self, definition: GlobalService, fleet: Fleet) -> GeneratorEvaluation:
+        async with self._context.store.read() as tx:
             template, home = await template_of(tx, definition)
             await _check_repository(tx, template)
             patches = {
@@ -75,48 +75,48 @@ class Evaluator:
         clusters = [
             c for c in fleet.matching(definition.selector, definition.project_id) if c.id != home
         ]
-        return Evaluation(stamped(template, clusters, patches))
+        return GeneratorEvaluation(generate_per_cluster(template, clusters, patches))
 
-    async def _set(self, definition: ServiceSet, fleet: Fleet) -> Evaluation:
+    async def _set(self, definition: ServiceSet, fleet: Fleet) -> GeneratorEvaluation:
         clusters = fleet.matching(definition.selector, definition.project_id)
         sources = definition.generator
-        found = Found()
+        found = GeneratorResults()
         if sources.folders is not None:
             found = replace(found, folders=await self._folders(sources.folders))
         if sources.requests is not None:
             found = replace(found, requests=await self._requests(sources.requests))
-        evaluation = generated(definition, clusters, found)
-        async with self._deps.store.read() as tx:
+        evaluation = generate_services(definition, clusters, found)
+        async with self._context.store.read() as tx:
             for template in {
                 w.template.repository_id: w.template for w in evaluation.wanted
             }.values():
                 await _check_repository(tx, template)
         return evaluation
 
-    async def _folders(self, source: FolderSource) -> tuple[str, ...]:
+    async def _folders(self, source: GitFolderGenerator) -> tuple[str, ...]:
         repository = RepositoryId(source.repository_id)
-        manifests = self._deps.manifests
+        manifests = self._context.manifests
         commit = await manifests.resolve(repository, source.ref)
         listed = await manifests.folders(repository, commit.sha, source.base, source.depth)
         found = tuple(sorted(path for path in listed if source.fits(path)))
-        if len(found) > MOST_FOLDERS:
-            raise Invalid(f"{len(found):,} folders match, but at most {MOST_FOLDERS:,} are allowed")
+        if len(found) > MAX_FOLDERS:
+            raise Invalid(f"{len(found):,} folders match, but at most {MAX_FOLDERS:,} are allowed")
         return found
 
-    async def _requests(self, source: RequestSource) -> tuple[OpenRequest, ...]:
+    async def _requests(self, source: PullRequestGenerator) -> tuple[PullRequest, ...]:
         repository = RepositoryId(source.repository_id)
         found = await self.hosting.open_requests(repository, source.provider)
-        return tuple(chosen(source, found, self._deps.clock.now()))
+        return tuple(select_requests(source, found, self._context.clock.now()))
 
-    async def _namespace(self, definition: ManagedNamespace, fleet: Fleet) -> Evaluation:
-        content = await self._deps.manifests.keep(make_bundle(definition.objects()).data)
+    async def _namespace(self, definition: ManagedNamespace, fleet: Fleet) -> GeneratorEvaluation:
+        content = await self._context.manifests.keep(make_bundle(definition.objects()).data)
         clusters = fleet.matching(definition.selector, definition.project_id)
-        wanted = [Wanted(c.id, definition.keeper(), content) for c in clusters]
+        wanted = [GeneratedService(c.id, definition.keeper(), content) for c in clusters]
         if (inside := definition.placed()) is not None:
-            async with self._deps.store.read() as tx:
+            async with self._context.store.read() as tx:
                 await _check_repository(tx, inside)
-            wanted += [Wanted(c.id, inside) for c in clusters]
-        return Evaluation(tuple(wanted))
+            wanted += [GeneratedService(c.id, inside) for c in clusters]
+        return GeneratorEvaluation(tuple(wanted))
 
 
 async def fleet_of(tx: Transaction) -> Fleet:

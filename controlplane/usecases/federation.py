@@ -6,21 +6,21 @@ from controlplane.domain.access import SYSTEM
 from controlplane.domain.people import Group, Login, Membership, User, UserKind
 from controlplane.domain.signin import Claims
 from controlplane.ports import Issuers, Transaction
-from controlplane.usecases.deps import ACCESS, Deps
-from controlplane.usecases.tokens import end_tokens, publish_ended
-from fleet.errors import Conflict, Forbidden
+from controlplane.usecases.deps import ACCESS, OperationContext
+from controlplane.usecases.tokens import publish_revoked, revoke_user_tokens
+from core.errors import Conflict, Forbidden
 
-MOST_GROUPS = 1000
+MAX_GROUPS = 1000
 
 
 class Federation:
     """Maps the claims of an identity provider to a user of this installation."""
 
-    def __init__(self, deps: Deps, issuers: Issuers) -> None:
-        self._deps = deps
+    def __init__(self, deps: OperationContext, issuers: Issuers) -> None:
+        self._context = deps
         self.issuers = issuers
 
-    async def user_of(self, token: str) -> tuple[User, datetime]:
+    async def user_of_token(self, token: str) -> tuple[User, datetime]:
         """The user of an ID token, and its expiry. Unauthenticated: the token is invalid."""
         claims = await self.issuers.verify(token)
         return await self.admit(claims), claims.expires_at
@@ -34,12 +34,12 @@ class Federation:
         """
         required = next((i.required for i in self.issuers.known() if i.url == claims.issuer), ())
         admitted = not required or not set(required).isdisjoint(claims.groups or ())
-        async with self._deps.store.write() as tx:
+        async with self._context.store.write() as tx:
             user = await self._user(tx, claims, make=admitted)
             if user is not None:
                 changed = await self._sync_groups(tx, user, claims)
         if user is not None and changed:
-            self._deps.bus.publish(ACCESS, user.id)
+            self._context.bus.publish(ACCESS, user.id)
         if user is None or not admitted:
             if user is not None:
                 await self._expel(user)
@@ -53,20 +53,22 @@ class Federation:
         if not make:
             return None
         email = claims.email or f"{claims.subject}@{claims.issuer.partition('://')[2]}"
-        now = self._deps.clock.now()
+        now = self._context.clock.now()
         user = await self._kept(tx, claims) or await self._by_address(tx, claims, email)
         if user is None:
             name = (claims.name or email)[:255]
-            user = User(self._deps.new_id(), email[:320], name, now, now)
+            user = User(self._context.new_id(), email[:320], name, now, now)
             await tx.users.add(user)
-            await self._deps.audit(tx, SYSTEM, "createUser", email, user.id, issuer=claims.issuer)
+            await self._context.audit(
+                tx, SYSTEM, "createUser", email, user.id, issuer=claims.issuer
+            )
         elif user.issuer is not None and await tx.logins.find(user_id=user.id) is not None:
             # A directory sets the id and the address of an account, but does not prove who owns it.
             raise Conflict(
                 f"another identity signs in to the account {user.email}: an administrator must "
                 "change that account's address, then the directory must push you again"
             )
-        login = Login(self._deps.new_id(), claims.issuer, claims.subject, user.id, now)
+        login = Login(self._context.new_id(), claims.issuer, claims.subject, user.id, now)
         await tx.logins.add(login)
         return user
 
@@ -97,7 +99,7 @@ class Federation:
         """
         if claims.groups is None:
             return False
-        named = frozenset(claims.groups[:MOST_GROUPS])
+        named = frozenset(claims.groups[:MAX_GROUPS])
         every = await tx.groups.select(issuer=claims.issuer)
         pushed = {group.id for group in every if group.external_id is not None}
         wanted = [group for group in every if group.name in named and group.id not in pushed]
@@ -116,7 +118,7 @@ class Federation:
         for group in new:
             await tx.memberships.add(self._membership(group, user, claims.issuer))
         if gone or new:
-            await self._deps.audit(
+            await self._context.audit(
                 tx,
                 SYSTEM,
                 "syncGroups",
@@ -129,13 +131,13 @@ class Federation:
 
     def _membership(self, group: Group, user: User, issuer: str) -> Membership:
         return Membership(
-            self._deps.new_id(), group.id, user.id, self._deps.clock.now(), issuer=issuer
+            self._context.new_id(), group.id, user.id, self._context.clock.now(), issuer=issuer
         )
 
     async def _expel(self, user: User) -> None:
         """Ends all tokens of a user whom the provider no longer admits."""
-        async with self._deps.store.write() as tx:
-            ended = await end_tokens(tx, self._deps, user.id)
-            await self._deps.audit(tx, SYSTEM, "expelUser", user.email, user.id)
-        publish_ended(self._deps, ended)
-        self._deps.bus.publish(ACCESS, user.id)
+        async with self._context.store.write() as tx:
+            ended = await revoke_user_tokens(tx, self._context, user.id)
+            await self._context.audit(tx, SYSTEM, "expelUser", user.email, user.id)
+        publish_revoked(self._context, ended)
+        self._context.bus.publish(ACCESS, user.id)

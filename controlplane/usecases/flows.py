@@ -6,36 +6,36 @@ from typing import Any
 
 from controlplane.domain.access import Actor, Verb, require, require_member
 from controlplane.domain.flow import (
-    MOST_NAMES,
+    MAX_NAMES,
     Export,
-    Flowing,
     Graph,
     Import,
+    ImportedValue,
     ServiceExport,
     ServiceImport,
-    affected,
-    changed,
+    affected_services,
+    changed_services,
     check_export,
     check_name,
-    cycle,
-    order,
-    resolve,
+    import_cycle,
+    resolve_imports,
+    rollout_order,
 )
-from controlplane.domain.ledger import LedgerEntry, Stage
+from controlplane.domain.ledger import LedgerEntry, LedgerStage
 from controlplane.domain.services import Service
 from controlplane.ports import Transaction
-from controlplane.usecases.deps import DELIVER, SERVICE, Deps
-from controlplane.usecases.freezes import check_thawed
+from controlplane.usecases.deps import RENDER_SERVICES, SERVICE, OperationContext
+from controlplane.usecases.freezes import check_not_frozen
 from controlplane.usecases.importing import (
     downstream,
     graph_of,
     imports_of,
-    refuse_in_use,
+    require_exports_unused,
     upstream,
 )
-from controlplane.usecases.retrying import retried
-from controlplane.usecases.services import find_defined, find_service
-from fleet.errors import Conflict, Invalid, NotFound
+from controlplane.usecases.retrying import retry_operations
+from controlplane.usecases.services import find_managed_service, find_service
+from core.errors import Conflict, Invalid, NotFound
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,16 +45,16 @@ class FlowView:
     service: Service
     exports: tuple[Export, ...]
     imports: tuple[Import, ...]
-    values: Mapping[str, Flowing]
+    values: Mapping[str, ImportedValue]
     problem: str
 
 
-@retried
-class Flows:
+@retry_operations
+class ConfigurationFlow:
     """Operations on configuration flow."""
 
-    def __init__(self, deps: Deps) -> None:
-        self._deps = deps
+    def __init__(self, deps: OperationContext) -> None:
+        self._context = deps
 
     async def get(self, actor: Actor, service_id: str) -> FlowView:
         """Exports and imports of a service.
@@ -62,7 +62,7 @@ class Flows:
         Everybody who may see it also sees the origin of its values.
         """
         require_member(actor)
-        async with self._deps.store.read() as tx:
+        async with self._context.store.read() as tx:
             service = await find_service(tx, service_id)
             require(actor, Verb.READ, service.target)
             graph = await graph_of(tx, [service.id])
@@ -82,11 +82,11 @@ class Flows:
         Leaves out services that the actor may not see.
         """
         require_member(actor)
-        async with self._deps.store.read() as tx:
+        async with self._context.store.read() as tx:
             service = await find_service(tx, service_id)
             require(actor, Verb.READ, service.target)
             graph = await graph_of(tx, await downstream(tx, [service.id]))
-            found = affected(_alone(graph), service.id)
+            found = affected_services(_without_outside_imports(graph), service.id)
             services = await tx.services.select(id=found) if found else []
         rows: dict[str, Service] = {service.id: service for service in services}
         return [rows[id] for id in found if actor.may(Verb.READ, rows[id].target)]
@@ -106,10 +106,10 @@ class Flows:
         require_member(actor)
         _check_names([export.name for export in exports or ()], "exports")
         _check_names([imported.alias for imported in imports or ()], "imports")
-        async with self._deps.store.write() as tx:
-            service = await find_defined(tx, service_id)
+        async with self._context.store.write() as tx:
+            service = await find_managed_service(tx, service_id)
             require(actor, Verb.WRITE, service.target)
-            await check_thawed(tx, service.cluster_id)
+            await check_not_frozen(tx, service.cluster_id)
             whole = await upstream(tx, await downstream(tx, [service.id]))
             before = await graph_of(tx, whole)
             if exports is not None:
@@ -117,11 +117,11 @@ class Flows:
             if imports is not None:
                 await self._set_imports(tx, actor, service, imports)
             graph = await graph_of(tx, whole | await upstream(tx, [service.id]))
-            if way := cycle(graph, service.id):
+            if way := import_cycle(graph, service.id):
                 raise Conflict(f"the imports form a cycle: {' → '.join(way)}")
             stale = await self._mark(tx, before, graph, service)
             await tx.ledger.append([self._entry(service, actor)])
-            await self._deps.audit(tx, actor, "saveServiceFlow", service.name, service.id)
+            await self._context.audit(tx, actor, "saveServiceFlow", service.name, service.id)
         self._wake(service, stale)
         return await self.get(actor, service_id)
 
@@ -135,12 +135,12 @@ class Flows:
             service_export.name: service_export
             for service_export in await tx.service_exports.select(service_id=service.id)
         }
-        await refuse_in_use(tx, service, [use for use in lost if use.export in held])
+        await require_exports_unused(tx, service, [use for use in lost if use.export in held])
         for row in held.values():
             await tx.service_exports.remove(row.id)
         for export in wanted.values():
             row = ServiceExport(
-                self._deps.new_id(),
+                self._context.new_id(),
                 service.id,
                 export.name,
                 export.type,
@@ -158,7 +158,7 @@ class Flows:
             check_name(imported.alias, "imports.alias")
             await _check_source(tx, actor, service, imported)
             row = ServiceImport(
-                self._deps.new_id(),
+                self._context.new_id(),
                 service.id,
                 imported.alias,
                 imported.source,
@@ -171,26 +171,28 @@ class Flows:
         self, tx: Transaction, before: Graph, after: Graph, service: Service
     ) -> list[Service]:
         """Marks services with changed values for rendering; returns them in rollout order."""
-        ids = changed(resolve(before), resolve(after)) & after.keys()
-        ids |= {service.id} if _own(before, service) != _own(after, service) else set()
+        ids = changed_services(resolve_imports(before), resolve_imports(after)) & after.keys()
+        ids |= (
+            {service.id} if _own_imports(before, service) != _own_imports(after, service) else set()
+        )
         rows = await tx.services.select(id=ids, templated=True) if ids else []
         for row in rows:
             await tx.services.change(row.id, source=None)
         known: dict[str, Service] = {row.id: row for row in rows}
-        return [known[id] for group in order(after, known) for id in group]
+        return [known[id] for group in rollout_order(after, known) for id in group]
 
     def _wake(self, service: Service, stale: Iterable[Service]) -> None:
-        self._deps.bus.publish(SERVICE, service.id)
+        self._context.bus.publish(SERVICE, service.id)
         for user in stale:
             if user.repository_id:
-                self._deps.bus.publish(DELIVER, f"{user.repository_id}/{user.id}")
+                self._context.bus.publish(RENDER_SERVICES, f"{user.repository_id}/{user.id}")
 
     def _entry(self, service: Service, actor: Actor) -> LedgerEntry:
         return LedgerEntry(
             service_id=service.id,
             cluster_id=service.cluster_id,
-            stage=Stage.CONFIGURED,
-            at=self._deps.clock.now(),
+            stage=LedgerStage.CONFIGURED,
+            at=self._context.clock.now(),
             sequence=service.sequence,
             actor=(actor.email or actor.name)[:320],
             message="exports, imports",
@@ -218,19 +220,19 @@ async def _check_source(tx: Transaction, actor: Actor, service: Service, importe
 
 
 def _check_names(names: Sequence[str], field: str) -> None:
-    if len(names) > MOST_NAMES:
-        raise Invalid(f"must have at most {MOST_NAMES} entries", field=field)
+    if len(names) > MAX_NAMES:
+        raise Invalid(f"must have at most {MAX_NAMES} entries", field=field)
     if len(set(names)) < len(names):
         raise Invalid("contains a name twice", field=field)
 
 
-def _own(graph: Graph, service: Service) -> Any:
+def _own_imports(graph: Graph, service: Service) -> Any:
     """The imports that a service itself declares."""
     node = graph.get(service.id)
     return dict(node.imports) if node else {}
 
 
-def _alone(graph: Graph) -> Graph:
+def _without_outside_imports(graph: Graph) -> Graph:
     """A part of the graph without imports from outside of it."""
     return {
         id: replace(node, imports={k: v for k, v in node.imports.items() if v.source in graph})

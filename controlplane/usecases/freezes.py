@@ -6,7 +6,7 @@ from controlplane.domain.selectors import Fleet
 from controlplane.ports import Transaction
 
 
-async def check_thawed(tx: Transaction, cluster_id: str) -> None:
+async def check_not_frozen(tx: Transaction, cluster_id: str) -> None:
     """Conflict: the cluster is frozen. The message says by whom, why, and what to do."""
     groups = await tx.cluster_groups.select(frozen=True)
     cluster = await tx.clusters.peek(id=cluster_id) if groups else None

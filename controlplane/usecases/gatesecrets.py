@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeVar
 
-from controlplane.domain.notification_bodies import key_of
+from controlplane.domain.notification_bodies import decode_webhook_secret
 from controlplane.domain.pipelines import model
 from controlplane.domain.pipelines.rules import (
     ExternalRule,
@@ -37,25 +37,27 @@ def sealed_rule(sealer: Sealer, rule: Rule, before: Rule | None) -> Rule:
     return replace(rule, steps=tuple(steps))
 
 
-def opened(sealer: Sealer, rule: Signing) -> str:
+def open_gate_secret(sealer: Sealer, rule: Signing) -> str:
     """The signing secret of a rule; empty if it has none."""
     if not rule.sealed:
         return ""
     return sealer.open(base64.b64decode(rule.sealed), _CONTEXT).decode()
 
 
-def is_behind(sealer: Sealer, spec: model.Pipeline) -> bool:
+def needs_reseal(sealer: Sealer, spec: model.Pipeline) -> bool:
     """True if an older key sealed a secret of the pipeline."""
     rules = [rule for _, gate in spec.asked for rule in rules_of(gate.rule)]
     return any(_is_behind(sealer, rule) for rule in rules if isinstance(rule, Signing))
 
 
-def sealed_anew(sealer: Sealer, spec: model.Pipeline) -> model.Pipeline:
+def resealed(sealer: Sealer, spec: model.Pipeline) -> model.Pipeline:
     """The pipeline with all secrets sealed by the current key."""
 
     def again(rule: Signing) -> Signing:
         behind = _is_behind(sealer, rule)
-        return replace(rule, sealed=_box(sealer, opened(sealer, rule))) if behind else rule
+        return (
+            replace(rule, sealed=_box(sealer, open_gate_secret(sealer, rule))) if behind else rule
+        )
 
     return _with_signing(spec, again)
 
@@ -101,9 +103,9 @@ def _sealed_step(sealer: Sealer, step: Step, before: object) -> Step:
 def _sealed(sealer: Sealer, rule: S, before: object) -> S:
     """Seals `rule.sealed`, which contains plain text here."""
     if not rule.sealed:
-        same = isinstance(before, Signing) and _whose(before) == _whose(rule)
+        same = isinstance(before, Signing) and _receiver(before) == _receiver(rule)
         return replace(rule, sealed=before.sealed if same else "")
-    key_of(rule.sealed)
+    decode_webhook_secret(rule.sealed)
     return replace(rule, sealed=_box(sealer, rule.sealed))
 
 
@@ -111,6 +113,6 @@ def _box(sealer: Sealer, plain: str) -> str:
     return base64.b64encode(sealer.seal(plain.encode(), _CONTEXT)).decode()
 
 
-def _whose(rule: Signing) -> str:
+def _receiver(rule: Signing) -> str:
     """The receiver of a secret; a secret is never used for another receiver."""
     return rule.url if isinstance(rule, HttpRule) else rule.account

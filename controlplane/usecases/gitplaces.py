@@ -9,22 +9,22 @@ from controlplane.domain.repositories import Repository
 from controlplane.domain.services import Service
 from controlplane.ports import Transaction
 from controlplane.usecases.repositories import find_repository
-from fleet.errors import Conflict
+from core.errors import Conflict
 
 
-async def with_places(tx: Transaction, actor: Actor, spec: model.Pipeline) -> model.Pipeline:
+async def with_write_targets(tx: Transaction, actor: Actor, spec: model.Pipeline) -> model.Pipeline:
     """The pipeline with the repositories that it writes to.
 
     The actor needs write access to these repositories.
     """
-    stages = [await _with_place(tx, actor, stage) for stage in spec.stages]
+    stages = [await _with_write_target(tx, actor, stage) for stage in spec.stages]
     return await _with_triggers(tx, actor, replace(spec, stages=tuple(stages)))
 
 
-async def _with_place(tx: Transaction, actor: Actor, stage: model.Stage) -> model.Stage:
+async def _with_write_target(tx: Transaction, actor: Actor, stage: model.Stage) -> model.Stage:
     if stage.git is None or not stage.services:
         return stage
-    repository, _ = await place_of(tx, await tx.services.select(id=stage.services))
+    repository, _ = await common_branch(tx, await tx.services.select(id=stage.services))
     require(actor, Verb.WRITE, repository.target)
     return replace(stage, writes_to=repository.id)
 
@@ -38,7 +38,7 @@ async def _with_triggers(tx: Transaction, actor: Actor, spec: model.Pipeline) ->
     if not watching:
         return spec
     services = await tx.services.select(id=spec.first.services)
-    repository, _ = await place_of(tx, services)
+    repository, _ = await common_branch(tx, services)
     if any(trigger.write is not None for trigger in watching):
         require(actor, Verb.WRITE, repository.target)
     if any(trigger.write is None for trigger in watching):
@@ -48,7 +48,7 @@ async def _with_triggers(tx: Transaction, actor: Actor, spec: model.Pipeline) ->
     return replace(spec, triggers=tuple(triggers))
 
 
-async def place_of(tx: Transaction, services: Sequence[Service]) -> tuple[Repository, str]:
+async def common_branch(tx: Transaction, services: Sequence[Service]) -> tuple[Repository, str]:
     """The common repository and branch of services. Conflict: they have several, or none."""
     places = {(service.repository_id, service.ref) for service in services}
     if len(places) != 1 or not services[0].repository_id or not services[0].ref:

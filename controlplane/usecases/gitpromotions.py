@@ -11,25 +11,35 @@ from dataclasses import dataclass, replace
 from controlplane.domain.pipelines import model
 from controlplane.domain.pipelines.gitwrites import FileKind, GitWrite, Images, WriteMode
 from controlplane.domain.pipelines.images import tags_in
-from controlplane.domain.pipelines.state import Change, ChangeState, ReleaseId, StageState
-from controlplane.domain.pipelines.tryouts import Tryout, branch_of, release_values, tryouts
+from controlplane.domain.pipelines.state import (
+    GitChangeState,
+    GitWriteStatus,
+    ReleaseId,
+    StageState,
+)
+from controlplane.domain.pipelines.tryouts import (
+    PreviewBranch,
+    branch_of,
+    preview_branches,
+    release_values,
+)
 from controlplane.domain.repositories import Repository
 from controlplane.domain.services import Service
 from controlplane.gitports import GitWriter
-from controlplane.usecases.deps import Deps
-from controlplane.usecases.gitplaces import check_writable, place_of
+from controlplane.usecases.deps import OperationContext
+from controlplane.usecases.gitplaces import check_writable, common_branch
 from controlplane.usecases.pipelines import PipelineView
 from controlplane.usecases.repositories import find_repository
-from fleet.bundle import Bundle
-from fleet.changes import Edit, MergeRequest, RequestState
-from fleet.errors import Conflict, Unavailable
-from fleet.identity import RepositoryId
+from core.errors import Conflict, Unavailable
+from core.identity import RepositoryId
+from core.spec.bundle import Bundle
+from core.spec.edits import Edit, MergeRequest, MergeRequestState
 
-_LONGEST_URL = 2_000
+_MAX_URL_LENGTH = 2_000
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class GitTarget:
     """Target branch of a change, its edits and its commit message."""
 
     repository: Repository
@@ -44,13 +54,13 @@ class GitPromotions:
     """Writes releases of stages that are promoted by git, and tracks pipelines that wait for a
     merge."""
 
-    def __init__(self, deps: Deps) -> None:
-        self._deps = deps
+    def __init__(self, deps: OperationContext) -> None:
+        self._context = deps
         self._waiting: dict[str, set[str]] = {}
 
     async def prepare(
         self, view: PipelineView, stage: model.Stage, services: Sequence[Service], release: str
-    ) -> tuple[str, Tryout]:
+    ) -> tuple[str, PreviewBranch]:
         """Commits a release to a preview branch; returns the commit and the branch to clean up.
 
         If the services' branch already contains the change, returns its newest commit.
@@ -60,17 +70,19 @@ class GitPromotions:
         place = await self._place(view, stage, services, ReleaseId(release), attempt)
         sha = await self._try_out(place) or await self._tip(place)
         write, id = place.write, place.repository.id
-        return sha, Tryout(id, place.branch, write.author, write.provider)
+        return sha, PreviewBranch(id, place.branch, write.author, write.provider)
 
-    async def tidy(self, view: PipelineView | None, tryout: Tryout) -> None:
+    async def tidy(self, view: PipelineView | None, tryout: PreviewBranch) -> None:
         """Closes a pull request and deletes its branch, unless the pipeline needs them again.
 
         A branch that services follow is never deleted.
         """
-        if view and (tryout.repository_id, tryout.branch) in tryouts(view.spec, view.state):
+        if view and (tryout.repository_id, tryout.branch) in preview_branches(
+            view.spec, view.state
+        ):
             return
         id = RepositoryId(tryout.repository_id)
-        async with self._deps.store.read() as tx:
+        async with self._context.store.read() as tx:
             followed = [
                 *await tx.services.select(repository_id=id, ref=tryout.branch),
                 *await tx.service_sources.select(repository_id=id, ref=tryout.branch),
@@ -83,21 +95,21 @@ class GitPromotions:
 
     async def land(
         self, view: PipelineView, stage: model.Stage, services: Sequence[Service], release: str
-    ) -> Change:
+    ) -> GitWriteStatus:
         """Writes the release to the services' branch, or opens a pull request."""
         attempt = view.state.stages.get(stage.id, StageState()).attempt
         place = await self._place(view, stage, services, ReleaseId(release), attempt)
         change = await self.put(place)
-        if change.state is ChangeState.OPEN:
+        if change.state is GitChangeState.OPEN:
             self._waiting.setdefault(place.repository.id, set()).add(view.row.id)
         return change
 
-    async def put(self, place: Place) -> Change:
+    async def put(self, place: GitTarget) -> GitWriteStatus:
         """Commits a change to its branch, or opens a pull request for it."""
         if place.write.mode is WriteMode.COMMIT:
-            return _landed(place, await self._tip(place))
+            return _merged_change(place, await self._tip(place))
         if await self._try_out(place) is None:
-            return _landed(place, await self._tip(place))
+            return _merged_change(place, await self._tip(place))
         title, _, body = place.message.partition("\n")
         request = await self._writer().open_request(
             place.repository.id,
@@ -107,9 +119,11 @@ class GitPromotions:
             body=body.strip(),
             provider=place.write.provider,
         )
-        return _asked(place.repository, place.base, request)
+        return _change_of_request(place.repository, place.base, request)
 
-    async def look(self, view: PipelineView, change: Change, provider: str) -> Change:
+    async def look(
+        self, view: PipelineView, change: GitWriteStatus, provider: str
+    ) -> GitWriteStatus:
         """The state of a pull request.
 
         Conflict: it was closed. Unavailable: the host does not answer.
@@ -117,18 +131,18 @@ class GitPromotions:
         self._waiting.setdefault(change.repository_id, set()).add(view.row.id)
         id = RepositoryId(change.repository_id)
         request = await self._writer().request(id, change.number, provider)
-        if request.state is RequestState.CLOSED:
+        if request.state is MergeRequestState.CLOSED:
             self._waiting[change.repository_id].discard(view.row.id)
             raise Conflict(
                 f"pull request #{request.number} was closed without a merge: {request.url}"
             )
-        async with self._deps.store.read() as tx:
+        async with self._context.store.read() as tx:
             repository = await find_repository(tx, id)
-        if request.state is RequestState.MERGED:
+        if request.state is MergeRequestState.MERGED:
             self._waiting[change.repository_id].discard(view.row.id)
-            await self._deps.manifests.hint(id)
-        found = _asked(repository, change.branch, request)
-        if found.state is ChangeState.LANDED and not found.commit:
+            await self._context.manifests.hint(id)
+        found = _change_of_request(repository, change.branch, request)
+        if found.state is GitChangeState.LANDED and not found.commit:
             # A fast-forward merge: the host returns no merge commit.
             return replace(found, commit=await self.tip(found))
         return found
@@ -138,10 +152,10 @@ class GitPromotions:
         knows."""
         return frozenset(self._waiting.get(repository_id, ()))
 
-    async def tip(self, change: Change) -> str:
+    async def tip(self, change: GitWriteStatus) -> str:
         """The newest commit of the branch that a change targets."""
         id = RepositoryId(change.repository_id)
-        return (await self._deps.manifests.resolve(id, change.branch)).sha
+        return (await self._context.manifests.resolve(id, change.branch)).sha
 
     async def _place(
         self,
@@ -150,21 +164,21 @@ class GitPromotions:
         services: Sequence[Service],
         release: ReleaseId,
         attempt: int,
-    ) -> Place:
+    ) -> GitTarget:
         write = stage.git
         found = view.state.releases.get(release)
         if write is None or found is None:
             raise Conflict(f"stage {stage.name} has no git write for release {release}")
         values = release_values(view.spec, stage, found)
-        async with self._deps.store.read() as tx:
-            repository, base = await place_of(tx, services)
+        async with self._context.store.read() as tx:
+            repository, base = await common_branch(tx, services)
             check_writable(repository, stage.writes_to)
             firsts = await tx.services.select(id=found.commits.keys())
         commits = {found.commits[s.id] for s in firsts if s.repository_id == repository.id}
         await self._check_folders(write, repository.id, base, commits)
         digests = {revision.digest for revision in found.revisions.values()}
         images = await self._images(digests) if any(c.image for c in write.changes) else {}
-        return Place(
+        return GitTarget(
             repository,
             base,
             branch_of(write, values, attempt),
@@ -177,7 +191,7 @@ class GitPromotions:
         """The tags of the images that the release runs in the first stage."""
         tags: dict[str, set[str]] = {}
         for digest in sorted(digests):
-            data = await self._deps.manifests.bundle(digest)
+            data = await self._context.manifests.bundle(digest)
             for name, found in tags_in(Bundle(digest, data, 0).objects()).items():
                 tags.setdefault(name, set()).update(found)
         return tags
@@ -189,7 +203,7 @@ class GitPromotions:
         folders = [change.source for change in write.changes if change.kind is FileKind.FOLDER]
         if not folders:
             return
-        manifests = self._deps.manifests
+        manifests = self._context.manifests
         tip = (await manifests.resolve(repository, base)).sha
         now = await manifests.trees(repository, tip, folders)
         then: list[Mapping[str, str | None]] = [
@@ -199,7 +213,7 @@ class GitPromotions:
             if all(trees[folder] != now[folder] for trees in then):
                 raise Conflict(f"folder {folder} of {base} has changed since the release")
 
-    async def _commit(self, place: Place, branch: str) -> str | None:
+    async def _commit(self, place: GitTarget, branch: str) -> str | None:
         return await self._writer().commit(
             place.repository.id,
             place.edits,
@@ -209,33 +223,35 @@ class GitPromotions:
             message=place.message,
         )
 
-    async def _try_out(self, place: Place) -> str | None:
+    async def _try_out(self, place: GitTarget) -> str | None:
         """Commits to a preview branch; None if the services' branch already contains the change."""
         if place.branch == place.base:
             raise Conflict(f"{place.base} is the services' own branch: set `branch` to another one")
         return await self._commit(place, place.branch)
 
-    async def _tip(self, place: Place) -> str:
+    async def _tip(self, place: GitTarget) -> str:
         """The newest commit of the services' branch, which contains the change."""
         return await self._commit(place, place.base) or ""
 
     def _writer(self) -> GitWriter:
-        if self._deps.writer is None:
+        if self._context.writer is None:
             raise Unavailable("this process cannot write to repositories")
-        return self._deps.writer
+        return self._context.writer
 
 
-def _landed(place: Place, sha: str) -> Change:
+def _merged_change(place: GitTarget, sha: str) -> GitWriteStatus:
     url = _commit_url(place.repository, sha)
-    return Change(ChangeState.LANDED, place.repository.id, place.base, sha, url=url)
+    return GitWriteStatus(GitChangeState.LANDED, place.repository.id, place.base, sha, url=url)
 
 
-def _asked(repository: Repository, base: str, request: MergeRequest) -> Change:
-    url = request.url[:_LONGEST_URL] if request.url.startswith(("https://", "http://")) else ""
-    if request.state is not RequestState.MERGED:
-        return Change(ChangeState.OPEN, repository.id, base, number=request.number, url=url)
+def _change_of_request(repository: Repository, base: str, request: MergeRequest) -> GitWriteStatus:
+    url = request.url[:_MAX_URL_LENGTH] if request.url.startswith(("https://", "http://")) else ""
+    if request.state is not MergeRequestState.MERGED:
+        return GitWriteStatus(
+            GitChangeState.OPEN, repository.id, base, number=request.number, url=url
+        )
     sha = request.merged or ""
-    return Change(ChangeState.LANDED, repository.id, base, sha, request.number, url)
+    return GitWriteStatus(GitChangeState.LANDED, repository.id, base, sha, request.number, url)
 
 
 def _commit_url(repository: Repository, sha: str) -> str:

@@ -4,32 +4,32 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from controlplane.domain.ledger import LedgerEntry, Stage
+from controlplane.domain.ledger import LedgerEntry, LedgerStage
 from controlplane.domain.pipelines import codec, model
 from controlplane.domain.pipelines import effects as fx
-from controlplane.domain.pipelines.state import Change
+from controlplane.domain.pipelines.state import GitWriteStatus
 from controlplane.domain.services import Revision, Service
 from controlplane.ports import Transaction
-from controlplane.usecases.deps import Deps
-from fleet.identity import ServiceId
-from fleet.source import Rendered
+from controlplane.usecases.deps import OperationContext
+from core.identity import ServiceId
+from core.spec.source import RenderedBundle
 
 
 @dataclass(frozen=True, slots=True)
-class Content:
+class RenderedContent:
     """Render result of a service at a release's commit, and the git ids of the paths it read."""
 
-    rendered: Rendered
+    rendered: RenderedBundle
     reads: Mapping[str, str]
 
 
-async def give(
-    deps: Deps,
+async def apply_release(
+    deps: OperationContext,
     tx: Transaction,
     pipeline_id: str,
     effect: fx.Promote,
-    contents: Mapping[ServiceId, Content],
-    change: Change | None,
+    contents: Mapping[ServiceId, RenderedContent],
+    change: GitWriteStatus | None,
 ) -> None:
     """Sets services to the revisions of their release; services that already have them are
     unchanged."""
@@ -71,11 +71,15 @@ async def _origins(
 
 
 def _columns(
-    deps: Deps, service: Service, commit: str, content: Content, origin: Revision | None
+    deps: OperationContext,
+    service: Service,
+    commit: str,
+    content: RenderedContent,
+    origin: Revision | None,
 ) -> dict[str, Any]:
     rendered = content.rendered
     return {
-        **service.unheld(rendered.digest),
+        **service.columns_for_digest(rendered.digest),
         "promoted": True,
         "pinned": commit,
         "sha": commit,
@@ -111,11 +115,11 @@ def _revision(service: Service, id: str, origin: Revision | None, effect: fx.Pro
     )
 
 
-def _entry(service: Service, effect: fx.Promote, change: Change | None) -> LedgerEntry:
+def _entry(service: Service, effect: fx.Promote, change: GitWriteStatus | None) -> LedgerEntry:
     return LedgerEntry(
         service_id=service.id,
         cluster_id=service.cluster_id,
-        stage=Stage.PROMOTED,
+        stage=LedgerStage.PROMOTED,
         at=service.updated_at,
         sequence=service.sequence,
         sha=service.sha,
@@ -127,7 +131,7 @@ def _entry(service: Service, effect: fx.Promote, change: Change | None) -> Ledge
     )
 
 
-def _shown(change: Change | None) -> dict[str, str | int]:
+def _shown(change: GitWriteStatus | None) -> dict[str, str | int]:
     """Details of the git change for the ledger entry."""
     if change is None:
         return {}

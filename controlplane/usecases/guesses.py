@@ -4,22 +4,22 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import TypeVar
 
-from controlplane.domain.rates import ADDRESS, Rates
-from fleet.errors import LimitExceeded, Unauthenticated
-from fleet.runtime.clock import Clock
+from controlplane.domain.rates import ADDRESS, RequestLimiter
+from core.errors import LimitExceeded, Unauthenticated
+from core.runtime.clock import Clock
 
-MOST_OF_ADDRESS = 100
-MOST_IN_ALL = 1_000
-"""Wrong credentials that are looked up per 10 s; see `Rates`."""
-MOST_AT_ONCE = 500
+MAX_PER_ADDRESS = 100
+MAX_TOTAL = 1_000
+"""Wrong credentials that are looked up per 10 s; see `RequestLimiter`."""
+MAX_CONCURRENT = 500
 """Concurrent unverified lookups per address; many users may share an address."""
-REMEMBERED_S = 5.0
-MOST_REMEMBERED = 10_000
+CACHE_SECONDS = 5.0
+MAX_CACHED = 10_000
 _EVERYBODY = "everybody"
 Value = TypeVar("Value")
 
 
-class Guesses:
+class AuthThrottle:
     """Limits lookups of wrong credentials in the store, per address and in total.
 
     A wrong credential that is sent repeatedly, for example by an old kubeconfig, is answered from a
@@ -29,44 +29,44 @@ class Guesses:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._by_address, self._in_all = Rates(MOST_OF_ADDRESS), Rates(MOST_IN_ALL)
-        self._at_once = Rates(MOST_AT_ONCE)
+        self._by_address, self._total = RequestLimiter(MAX_PER_ADDRESS), RequestLimiter(MAX_TOTAL)
+        self._concurrent = RequestLimiter(MAX_CONCURRENT)
         self._wrong: dict[str, tuple[float, str]] = {}
-        self._familiar: dict[str, None] = {}
+        self._accepted: dict[str, None] = {}
 
     @contextmanager
-    def judging(self, key: str, source: str) -> Generator[None]:
+    def throttled(self, key: str, source: str) -> Generator[None]:
         """Context for looking up a credential; `key` is its hash.
 
         Unauthenticated: it was wrong a moment ago. LimitExceeded: too many wrong credentials.
         """
-        self._check_wrong(key)
-        counted = key not in self._familiar
+        self._check_cached(key)
+        counted = key not in self._accepted
         if counted:
             self._count(source)
         try:
             yield
         except Unauthenticated as error:
-            self._familiar.pop(key, None)
+            self._accepted.pop(key, None)
             if counted:
                 self._by_address.take(ADDRESS + source, self._clock.now().timestamp())
-            _keep(self._wrong, key, (self._clock.monotonic() + REMEMBERED_S, error.message))
+            _keep(self._wrong, key, (self._clock.monotonic() + CACHE_SECONDS, error.message))
             raise
         except BaseException:
-            self._give_back(source, counted=counted)
+            self._return_tokens(source, counted=counted)
             raise
-        self._give_back(source, counted=counted)
-        _keep(self._familiar, key, None)
+        self._return_tokens(source, counted=counted)
+        _keep(self._accepted, key, None)
 
     def expect(self, key: str) -> None:
         """Marks a credential that was created here as known, so that it is not throttled."""
-        _keep(self._familiar, key, None)
+        _keep(self._accepted, key, None)
 
     def forget(self) -> None:
         """Clears the cache of wrong credentials after permissions changed."""
         self._wrong.clear()
 
-    def _check_wrong(self, key: str) -> None:
+    def _check_cached(self, key: str) -> None:
         known = self._wrong.get(key)
         if known is not None and self._clock.monotonic() < known[0]:
             raise Unauthenticated(known[1])
@@ -74,8 +74,8 @@ class Guesses:
     def _count(self, source: str) -> None:
         now = self._clock.now().timestamp()
         who = ADDRESS + source
-        wait = self._by_address.wait(who, now) or self._at_once.take(who, now)
-        wait = wait or self._in_all.take(_EVERYBODY, now)
+        wait = self._by_address.wait(who, now) or self._concurrent.take(who, now)
+        wait = wait or self._total.take(_EVERYBODY, now)
         if wait:
             raise LimitExceeded(
                 f"too many invalid tokens from {source or 'this address'}: try again in "
@@ -83,15 +83,15 @@ class Guesses:
                 retry_after=wait,
             )
 
-    def _give_back(self, source: str, *, counted: bool) -> None:
+    def _return_tokens(self, source: str, *, counted: bool) -> None:
         if counted:
-            self._at_once.give_back(ADDRESS + source)
-            self._in_all.give_back(_EVERYBODY)
+            self._concurrent.give_back(ADDRESS + source)
+            self._total.give_back(_EVERYBODY)
 
 
 def _keep(kept: dict[str, Value], key: str, value: Value) -> None:
     """Adds an entry as the newest; evicts the oldest if the cache is full."""
     kept.pop(key, None)
-    if len(kept) >= MOST_REMEMBERED:
+    if len(kept) >= MAX_CACHED:
         del kept[next(iter(kept))]
     kept[key] = value

@@ -9,50 +9,50 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from controlplane.domain.ledger import LedgerEntry, Stage
-from controlplane.domain.promotion import RefusedRevision
+from controlplane.domain.ledger import LedgerEntry, LedgerStage
+from controlplane.domain.promotion import DeniedRevision
 from controlplane.domain.reports import VerifiedReport
 from controlplane.domain.services import Service
-from controlplane.domain.verification import Hold
+from controlplane.domain.verification import Quarantine
 from controlplane.ports import Transaction
-from controlplane.usecases.deps import Deps
-from fleet.errors import Conflict
-from fleet.source import Rendered
+from controlplane.usecases.deps import OperationContext
+from core.errors import Conflict
+from core.spec.source import RenderedBundle
 
-_LONGEST = 1_000
+_MAX_REASON_LENGTH = 1_000
 
 
-async def refusals(
+async def denied_among(
     tx: Transaction, revisions: Iterable[str | None]
-) -> dict[str | None, RefusedRevision]:
+) -> dict[str | None, DeniedRevision]:
     """The denied revisions among these commits and digests."""
     return {row.id: row for row in await tx.refused.select(id=set(revisions) - {None})}
 
 
-async def check_allowed(tx: Transaction, *revisions: str | None) -> None:
+async def check_not_denied(tx: Transaction, *revisions: str | None) -> None:
     """Conflict: one of these commits and digests is denied."""
-    for row in (await refusals(tx, revisions)).values():
+    for row in (await denied_among(tx, revisions)).values():
         raise Conflict(
             f"{row.id} is denied by {row.actor}: {row.reason}; a user with the permission to "
             "approve can allow it again"
         )
 
 
-def held_back(service: Service, refused: RefusedRevision, digest: str, at: datetime) -> Service:
+def quarantined(service: Service, refused: DeniedRevision, digest: str, at: datetime) -> Service:
     """The service, quarantined from a denied digest or commit."""
     before = service.hold
     if service.held == refused.id and before and before.digest == digest and not before.lifted_by:
         return service
-    hold = Hold(digest, refused.reason, at, service.digest or "")
+    hold = Quarantine(digest, refused.reason, at, service.digest or "")
     return replace(service, held=refused.id, hold=hold)
 
 
-def entry_of(service: Service, hold: Hold, actor: str) -> LedgerEntry:
+def quarantine_entry(service: Service, hold: Quarantine, actor: str) -> LedgerEntry:
     """The ledger entry for a quarantined service."""
     return LedgerEntry(
         service_id=service.id,
         cluster_id=service.cluster_id,
-        stage=Stage.HELD,
+        stage=LedgerStage.HELD,
         at=hold.at,
         sequence=service.sequence,
         digest=hold.digest,
@@ -62,13 +62,13 @@ def entry_of(service: Service, hold: Hold, actor: str) -> LedgerEntry:
     )
 
 
-async def content_of(
-    deps: Deps, tx: Transaction, service: Service, content: Rendered
+async def bundle_columns(
+    deps: OperationContext, tx: Transaction, service: Service, content: RenderedBundle
 ) -> dict[str, Any]:
     """New columns of a service with a generated bundle; quarantined if the bundle is denied."""
-    refused = (await refusals(tx, [content.digest])).get(content.digest)
+    refused = (await denied_among(tx, [content.digest])).get(content.digest)
     if refused is not None:
-        after = held_back(service, refused, content.digest, deps.clock.now())
+        after = quarantined(service, refused, content.digest, deps.clock.now())
         return {"held": after.held, "hold": after.hold}
     return {
         "digest": content.digest,
@@ -77,29 +77,33 @@ async def content_of(
         "object_count": content.count,
         "attestation": content.attestation,
         "sequence": service.sequence + 1,
-        **service.unheld(content.digest),
+        **service.columns_for_digest(content.digest),
     }
 
 
-async def taken_back(
-    deps: Deps, tx: Transaction, service: Service, found: VerifiedReport
+async def roll_back_denied(
+    deps: OperationContext, tx: Transaction, service: Service, found: VerifiedReport
 ) -> tuple[dict[str, Any], list[LedgerEntry]]:
     """New columns and ledger entries after an agent found a bundle bad and rolled back.
 
     The digest is denied from now on, and the bundle that the agent returned to is the desired
     state. Agents can only deny bundles that their services had to verify.
     """
-    if service.mirrored or service.policy is None or not await _was_its(tx, service, found.digest):
+    if (
+        service.mirrored
+        or service.policy is None
+        or not await _has_or_had(tx, service, found.digest)
+    ):
         return {}, []
     now = deps.clock.now()
-    reason = found.reason[:_LONGEST]
+    reason = found.reason[:_MAX_REASON_LENGTH]
     cluster = await tx.clusters.get(service.cluster_id)
     actor = f"agent of {cluster.handle if cluster else service.cluster_id}"
     if await tx.refused.get(found.digest) is None:
-        await tx.refused.add(RefusedRevision(found.digest, actor, reason, now))
+        await tx.refused.add(DeniedRevision(found.digest, actor, reason, now))
     if service.digest != found.digest:
         return {}, []
-    hold = Hold(found.digest, reason, now, found.instead)
+    hold = Quarantine(found.digest, reason, now, found.instead)
     columns: dict[str, Any] = {"held": found.digest, "hold": hold}
     before = await tx.revisions.select(service_id=service.id, digest=found.instead)
     if not found.instead or not before:
@@ -117,7 +121,7 @@ async def taken_back(
     entry = LedgerEntry(
         service_id=service.id,
         cluster_id=service.cluster_id,
-        stage=Stage.ROLLED_BACK,
+        stage=LedgerStage.ROLLED_BACK,
         at=now,
         sequence=service.sequence + 1,
         sha=good.sha,
@@ -129,14 +133,14 @@ async def taken_back(
     return columns, [entry]
 
 
-async def _was_its(tx: Transaction, service: Service, digest: str) -> bool:
+async def _has_or_had(tx: Transaction, service: Service, digest: str) -> bool:
     """True if the service has or had the digest."""
     if service.digest == digest:
         return True
     return bool(await tx.revisions.select(service_id=service.id, digest=digest))
 
 
-async def lift(tx: Transaction, revision: str, actor: str) -> list[Service]:
+async def lift_quarantine(tx: Transaction, revision: str, actor: str) -> list[Service]:
     """Ends the quarantine of services for a revision that is no longer denied; returns them."""
     lifted = []
     for service in await tx.services.select(held=revision):

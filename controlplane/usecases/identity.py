@@ -10,16 +10,16 @@ import structlog
 from controlplane.domain.access import (
     Actor,
     ActorKind,
-    Kind,
     Limit,
     Policy,
-    Target,
+    Resource,
+    ResourceKind,
     Verb,
     require_member,
 )
 from controlplane.domain.names import check_text
 from controlplane.domain.people import (
-    LONGEST_TOKEN_LIFE,
+    MAX_TOKEN_LIFETIME,
     SESSION_IDLE,
     TICKET_LIFE,
     USER_TOKEN_LIFE,
@@ -28,39 +28,39 @@ from controlplane.domain.people import (
     UserKind,
 )
 from controlplane.ports import Transaction
-from controlplane.usecases.arrivals import Arrivals
-from controlplane.usecases.deps import Deps
+from controlplane.usecases.arrivals import DeployTokenReader
+from controlplane.usecases.deps import OperationContext
 from controlplane.usecases.federation import Federation
-from controlplane.usecases.guesses import Guesses
+from controlplane.usecases.guesses import AuthThrottle
 from controlplane.usecases.scopes import grants_of
-from controlplane.usecases.tokens import SIGNED_IN, end_tokens, mint, publish_ended
-from fleet.errors import Forbidden, Invalid, NotFound, Unauthenticated, Unavailable
-from fleet.identity import ClusterId, TokenKind, token_hash, token_kind
-from fleet.runtime.batches import Batches
+from controlplane.usecases.tokens import SIGN_IN_KINDS, mint, publish_revoked, revoke_user_tokens
+from core.errors import Forbidden, Invalid, NotFound, Unauthenticated, Unavailable
+from core.identity import ClusterId, TokenKind, token_hash, token_kind
+from core.runtime.batcher import Batcher
 
 log = structlog.get_logger(__name__)
 
-MOST_LIMITS = 20
+MAX_SCOPES = 20
 _CACHE_SECONDS = 30.0
 _CACHE_SIZE = 10_000
-_SEEN_EVERY = timedelta(minutes=1)
-_LONGEST_CREDENTIAL = 16 << 10
-_WRONG = "invalid token: mistyped, revoked, or issued by another installation"
-_LOOKED_UP = frozenset(
+_LAST_USED_INTERVAL = timedelta(minutes=1)
+_MAX_CREDENTIAL_LENGTH = 16 << 10
+_INVALID_TOKEN = "invalid token: mistyped, revoked, or issued by another installation"
+_STORED_KINDS = frozenset(
     {TokenKind.USER, TokenKind.SERVICE_ACCOUNT, TokenKind.SESSION, TokenKind.TICKET}
 )
 
 
-class Identity:
+class CredentialAuthenticator:
     """Authenticates callers. Results are cached for 30 s, or until permissions change."""
 
-    def __init__(self, deps: Deps, federation: Federation | None = None) -> None:
-        self._deps = deps
+    def __init__(self, deps: OperationContext, federation: Federation | None = None) -> None:
+        self._context = deps
         self._federation = federation
-        self._recognised: dict[str, tuple[float, Actor]] = {}
-        self._guesses = Guesses(deps.clock)
-        self._arrivals = Arrivals(deps.store)
-        self._first_uses: Batches[str, None] = Batches(self._note_first_uses)
+        self._cached_actors: dict[str, tuple[float, Actor]] = {}
+        self._throttle = AuthThrottle(deps.clock)
+        self._deploy_tokens = DeployTokenReader(deps.store)
+        self._first_uses: Batcher[str, None] = Batcher(self._note_first_uses)
         self._changes = 0
 
     async def authenticate(self, token: str, source: str = "") -> Actor:
@@ -71,14 +71,14 @@ class Identity:
         many wrong credentials from the address `source`, or in total.
         """
         key = token_hash(token)
-        known = self._recognised.get(key)
-        if known is not None and known[0] > self._deps.clock.monotonic():
+        known = self._cached_actors.get(key)
+        if known is not None and known[0] > self._context.clock.monotonic():
             return replace(known[1], source=source)
         kind = token_kind(token)
         before = self._changes
-        if kind not in _LOOKED_UP and not self._may_be_foreign(token):
-            raise Unauthenticated(_WRONG)
-        with self._guesses.judging(key, source):
+        if kind not in _STORED_KINDS and not self._may_be_id_token(token):
+            raise Unauthenticated(_INVALID_TOKEN)
+        with self._throttle.throttled(key, source):
             actor = await self._look_up(kind, key, token, source)
         # A token that was revoked during the read must not be cached.
         if before == self._changes and kind is not TokenKind.TICKET:
@@ -89,11 +89,11 @@ class Identity:
         """(cluster id, token id) of a deploy token. Unauthenticated: any other token."""
         if token_kind(token) is not TokenKind.AGENT:
             raise Unauthenticated("an agent must authenticate with its deploy token (twa_…)")
-        found = await self._arrivals.find(token_hash(token))
+        found = await self._deploy_tokens.find(token_hash(token))
         if found is None or found[0].cluster_id is None:
-            raise Unauthenticated(_WRONG)
+            raise Unauthenticated(_INVALID_TOKEN)
         row, cluster_id = found
-        row.check(self._deps.clock.now())
+        row.check(self._context.clock.now())
         if cluster_id is None:
             raise Unauthenticated("the cluster of this deploy token was deleted")
         if row.last_used_at is None:
@@ -105,25 +105,25 @@ class Identity:
 
         Unauthenticated: the account or the token is no longer valid.
         """
-        async with self._deps.store.read() as tx:
+        async with self._context.store.read() as tx:
             user = await tx.users.get(user_id)
             row = await tx.tokens.get(token_id) if token_id else None
             if token_id and row is None:
-                raise Unauthenticated(_WRONG)
+                raise Unauthenticated(_INVALID_TOKEN)
             return await self._actor(tx, user, row)
 
     def forget(self, token_id: str) -> None:
         """Drops the cached actor of a revoked token."""
         self._drop(lambda actor: actor.token_id == token_id)
 
-    def forget_user(self, user_id: str) -> None:
+    def drop_user(self, user_id: str) -> None:
         """Drops the cached actors of a user; an empty id drops all."""
         self._drop(lambda actor: not user_id or actor.id == user_id)
 
     async def me(self, actor: Actor) -> User:
         """The caller's own user."""
         require_member(actor)
-        async with self._deps.store.read() as tx:
+        async with self._context.store.read() as tx:
             user = await tx.users.get(actor.id)
         if user is None:
             raise NotFound
@@ -132,7 +132,7 @@ class Identity:
     async def tokens(self, actor: Actor) -> list[Token]:
         """The caller's own tokens, oldest first."""
         require_member(actor)
-        async with self._deps.store.read() as tx:
+        async with self._context.store.read() as tx:
             return await tx.tokens.select(
                 user_id=actor.id, kind=[TokenKind.USER, TokenKind.SERVICE_ACCOUNT]
             )
@@ -140,8 +140,8 @@ class Identity:
     async def sessions(self, actor: Actor) -> list[Token]:
         """The caller's active sessions, oldest first."""
         require_member(actor)
-        now = self._deps.clock.now()
-        async with self._deps.store.read() as tx:
+        now = self._context.clock.now()
+        async with self._context.store.read() as tx:
             rows = await tx.tokens.select(user_id=actor.id, kind=TokenKind.SESSION, revoked_at=None)
         return [row for row in rows if row.expires_at is None or row.expires_at > now]
 
@@ -158,10 +158,10 @@ class Identity:
         """
         require_member(actor)
         check_text(name, "name")
-        if not timedelta() < life <= LONGEST_TOKEN_LIFE:
+        if not timedelta() < life <= MAX_TOKEN_LIFETIME:
             raise Invalid("must be at most 366 days", field="expiresIn")
-        if len(limits) > MOST_LIMITS:
-            raise Invalid(f"must have at most {MOST_LIMITS} scopes", field="scopes")
+        if len(limits) > MAX_SCOPES:
+            raise Invalid(f"must have at most {MAX_SCOPES} scopes", field="scopes")
         if actor.kind is not ActorKind.USER:
             # Otherwise an exchanged token with a life of one hour could create one for a year.
             raise Forbidden("a service account cannot create tokens: ask an administrator")
@@ -169,11 +169,11 @@ class Identity:
             raise Forbidden(
                 "a token with scopes cannot create tokens: sign in, or use a token without scopes"
             )
-        async with self._deps.store.write() as tx:
+        async with self._context.store.write() as tx:
             if await tx.users.get(actor.id) is None:
                 raise NotFound
-            made = await mint(tx, self._deps, name, user_id=actor.id, life=life, limits=limits)
-            await self._deps.audit(tx, actor, "createAccessToken", name, made[0].id)
+            made = await mint(tx, self._context, name, user_id=actor.id, life=life, limits=limits)
+            await self._context.audit(tx, actor, "createAccessToken", name, made[0].id)
         return made
 
     async def revoke_token(self, actor: Actor, id: str) -> Token:
@@ -182,30 +182,30 @@ class Identity:
         Callers may revoke their own; user administrators may revoke any.
         """
         require_member(actor)
-        async with self._deps.store.write() as tx:
+        async with self._context.store.write() as tx:
             token = await tx.tokens.get(id)
             is_own = token is not None and token.user_id == actor.id
             if token is None or token.user_id is None:
                 raise NotFound
-            if not is_own and not actor.may(Verb.ADMINISTER, Target.whole(Kind.USER)):
+            if not is_own and not actor.may(Verb.ADMINISTER, Resource.whole(ResourceKind.USER)):
                 raise NotFound
-            now = self._deps.clock.now()
+            now = self._context.clock.now()
             await tx.tokens.change(id, revoked_at=now)
-            await self._deps.audit(tx, actor, "deleteAccessToken", token.name, id)
+            await self._context.audit(tx, actor, "deleteAccessToken", token.name, id)
         self.forget(id)
-        publish_ended(self._deps, [id])
+        publish_revoked(self._context, [id])
         return replace(token, revoked_at=now)
 
     async def sign_out_everywhere(self, actor: Actor) -> int:
         """Ends all sessions and refresh-token families of the caller; returns the number of
         tokens."""
         require_member(actor)
-        async with self._deps.store.write() as tx:
-            ended = await end_tokens(tx, self._deps, actor.id, SIGNED_IN)
-            await self._deps.audit(tx, actor, "signOutEverywhere", actor.email, actor.id)
+        async with self._context.store.write() as tx:
+            ended = await revoke_user_tokens(tx, self._context, actor.id, SIGN_IN_KINDS)
+            await self._context.audit(tx, actor, "signOutEverywhere", actor.email, actor.id)
         for id in ended:
             self.forget(id)
-        publish_ended(self._deps, ended)
+        publish_revoked(self._context, ended)
         return len(ended)
 
     async def ticket(self, actor: Actor) -> str:
@@ -213,24 +213,24 @@ class Identity:
         require_member(actor)
         if actor.token_id is None:
             raise Forbidden("a ticket needs a session or a token of this installation")
-        async with self._deps.store.write() as tx:
+        async with self._context.store.write() as tx:
             _, secret = await mint(
                 tx,
-                self._deps,
+                self._context,
                 "ticket",
                 user_id=actor.id,
                 life=TICKET_LIFE,
                 kind=TokenKind.TICKET,
                 parent_id=actor.token_id,
             )
-        self._guesses.expect(token_hash(secret))
+        self._throttle.expect(token_hash(secret))
         return secret
 
-    def _may_be_foreign(self, token: str) -> bool:
+    def _may_be_id_token(self, token: str) -> bool:
         """True if the token looks like an ID token and issuers are configured."""
         return (
             self._federation is not None
-            and len(token) <= _LONGEST_CREDENTIAL
+            and len(token) <= _MAX_CREDENTIAL_LENGTH
             and token.count(".") == 2
         )
 
@@ -238,48 +238,48 @@ class Identity:
         if kind is TokenKind.TICKET:
             return await self._redeem(key)
         if kind is not None:
-            return await self._recognise(key, source)
+            return await self._from_token_hash(key, source)
         return await self._from_issuer(token)
 
-    async def _recognise(self, key: str, source: str) -> Actor:
+    async def _from_token_hash(self, key: str, source: str) -> Actor:
         """The actor of a token's hash."""
-        now = self._deps.clock.now()
-        async with self._deps.store.read() as tx:
+        now = self._context.clock.now()
+        async with self._context.store.read() as tx:
             row = await tx.tokens.find(hash=key)
             if row is None:
-                raise Unauthenticated(_WRONG)
+                raise Unauthenticated(_INVALID_TOKEN)
             user = await tx.users.get(row.user_id) if row.user_id else None
             actor = await self._actor(tx, user, row)
-        if row.last_used_at is None or row.last_used_at + _SEEN_EVERY < now:
+        if row.last_used_at is None or row.last_used_at + _LAST_USED_INTERVAL < now:
             await self._note_use(replace(actor, source=source), row, now)
         return actor
 
     async def _redeem(self, key: str) -> Actor:
         """The actor of the token that created a ticket; the ticket ends."""
-        now = self._deps.clock.now()
-        async with self._deps.store.write() as tx:
+        now = self._context.clock.now()
+        async with self._context.store.write() as tx:
             ticket = await tx.tokens.find(hash=key)
             if ticket is None or ticket.parent_id is None:
-                raise Unauthenticated(_WRONG)
+                raise Unauthenticated(_INVALID_TOKEN)
             ticket.check(now)
             await tx.tokens.change(ticket.id, revoked_at=now)
             parent = await tx.tokens.get(ticket.parent_id)
             user = await tx.users.get(ticket.user_id) if ticket.user_id else None
             if parent is None:
-                raise Unauthenticated(_WRONG)
+                raise Unauthenticated(_INVALID_TOKEN)
             return await self._actor(tx, user, parent)
 
     async def _from_issuer(self, token: str) -> Actor:
         """The actor of an ID token of a trusted issuer."""
         if self._federation is None:
-            raise Unauthenticated(_WRONG)
-        user, until = await self._federation.user_of(token)
-        async with self._deps.store.read() as tx:
+            raise Unauthenticated(_INVALID_TOKEN)
+        user, until = await self._federation.user_of_token(token)
+        async with self._context.store.read() as tx:
             actor = await self._actor(tx, user, None)
         return replace(actor, expires_at=until)
 
     async def _actor(self, tx: Transaction, user: User | None, row: Token | None) -> Actor:
-        now = self._deps.clock.now()
+        now = self._context.clock.now()
         if row is not None:
             row.check(now)
         if user is None:
@@ -299,12 +299,12 @@ class Identity:
 
     async def _note_first_uses(self, ids: Sequence[str]) -> Sequence[None]:
         """Marks agents' tokens as used; see `Clusters.deploy_token`."""
-        now = self._deps.clock.now()
+        now = self._context.clock.now()
         try:
-            async with self._deps.store.write() as tx:
+            async with self._context.store.write() as tx:
                 await tx.tokens.change_each({id: {"last_used_at": now} for id in ids})
         except Unavailable as error:
-            log.warning("could not note tokens' use", tokens=len(ids), error=error.message)
+            log.warning("could not record the use of tokens", tokens=len(ids), error=error.message)
         return [None] * len(ids)
 
     async def _note_use(self, actor: Actor, row: Token, now: datetime) -> None:
@@ -316,27 +316,27 @@ class Identity:
         if row.idle_at is not None:
             columns["idle_at"] = now + SESSION_IDLE
         try:
-            async with self._deps.store.write() as tx:
+            async with self._context.store.write() as tx:
                 await tx.tokens.change(row.id, **columns)
                 if row.last_used_at is None or _hour(row.last_used_at) != _hour(now):
-                    await self._deps.audit(tx, actor, "useToken", row.name, row.id)
+                    await self._context.audit(tx, actor, "useToken", row.name, row.id)
         except Unavailable as error:
-            log.warning("could not note a token's use", token=row.id, error=error.message)
+            log.warning("could not record the use of a token", token=row.id, error=error.message)
 
     def _drop(self, stale: Callable[[Actor], bool]) -> None:
         self._changes += 1
-        self._guesses.forget()
-        for key in [k for k, (_, actor) in self._recognised.items() if stale(actor)]:
-            del self._recognised[key]
+        self._throttle.forget()
+        for key in [k for k, (_, actor) in self._cached_actors.items() if stale(actor)]:
+            del self._cached_actors[key]
 
     def _remember(self, key: str, actor: Actor) -> None:
-        if len(self._recognised) >= _CACHE_SIZE:
-            self._recognised.clear()
-        now = self._deps.clock.now()
+        if len(self._cached_actors) >= _CACHE_SIZE:
+            self._cached_actors.clear()
+        now = self._context.clock.now()
         ends = (actor.expires_at, actor.policy.until)
         life = min(((end - now).total_seconds() for end in ends if end), default=math.inf)
-        until = self._deps.clock.monotonic() + min(_CACHE_SECONDS, life)
-        self._recognised[key] = (until, actor)
+        until = self._context.clock.monotonic() + min(_CACHE_SECONDS, life)
+        self._cached_actors[key] = (until, actor)
 
 
 def _hour(moment: datetime) -> datetime:

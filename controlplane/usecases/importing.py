@@ -5,19 +5,19 @@ from typing import Any, TypeVar
 
 from controlplane.domain.access import DEFAULT_PROJECT
 from controlplane.domain.flow import (
-    MOST_NODES,
+    MAX_NODES,
     Export,
+    FlowNode,
     Graph,
     Import,
-    Node,
-    Resolved,
+    ResolvedImports,
     ServiceExport,
     ServiceImport,
-    resolve,
+    resolve_imports,
 )
 from controlplane.domain.services import Service
 from controlplane.ports import Transaction
-from fleet.errors import Conflict, LimitExceeded, TowlineError
+from core.errors import Conflict, LimitExceeded, TowlineError
 
 R = TypeVar("R", ServiceExport, ServiceImport)
 
@@ -62,17 +62,17 @@ async def graph_of(tx: Transaction, ids: Collection[str]) -> Graph:
     }
 
 
-async def imports_of(tx: Transaction, service_ids: Collection[str]) -> Resolved:
+async def imports_of(tx: Transaction, service_ids: Collection[str]) -> ResolvedImports:
     """The resolved imports of services."""
     rows = await tx.service_imports.select(service_id=service_ids) if service_ids else []
     users = {row.service_id for row in rows}
     if not users:
-        return Resolved({}, {})
+        return ResolvedImports({}, {})
     try:
-        return resolve(await graph_of(tx, await upstream(tx, users)))
+        return resolve_imports(await graph_of(tx, await upstream(tx, users)))
     except TowlineError as error:
         # Two concurrent saves may have formed a cycle.
-        return Resolved({}, dict.fromkeys(users, error.message))
+        return ResolvedImports({}, dict.fromkeys(users, error.message))
 
 
 async def flow_values(
@@ -93,10 +93,12 @@ async def flow_values(
 async def check_not_imported(tx: Transaction, service: Service) -> None:
     """Conflict: other services import from the service, without a default."""
     rows = await tx.service_imports.select(source_id=service.id)
-    await refuse_in_use(tx, service, [row for row in rows if row.default is None])
+    await require_exports_unused(tx, service, [row for row in rows if row.default is None])
 
 
-async def refuse_in_use(tx: Transaction, service: Service, uses: Sequence[ServiceImport]) -> None:
+async def require_exports_unused(
+    tx: Transaction, service: Service, uses: Sequence[ServiceImport]
+) -> None:
     """Conflict: such imports exist; the message names their services."""
     if not uses:
         return
@@ -106,7 +108,7 @@ async def refuse_in_use(tx: Transaction, service: Service, uses: Sequence[Servic
     raise Conflict(f"{names} import {what} from service {service.name!r}: change them first")
 
 
-async def forget_flow(tx: Transaction, service_id: str) -> None:
+async def delete_flow(tx: Transaction, service_id: str) -> None:
     """Deletes the exports and imports of a deleted service."""
     for export in await tx.service_exports.select(service_id=service_id):
         await tx.service_exports.remove(export.id)
@@ -126,8 +128,8 @@ def _node(
     handle: str,
     exports: Sequence[ServiceExport],
     imports: Sequence[ServiceImport],
-) -> Node:
-    return Node(
+) -> FlowNode:
+    return FlowNode(
         service.id,
         f"{handle}/{service.name}",
         service.project_id or DEFAULT_PROJECT,
@@ -150,5 +152,5 @@ def _node(
 
 
 def _check_size(found: Collection[str]) -> None:
-    if len(found) > MOST_NODES:
-        raise LimitExceeded(f"more than {MOST_NODES:,} services are connected by imports")
+    if len(found) > MAX_NODES:
+        raise LimitExceeded(f"more than {MAX_NODES:,} services are connected by imports")

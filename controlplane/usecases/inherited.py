@@ -7,9 +7,9 @@ from controlplane.domain.ownership import OwnerKind
 from controlplane.domain.services import Service
 from controlplane.domain.templates import FIELDS
 from controlplane.ports import Transaction
-from controlplane.usecases.freezes import check_thawed
-from controlplane.usecases.targets import rows
-from fleet.errors import Conflict, Forbidden
+from controlplane.usecases.freezes import check_not_frozen
+from controlplane.usecases.targets import generator_table
+from core.errors import Conflict, Forbidden
 
 
 async def check_changeable(
@@ -19,7 +19,7 @@ async def check_changeable(
 
     Forbidden: a global service copies this service to clusters that the actor may not change.
     """
-    await check_thawed(tx, service.cluster_id)
+    await check_not_frozen(tx, service.cluster_id)
     if inherited := sorted(set(changed) & set(FIELDS)):
         await _check_own(tx, service, inherited)
         for definition in await tx.globals.select(source_id=service.id):
@@ -32,9 +32,9 @@ async def check_changeable(
 
 async def check_deletable(tx: Transaction, service: Service) -> None:
     """Conflict: the cluster is frozen, a generator would recreate the service, or copies it."""
-    await check_thawed(tx, service.cluster_id)
+    await check_not_frozen(tx, service.cluster_id)
     if service.owner_id is not None and service.owner_kind is not None:
-        owner = await rows(tx, service.owner_kind).peek(id=service.owner_id)
+        owner = await generator_table(tx, service.owner_kind).peek(id=service.owner_id)
         if owner is not None:
             raise Conflict(
                 f"service {service.name!r} comes from {service.owner_kind.noun} {owner.name!r} and "
@@ -50,7 +50,7 @@ async def check_deletable(tx: Transaction, service: Service) -> None:
 async def _check_own(tx: Transaction, service: Service, inherited: list[str]) -> None:
     if service.owner_id is None or service.owner_kind is None:
         return
-    owner = await rows(tx, service.owner_kind).peek(id=service.owner_id)
+    owner = await generator_table(tx, service.owner_kind).peek(id=service.owner_id)
     if owner is None:
         return
     fields = ", ".join(inherited)

@@ -8,9 +8,9 @@ from typing import Any
 
 from controlplane.domain.clusterjobs import JobPhase
 from controlplane.domain.commands import Command, CommandKind, CommandState
-from controlplane.domain.ledger import LedgerEntry, Stage
+from controlplane.domain.ledger import LedgerEntry, LedgerStage
 from controlplane.domain.names import is_label
-from controlplane.domain.objects import ObjectKey, Plan
+from controlplane.domain.objects import DryRunResult, ObjectKey
 from controlplane.domain.reports import (
     CommandReport,
     DriftReport,
@@ -25,30 +25,37 @@ from controlplane.domain.reports import (
 from controlplane.domain.services import Component, Phase, Service
 from controlplane.ports import ANY, Transaction
 from controlplane.usecases import audit_agents, holds
-from controlplane.usecases.connecting import columns_of
-from controlplane.usecases.delivery import render_anew
-from controlplane.usecases.deps import CLUSTER, CLUSTER_JOB, DESIRED, REVOKED, SERVICE, Deps
-from controlplane.usecases.removal import end_if_empty, erase
-from controlplane.usecases.renders import made_to_json
+from controlplane.usecases.connecting import facts_columns
+from controlplane.usecases.delivery import mark_for_render
+from controlplane.usecases.deps import (
+    CLUSTER,
+    CLUSTER_JOB,
+    DESIRED_STATE,
+    REVOKED,
+    SERVICE,
+    OperationContext,
+)
+from controlplane.usecases.removal import delete_service_rows, end_if_empty
+from controlplane.usecases.renders import render_result_to_json
 from controlplane.usecases.reportbatch import ReportBatch
-from fleet.identity import ClusterId, ServiceId, is_local_id
+from core.identity import ClusterId, ServiceId, is_local_id
 
 _STAGES = {
-    Phase.APPLIED: Stage.APPLIED,
-    Phase.HEALTHY: Stage.HEALTHY,
-    Phase.DEGRADED: Stage.DEGRADED,
-    Phase.FAILED: Stage.FAILED,
-    Phase.REMOVED: Stage.REMOVED,
-    Phase.AWAITING: Stage.AWAITING,
+    Phase.APPLIED: LedgerStage.APPLIED,
+    Phase.HEALTHY: LedgerStage.HEALTHY,
+    Phase.DEGRADED: LedgerStage.DEGRADED,
+    Phase.FAILED: LedgerStage.FAILED,
+    Phase.REMOVED: LedgerStage.REMOVED,
+    Phase.AWAITING: LedgerStage.AWAITING,
 }
 _ENDINGS = {CommandState.FAILED: JobPhase.FAILED, CommandState.REFUSED: JobPhase.FAILED}
 
 
-class Intake:
+class ReportHandler:
     """Applies reports one at a time; a batch collects their writes."""
 
-    def __init__(self, deps: Deps) -> None:
-        self._deps = deps
+    def __init__(self, deps: OperationContext) -> None:
+        self._context = deps
 
     @singledispatchmethod
     async def take(self, body: object, batch: ReportBatch, at: datetime) -> None:
@@ -64,10 +71,10 @@ class Intake:
         if service is None or body.sequence < service.observed:
             return
         if body.phase is Phase.REMOVED and service.deleted_at is not None:
-            batch.ledger.append(ledger_of(service, body, at))
+            batch.ledger.append(status_entry(service, body, at))
             batch.forget(service)
-            await erase(tx, service)
-            for token in await end_if_empty(tx, cluster_id, self._deps.clock.now()):
+            await delete_service_rows(tx, service)
+            for token in await end_if_empty(tx, cluster_id, self._context.clock.now()):
                 changed.add((REVOKED, token))
             changed.update({(SERVICE, service.id), (CLUSTER, cluster_id)})
             return
@@ -81,10 +88,10 @@ class Intake:
             awaiting=body.awaiting,
         )
         if service.dry_run and body.planned is not None:
-            await _keep_plan(tx, Plan(service.id, body.sequence, body.planned))
+            await _keep_plan(tx, DryRunResult(service.id, body.sequence, body.planned))
         is_news = (service.observed, service.phase) != (body.sequence, body.phase)
         if is_news and body.phase in _STAGES:
-            batch.ledger.append(ledger_of(service, body, at))
+            batch.ledger.append(status_entry(service, body, at))
         changed.add((SERVICE, service.id))
 
     @take.register
@@ -108,7 +115,7 @@ class Intake:
                 await _end_job(tx, command.id, _ENDINGS[body.state], body.message, at)
             cluster = await tx.clusters.get(cluster_id)
             if cluster is not None and command.kind is not CommandKind.RENDER:
-                entry = audit_agents.carried_out(cluster, command, body.state, body.message, at)
+                entry = audit_agents.command_entry(cluster, command, body.state, body.message, at)
                 await tx.audit.append([entry])
             changed.add((CLUSTER_JOB, command.id))
 
@@ -122,7 +129,7 @@ class Intake:
         entry = LedgerEntry(
             service_id=service.id,
             cluster_id=batch.cluster_id,
-            stage=Stage.DRIFTED,
+            stage=LedgerStage.DRIFTED,
             at=at,
             sequence=service.observed,
             digest=service.digest,
@@ -149,7 +156,7 @@ class Intake:
         entry = LedgerEntry(
             service_id=service.id,
             cluster_id=batch.cluster_id,
-            stage=Stage.VERIFIED if body.ok else Stage.HELD,
+            stage=LedgerStage.VERIFIED if body.ok else LedgerStage.HELD,
             at=at,
             sequence=body.sequence,
             sha=service.sha if body.digest == service.digest else None,
@@ -161,11 +168,11 @@ class Intake:
         batch.ledger.append(entry)
         batch.changed.add((SERVICE, service.id))
         if not body.ok:
-            columns, rows = await holds.taken_back(self._deps, batch.tx, service, body)
+            columns, rows = await holds.roll_back_denied(self._context, batch.tx, service, body)
             if columns:
                 batch.change(service, **columns)
             batch.ledger.extend(rows)
-            batch.changed.add((DESIRED, f"{service.cluster_id}/{service.id}"))
+            batch.changed.add((DESIRED_STATE, f"{service.cluster_id}/{service.id}"))
         elif service.hold is not None and service.hold.digest == body.digest:
             batch.change(service, held=None, hold=None)
 
@@ -192,10 +199,12 @@ class Intake:
     async def _(self, body: FactsReport, batch: ReportBatch, at: datetime) -> None:
         tx, cluster_id, changed = batch.tx, batch.cluster_id, batch.changed
         before = await tx.clusters.get(cluster_id)
-        await tx.clusters.change(cluster_id, **columns_of(body))
+        await tx.clusters.change(cluster_id, **facts_columns(body))
         changed.add((CLUSTER, cluster_id))
         if before is not None:
-            changed.update(await render_anew(tx, [(before, replace(before, **columns_of(body)))]))
+            changed.update(
+                await mark_for_render(tx, [(before, replace(before, **facts_columns(body)))])
+            )
 
     @take.register
     async def _(self, body: MirrorReport, batch: ReportBatch, at: datetime) -> None:
@@ -207,8 +216,8 @@ class Intake:
             return
         if body.removed and known is not None:
             batch.forget(known)
-            await erase(tx, known)
-        elif not body.removed and (known is not None or await batch.may_mirror()):
+            await delete_service_rows(tx, known)
+        elif not body.removed and (known is not None or await batch.reserve_mirrored()):
             await _mirror(tx, known, body, ClusterId(cluster_id), at)
             await batch.look(body.service_id)
         changed.update({(SERVICE, body.service_id), (CLUSTER, cluster_id)})
@@ -219,7 +228,7 @@ def _ended(command: Command, body: CommandReport) -> dict[str, Any]:
     order."""
     columns: dict[str, Any] = {"state": body.state, "message": body.message}
     if command.kind is CommandKind.RENDER:
-        columns["payload"] = made_to_json(body.made) if body.made else {}
+        columns["payload"] = render_result_to_json(body.made) if body.made else {}
     return columns
 
 
@@ -231,7 +240,7 @@ def _exit_code(body: JobReport) -> int | None:
     return (body.exit_code or None) if body.phase is JobPhase.FAILED else None
 
 
-async def _keep_plan(tx: Transaction, plan: Plan) -> None:
+async def _keep_plan(tx: Transaction, plan: DryRunResult) -> None:
     if await tx.plans.get(plan.id) is None:
         await tx.plans.add(plan)
     else:
@@ -279,7 +288,7 @@ async def _mirror(
         await tx.services.change(known.id, **columns)
 
 
-def ledger_of(service: Service, body: StatusReport, at: datetime) -> LedgerEntry:
+def status_entry(service: Service, body: StatusReport, at: datetime) -> LedgerEntry:
     """The ledger entry for a status report."""
     times = {
         "received_at": body.received_at,

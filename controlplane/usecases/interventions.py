@@ -5,27 +5,27 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from controlplane.domain.access import Actor, Verb, require, require_member
 from controlplane.domain.clusters import Cluster
 from controlplane.domain.commands import Command, CommandKind
-from controlplane.domain.ledger import LedgerEntry, Stage
+from controlplane.domain.ledger import LedgerEntry, LedgerStage
 from controlplane.domain.names import check_text
-from controlplane.domain.objects import ObjectName, Plan
+from controlplane.domain.objects import DryRunResult, ObjectName
 from controlplane.domain.services import Confirmation, Service
 from controlplane.usecases.clustergroups import find_cluster_group
 from controlplane.usecases.clusters import find_cluster
-from controlplane.usecases.deps import CLUSTER, DESIRED, SERVICE, Deps
-from controlplane.usecases.freezes import check_thawed
-from controlplane.usecases.retrying import retried
-from controlplane.usecases.services import find_defined, find_service
-from fleet.errors import Conflict, Invalid
+from controlplane.usecases.deps import CLUSTER, DESIRED_STATE, SERVICE, OperationContext
+from controlplane.usecases.freezes import check_not_frozen
+from controlplane.usecases.retrying import retry_operations
+from controlplane.usecases.services import find_managed_service, find_service
+from core.errors import Conflict, Invalid
 
-_MOST_CONFIRMED = 1000
+_MAX_CONFIRMED = 1000
 
 
-@retried
-class Interventions:
+@retry_operations
+class AgentCommands:
     """Operations of users on agents."""
 
-    def __init__(self, deps: Deps) -> None:
-        self._deps = deps
+    def __init__(self, deps: OperationContext) -> None:
+        self._context = deps
 
     async def confirm_deletions(
         self, actor: Actor, service_id: str, objects: Sequence[ObjectName]
@@ -36,12 +36,12 @@ class Interventions:
         does not await confirmation, so the list is out of date.
         """
         require_member(actor)
-        if not 1 <= len(objects) <= _MOST_CONFIRMED:
-            raise Invalid(f"must contain 1 to {_MOST_CONFIRMED} objects", field="objects")
-        async with self._deps.store.write() as tx:
-            service = await find_defined(tx, service_id, going=True)
+        if not 1 <= len(objects) <= _MAX_CONFIRMED:
+            raise Invalid(f"must contain 1 to {_MAX_CONFIRMED} objects", field="objects")
+        async with self._context.store.write() as tx:
+            service = await find_managed_service(tx, service_id, going=True)
             require(actor, Verb.WRITE, service.target)
-            await check_thawed(tx, service.cluster_id)
+            await check_not_frozen(tx, service.cluster_id)
             waiting = {pending.key: pending for pending in service.awaiting}
             if unknown := [str(name) for name in objects if name.key not in waiting]:
                 raise Conflict(f"not awaiting confirmation: {', '.join(unknown[:5])}")
@@ -50,7 +50,7 @@ class Interventions:
             await tx.services.change(service.id, sequence=sequence, confirmed=confirmed)
             names = [str(name) for name in confirmed.objects]
             await tx.ledger.append([self._entry(service, sequence, actor, names)])
-            await self._deps.audit(
+            await self._context.audit(
                 tx, actor, "confirmDeletions", service.name, service.id, objects=names[:100]
             )
         self._wake(service)
@@ -59,19 +59,19 @@ class Interventions:
     async def terminate(self, actor: Actor, service_id: str) -> Service:
         """Tells the agent to stop applying the service, including its hooks."""
         require_member(actor)
-        async with self._deps.store.write() as tx:
+        async with self._context.store.write() as tx:
             service = await find_service(tx, service_id)
             require(actor, Verb.WRITE, service.target)
             await tx.commands.add(
                 Command(
-                    self._deps.new_id(),
+                    self._context.new_id(),
                     service.cluster_id,
                     CommandKind.TERMINATE,
-                    self._deps.clock.now(),
+                    self._context.clock.now(),
                     service.id,
                 )
             )
-            await self._deps.audit(tx, actor, "terminateService", service.name, service.id)
+            await self._context.audit(tx, actor, "terminateService", service.name, service.id)
         self._wake(service)
         return service
 
@@ -81,11 +81,13 @@ class Interventions:
         """Upgrades a cluster's agent; the agent rolls back if the new version fails."""
         require_member(actor)
         wanted = _agent(version, image)
-        async with self._deps.store.write() as tx:
+        async with self._context.store.write() as tx:
             cluster = await find_cluster(tx, cluster_id)
             require(actor, Verb.WRITE, cluster.target)
             await tx.commands.add(self._upgrade(cluster, wanted))
-            await self._deps.audit(tx, actor, "upgradeAgent", cluster.handle, cluster.id, **wanted)
+            await self._context.audit(
+                tx, actor, "upgradeAgent", cluster.handle, cluster.id, **wanted
+            )
         self._wake_agents([cluster])
         return cluster
 
@@ -99,40 +101,42 @@ class Interventions:
         """
         require_member(actor)
         wanted = _agent(version, image)
-        async with self._deps.store.write() as tx:
+        async with self._context.store.write() as tx:
             group = await find_cluster_group(tx, group_id)
             require(actor, Verb.WRITE, group.target)
             clusters = [
                 cluster
                 for cluster in await tx.clusters.select(ending_at=None)
-                if group.holds(cluster) and not cluster.keeps_agent and cluster.id not in without
+                if group.holds(cluster)
+                and not cluster.skips_agent_upgrades
+                and cluster.id not in without
             ]
             for cluster in clusters:
                 require(actor, Verb.WRITE, cluster.target)
             await tx.commands.add_each(self._upgrade(cluster, wanted) for cluster in clusters)
-            await self._deps.audit(
+            await self._context.audit(
                 tx, actor, "upgradeAgents", group.name, group.id, clusters=len(clusters), **wanted
             )
         self._wake_agents(clusters)
         return clusters
 
-    async def plan(self, actor: Actor, service_id: str) -> Plan | None:
+    async def plan(self, actor: Actor, service_id: str) -> DryRunResult | None:
         """The result of a service's dry run; None if not reported yet, or if it is no dry run."""
         require_member(actor)
-        async with self._deps.store.read() as tx:
+        async with self._context.store.read() as tx:
             service = await find_service(tx, service_id)
             require(actor, Verb.READ, service.target)
             plan = await tx.plans.get(service_id)
         return plan if plan and service.dry_run and plan.sequence == service.sequence else None
 
     def _upgrade(self, cluster: Cluster, wanted: Mapping[str, str]) -> Command:
-        now = self._deps.clock.now()
-        return Command(self._deps.new_id(), cluster.id, CommandKind.UPGRADE, now, payload=wanted)
+        now = self._context.clock.now()
+        return Command(self._context.new_id(), cluster.id, CommandKind.UPGRADE, now, payload=wanted)
 
     def _wake_agents(self, clusters: Iterable[Cluster]) -> None:
         for cluster in clusters:
-            self._deps.bus.publish(DESIRED, f"{cluster.id}/upgrade")
-            self._deps.bus.publish(CLUSTER, cluster.id)
+            self._context.bus.publish(DESIRED_STATE, f"{cluster.id}/upgrade")
+            self._context.bus.publish(CLUSTER, cluster.id)
 
     def _entry(
         self, service: Service, sequence: int, actor: Actor, names: list[str]
@@ -140,8 +144,8 @@ class Interventions:
         return LedgerEntry(
             service_id=service.id,
             cluster_id=service.cluster_id,
-            stage=Stage.CONFIRMED,
-            at=self._deps.clock.now(),
+            stage=LedgerStage.CONFIRMED,
+            at=self._context.clock.now(),
             sequence=sequence,
             sha=service.sha,
             digest=service.digest,
@@ -153,8 +157,8 @@ class Interventions:
         )
 
     def _wake(self, service: Service) -> None:
-        self._deps.bus.publish(SERVICE, service.id)
-        self._deps.bus.publish(DESIRED, f"{service.cluster_id}/{service.id}")
+        self._context.bus.publish(SERVICE, service.id)
+        self._context.bus.publish(DESIRED_STATE, f"{service.cluster_id}/{service.id}")
 
 
 def _agent(version: str, image: str) -> dict[str, str]:

@@ -7,13 +7,19 @@ from controlplane.domain.access import DEFAULT_PROJECT, Actor, Verb, require
 from controlplane.domain.clustergroups import ClusterGroup
 from controlplane.domain.clusters import Cluster
 from controlplane.domain.contexts import ServiceContext
-from controlplane.domain.flow import MOST_NAMES, ValueType, check_type
-from controlplane.domain.overrides import ContextOverride, Layer, Layered, Place, layered
+from controlplane.domain.flow import MAX_NAMES, ValueType, check_type
+from controlplane.domain.overrides import (
+    ContextOverride,
+    LayeredValue,
+    LayerPlace,
+    OverrideLayer,
+    resolve_layers,
+)
 from controlplane.domain.services import Service
 from controlplane.ports import Transaction
-from fleet.errors import Invalid, NotFound
+from core.errors import Invalid, NotFound
 
-Layers = dict[tuple[str, str], dict[str, Layered]]
+Layers = dict[tuple[str, str], dict[str, LayeredValue]]
 
 
 async def layers_of(
@@ -24,7 +30,9 @@ async def layers_of(
     overrides = await tx.context_overrides.select(context_id=ids) if ids else []
     places = await _places(tx, services, overrides)
     return {
-        (service.id, context.id): layered(context, overrides, places.get(service.cluster_id, ()))
+        (service.id, context.id): resolve_layers(
+            context, overrides, places.get(service.cluster_id, ())
+        )
         for service in services
         for context in bound.get(service.id, ())
     }
@@ -32,37 +40,41 @@ async def layers_of(
 
 async def _places(
     tx: Transaction, services: Sequence[Service], overrides: Sequence[ContextOverride]
-) -> dict[str, list[Place]]:
+) -> dict[str, list[LayerPlace]]:
     """Project, groups and cluster of each service's cluster, widest first, by cluster id."""
     if not overrides:
         return {}
     clusters = await tx.clusters.select(id={service.cluster_id for service in services})
     kinds = {override.layer for override in overrides}
-    groups = await tx.cluster_groups.select() if Layer.GROUP in kinds else []
+    groups = await tx.cluster_groups.select() if OverrideLayer.GROUP in kinds else []
     projects = {project.id: project.name for project in await tx.projects.select()}
-    return {cluster.id: _of(cluster, groups, projects) for cluster in clusters}
+    return {cluster.id: _places_of(cluster, groups, projects) for cluster in clusters}
 
 
-def _of(
+def _places_of(
     cluster: Cluster, groups: Sequence[ClusterGroup], projects: Mapping[str, str]
-) -> list[Place]:
+) -> list[LayerPlace]:
     project = cluster.project_id or DEFAULT_PROJECT
     held = sorted((group for group in groups if group.holds(cluster)), key=lambda group: group.name)
     return [
-        Place(Layer.PROJECT, project, projects.get(project, project)),
-        *(Place(Layer.GROUP, group.id, group.name) for group in held),
-        Place(Layer.CLUSTER, cluster.id, cluster.handle),
+        LayerPlace(OverrideLayer.PROJECT, project, projects.get(project, project)),
+        *(LayerPlace(OverrideLayer.GROUP, group.id, group.name) for group in held),
+        LayerPlace(OverrideLayer.CLUSTER, cluster.id, cluster.handle),
     ]
 
 
-async def check_place(
-    tx: Transaction, actor: Actor, layer: Layer, place_id: str, *, ends: bool = False
+async def check_override_place(
+    tx: Transaction, actor: Actor, layer: OverrideLayer, place_id: str, *, ends: bool = False
 ) -> None:
     """NotFound: no such project, group or cluster. Forbidden: the actor may not change it.
 
     If an override is removed (`ends`), its place may no longer exist.
     """
-    rows = {Layer.PROJECT: tx.projects, Layer.GROUP: tx.cluster_groups, Layer.CLUSTER: tx.clusters}
+    rows = {
+        OverrideLayer.PROJECT: tx.projects,
+        OverrideLayer.GROUP: tx.cluster_groups,
+        OverrideLayer.CLUSTER: tx.clusters,
+    }
     row = await rows[layer].get(place_id)
     if row is None and ends:
         return
@@ -73,8 +85,8 @@ async def check_place(
 
 def check_types(types: Mapping[str, str]) -> dict[str, str]:
     """Value types by key. Invalid: unknown type."""
-    if len(types) > MOST_NAMES:
-        raise Invalid(f"must have at most {MOST_NAMES} entries", field="types")
+    if len(types) > MAX_NAMES:
+        raise Invalid(f"must have at most {MAX_NAMES} entries", field="types")
     for key, word in types.items():
         if word not in tuple(ValueType):
             known = ", ".join(ValueType)

@@ -5,24 +5,37 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from controlplane.domain.access import Actor, Kind, Verb, require_member
+from controlplane.domain.access import Actor, ResourceKind, Verb, require_member
 from controlplane.domain.clusters import Cluster
-from controlplane.domain.dora import Change, Deployment, Figures, Period, difference
+from controlplane.domain.dora import (
+    Deployment,
+    DeploymentChange,
+    DoraMetrics,
+    ReportPeriod,
+    compare_deployments,
+)
 from controlplane.domain.services import Service
-from controlplane.domain.tracing import ARRIVED, StageTime, Standing, Walk, stage_times, walk
-from controlplane.ports import ANY, Transaction, Within
-from controlplane.usecases.deps import Deps
-from fleet.errors import Invalid, LimitExceeded, NotFound
+from controlplane.domain.tracing import (
+    ARRIVED,
+    CommitPath,
+    CommitStanding,
+    StageTime,
+    commit_path,
+    stage_times,
+)
+from controlplane.ports import ANY, ReportFilter, Transaction
+from controlplane.usecases.deps import OperationContext
+from core.errors import Invalid, LimitExceeded, NotFound
 
-LONGEST_WINDOW_DAYS = 1_100
-MOST_PARTS = 400
-MOST_SHOWN = 20_000
-_MOST_SERVICES = 5_000
+MAX_WINDOW_DAYS = 1_100
+MAX_PERIODS = 400
+MAX_DEPLOYMENTS = 20_000
+_MAX_SERVICES = 5_000
 _SHA = re.compile(r"^[0-9a-f]{7,64}$")
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class NamedDeployments:
     """Deployments, with the names of services and the handles of clusters that still exist."""
 
     deployments: Sequence[Deployment]
@@ -36,72 +49,70 @@ class Trace:
 
     sha: str
     stages: Sequence[StageTime]
-    walks: Sequence[Walk]
+    walks: Sequence[CommitPath]
 
     @property
     def live(self) -> int:
         """Number of services that run the commit or a later one."""
-        return sum(path.standing in ARRIVED - {Standing.UNCHANGED} for path in self.walks)
+        return sum(path.standing in ARRIVED - {CommitStanding.UNCHANGED} for path in self.walks)
 
     @property
-    def stragglers(self) -> list[Walk]:
+    def stragglers(self) -> list[CommitPath]:
         """The paths that have not completed, longest waiting first."""
         late = [path for path in self.walks if path.standing not in ARRIVED]
         return sorted(late, key=lambda path: (path.since is not None, path.since))
 
 
-class Reports:
+class LedgerReports:
     """Queries on the ledger."""
 
-    def __init__(self, deps: Deps) -> None:
-        self._deps = deps
+    def __init__(self, deps: OperationContext) -> None:
+        self._context = deps
 
     async def figures(
         self,
         actor: Actor,
         since: datetime,
         until: datetime | None,
-        within: Within,
-        period: Period | None = None,
-    ) -> Figures:
+        within: ReportFilter,
+        period: ReportPeriod | None = None,
+    ) -> DoraMetrics:
         """DORA metrics of a time window; `until` defaults to now."""
         require_member(actor)
-        until = until or self._deps.clock.now()
+        until = until or self._context.clock.now()
         length = until - since
-        if not 0 < length.total_seconds() <= LONGEST_WINDOW_DAYS * 86_400:
-            raise Invalid(
-                f"the time window must be 1 s to {LONGEST_WINDOW_DAYS} days", field="since"
-            )
-        if period and length / period.length > MOST_PARTS:
-            raise Invalid(f"more than {MOST_PARTS} periods: choose a longer period", field="by")
-        visible = actor.policy.visible(Kind.SERVICE)
-        async with self._deps.store.read() as tx:
+        if not 0 < length.total_seconds() <= MAX_WINDOW_DAYS * 86_400:
+            raise Invalid(f"the time window must be 1 s to {MAX_WINDOW_DAYS} days", field="since")
+        if period and length / period.length > MAX_PERIODS:
+            raise Invalid(f"more than {MAX_PERIODS} periods: choose a longer period", field="by")
+        visible = actor.policy.visible(ResourceKind.SERVICE)
+        async with self._context.store.read() as tx:
             return await tx.deployments.figures(since, until, within, visible, period)
 
-    async def newest(self, actor: Actor, within: Within, most: int) -> Named:
+    async def newest(self, actor: Actor, within: ReportFilter, most: int) -> NamedDeployments:
         """The newest deployments of a service, cluster, repository or project."""
         require_member(actor)
         if not 1 <= most <= 500:
             raise Invalid("1 to 500", field="first")
-        visible = actor.policy.visible(Kind.SERVICE)
-        async with self._deps.store.read() as tx:
+        visible = actor.policy.visible(ResourceKind.SERVICE)
+        async with self._context.store.read() as tx:
             return await _named(tx, await tx.deployments.newest(within, visible, most))
 
-    async def at(self, actor: Actor, moment: datetime, within: Within) -> Named:
+    async def at(self, actor: Actor, moment: datetime, within: ReportFilter) -> NamedDeployments:
         """The desired state of the fleet at a point in time."""
         require_member(actor)
-        async with self._deps.store.read() as tx:
+        async with self._context.store.read() as tx:
             return await _named(tx, await self._at(tx, actor, moment, within))
 
     async def difference(
-        self, actor: Actor, then: datetime, now: datetime, within: Within
-    ) -> tuple[Sequence[Change], Named]:
+        self, actor: Actor, then: datetime, now: datetime, within: ReportFilter
+    ) -> tuple[Sequence[DeploymentChange], NamedDeployments]:
         """The changes between two points in time."""
         require_member(actor)
-        async with self._deps.store.read() as tx:
+        async with self._context.store.read() as tx:
             before = await self._at(tx, actor, then, within)
             after = await self._at(tx, actor, now, within)
-            changes = difference(before, then, after, now)
+            changes = compare_deployments(before, then, after, now)
             shown = [change.after or change.before for change in changes]
             return changes, await _named(tx, [deployment for deployment in shown if deployment])
 
@@ -110,9 +121,9 @@ class Reports:
         require_member(actor)
         if not _SHA.match(sha):
             raise Invalid("must be a commit id, or at least its first 7 characters", field="sha")
-        visible = actor.policy.visible(Kind.SERVICE)
-        async with self._deps.store.read() as tx:
-            found = await tx.deployments.of_commit(sha, visible)
+        visible = actor.policy.visible(ResourceKind.SERVICE)
+        async with self._context.store.read() as tx:
+            found = await tx.deployments.deployments_of_commit(sha, visible)
             if len({deployment.sha for deployment in found}) > 1:
                 raise Invalid(
                     "ambiguous: several commits start with this; give more characters", field="sha"
@@ -122,19 +133,21 @@ class Reports:
         if not found and not services:
             raise NotFound
         newest = {deployment.service_id: deployment for deployment in found}
-        now = self._deps.clock.now()
-        walks = [walk(s, clusters.get(s.cluster_id), newest.get(s.id), now) for s in services]
+        now = self._context.clock.now()
+        walks = [
+            commit_path(s, clusters.get(s.cluster_id), newest.get(s.id), now) for s in services
+        ]
         return Trace(found[0].sha or sha if found else sha, stage_times(found), walks)
 
     async def _at(
-        self, tx: Transaction, actor: Actor, moment: datetime, within: Within
+        self, tx: Transaction, actor: Actor, moment: datetime, within: ReportFilter
     ) -> list[Deployment]:
         found = await tx.deployments.at(
-            moment, within, actor.policy.visible(Kind.SERVICE), MOST_SHOWN + 1
+            moment, within, actor.policy.visible(ResourceKind.SERVICE), MAX_DEPLOYMENTS + 1
         )
-        if len(found) > MOST_SHOWN:
+        if len(found) > MAX_DEPLOYMENTS:
             raise LimitExceeded(
-                f"more than {MOST_SHOWN:,} services: specify a cluster or a project"
+                f"more than {MAX_DEPLOYMENTS:,} services: specify a cluster or a project"
             )
         return found
 
@@ -150,21 +163,21 @@ class Reports:
             services = await tx.services.select(repository_id=repository_id)
         else:
             services = await _services(tx, {deployment.service_id for deployment in found})
-        if len(services) > _MOST_SERVICES:
+        if len(services) > _MAX_SERVICES:
             raise LimitExceeded(
-                f"{len(services):,} services, but at most {_MOST_SERVICES:,} are allowed"
+                f"{len(services):,} services, but at most {_MAX_SERVICES:,} are allowed"
             )
         return [service for service in services if actor.may(Verb.READ, service.target)]
 
 
-async def _named(tx: Transaction, deployments: Sequence[Deployment]) -> Named:
+async def _named(tx: Transaction, deployments: Sequence[Deployment]) -> NamedDeployments:
     services = await tx.deployments.service_names(
         {deployment.service_id for deployment in deployments}
     )
     handles = await tx.deployments.cluster_handles(
         {deployment.cluster_id for deployment in deployments}
     )
-    return Named(deployments, services, handles)
+    return NamedDeployments(deployments, services, handles)
 
 
 async def _services(tx: Transaction, ids: set[str]) -> list[Service]:

@@ -8,12 +8,8 @@ from controlplane.domain.access import Actor, require_member
 from controlplane.domain.namespaces import ManagedNamespace
 from controlplane.domain.ownership import OwnerKind
 from controlplane.ports import Transaction
-from controlplane.usecases.definitions import (
-    DefinitionChange,
-    Definitions,
-    template_from,
-)
-from controlplane.usecases.retrying import retried
+from controlplane.usecases.definitions import GeneratorChange, GeneratorOperations, template_from
+from controlplane.usecases.retrying import retry_operations
 from controlplane.usecases.services import ServiceChange
 
 
@@ -21,7 +17,7 @@ from controlplane.usecases.services import ServiceChange
 class NamespaceChange:
     """Changes to a managed namespace. None leaves a field unchanged."""
 
-    common: DefinitionChange = DefinitionChange()
+    common: GeneratorChange = GeneratorChange()
     namespace: str | None = None
     labels: Mapping[str, str] | None = None
     annotations: Mapping[str, str] | None = None
@@ -35,8 +31,8 @@ class NamespaceChange:
         return {name: value for name, value in given.items() if value is not None}
 
 
-@retried
-class Namespaces(Definitions[ManagedNamespace]):
+@retry_operations
+class ManagedNamespaces(GeneratorOperations[ManagedNamespace]):
     """Operations on managed namespaces."""
 
     kind = OwnerKind.NAMESPACE

@@ -8,13 +8,13 @@ from typing import Final
 from controlplane.domain.access import DEFAULT_PROJECT
 from controlplane.domain.clusters import Cluster
 from controlplane.domain.commit_outcomes import commit_key
-from controlplane.domain.ledger import Stage
+from controlplane.domain.ledger import LedgerStage
 from controlplane.domain.notifications import (
     COMMIT_STATUS,
     ILL,
     Delivery,
-    Mark,
     Notification,
+    NotificationKey,
     NotificationKind,
     Router,
     Severity,
@@ -24,20 +24,20 @@ from controlplane.domain.notifications import (
 from controlplane.domain.pipelines import codec
 from controlplane.domain.pipelines.model import StageId
 from controlplane.domain.pipelines.state import ReleaseId
-from controlplane.domain.promotion import Pipeline
+from controlplane.domain.promotion import PipelineRecord
 from controlplane.domain.repositories import GitHealth
 from controlplane.domain.services import Service
 from controlplane.ports import ANY, Transaction
-from controlplane.usecases.deps import Deps
-from fleet.errors import Conflict, Invalid
-from fleet.identity import ServiceId, TokenKind
+from controlplane.usecases.deps import OperationContext
+from core.errors import Conflict, Invalid
+from core.identity import ServiceId, TokenKind
 
-AWAY_AFTER = timedelta(seconds=90)
+OFFLINE_AFTER = timedelta(seconds=90)
 EXPIRES_SOON = timedelta(days=7)
-KEPT = timedelta(days=90)
+RETENTION = timedelta(days=90)
 _AT_ONCE = 500
 _LASTING: Final = (TokenKind.USER, TokenKind.SERVICE_ACCOUNT, TokenKind.AGENT)
-_SAYS = {
+_SUBJECTS = {
     NotificationKind.SERVICE_UPDATE: "was rendered",
     NotificationKind.SERVICE_FAILED: "has failed",
     NotificationKind.SERVICE_RECOVERED: "is healthy again",
@@ -46,7 +46,7 @@ _SAYS = {
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _RelatedResources:
     """Services of notifications (also deleted ones) and their clusters, by id.
 
     `before`: the previous stage of the service, by id of each notification about health.
@@ -54,21 +54,21 @@ class _Known:
 
     services: Mapping[str, Service]
     clusters: Mapping[str, Cluster]
-    before: Mapping[int, Stage | None]
+    before: Mapping[int, LedgerStage | None]
 
 
-class Routing:
+class NotificationRouting:
     """Turns new notifications into deliveries."""
 
-    def __init__(self, deps: Deps) -> None:
-        self._deps = deps
+    def __init__(self, deps: OperationContext) -> None:
+        self._context = deps
 
     async def route(self) -> int:
         """Routes a batch of new notifications; returns its size."""
-        async with self._deps.store.read() as tx:
+        async with self._context.store.read() as tx:
             if not await tx.notifications.waiting(1):
                 return 0
-        async with self._deps.store.write() as tx:
+        async with self._context.store.write() as tx:
             waiting = await tx.notifications.waiting(_AT_ONCE)
             routers, sinks = await tx.routers.select(), await tx.sinks.select()
             known = await _known(tx, waiting)
@@ -80,7 +80,7 @@ class Routing:
                     routed.append(located)
                     wanted = _wanted(located, commits, routers, {sink.id: sink for sink in sinks})
                     deliveries += self._deliveries(_id(pending), wanted)
-            await tx.notifications.routed(routed, self._deps.clock.now())
+            await tx.notifications.routed(routed, self._context.clock.now())
             await tx.notifications.drop(
                 {_id(pending) for pending in waiting} - set(map(_id, routed))
             )
@@ -89,8 +89,8 @@ class Routing:
 
     async def forget(self) -> None:
         """Deletes notifications that are older than 90 days."""
-        before = self._deps.clock.now() - KEPT
-        async with self._deps.store.write() as tx:
+        before = self._context.clock.now() - RETENTION
+        async with self._context.store.write() as tx:
             await tx.notifications.forget(before)
             for mark in await tx.marks.past("at", before):
                 if mark.id.startswith("token:"):
@@ -98,21 +98,21 @@ class Routing:
 
     def _deliveries(self, id: int, sinks: Iterable[Sink]) -> list[Delivery]:
         """One delivery of a notification to each sink."""
-        now, new_id = self._deps.clock.now(), self._deps.new_id
+        now, new_id = self._context.clock.now(), self._context.new_id
         return [Delivery(new_id(), id, sink.id, sink.project_id, now, now) for sink in sinks]
 
 
-class Watch:
+class StateWatcher:
     """Detects offline clusters, broken repositories and expiring tokens, and reports each once."""
 
-    def __init__(self, deps: Deps) -> None:
-        self._deps = deps
+    def __init__(self, deps: OperationContext) -> None:
+        self._context = deps
 
-    async def look_at_clusters(self) -> None:
+    async def check_clusters(self) -> None:
         """Reports clusters that went offline or came back."""
-        now = self._deps.clock.now()
-        async with self._deps.store.read() as tx:
-            silent = await tx.clusters.past("pinged_at", now - AWAY_AFTER)
+        now = self._context.clock.now()
+        async with self._context.store.read() as tx:
+            silent = await tx.clusters.past("pinged_at", now - OFFLINE_AFTER)
             away = {f"cluster:{c.id}": c for c in silent if c.deleted_at is None}
             marks = {m.id: m for m in await tx.marks.select() if m.id.startswith("cluster:")}
         for id, cluster in away.items():
@@ -125,10 +125,10 @@ class Watch:
         for id in marks.keys() - away.keys():
             await self._cluster_back(id, now)
 
-    async def look_at_repositories(self) -> None:
+    async def check_repositories(self) -> None:
         """Reports repositories that fail to fetch, and those that recovered."""
-        now = self._deps.clock.now()
-        async with self._deps.store.read() as tx:
+        now = self._context.clock.now()
+        async with self._context.store.read() as tx:
             broken = await tx.repositories.select(health=GitHealth.FAILED)
             marks = {m.id for m in await tx.marks.select() if m.id.startswith("repository:")}
         failing = {f"repository:{repository.id}": repository for repository in broken}
@@ -141,10 +141,10 @@ class Watch:
         for id in marks - failing.keys():
             await self._repository_mended(id, now)
 
-    async def look_at_tokens(self) -> None:
+    async def check_tokens(self) -> None:
         """Reports tokens that expire within 7 days."""
-        now = self._deps.clock.now()
-        async with self._deps.store.read() as tx:
+        now = self._context.clock.now()
+        async with self._context.store.read() as tx:
             ending = await tx.tokens.past("expires_at", now + EXPIRES_SOON)
             known = {mark.id for mark in await tx.marks.select()}
         for token in ending:
@@ -160,7 +160,7 @@ class Watch:
                                                   subject, text))  # fmt: skip
 
     async def _cluster_back(self, mark: str, now: datetime) -> None:
-        async with self._deps.store.write() as tx:
+        async with self._context.store.write() as tx:
             await tx.marks.remove(mark)
             cluster = await tx.clusters.get(mark.partition(":")[2])
             if cluster is not None:
@@ -170,7 +170,7 @@ class Watch:
                 await tx.notifications.append([replace(notice, **place)])
 
     async def _repository_mended(self, mark: str, now: datetime) -> None:
-        async with self._deps.store.write() as tx:
+        async with self._context.store.write() as tx:
             await tx.marks.remove(mark)
             repository = await tx.repositories.get(mark.partition(":")[2])
             if repository is not None:
@@ -182,14 +182,14 @@ class Watch:
     async def _mark(self, id: str, notice: Notification) -> None:
         """Reports a state once; does nothing if another replica already did."""
         try:
-            async with self._deps.store.write() as tx:
-                await tx.marks.add(Mark(id, notice.at))
+            async with self._context.store.write() as tx:
+                await tx.marks.add(NotificationKey(id, notice.at))
                 await tx.notifications.append([notice])
         except Conflict:
             return
 
 
-async def _known(tx: Transaction, waiting: Sequence[Notification]) -> _Known:
+async def _known(tx: Transaction, waiting: Sequence[Notification]) -> _RelatedResources:
     ids = {pending.service_id for pending in waiting if pending.service_id}
     services = await tx.services.select(id=ids, deleted_at=ANY) if ids else []
     homes = {service.cluster_id for service in services}
@@ -197,8 +197,8 @@ async def _known(tx: Transaction, waiting: Sequence[Notification]) -> _Known:
     healthy = {
         _id(pending) for pending in waiting if pending.kind is NotificationKind.SERVICE_RECOVERED
     }
-    before = await tx.notifications.stages_before(healthy)
-    return _Known(
+    before = await tx.notifications.previous_stages(healthy)
+    return _RelatedResources(
         {service.id: service for service in services},
         {cluster.id: cluster for cluster in clusters},
         before,
@@ -206,7 +206,7 @@ async def _known(tx: Transaction, waiting: Sequence[Notification]) -> _Known:
 
 
 async def _located(
-    tx: Transaction, pending: Notification, known: _Known
+    tx: Transaction, pending: Notification, known: _RelatedResources
 ) -> tuple[Notification | None, Mapping[str, str]]:
     """The notification with names, and its commits by repository. None: it must not be sent."""
     if pending.service_id:
@@ -224,7 +224,7 @@ async def _located(
 
 
 async def _of_pipeline(
-    tx: Transaction, pending: Notification, pipeline: Pipeline
+    tx: Transaction, pending: Notification, pipeline: PipelineRecord
 ) -> tuple[Notification, Mapping[str, str]]:
     """The notification with the stage's name, and the commits of its release."""
     shas, environment = _release(pipeline, pending.detail)
@@ -240,7 +240,9 @@ async def _of_pipeline(
     return completed, commits
 
 
-def _release(pipeline: Pipeline, detail: Mapping[str, str]) -> tuple[Mapping[ServiceId, str], str]:
+def _release(
+    pipeline: PipelineRecord, detail: Mapping[str, str]
+) -> tuple[Mapping[ServiceId, str], str]:
     """The commits of a release, and the name of its stage or of the stage after its gate."""
     try:
         spec = codec.pipeline_from_json(pipeline.spec)
@@ -255,10 +257,10 @@ def _release(pipeline: Pipeline, detail: Mapping[str, str]) -> tuple[Mapping[Ser
     return release.commits if release else {}, stage.name if stage else ""
 
 
-def _of_service(pending: Notification, service: Service, known: _Known) -> Notification:
+def _of_service(pending: Notification, service: Service, known: _RelatedResources) -> Notification:
     cluster = known.clusters.get(service.cluster_id)
     handle = cluster.handle if cluster else service.cluster_id
-    kind, says = pending.kind, _SAYS[pending.kind]
+    kind, says = pending.kind, _SUBJECTS[pending.kind]
     if kind is NotificationKind.SERVICE_RECOVERED and known.before.get(_id(pending)) not in ILL:
         kind, says = NotificationKind.SERVICE_UPDATE, "is healthy"
     severity = Severity.INFO if kind is NotificationKind.SERVICE_UPDATE else pending.severity
@@ -279,7 +281,7 @@ def _wanted(
     sinks: dict[str, Sink],
 ) -> list[Sink]:
     """The sinks that get the notification, each once."""
-    ids = {id for router in routers if router.takes(pending) for id in router.sinks}
+    ids = {id for router in routers if router.matches(pending) for id in router.sinks}
     of_commits = (sink for sink in sinks.values() if sink.type in COMMIT_STATUS)
     ids |= {sink.id for sink in of_commits if commits.get(sink.repository_id)}
     return [sinks[id] for id in sorted(ids) if id in sinks]

@@ -3,33 +3,33 @@
 from collections.abc import Mapping, Sequence
 
 from controlplane.domain.clusterjobs import ClusterJob, JobPhase
-from controlplane.domain.ledger import Stage
+from controlplane.domain.ledger import LedgerStage
 from controlplane.domain.pipelines import events as ev
 from controlplane.domain.pipelines import model
-from controlplane.domain.pipelines.checks import Answer, steps_of
+from controlplane.domain.pipelines.checks import CheckAnswer, steps_of
 from controlplane.domain.pipelines.rules import JobRule
 from controlplane.domain.pipelines.state import (
     KNOWN_BAD_LENGTH,
     GateState,
     GateStatus,
     Health,
+    PipelineState,
     ReleaseId,
-    Revision,
+    RevisionRef,
     Revisions,
     StageState,
-    State,
 )
-from controlplane.domain.pipelines.templating import outputs_of
-from controlplane.domain.promotion import RefusedRevision
+from controlplane.domain.pipelines.templating import parse_outputs
+from controlplane.domain.promotion import DeniedRevision
 from controlplane.domain.services import Service, ServiceStatus
 from controlplane.ports import Transaction
 from controlplane.usecases.freezes import frozen_clusters
-from controlplane.usecases.holds import refusals
-from fleet.identity import ServiceId
+from controlplane.usecases.holds import denied_among
+from core.identity import ServiceId
 
 
-def of_stages(
-    spec: model.Pipeline, state: State, services: Mapping[str, Service]
+def stage_events(
+    spec: model.Pipeline, state: PipelineState, services: Mapping[str, Service]
 ) -> list[ev.Event]:
     """Events with the present state of each stage's services."""
     observed: list[ev.Event] = []
@@ -45,8 +45,8 @@ def of_stages(
     return observed
 
 
-async def of_surroundings(
-    tx: Transaction, spec: model.Pipeline, state: State, services: Mapping[str, Service]
+async def environment_events(
+    tx: Transaction, spec: model.Pipeline, state: PipelineState, services: Mapping[str, Service]
 ) -> list[ev.Event]:
     """Events for freezes, denied revisions and finished jobs."""
     observed: list[ev.Event] = []
@@ -55,19 +55,21 @@ async def of_surroundings(
         observed.append(ev.Frozen(_frozen(spec, services, groups)))
     for row in await _newest_refused(tx):
         if row.id not in state.known_bad:
-            observed.append(ev.KnownBad(row.id, row.actor, row.reason))
+            observed.append(ev.RevisionDenied(row.id, row.actor, row.reason))
     observed += await _taken_back(tx, spec, state)
     return [*observed, *await _ended_jobs(tx, spec, state)]
 
 
-async def of_leavers(tx: Transaction, spec: model.Pipeline, state: State) -> list[ev.ApproversLeft]:
+async def disabled_approver_events(
+    tx: Transaction, spec: model.Pipeline, state: PipelineState
+) -> list[ev.ApproversLeft]:
     """Event for approvers who were disabled; comes before decisions, so their approvals do not
     count."""
     gone = await _gone(tx, spec, state)
     return [ev.ApproversLeft(gone)] if gone else []
 
 
-async def _newest_refused(tx: Transaction) -> list[RefusedRevision]:
+async def _newest_refused(tx: Transaction) -> list[DeniedRevision]:
     """The newest denied revisions, at most as many as a pipeline's state stores.
 
     Older ones would be reported again each time and keep the engine busy.
@@ -93,7 +95,7 @@ def _frozen(
     }
 
 
-async def _gone(tx: Transaction, spec: model.Pipeline, state: State) -> tuple[str, ...]:
+async def _gone(tx: Transaction, spec: model.Pipeline, state: PipelineState) -> tuple[str, ...]:
     """Pending approvers whose accounts were disabled."""
     given = {approval.actor for _, asked in _asked(spec, state) for approval in asked.approvals}
     users = await tx.users.select(email=given) if given else []
@@ -101,7 +103,7 @@ async def _gone(tx: Transaction, spec: model.Pipeline, state: State) -> tuple[st
 
 
 async def _taken_back(
-    tx: Transaction, spec: model.Pipeline, state: State
+    tx: Transaction, spec: model.Pipeline, state: PipelineState
 ) -> list[ev.VerificationFailed]:
     """Releases that agents found to be bad and rolled back.
 
@@ -113,8 +115,10 @@ async def _taken_back(
         if stage.verification and (held := state.stages.get(stage.id)) and held.release
         for id, revision in held.revisions.items()
     }
-    rows = await tx.ledger.select(service_id=watched.keys(), stage=Stage.HELD) if watched else []
-    refused = await refusals(tx, (digest for _, _, digest in watched.values())) if rows else {}
+    rows = (
+        await tx.ledger.select(service_id=watched.keys(), stage=LedgerStage.HELD) if watched else []
+    )
+    refused = await denied_among(tx, (digest for _, _, digest in watched.values())) if rows else {}
     found = []
     for row in rows:
         stage, release, digest = watched[ServiceId(row.service_id or "")]
@@ -125,7 +129,7 @@ async def _taken_back(
 
 
 async def _ended_jobs(
-    tx: Transaction, spec: model.Pipeline, state: State
+    tx: Transaction, spec: model.Pipeline, state: PipelineState
 ) -> list[ev.CheckAnswered]:
     running = {
         job_key(spec.id, check.key): (gate.id, name, check.key)
@@ -137,7 +141,7 @@ async def _ended_jobs(
     return [_ended(job, *running[job.key]) for job in jobs if job.phase.final]
 
 
-def _asked(spec: model.Pipeline, state: State) -> list[tuple[model.Gate, GateState]]:
+def _asked(spec: model.Pipeline, state: PipelineState) -> list[tuple[model.Gate, GateState]]:
     """The gates that are being decided, and the workflows of stages."""
     found = [
         (spec.gate[id][1], gate)
@@ -161,8 +165,8 @@ def _ended(job: ClusterJob, gate: model.GateId, step: str, key: str) -> ev.Check
     passed = job.phase is JobPhase.SUCCEEDED
     code = f", exit code {job.exit_code}" if job.exit_code else ""
     reason = f"job {job.phase.lower()}{code}{f': {job.message}' if job.message else ''}"
-    answer = Answer.PASSED if passed else Answer.FAILED
-    return ev.CheckAnswered(gate, step, key, answer, reason, outputs_of(job.outputs))
+    answer = CheckAnswer.PASSED if passed else CheckAnswer.FAILED
+    return ev.CheckAnswered(gate, step, key, answer, reason, parse_outputs(job.outputs))
 
 
 def _healths(
@@ -202,7 +206,7 @@ def _runs(service: Service, revisions: Revisions) -> bool:
 
 def _first_stage(id: model.StageId, services: Sequence[Service]) -> ev.StageObserved:
     health, reason = _health(services)
-    revisions = {s.id: Revision(s.sha or "", s.digest or "") for s in services}
+    revisions = {s.id: RevisionRef(s.sha or "", s.digest or "") for s in services}
     author = max(services, key=lambda s: s.updated_at).author
     return ev.StageObserved(id, revisions, health, author, reason)
 

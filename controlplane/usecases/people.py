@@ -15,33 +15,26 @@ from controlplane.domain.access import (
     Actor,
     ActorKind,
     Grant,
-    Kind,
+    Resource,
+    ResourceKind,
     Role,
-    Target,
     Verb,
     require,
     require_member,
 )
 from controlplane.domain.bindings import Binding, SubjectKind
 from controlplane.domain.names import check_label, check_text
-from controlplane.domain.people import (
-    USER_TOKEN_LIFE,
-    Group,
-    Membership,
-    Token,
-    User,
-    UserKind,
-)
+from controlplane.domain.people import USER_TOKEN_LIFE, Group, Membership, Token, User, UserKind
 from controlplane.ports import Page, PageQuery, Transaction
-from controlplane.usecases.conflicts import taken
-from controlplane.usecases.deps import ACCESS, Deps
-from controlplane.usecases.retrying import retried
-from controlplane.usecases.scopes import as_grants, grants_of, groups_of, scope_target
-from controlplane.usecases.tokens import end_tokens, mint, publish_ended
-from fleet.errors import Conflict, Forbidden, Invalid, NotFound
-from fleet.identity import TokenKind
+from controlplane.usecases.conflicts import name_conflict
+from controlplane.usecases.deps import ACCESS, OperationContext
+from controlplane.usecases.retrying import retry_operations
+from controlplane.usecases.scopes import grants_from_bindings, grants_of, groups_of, scope_target
+from controlplane.usecases.tokens import mint, publish_revoked, revoke_user_tokens
+from core.errors import Conflict, Forbidden, Invalid, NotFound
+from core.identity import TokenKind
 
-_LONGEST_DESCRIPTION = 1000
+_MAX_DESCRIPTION_LENGTH = 1000
 _ACCOUNT_DOMAIN = "service-accounts"
 
 
@@ -55,25 +48,25 @@ class GroupChange:
     issuer: str | None = None
 
 
-@retried
-class People:
+@retry_operations
+class UserOperations:
     """Operations on users, service accounts and groups."""
 
-    def __init__(self, deps: Deps) -> None:
-        self._deps = deps
+    def __init__(self, deps: OperationContext) -> None:
+        self._context = deps
 
     async def users(self, actor: Actor, query: PageQuery) -> Page[User]:
         """Users and service accounts of this installation."""
-        require(actor, Verb.READ, Target.whole(Kind.USER))
-        async with self._deps.store.read() as tx:
+        require(actor, Verb.READ, Resource.whole(ResourceKind.USER))
+        async with self._context.store.read() as tx:
             return await tx.users.page(query)
 
     async def roles_everywhere(self, actor: Actor, users: Sequence[User]) -> dict[str, str]:
         """The built-in role of each user in the whole installation, by user id."""
         require_member(actor)
-        may = actor.may(Verb.READ, Target.whole(Kind.USER))
+        may = actor.may(Verb.READ, Resource.whole(ResourceKind.USER))
         ids = [user.id for user in users if may or user.id == actor.id]
-        async with self._deps.store.read() as tx:
+        async with self._context.store.read() as tx:
             rows = await tx.bindings.select(subject_id=ids, scope=INSTALLATION)
         order = list(BUILT_IN)
         rows = [row for row in rows if row.role_id in BUILT_IN]
@@ -83,7 +76,7 @@ class People:
     async def user(self, actor: Actor, email: str) -> User:
         """The user with this address. NotFound: it does not exist, or the actor may not see it."""
         require_member(actor)
-        async with self._deps.store.read() as tx:
+        async with self._context.store.read() as tx:
             user = await tx.users.find(email=email)
         if user is None:
             raise NotFound
@@ -98,53 +91,53 @@ class People:
 
         None leaves a field unchanged. New users have no permissions until a role is bound to them.
         """
-        require(actor, Verb.ADMINISTER, Target.whole(Kind.USER))
-        async with self._deps.store.write() as tx:
+        require(actor, Verb.ADMINISTER, Resource.whole(ResourceKind.USER))
+        async with self._context.store.write() as tx:
             known = await tx.users.find(email=email)
             user = known or self._new(check_address(email), name)
             if known is None:
                 await tx.users.add(user)
             elif name:
                 user = replace(
-                    user, name=check_text(name, "name"), updated_at=self._deps.clock.now()
+                    user, name=check_text(name, "name"), updated_at=self._context.clock.now()
                 )
                 await tx.users.put(user)
             if role is not None:
                 await self._set_role(tx, actor, user, BUILT_IN[role])
             action = "updateUser" if known else "createUser"
-            await self._deps.audit(tx, actor, action, email, user.id, role=role)
-        self._deps.bus.publish(ACCESS, user.id)
+            await self._context.audit(tx, actor, action, email, user.id, role=role)
+        self._context.bus.publish(ACCESS, user.id)
         return user
 
     async def update(self, actor: Actor, id: str, name: str | None, email: str | None) -> User:
         """Changes the name or the address of a user. Conflict: another user has the address."""
-        require(actor, Verb.ADMINISTER, Target.whole(Kind.USER))
-        async with self._deps.store.write() as tx:
+        require(actor, Verb.ADMINISTER, Resource.whole(ResourceKind.USER))
+        async with self._context.store.write() as tx:
             before = await find_user(tx, id)
             user = before
             if name:
                 user = replace(user, name=check_text(name, "name"))
             if email and email != before.email:
-                await require_covers_user(tx, actor, before, self._deps.clock.now())
+                await require_permissions_of_user(tx, actor, before, self._context.clock.now())
                 if (known := await tx.users.find(email=email)) is not None:
-                    raise taken(actor, known, f"user {email} already exists")
+                    raise name_conflict(actor, known, f"user {email} already exists")
                 user = replace(user, email=check_address(email))
-            user = replace(user, updated_at=self._deps.clock.now())
+            user = replace(user, updated_at=self._context.clock.now())
             await tx.users.put(user)
-            await self._deps.audit(tx, actor, "updateUser", user.email, id)
-        self._deps.bus.publish(ACCESS, id)
+            await self._context.audit(tx, actor, "updateUser", user.email, id)
+        self._context.bus.publish(ACCESS, id)
         return user
 
     async def create_account(self, actor: Actor, name: str) -> User:
         """Creates a service account: a user that authenticates only with tokens."""
-        require(actor, Verb.ADMINISTER, Target.whole(Kind.USER))
+        require(actor, Verb.ADMINISTER, Resource.whole(ResourceKind.USER))
         email = f"{check_label(name, 'name')}@{_ACCOUNT_DOMAIN}"
         user = replace(self._new(email, name), kind=UserKind.SERVICE_ACCOUNT)
-        async with self._deps.store.write() as tx:
+        async with self._context.store.write() as tx:
             if (known := await tx.users.find(email=email)) is not None:
-                raise taken(actor, known, f"service account {name!r} already exists")
+                raise name_conflict(actor, known, f"service account {name!r} already exists")
             await tx.users.add(user)
-            await self._deps.audit(tx, actor, "createServiceAccount", email, user.id)
+            await self._context.audit(tx, actor, "createServiceAccount", email, user.id)
         return user
 
     async def account_token(
@@ -154,51 +147,51 @@ class People:
 
         The actor must hold every permission of the account.
         """
-        require(actor, Verb.ADMINISTER, Target.whole(Kind.USER))
+        require(actor, Verb.ADMINISTER, Resource.whole(ResourceKind.USER))
         check_text(name, "name")
         if not timedelta() < life <= timedelta(days=366):
             raise Invalid("must be at most 366 days", field="expiresIn")
-        async with self._deps.store.write() as tx:
+        async with self._context.store.write() as tx:
             user = await tx.users.get(user_id)
             if user is None or user.kind is not UserKind.SERVICE_ACCOUNT:
                 raise NotFound
-            await require_covers_user(tx, actor, user, self._deps.clock.now())
+            await require_permissions_of_user(tx, actor, user, self._context.clock.now())
             kind = TokenKind.SERVICE_ACCOUNT
-            made = await mint(tx, self._deps, name, user_id=user.id, life=life, kind=kind)
-            await self._deps.audit(tx, actor, "createAccessToken", user.email, made[0].id)
+            made = await mint(tx, self._context, name, user_id=user.id, life=life, kind=kind)
+            await self._context.audit(tx, actor, "createAccessToken", user.email, made[0].id)
         return made
 
     async def disable(self, actor: Actor, user_id: str, disabled: bool = True) -> User:
         """Disables a user and revokes all tokens and sessions, or enables the user again."""
-        require(actor, Verb.ADMINISTER, Target.whole(Kind.USER))
+        require(actor, Verb.ADMINISTER, Resource.whole(ResourceKind.USER))
         if user_id == actor.id:
             raise Conflict("you cannot disable your own account: ask another administrator")
-        now = self._deps.clock.now()
-        async with self._deps.store.write() as tx:
+        now = self._context.clock.now()
+        async with self._context.store.write() as tx:
             user = await tx.users.get(user_id)
             if user is None:
                 raise NotFound
-            await require_covers_user(tx, actor, user, self._deps.clock.now())
+            await require_permissions_of_user(tx, actor, user, self._context.clock.now())
             at = now if disabled else None
             user = replace(user, disabled_at=at, disabled_by=None, updated_at=now)
             await tx.users.put(user)
-            ended = await end_tokens(tx, self._deps, user_id) if disabled else []
+            ended = await revoke_user_tokens(tx, self._context, user_id) if disabled else []
             action = "disableUser" if disabled else "enableUser"
-            await self._deps.audit(tx, actor, action, user.email, user_id)
-        publish_ended(self._deps, ended)
-        self._deps.bus.publish(ACCESS, user_id)
+            await self._context.audit(tx, actor, action, user.email, user_id)
+        publish_revoked(self._context, ended)
+        self._context.bus.publish(ACCESS, user_id)
         return user
 
     async def groups(self, actor: Actor, query: PageQuery) -> Page[Group]:
         """Groups; every member of the installation may see their names."""
         require_member(actor)
-        async with self._deps.store.read() as tx:
+        async with self._context.store.read() as tx:
             return await tx.groups.page(query)
 
     async def group(self, actor: Actor, name: str) -> Group:
         """The group with this name. NotFound: it does not exist."""
         require_member(actor)
-        async with self._deps.store.read() as tx:
+        async with self._context.store.read() as tx:
             group = await tx.groups.find(name=name) if name else None
         if group is None:
             raise NotFound
@@ -206,49 +199,49 @@ class People:
 
     async def members(self, actor: Actor, group_id: str) -> list[User]:
         """The users in a group; empty for a group that contains everyone."""
-        require(actor, Verb.READ, Target.whole(Kind.USER))
-        async with self._deps.store.read() as tx:
+        require(actor, Verb.READ, Resource.whole(ResourceKind.USER))
+        async with self._context.store.read() as tx:
             rows = await tx.memberships.select(group_id=group_id)
             return await tx.users.select(id=[row.user_id for row in rows]) if rows else []
 
     async def groups_of(self, actor: Actor) -> list[Group]:
         """The caller's own groups."""
         require_member(actor)
-        async with self._deps.store.read() as tx:
+        async with self._context.store.read() as tx:
             return await groups_of(tx, actor.id, is_person=actor.kind is ActorKind.USER)
 
     async def create_group(self, actor: Actor, change: GroupChange) -> Group:
-        require(actor, Verb.ADMINISTER, Target.whole(Kind.GROUP))
-        now = self._deps.clock.now()
-        group = _changed(Group(self._deps.new_id(), "", now, now), change)
-        async with self._deps.store.write() as tx:
+        require(actor, Verb.ADMINISTER, Resource.whole(ResourceKind.GROUP))
+        now = self._context.clock.now()
+        group = _changed(Group(self._context.new_id(), "", now, now), change)
+        async with self._context.store.write() as tx:
             if (known := await tx.groups.find(name=group.name)) is not None:
-                raise taken(actor, known, f"group {group.name!r} already exists")
+                raise name_conflict(actor, known, f"group {group.name!r} already exists")
             await tx.groups.add(group)
-            await self._deps.audit(tx, actor, "createGroup", group.name, group.id)
+            await self._context.audit(tx, actor, "createGroup", group.name, group.id)
         return group
 
     async def update_group(self, actor: Actor, id: str, change: GroupChange) -> Group:
-        require(actor, Verb.ADMINISTER, Target.whole(Kind.GROUP))
-        async with self._deps.store.write() as tx:
+        require(actor, Verb.ADMINISTER, Resource.whole(ResourceKind.GROUP))
+        async with self._context.store.write() as tx:
             before = await find_group(tx, id)
-            group = replace(_changed(before, change), updated_at=self._deps.clock.now())
+            group = replace(_changed(before, change), updated_at=self._context.clock.now())
             if _filled_by(group) != _filled_by(before):
                 await self._require_covers_group(tx, actor, id)
             await tx.groups.put(group)
-            await self._deps.audit(tx, actor, "updateGroup", group.name, id)
-        self._deps.bus.publish(ACCESS)
+            await self._context.audit(tx, actor, "updateGroup", group.name, id)
+        self._context.bus.publish(ACCESS)
         return group
 
     async def delete_group(self, actor: Actor, id: str) -> Group:
         """Deletes a group and its role bindings."""
-        require(actor, Verb.ADMINISTER, Target.whole(Kind.GROUP))
-        async with self._deps.store.write() as tx:
+        require(actor, Verb.ADMINISTER, Resource.whole(ResourceKind.GROUP))
+        async with self._context.store.write() as tx:
             group = await find_group(tx, id)
             await self._require_covers_group(tx, actor, id)
-            await drop_group(tx, id)
-            await self._deps.audit(tx, actor, "deleteGroup", group.name, id)
-        self._deps.bus.publish(ACCESS)
+            await delete_group_rows(tx, id)
+            await self._context.audit(tx, actor, "deleteGroup", group.name, id)
+        self._context.bus.publish(ACCESS)
         return group
 
     async def add_member(
@@ -258,51 +251,51 @@ class People:
 
         Forbidden: the group has a permission that the actor lacks.
         """
-        require(actor, Verb.ADMINISTER, Target.whole(Kind.GROUP))
-        async with self._deps.store.write() as tx:
+        require(actor, Verb.ADMINISTER, Resource.whole(ResourceKind.GROUP))
+        async with self._context.store.write() as tx:
             group, user = await find_group(tx, group_id), await find_user(tx, user_id)
             await self._require_covers_group(tx, actor, group_id)
             row = await tx.memberships.find(group_id=group_id, user_id=user_id)
             if row is None:
-                now = self._deps.clock.now()
-                row = Membership(self._deps.new_id(), group_id, user_id, now)
+                now = self._context.clock.now()
+                row = Membership(self._context.new_id(), group_id, user_id, now)
                 await tx.memberships.add(row)
-            await self._deps.audit(
+            await self._context.audit(
                 tx, actor, "createGroupMember", group.name, group_id, user=user.email
             )
-        self._deps.bus.publish(ACCESS, user_id)
+        self._context.bus.publish(ACCESS, user_id)
         return row, group, user
 
     async def remove_member(
         self, actor: Actor, group_id: str, user_id: str
     ) -> tuple[Membership, Group, User]:
         """Removes a user from a group. NotFound: the user is not a member."""
-        require(actor, Verb.ADMINISTER, Target.whole(Kind.GROUP))
-        async with self._deps.store.write() as tx:
+        require(actor, Verb.ADMINISTER, Resource.whole(ResourceKind.GROUP))
+        async with self._context.store.write() as tx:
             group, user = await find_group(tx, group_id), await find_user(tx, user_id)
             row = await tx.memberships.find(group_id=group_id, user_id=user_id)
             if row is None:
                 raise NotFound
             await self._require_covers_group(tx, actor, group_id)
             await tx.memberships.remove(row.id)
-            await self._deps.audit(
+            await self._context.audit(
                 tx, actor, "deleteGroupMember", group.name, group_id, user=user.email
             )
-        self._deps.bus.publish(ACCESS, user_id)
+        self._context.bus.publish(ACCESS, user_id)
         return row, group, user
 
     async def bootstrap(self) -> str | None:
         """Creates the first administrator and returns its token. None: users exist already."""
-        async with self._deps.store.write() as tx:
+        async with self._context.store.write() as tx:
             if (await tx.users.page(PageQuery(first=1))).items:
                 return None
             user = replace(self._new("admin", "Administrator"), email="admin")
             await tx.users.add(user)
             await self._set_role(tx, SYSTEM, user, ADMIN)
             _, secret = await mint(
-                tx, self._deps, "first start", user_id=user.id, life=USER_TOKEN_LIFE
+                tx, self._context, "first start", user_id=user.id, life=USER_TOKEN_LIFE
             )
-            await self._deps.audit(tx, SYSTEM, "createUser", user.email, user.id)
+            await self._context.audit(tx, SYSTEM, "createUser", user.email, user.id)
         return secret
 
     async def token_for(self, actor: Actor, email: str, name: str) -> str:
@@ -311,17 +304,19 @@ class People:
             raise Forbidden(
                 "only the operator of the installation can create tokens of other users"
             )
-        async with self._deps.store.write() as tx:
+        async with self._context.store.write() as tx:
             user = await tx.users.find(email=email)
             if user is None:
                 raise NotFound(f"no user has the address {email}")
-            row, secret = await mint(tx, self._deps, name, user_id=user.id, life=USER_TOKEN_LIFE)
-            await self._deps.audit(tx, actor, "createAccessToken", email, row.id)
+            row, secret = await mint(tx, self._context, name, user_id=user.id, life=USER_TOKEN_LIFE)
+            await self._context.audit(tx, actor, "createAccessToken", email, row.id)
         return secret
 
     async def _require_covers_group(self, tx: Transaction, actor: Actor, group_id: str) -> None:
         bindings = await tx.bindings.select(subject_id=group_id)
-        await _require_all(tx, actor, await as_grants(tx, bindings, self._deps.clock.now(), {}))
+        await _require_all(
+            tx, actor, await grants_from_bindings(tx, bindings, self._context.clock.now(), {})
+        )
 
     async def _set_role(self, tx: Transaction, actor: Actor, user: User, role: Role) -> None:
         """Makes this role the user's only installation-wide role."""
@@ -330,30 +325,30 @@ class People:
             return
         if user.id == actor.id:
             raise Conflict("you cannot change your own role: ask another administrator")
-        await require_covers_user(tx, actor, user, self._deps.clock.now())
-        require_covers(actor, role, Target.whole(Kind.INSTALLATION))
+        await require_permissions_of_user(tx, actor, user, self._context.clock.now())
+        require_permissions_of_role(actor, role, Resource.whole(ResourceKind.INSTALLATION))
         for binding in held:
             await tx.bindings.remove(binding.id)
         await tx.bindings.add(
             Binding(
-                self._deps.new_id(),
+                self._context.new_id(),
                 role.id,
                 SubjectKind.USER,
                 user.id,
                 INSTALLATION,
-                self._deps.clock.now(),
+                self._context.clock.now(),
                 given_by=actor.email or actor.name,
             )
         )
 
     def _new(self, email: str, name: str | None) -> User:
-        now = self._deps.clock.now()
+        now = self._context.clock.now()
         return User(
-            self._deps.new_id(), email, check_text(name, "name") if name else email, now, now
+            self._context.new_id(), email, check_text(name, "name") if name else email, now, now
         )
 
 
-def require_covers(actor: Actor, role: Role, target: Target) -> None:
+def require_permissions_of_role(actor: Actor, role: Role, target: Resource) -> None:
     """Forbidden: the role has a permission on the target that the actor lacks."""
     if not actor.policy.covers(role, target):
         where = "everywhere" if target.scope == INSTALLATION else f"in {target}"
@@ -364,7 +359,9 @@ def require_covers(actor: Actor, role: Role, target: Target) -> None:
         )
 
 
-async def require_covers_user(tx: Transaction, actor: Actor, user: User, now: datetime) -> None:
+async def require_permissions_of_user(
+    tx: Transaction, actor: Actor, user: User, now: datetime
+) -> None:
     """Forbidden: the user has a permission that the actor lacks."""
     await _require_all(tx, actor, await grants_of(tx, user, now))
 
@@ -375,7 +372,7 @@ async def _require_all(tx: Transaction, actor: Actor, grants: Collection[Grant])
             target = await scope_target(tx, grant.scope)
         except NotFound:
             continue
-        require_covers(actor, grant.role, target)
+        require_permissions_of_role(actor, grant.role, target)
 
 
 async def find_group(tx: Transaction, id: str) -> Group:
@@ -386,7 +383,7 @@ async def find_group(tx: Transaction, id: str) -> Group:
     return group
 
 
-async def drop_group(tx: Transaction, id: str) -> None:
+async def delete_group_rows(tx: Transaction, id: str) -> None:
     """Deletes a group with its memberships and role bindings."""
     await tx.memberships.remove_each(
         [membership.id for membership in await tx.memberships.select(group_id=id)]
@@ -422,9 +419,9 @@ def _changed(group: Group, change: GroupChange) -> Group:
         group = replace(group, name=check_text(change.name or "", "name"))
     if change.description is not None:
         text = change.description
-        if len(text) > _LONGEST_DESCRIPTION:
+        if len(text) > _MAX_DESCRIPTION_LENGTH:
             raise Invalid(
-                f"must have at most {_LONGEST_DESCRIPTION} characters", field="description"
+                f"must have at most {_MAX_DESCRIPTION_LENGTH} characters", field="description"
             )
         group = replace(group, description=text)
     if change.everyone is not None:

@@ -2,35 +2,42 @@
 
 from datetime import datetime
 
-from controlplane.domain.access import Actor, Kind, Target, Verb, require, require_member
+from controlplane.domain.access import Actor, Resource, ResourceKind, Verb, require, require_member
 from controlplane.domain.names import check_text
 from controlplane.domain.pipelines import events as ev
 from controlplane.domain.pipelines import model
 from controlplane.domain.pipelines.rules import ExternalRule, Rule
 from controlplane.domain.pipelines.state import ReleaseId
-from controlplane.domain.promotion import RefusedRevision
+from controlplane.domain.promotion import DeniedRevision
 from controlplane.usecases import holds
-from controlplane.usecases.deps import DELIVER, DESIRED, PIPELINE, SERVICE, TARGETS, Deps
-from controlplane.usecases.gatesecrets import opened
+from controlplane.usecases.deps import (
+    DESIRED_STATE,
+    GENERATORS,
+    PIPELINE,
+    RENDER_SERVICES,
+    SERVICE,
+    OperationContext,
+)
+from controlplane.usecases.gatesecrets import open_gate_secret
 from controlplane.usecases.pipelines import Pipelines, PipelineView, gate_of
-from controlplane.usecases.retrying import retried
-from fleet.errors import Conflict, Invalid, NotFound
+from controlplane.usecases.retrying import retry_operations
+from core.errors import Conflict, Invalid, NotFound
 
-_LONGEST = 1_000
-_SHORTEST_REVISION = 12
+_MAX_REASON_LENGTH = 1_000
+_MIN_REVISION_LENGTH = 12
 
 
-@retried
-class PipelineOverrides:
+@retry_operations
+class ReleaseDecisions:
     """Operations on releases that wait at a gate, roll out, or are denied."""
 
-    def __init__(self, deps: Deps, pipelines: Pipelines) -> None:
-        self._deps = deps
+    def __init__(self, deps: OperationContext, pipelines: Pipelines) -> None:
+        self._context = deps
         self._pipelines = pipelines
 
     async def skip(self, actor: Actor, gate_id: str, release: str, reason: str) -> PipelineView:
         """Skips a gate for the waiting release; needs the permission to skip."""
-        check_text(reason, "reason", _LONGEST)
+        check_text(reason, "reason", _MAX_REASON_LENGTH)
         view, gate = await self._gate(actor, gate_id)
         require(actor, Verb.SKIP, view.row.target)
         event = ev.Skipped(gate, ReleaseId(release), actor.email, reason)
@@ -46,13 +53,13 @@ class PipelineOverrides:
             require(actor, Verb.APPROVE, view.row.target)
             raise Conflict("only the account that the gate names can decide at this gate")
         event = ev.ExternallyAnswered(
-            gate, ReleaseId(release), actor.email, passed, reason[:_LONGEST]
+            gate, ReleaseId(release), actor.email, passed, reason[:_MAX_REASON_LENGTH]
         )
         return await self._pipelines.decide(actor, "answerGate", view, event)
 
     async def gate_secret(self, gate_id: str) -> str | None:
         """The signing secret of an EXTERNAL gate's answers; None if it has none."""
-        async with self._deps.store.read() as tx:
+        async with self._context.store.read() as tx:
             try:
                 view, gate = await gate_of(tx, gate_id)
             except NotFound:
@@ -60,7 +67,7 @@ class PipelineOverrides:
         rule = _rule(view, gate)
         if not isinstance(rule, ExternalRule) or not rule.sealed:
             return None
-        return opened(self._deps.sealer, rule)
+        return open_gate_secret(self._context.sealer, rule)
 
     async def answer_signed(
         self, gate_id: str, release: str, passed: bool, reason: str, call: str
@@ -69,13 +76,13 @@ class PipelineOverrides:
 
         Conflict: the engine ignored the decision, with the reason.
         """
-        async with self._deps.store.read() as tx:
+        async with self._context.store.read() as tx:
             view, gate = await gate_of(tx, gate_id)
         rule = _rule(view, gate)
         if not isinstance(rule, ExternalRule):
             raise Conflict("this gate is not of kind EXTERNAL")
         event = ev.ExternallyAnswered(
-            gate, ReleaseId(release[:64]), rule.account, passed, reason[:_LONGEST], call
+            gate, ReleaseId(release[:64]), rule.account, passed, reason[:_MAX_REASON_LENGTH], call
         )
         await self._pipelines.decide_signed(view, event)
 
@@ -87,72 +94,74 @@ class PipelineOverrides:
         held = view.state.stages.get(found.id)
         if held is None or held.release is None:
             raise Conflict(f"stage {stage!r} has no release")
-        event = ev.Aborted(found.id, held.release, actor.email, reason[:_LONGEST])
+        event = ev.Aborted(found.id, held.release, actor.email, reason[:_MAX_REASON_LENGTH])
         return await self._pipelines.decide(actor, "abortRollout", view, event)
 
-    async def lift_hold(self, actor: Actor, id: str, stage: str) -> PipelineView:
+    async def acknowledge_rollback(self, actor: Actor, id: str, stage: str) -> PipelineView:
         """Acknowledges that a stage was rolled back."""
         view = await self._pipelines.get(actor, id)
         require(actor, Verb.APPROVE, view.row.target)
         event = ev.Lifted(_stage(view, stage).id, actor.email)
-        return await self._pipelines.decide(actor, "liftHold", view, event)
+        return await self._pipelines.decide(actor, "acknowledgeRollback", view, event)
 
-    async def refused(self, actor: Actor) -> list[RefusedRevision]:
+    async def refused(self, actor: Actor) -> list[DeniedRevision]:
         """All denied commits and digests."""
         require_member(actor)
-        async with self._deps.store.read() as tx:
+        async with self._context.store.read() as tx:
             return sorted(await tx.refused.select(), key=lambda row: row.inserted_at)
 
-    async def refuse(self, actor: Actor, revision: str, reason: str) -> RefusedRevision:
+    async def refuse(self, actor: Actor, revision: str, reason: str) -> DeniedRevision:
         """Denies a commit or digest, so that no service gets it until it is allowed again."""
-        require(actor, Verb.APPROVE, Target.whole(Kind.PIPELINE, "", ""))
-        check_text(reason, "reason", _LONGEST)
+        require(actor, Verb.APPROVE, Resource.whole(ResourceKind.PIPELINE, "", ""))
+        check_text(reason, "reason", _MAX_REASON_LENGTH)
         check_text(revision, "revision", 128)
-        if len(revision) < _SHORTEST_REVISION:
+        if len(revision) < _MIN_REVISION_LENGTH:
             raise Invalid("must be a full commit id or digest", field="revision")
-        row = RefusedRevision(revision, actor.email, reason, self._now())
-        async with self._deps.store.write() as tx:
+        row = DeniedRevision(revision, actor.email, reason, self._now())
+        async with self._context.store.write() as tx:
             if await tx.refused.get(revision) is not None:
                 raise Conflict("this revision is already denied")
             await tx.refused.add(row)
-            await self._deps.audit(tx, actor, "refuseRevision", revision, revision, reason=reason)
+            await self._context.audit(tx, actor, "denyRevision", revision, revision, reason=reason)
             ids = [pipeline.id for pipeline in await tx.pipelines.select()]
         for id in ids:
-            self._deps.bus.publish(PIPELINE, id)
+            self._context.bus.publish(PIPELINE, id)
         return row
 
-    async def lift(self, actor: Actor, revision: str) -> RefusedRevision:
+    async def lift(self, actor: Actor, revision: str) -> DeniedRevision:
         """Allows a denied revision again. NotFound: it is not denied."""
-        require(actor, Verb.APPROVE, Target.whole(Kind.PIPELINE, "", ""))
-        async with self._deps.store.write() as tx:
+        require(actor, Verb.APPROVE, Resource.whole(ResourceKind.PIPELINE, "", ""))
+        async with self._context.store.write() as tx:
             row = await tx.refused.get(revision)
             if row is None:
                 raise NotFound
             await tx.refused.remove(revision)
-            await self._deps.audit(tx, actor, "liftRevision", revision, revision)
-            lifted = await holds.lift(tx, revision, actor.email)
+            await self._context.audit(tx, actor, "allowRevision", revision, revision)
+            lifted = await holds.lift_quarantine(tx, revision, actor.email)
             pipelines = await tx.pipelines.select()
         for service in lifted:
-            self._deps.bus.publish(SERVICE, service.id)
-            self._deps.bus.publish(DESIRED, f"{service.cluster_id}/{service.id}")
+            self._context.bus.publish(SERVICE, service.id)
+            self._context.bus.publish(DESIRED_STATE, f"{service.cluster_id}/{service.id}")
             if service.repository_id:
-                self._deps.bus.publish(DELIVER, f"{service.repository_id}/{service.id}")
+                self._context.bus.publish(RENDER_SERVICES, f"{service.repository_id}/{service.id}")
             elif service.owner_kind is not None:
-                self._deps.bus.publish(TARGETS, f"{service.owner_kind.value}/{service.owner_id}")
+                self._context.bus.publish(
+                    GENERATORS, f"{service.owner_kind.value}/{service.owner_id}"
+                )
         for pipeline in pipelines:
             if revision in pipeline.state.get("state", {}).get("known_bad", {}):
-                await self._pipelines.advance(pipeline.id, ev.Cleared(revision, actor.email))
+                await self._pipelines.advance(pipeline.id, ev.DenialRemoved(revision, actor.email))
         return row
 
     async def _gate(self, actor: Actor, id: str) -> tuple[PipelineView, model.GateId]:
         require_member(actor)
-        async with self._deps.store.read() as tx:
+        async with self._context.store.read() as tx:
             view, gate = await gate_of(tx, id)
         require(actor, Verb.READ, view.row.target)
         return view, gate
 
     def _now(self) -> datetime:
-        return self._deps.clock.now()
+        return self._context.clock.now()
 
 
 def _rule(view: PipelineView, id: model.GateId) -> Rule:

@@ -11,15 +11,23 @@ from typing import Any
 
 import structlog
 
-from controlplane.domain.access import SYSTEM, Actor, ActorKind, Kind, Verb, require, require_member
+from controlplane.domain.access import (
+    SYSTEM,
+    Actor,
+    ActorKind,
+    ResourceKind,
+    Verb,
+    require,
+    require_member,
+)
 from controlplane.domain.clusters import Cluster
 from controlplane.domain.jobs import Job
-from controlplane.domain.ledger import AuditEntry, Verdict
+from controlplane.domain.ledger import AuditEntry, AuditVerdict
 from controlplane.domain.notifications import Notification, NotificationKind, notification
 from controlplane.domain.pipelines import codec, model
 from controlplane.domain.pipelines import effects as fx
 from controlplane.domain.pipelines import events as ev
-from controlplane.domain.pipelines.checks import Answer
+from controlplane.domain.pipelines.checks import CheckAnswer
 from controlplane.domain.pipelines.engine import step
 from controlplane.domain.pipelines.gitwrites import GitWrite
 from controlplane.domain.pipelines.rollout import Rollout
@@ -34,59 +42,63 @@ from controlplane.domain.pipelines.rules import (
 from controlplane.domain.pipelines.state import (
     Digests,
     Health,
+    PipelineState,
     Release,
     ReleaseId,
-    State,
     digests_of,
 )
 from controlplane.domain.pipelines.triggers import Trigger, TriggerRule
-from controlplane.domain.pipelines.tryouts import Tryout, left_over, tryouts
+from controlplane.domain.pipelines.tryouts import PreviewBranch, obsolete_branches, preview_branches
 from controlplane.domain.promotion import (
-    MOST_MEASURED,
+    MAX_MEASURED,
+    DeniedRevision,
     Measurement,
-    Pipeline,
     PipelineEvent,
-    RefusedRevision,
+    PipelineRecord,
 )
 from controlplane.domain.services import Service
 from controlplane.ports import Page, PageQuery, Transaction
-from controlplane.usecases.budgets import awaits_room, frees_room, note_changing, of_budgets
+from controlplane.usecases.budgets import awaits_budget, budget_events, frees_budget, store_changing
 from controlplane.usecases.clusters import find_cluster
-from controlplane.usecases.deps import DELIVER, DESIRED, PIPELINE, Deps
+from controlplane.usecases.deps import DESIRED_STATE, PIPELINE, RENDER_SERVICES, OperationContext
 from controlplane.usecases.gatesecrets import sealed_rule, without_secrets
-from controlplane.usecases.gitplaces import with_places
-from controlplane.usecases.observations import of_leavers, of_stages, of_surroundings
-from controlplane.usecases.retrying import retried
+from controlplane.usecases.gitplaces import with_write_targets
+from controlplane.usecases.observations import (
+    disabled_approver_events,
+    environment_events,
+    stage_events,
+)
+from controlplane.usecases.retrying import retry_operations
 from controlplane.usecases.scopes import groups_of, project_for
 from controlplane.usecases.stages import (
     BY_FLEET,
-    bind,
+    bind_services,
     check_groups,
     check_shared,
-    resolved,
-    unbind,
+    unbind_services,
+    with_selected_services,
 )
-from controlplane.usecases.triggerrows import forget_parts, note_parts
-from fleet.errors import Conflict, Forbidden, Invalid, NotFound
-from fleet.identity import ServiceId
+from controlplane.usecases.triggerrows import delete_pipeline_rows, store_pipeline_rows
+from core.errors import Conflict, Forbidden, Invalid, NotFound
+from core.identity import ServiceId
 
 log = structlog.get_logger(__name__)
 
 RENDER = "pipeline.render"
 PROMOTE = "pipeline.promote"
-FOLLOW = "pipeline.follow"
+FOLLOW_REQUEST = "pipeline.follow"
 WRITE = "pipeline.write"
 CHECK = "pipeline.check"
 TICK = "pipeline.tick"
-TIDY = "pipeline.tidy"
+CLEAN_UP = "pipeline.tidy"
 _SNAPSHOT_EVERY = 100
-_RECORDED = timedelta(days=90)
-_MOST_CHANGED = 5_000
+_EVENT_RETENTION = timedelta(days=90)
+_MAX_CHANGED = 5_000
 _KINDS = {
     fx.RenderStage: RENDER,
     fx.Promote: PROMOTE,
-    fx.FollowChange: FOLLOW,
-    fx.WriteFound: WRITE,
+    fx.FollowChange: FOLLOW_REQUEST,
+    fx.WriteFinding: WRITE,
     fx.RunCheck: CHECK,
     fx.WakeAt: TICK,
 }
@@ -158,25 +170,25 @@ class PipelineDraft:
 class PipelineView:
     """A pipeline with its spec and state, the services of its stages, and their clusters."""
 
-    row: Pipeline
+    row: PipelineRecord
     spec: model.Pipeline
-    state: State
+    state: PipelineState
     services: Mapping[str, Service]
     clusters: Mapping[str, Cluster]
 
 
-@retried
+@retry_operations
 class Pipelines:
     """Operations on pipelines."""
 
-    def __init__(self, deps: Deps) -> None:
-        self._deps = deps
+    def __init__(self, deps: OperationContext) -> None:
+        self._context = deps
         self._awaiting_room: set[str] = set()
 
     async def page(self, actor: Actor, query: PageQuery) -> Page[PipelineView]:
         require_member(actor)
-        query = replace(query, visible=actor.policy.visible(Kind.PIPELINE))
-        async with self._deps.store.read() as tx:
+        query = replace(query, visible=actor.policy.visible(ResourceKind.PIPELINE))
+        async with self._context.store.read() as tx:
             page = await tx.pipelines.page(query)
             views = [_shown(await view_of(tx, row), actor) for row in page.items]
         return Page(tuple(views), page.more)
@@ -184,7 +196,7 @@ class Pipelines:
     async def get(self, actor: Actor, id: str | None, name: str | None = None) -> PipelineView:
         """Finds a pipeline by id or name. NotFound: it does not exist."""
         require_member(actor)
-        async with self._deps.store.read() as tx:
+        async with self._context.store.read() as tx:
             row = await _find(tx, id, name)
             require(actor, Verb.READ, row.target)
             return _shown(await view_of(tx, row), actor)
@@ -192,55 +204,63 @@ class Pipelines:
     async def save(self, actor: Actor, draft: PipelineDraft) -> PipelineView:
         """Creates or changes a pipeline; waiting releases stay where possible."""
         require_member(actor)
-        now = self._deps.clock.now()
-        async with self._deps.store.write() as tx:
+        now = self._context.clock.now()
+        async with self._context.store.write() as tx:
             row = await tx.pipelines.find(name=draft.name)
             project = await _project(tx, actor, row, draft)
             before = codec.pipeline_from_json(row.spec) if row else None
-            id = row.id if row else self._deps.new_id()
+            id = row.id if row else self._context.new_id()
             spec = model.validate(self._spec(id, draft, before, actor))
             await check_groups(tx, spec)
-            spec = await resolved(tx, spec, project)
+            spec = await with_selected_services(tx, spec, project)
             await self._check_jobs(tx, actor, spec)
-            left = await bind(tx, spec, before, actor)
-            spec = await with_places(tx, actor, spec)
+            left = await bind_services(tx, spec, before, actor)
+            spec = await with_write_targets(tx, actor, spec)
             if row is not None and before is not None:
                 state = codec.state_from_json(row.state)
-                await self._leave(tx, id, left_over(tryouts(before, state), tryouts(spec, state)))
+                await self._schedule_cleanup(
+                    tx,
+                    id,
+                    obsolete_branches(
+                        preview_branches(before, state), preview_branches(spec, state)
+                    ),
+                )
             await check_shared(tx, spec)
             secrets = {trigger.name: trigger.webhook_secret for trigger in draft.triggers}
-            await note_parts(self._deps, tx, spec, secrets)
+            await store_pipeline_rows(self._context, tx, spec, secrets)
             body = codec.pipeline_to_json(spec)
             if row is None:
-                state = codec.state_to_json(State())
-                row = Pipeline(id, draft.name, now, now, body, state, project_id=project)
+                state = codec.state_to_json(PipelineState())
+                row = PipelineRecord(id, draft.name, now, now, body, state, project_id=project)
                 await tx.pipelines.add(row)
             else:
                 row = replace(row, spec=body, updated_at=now, version=row.version + 1)
                 await tx.pipelines.put(row)
             await tx.pipeline_events.add(
-                PipelineEvent(self._deps.new_id(), id, now, [], _recorded(row.spec), row.state)
+                PipelineEvent(self._context.new_id(), id, now, [], _recorded(row.spec), row.state)
             )
-            await self._deps.audit(tx, actor, "savePipeline", draft.name, id)
+            await self._context.audit(tx, actor, "savePipeline", draft.name, id)
             view = _shown(await view_of(tx, row), actor)
-        self._deps.bus.publish(PIPELINE, id)
+        self._context.bus.publish(PIPELINE, id)
         self._tell(left)
         return view
 
     async def delete(self, actor: Actor, id: str) -> PipelineView:
         """Deletes a pipeline. Its services are unchanged and follow their refs again."""
         require_member(actor)
-        async with self._deps.store.write() as tx:
+        async with self._context.store.write() as tx:
             row = await _find(tx, id, None)
             require(actor, Verb.WRITE, row.target)
             view = await view_of(tx, row)
-            left = await unbind(tx, view.spec)
-            await forget_parts(tx, id)
+            left = await unbind_services(tx, view.spec)
+            await delete_pipeline_rows(tx, id)
             await tx.pipelines.remove(id)
-            await self._leave(tx, id, left_over(tryouts(view.spec, view.state), {}))
-            await self._deps.audit(tx, actor, "deletePipeline", row.name, id)
-        self._deps.bus.publish(PIPELINE, id)
-        self._pass_room_on(id, view.state, State())
+            await self._schedule_cleanup(
+                tx, id, obsolete_branches(preview_branches(view.spec, view.state), {})
+            )
+            await self._context.audit(tx, actor, "deletePipeline", row.name, id)
+        self._context.bus.publish(PIPELINE, id)
+        self._wake_budget_waiters(id, view.state, PipelineState())
         self._tell(left)
         return _shown(view, actor)
 
@@ -249,7 +269,7 @@ class Pipelines:
     ) -> PipelineView:
         """Approves exactly these digests. Conflict: another release waits at the gate now."""
         require_member(actor)
-        async with self._deps.store.read() as tx:
+        async with self._context.store.read() as tx:
             view, gate = await gate_of(tx, gate_id)
         require(actor, Verb.APPROVE, view.row.target)
         if actor.kind is ActorKind.SERVICE_ACCOUNT and actor.email not in _named(view, gate):
@@ -280,10 +300,10 @@ class Pipelines:
     async def reject(self, actor: Actor, gate_id: str, comment: str = "") -> PipelineView:
         """Rejects the release that waits at the gate, until a newer release or a retry."""
         require_member(actor)
-        async with self._deps.store.read() as tx:
+        async with self._context.store.read() as tx:
             view, gate = await gate_of(tx, gate_id)
         require(actor, Verb.APPROVE, view.row.target)
-        event = ev.Rejected(gate, actor.email, comment[:1000])
+        event = ev.ReleaseRejected(gate, actor.email, comment[:1000])
         return await self.decide(actor, "rejectGate", view, event)
 
     async def pause(self, actor: Actor, id: str, reason: str = "") -> PipelineView:
@@ -316,7 +336,7 @@ class Pipelines:
 
         The caller has checked access to the gate.
         """
-        async with self._deps.store.read() as tx:
+        async with self._context.store.read() as tx:
             row = await tx.pipeline_gates.get(gate_id)
         return row.measured if row else ()
 
@@ -326,7 +346,7 @@ class Pipelines:
         NotFound: the gate does not exist, or the actor may not see it.
         """
         require_member(actor)
-        async with self._deps.store.read() as tx:
+        async with self._context.store.read() as tx:
             view, _ = await gate_of(tx, gate_id)
         require(actor, Verb.READ, view.row.target)
         return await self.measured(gate_id)
@@ -347,32 +367,34 @@ class Pipelines:
 
     async def touched(self, service_ids: Collection[str]) -> list[str]:
         """Ids of the pipelines whose stages contain one of these services."""
-        async with self._deps.store.read() as tx:
+        async with self._context.store.read() as tx:
             rows = await tx.pipeline_services.select(service_id=service_ids)
         return sorted({row.pipeline_id for row in rows})
 
-    async def touched_since(self, moment: datetime) -> list[str]:
+    async def pipelines_changed_since(self, moment: datetime) -> list[str]:
         """Ids of pipelines with a service that changed since; all ids if too many services did."""
-        async with self._deps.store.read() as tx:
-            everything = SYSTEM.policy.visible(Kind.SERVICE)
-            changed = await tx.services.changed_since(moment, everything, _MOST_CHANGED)
-            if len(changed) < _MOST_CHANGED:
+        async with self._context.store.read() as tx:
+            everything = SYSTEM.policy.visible(ResourceKind.SERVICE)
+            changed = await tx.services.changed_since(moment, everything, _MAX_CHANGED)
+            if len(changed) < _MAX_CHANGED:
                 rows = await tx.pipeline_services.select(service_id=changed)
                 return sorted({row.pipeline_id for row in rows})
             return [row.id for row in await tx.pipelines.select()]
 
-    async def by_selector(self) -> list[str]:
+    async def pipelines_with_selectors(self) -> list[str]:
         """Ids of the pipelines whose stages depend on the set of clusters."""
         return await self.touched([BY_FLEET])
 
     async def forget(self) -> None:
         """Deletes events that are older than the period for replays."""
-        async with self._deps.store.write() as tx:
-            await tx.pipeline_events.remove_before("at", self._deps.clock.now() - _RECORDED)
+        async with self._context.store.write() as tx:
+            await tx.pipeline_events.remove_before(
+                "at", self._context.clock.now() - _EVENT_RETENTION
+            )
 
-    async def asked_for(self, job_id: str) -> str | None:
+    async def pipeline_of_job(self, job_id: str) -> str | None:
         """Id of the pipeline whose gate runs this cluster job; None until the job has ended."""
-        async with self._deps.store.read() as tx:
+        async with self._context.store.read() as tx:
             job = await tx.cluster_jobs.get(job_id)
             if job is None or not job.phase.final or ":" not in job.key:
                 return None
@@ -387,39 +409,39 @@ class Pipelines:
         Returns the reasons for ignored decisions; empty if the engine took all. The audit entry of
         a decision is written with its verdict.
         """
-        now = self._deps.clock.now()
-        async with self._deps.store.write() as tx:
+        now = self._context.clock.now()
+        async with self._context.store.write() as tx:
             row = await tx.pipelines.get(id)
             if row is None:
                 return ()
-            row, left = await self._looked_again(tx, row)
+            row, left = await self._with_present_services(tx, row)
             view = await view_of(tx, row, with_clusters=False)
             before = [
-                *await of_leavers(tx, view.spec, view.state),
-                *await of_budgets(tx, view.spec, view.state, view.services),
+                *await disabled_approver_events(tx, view.spec, view.state),
+                *await budget_events(tx, view.spec, view.state, view.services),
             ]
-            begun = _feed(view.spec, view.state, before, now)
-            decisions = _feed(view.spec, begun.state, decided, now)
+            begun = _run_engine(view.spec, view.state, before, now)
+            decisions = _run_engine(view.spec, begun.state, decided, now)
             observed = [
-                *await of_surroundings(tx, view.spec, decisions.state, view.services),
-                *of_stages(view.spec, decisions.state, view.services),
+                *await environment_events(tx, view.spec, decisions.state, view.services),
+                *stage_events(view.spec, decisions.state, view.services),
                 ev.Tick(),
             ]
-            seen = _feed(view.spec, decisions.state, observed, now)
+            seen = _run_engine(view.spec, decisions.state, observed, now)
             for effect in (*begun.effects, *decisions.effects, *seen.effects):
                 await self._record(tx, id, effect, now)
             ignored = tuple(
-                effect.text for effect in decisions.effects if isinstance(effect, fx.Noted)
+                effect.text for effect in decisions.effects if isinstance(effect, fx.EventIgnored)
             )
             if audit is not None:
-                verdict = Verdict.REFUSED if ignored else Verdict.ALLOWED
+                verdict = AuditVerdict.REFUSED if ignored else AuditVerdict.ALLOWED
                 await tx.audit.append([replace(audit, verdict=verdict)])
             events = [*begun.events, *decisions.events, *seen.events]
             await _note_measured(tx, view, decisions.events, now)
             changed = await self._keep(tx, row, view, seen.state, events)
         if changed:
-            self._deps.bus.publish(PIPELINE, id)
-        self._pass_room_on(id, view.state, seen.state)
+            self._context.bus.publish(PIPELINE, id)
+        self._wake_budget_waiters(id, view.state, seen.state)
         self._tell(left)
         return ignored
 
@@ -431,7 +453,7 @@ class Pipelines:
         Conflict: the engine ignored it, with the reason.
         """
         require_member(actor)
-        entry = self._deps.audit_entry(
+        entry = self._context.audit_entry(
             actor, action, view.row.name, view.row.id, event=codec.event_to_json(event)
         )
         ignored = await self.advance(view.row.id, event, audit=entry)
@@ -442,7 +464,7 @@ class Pipelines:
     async def decide_signed(self, view: PipelineView, event: ev.ExternallyAnswered) -> None:
         """Passes a decision to the engine that a signature with the gate's secret authorizes."""
         actor = Actor(ActorKind.USER, name=event.actor, email=event.actor)
-        entry = self._deps.audit_entry(
+        entry = self._context.audit_entry(
             actor, "answerGate", view.row.name, view.row.id, event=codec.event_to_json(event)
         )
         ignored = await self.advance(view.row.id, event, audit=entry)
@@ -452,55 +474,61 @@ class Pipelines:
     def _tell(self, left: Sequence[Service]) -> None:
         """Notifies services that left a pipeline, so that they follow their refs again."""
         for service in left:
-            self._deps.bus.publish(DESIRED, f"{service.cluster_id}/{service.id}")
+            self._context.bus.publish(DESIRED_STATE, f"{service.cluster_id}/{service.id}")
         for repository in {service.repository_id for service in left if service.repository_id}:
-            self._deps.bus.publish(DELIVER, f"{repository}/")
+            self._context.bus.publish(RENDER_SERVICES, f"{repository}/")
 
-    def _pass_room_on(self, id: str, before: State, after: State) -> None:
+    def _wake_budget_waiters(self, id: str, before: PipelineState, after: PipelineState) -> None:
         """Wakes the known pipelines that wait for a budget, after a part of it became free."""
         known = self._awaiting_room
-        (known.add if awaits_room(after) else known.discard)(id)
-        if frees_room(before, after):
+        (known.add if awaits_budget(after) else known.discard)(id)
+        if frees_budget(before, after):
             for pipeline_id in known - {id}:
-                self._deps.bus.publish(PIPELINE, pipeline_id)
+                self._context.bus.publish(PIPELINE, pipeline_id)
 
-    async def _looked_again(
-        self, tx: Transaction, row: Pipeline
-    ) -> tuple[Pipeline, Sequence[Service]]:
+    async def _with_present_services(
+        self, tx: Transaction, row: PipelineRecord
+    ) -> tuple[PipelineRecord, Sequence[Service]]:
         """The row with the services that its selectors match now, and the services that left."""
         before = codec.pipeline_from_json(row.spec)
-        now = await resolved(tx, before, row.project_id)
+        now = await with_selected_services(tx, before, row.project_id)
         if now == before:
             return row, ()
-        left = await bind(tx, now, before, SYSTEM)
+        left = await bind_services(tx, now, before, SYSTEM)
         after = replace(row, spec=codec.pipeline_to_json(now), version=row.version + 1)
         await tx.pipelines.put(after)
-        moment = self._deps.clock.now()
+        moment = self._context.clock.now()
         await tx.pipeline_events.add(
-            PipelineEvent(self._deps.new_id(), row.id, moment, [], _recorded(after.spec), row.state)
+            PipelineEvent(
+                self._context.new_id(), row.id, moment, [], _recorded(after.spec), row.state
+            )
         )
         return after, left
 
     async def _keep(
         self,
         tx: Transaction,
-        row: Pipeline,
+        row: PipelineRecord,
         view: PipelineView,
-        state: State,
+        state: PipelineState,
         events: list[ev.Event],
     ) -> bool:
         """Writes the state and the events that changed it; True if it changed."""
         body = codec.state_to_json(state)
         if body == row.state:
             return False
-        now, version = self._deps.clock.now(), row.version + 1
+        now, version = self._context.clock.now(), row.version + 1
         await tx.pipelines.put(replace(row, state=body, version=version, updated_at=now))
         spec, before = view.spec, view.state
-        await note_changing(tx, row.id, before, state)
-        await self._leave(tx, row.id, left_over(tryouts(spec, before), tryouts(spec, state)))
+        await store_changing(tx, row.id, before, state)
+        await self._schedule_cleanup(
+            tx,
+            row.id,
+            obsolete_branches(preview_branches(spec, before), preview_branches(spec, state)),
+        )
         snapshot = version % _SNAPSHOT_EVERY == 0
         entry = PipelineEvent(
-            self._deps.new_id(),
+            self._context.new_id(),
             row.id,
             now,
             [codec.event_to_json(event) for event in events],
@@ -511,31 +539,33 @@ class Pipelines:
         for revision in state.known_bad.keys() - before.known_bad.keys():
             if await tx.refused.get(revision) is None:
                 reason = state.known_bad[revision]
-                await tx.refused.add(RefusedRevision(revision, "towline", reason, now))
+                await tx.refused.add(DeniedRevision(revision, "towline", reason, now))
         return True
 
-    async def leave(self, id: str, tried: Sequence[Tryout]) -> None:
+    async def leave(self, id: str, tried: Sequence[PreviewBranch]) -> None:
         """Cleans up preview branches, unless they are still needed."""
-        async with self._deps.store.write() as tx:
-            await self._leave(tx, id, tried)
-        self._deps.bus.publish(PIPELINE, id)
+        async with self._context.store.write() as tx:
+            await self._schedule_cleanup(tx, id, tried)
+        self._context.bus.publish(PIPELINE, id)
 
-    async def _leave(self, tx: Transaction, id: str, tried: Iterable[Tryout]) -> None:
+    async def _schedule_cleanup(
+        self, tx: Transaction, id: str, tried: Iterable[PreviewBranch]
+    ) -> None:
         for tryout in tried:
-            key = f"{TIDY}:{tryout.repository_id}:{tryout.branch}"[:255]
+            key = f"{CLEAN_UP}:{tryout.repository_id}:{tryout.branch}"[:255]
             payload = {"pipeline": id, "tryout": asdict(tryout)}
-            now = self._deps.clock.now()
-            await tx.jobs.enqueue(Job(self._deps.new_id(), TIDY, key, now, payload))
+            now = self._context.clock.now()
+            await tx.jobs.enqueue(Job(self._context.new_id(), CLEAN_UP, key, now, payload))
 
     async def _groups_of(self, actor: Actor) -> tuple[str, ...]:
         """The names of the actor's groups."""
-        async with self._deps.store.read() as tx:
+        async with self._context.store.read() as tx:
             groups = await groups_of(tx, actor.id, is_person=actor.kind is ActorKind.USER)
         return tuple(group.name for group in groups)
 
     async def _is_author(self, actor: Actor, release: Release) -> bool:
         """True if the actor is an author of the release's commits."""
-        async with self._deps.store.read() as tx:
+        async with self._context.store.read() as tx:
             moved = await tx.revisions.select(
                 service_id=release.commits.keys(), sha=set(release.commits.values())
             )
@@ -546,15 +576,15 @@ class Pipelines:
     async def _record(self, tx: Transaction, id: str, effect: fx.Effect, now: datetime) -> None:
         """Stores an effect as a job for a worker, or as a notification."""
         if isinstance(effect, fx.Notify):
-            await tx.notifications.append([_told(id, effect, now)])
+            await tx.notifications.append([_notification_of(id, effect, now)])
         kind = _KINDS.get(type(effect))
         if kind is None:
-            log.info("pipeline moves on", pipeline=id, **codec.effect_to_json(effect))
+            log.info("pipeline effect", pipeline=id, **codec.effect_to_json(effect))
             return
         payload = {"pipeline": id, "effect": codec.effect_to_json(effect)}
         run_at = effect.at if isinstance(effect, fx.WakeAt) else now
         key = f"{TICK}:{id}" if kind == TICK else f"{id}:{effect.key}"
-        await tx.jobs.enqueue(Job(self._deps.new_id(), kind, key, run_at, payload))
+        await tx.jobs.enqueue(Job(self._context.new_id(), kind, key, run_at, payload))
 
     def _spec(
         self, id: str, draft: PipelineDraft, before: model.Pipeline | None, actor: Actor
@@ -564,7 +594,7 @@ class Pipelines:
         names = {stage: name for name, stage in stages.items()}
         edges = {(names[e.source], names[e.target]): e for e in before.edges} if before else {}
         ids = {
-            stage.name: stages.get(stage.name) or model.StageId(self._deps.new_id())
+            stage.name: stages.get(stage.name) or model.StageId(self._context.new_id())
             for stage in draft.stages
         }
         return model.Pipeline(
@@ -584,18 +614,18 @@ class Pipelines:
         known = before.triggers if before else ()
         same = next((o for o in known if (o.name, o.rule) == (draft.name, draft.rule)), None)
         return Trigger(
-            same.id if same else self._deps.new_id(), draft.name, draft.rule, draft.write
+            same.id if same else self._context.new_id(), draft.name, draft.rule, draft.write
         )
 
     def _edge(
-        self, draft: EdgeDraft, ids: Mapping[str, model.StageId], before: model.Edge | None
-    ) -> model.Edge:
+        self, draft: EdgeDraft, ids: Mapping[str, model.StageId], before: model.StageEdge | None
+    ) -> model.StageEdge:
         for name in (draft.source, draft.target):
             if name not in ids:
                 raise Invalid(f"stage {name!r} does not exist", field="edges")
         gates = {gate.name: gate for gate in before.gates} if before else {}
-        return model.Edge(
-            before.id if before else model.EdgeId(self._deps.new_id()),
+        return model.StageEdge(
+            before.id if before else model.EdgeId(self._context.new_id()),
             ids[draft.source],
             ids[draft.target],
             tuple(self._gate(gate, gates.get(gate.name)) for gate in draft.gates),
@@ -620,9 +650,9 @@ class Pipelines:
 
     def _gate(self, draft: GateDraft, before: model.Gate | None) -> model.Gate:
         """The gate with its secrets sealed or kept."""
-        id = before.id if before else model.GateId(self._deps.new_id())
+        id = before.id if before else model.GateId(self._context.new_id())
         kept = before.rule if before else None
-        rule = sealed_rule(self._deps.sealer, draft.rule, kept)
+        rule = sealed_rule(self._context.sealer, draft.rule, kept)
         return model.Gate(id, draft.name, rule, draft.patience)
 
     async def _check_jobs(self, tx: Transaction, actor: Actor, spec: model.Pipeline) -> None:
@@ -648,7 +678,7 @@ class Pipelines:
             require(actor, Verb.WRITE, (await find_cluster(tx, place)).target)
 
 
-def _told(id: str, effect: fx.Notify, now: datetime) -> Notification:
+def _notification_of(id: str, effect: fx.Notify, now: datetime) -> Notification:
     """The notification for an effect; the pipeline's name is added when it is routed."""
     detail = {"place": effect.place, "release": effect.release}
     kind, text = _TOPICS[effect.topic], effect.text
@@ -656,16 +686,18 @@ def _told(id: str, effect: fx.Notify, now: datetime) -> Notification:
 
 
 @dataclass(slots=True)
-class _Fed:
+class _EngineRun:
     """Result of events: the state, the effects, and the events that changed the state."""
 
-    state: State
+    state: PipelineState
     effects: list[fx.Effect] = field(default_factory=list)
     events: list[ev.Event] = field(default_factory=list)
 
 
-def _feed(spec: model.Pipeline, state: State, events: Iterable[ev.Event], now: datetime) -> _Fed:
-    fed = _Fed(state)
+def _run_engine(
+    spec: model.Pipeline, state: PipelineState, events: Iterable[ev.Event], now: datetime
+) -> _EngineRun:
+    fed = _EngineRun(state)
     for event in events:
         after, effects = step(spec, fed.state, event, now)
         if after != fed.state:
@@ -676,28 +708,30 @@ def _feed(spec: model.Pipeline, state: State, events: Iterable[ev.Event], now: d
 
 
 async def _project(
-    tx: Transaction, actor: Actor, row: Pipeline | None, draft: PipelineDraft
+    tx: Transaction, actor: Actor, row: PipelineRecord | None, draft: PipelineDraft
 ) -> str | None:
     """Project of a pipeline to save.
 
     Conflict: a pipeline that the actor may not see has the name.
     """
     if row is None:
-        return await project_for(tx, actor, Kind.PIPELINE, draft.project_id)
+        return await project_for(tx, actor, ResourceKind.PIPELINE, draft.project_id)
     if not actor.may(Verb.READ, row.target):
         raise Conflict(f"the name {draft.name!r} is already used: choose another one")
     require(actor, Verb.WRITE, row.target)
     return row.project_id
 
 
-async def _find(tx: Transaction, id: str | None, name: str | None) -> Pipeline:
+async def _find(tx: Transaction, id: str | None, name: str | None) -> PipelineRecord:
     row = await tx.pipelines.get(id) if id else await tx.pipelines.find(name=name or "")
     if row is None:
         raise NotFound
     return row
 
 
-async def view_of(tx: Transaction, row: Pipeline, *, with_clusters: bool = True) -> PipelineView:
+async def view_of(
+    tx: Transaction, row: PipelineRecord, *, with_clusters: bool = True
+) -> PipelineView:
     """A pipeline with its services and clusters."""
     spec = codec.pipeline_from_json(row.spec)
     ids = {service for stage in spec.stages for service in stage.services}
@@ -775,11 +809,11 @@ async def _note_measured(
             now,
             event.step,
             release.number if release else 0,
-            event.answer is Answer.PASSED,
+            event.answer is CheckAnswer.PASSED,
             event.measured,
         )
         await tx.pipeline_gates.change(
-            row.id, measured=(*row.measured, measurement)[-MOST_MEASURED:]
+            row.id, measured=(*row.measured, measurement)[-MAX_MEASURED:]
         )
 
 

@@ -9,22 +9,22 @@ import orjson
 
 from controlplane.domain.commit_outcomes import (
     PAGE,
-    Host,
     PreviewRow,
-    comments,
-    marker,
-    open_numbers,
+    RepositoryApi,
+    comment_marker,
+    open_request_numbers,
+    parse_comments,
     preview_comment,
 )
 from controlplane.domain.ownership import OwnerKind
 from controlplane.domain.services import Service
 from controlplane.domain.sets import ServiceSet
-from controlplane.ports import Outward, Reply, Transaction
-from controlplane.usecases.deps import Deps
-from fleet.errors import Unavailable
+from controlplane.ports import GuardedClient, HttpReply, Transaction
+from controlplane.usecases.deps import OperationContext
+from core.errors import Unavailable
 
 T = TypeVar("T")
-_MOST_PAGES = 10
+_MAX_PAGES = 10
 _UNKNOWN = frozenset({404, 422})
 _REFUSED = frozenset({401, 403, 404})
 
@@ -32,28 +32,30 @@ _REFUSED = frozenset({401, 403, 404})
 class PreviewComments:
     """Writes one comment per service set and pull request, and updates it on changes."""
 
-    def __init__(self, deps: Deps, outward: Outward) -> None:
-        self._deps = deps
+    def __init__(self, deps: OperationContext, outward: GuardedClient) -> None:
+        self._context = deps
         self._outward = outward
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
-    async def tell(self, host: Host, service_id: str, repository_id: str, sha: str) -> None:
+    async def tell(
+        self, host: RepositoryApi, service_id: str, repository_id: str, sha: str
+    ) -> None:
         """Comments on the open pull requests of a preview's commit; ignores other services.
 
         Unavailable: the host does not answer, or refuses.
         """
         if await self._preview(service_id, repository_id) is None:
             return
-        asked = await self._outward.ask("GET", host.requests_of(sha), host.headers)
-        for number in [] if asked.status in _UNKNOWN else _read(asked, open_numbers):
-            url = host.comments_of(number)
+        asked = await self._outward.ask("GET", host.pull_requests_url(sha), host.headers)
+        for number in [] if asked.status in _UNKNOWN else _read(asked, open_request_numbers):
+            url = host.comments_url(number)
             turn = self._turns.setdefault(url, asyncio.Lock())
             async with turn:
                 preview = await self._preview(service_id, repository_id)
                 if preview is not None:
                     await self._put(host, number, *preview)
 
-    async def _put(self, host: Host, number: int, begins: str, body: str) -> None:
+    async def _put(self, host: RepositoryApi, number: int, begins: str, body: str) -> None:
         """Updates our comment, or adds one. Another user's comment that looks like ours is kept."""
         data = orjson.dumps({"body": body})
         for id, text in await self._ours(host, number, begins):
@@ -64,13 +66,13 @@ class PreviewComments:
             if reply.status not in _REFUSED:
                 _check(reply)
                 return
-        _check(await self._outward.ask("POST", host.comments_of(number), host.headers, data))
+        _check(await self._outward.ask("POST", host.comments_url(number), host.headers, data))
 
-    async def _ours(self, host: Host, number: int, begins: str) -> list[tuple[int, str]]:
+    async def _ours(self, host: RepositoryApi, number: int, begins: str) -> list[tuple[int, str]]:
         found = []
-        for page in range(1, _MOST_PAGES + 1):
-            url = f"{host.comments_of(number)}?per_page={PAGE}&page={page}"
-            listed = _read(await self._outward.ask("GET", url, host.headers), comments)
+        for page in range(1, _MAX_PAGES + 1):
+            url = f"{host.comments_url(number)}?per_page={PAGE}&page={page}"
+            listed = _read(await self._outward.ask("GET", url, host.headers), parse_comments)
             found += [(id, text) for id, text in listed if text.startswith(begins)]
             if len(listed) < PAGE:
                 break
@@ -78,7 +80,7 @@ class PreviewComments:
 
     async def _preview(self, service_id: str, repository_id: str) -> tuple[str, str] | None:
         """The marker and the text of a service's preview comment; None if it is no preview."""
-        async with self._deps.store.read() as tx:
+        async with self._context.store.read() as tx:
             service = await tx.services.get(service_id)
             if service is None or service.owner_kind is not OwnerKind.SET:
                 return None
@@ -86,7 +88,7 @@ class PreviewComments:
             if owner is None or not _previews(owner, repository_id):
                 return None
             rows = await _rows(tx, owner, service.ref)
-        return marker(owner.id), preview_comment(owner.id, owner.name, rows)
+        return comment_marker(owner.id), preview_comment(owner.id, owner.name, rows)
 
 
 def _previews(owner: ServiceSet, repository_id: str) -> bool:
@@ -109,7 +111,7 @@ def _row(service: Service, cluster: str) -> PreviewRow:
     return PreviewRow(service.name, cluster, status, service.sha or "", reason)
 
 
-def _read(reply: Reply, parsed: Callable[[Any], T]) -> T:
+def _read(reply: HttpReply, parsed: Callable[[Any], T]) -> T:
     """The parsed response. Unavailable: an error status, or an unexpected body."""
     _check(reply)
     try:
@@ -118,6 +120,6 @@ def _read(reply: Reply, parsed: Callable[[Any], T]) -> T:
         raise Unavailable("cannot parse the response of the host") from None
 
 
-def _check(reply: Reply) -> None:
+def _check(reply: HttpReply) -> None:
     if reply.status >= 300:
         raise Unavailable(f"the host returned {reply.status}")

@@ -3,18 +3,18 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from controlplane.domain.access import Actor, Kind, Target, Verb, require, require_member
+from controlplane.domain.access import Actor, Resource, ResourceKind, Verb, require, require_member
 from controlplane.domain.bindings import Project
 from controlplane.domain.names import check_text
 from controlplane.ports import Page, PageQuery, Transaction
-from controlplane.usecases.conflicts import taken
-from controlplane.usecases.deps import Deps
-from controlplane.usecases.retrying import retried
+from controlplane.usecases.conflicts import name_conflict
+from controlplane.usecases.deps import OperationContext
+from controlplane.usecases.retrying import retry_operations
 from controlplane.usecases.scopes import find_project
-from controlplane.usecases.subjects import RoleSubjects, announce, set_subjects
-from fleet.errors import Conflict, Invalid
+from controlplane.usecases.subjects import RoleSubjects, publish_binding_changes, set_subjects
+from core.errors import Conflict, Invalid
 
-_LONGEST_DESCRIPTION = 1000
+_MAX_DESCRIPTION_LENGTH = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,25 +30,25 @@ class ProjectChange:
         if self.name or not project.name:
             project = replace(project, name=check_text(self.name or "", "name"))
         if self.description is not None:
-            if len(self.description) > _LONGEST_DESCRIPTION:
+            if len(self.description) > _MAX_DESCRIPTION_LENGTH:
                 raise Invalid(
-                    f"must have at most {_LONGEST_DESCRIPTION} characters", field="description"
+                    f"must have at most {_MAX_DESCRIPTION_LENGTH} characters", field="description"
                 )
             project = replace(project, description=self.description)
         return project
 
 
-@retried
+@retry_operations
 class Projects:
     """Operations on projects."""
 
-    def __init__(self, deps: Deps) -> None:
-        self._deps = deps
+    def __init__(self, deps: OperationContext) -> None:
+        self._context = deps
 
     async def page(self, actor: Actor, query: PageQuery) -> Page[Project]:
         require_member(actor)
-        query = replace(query, visible=actor.policy.visible(Kind.PROJECT))
-        async with self._deps.store.read() as tx:
+        query = replace(query, visible=actor.policy.visible(ResourceKind.PROJECT))
+        async with self._context.store.read() as tx:
             return await tx.projects.page(query)
 
     async def get(self, actor: Actor, id: str | None, name: str | None = None) -> Project:
@@ -57,7 +57,7 @@ class Projects:
         NotFound: it does not exist, or the actor may not see it.
         """
         require_member(actor)
-        async with self._deps.store.read() as tx:
+        async with self._context.store.read() as tx:
             project = await find_project(tx, id, name)
         require(actor, Verb.READ, project.target)
         return project
@@ -67,46 +67,46 @@ class Projects:
         require_member(actor)
         if not ids:
             return {}
-        async with self._deps.store.read() as tx:
+        async with self._context.store.read() as tx:
             rows = await tx.projects.select(id=set(ids))
         return {row.id: row for row in rows if actor.may(Verb.READ, row.target)}
 
     async def create(self, actor: Actor, change: ProjectChange) -> Project:
-        require(actor, Verb.WRITE, Target.whole(Kind.PROJECT))
-        now = self._deps.clock.now()
-        project = change.applied(Project(self._deps.new_id(), "", now, now))
-        async with self._deps.store.write() as tx:
+        require(actor, Verb.WRITE, Resource.whole(ResourceKind.PROJECT))
+        now = self._context.clock.now()
+        project = change.applied(Project(self._context.new_id(), "", now, now))
+        async with self._context.store.write() as tx:
             if (known := await tx.projects.find(name=project.name)) is not None:
-                raise taken(actor, known, f"project {project.name!r} already exists")
+                raise name_conflict(actor, known, f"project {project.name!r} already exists")
             await tx.projects.add(project)
-            await self._deps.audit(tx, actor, "createProject", project.name, project.id)
-            given = await set_subjects(self._deps, tx, actor, project.target, change.subjects)
-        announce(self._deps, given)
+            await self._context.audit(tx, actor, "createProject", project.name, project.id)
+            given = await set_subjects(self._context, tx, actor, project.target, change.subjects)
+        publish_binding_changes(self._context, given)
         return project
 
     async def update(self, actor: Actor, id: str, change: ProjectChange) -> Project:
         require_member(actor)
-        async with self._deps.store.write() as tx:
+        async with self._context.store.write() as tx:
             before = await find_project(tx, id)
             require(actor, Verb.WRITE, before.target)
-            project = replace(change.applied(before), updated_at=self._deps.clock.now())
+            project = replace(change.applied(before), updated_at=self._context.clock.now())
             await tx.projects.put(project)
-            await self._deps.audit(tx, actor, "updateProject", project.name, id)
-            given = await set_subjects(self._deps, tx, actor, project.target, change.subjects)
-        announce(self._deps, given)
+            await self._context.audit(tx, actor, "updateProject", project.name, id)
+            given = await set_subjects(self._context, tx, actor, project.target, change.subjects)
+        publish_binding_changes(self._context, given)
         return project
 
     async def delete(self, actor: Actor, id: str) -> Project:
         """Deletes an empty project with its role bindings. Conflict: it contains resources."""
         require_member(actor)
-        async with self._deps.store.write() as tx:
+        async with self._context.store.write() as tx:
             project = await find_project(tx, id)
             require(actor, Verb.ADMINISTER, project.target)
             await _check_empty(tx, project)
             for binding in await tx.bindings.select(scope=project.target.scope):
                 await tx.bindings.remove(binding.id)
             await tx.projects.remove(id)
-            await self._deps.audit(tx, actor, "deleteProject", project.name, id)
+            await self._context.audit(tx, actor, "deleteProject", project.name, id)
         return project
 
 

@@ -9,65 +9,67 @@ from typing import TypeVar
 
 import structlog
 
-from controlplane.domain.jobs import MOST_ATTEMPTS, Job
+from controlplane.domain.jobs import MAX_ATTEMPTS, Job
 from controlplane.domain.pipelines import codec
 from controlplane.domain.pipelines import effects as fx
 from controlplane.domain.pipelines import events as ev
 from controlplane.domain.pipelines.model import StageId
 from controlplane.domain.pipelines.state import (
-    Change,
-    ChangeState,
+    GitChangeState,
+    GitWriteStatus,
     ReleaseId,
-    Revision,
+    RevisionRef,
     StageState,
 )
-from controlplane.domain.pipelines.tryouts import Tryout
+from controlplane.domain.pipelines.tryouts import PreviewBranch
 from controlplane.domain.services import Service
-from controlplane.usecases.deps import DELIVER, DESIRED, SERVICE, Deps
-from controlplane.usecases.freezes import check_thawed, frozen_clusters
+from controlplane.usecases.deps import DESIRED_STATE, RENDER_SERVICES, SERVICE, OperationContext
+from controlplane.usecases.freezes import check_not_frozen, frozen_clusters
 from controlplane.usecases.gitpromotions import GitPromotions
-from controlplane.usecases.giving import Content, give
-from controlplane.usecases.holds import check_allowed
+from controlplane.usecases.giving import RenderedContent, apply_release
+from controlplane.usecases.holds import check_not_denied
 from controlplane.usecases.pipelines import Pipelines, PipelineView, view_of
-from controlplane.usecases.repositories import Repositories
-from controlplane.usecases.stagerenders import StageRenders
-from fleet.errors import Conflict, TowlineError, Unavailable
-from fleet.identity import ServiceId
-from fleet.source import Rendered
+from controlplane.usecases.repositories import RepositoryOperations
+from controlplane.usecases.stagerenders import StageRenderer
+from core.errors import Conflict, TowlineError, Unavailable
+from core.identity import ServiceId
+from core.spec.source import RenderedBundle
 
 log = structlog.get_logger(__name__)
 E = TypeVar("E", fx.RenderStage, fx.Promote, fx.FollowChange)
 
 
-class _Differs(Conflict):
+class _DigestMismatch(Conflict):
     """The rendered bundle is not the approved one."""
 
 
 class Promotions:
     """Carries out effects of the engine, and reports their results to it."""
 
-    def __init__(self, deps: Deps, pipelines: Pipelines, repositories: Repositories) -> None:
-        self._deps = deps
+    def __init__(
+        self, deps: OperationContext, pipelines: Pipelines, repositories: RepositoryOperations
+    ) -> None:
+        self._context = deps
         self._pipelines = pipelines
         self._repositories = repositories
         self._git = GitPromotions(deps)
-        self._renders = StageRenders(deps)
+        self._renders = StageRenderer(deps)
 
     async def render(self, job: Job) -> None:
         """Renders a release for a stage; reports the digests or the error to the engine."""
         pipeline, effect = _payload(job, fx.RenderStage)
         services = await self._services(pipeline, effect.stage)
         event: ev.Event
-        tried: list[Tryout] = []
+        tried: list[PreviewBranch] = []
         try:
             commits = await self._commits_for(pipeline, services, effect, tried)
             done = await self._renders.of(services, commits)
             revisions = {
-                id: Revision(commits[id], rendered.digest) for id, rendered in done.items()
+                id: RevisionRef(commits[id], rendered.digest) for id, rendered in done.items()
             }
-            event = ev.Rendered(effect.stage, effect.release, revisions)
+            event = ev.StageRendered(effect.stage, effect.release, revisions)
         except TowlineError as error:
-            event = ev.RenderFailed(effect.stage, effect.release, error.message)
+            event = ev.StageRenderFailed(effect.stage, effect.release, error.message)
         if await self._pipelines.advance(pipeline, event):
             # The release is no longer wanted: clean up its preview branches.
             await self._pipelines.leave(pipeline, tried)
@@ -77,7 +79,7 @@ class Promotions:
         pipeline, effect = _payload(job, fx.Promote)
         view = None if effect.back else await self._by_git(pipeline, effect.stage)
         if view is None:
-            return await self._hand_out(pipeline, effect)
+            return await self._apply_to_services(pipeline, effect)
         held = view.state.stages.get(effect.stage)
         if held is None or not _is_wanted(held, effect.release):
             return None
@@ -86,16 +88,16 @@ class Promotions:
             await self._check_thawed(
                 [service for service in services if service.id in effect.revisions]
             )
-            if change is None or change.state is not ChangeState.LANDED:
+            if change is None or change.state is not GitChangeState.LANDED:
                 stage = view.spec.stage[effect.stage]
                 change = await self._git.land(view, stage, services, effect.release)
         except TowlineError as error:
-            if isinstance(error, Unavailable) and job.attempts < MOST_ATTEMPTS:
+            if isinstance(error, Unavailable) and job.attempts < MAX_ATTEMPTS:
                 raise  # The job is retried and finds what it has already written.
             failed = ev.PromotionFailed(effect.stage, effect.release, error.message)
             await self._pipelines.advance(pipeline, failed)
             return None
-        return await self._take_change(pipeline, effect, change)
+        return await self._apply_change(pipeline, effect, change)
 
     async def follow(self, job: Job) -> None:
         """Checks a pull request; after the merge, applies it to the stage's services.
@@ -116,40 +118,42 @@ class Promotions:
             change = await self._git.look(view, held.change, write.provider if write else "")
         except Unavailable:
             change = replace(
-                held.change, state=ChangeState.LANDED, commit=await self._git.tip(held.change)
+                held.change, state=GitChangeState.LANDED, commit=await self._git.tip(held.change)
             )
-            if not await self._comes_to(pipeline, _moved(given, change)):
+            if not await self._renders_to_approved(pipeline, _with_commit(given, change)):
                 return
         except TowlineError as error:
             failed = ev.PromotionFailed(effect.stage, effect.release, error.message)
             await self._pipelines.advance(pipeline, failed)
             return
-        await self._take_change(pipeline, given, change)
+        await self._apply_change(pipeline, given, change)
 
     def waiting(self, repository_id: str) -> frozenset[str]:
         """Like `GitPromotions.waiting`."""
         return self._git.waiting(repository_id)
 
-    async def hinted(self, pipeline: str, repository_id: str) -> None:
+    async def repository_changed(self, pipeline: str, repository_id: str) -> None:
         """Tells a pipeline that waits for a merge that the repository changed."""
         await self._pipelines.advance(pipeline, ev.ChangeHinted(repository_id))
 
-    async def _take_change(self, pipeline: str, effect: fx.Promote, change: Change) -> None:
+    async def _apply_change(
+        self, pipeline: str, effect: fx.Promote, change: GitWriteStatus
+    ) -> None:
         """Applies a merged change to the services; stores one that is still open."""
-        if change.state is ChangeState.LANDED:
-            await self._hand_out(pipeline, _moved(effect, change), change)
+        if change.state is GitChangeState.LANDED:
+            await self._apply_to_services(pipeline, _with_commit(effect, change), change)
         else:
             event = ev.Changed(effect.stage, effect.release, change)
             await self._pipelines.advance(pipeline, event)
 
-    async def _comes_to(self, pipeline: str, effect: fx.Promote) -> bool:
+    async def _renders_to_approved(self, pipeline: str, effect: fx.Promote) -> bool:
         """True if the effect's commits render to the approved digests."""
         services = await self._services(pipeline, effect.stage, effect.revisions)
         done = await self._renders.of(services, _commits(effect))
         return all(effect.revisions[id].digest == rendered.digest for id, rendered in done.items())
 
-    async def _hand_out(
-        self, pipeline: str, effect: fx.Promote, change: Change | None = None
+    async def _apply_to_services(
+        self, pipeline: str, effect: fx.Promote, change: GitWriteStatus | None = None
     ) -> None:
         services = await self._services(pipeline, effect.stage, effect.revisions)
         try:
@@ -161,7 +165,7 @@ class Promotions:
             await self._check_allowed(effect)
             reads = await self._renders.reads(services, _commits(effect), done)
         except TowlineError as error:
-            moved = change is not None and isinstance(error, _Differs)
+            moved = change is not None and isinstance(error, _DigestMismatch)
             kind = ev.BaseMoved if moved else ev.PromotionFailed
             event = kind(effect.stage, effect.release, error.message)
             await self._pipelines.advance(pipeline, event)
@@ -169,27 +173,27 @@ class Promotions:
         if change is not None:
             changed = ev.Changed(effect.stage, effect.release, change)
             await self._pipelines.advance(pipeline, changed)
-        contents = {id: Content(rendered, reads[id]) for id, rendered in done.items()}
-        async with self._deps.store.write() as tx:
-            await give(self._deps, tx, pipeline, effect, contents, change)
+        contents = {id: RenderedContent(rendered, reads[id]) for id, rendered in done.items()}
+        async with self._context.store.write() as tx:
+            await apply_release(self._context, tx, pipeline, effect, contents, change)
         for service in services:
-            self._deps.bus.publish(SERVICE, service.id)
-            self._deps.bus.publish(DESIRED, f"{service.cluster_id}/{service.id}")
+            self._context.bus.publish(SERVICE, service.id)
+            self._context.bus.publish(DESIRED_STATE, f"{service.cluster_id}/{service.id}")
             if service.repository_id:
-                self._deps.bus.publish(DELIVER, f"{service.repository_id}/{service.id}")
+                self._context.bus.publish(RENDER_SERVICES, f"{service.repository_id}/{service.id}")
 
     async def tidy(self, job: Job) -> None:
         """Deletes a branch and closes its pull request after a pipeline no longer needs them."""
-        async with self._deps.store.read() as tx:
+        async with self._context.store.read() as tx:
             row = await tx.pipelines.get(job.payload["pipeline"])
             view = await view_of(tx, row) if row else None
         try:
-            await self._git.tidy(view, Tryout(**job.payload["tryout"]))
+            await self._git.tidy(view, PreviewBranch(**job.payload["tryout"]))
         except Unavailable:
             raise
         except TowlineError as error:
             log.warning(
-                "branch stays",
+                "could not clean up branch",
                 action="pipeline.tidy",
                 job=job.key,
                 error=error.message,
@@ -201,7 +205,7 @@ class Promotions:
 
     async def _by_git(self, pipeline: str, stage: StageId) -> PipelineView | None:
         """The pipeline, if the stage is promoted by git."""
-        async with self._deps.store.read() as tx:
+        async with self._context.store.read() as tx:
             row = await tx.pipelines.get(pipeline)
             found = codec.pipeline_from_json(row.spec).stage.get(stage) if row else None
             if row is None or found is None or found.git is None:
@@ -209,7 +213,11 @@ class Promotions:
             return await view_of(tx, row)
 
     async def _commits_for(
-        self, pipeline: str, services: list[Service], effect: fx.RenderStage, tried: list[Tryout]
+        self,
+        pipeline: str,
+        services: list[Service],
+        effect: fx.RenderStage,
+        tried: list[PreviewBranch],
     ) -> dict[ServiceId, str]:
         """The commit of a release for each service of a stage.
 
@@ -227,23 +235,23 @@ class Promotions:
         self, pipeline: str, stage: StageId, only: Collection[ServiceId] | None = None
     ) -> list[Service]:
         """The services of a stage, limited to `only`."""
-        async with self._deps.store.read() as tx:
+        async with self._context.store.read() as tx:
             row = await tx.pipelines.get(pipeline)
             found = codec.pipeline_from_json(row.spec).stage.get(stage) if row else None
             ids = set(found.services) if found else set()
             return await tx.services.select(id=ids if only is None else ids & set(only))
 
     async def _check_thawed(self, services: list[Service]) -> None:
-        async with self._deps.store.read() as tx:
+        async with self._context.store.read() as tx:
             frozen = await frozen_clusters(tx)
             for service in services:
                 if service.cluster_id in frozen:
-                    await check_thawed(tx, service.cluster_id)
+                    await check_not_frozen(tx, service.cluster_id)
 
     async def _check_allowed(self, effect: fx.Promote) -> None:
         revisions = effect.revisions.values()
-        async with self._deps.store.read() as tx:
-            await check_allowed(
+        async with self._context.store.read() as tx:
+            await check_not_denied(
                 tx, *(identifier for each in revisions for identifier in (each.commit, each.digest))
             )
 
@@ -265,17 +273,17 @@ def _commits(effect: fx.Promote | fx.FollowChange) -> dict[ServiceId, str]:
     return {id: revision.commit for id, revision in effect.revisions.items()}
 
 
-def _check_same(service: Service, wanted: Revision, rendered: Rendered) -> None:
+def _check_same(service: Service, wanted: RevisionRef, rendered: RenderedBundle) -> None:
     if rendered.digest != wanted.digest:
-        raise _Differs(
+        raise _DigestMismatch(
             f"service {service.name!r} now renders to {rendered.digest}, but "
             f"{wanted.digest} was approved: nothing was promoted"
         )
 
 
-def _moved(effect: fx.Promote, change: Change) -> fx.Promote:
+def _with_commit(effect: fx.Promote, change: GitWriteStatus) -> fx.Promote:
     """The effect with the commit of the merged change."""
     revisions = {
-        id: Revision(change.commit, revision.digest) for id, revision in effect.revisions.items()
+        id: RevisionRef(change.commit, revision.digest) for id, revision in effect.revisions.items()
     }
     return replace(effect, revisions=revisions)

@@ -4,34 +4,34 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import replace
 from datetime import timedelta
 
-from controlplane.domain.access import Actor, Kind, Target, Verb, require
+from controlplane.domain.access import Actor, Resource, ResourceKind, Verb, require
 from controlplane.domain.access.actor import require_any
-from controlplane.domain.audit import AuditFilter, AuditKind, Break, Chain, ChainCheck
-from controlplane.domain.ledger import AuditEntry, Verdict
-from controlplane.ports import MOST_ROWS_A_PAGE, AuditTrail, Page, PageQuery, Store
-from controlplane.usecases.deps import Deps
-from controlplane.usecases.strangers import Strangers
+from controlplane.domain.audit import AuditFilter, AuditKind, ChainBreak, ChainHead, ChainVerifier
+from controlplane.domain.ledger import AuditEntry, AuditVerdict
+from controlplane.ports import MAX_PAGE_ROWS, AuditLogRows, Page, PageQuery, Store
+from controlplane.usecases.deps import OperationContext
+from controlplane.usecases.strangers import RefusalAggregator
 
 _REFUSALS_LISTED = 60
 _ROWS_AT_ONCE = 2000
 _CUT_AT_ONCE = 20_000
 
 
-class Records:
+class AuditLogOperations:
     """Operations on the audit log."""
 
-    def __init__(self, deps: Deps) -> None:
-        self._deps = deps
-        self._strangers = Strangers(deps.clock, listed=_REFUSALS_LISTED)
+    def __init__(self, deps: OperationContext) -> None:
+        self._context = deps
+        self._refusals = RefusalAggregator(deps.clock, listed=_REFUSALS_LISTED)
         self._refused: list[AuditEntry] = []
 
     async def page(
         self, actor: Actor, query: PageQuery, wanted: AuditFilter | None = None
     ) -> Page[AuditEntry]:
         """Audit entries of the projects and clusters whose log the actor may read, newest first."""
-        require_any(actor, Verb.READ, Target.whole(Kind.AUDIT))
-        seen = replace(query, newest=True, visible=actor.policy.visible(Kind.AUDIT))
-        async with self._deps.store.read() as tx:
+        require_any(actor, Verb.READ, Resource.whole(ResourceKind.AUDIT))
+        seen = replace(query, newest=True, visible=actor.policy.visible(ResourceKind.AUDIT))
+        async with self._context.store.read() as tx:
             return await tx.audit.search(wanted or AuditFilter(), seen)
 
     async def export(
@@ -41,26 +41,26 @@ class Records:
 
         With `text`, only entries whose actor, action or target contains it.
         """
-        require_any(actor, Verb.READ, Target.whole(Kind.AUDIT))
-        visible, after = actor.policy.visible(Kind.AUDIT), None
+        require_any(actor, Verb.READ, Resource.whole(ResourceKind.AUDIT))
+        visible, after = actor.policy.visible(ResourceKind.AUDIT), None
         more = True
         while more:
-            query = PageQuery(MOST_ROWS_A_PAGE, after, text=text or None, visible=visible)
-            async with self._deps.store.read() as tx:
+            query = PageQuery(MAX_PAGE_ROWS, after, text=text or None, visible=visible)
+            async with self._context.store.read() as tx:
                 page = await tx.audit.search(wanted, query)
             yield list(page.items)
             more = page.more
             after = str(page.items[-1].id) if page.items else None
 
-    async def chains(self, actor: Actor) -> list[Chain]:
+    async def chains(self, actor: Actor) -> list[ChainHead]:
         """First and last entry of each chain, to be stored elsewhere and compared later."""
-        require(actor, Verb.READ, Target.whole(Kind.AUDIT))
-        async with self._deps.store.read() as tx:
+        require(actor, Verb.READ, Resource.whole(ResourceKind.AUDIT))
+        async with self._context.store.read() as tx:
             return await tx.audit.chains()
 
     async def append(self, entries: Iterable[AuditEntry]) -> None:
         """Adds entries; they are committed when this returns."""
-        async with self._deps.store.write() as tx:
+        async with self._context.store.write() as tx:
             await tx.audit.append(entries)
 
     def refused(self, actor: Actor, action: str, target_id: str, request_id: str) -> None:
@@ -69,15 +69,15 @@ class Records:
         The first 60 refusals of a caller in a minute are entries; later ones are one entry with a
         count.
         """
-        entry = self._deps.audit_entry(actor, action, "", target_id[:64])
-        entry = replace(entry, verdict=Verdict.REFUSED, request_id=request_id[:64])
-        row = self._strangers.take(entry, actor.id or None)
+        entry = self._context.audit_entry(actor, action, "", target_id[:64])
+        entry = replace(entry, verdict=AuditVerdict.REFUSED, request_id=request_id[:64])
+        row = self._refusals.take(entry, actor.id or None)
         if row is not None:
             self._refused.append(row)
 
     async def flush(self, *, ending: bool = False) -> None:
         """Writes recorded refusals; keeps them for the next call if the store does not answer."""
-        self._refused += self._strangers.due(all_of_them=ending)
+        self._refused += self._refusals.due(all_of_them=ending)
         entries = list(self._refused)
         if entries:
             await self.append(entries)
@@ -85,10 +85,10 @@ class Records:
 
     async def expire(self, kept: Mapping[AuditKind, timedelta]) -> int:
         """Deletes entries older than their retention period; returns their number."""
-        now, removed = self._deps.clock.now(), 0
+        now, removed = self._context.clock.now(), 0
         for kind, life in kept.items():
             while True:
-                async with self._deps.store.write() as tx:
+                async with self._context.store.write() as tx:
                     cut = await tx.audit.cut(kind, now - life, now, _CUT_AT_ONCE)
                 removed += cut
                 if cut < _CUT_AT_ONCE:
@@ -96,7 +96,7 @@ class Records:
         return removed
 
 
-async def check_chains(store: Store) -> tuple[int, list[Break]]:
+async def check_chains(store: Store) -> tuple[int, list[ChainBreak]]:
     """The number of verified entries, and the first broken entry of each broken chain."""
     async with store.read() as tx:
         chains = await tx.audit.chains()
@@ -104,8 +104,8 @@ async def check_chains(store: Store) -> tuple[int, list[Break]]:
     return sum(rows for rows, _ in checks), [found for _, found in checks if found]
 
 
-async def _checked(trail: AuditTrail, chain: Chain) -> tuple[int, Break | None]:
-    check = ChainCheck(chain)
+async def _checked(trail: AuditLogRows, chain: ChainHead) -> tuple[int, ChainBreak | None]:
+    check = ChainVerifier(chain)
     while rows := await trail.behind(chain.kind, check.number, _ROWS_AT_ONCE):
         if found := check.take(rows):
             return check.number - chain.floor, found

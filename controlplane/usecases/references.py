@@ -9,44 +9,46 @@ from controlplane.domain.contexts import ServiceContext
 from controlplane.domain.services import Service
 from controlplane.ports import ANY, Transaction
 from controlplane.secretports import SecretValue
-from controlplane.usecases.deps import Deps
-from fleet.sealing import placeholder
+from controlplane.usecases.deps import OperationContext
+from core.sealing import placeholder
 
 
-def opened(deps: Deps, context: ServiceContext) -> dict[str, str]:
+def open_context_secrets(deps: OperationContext, context: ServiceContext) -> dict[str, str]:
     """The decrypted secrets of a context."""
     if context.sealed is None:
         return {}
     return orjson.loads(deps.sealer.open(context.sealed, f"context:{context.id}"))
 
 
-def reference(context: ServiceContext, key: str) -> str:
+def reference_name(context: ServiceContext, key: str) -> str:
     """The name by which objects reference a secret of a context."""
     return f"{context.name}.{key}"
 
 
-def check_references(deps: Deps, context: ServiceContext) -> None:
+def check_references(deps: OperationContext, context: ServiceContext) -> None:
     """Invalid: the name of the context or of a secret is not allowed in a placeholder."""
     if context.by_reference:
-        for key in opened(deps, context):
-            placeholder(reference(context, key))
+        for key in open_context_secrets(deps, context):
+            placeholder(reference_name(context, key))
 
 
-async def referred(deps: Deps, tx: Transaction, service: Service) -> Mapping[str, SecretValue]:
+async def referenced_secrets(
+    deps: OperationContext, tx: Transaction, service: Service
+) -> Mapping[str, SecretValue]:
     """The secrets of bound contexts that a service's objects may reference."""
     rows = await tx.context_bindings.select(service_id=service.id)
     ids = {row.context_id for row in rows}
     found = await tx.contexts.select(id=ids, by_reference=True) if ids else []
     return {
-        reference(context, key): SecretValue(
+        reference_name(context, key): SecretValue(
             f"{context.id}.{context.secrets_version}", value.encode()
         )
         for context in found
-        for key, value in opened(deps, context).items()
+        for key, value in open_context_secrets(deps, context).items()
     }
 
 
-async def note_users(tx: Transaction, service_ids: Collection[str]) -> None:
+async def store_secret_flags(tx: Transaction, service_ids: Collection[str]) -> None:
     """Stores on services whether their objects may reference secrets; most may not."""
     uses = await tx.secret_uses.select(service_id=service_ids)
     bindings = await tx.context_bindings.select(service_id=service_ids)

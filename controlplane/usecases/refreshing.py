@@ -7,38 +7,38 @@ from controlplane.domain.access import DEFAULT_PROJECT, Actor, Verb, require, re
 from controlplane.domain.secrets import Secret, check_value
 from controlplane.domain.services import Service
 from controlplane.secretports import ExternalSecrets
-from controlplane.usecases.deps import SECRET, Deps
-from controlplane.usecases.secrets import renewed
-from controlplane.usecases.secretuses import wake
-from fleet.errors import Conflict, NotFound, TowlineError
+from controlplane.usecases.deps import SECRET, OperationContext
+from controlplane.usecases.secrets import add_version
+from controlplane.usecases.secretuses import wake_agents
+from core.errors import Conflict, NotFound, TowlineError
 
 
-class Refreshing:
+class SecretRefresher:
     """Refreshes secrets with a source; one replica at a time reads each source."""
 
-    def __init__(self, deps: Deps, sources: ExternalSecrets) -> None:
-        self._deps = deps
+    def __init__(self, deps: OperationContext, sources: ExternalSecrets) -> None:
+        self._context = deps
         self._sources = sources
 
     async def due(self) -> list[str]:
         """Ids of secrets whose sources have to be read now."""
-        async with self._deps.store.read() as tx:
-            found = await tx.secrets.past("due_at", self._deps.clock.now())
+        async with self._context.store.read() as tx:
+            found = await tx.secrets.past("due_at", self._context.clock.now())
         return [secret.id for secret in found]
 
     async def ask(self, actor: Actor, id: str) -> Secret:
         """Requests a refresh now. Conflict: the secret has no source."""
         require_member(actor)
-        async with self._deps.store.write() as tx:
+        async with self._context.store.write() as tx:
             secret = await tx.secrets.find(id=id)
             if secret is None:
                 raise NotFound
             require(actor, Verb.WRITE, secret.target)
             if secret.source is None:
                 raise Conflict(f"secret {secret.name!r} has no source: set its value instead")
-            await tx.secrets.change(id, due_at=self._deps.clock.now())
-            await self._deps.audit(tx, actor, "refreshSecret", secret.name, id)
-        self._deps.bus.publish(SECRET, id)
+            await tx.secrets.change(id, due_at=self._context.clock.now())
+            await self._context.audit(tx, actor, "refreshSecret", secret.name, id)
+        self._context.bus.publish(SECRET, id)
         return secret
 
     async def refresh(self, id: str) -> None:
@@ -56,8 +56,8 @@ class Refreshing:
 
     async def _claimed(self, id: str) -> Secret | None:
         """The secret, unless another replica reads it. Sets the next due time before reading."""
-        now = self._deps.clock.now()
-        async with self._deps.store.write() as tx:
+        now = self._context.clock.now()
+        async with self._context.store.write() as tx:
             secret = await tx.secrets.find(id=id)
             if secret is None or secret.due_at is None or secret.due_at > now:
                 return None
@@ -66,16 +66,18 @@ class Refreshing:
 
     async def _keep(self, before: Secret, value: bytes | None, problem: str) -> None:
         moved: list[Service] = []
-        async with self._deps.store.write() as tx:
+        async with self._context.store.write() as tx:
             secret = await tx.secrets.find(id=before.id)
             if secret is None or secret.source != before.source or secret.rotating:
                 return
             after = replace(secret, problem=problem[:1000])
             if value is not None:
-                now = self._deps.clock.now()
-                after, moved = await renewed(self._deps, tx, after, value, str(secret.source)[:320])
+                now = self._context.clock.now()
+                after, moved = await add_version(
+                    self._context, tx, after, value, str(secret.source)[:320]
+                )
                 after = replace(after, refreshed_at=now)
             await tx.secrets.put(after)
         if (after.current, after.problem) != (secret.current, secret.problem):
-            self._deps.bus.publish(SECRET, before.id)
-        wake(self._deps, moved)
+            self._context.bus.publish(SECRET, before.id)
+        wake_agents(self._context, moved)

@@ -5,18 +5,18 @@ from datetime import datetime
 
 from controlplane.domain.access import Actor
 from controlplane.domain.clusters import Cluster
-from controlplane.domain.ledger import LedgerEntry, Stage
+from controlplane.domain.ledger import LedgerEntry, LedgerStage
 from controlplane.domain.services import Phase, Removal, Service
 from controlplane.ports import ANY, Transaction
-from controlplane.usecases.deps import Deps
-from controlplane.usecases.importing import forget_flow
-from fleet.errors import Conflict
+from controlplane.usecases.deps import OperationContext
+from controlplane.usecases.importing import delete_flow
+from core.errors import Conflict
 
 _SETTLED = (Phase.APPLIED, Phase.HEALTHY)
 
 
 async def begin_removal(
-    deps: Deps,
+    deps: OperationContext,
     tx: Transaction,
     actor: Actor,
     service: Service,
@@ -39,7 +39,7 @@ async def begin_removal(
             LedgerEntry(
                 service_id=service.id,
                 cluster_id=service.cluster_id,
-                stage=Stage.DELETED,
+                stage=LedgerStage.DELETED,
                 at=now,
                 sequence=service.sequence + 1,
                 actor=actor.email or actor.name,
@@ -48,7 +48,7 @@ async def begin_removal(
         ]
     )
     if cluster.pinged_at is None or service.mirrored or await _is_empty(tx, service):
-        await erase(tx, service)
+        await delete_service_rows(tx, service)
         return True
     await tx.services.change(
         service.id,
@@ -68,12 +68,12 @@ async def _is_empty(tx: Transaction, service: Service) -> bool:
     return settled and not await tx.components.select(service_id=service.id)
 
 
-async def erase(tx: Transaction, service: Service) -> None:
+async def delete_service_rows(tx: Transaction, service: Service) -> None:
     """Deletes the rows of a removed service; revisions and ledger entries stay."""
     await tx.components.forget_service(service.id)
     for binding in await tx.context_bindings.select(service_id=service.id):
         await tx.context_bindings.remove(binding.id)
-    await forget_flow(tx, service.id)
+    await delete_flow(tx, service.id)
     for use in await tx.secret_uses.select(service_id=service.id):
         await tx.secret_uses.remove(use.id)
     for source in await tx.service_sources.select(service_id=service.id):
@@ -92,7 +92,7 @@ async def end_if_empty(
     if not forced and await tx.services.select(cluster_id=cluster_id, deleted_at=ANY):
         return []
     for service in await tx.services.select(cluster_id=cluster_id, deleted_at=ANY):
-        await erase(tx, service)
+        await delete_service_rows(tx, service)
     await tx.clusters.change(cluster_id, deleted_at=now)
     return await revoke_tokens(tx, cluster_id, now)
 

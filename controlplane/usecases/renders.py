@@ -1,4 +1,4 @@
-"""Renders by agents: implements `Manifests` over a local implementation.
+"""Renders by agents: implements `ManifestSource` over a local implementation.
 
 The caller waits for the render, wherever it runs. The order is a command, which reaches the agent
 through any replica. Its content is sealed for that agent and deleted with the answer.
@@ -13,39 +13,35 @@ from typing import Any
 
 from controlplane.domain.clusters import Cluster
 from controlplane.domain.commands import Command, CommandKind, CommandState
-from controlplane.domain.reports import RenderMade
+from controlplane.domain.reports import RemoteRenderResult
 from controlplane.domain.repositories import Repository
-from controlplane.ports import MISSED, Lender, Manifests, Wake
-from controlplane.usecases.deps import CLUSTER_JOB, DESIRED, Deps
-from fleet.attestation import Attestation
-from fleet.bundle import open_bundle
-from fleet.errors import Conflict, Invalid, NotFound, Unavailable
-from fleet.identity import ClusterId, RepositoryId
-from fleet.orders import NAME, RenderOrder, dump_order
-from fleet.sealing import seal
-from fleet.source import (
-    Commit,
-    Rendered,
-    RenderRequest,
-    RepositorySpec,
-    RepositoryState,
-)
+from controlplane.ports import LOST_WAKES, CredentialIssuer, ManifestSource, Wake
+from controlplane.usecases.deps import CLUSTER_JOB, DESIRED_STATE, OperationContext
+from core.errors import Conflict, Invalid, NotFound, Unavailable
+from core.identity import ClusterId, RepositoryId
+from core.sealing import seal
+from core.spec.attestation import Attestation
+from core.spec.bundle import open_bundle
+from core.spec.render_orders import ORDER_SECRET_NAME, RenderOrder, dump_order
+from core.spec.source import Commit, RenderedBundle, RenderRequest, RepositorySpec, RepositoryState
 
-_PATIENCE_S = 90.0
+_RENDER_TIMEOUT_S = 90.0
 _ALIVE = timedelta(seconds=60)
-_LONGEST_ORDER = 1 << 20
+_MAX_ORDER_BYTES = 1 << 20
 
 
-class PlacedManifests:
+class AgentRenderedManifests:
     """Implements `ports.Manifests`; a request with a cluster in `by` is rendered by its agent.
 
     `here` handles everything else. `lender` provides read credentials for repositories to agents.
     """
 
-    def __init__(self, here: Manifests, lender: Lender, deps: Deps) -> None:
+    def __init__(
+        self, here: ManifestSource, lender: CredentialIssuer, deps: OperationContext
+    ) -> None:
         self._here = here
         self._lender = lender
-        self._deps = deps
+        self._context = deps
 
     def follow(self, spec: RepositorySpec) -> None:
         self._here.follow(spec)
@@ -80,10 +76,10 @@ class PlacedManifests:
     ) -> list[str]:
         return await self._here.folders(repository_id, commit, base, depth)
 
-    async def keep(self, data: bytes) -> Rendered:
+    async def keep(self, data: bytes) -> RenderedBundle:
         return await self._here.keep(data)
 
-    async def render(self, request: RenderRequest) -> Rendered:
+    async def render(self, request: RenderRequest) -> RenderedBundle:
         """Renders as the port describes.
 
         Unavailable also if the agent cannot render, with the reason.
@@ -95,14 +91,14 @@ class PlacedManifests:
             raise Unavailable(f"the rendering agent failed: {done.message}")
         return await self._taken(done)
 
-    async def _taken(self, done: Command) -> Rendered:
+    async def _taken(self, done: Command) -> RenderedBundle:
         """The result of an agent; its size and object count are computed here, not trusted."""
         try:
             data = await self._here.bundle(done.payload.get("digest", ""))
         except NotFound:
             raise Unavailable("the rendering agent sent no bundle") from None
         bundle = open_bundle(done.payload["digest"], data)
-        return Rendered(
+        return RenderedBundle(
             done.payload["source"],
             bundle.digest,
             len(data),
@@ -116,26 +112,26 @@ class PlacedManifests:
         """Sends an order, and returns its command once it has ended."""
         cluster, repositories = await self._involved(by, request)
         command = await self._command(cluster, request, repositories)
-        news = self._deps.bus.subscribe(CLUSTER_JOB, MISSED)
-        async with self._deps.store.write() as tx:
+        news = self._context.bus.subscribe(CLUSTER_JOB, LOST_WAKES)
+        async with self._context.store.write() as tx:
             await tx.commands.add(command)
-        self._deps.bus.publish(DESIRED, f"{cluster.id}/{command.id}")
+        self._context.bus.publish(DESIRED_STATE, f"{cluster.id}/{command.id}")
         try:
-            async with asyncio.timeout(_PATIENCE_S):
+            async with asyncio.timeout(_RENDER_TIMEOUT_S):
                 return await self._ended(command.id, news)
         except TimeoutError:
             await self._give_up(command.id)
             raise Unavailable(
                 f"the rendering agent of {cluster.handle} did not answer within "
-                f"{_PATIENCE_S:.0f} s; Towline retries"
+                f"{_RENDER_TIMEOUT_S:.0f} s; Towline retries"
             ) from None
 
     async def _ended(self, command_id: str, news: AsyncIterator[Wake]) -> Command:
         """Waits until the command is no longer pending."""
         async for topic, key in news:
-            if topic != MISSED and key != command_id:
+            if topic != LOST_WAKES and key != command_id:
                 continue
-            async with self._deps.store.read() as tx:
+            async with self._context.store.read() as tx:
                 found = await tx.commands.get(command_id)
             if found is None or found.state is not CommandState.WAITING:
                 break
@@ -149,12 +145,12 @@ class PlacedManifests:
         self, by: ClusterId, request: RenderRequest
     ) -> tuple[Cluster, list[Repository]]:
         ids = {request.repository_id, *(source.repository_id for source in request.sources)}
-        async with self._deps.store.read() as tx:
+        async with self._context.store.read() as tx:
             cluster = await tx.clusters.get(by)
             repositories = await tx.repositories.select(id=ids)
         if cluster is None:
             raise Unavailable("the cluster of the rendering agent was deleted: select another one")
-        now = self._deps.clock.now()
+        now = self._context.clock.now()
         if cluster.pinged_at is None or now - cluster.pinged_at > _ALIVE:
             raise Unavailable(
                 f"the rendering agent of {cluster.handle} is not connected; the service keeps its "
@@ -173,17 +169,17 @@ class PlacedManifests:
             )
         specs = [await self._spec(repository) for repository in repositories]
         plain = dump_order(RenderOrder(replace(request, by=None), tuple(specs)))
-        command_id = self._deps.new_id()
-        box = seal(cluster.sealing_key, command_id, NAME, "", plain).box
-        if len(box) > _LONGEST_ORDER:
+        command_id = self._context.new_id()
+        box = seal(cluster.sealing_key, command_id, ORDER_SECRET_NAME, "", plain).box
+        if len(box) > _MAX_ORDER_BYTES:
             raise Invalid(
-                f"the order to render has {len(box):,} bytes, but at most {_LONGEST_ORDER:,} fit"
+                f"the order to render has {len(box):,} bytes, but at most {_MAX_ORDER_BYTES:,} fit"
             )
         return Command(
             command_id,
             cluster.id,
             CommandKind.RENDER,
-            self._deps.clock.now(),
+            self._context.clock.now(),
             payload={"box": base64.b64encode(box).decode()},
         )
 
@@ -192,13 +188,13 @@ class PlacedManifests:
             repository.id,
             repository.url,
             frozenset(),
-            await self._lender.lend(repository.id),
+            await self._lender.issue_read_token(repository.id),
             submodules=repository.submodules,
             project=repository.project_id,
         )
 
     async def _give_up(self, command_id: str) -> None:
-        async with self._deps.store.write() as tx:
+        async with self._context.store.write() as tx:
             found = await tx.commands.get(command_id)
             if found is not None and found.state is CommandState.WAITING:
                 await tx.commands.change(
@@ -206,11 +202,11 @@ class PlacedManifests:
                     state=CommandState.FAILED,
                     message="timed out",
                     payload={},
-                    finished_at=self._deps.clock.now(),
+                    finished_at=self._context.clock.now(),
                 )
 
 
-def made_to_json(made: RenderMade) -> dict[str, Any]:
+def render_result_to_json(made: RemoteRenderResult) -> dict[str, Any]:
     """The result of a render, as stored in the order's row."""
     word = made.attestation and {
         "key_id": made.attestation.key_id,

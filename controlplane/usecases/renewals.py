@@ -12,17 +12,17 @@ from typing import NamedTuple
 from controlplane.domain.access import Actor, ActorKind
 from controlplane.domain.people import SESSION_LIFE, Token
 from controlplane.ports import Transaction
-from controlplane.usecases.deps import Deps
+from controlplane.usecases.deps import OperationContext
 from controlplane.usecases.people import find_user
-from controlplane.usecases.tokens import mint, publish_ended
-from fleet.errors import Unauthenticated
-from fleet.identity import TokenKind, token_hash, token_kind
+from controlplane.usecases.tokens import mint, publish_revoked
+from core.errors import Unauthenticated
+from core.identity import TokenKind, token_hash, token_kind
 
 ACCESS_LIFE = timedelta(hours=1)
-_NO_MORE = "this refresh token was used or has expired: sign in again"
+_SPENT = "this refresh token was used or has expired: sign in again"
 
 
-class Given(NamedTuple):
+class IssuedTokens(NamedTuple):
     """An issued token, its secret, and its refresh token, if any."""
 
     token: Token
@@ -33,72 +33,74 @@ class Given(NamedTuple):
         return f"Given({self.token.id})"
 
 
-class Renewals:
+class RefreshTokens:
     """Operations on refresh tokens."""
 
-    def __init__(self, deps: Deps) -> None:
-        self._deps = deps
+    def __init__(self, deps: OperationContext) -> None:
+        self._context = deps
 
-    async def begin(self, tx: Transaction, name: str, user_id: str, source: str) -> Given:
+    async def begin(self, tx: Transaction, name: str, user_id: str, source: str) -> IssuedTokens:
         """Issues the first tokens of a family, which ends after 7 days like a session."""
-        now = self._deps.clock.now()
+        now = self._context.clock.now()
         for old in await tx.tokens.select(user_id=user_id, kind=TokenKind.REFRESH):
             if old.expires_at is not None and old.expires_at <= now:
                 await tx.tokens.remove(old.id)
-        family, end = self._deps.new_id(), now + SESSION_LIFE
+        family, end = self._context.new_id(), now + SESSION_LIFE
         return await self._give(tx, name, user_id, source, family, end)
 
-    async def renew(self, refresh: str, source: str) -> Given:
+    async def renew(self, refresh: str, source: str) -> IssuedTokens:
         """Issues the next tokens of a family.
 
         Unauthenticated: the refresh token was used before or has expired.
         """
         ended: list[str] = []
-        async with self._deps.store.write() as tx:
+        async with self._context.store.write() as tx:
             row = await self._find(tx, refresh)
             family = await tx.tokens.select(parent_id=row.parent_id)
             if row.revoked_at is None and not _is_ended(family):
                 return await self._next(tx, row, family, source)
             ended = await self._end(tx, row, family, source)
-        publish_ended(self._deps, ended)
-        raise Unauthenticated(_NO_MORE)
+        publish_revoked(self._context, ended)
+        raise Unauthenticated(_SPENT)
 
     async def _find(self, tx: Transaction, refresh: str) -> Token:
         is_one = token_kind(refresh) is TokenKind.REFRESH
         row = await tx.tokens.find(hash=token_hash(refresh)) if is_one else None
-        if row is None or row.expires_at is None or row.expires_at <= self._deps.clock.now():
-            raise Unauthenticated(_NO_MORE)
+        if row is None or row.expires_at is None or row.expires_at <= self._context.clock.now():
+            raise Unauthenticated(_SPENT)
         return row
 
-    async def _next(self, tx: Transaction, row: Token, family: list[Token], source: str) -> Given:
+    async def _next(
+        self, tx: Transaction, row: Token, family: list[Token], source: str
+    ) -> IssuedTokens:
         """Spends a refresh token, and deletes expired tokens of the family."""
         user = await find_user(tx, row.user_id or "")
         if user.disabled_at is not None or row.expires_at is None or row.parent_id is None:
-            raise Unauthenticated(_NO_MORE)
-        now = self._deps.clock.now()
+            raise Unauthenticated(_SPENT)
+        now = self._context.clock.now()
         await tx.tokens.change(row.id, revoked_at=now)
         for token in family:
             is_over = token.expires_at is not None and token.expires_at <= now
             if token.kind is TokenKind.USER and is_over:
                 await tx.tokens.remove(token.id)
         actor = Actor(ActorKind.USER, user.id, user.name, user.email, source=source)
-        await self._deps.audit(tx, actor, "renewToken", row.name, row.parent_id)
+        await self._context.audit(tx, actor, "renewToken", row.name, row.parent_id)
         return await self._give(tx, row.name, user.id, source, row.parent_id, row.expires_at)
 
     async def _give(
         self, tx: Transaction, name: str, user_id: str, source: str, family: str, end: datetime
-    ) -> Given:
-        left = end - self._deps.clock.now()
+    ) -> IssuedTokens:
+        left = end - self._context.clock.now()
 
         async def made(kind: TokenKind, life: timedelta) -> tuple[Token, str]:
             return await mint(
-                tx, self._deps, name, user_id=user_id, life=life, kind=kind,
+                tx, self._context, name, user_id=user_id, life=life, kind=kind,
                 source=source[:64], parent_id=family,
             )  # fmt: skip
 
         token, secret = await made(TokenKind.USER, min(ACCESS_LIFE, left))
         _, refresh = await made(TokenKind.REFRESH, left)
-        return Given(token, secret, refresh)
+        return IssuedTokens(token, secret, refresh)
 
     async def _end(
         self, tx: Transaction, row: Token, family: list[Token], source: str
@@ -106,11 +108,11 @@ class Renewals:
         """Revokes the remaining tokens of a family; returns their ids."""
         live = [token.id for token in family if token.revoked_at is None]
         for id in live:
-            await tx.tokens.change(id, revoked_at=self._deps.clock.now())
+            await tx.tokens.change(id, revoked_at=self._context.clock.now())
         if live:
             user = await find_user(tx, row.user_id or "")
             actor = Actor(ActorKind.USER, user.id, user.name, user.email, source=source)
-            await self._deps.audit(tx, actor, "endTokens", row.name, row.parent_id or "")
+            await self._context.audit(tx, actor, "endTokens", row.name, row.parent_id or "")
         return live
 
 

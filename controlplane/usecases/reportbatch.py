@@ -10,7 +10,7 @@ from controlplane.domain.ledger import LedgerEntry
 from controlplane.domain.reports import InventoryReport, Report
 from controlplane.domain.services import Component, Service
 from controlplane.ports import ANY, Transaction
-from fleet.identity import ClusterId
+from core.identity import ClusterId
 
 log = structlog.get_logger(__name__)
 
@@ -21,7 +21,7 @@ _TOO_MUCH = (
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class ReportLimits:
     """Limits of one cluster: services that it defines itself, and components."""
 
     mirrored: int = 1000
@@ -31,7 +31,7 @@ class Bounds:
 class ReportBatch:
     """Collects the writes of a cluster's reports for `write_all`."""
 
-    def __init__(self, tx: Transaction, cluster_id: str, bounds: Bounds) -> None:
+    def __init__(self, tx: Transaction, cluster_id: str, bounds: ReportLimits) -> None:
         self.refused = self.shrunk = False
         self._bounds = bounds
         self._mirrored: int | None = None
@@ -47,8 +47,8 @@ class ReportBatch:
         self._held: dict[str, set[str]] = {}
 
     @classmethod
-    async def of_each(
-        cls, tx: Transaction, told: Mapping[ClusterId, Sequence[Report]], bounds: Bounds
+    async def for_clusters(
+        cls, tx: Transaction, told: Mapping[ClusterId, Sequence[Report]], bounds: ReportLimits
     ) -> dict[ClusterId, Self]:
         """Creates a batch for each cluster, with the services that its reports name."""
         batches = {id: cls(tx, id, bounds) for id in told}
@@ -58,8 +58,8 @@ class ReportBatch:
                 batches[service.cluster_id].services[service.id] = service
         inventories = [(id, body) for id, body in bodies if isinstance(body, InventoryReport)]
         whole = {body.service_id for _, body in inventories if body.complete}
-        held = await tx.components.ids_of(whole)
-        counted = await tx.components.count_each({id for id, _ in inventories})
+        held = await tx.components.component_ids(whole)
+        counted = await tx.components.count_by_cluster({id for id, _ in inventories})
         for id, body in inventories:
             batches[id]._components = counted.get(id, 0)
             if body.service_id in batches[id].services:
@@ -100,7 +100,7 @@ class ReportBatch:
             id: component for id, component in present if component.service_id != service.id
         }
 
-    async def may_mirror(self) -> bool:
+    async def reserve_mirrored(self) -> bool:
         """True if the cluster may show one more mirrored service, which then counts."""
         if self._mirrored is None:
             found = await self.tx.services.select(cluster_id=self.cluster_id, mirrored=True)
@@ -126,17 +126,17 @@ class ReportBatch:
         held.difference_update(gone)
         for id in gone:
             self._present.pop(id, None)
-        for component in await self._fitting(present):
+        for component in await self._within_limit(present):
             self._gone.discard(component.id)
             self._present[component.id] = component
             held.add(component.id)
 
-    async def _fitting(self, present: list[Component]) -> list[Component]:
+    async def _within_limit(self, present: list[Component]) -> list[Component]:
         """The components within the limit; known components always fit."""
         most, more = self._bounds.components, len(present)
         if self._components is None or self._components + more > most:
             await _write_inventories(self.tx, [self])
-            counted = await self.tx.components.count_each({self.cluster_id})
+            counted = await self.tx.components.count_by_cluster({self.cluster_id})
             self._components = counted.get(self.cluster_id, 0)
         if self._components + more > most:
             known = await self.tx.components.select(id={component.id for component in present})
@@ -148,7 +148,7 @@ class ReportBatch:
 
     def _refuse(self, what: str) -> None:
         if not self.refused:
-            log.warning("a cluster tells of too much", cluster=self.cluster_id, what=what)
+            log.warning("cluster exceeds its report limits", cluster=self.cluster_id, what=what)
         self.refused = True
 
     def alarm(self, before: str) -> str:
@@ -162,7 +162,7 @@ class ReportBatch:
         columns, self._columns = self._columns, {}
         return columns
 
-    def take_gathered(self) -> tuple[set[str], list[Component]]:
+    def take_components(self) -> tuple[set[str], list[Component]]:
         """The ids of deleted components, and the present components, each once."""
         gone, present = self._gone, list(self._present.values())
         self._gone, self._present = set(), {}
@@ -185,6 +185,6 @@ async def write_all(
 
 
 async def _write_inventories(tx: Transaction, batches: Iterable[ReportBatch]) -> None:
-    gathered = [batch.take_gathered() for batch in batches]
+    gathered = [batch.take_components() for batch in batches]
     await tx.components.forget({id for gone, _ in gathered for id in gone})
     await tx.components.upsert([component for _, present in gathered for component in present])

@@ -8,23 +8,23 @@ from controlplane.domain.clusters import Cluster
 from controlplane.domain.ledger import LedgerEntry
 from controlplane.domain.reports import CommandReport, InventoryReport, Report, StatusReport
 from controlplane.domain.services import Phase, Problem
-from controlplane.usecases.dependencies import wakes
-from controlplane.usecases.deps import CLUSTER, SERVICE, Deps
-from controlplane.usecases.intake import Intake, ledger_of
-from controlplane.usecases.reportbatch import Bounds, ReportBatch, write_all
-from controlplane.usecases.retrying import again
-from fleet.errors import Conflict, NotFound, TowlineError
-from fleet.identity import ClusterId
-from fleet.runtime.batches import Batches
-from fleet.runtime.tasks import finished
+from controlplane.usecases.dependencies import dependents_to_wake
+from controlplane.usecases.deps import CLUSTER, SERVICE, OperationContext
+from controlplane.usecases.intake import ReportHandler, status_entry
+from controlplane.usecases.reportbatch import ReportBatch, ReportLimits, write_all
+from controlplane.usecases.retrying import retry_on_collision
+from core.errors import Conflict, NotFound, TowlineError
+from core.identity import ClusterId
+from core.runtime.batcher import Batcher
+from core.runtime.tasks import run_to_completion
 
-_OBJECTS_WEIGH_A_REPORT = 10
+_OBJECTS_PER_WEIGHT = 10
 # Weights: maximum of one cluster per transaction, and maximum for sharing a transaction.
-_MOST_AT_ONCE, _LITTLE = 50, 40
+_MAX_AT_ONCE, _LITTLE = 50, 40
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class AgentReports:
     """Reports of a cluster's agent; `offered` are the desired states that it was sent before."""
 
     cluster_id: ClusterId
@@ -36,7 +36,7 @@ class Told:
         """Approximate amount of data to write."""
         return 1 + sum(map(_weight, self.reports))
 
-    def parts(self) -> "Iterator[Told]":
+    def parts(self) -> "Iterator[AgentReports]":
         """Splits the reports, in order, into parts that do not delay other clusters for long.
 
         Each part has at least one report, unless there are none.
@@ -44,28 +44,28 @@ class Told:
         part, weight, offered = list[Report](), 0, self.offered
         for report in self.reports:
             weight += _weight(report)
-            if part and weight > _MOST_AT_ONCE:
-                yield Told(self.cluster_id, part, offered)
+            if part and weight > _MAX_AT_ONCE:
+                yield AgentReports(self.cluster_id, part, offered)
                 part, weight, offered = [], _weight(report), ()
             part.append(report)
-        yield Told(self.cluster_id, part, offered)
+        yield AgentReports(self.cluster_id, part, offered)
 
 
-class Reporting:
+class ReportCommitter:
     """Commits reports of agents, each cluster's reports in order."""
 
-    def __init__(self, deps: Deps, bounds: Bounds) -> None:
-        self._deps = deps
+    def __init__(self, deps: OperationContext, bounds: ReportLimits) -> None:
+        self._context = deps
         self._bounds = bounds
-        self._intake = Intake(deps)
+        self._intake = ReportHandler(deps)
         # Runs to its end even if the agent disconnects: others in the batch wait for the commit.
-        self._batches: Batches[Told, int] = Batches(
-            lambda several: finished(self._take_in(several)),
+        self._batches: Batcher[AgentReports, int] = Batcher(
+            lambda several: run_to_completion(self._commit_batch(several)),
             alone=_LITTLE,
             weight=lambda agent_reports: agent_reports.weight,
         )
 
-    async def record(self, agent_reports: Told) -> int:
+    async def record(self, agent_reports: AgentReports) -> int:
         """Commits reports; returns the number of the cluster's last committed report. NotFound.
 
         Reports that were committed before are skipped, so an agent may send them again.
@@ -75,23 +75,23 @@ class Reporting:
             last = await self._record(part)
         return last
 
-    @again
-    async def _record(self, part: Told) -> int:
+    @retry_on_collision
+    async def _record(self, part: AgentReports) -> int:
         return await self._batches.ask(part)
 
     async def note(self, cluster_id: ClusterId, body: CommandReport) -> None:
         """Records the result of a command that was never sent to its agent."""
-        async with self._deps.store.write() as tx:
-            batch = (await ReportBatch.of_each(tx, {cluster_id: ()}, self._bounds))[cluster_id]
-            await self._intake.take(body, batch, self._deps.clock.now())
+        async with self._context.store.write() as tx:
+            batch = (await ReportBatch.for_clusters(tx, {cluster_id: ()}, self._bounds))[cluster_id]
+            await self._intake.take(body, batch, self._context.clock.now())
         self._publish(batch.changed)
 
     async def refused(
         self, cluster_id: ClusterId, service_id: str, sequence: int, message: str
     ) -> None:
         """Records why a desired state cannot be sent to its agent."""
-        now = self._deps.clock.now()
-        async with self._deps.store.write() as tx:
+        now = self._context.clock.now()
+        async with self._context.store.write() as tx:
             service = await tx.services.find(id=service_id, cluster_id=cluster_id)
             if service is None or service.observed >= sequence:
                 return
@@ -109,22 +109,22 @@ class Reporting:
                 problems=body.problems,
                 observed_at=now,
             )
-            await tx.ledger.append([ledger_of(service, body, now)])
-        self._deps.bus.publish(SERVICE, service_id)
+            await tx.ledger.append([status_entry(service, body, now)])
+        self._context.bus.publish(SERVICE, service_id)
 
-    async def _take_in(self, several: Sequence[Told]) -> list[int | TowlineError]:
+    async def _commit_batch(self, several: Sequence[AgentReports]) -> list[int | TowlineError]:
         try:
             return await self._commit(several)
         except Conflict:
             # Agents of two clusters denied the same bundle; on the retry its row exists.
             return await self._commit(several)
 
-    async def _commit(self, several: Sequence[Told]) -> list[int | TowlineError]:
-        async with self._deps.store.write() as tx:
+    async def _commit(self, several: Sequence[AgentReports]) -> list[int | TowlineError]:
+        async with self._context.store.write() as tx:
             found = await tx.clusters.lock({agent_reports.cluster_id for agent_reports in several})
             clusters = {cluster.id: cluster for cluster in found}
             last, news = _news(several, clusters)
-            batches = await ReportBatch.of_each(tx, news, self._bounds)
+            batches = await ReportBatch.for_clusters(tx, news, self._bounds)
             for id, reports in news.items():
                 for report in reports:
                     await self._intake.take(report.body, batches[id], report.at)
@@ -135,7 +135,7 @@ class Reporting:
                 for row in agent_reports.offered
             )
             await write_all(tx, batches.values(), offered)
-            changed = await wakes(tx, [id for id in news if _tells_health(news[id])])
+            changed = await dependents_to_wake(tx, [id for id in news if _reports_health(news[id])])
             await tx.clusters.change_each(
                 {id: self._columns(clusters[id], last[id], batches[id]) for id in news}
             )
@@ -145,7 +145,7 @@ class Reporting:
 
     def _columns(self, cluster: Cluster, last: int, batch: ReportBatch) -> dict[str, Any]:
         """The columns of a cluster after a batch."""
-        columns: dict[str, Any] = {"acknowledged": last, "pinged_at": self._deps.clock.now()}
+        columns: dict[str, Any] = {"acknowledged": last, "pinged_at": self._context.clock.now()}
         if (alarm := batch.alarm(cluster.alarm)) != cluster.alarm:
             columns["alarm"] = alarm
             batch.changed.add((CLUSTER, cluster.id))
@@ -153,11 +153,11 @@ class Reporting:
 
     def _publish(self, changed: Iterable[tuple[str, str]]) -> None:
         for topic, key in changed:
-            self._deps.bus.publish(topic, key)
+            self._context.bus.publish(topic, key)
 
 
 def _news(
-    several: Iterable[Told], clusters: Mapping[ClusterId, Cluster]
+    several: Iterable[AgentReports], clusters: Mapping[ClusterId, Cluster]
 ) -> tuple[dict[ClusterId, int], dict[ClusterId, list[Report]]]:
     """The number of the last report of each cluster, and the reports that are new."""
     last = {id: cluster.acknowledged for id, cluster in clusters.items()}
@@ -170,14 +170,14 @@ def _news(
     return last, news
 
 
-def _tells_health(reports: Iterable[Report]) -> bool:
+def _reports_health(reports: Iterable[Report]) -> bool:
     """True if a report may unblock services that wait for a dependency."""
     bodies = [report.body for report in reports]
     return any(isinstance(body, StatusReport) and body.phase is Phase.HEALTHY for body in bodies)
 
 
 def _weight(report: Report) -> int:
-    """Weight of a report: 1, plus 1 for every `_OBJECTS_WEIGH_A_REPORT` objects."""
+    """Weight of a report: 1, plus 1 for every `_OBJECTS_PER_WEIGHT` objects."""
     body = report.body
     objects = len(body.present) + len(body.gone) if isinstance(body, InventoryReport) else 0
-    return 1 + objects // _OBJECTS_WEIGH_A_REPORT
+    return 1 + objects // _OBJECTS_PER_WEIGHT

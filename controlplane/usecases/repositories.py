@@ -5,20 +5,20 @@ from dataclasses import dataclass, field, replace
 
 import orjson
 
-from controlplane.domain.access import Actor, Kind, Verb, require, require_member
-from controlplane.domain.credentials import changed, method_of
+from controlplane.domain.access import Actor, ResourceKind, Verb, require, require_member
+from controlplane.domain.credentials import auth_method_of, merge_credentials
 from controlplane.domain.names import check_text
 from controlplane.domain.renderstate import RenderState
 from controlplane.domain.repositories import GitHealth, Repository, origin_of
 from controlplane.domain.sources import ServiceSource
 from controlplane.ports import ANY, Page, PageQuery, RegistryAccount, Transaction
-from controlplane.usecases.conflicts import taken
-from controlplane.usecases.deps import DELIVER, Deps
-from controlplane.usecases.retrying import retried
+from controlplane.usecases.conflicts import name_conflict
+from controlplane.usecases.deps import RENDER_SERVICES, OperationContext
+from controlplane.usecases.retrying import retry_operations
 from controlplane.usecases.scopes import project_for
-from fleet.errors import Conflict, Invalid, NotFound
-from fleet.identity import ClusterId, RepositoryId
-from fleet.source import GitCredentials, RepositoryKind, RepositorySpec, RepositoryState
+from core.errors import Conflict, Invalid, NotFound
+from core.identity import ClusterId, RepositoryId
+from core.spec.source import GitCredentials, RepositoryKind, RepositorySpec, RepositoryState
 
 _NAMES = {RepositoryKind.GIT: "GitRepository", RepositoryKind.HELM: "HelmRepository"}
 
@@ -50,26 +50,26 @@ class RepositoryChange:
         return {name: text or None for name, text in given.items() if text is not None}
 
 
-@retried
-class Repositories:
+@retry_operations
+class RepositoryOperations:
     """Operations on repositories; tells the git cache which refs to follow.
 
     Each call is for one kind; repositories of another kind are not found.
     """
 
-    def __init__(self, deps: Deps) -> None:
-        self._deps = deps
+    def __init__(self, deps: OperationContext) -> None:
+        self._context = deps
         self._followed: dict[str, frozenset[str]] = {}
 
     async def page(
         self, actor: Actor, query: PageQuery, kind: RepositoryKind = RepositoryKind.GIT
     ) -> Page[Repository]:
         require_member(actor)
-        visible = actor.policy.visible(Kind.REPOSITORY)
+        visible = actor.policy.visible(ResourceKind.REPOSITORY)
         query = replace(query, equals={**query.equals, "kind": kind}, visible=visible)
-        async with self._deps.store.read() as tx:
+        async with self._context.store.read() as tx:
             page = await tx.repositories.page(query)
-        return replace(page, items=tuple(map(self._as_polled, page.items)))
+        return replace(page, items=tuple(map(self._with_last_poll, page.items)))
 
     async def get(
         self,
@@ -80,14 +80,14 @@ class Repositories:
     ) -> Repository:
         """Finds a repository by id, or else by URL. NotFound: it does not exist."""
         require_member(actor)
-        async with self._deps.store.read() as tx:
+        async with self._context.store.read() as tx:
             found = await tx.repositories.get(id) if id else None
             if found is None and url:
                 found = await tx.repositories.find(url=url)
         if found is None or found.kind is not kind:
             raise NotFound
         require(actor, Verb.READ, found.target)
-        return self._as_polled(found)
+        return self._with_last_poll(found)
 
     async def create(
         self,
@@ -96,18 +96,18 @@ class Repositories:
         kind: RepositoryKind = RepositoryKind.GIT,
     ) -> Repository:
         require_member(actor)
-        now = self._deps.clock.now()
-        blank = Repository(RepositoryId(self._deps.new_id()), "", now, now, kind=kind)
-        async with self._deps.store.write() as tx:
-            project = await project_for(tx, actor, Kind.REPOSITORY, change.project_id)
+        now = self._context.clock.now()
+        blank = Repository(RepositoryId(self._context.new_id()), "", now, now, kind=kind)
+        async with self._context.store.write() as tx:
+            project = await project_for(tx, actor, ResourceKind.REPOSITORY, change.project_id)
             await _check_via(tx, actor, change)
             repository = self._changed(replace(blank, project_id=project), change)
             if (known := await tx.repositories.find(url=repository.url)) is not None:
                 message = f"a repository with the URL {repository.url} already exists"
-                raise taken(actor, known, message)
+                raise name_conflict(actor, known, message)
             await tx.repositories.add(repository)
             verb = f"create{_NAMES[kind]}"
-            await self._deps.audit(tx, actor, verb, repository.url, repository.id)
+            await self._context.audit(tx, actor, verb, repository.url, repository.id)
         self.follow(repository, [])
         return repository
 
@@ -119,7 +119,7 @@ class Repositories:
         kind: RepositoryKind = RepositoryKind.GIT,
     ) -> Repository:
         require_member(actor)
-        async with self._deps.store.write() as tx:
+        async with self._context.store.write() as tx:
             before = await find_repository(tx, id, kind)
             require(actor, Verb.WRITE, before.target)
             await _check_via(tx, actor, change)
@@ -127,7 +127,7 @@ class Repositories:
             await tx.repositories.put(after)
             services = await tx.render_states.select(repository_id=id)
             sources = await tx.service_sources.select(repository_id=id)
-            await self._deps.audit(tx, actor, f"update{_NAMES[kind]}", after.url, id)
+            await self._context.audit(tx, actor, f"update{_NAMES[kind]}", after.url, id)
         self.follow(after, services, sources)
         return after
 
@@ -136,7 +136,7 @@ class Repositories:
     ) -> Repository:
         """Deletes a repository. Conflict: services still use it."""
         require_member(actor)
-        async with self._deps.store.write() as tx:
+        async with self._context.store.write() as tx:
             repository = await find_repository(tx, id, kind)
             require(actor, Verb.WRITE, repository.target)
             users = await tx.services.select(repository_id=id, deleted_at=ANY)
@@ -148,8 +148,8 @@ class Repositories:
                     f"{len(users)} services use this repository or are still being deleted: {names}"
                 )
             await tx.repositories.remove(id)
-            await self._deps.audit(tx, actor, f"delete{_NAMES[kind]}", repository.url, id)
-        self._deps.manifests.forget(repository.id)
+            await self._context.audit(tx, actor, f"delete{_NAMES[kind]}", repository.url, id)
+        self._context.manifests.forget(repository.id)
         return repository
 
     async def sync(
@@ -157,17 +157,17 @@ class Repositories:
     ) -> Repository:
         """Fetches new commits or chart versions now."""
         require_member(actor)
-        async with self._deps.store.write() as tx:
+        async with self._context.store.write() as tx:
             repository = await find_repository(tx, id, kind)
             require(actor, Verb.WRITE, repository.target)
-            await self._deps.audit(tx, actor, f"sync{_NAMES[kind]}", repository.url, id)
-        await self._deps.manifests.hint(repository.id)
-        self._deps.bus.publish(DELIVER, f"{id}/")
+            await self._context.audit(tx, actor, f"sync{_NAMES[kind]}", repository.url, id)
+        await self._context.manifests.hint(repository.id)
+        self._context.bus.publish(RENDER_SERVICES, f"{id}/")
         return repository
 
     async def webhook_secret(self, id: str) -> str | None:
         """The signing secret of this repository's webhooks; None if it has none."""
-        async with self._deps.store.read() as tx:
+        async with self._context.store.read() as tx:
             repository = await tx.repositories.get(id)
         return None if repository is None else self._webhook_secret(repository)
 
@@ -177,7 +177,7 @@ class Repositories:
 
         A registry is added like any repository, by its https URL; the longest matching URL wins.
         """
-        async with self._deps.store.read() as tx:
+        async with self._context.store.read() as tx:
             rows = await tx.repositories.select(project_id=project_id)
         places = {row.url.partition("://")[2].rstrip("/"): row for row in rows}
         leading = [place for place in places if f"{image}/".startswith(f"{place}/")]
@@ -192,7 +192,7 @@ class Repositories:
 
         TowlineError: a secret was sealed with another key.
         """
-        async with self._deps.store.read() as tx:
+        async with self._context.store.read() as tx:
             repositories = await tx.repositories.select()
         for repository in repositories:
             self._credentials(repository)
@@ -200,7 +200,7 @@ class Repositories:
 
     async def follow_all(self) -> None:
         """Tells the git cache at start about all repositories and the refs in use."""
-        async with self._deps.store.read() as tx:
+        async with self._context.store.read() as tx:
             repositories = await tx.repositories.select()
             services = await tx.render_states.select()
             sources = await tx.service_sources.select()
@@ -213,16 +213,16 @@ class Repositories:
         for repository in repositories:
             self.follow(repository, users.get(repository.id, ()), further.get(repository.id, ()))
 
-    async def follow_for(self, repository_id: str, service_id: str) -> None:
+    async def ensure_followed(self, repository_id: str, service_id: str) -> None:
         """Ensures that the git cache follows the ref of a service."""
-        async with self._deps.store.read() as tx:
+        async with self._context.store.read() as tx:
             service = await tx.render_states.get(service_id)
-        if service is None or service.wanted_ref not in self._followed.get(repository_id, ()):
-            await self.follow_again(repository_id)
+        if service is None or service.target_ref not in self._followed.get(repository_id, ()):
+            await self.update_followed_refs(repository_id)
 
-    async def follow_again(self, repository_id: str) -> None:
+    async def update_followed_refs(self, repository_id: str) -> None:
         """Tells the git cache about the refs of a repository that are in use now."""
-        async with self._deps.store.read() as tx:
+        async with self._context.store.read() as tx:
             repository = await tx.repositories.get(repository_id)
             services = await tx.render_states.select(repository_id=repository_id)
             sources = await tx.service_sources.select(repository_id=repository_id)
@@ -239,13 +239,13 @@ class Repositories:
 
         Services that agents render need the refs, to detect changes, but not the files.
         """
-        refs = {service.wanted_ref for service in services}
+        refs = {service.target_ref for service in services}
         refs |= {source.ref for source in sources}
         here = [service for service in services if service.rendered_by is None]
         folders = {path for service in here for path in service.paths}
         folders |= {source.folder for source in sources}
         self._followed[repository.id] = frozenset(refs)
-        self._deps.manifests.follow(
+        self._context.manifests.follow(
             RepositorySpec(
                 repository.id,
                 repository.url,
@@ -259,9 +259,9 @@ class Repositories:
             )
         )
 
-    async def note_state(self, state: RepositoryState) -> None:
+    async def store_state(self, state: RepositoryState) -> None:
         """Stores the git cache's state of a repository."""
-        async with self._deps.store.write() as tx:
+        async with self._context.store.write() as tx:
             await tx.repositories.change(
                 state.repository_id,
                 health=_health(state),
@@ -273,19 +273,21 @@ class Repositories:
                 owner=state.owner,
             )
 
-    async def note_polls(self) -> None:
+    async def store_polls(self) -> None:
         """Stores the last poll of each repository; writes nothing if it did not change."""
-        async with self._deps.store.read() as tx:
+        async with self._context.store.read() as tx:
             kept = await tx.repositories.select()
-        seen = [now for repository in kept if (now := self._as_polled(repository)) != repository]
+        seen = [
+            now for repository in kept if (now := self._with_last_poll(repository)) != repository
+        ]
         if seen:
-            async with self._deps.store.write() as tx:
+            async with self._context.store.write() as tx:
                 for repository in seen:
                     await tx.repositories.change(repository.id, polled_at=repository.polled_at)
 
-    def _as_polled(self, kept: Repository) -> Repository:
+    def _with_last_poll(self, kept: Repository) -> Repository:
         """The repository with the last poll time that this process knows."""
-        state = self._deps.manifests.state(kept.id)
+        state = self._context.manifests.state(kept.id)
         if state is None or not _is_asked(state):
             return kept
         if kept.polled_at is not None and state.polled_at <= kept.polled_at:
@@ -293,7 +295,7 @@ class Repositories:
         return replace(kept, polled_at=state.polled_at)
 
     def _changed(self, before: Repository, change: RepositoryChange) -> Repository:
-        after = replace(before, **change.links(), updated_at=self._deps.clock.now())
+        after = replace(before, **change.links(), updated_at=self._context.clock.now())
         if change.url is not None or not before.url:
             origin = origin_of(change.url or "", before.kind)
             after = replace(after, url=change.url or "")
@@ -312,7 +314,9 @@ class Repositories:
             after = replace(after, via=ClusterId(change.via) if change.via else None)
         after = self._with_credentials(after, change.credentials, other_way=after.via != before.via)
         if change.webhook_secret:
-            sealed = self._deps.sealer.seal(change.webhook_secret.encode(), f"webhook:{after.id}")
+            sealed = self._context.sealer.seal(
+                change.webhook_secret.encode(), f"webhook:{after.id}"
+            )
             after = replace(after, sealed_webhook=sealed)
         return after
 
@@ -320,17 +324,19 @@ class Repositories:
         self, repository: Repository, given: GitCredentials, *, other_way: bool
     ) -> Repository:
         before = self._kept(repository)
-        kept = changed(before, given, other_way=other_way)
+        kept = merge_credentials(before, given, other_way=other_way)
         if kept == before:
             return repository
-        sealed = self._deps.sealer.seal(orjson.dumps(kept), f"repository:{repository.id}")
-        return replace(repository, sealed=sealed if kept else None, auth_method=method_of(kept))
+        sealed = self._context.sealer.seal(orjson.dumps(kept), f"repository:{repository.id}")
+        return replace(
+            repository, sealed=sealed if kept else None, auth_method=auth_method_of(kept)
+        )
 
     def _webhook_secret(self, repository: Repository) -> str | None:
         sealed = repository.sealed_webhook
         if sealed is None:
             return None
-        return self._deps.sealer.open(sealed, f"webhook:{repository.id}").decode()
+        return self._context.sealer.open(sealed, f"webhook:{repository.id}").decode()
 
     def _credentials(self, repository: Repository) -> GitCredentials | None:
         kept = self._kept(repository)
@@ -339,7 +345,7 @@ class Repositories:
     def _kept(self, repository: Repository) -> dict[str, str]:
         if repository.sealed is None:
             return {}
-        plain = self._deps.sealer.open(repository.sealed, f"repository:{repository.id}")
+        plain = self._context.sealer.open(repository.sealed, f"repository:{repository.id}")
         return orjson.loads(plain)
 
 

@@ -6,53 +6,53 @@ from datetime import datetime, timedelta
 from controlplane.domain.access import (
     BUILT_IN,
     Actor,
-    Kind,
+    Resource,
+    ResourceKind,
     Role,
     Scope,
-    Target,
     Verb,
     require,
     require_member,
 )
 from controlplane.domain.bindings import (
-    LONGEST_ACCESS,
+    MAX_ACCESS_TIME,
     AccessRequest,
+    AccessRequestState,
     Binding,
-    RequestState,
     SubjectKind,
 )
 from controlplane.domain.names import check_text
 from controlplane.domain.people import User
 from controlplane.ports import Transaction
-from controlplane.usecases.deps import ACCESS, Deps
-from controlplane.usecases.people import require_covers
-from controlplane.usecases.retrying import retried
+from controlplane.usecases.deps import ACCESS, OperationContext
+from controlplane.usecases.people import require_permissions_of_role
+from controlplane.usecases.retrying import retry_operations
 from controlplane.usecases.scopes import find_role, scope_target
-from fleet.errors import Conflict, Forbidden, Invalid, LimitExceeded, NotFound
+from core.errors import Conflict, Forbidden, Invalid, LimitExceeded, NotFound
 
-_MOST_PENDING = 20
-_LONGEST_REASON = 1000
+_MAX_PENDING = 20
+_MAX_REASON_LENGTH = 1000
 
 
-@retried
+@retry_operations
 class AccessRequests:
     """Operations on access requests."""
 
-    def __init__(self, deps: Deps) -> None:
-        self._deps = deps
+    def __init__(self, deps: OperationContext) -> None:
+        self._context = deps
 
-    async def all(self, actor: Actor) -> list[tuple[AccessRequest, User, Role, Target]]:
+    async def all(self, actor: Actor) -> list[tuple[AccessRequest, User, Role, Resource]]:
         """The caller's own requests and those that the caller may decide; newest first."""
         require_member(actor)
-        async with self._deps.store.read() as tx:
+        async with self._context.store.read() as tx:
             rows = await tx.access_requests.select()
             found = [await self._joined(tx, row) for row in reversed(rows[-500:])]
         return [joined for joined in found if joined and self._may_see(actor, joined[0], joined[3])]
 
-    async def get(self, actor: Actor, id: str) -> tuple[AccessRequest, User, Role, Target]:
+    async def get(self, actor: Actor, id: str) -> tuple[AccessRequest, User, Role, Resource]:
         """The caller's own request, or one that the caller may decide. NotFound: any other."""
         require_member(actor)
-        async with self._deps.store.read() as tx:
+        async with self._context.store.read() as tx:
             row = await tx.access_requests.get(id)
             found = await self._joined(tx, row) if row else None
         if found is None or not self._may_see(actor, found[0], found[3]):
@@ -67,22 +67,26 @@ class AccessRequests:
         NotFound: the scope does not exist, or the actor may not see it.
         """
         require_member(actor)
-        longest = int(LONGEST_ACCESS.total_seconds() // 60)
+        longest = int(MAX_ACCESS_TIME.total_seconds() // 60)
         if not 1 <= minutes <= longest:
             raise Invalid(f"must be 1 to {longest}", field="minutes")
-        check_text(reason, "reason", _LONGEST_REASON)
-        async with self._deps.store.write() as tx:
+        check_text(reason, "reason", _MAX_REASON_LENGTH)
+        async with self._context.store.write() as tx:
             role = await find_role(tx, role_name)
             target = await scope_target(tx, scope)
             if target.id and not actor.may(Verb.READ, target):
                 raise NotFound
-            mine = await tx.access_requests.select(user_id=actor.id, state=RequestState.PENDING)
-            if len(mine) >= _MOST_PENDING:
-                raise LimitExceeded(f"you already have {_MOST_PENDING} pending requests")
-            now = self._deps.clock.now()
-            row = AccessRequest(self._deps.new_id(), actor.id, role.id, scope, minutes, reason, now)
+            mine = await tx.access_requests.select(
+                user_id=actor.id, state=AccessRequestState.PENDING
+            )
+            if len(mine) >= _MAX_PENDING:
+                raise LimitExceeded(f"you already have {_MAX_PENDING} pending requests")
+            now = self._context.clock.now()
+            row = AccessRequest(
+                self._context.new_id(), actor.id, role.id, scope, minutes, reason, now
+            )
             await tx.access_requests.add(row)
-            await self._deps.audit(
+            await self._context.audit(
                 tx, actor, "requestAccess", str(target), row.id, role=role.name, minutes=minutes
             )
         return row
@@ -93,13 +97,13 @@ class AccessRequests:
         Forbidden: it is the caller's own request, or grants permissions that the caller lacks.
         """
         require_member(actor)
-        now = self._deps.clock.now()
-        async with self._deps.store.write() as tx:
+        now = self._context.clock.now()
+        async with self._context.store.write() as tx:
             row, role, target = await self._pending(tx, actor, id)
-            require_covers(actor, role, target)
+            require_permissions_of_role(actor, role, target)
             expires_at = now + timedelta(minutes=row.minutes)
             binding = Binding(
-                self._deps.new_id(),
+                self._context.new_id(),
                 role.id,
                 SubjectKind.USER,
                 row.user_id,
@@ -111,71 +115,73 @@ class AccessRequests:
             )
             await tx.bindings.add(binding)
             row = replace(
-                self._decided(row, actor, RequestState.APPROVED),
+                self._decided(row, actor, AccessRequestState.APPROVED),
                 binding_id=binding.id,
                 expires_at=expires_at,
             )
             await tx.access_requests.put(row)
-            await self._deps.audit(
+            await self._context.audit(
                 tx, actor, "approveAccess", str(target), id, role=role.name, user=row.user_id
             )
-        self._deps.bus.publish(ACCESS, row.user_id)
+        self._context.bus.publish(ACCESS, row.user_id)
         return row
 
     async def refuse(self, actor: Actor, id: str) -> AccessRequest:
         """Denies a request."""
         require_member(actor)
-        async with self._deps.store.write() as tx:
+        async with self._context.store.write() as tx:
             row, _, target = await self._pending(tx, actor, id)
-            row = self._decided(row, actor, RequestState.REFUSED)
+            row = self._decided(row, actor, AccessRequestState.REFUSED)
             await tx.access_requests.put(row)
-            await self._deps.audit(tx, actor, "refuseAccess", str(target), id)
+            await self._context.audit(tx, actor, "denyAccess", str(target), id)
         return row
 
     async def revoke(self, actor: Actor, id: str) -> AccessRequest:
         """Revokes approved access before it expires; callers may revoke their own."""
         require_member(actor)
-        async with self._deps.store.write() as tx:
+        async with self._context.store.write() as tx:
             found = await tx.access_requests.get(id)
             joined = await self._joined(tx, found) if found else None
             if joined is None or not self._may_see(actor, joined[0], joined[3]):
                 raise NotFound
             row, _, _, target = joined
-            if row.state is not RequestState.APPROVED or row.binding_id is None:
+            if row.state is not AccessRequestState.APPROVED or row.binding_id is None:
                 raise Conflict(f"this request is {row.state.value}")
             if row.user_id != actor.id:
-                require(actor, Verb.ADMINISTER, target.below(Kind.BINDING))
+                require(actor, Verb.ADMINISTER, target.below(ResourceKind.BINDING))
             await tx.bindings.remove(row.binding_id)
-            row = replace(row, state=RequestState.REVOKED, expires_at=self._deps.clock.now())
+            row = replace(
+                row, state=AccessRequestState.REVOKED, expires_at=self._context.clock.now()
+            )
             await tx.access_requests.put(row)
-            await self._deps.audit(tx, actor, "revokeAccess", str(target), id)
-        self._deps.bus.publish(ACCESS, row.user_id)
+            await self._context.audit(tx, actor, "revokeAccess", str(target), id)
+        self._context.bus.publish(ACCESS, row.user_id)
         return row
 
     async def end_expired(self) -> int:
         """Deletes expired role bindings, which ends what they opened; returns their number."""
-        now = self._deps.clock.now()
-        async with self._deps.store.read() as tx:
+        now = self._context.clock.now()
+        async with self._context.store.read() as tx:
             over = await tx.bindings.past("expires_at", now)
         if not over:
             return 0
-        async with self._deps.store.write() as tx:
+        async with self._context.store.write() as tx:
             for row in sorted(over, key=lambda row: row.id):
                 await tx.bindings.remove(row.id)
         for row in over:
             is_user = row.subject_kind is SubjectKind.USER
-            self._deps.bus.publish(ACCESS, row.subject_id if is_user else "")
+            self._context.bus.publish(ACCESS, row.subject_id if is_user else "")
         return len(over)
 
     async def ending(self, within: timedelta) -> datetime | None:
         """The next expiry of a role binding, if it is within that time."""
-        async with self._deps.store.read() as tx:
-            found = await tx.bindings.past("expires_at", self._deps.clock.now() + within)
+        async with self._context.store.read() as tx:
+            found = await tx.bindings.past("expires_at", self._context.clock.now() + within)
         return min((binding.expires_at for binding in found if binding.expires_at), default=None)
 
     async def _pending(
         self, tx: Transaction, actor: Actor, id: str
-    ) -> tuple[AccessRequest, Role, Target]:
+    ) -> tuple[AccessRequest, Role, Resource]:
         """A request that the actor may decide. NotFound, Forbidden, Conflict: with the reason."""
         found = await tx.access_requests.get(id)
         joined = await self._joined(tx, found) if found else None
@@ -184,21 +190,25 @@ class AccessRequests:
         row, _, role, target = joined
         if row.user_id == actor.id:
             raise Forbidden("you cannot decide on your own request")
-        require(actor, Verb.ADMINISTER, target.below(Kind.BINDING))
-        if row.state is not RequestState.PENDING:
+        require(actor, Verb.ADMINISTER, target.below(ResourceKind.BINDING))
+        if row.state is not AccessRequestState.PENDING:
             raise Conflict(f"this request is {row.state.value} by {row.decided_by}")
         return row, role, target
 
-    def _decided(self, row: AccessRequest, actor: Actor, state: RequestState) -> AccessRequest:
-        by, at = actor.email or actor.name, self._deps.clock.now()
+    def _decided(
+        self, row: AccessRequest, actor: Actor, state: AccessRequestState
+    ) -> AccessRequest:
+        by, at = actor.email or actor.name, self._context.clock.now()
         return replace(row, state=state, decided_by=by, decided_at=at)
 
-    def _may_see(self, actor: Actor, row: AccessRequest, target: Target) -> bool:
-        return row.user_id == actor.id or actor.may(Verb.ADMINISTER, target.below(Kind.BINDING))
+    def _may_see(self, actor: Actor, row: AccessRequest, target: Resource) -> bool:
+        return row.user_id == actor.id or actor.may(
+            Verb.ADMINISTER, target.below(ResourceKind.BINDING)
+        )
 
     async def _joined(
         self, tx: Transaction, row: AccessRequest
-    ) -> tuple[AccessRequest, User, Role, Target] | None:
+    ) -> tuple[AccessRequest, User, Role, Resource] | None:
         """A request with its user, role and target; None if one was deleted."""
         user = await tx.users.peek(id=row.user_id)
         role = BUILT_IN.get(row.role_id) or await tx.roles.peek(id=row.role_id)

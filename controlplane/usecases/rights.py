@@ -11,32 +11,32 @@ from controlplane.domain.access import (
     BUILT_IN,
     Actor,
     Grant,
-    Kind,
     KubernetesRights,
     Policy,
+    Resource,
+    ResourceKind,
     Role,
     Rule,
     Scope,
-    Target,
     Verb,
     require,
     require_member,
 )
-from controlplane.domain.access.roles import MOST_RULES, check_kubernetes
+from controlplane.domain.access.roles import MAX_RULES, check_kubernetes
 from controlplane.domain.bindings import Binding, SubjectKind
 from controlplane.domain.names import check_text
 from controlplane.domain.people import Group, User, UserKind
 from controlplane.ports import Transaction
-from controlplane.usecases.deps import ACCESS, Deps
-from controlplane.usecases.people import require_covers
-from controlplane.usecases.retrying import retried
-from controlplane.usecases.scopes import as_grants, find_role, scope_target, target_of
-from controlplane.usecases.subjects import RoleSubjects, announce, set_subjects
-from fleet.errors import Conflict, Invalid, NotFound
+from controlplane.usecases.deps import ACCESS, OperationContext
+from controlplane.usecases.people import require_permissions_of_role
+from controlplane.usecases.retrying import retry_operations
+from controlplane.usecases.scopes import find_role, grants_from_bindings, scope_target, target_of
+from controlplane.usecases.subjects import RoleSubjects, publish_binding_changes, set_subjects
+from core.errors import Conflict, Invalid, NotFound
 
-_LONGEST_TEXT = 1000
-_MOST_BINDINGS_SHOWN = 5000
-_BINDINGS_AT_ONCE = 1000
+_MAX_TEXT_LENGTH = 1000
+_MAX_BINDINGS_SHOWN = 5000
+_BINDINGS_BATCH = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +53,14 @@ class RoleChange:
         if self.name or not role.name:
             role = replace(role, name=check_text(self.name or "", "name"))
         if self.description is not None:
-            if len(self.description) > _LONGEST_TEXT:
-                raise Invalid(f"must have at most {_LONGEST_TEXT} characters", field="description")
+            if len(self.description) > _MAX_TEXT_LENGTH:
+                raise Invalid(
+                    f"must have at most {_MAX_TEXT_LENGTH} characters", field="description"
+                )
             role = replace(role, description=self.description)
         if self.rules is not None:
-            if len(self.rules) > MOST_RULES:
-                raise Invalid(f"must have at most {MOST_RULES} entries", field="rules")
+            if len(self.rules) > MAX_RULES:
+                raise Invalid(f"must have at most {MAX_RULES} entries", field="rules")
             role = replace(role, rules=self.rules)
         if self.kubernetes is not None:
             role = replace(role, kubernetes=check_kubernetes(self.kubernetes))
@@ -83,36 +85,36 @@ class BindingView:
 
     row: Binding
     role: Role
-    target: Target
+    target: Resource
     user: User | None = None
     group: Group | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Holder:
+class PermissionHolder:
     """A user with a permission, and the grants that give it."""
 
     user: User
     grants: Sequence[Grant]
 
 
-@retried
-class Rights:
+@retry_operations
+class AccessControl:
     """Operations on roles and role bindings, and queries about permissions."""
 
-    def __init__(self, deps: Deps) -> None:
-        self._deps = deps
+    def __init__(self, deps: OperationContext) -> None:
+        self._context = deps
 
     async def roles(self, actor: Actor) -> list[Role]:
         """All roles, built-in ones first."""
         require_member(actor)
-        async with self._deps.store.read() as tx:
+        async with self._context.store.read() as tx:
             return [*BUILT_IN.values(), *await tx.roles.select()]
 
     async def role(self, actor: Actor, name: str) -> Role:
         """The role with this id or name. NotFound: it does not exist."""
         require_member(actor)
-        async with self._deps.store.read() as tx:
+        async with self._context.store.read() as tx:
             return await find_role(tx, name)
 
     async def save_role(self, actor: Actor, change: RoleChange, id: str | None = None) -> Role:
@@ -120,62 +122,64 @@ class Rights:
 
         Forbidden: the old or new role has permissions that the actor lacks in the installation.
         """
-        whole = Target.whole(Kind.ROLE)
+        whole = Resource.whole(ResourceKind.ROLE)
         require(actor, Verb.ADMINISTER, whole)
-        now = self._deps.clock.now()
-        async with self._deps.store.write() as tx:
+        now = self._context.clock.now()
+        async with self._context.store.write() as tx:
             before = await self._custom(tx, id) if id else None
-            role = change.applied(before or Role(self._deps.new_id(), "", now, now))
+            role = change.applied(before or Role(self._context.new_id(), "", now, now))
             role = replace(role, updated_at=now)
             if role.name in BUILT_IN or await self._is_taken(tx, role):
                 raise Conflict(f"role {role.name!r} already exists")
             for candidate in (role, before):
                 if candidate is not None:
-                    require_covers(actor, candidate, Target.whole(Kind.INSTALLATION))
+                    require_permissions_of_role(
+                        actor, candidate, Resource.whole(ResourceKind.INSTALLATION)
+                    )
             await (tx.roles.put(role) if before else tx.roles.add(role))
             action = "updateRole" if before else "createRole"
-            await self._deps.audit(tx, actor, action, role.name, role.id)
-        self._deps.bus.publish(ACCESS)
+            await self._context.audit(tx, actor, action, role.name, role.id)
+        self._context.bus.publish(ACCESS)
         return role
 
     async def delete_role(self, actor: Actor, id: str) -> Role:
         """Deletes a role. Conflict: it is still bound."""
-        require(actor, Verb.ADMINISTER, Target.whole(Kind.ROLE))
-        async with self._deps.store.write() as tx:
+        require(actor, Verb.ADMINISTER, Resource.whole(ResourceKind.ROLE))
+        async with self._context.store.write() as tx:
             role = await self._custom(tx, id)
             if used := await tx.bindings.select(role_id=id):
                 raise Conflict(f"role {role.name!r} has {len(used)} bindings: delete them first")
             await tx.roles.remove(id)
-            await self._deps.audit(tx, actor, "deleteRole", role.name, id)
+            await self._context.audit(tx, actor, "deleteRole", role.name, id)
         return role
 
     async def bindings(self, actor: Actor, scope: Scope | None = None) -> list[BindingView]:
         """Role bindings in scopes where the actor may read them, and the actor's own."""
         require_member(actor)
-        async with self._deps.store.read() as tx:
+        async with self._context.store.read() as tx:
             equals = {"scope": scope} if scope else {}
             rows = await tx.bindings.select(**equals)
             shown: list[BindingView] = []
-            for start in range(0, len(rows), _BINDINGS_AT_ONCE):
-                views = await _views(tx, rows[start : start + _BINDINGS_AT_ONCE])
+            for start in range(0, len(rows), _BINDINGS_BATCH):
+                views = await _views(tx, rows[start : start + _BINDINGS_BATCH])
                 shown += (view for view in views if _may_see(actor, view))
-                if len(shown) >= _MOST_BINDINGS_SHOWN:
+                if len(shown) >= _MAX_BINDINGS_SHOWN:
                     break
-        return shown[:_MOST_BINDINGS_SHOWN]
+        return shown[:_MAX_BINDINGS_SHOWN]
 
     async def bind(self, actor: Actor, draft: BindingDraft) -> BindingView:
         """Binds a role. Forbidden: the role has permissions in the scope that the actor lacks."""
         require_member(actor)
-        now = self._deps.clock.now()
+        now = self._context.clock.now()
         if draft.expires_at is not None and draft.expires_at <= now:
             raise Invalid("must be in the future", field="expiresAt")
-        async with self._deps.store.write() as tx:
+        async with self._context.store.write() as tx:
             target = await self._place(tx, actor, draft.scope)
             role = await find_role(tx, draft.role)
-            require_covers(actor, role, target)
+            require_permissions_of_role(actor, role, target)
             kind, subject, name = await _subject(tx, draft)
             row = Binding(
-                self._deps.new_id(),
+                self._context.new_id(),
                 role.id,
                 kind,
                 subject,
@@ -183,37 +187,37 @@ class Rights:
                 now,
                 draft.expires_at,
                 actor.email or actor.name,
-                draft.reason[:_LONGEST_TEXT],
+                draft.reason[:_MAX_TEXT_LENGTH],
             )
             await tx.bindings.add(row)
-            await self._deps.audit(
+            await self._context.audit(
                 tx, actor, "createRoleBinding", name, row.id, role=role.name, scope=draft.scope
             )
             (view,) = await _views(tx, [row])
-        announce(self._deps, [row])
+        publish_binding_changes(self._context, [row])
         return view
 
     async def unbind(self, actor: Actor, id: str) -> BindingView:
         """Deletes a role binding; what it opened ends within seconds."""
         require_member(actor)
-        async with self._deps.store.write() as tx:
+        async with self._context.store.write() as tx:
             row = await tx.bindings.get(id)
             views = await _views(tx, [row]) if row else []
             if row is None or not views:
                 raise NotFound
             (view,) = views
-            if not actor.may(Verb.READ, view.target.below(Kind.BINDING)):
+            if not actor.may(Verb.READ, view.target.below(ResourceKind.BINDING)):
                 raise NotFound
-            require(actor, Verb.ADMINISTER, view.target.below(Kind.BINDING))
-            require_covers(actor, view.role, view.target)
+            require(actor, Verb.ADMINISTER, view.target.below(ResourceKind.BINDING))
+            require_permissions_of_role(actor, view.role, view.target)
             if row.subject_id == actor.id:
                 raise Conflict("you cannot remove your own role: ask another administrator")
             await tx.bindings.remove(id)
             name = view.user.email if view.user else view.group.name if view.group else ""
-            await self._deps.audit(
+            await self._context.audit(
                 tx, actor, "deleteRoleBinding", name, id, role=view.role.name, scope=row.scope
             )
-        announce(self._deps, [row])
+        publish_binding_changes(self._context, [row])
         return view
 
     async def set_subjects(self, actor: Actor, scope: Scope, wanted: RoleSubjects) -> None:
@@ -222,40 +226,42 @@ class Rights:
         Forbidden: a changed role has permissions there that the actor lacks.
         """
         require_member(actor)
-        async with self._deps.store.write() as tx:
+        async with self._context.store.write() as tx:
             target = await self._place(tx, actor, scope)
-            changed = await set_subjects(self._deps, tx, actor, target, wanted)
-        announce(self._deps, changed)
+            changed = await set_subjects(self._context, tx, actor, target, wanted)
+        publish_binding_changes(self._context, changed)
 
-    async def can(self, actor: Actor, verb: Verb, kind: Kind, id: str) -> bool:
+    async def can(self, actor: Actor, verb: Verb, kind: ResourceKind, id: str) -> bool:
         """True if the caller has the permission; False for resources that do not exist."""
         require_member(actor)
         try:
-            async with self._deps.store.read() as tx:
+            async with self._context.store.read() as tx:
                 return actor.may(verb, await target_of(tx, kind, id))
         except NotFound:
             return False
 
-    async def who_can(self, actor: Actor, verb: Verb, kind: Kind, id: str) -> list[Holder]:
+    async def who_can(
+        self, actor: Actor, verb: Verb, kind: ResourceKind, id: str
+    ) -> list[PermissionHolder]:
         """All users with the permission, and the reasons; for actors who may read bindings
         there."""
         require_member(actor)
-        now = self._deps.clock.now()
-        async with self._deps.store.read() as tx:
+        now = self._context.clock.now()
+        async with self._context.store.read() as tx:
             target = await target_of(tx, kind, id)
             if id and not actor.may(Verb.READ, target):
                 raise NotFound
-            require(actor, Verb.READ, target.below(Kind.BINDING))
+            require(actor, Verb.READ, target.below(ResourceKind.BINDING))
             rows = await tx.bindings.select(scope=list(target.path))
             reasons = [
                 (row, grant)
                 for row in rows
-                for grant in await as_grants(tx, [row], now, {})
+                for grant in await grants_from_bindings(tx, [row], now, {})
                 if Policy((grant,)).may(verb, target)
             ]
             return await _holders(tx, reasons)
 
-    async def _place(self, tx: Transaction, actor: Actor, scope: Scope) -> Target:
+    async def _place(self, tx: Transaction, actor: Actor, scope: Scope) -> Resource:
         """The target of a role binding.
 
         NotFound: it does not exist, or the actor may not see it.
@@ -263,7 +269,7 @@ class Rights:
         target = await scope_target(tx, scope, held=True)
         if target.id and not actor.may(Verb.READ, target):
             raise NotFound
-        require(actor, Verb.ADMINISTER, target.below(Kind.BINDING))
+        require(actor, Verb.ADMINISTER, target.below(ResourceKind.BINDING))
         return target
 
     async def _custom(self, tx: Transaction, id: str) -> Role:
@@ -281,7 +287,7 @@ class Rights:
 
 def _may_see(actor: Actor, view: BindingView) -> bool:
     is_own = view.row.subject_id == actor.id
-    return is_own or actor.may(Verb.READ, view.target.below(Kind.BINDING))
+    return is_own or actor.may(Verb.READ, view.target.below(ResourceKind.BINDING))
 
 
 async def _subject(tx: Transaction, draft: BindingDraft) -> tuple[SubjectKind, str, str]:
@@ -326,7 +332,7 @@ async def _named(table, rows: Sequence[Binding], kind: SubjectKind) -> list:
     return await table.select(id=ids) if ids else []
 
 
-async def _targets(tx: Transaction, scopes: set[Scope]) -> dict[Scope, Target]:
+async def _targets(tx: Transaction, scopes: set[Scope]) -> dict[Scope, Resource]:
     targets = {}
     for scope in scopes:
         try:
@@ -336,7 +342,9 @@ async def _targets(tx: Transaction, scopes: set[Scope]) -> dict[Scope, Target]:
     return targets
 
 
-async def _holders(tx: Transaction, reasons: Sequence[tuple[Binding, Grant]]) -> list[Holder]:
+async def _holders(
+    tx: Transaction, reasons: Sequence[tuple[Binding, Grant]]
+) -> list[PermissionHolder]:
     """The users of grants, also through groups, each once."""
     users: dict[str, User] = {}
     grants: dict[str, list[Grant]] = {}
@@ -345,7 +353,9 @@ async def _holders(tx: Transaction, reasons: Sequence[tuple[Binding, Grant]]) ->
             users[user.id] = user
             given = f", given by {row.given_by}" if row.given_by else ""
             grants.setdefault(user.id, []).append(replace(grant, why=why + given))
-    held = [Holder(user, grants[id]) for id, user in users.items() if user.disabled_at is None]
+    held = [
+        PermissionHolder(user, grants[id]) for id, user in users.items() if user.disabled_at is None
+    ]
     return sorted(held, key=lambda holder: holder.user.email)
 
 

@@ -2,17 +2,28 @@
 
 from dataclasses import replace
 
-from controlplane.domain.rotation import Decision, RotationPhase, Step, decide, step
+from controlplane.domain.rotation import (
+    RotationDecision,
+    RotationPhase,
+    RotationStep,
+    advance_rotation,
+    apply_decision,
+)
 from controlplane.domain.secrets import Secret
 from controlplane.domain.services import Service
 from controlplane.ports import Transaction
-from controlplane.usecases.deps import SECRET, Deps
-from controlplane.usecases.secretuses import consumers, follow, move, wake
-from fleet.errors import Conflict, NotFound
+from controlplane.usecases.deps import SECRET, OperationContext
+from controlplane.usecases.secretuses import (
+    consumers,
+    follow_current_version,
+    move_uses,
+    wake_agents,
+)
+from core.errors import Conflict, NotFound
 
 
-async def decided(
-    deps: Deps, tx: Transaction, secret: Secret, decision: Decision, by: str
+async def decide_rotation(
+    deps: OperationContext, tx: Transaction, secret: Secret, decision: RotationDecision, by: str
 ) -> tuple[Secret, list[Service]]:
     """Applies a user's decision to a rotation.
 
@@ -21,25 +32,25 @@ async def decided(
     if secret.rotation is None:
         raise Conflict(f"secret {secret.name!r} has no active rotation")
     found = await consumers(tx, secret)
-    done = decide(secret.rotation, decision, found, deps.clock.now())
+    done = apply_decision(secret.rotation, decision, found, deps.clock.now())
     return await _carried_out(deps, tx, secret, done, by)
 
 
 class Rotations:
     """Steps of rotations that need no decision of a user."""
 
-    def __init__(self, deps: Deps) -> None:
-        self._deps = deps
+    def __init__(self, deps: OperationContext) -> None:
+        self._context = deps
 
     async def rotating(self) -> set[str]:
         """Ids of secrets with an active rotation."""
-        async with self._deps.store.read() as tx:
+        async with self._context.store.read() as tx:
             return {secret.id for secret in await tx.secrets.select() if secret.rotating}
 
     async def behind(self) -> list[str]:
         """Ids of secrets with services on an older version, for example after a cluster was
         unfrozen."""
-        async with self._deps.store.read() as tx:
+        async with self._context.store.read() as tx:
             current = {secret.id: secret.current for secret in await tx.secrets.select()}
             uses = await tx.secret_uses.select(pinned=False)
         return sorted({use.secret_id for use in uses if use.version != current[use.secret_id]})
@@ -47,23 +58,25 @@ class Rotations:
     async def advance(self, secret_id: str) -> None:
         """Advances a rotation as far as possible; without one, moves services to the current
         version."""
-        deps = self._deps
+        deps = self._context
         async with deps.store.write() as tx:
             secret = await tx.secrets.find(id=secret_id)
             if secret is None:
                 return
             if secret.rotation is None or not secret.rotation.active:
-                moved, after = await follow(deps, tx, secret, "towline"), secret
+                moved, after = await follow_current_version(deps, tx, secret, "towline"), secret
             else:
                 found = await consumers(tx, secret)
-                done = step(secret.rotation, found, deps.clock.now())
+                done = advance_rotation(secret.rotation, found, deps.clock.now())
                 after, moved = await _carried_out(deps, tx, secret, done, secret.rotation.by)
         if after != secret:
             deps.bus.publish(SECRET, secret_id)
-        wake(deps, moved)
+        wake_agents(deps, moved)
 
 
-async def destroy(deps: Deps, tx: Transaction, secret: Secret, number: int) -> None:
+async def destroy_version(
+    deps: OperationContext, tx: Transaction, secret: Secret, number: int
+) -> None:
     """Deletes a version's value and keeps its row. Conflict: it is current, or in use."""
     row = await tx.secret_versions.find(secret_id=secret.id, number=number)
     if row is None:
@@ -77,19 +90,19 @@ async def destroy(deps: Deps, tx: Transaction, secret: Secret, number: int) -> N
 
 
 async def _carried_out(
-    deps: Deps, tx: Transaction, secret: Secret, done: Step, by: str
+    deps: OperationContext, tx: Transaction, secret: Secret, done: RotationStep, by: str
 ) -> tuple[Secret, list[Service]]:
     """Writes the state of a step, and carries out its actions, in one transaction."""
     after = replace(secret, rotation=done.rotation)
     moved: list[Service] = []
     if done.move:
         uses = await tx.secret_uses.select(id=done.move)
-        moved = await move(deps, tx, secret, uses, done.rotation.new, by)
+        moved = await move_uses(deps, tx, secret, uses, done.rotation.new, by)
     if done.revoke:
         after = replace(after, current=done.rotation.new)
-        await destroy(deps, tx, after, done.rotation.old)
+        await destroy_version(deps, tx, after, done.rotation.old)
     if done.rotation.phase is RotationPhase.ABORTED:
-        moved += await follow(deps, tx, after, by)
+        moved += await follow_current_version(deps, tx, after, by)
     if after != secret:
         await tx.secrets.put(after)
     return after, moved

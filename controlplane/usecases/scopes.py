@@ -7,61 +7,63 @@ from controlplane.domain.access import (
     INSTALLATION,
     Actor,
     Grant,
-    Kind,
+    Resource,
+    ResourceKind,
     Role,
     Scope,
-    Target,
     Verb,
     require,
 )
 from controlplane.domain.bindings import Binding, Project, SubjectKind
 from controlplane.domain.people import Group, User, UserKind
 from controlplane.ports import ANY, Transaction
-from fleet.errors import Invalid, NotFound
+from core.errors import Invalid, NotFound
 
 
-async def target_of(tx: Transaction, kind: Kind, id: str, *, held: bool = False) -> Target:
+async def target_of(
+    tx: Transaction, kind: ResourceKind, id: str, *, held: bool = False
+) -> Resource:
     """The resource of this kind and id; without an id, all of them. NotFound: it does not exist.
 
     `held` locks its row until the transaction ends. Permission checks must not lock rows, since
     they run in the middle of other transactions and in any order.
     """
     if not id:
-        return Target.whole(kind)
+        return Resource.whole(kind)
     rows = {
-        Kind.PROJECT: tx.projects,
-        Kind.CLUSTER: tx.clusters,
-        Kind.SERVICE: tx.services,
-        Kind.PIPELINE: tx.pipelines,
-        Kind.REPOSITORY: tx.repositories,
-        Kind.SECRET: tx.secrets,
-        Kind.USER: tx.users,
-        Kind.GROUP: tx.groups,
+        ResourceKind.PROJECT: tx.projects,
+        ResourceKind.CLUSTER: tx.clusters,
+        ResourceKind.SERVICE: tx.services,
+        ResourceKind.PIPELINE: tx.pipelines,
+        ResourceKind.REPOSITORY: tx.repositories,
+        ResourceKind.SECRET: tx.secrets,
+        ResourceKind.USER: tx.users,
+        ResourceKind.GROUP: tx.groups,
     }.get(kind)
     if rows is None:
-        return Target.whole(kind, id)
-    deleted = {"deleted_at": ANY} if kind is Kind.SERVICE else {}
+        return Resource.whole(kind, id)
+    deleted = {"deleted_at": ANY} if kind is ResourceKind.SERVICE else {}
     row = await (rows.find if held else rows.peek)(id=id, **deleted)
     if row is None:
         raise NotFound
     return row.target
 
 
-async def scope_target(tx: Transaction, scope: Scope, *, held: bool = False) -> Target:
+async def scope_target(tx: Transaction, scope: Scope, *, held: bool = False) -> Resource:
     """The target of a scope. NotFound: it does not exist. Invalid: not a scope."""
     if scope == INSTALLATION:
-        return Target.whole(Kind.INSTALLATION)
+        return Resource.whole(ResourceKind.INSTALLATION)
     kind, _, id = scope.partition(":")
     if kind not in ("project", "cluster", "service", "pipeline", "repository") or not id:
         raise Invalid(
             f"{scope[:80]!r} is not a scope: use installation, or for example project:ID",
             field="scope",
         )
-    return await target_of(tx, Kind(kind), id, held=held)
+    return await target_of(tx, ResourceKind(kind), id, held=held)
 
 
 async def project_for(
-    tx: Transaction, actor: Actor, kind: Kind, project_id: str | None
+    tx: Transaction, actor: Actor, kind: ResourceKind, project_id: str | None
 ) -> str | None:
     """The project for a new resource of this kind; None is the default project.
 
@@ -71,7 +73,7 @@ async def project_for(
         project = await find_project(tx, project_id)
         if not actor.may(Verb.READ, project.target):
             raise NotFound
-    require(actor, Verb.WRITE, Target.within(kind, project_id))
+    require(actor, Verb.WRITE, Resource.within(kind, project_id))
     return project_id or None
 
 
@@ -95,7 +97,7 @@ async def grants_of(tx: Transaction, user: User, now: datetime) -> tuple[Grant, 
     """All grants of a user at this moment, direct and through groups."""
     subjects = await _subjects(tx, user)
     bindings = await tx.bindings.select(subject_id=list(subjects))
-    return await as_grants(tx, bindings, now, subjects)
+    return await grants_from_bindings(tx, bindings, now, subjects)
 
 
 async def groups_of(tx: Transaction, user_id: str, *, is_person: bool) -> list[Group]:
@@ -105,7 +107,7 @@ async def groups_of(tx: Transaction, user_id: str, *, is_person: bool) -> list[G
     return groups + (await tx.groups.select(everyone=True) if is_person else [])
 
 
-async def as_grants(
+async def grants_from_bindings(
     tx: Transaction, bindings: list[Binding], now: datetime, subjects: dict[str, str]
 ) -> tuple[Grant, ...]:
     """The grants of unexpired role bindings; `subjects` holds display names by subject id."""

@@ -5,71 +5,77 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from controlplane.domain.access import Actor, Kind, Verb, Visible, require_member
+from controlplane.domain.access import Actor, ResourceKind, Verb, Visible, require_member
 from controlplane.domain.audit import AuditFilter
-from controlplane.domain.marks import MapRow
+from controlplane.domain.marks import ClusterMapRow
 from controlplane.domain.names import check_text
-from controlplane.domain.search import Place, best, parse
-from controlplane.ports import MOST_ROWS_A_PAGE, FoundPage, PageQuery, Rows, Transaction
-from controlplane.usecases.deps import Deps
-from fleet.errors import Invalid, LimitExceeded
+from controlplane.domain.search import NamedItem, parse_search, rank_by_name
+from controlplane.ports import MAX_PAGE_ROWS, PageQuery, Rows, SearchPage, Transaction
+from controlplane.usecases.deps import OperationContext
+from core.errors import Invalid, LimitExceeded
 
-MOST_PLACES = 50
-MOST_MISSED = 5_000
-_MOST_NAMED = 1_000
+MAX_RESULTS = 50
+MAX_CHANGES = 5_000
+_MAX_NAMED = 1_000
 _OVERLAP = timedelta(minutes=1)
 _CLUSTER_TIMES = ("updated_at", "pinged_at", "ending_at", "deleted_at")
-_WITHOUT_TRACE: Mapping[Kind, tuple[Callable[[Transaction], Rows[Any]], str]] = {
-    Kind.PIPELINE: (lambda tx: tx.pipelines, "deletePipeline"),
-    Kind.SECRET: (lambda tx: tx.secrets, "deleteSecret"),
+_HARD_DELETED: Mapping[ResourceKind, tuple[Callable[[Transaction], Rows[Any]], str]] = {
+    ResourceKind.PIPELINE: (lambda tx: tx.pipelines, "deletePipeline"),
+    ResourceKind.SECRET: (lambda tx: tx.secrets, "deleteSecret"),
 }
 """Kinds whose rows are deleted, and the audit action of their deletion."""
-_PLACES = (Kind.CLUSTER, Kind.SERVICE, Kind.GROUP, Kind.REPOSITORY, Kind.PIPELINE)
+_PLACES = (
+    ResourceKind.CLUSTER,
+    ResourceKind.SERVICE,
+    ResourceKind.GROUP,
+    ResourceKind.REPOSITORY,
+    ResourceKind.PIPELINE,
+)
 
 
-class Search:
+class SearchOperations:
     """Operations that search everything the actor may read."""
 
-    def __init__(self, deps: Deps) -> None:
-        self._deps = deps
+    def __init__(self, deps: OperationContext) -> None:
+        self._context = deps
 
-    async def objects(self, actor: Actor, text: str, first: int, after: str | None) -> FoundPage:
+    async def objects(self, actor: Actor, text: str, first: int, after: str | None) -> SearchPage:
         """Objects that match a query; see `controlplane.domain.search`.
 
         Invalid: a malformed query.
         """
         require_member(actor)
-        if not 1 <= first <= MOST_ROWS_A_PAGE:
-            raise Invalid(f"must be 1 to {MOST_ROWS_A_PAGE}", field="first")
-        question = parse(text)
-        async with self._deps.store.read() as tx:
-            visible = actor.policy.visible(Kind.SERVICE)
+        if not 1 <= first <= MAX_PAGE_ROWS:
+            raise Invalid(f"must be 1 to {MAX_PAGE_ROWS}", field="first")
+        question = parse_search(text)
+        async with self._context.store.read() as tx:
+            visible = actor.policy.visible(ResourceKind.SERVICE)
             return await tx.search.objects(question, visible, first, after)
 
-    async def places(self, actor: Actor, text: str, most: int = 10) -> Sequence[Place]:
+    async def places(self, actor: Actor, text: str, most: int = 10) -> Sequence[NamedItem]:
         """Resources of all named kinds by part of their name, best match first."""
         require_member(actor)
         check_text(text, "q", 200)
-        if not 1 <= most <= MOST_PLACES:
-            raise Invalid(f"1 to {MOST_PLACES}", field="first")
+        if not 1 <= most <= MAX_RESULTS:
+            raise Invalid(f"1 to {MAX_RESULTS}", field="first")
         allowed = {
             kind: actor.policy.visible(kind)
             for kind in _PLACES
             if actor.policy.anywhere(Verb.READ, kind)
         }
-        async with self._deps.store.read() as tx:
-            return best(await tx.search.places(text, allowed), text, most)
+        async with self._context.store.read() as tx:
+            return rank_by_name(await tx.search.places(text, allowed), text, most)
 
     async def fleet_map(
         self, actor: Actor, query: PageQuery, clusters: Collection[str] | None = None
-    ) -> list[MapRow]:
+    ) -> list[ClusterMapRow]:
         """One row per cluster, or per given cluster, with a letter for each matching service."""
         require_member(actor)
-        query = replace(query, visible=actor.policy.visible(Kind.SERVICE))
-        async with self._deps.store.read() as tx:
+        query = replace(query, visible=actor.policy.visible(ResourceKind.SERVICE))
+        async with self._context.store.read() as tx:
             return await tx.services.fleet_map(query, clusters)
 
-    async def changed_since(self, actor: Actor, kind: Kind, moment: datetime) -> list[str]:
+    async def changed_since(self, actor: Actor, kind: ResourceKind, moment: datetime) -> list[str]:
         """Ids of services, clusters, pipelines or secrets that changed or were deleted since
         `moment`.
 
@@ -79,18 +85,18 @@ class Search:
         require_member(actor)
         visible = actor.policy.visible(kind)
         # The overlap covers transactions that were open at that moment.
-        start, most = moment - _OVERLAP, MOST_MISSED + 1
-        async with self._deps.store.read() as tx:
-            if kind is Kind.SERVICE:
+        start, most = moment - _OVERLAP, MAX_CHANGES + 1
+        async with self._context.store.read() as tx:
+            if kind is ResourceKind.SERVICE:
                 found = await tx.services.changed_since(start, visible, most)
-            elif kind is Kind.CLUSTER:
+            elif kind is ResourceKind.CLUSTER:
                 found = await tx.clusters.since(_CLUSTER_TIMES, start, visible, most)
             else:
-                rows, removal = _WITHOUT_TRACE[kind]
+                rows, removal = _HARD_DELETED[kind]
                 found = await rows(tx).since(["updated_at"], start, visible, most)
                 found += await _deleted(tx, removal, start, visible)
-        if len(found) > MOST_MISSED:
-            raise LimitExceeded(f"more than {MOST_MISSED:,} changes: read the list again")
+        if len(found) > MAX_CHANGES:
+            raise LimitExceeded(f"more than {MAX_CHANGES:,} changes: read the list again")
         return found
 
     async def concerned(
@@ -98,14 +104,14 @@ class Search:
     ) -> set[str] | None:
         """The clusters of changed services, and changed clusters; None if there are too many."""
         require_member(actor)
-        if len(services) + len(clusters) > _MOST_NAMED:
+        if len(services) + len(clusters) > _MAX_NAMED:
             return None
-        async with self._deps.store.read() as tx:
+        async with self._context.store.read() as tx:
             return {*clusters, *await tx.services.clusters_of(services)} - {""}
 
 
 async def _deleted(tx: Transaction, action: str, since: datetime, visible: Visible) -> list[str]:
     """Ids of the newest deleted resources, which only the audit log contains."""
-    query = PageQuery(MOST_ROWS_A_PAGE, visible=visible, newest=True)
+    query = PageQuery(MAX_PAGE_ROWS, visible=visible, newest=True)
     page = await tx.audit.search(AuditFilter(action=action, since=since), query)
     return [item.target_id for item in page.items]

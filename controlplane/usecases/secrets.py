@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from controlplane.domain.access import Actor, Kind, Target, Verb, require, require_member
+from controlplane.domain.access import Actor, Resource, ResourceKind, Verb, require, require_member
 from controlplane.domain.names import check_text
 from controlplane.domain.people import UserKind
-from controlplane.domain.rotation import Decision, Rotation, RotationPlan
+from controlplane.domain.rotation import Rotation, RotationDecision, RotationPlan
 from controlplane.domain.secrets import (
-    MOST_VERSIONS,
+    MAX_VERSIONS,
     Secret,
     SecretSource,
     SecretUse,
@@ -26,16 +26,21 @@ from controlplane.domain.secrets import (
 from controlplane.domain.services import Service
 from controlplane.ports import Page, PageQuery, Transaction
 from controlplane.usecases import rotations
-from controlplane.usecases.deps import SECRET, Deps
-from controlplane.usecases.freezes import check_thawed
-from controlplane.usecases.people import require_covers_user
-from controlplane.usecases.retrying import retried
+from controlplane.usecases.deps import SECRET, OperationContext
+from controlplane.usecases.freezes import check_not_frozen
+from controlplane.usecases.people import require_permissions_of_user
+from controlplane.usecases.retrying import retry_operations
 from controlplane.usecases.scopes import project_for
-from controlplane.usecases.secretuses import follow, services_of, set_uses, wake
-from controlplane.usecases.services import find_defined
-from fleet.errors import Conflict, Invalid, NotFound, TowlineError
+from controlplane.usecases.secretuses import (
+    follow_current_version,
+    services_of,
+    set_uses,
+    wake_agents,
+)
+from controlplane.usecases.services import find_managed_service
+from core.errors import Conflict, Invalid, NotFound, TowlineError
 
-_LONGEST_TEXT = 1000
+_MAX_TEXT_LENGTH = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +65,7 @@ class SecretChange:
         found: dict[str, Any] = {}
         if self.description is not None:
             text = self.description
-            found["description"] = check_text(text, "description", _LONGEST_TEXT) if text else ""
+            found["description"] = check_text(text, "description", _MAX_TEXT_LENGTH) if text else ""
         if self.refresh_s is not None:
             found["refresh_s"] = check_refresh(self.refresh_s)
         if self.source is not None:
@@ -86,17 +91,17 @@ class UseView:
         return self.service.observed >= self.use.sequence
 
 
-@retried
+@retry_operations
 class Secrets:
     """Operations on secrets."""
 
-    def __init__(self, deps: Deps) -> None:
-        self._deps = deps
+    def __init__(self, deps: OperationContext) -> None:
+        self._context = deps
 
     async def page(self, actor: Actor, query: PageQuery) -> Page[Secret]:
         require_member(actor)
-        query = replace(query, visible=actor.policy.visible(Kind.SECRET))
-        async with self._deps.store.read() as tx:
+        query = replace(query, visible=actor.policy.visible(ResourceKind.SECRET))
+        async with self._context.store.read() as tx:
             return await tx.secrets.page(query)
 
     async def get(self, actor: Actor, id: str | None, name: str | None = None) -> Secret:
@@ -105,14 +110,14 @@ class Secrets:
         NotFound: it does not exist, or the actor may not see it.
         """
         require_member(actor)
-        async with self._deps.store.read() as tx:
-            return await _seen(tx, actor, Verb.READ, id, name)
+        async with self._context.store.read() as tx:
+            return await _find_permitted(tx, actor, Verb.READ, id, name)
 
     async def versions(self, actor: Actor, id: str) -> list[SecretVersion]:
         """The versions of a secret, newest first, without values."""
         require_member(actor)
-        async with self._deps.store.read() as tx:
-            secret = await _seen(tx, actor, Verb.READ, id)
+        async with self._context.store.read() as tx:
+            secret = await _find_permitted(tx, actor, Verb.READ, id)
             found = await tx.secret_versions.select(secret_id=secret.id)
         bare = [replace(version, sealed=None) for version in found]
         return sorted(bare, key=lambda version: version.number, reverse=True)
@@ -120,8 +125,8 @@ class Secrets:
     async def consumers(self, actor: Actor, id: str) -> list[UseView]:
         """The uses of a secret by services that the actor may see."""
         require_member(actor)
-        async with self._deps.store.read() as tx:
-            secret = await _seen(tx, actor, Verb.READ, id)
+        async with self._context.store.read() as tx:
+            secret = await _find_permitted(tx, actor, Verb.READ, id)
             uses = await tx.secret_uses.select(secret_id=id)
             services = await services_of(tx, uses)
         views = [
@@ -133,8 +138,8 @@ class Secrets:
     async def used_by(self, actor: Actor, service_id: str) -> list[UseView]:
         """The uses of a service, of secrets that the actor may see."""
         require_member(actor)
-        async with self._deps.store.read() as tx:
-            service = await find_defined(tx, service_id)
+        async with self._context.store.read() as tx:
+            service = await find_managed_service(tx, service_id)
             require(actor, Verb.READ, service.target)
             uses = await tx.secret_uses.select(service_id=service_id)
             rows = await tx.secrets.select(id={use.secret_id for use in uses}) if uses else []
@@ -149,27 +154,27 @@ class Secrets:
         batches with a plan. Conflict: a rotation is active.
         """
         require_member(actor)
-        columns, now = change.columns(), self._deps.clock.now()
-        async with self._deps.store.write() as tx:
+        columns, now = change.columns(), self._context.clock.now()
+        async with self._context.store.write() as tx:
             before = await tx.secrets.find(name=check_name(name))
             if before is None:
-                project = await project_for(tx, actor, Kind.SECRET, change.project_id)
-                before = Secret(self._deps.new_id(), name, now, now, project)
+                project = await project_for(tx, actor, ResourceKind.SECRET, change.project_id)
+                before = Secret(self._context.new_id(), name, now, now, project)
                 await tx.secrets.add(before)
             require(actor, Verb.WRITE, before.target)
             _check_project(before, change)
             if change.source is not None:
-                await _check_reader(self._deps, tx, actor, change.source)
+                await _check_reader(self._context, tx, actor, change.source)
                 columns["due_at"] = now
             after = replace(before, **columns, updated_at=now)
             moved: list[Service] = []
             if change.value is not None:
                 who = (actor.email or actor.name)[:320]
-                after, moved = await renewed(
-                    self._deps, tx, after, check_value(change.value), who, change.plan
+                after, moved = await add_version(
+                    self._context, tx, after, check_value(change.value), who, change.plan
                 )
             await tx.secrets.put(after)
-            await self._deps.audit(
+            await self._context.audit(
                 tx, actor, "saveSecret", name, after.id, version=after.newest,
                 changed=sorted(columns.keys() - {"due_at", "problem", "refreshed_at"}),
             )  # fmt: skip
@@ -179,8 +184,8 @@ class Secrets:
     async def delete(self, actor: Actor, id: str) -> Secret:
         """Deletes a secret with all its values. Conflict: services still use it."""
         require_member(actor)
-        async with self._deps.store.write() as tx:
-            secret = await _seen(tx, actor, Verb.WRITE, id)
+        async with self._context.store.write() as tx:
+            secret = await _find_permitted(tx, actor, Verb.WRITE, id)
             uses = await tx.secret_uses.select(secret_id=id)
             if uses:
                 names = sorted({s.name for s in (await services_of(tx, uses)).values()})
@@ -190,60 +195,60 @@ class Secrets:
             for version in await tx.secret_versions.select(secret_id=id):
                 await tx.secret_versions.remove(version.id)
             await tx.secrets.remove(id)
-            await self._deps.audit(tx, actor, "deleteSecret", secret.name, id)
+            await self._context.audit(tx, actor, "deleteSecret", secret.name, id)
         return secret
 
     async def use(self, actor: Actor, service_id: str, wanted: Wanted) -> list[UseView]:
         """Replaces the secrets that a service uses. Conflict: its cluster is frozen."""
         require_member(actor)
-        async with self._deps.store.write() as tx:
-            service = await find_defined(tx, service_id)
+        async with self._context.store.write() as tx:
+            service = await find_managed_service(tx, service_id)
             require(actor, Verb.WRITE, service.target)
-            await check_thawed(tx, service.cluster_id)
-            if await set_uses(self._deps, tx, actor, service, wanted):
-                await self._deps.audit(
+            await check_not_frozen(tx, service.cluster_id)
+            if await set_uses(self._context, tx, actor, service, wanted):
+                await self._context.audit(
                     tx, actor, "useSecrets", service.name, service_id, names=sorted(wanted)[:50]
                 )
-        wake(self._deps, [service])
+        wake_agents(self._context, [service])
         return await self.used_by(actor, service_id)
 
     async def revoke(self, actor: Actor, id: str, number: int) -> Secret:
         """Deletes a version's value. Conflict: it is current, or still used."""
         require_member(actor)
-        async with self._deps.store.write() as tx:
-            secret = await _seen(tx, actor, Verb.WRITE, id)
+        async with self._context.store.write() as tx:
+            secret = await _find_permitted(tx, actor, Verb.WRITE, id)
             if secret.rotating:
                 raise Conflict(f"a rotation of {secret.name!r} is active: finish or abort it first")
-            await rotations.destroy(self._deps, tx, secret, number)
-            await self._deps.audit(
+            await rotations.destroy_version(self._context, tx, secret, number)
+            await self._context.audit(
                 tx, actor, "revokeSecretVersion", secret.name, id, version=number
             )
         self._woken(secret, [])
         return secret
 
-    async def decide(self, actor: Actor, id: str, decision: Decision) -> Secret:
+    async def decide(self, actor: Actor, id: str, decision: RotationDecision) -> Secret:
         """Applies a user's decision to the active rotation.
 
         Conflict: not possible now, or no rotation is active.
         """
         require_member(actor)
-        async with self._deps.store.write() as tx:
-            secret = await _seen(tx, actor, Verb.WRITE, id)
+        async with self._context.store.write() as tx:
+            secret = await _find_permitted(tx, actor, Verb.WRITE, id)
             who = (actor.email or actor.name)[:320]
-            after, moved = await rotations.decided(self._deps, tx, secret, decision, who)
-            await self._deps.audit(
+            after, moved = await rotations.decide_rotation(self._context, tx, secret, decision, who)
+            await self._context.audit(
                 tx, actor, "decideSecretRotation", secret.name, id, decision=decision.value
             )
         self._woken(after, moved)
         return after
 
     def _woken(self, secret: Secret, moved: Sequence[Service]) -> None:
-        self._deps.bus.publish(SECRET, secret.id)
-        wake(self._deps, moved)
+        self._context.bus.publish(SECRET, secret.id)
+        wake_agents(self._context, moved)
 
 
-async def renewed(
-    deps: Deps,
+async def add_version(
+    deps: OperationContext,
     tx: Transaction,
     secret: Secret,
     value: bytes,
@@ -267,10 +272,10 @@ async def renewed(
         rotation = Rotation(secret.current, number, deps.clock.now(), by, plan.checked())
         return replace(secret, newest=number, rotation=rotation), []
     after = replace(secret, newest=number, current=number)
-    return after, await follow(deps, tx, after, by)
+    return after, await follow_current_version(deps, tx, after, by)
 
 
-async def _is_same(deps: Deps, tx: Transaction, secret: Secret, value: bytes) -> bool:
+async def _is_same(deps: OperationContext, tx: Transaction, secret: Secret, value: bytes) -> bool:
     row = await tx.secret_versions.find(secret_id=secret.id, number=secret.current)
     if row is None or row.sealed is None:
         return False
@@ -283,11 +288,11 @@ async def _is_same(deps: Deps, tx: Transaction, secret: Secret, value: bytes) ->
 
 async def _check_room(tx: Transaction, secret: Secret) -> None:
     held = await tx.secret_versions.select(secret_id=secret.id, revoked_at=None)
-    if len(held) >= MOST_VERSIONS:
-        raise Invalid(f"{MOST_VERSIONS} versions have a value: revoke some first", field="value")
+    if len(held) >= MAX_VERSIONS:
+        raise Invalid(f"{MAX_VERSIONS} versions have a value: revoke some first", field="value")
 
 
-async def _seen(
+async def _find_permitted(
     tx: Transaction, actor: Actor, verb: Verb, id: str | None, name: str | None = None
 ) -> Secret:
     secret = await tx.secrets.find(id=id) if id else await tx.secrets.find(name=name or "")
@@ -302,18 +307,20 @@ def _check_project(before: Secret, change: SecretChange) -> None:
         raise Conflict(f"secret {before.name!r} cannot be moved: create it in the other project")
 
 
-async def _check_reader(deps: Deps, tx: Transaction, actor: Actor, source: SecretSource) -> None:
+async def _check_reader(
+    deps: OperationContext, tx: Transaction, actor: Actor, source: SecretSource
+) -> None:
     """Requires every permission of the service account that reads the source.
 
     Environment variables belong to all projects; only administrators of the installation may read
     them.
     """
     if source.kind is SourceKind.ENVIRONMENT:
-        require(actor, Verb.ADMINISTER, Target.whole(Kind.INSTALLATION))
+        require(actor, Verb.ADMINISTER, Resource.whole(ResourceKind.INSTALLATION))
     if source.kind is not SourceKind.KUBERNETES:
         return
-    require(actor, Verb.ADMINISTER, Target.whole(Kind.USER))
+    require(actor, Verb.ADMINISTER, Resource.whole(ResourceKind.USER))
     user = await tx.users.get(source.reader_id)
     if user is None or user.kind is not UserKind.SERVICE_ACCOUNT:
         raise Invalid("is not a service account", field="source.readerId")
-    await require_covers_user(tx, actor, user, deps.clock.now())
+    await require_permissions_of_user(tx, actor, user, deps.clock.now())

@@ -3,29 +3,29 @@
 from collections.abc import Collection, Iterable, Sequence
 
 from controlplane.domain.access import Actor, Verb, require
-from controlplane.domain.ledger import LedgerEntry, Stage
-from controlplane.domain.rotation import Consumer
-from controlplane.domain.secrets import MOST_USES, Secret, SecretUse, Wanted, check_name
+from controlplane.domain.ledger import LedgerEntry, LedgerStage
+from controlplane.domain.rotation import SecretConsumer
+from controlplane.domain.secrets import MAX_USES, Secret, SecretUse, Wanted, check_name
 from controlplane.domain.services import Phase, Service
 from controlplane.ports import ANY, Transaction
-from controlplane.usecases.deps import DESIRED, SERVICE, Deps
+from controlplane.usecases.deps import DESIRED_STATE, SERVICE, OperationContext
 from controlplane.usecases.freezes import frozen_clusters
-from controlplane.usecases.references import note_users
-from fleet.errors import Conflict, Invalid, NotFound
+from controlplane.usecases.references import store_secret_flags
+from core.errors import Conflict, Invalid, NotFound
 
 
 async def set_uses(
-    deps: Deps, tx: Transaction, actor: Actor, service: Service, wanted: Wanted
+    deps: OperationContext, tx: Transaction, actor: Actor, service: Service, wanted: Wanted
 ) -> bool:
     """Replaces the secrets that a service uses; True if any changed.
 
     NotFound: the secret does not exist, or the actor may not see it. Forbidden: the actor may not
     use the secret.
     """
-    if len(wanted) > MOST_USES:
-        raise Invalid(f"must have at most {MOST_USES} entries", field="uses")
+    if len(wanted) > MAX_USES:
+        raise Invalid(f"must have at most {MAX_USES} entries", field="uses")
     held = {use.name: use for use in await tx.secret_uses.select(service_id=service.id)}
-    secrets = {name: await usable(tx, actor, id) for name, (id, _) in sorted(wanted.items())}
+    secrets = {name: await usable_secret(tx, actor, id) for name, (id, _) in sorted(wanted.items())}
     names: list[str] = []
     for name, secret in secrets.items():
         version = await _version(tx, secret, wanted[name][1])
@@ -51,13 +51,18 @@ async def set_uses(
         await tx.secret_uses.remove(held[name].id)
         names.append(f"{name} is gone")
     if names:
-        await note_users(tx, [service.id])
-        await raise_sequence(deps, tx, service, names, actor.email or actor.name)
+        await store_secret_flags(tx, [service.id])
+        await raise_generation(deps, tx, service, names, actor.email or actor.name)
     return bool(names)
 
 
-async def move(
-    deps: Deps, tx: Transaction, secret: Secret, uses: Iterable[SecretUse], version: int, by: str
+async def move_uses(
+    deps: OperationContext,
+    tx: Transaction,
+    secret: Secret,
+    uses: Iterable[SecretUse],
+    version: int,
+    by: str,
 ) -> list[Service]:
     """Sets uses to a version; returns the services whose agents must be notified."""
     moved: dict[str, Service] = {}
@@ -71,22 +76,24 @@ async def move(
         )
         if service.id not in moved:
             said = f"{use.name} is version {version} of {secret.name}"
-            await raise_sequence(deps, tx, service, [said], by)
+            await raise_generation(deps, tx, service, [said], by)
             moved[service.id] = service
     return list(moved.values())
 
 
-async def follow(deps: Deps, tx: Transaction, secret: Secret, by: str) -> list[Service]:
+async def follow_current_version(
+    deps: OperationContext, tx: Transaction, secret: Secret, by: str
+) -> list[Service]:
     """Moves all uses that follow a secret to its current version, except in frozen clusters."""
     if secret.rotating or not secret.current:
         return []
     uses = await tx.secret_uses.select(secret_id=secret.id, pinned=False)
     behind = [use for use in uses if use.version != secret.current]
     free = await _thawed(tx, behind)
-    return await move(deps, tx, secret, free, secret.current, by)
+    return await move_uses(deps, tx, secret, free, secret.current, by)
 
 
-async def consumers(tx: Transaction, secret: Secret) -> list[Consumer]:
+async def consumers(tx: Transaction, secret: Secret) -> list[SecretConsumer]:
     """The uses of a secret, with the state of their services."""
     uses = await tx.secret_uses.select(secret_id=secret.id)
     services = await services_of(tx, uses)
@@ -105,16 +112,16 @@ async def services_of(tx: Transaction, uses: Collection[SecretUse]) -> dict[str,
     return {service.id: service for service in found}
 
 
-def wake(deps: Deps, services: Iterable[Service]) -> None:
+def wake_agents(deps: OperationContext, services: Iterable[Service]) -> None:
     """Notifies agents and subscribers of changed desired states; call it after the commit."""
     for service in services:
         deps.bus.publish(SERVICE, service.id)
-        deps.bus.publish(DESIRED, f"{service.cluster_id}/{service.id}")
+        deps.bus.publish(DESIRED_STATE, f"{service.cluster_id}/{service.id}")
 
 
-def _consumer(use: SecretUse, service: Service, *, movable: bool) -> Consumer:
+def _consumer(use: SecretUse, service: Service, *, movable: bool) -> SecretConsumer:
     has_it = service.observed >= use.sequence
-    return Consumer(
+    return SecretConsumer(
         use.id,
         service.name,
         use.version,
@@ -136,8 +143,8 @@ async def _thawed(
     return [use for use in uses if use.service_id in free]
 
 
-async def raise_sequence(
-    deps: Deps, tx: Transaction, service: Service, said: Sequence[str], by: str
+async def raise_generation(
+    deps: OperationContext, tx: Transaction, service: Service, said: Sequence[str], by: str
 ) -> None:
     """Raises the sequence of a service, so that its agent reads the secrets again."""
     sequence = service.sequence + bool(service.digest)
@@ -145,7 +152,7 @@ async def raise_sequence(
     entry = LedgerEntry(
         service_id=service.id,
         cluster_id=service.cluster_id,
-        stage=Stage.CONFIGURED,
+        stage=LedgerStage.CONFIGURED,
         at=deps.clock.now(),
         sequence=sequence,
         digest=service.digest,
@@ -156,7 +163,7 @@ async def raise_sequence(
     await tx.ledger.append([entry])
 
 
-async def usable(tx: Transaction, actor: Actor, id: str) -> Secret:
+async def usable_secret(tx: Transaction, actor: Actor, id: str) -> Secret:
     """A secret that the actor may use in services. NotFound, Forbidden."""
     secret = await tx.secrets.get(id)
     if secret is None:

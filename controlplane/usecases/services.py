@@ -5,49 +5,47 @@ from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from typing import Any
 
-from controlplane.domain.access import Actor, Kind, Verb, require, require_member
+from controlplane.domain.access import Actor, ResourceKind, Verb, require, require_member
 from controlplane.domain.clusters import Cluster
 from controlplane.domain.commands import Command, CommandKind
 from controlplane.domain.helm import check_helm
-from controlplane.domain.ledger import LedgerEntry, Stage
+from controlplane.domain.ledger import LedgerEntry, LedgerStage
 from controlplane.domain.names import check_label, check_text
 from controlplane.domain.repositories import Repository, check_folder, check_ref
 from controlplane.domain.secrets import Wanted
-from controlplane.domain.services import (
-    Component,
-    Removal,
-    Revision,
-    Service,
-    SyncOptions,
-)
+from controlplane.domain.services import Component, Removal, Revision, Service, SyncOptions
 from controlplane.domain.sources import ServiceSource
 from controlplane.domain.verification import Verification
 from controlplane.ports import ANY, Page, PageQuery, Transaction
-from controlplane.usecases.chartplaces import moved, named, placed
-from controlplane.usecases.clusters import cluster_of, find_cluster
-from controlplane.usecases.conflicts import check_unchanged, taken
-from controlplane.usecases.contexts import bind
+from controlplane.usecases.chartplaces import (
+    resolve_chart_source,
+    resolve_helm_repository,
+    with_chart_ref,
+)
+from controlplane.usecases.clusters import find_cluster, peek_cluster
+from controlplane.usecases.conflicts import check_unchanged, name_conflict
+from controlplane.usecases.contexts import bind_contexts
 from controlplane.usecases.dependencies import check_dependencies, check_names, check_not_needed
-from controlplane.usecases.deps import DELIVER, DESIRED, SERVICE, Deps
-from controlplane.usecases.freezes import check_thawed
-from controlplane.usecases.holds import check_allowed
+from controlplane.usecases.deps import DESIRED_STATE, RENDER_SERVICES, SERVICE, OperationContext
+from controlplane.usecases.freezes import check_not_frozen
+from controlplane.usecases.holds import check_not_denied
 from controlplane.usecases.importing import check_not_imported
 from controlplane.usecases.inherited import check_changeable, check_deletable
 from controlplane.usecases.removal import begin_removal
 from controlplane.usecases.repositories import find_repository
-from controlplane.usecases.retrying import retried
+from controlplane.usecases.retrying import retry_operations
 from controlplane.usecases.secretuses import set_uses
 from controlplane.usecases.sources import SourceChange, set_sources, sources_of
 from controlplane.usecases.stages import pipeline_of
-from controlplane.usecases.subjects import RoleSubjects, announce, set_subjects
-from fleet.errors import Conflict, Invalid, NotFound
-from fleet.identity import RepositoryId, ServiceId
-from fleet.source import Renderer
+from controlplane.usecases.subjects import RoleSubjects, publish_binding_changes, set_subjects
+from core.errors import Conflict, Invalid, NotFound
+from core.identity import RepositoryId, ServiceId
+from core.spec.source import Renderer
 
-_MOST_VALUES = 500
-_LONGEST_VALUE = 64 * 1024
-_LONGEST_CONFIGURATION = 512 * 1024
-_MOST_WORDS = 64
+_MAX_VALUES = 500
+_MAX_VALUE_LENGTH = 64 * 1024
+_MAX_CONFIGURATION_LENGTH = 512 * 1024
+_MAX_WORDS = 64
 _RENDERED_FROM = frozenset(
     {
         "ref",
@@ -143,7 +141,7 @@ class ServiceChange:
 
 
 @dataclass(frozen=True, slots=True)
-class Related:
+class RelatedResources:
     """Resources that services refer to, by id, and their components."""
 
     clusters: dict[str, Cluster] = field(default_factory=dict)
@@ -153,46 +151,46 @@ class Related:
     sources: dict[str, list[ServiceSource]] = field(default_factory=dict)
 
 
-@retried
+@retry_operations
 class Services:
     """Operations on services."""
 
-    def __init__(self, deps: Deps) -> None:
-        self._deps = deps
+    def __init__(self, deps: OperationContext) -> None:
+        self._context = deps
 
     async def page(self, actor: Actor, query: PageQuery) -> Page[Service]:
         require_member(actor)
         equals = {"deleted_at": ANY, **query.equals}
-        query = replace(query, equals=equals, visible=actor.policy.visible(Kind.SERVICE))
-        async with self._deps.store.read() as tx:
+        query = replace(query, equals=equals, visible=actor.policy.visible(ResourceKind.SERVICE))
+        async with self._context.store.read() as tx:
             return await tx.services.page(query)
 
     async def get(self, actor: Actor, id: str) -> Service:
         """The service with this id, also while its objects are being deleted."""
         require_member(actor)
-        async with self._deps.store.read() as tx:
+        async with self._context.store.read() as tx:
             return await _readable(tx, actor, id=id)
 
     async def named(self, actor: Actor, cluster: str, name: str) -> Service:
         """The service with this name in the cluster with this handle."""
         require_member(actor)
-        async with self._deps.store.read() as tx:
+        async with self._context.store.read() as tx:
             owner = await find_cluster(tx, None, cluster)
             return await _readable(tx, actor, cluster_id=owner.id, name=name)
 
     async def related(
         self, actor: Actor, services: Sequence[Service], wanted: frozenset[str]
-    ) -> Related:
+    ) -> RelatedResources:
         """The resources that services refer to and that the actor may read, by id.
 
         `wanted` names the kinds to read; others stay empty.
         """
         require_member(actor)
         services = [service for service in services if actor.may(Verb.READ, service.target)]
-        found = Related()
+        found = RelatedResources()
         if not services or not wanted:
             return found
-        async with self._deps.store.read() as tx:
+        async with self._context.store.read() as tx:
             if "cluster" in wanted:
                 rows = await tx.clusters.select(id={s.cluster_id for s in services})
                 found.clusters.update(_readables(actor, rows))
@@ -213,7 +211,7 @@ class Services:
     async def revisions(self, actor: Actor, service_id: str, query: PageQuery) -> Page[Revision]:
         """Revisions of a service, newest first."""
         require_member(actor)
-        async with self._deps.store.read() as tx:
+        async with self._context.store.read() as tx:
             await _readable(tx, actor, id=service_id)
             return await tx.revisions.page(
                 replace(query, equals={"service_id": service_id}, newest=True)
@@ -222,8 +220,8 @@ class Services:
     async def history(self, actor: Actor, query: PageQuery) -> Page[LedgerEntry]:
         """Ledger entries, newest first."""
         require_member(actor)
-        query = replace(query, newest=True, visible=actor.policy.visible(Kind.SERVICE))
-        async with self._deps.store.read() as tx:
+        query = replace(query, newest=True, visible=actor.policy.visible(ResourceKind.SERVICE))
+        async with self._context.store.read() as tx:
             return await tx.ledger.page(query)
 
     async def create(
@@ -240,19 +238,19 @@ class Services:
         require_member(actor)
         name = check_label(change.name or "", "name")
         namespace = check_label(change.namespace or "", "namespace")
-        now = self._deps.clock.now()
-        async with self._deps.store.write() as tx:
+        now = self._context.clock.now()
+        async with self._context.store.write() as tx:
             cluster = await self._open_cluster(tx, actor, cluster_id, cluster_handle)
             change = await self._placed(tx, actor, cluster.project_id, change)
             repository = await _repository_of(tx, actor, change)
-            columns = await moved(tx, repository, change.checked())
+            columns = await with_chart_ref(tx, repository, change.checked())
             known = await tx.services.find(cluster_id=cluster.id, name=name, deleted_at=ANY)
             if known is not None:
                 ending = "" if known.deleted_at is None else " and is being deleted"
                 message = f"service {cluster.handle}/{name} already exists{ending}"
-                raise taken(actor, known, message)
+                raise name_conflict(actor, known, message)
             service = Service(
-                ServiceId(self._deps.new_id()),
+                ServiceId(self._context.new_id()),
                 cluster.id,
                 repository,
                 name,
@@ -266,17 +264,17 @@ class Services:
             await _check_renders(tx, actor, columns)
             await tx.services.add(service)
             if change.context_ids:
-                await bind(self._deps, tx, actor, service, change.context_ids)
+                await bind_contexts(self._context, tx, actor, service, change.context_ids)
             if change.sources:
-                await set_sources(self._deps, tx, actor, service, change.sources)
-            await tx.ledger.append([self._entry(service, Stage.CREATED, actor)])
+                await set_sources(self._context, tx, actor, service, change.sources)
+            await tx.ledger.append([self._entry(service, LedgerStage.CREATED, actor)])
             if change.uses:
-                await set_uses(self._deps, tx, actor, service, change.uses)
-            await self._deps.audit(
+                await set_uses(self._context, tx, actor, service, change.uses)
+            await self._context.audit(
                 tx, actor, "createServiceDeployment", f"{cluster.handle}/{name}", service.id
             )
-            given = await set_subjects(self._deps, tx, actor, service.target, change.subjects)
-        announce(self._deps, given)
+            given = await set_subjects(self._context, tx, actor, service.target, change.subjects)
+        publish_binding_changes(self._context, given)
         self._wake(service, change.sources or ())
         return service
 
@@ -290,12 +288,15 @@ class Services:
     ) -> Service:
         """Changes a service. A new ref or folder ends the pin of a rollback."""
         require_member(actor)
-        async with self._deps.store.write() as tx:
-            before = await find_defined(tx, id)
+        async with self._context.store.write() as tx:
+            before = await find_managed_service(tx, id)
             require(actor, Verb.WRITE, before.target)
             check_unchanged(before, unchanged_since, f"service {before.name!r}")
-            change = replace(change, **await named(tx, actor, before.repository_id, change.helm))
-            columns = await moved(tx, before.repository_id, change.checked())
+            change = replace(
+                change,
+                **await resolve_helm_repository(tx, actor, before.repository_id, change.helm),
+            )
+            columns = await with_chart_ref(tx, before.repository_id, change.checked())
             columns.pop("promoted", None)
             changed = {k: v for k, v in columns.items() if getattr(before, k) != v}
             await check_changeable(tx, actor, before, changed)
@@ -306,98 +307,100 @@ class Services:
                 changed["source"] = None
             if changed.keys() & _APPLIED_WITH:
                 changed["sequence"] = before.sequence + bool(before.digest)
-            if change.context_ids is not None and await bind(
-                self._deps, tx, actor, before, change.context_ids
+            if change.context_ids is not None and await bind_contexts(
+                self._context, tx, actor, before, change.context_ids
             ):
                 changed["source"] = None
             if change.sources is not None and await set_sources(
-                self._deps, tx, actor, before, change.sources
+                self._context, tx, actor, before, change.sources
             ):
                 changed["source"] = None
-            after = replace(before, **changed, updated_at=self._deps.clock.now())
+            after = replace(before, **changed, updated_at=self._context.clock.now())
             await check_dependencies(tx, after)
             await tx.services.put(after)
             if changed:
-                entry = self._entry(after, Stage.CONFIGURED, actor, ", ".join(sorted(changed)))
+                entry = self._entry(
+                    after, LedgerStage.CONFIGURED, actor, ", ".join(sorted(changed))
+                )
                 await tx.ledger.append([entry])
-            await self._deps.audit(
+            await self._context.audit(
                 tx, actor, "updateServiceDeployment", after.name, id, changed=sorted(columns)
             )
-            given = await set_subjects(self._deps, tx, actor, after.target, change.subjects)
-        announce(self._deps, given)
+            given = await set_subjects(self._context, tx, actor, after.target, change.subjects)
+        publish_binding_changes(self._context, given)
         self._wake(after, change.sources or ())
         return after
 
     async def delete(self, actor: Actor, id: str, removal: Removal = Removal.CASCADE) -> Service:
         """Deletes a service. Its agent deletes the objects; with `ORPHAN` they stay."""
         require_member(actor)
-        async with self._deps.store.write() as tx:
-            cluster = await self._held_cluster(tx, actor, id)
-            service = await find_defined(tx, id)
+        async with self._context.store.write() as tx:
+            cluster = await self._locked_cluster(tx, actor, id)
+            service = await find_managed_service(tx, id)
             await check_deletable(tx, service)
             await check_not_needed(tx, service)
             await check_not_imported(tx, service)
-            await begin_removal(self._deps, tx, actor, service, removal, cluster)
-            await self._deps.audit(
+            await begin_removal(self._context, tx, actor, service, removal, cluster)
+            await self._context.audit(
                 tx, actor, "deleteServiceDeployment", service.name, id, removal=removal.value
             )
         self._wake(service)
-        return replace(service, deleted_at=self._deps.clock.now())
+        return replace(service, deleted_at=self._context.clock.now())
 
     async def sync(self, actor: Actor, id: str) -> Service:
         """Fetches new commits now, and has the agent compare the service with the cluster."""
         require_member(actor)
-        async with self._deps.store.write() as tx:
+        async with self._context.store.write() as tx:
             service = await find_service(tx, id)
             require(actor, Verb.WRITE, service.target)
             command = Command(
-                self._deps.new_id(),
+                self._context.new_id(),
                 service.cluster_id,
                 CommandKind.SYNC_NOW,
-                self._deps.clock.now(),
+                self._context.clock.now(),
                 service.id,
             )
             await tx.commands.add(command)
             if service.pinned is None:
                 await tx.services.change(id, source=None)
-            await self._deps.audit(tx, actor, "kickService", service.name, id)
+            await self._context.audit(tx, actor, "kickService", service.name, id)
         if service.repository_id:
-            await self._deps.manifests.hint(service.repository_id)
+            await self._context.manifests.hint(service.repository_id)
         self._wake(service)
         return service
 
     async def force(self, actor: Actor, id: str) -> Service:
         """Renders a service again, and has the agent apply everything even without changes."""
         require_member(actor)
-        async with self._deps.store.write() as tx:
-            before = await find_defined(tx, id)
+        async with self._context.store.write() as tx:
+            before = await find_managed_service(tx, id)
             require(actor, Verb.WRITE, before.target)
-            await check_thawed(tx, before.cluster_id)
+            await check_not_frozen(tx, before.cluster_id)
             after = replace(
                 before,
                 source=before.source if before.pinned else None,
                 sequence=before.sequence + bool(before.digest),
-                updated_at=self._deps.clock.now(),
+                updated_at=self._context.clock.now(),
             )
             await tx.services.put(after)
-            entry = self._entry(after, Stage.CONFIGURED, actor, "applies everything again")
+            entry = self._entry(after, LedgerStage.CONFIGURED, actor, "applies everything again")
             await tx.ledger.append([entry])
-            await self._deps.audit(tx, actor, "forceService", after.name, id)
+            await self._context.audit(tx, actor, "forceService", after.name, id)
         self._wake(after)
         return after
 
     async def proceed(self, actor: Actor, id: str) -> Service:
         """Lets a service skip its dependencies once. Conflict: it does not wait."""
         require_member(actor)
-        async with self._deps.store.write() as tx:
-            before = await find_defined(tx, id)
+        async with self._context.store.write() as tx:
+            before = await find_managed_service(tx, id)
             require(actor, Verb.WRITE, before.target)
-            await check_thawed(tx, before.cluster_id)
+            await check_not_frozen(tx, before.cluster_id)
             if not before.waiting:
                 raise Conflict(f"service {before.name!r} does not wait for dependencies")
-            after = replace(before, waived=True, updated_at=self._deps.clock.now())
+            after = replace(before, waived=True, updated_at=self._context.clock.now())
             await tx.services.put(after)
-            await self._deps.audit(tx, actor, "proceedService", after.name, id)
+            await self._context.audit(tx, actor, "proceedService", after.name, id)
         self._wake(after)
         return after
 
@@ -408,14 +411,14 @@ class Services:
         secrets, for which the actor needs the permission.
         """
         require_member(actor)
-        async with self._deps.store.read() as tx:
+        async with self._context.store.read() as tx:
             model = await _readable(tx, actor, id=id)
             bound = await tx.context_bindings.select(service_id=id)
             sources = (await sources_of(tx, [id])).get(id, ())
             used = await tx.secret_uses.select(service_id=id)
         require(actor, Verb.WRITE, model.target)
         likeness = replace(
-            _likeness(model, [binding.context_id for binding in bound]),
+            _settings_of(model, [binding.context_id for binding in bound]),
             sources=[SourceChange(s.repository_id, s.ref, s.folder, s.path) for s in sources],
             uses={u.name: (u.secret_id, u.version if u.pinned else None) for u in used},
         )
@@ -427,15 +430,15 @@ class Services:
     async def rollback(self, actor: Actor, id: str, revision_id: str) -> Service:
         """Rolls back to a revision, and pins it until the service's ref or folder changes."""
         require_member(actor)
-        async with self._deps.store.write() as tx:
-            service = await find_defined(tx, id)
+        async with self._context.store.write() as tx:
+            service = await find_managed_service(tx, id)
             require(actor, Verb.WRITE, service.target)
-            await check_thawed(tx, service.cluster_id)
+            await check_not_frozen(tx, service.cluster_id)
             revision = await tx.revisions.get(revision_id)
             if revision is None or revision.service_id != id:
                 raise NotFound(f"service {service.name!r} has no revision {revision_id}")
-            await check_allowed(tx, revision.sha, revision.digest)
-            now = self._deps.clock.now()
+            await check_not_denied(tx, revision.sha, revision.digest)
+            now = self._context.clock.now()
             after = replace(
                 service,
                 pinned=revision.sha,
@@ -448,12 +451,12 @@ class Services:
                 reads={},
                 sequence=service.sequence + 1,
                 updated_at=now,
-                **service.unheld(revision.digest),
+                **service.columns_for_digest(revision.digest),
             )
             await tx.services.put(after)
             message = f"to {revision.sha[:12]} {revision.subject}"
-            await tx.ledger.append([self._entry(after, Stage.ROLLED_BACK, actor, message)])
-            await self._deps.audit(
+            await tx.ledger.append([self._entry(after, LedgerStage.ROLLED_BACK, actor, message)])
+            await self._context.audit(
                 tx, actor, "rollbackService", service.name, id, revision=revision_id
             )
         self._wake(after)
@@ -463,17 +466,17 @@ class Services:
         """Removes the pin of a rollback, or the wait for a pipeline: the service follows its ref
         again."""
         require_member(actor)
-        async with self._deps.store.write() as tx:
-            service = await find_defined(tx, id)
+        async with self._context.store.write() as tx:
+            service = await find_managed_service(tx, id)
             require(actor, Verb.WRITE, service.target)
-            await check_thawed(tx, service.cluster_id)
+            await check_not_frozen(tx, service.cluster_id)
             holder = await pipeline_of(tx, id)
             if holder is not None:
                 raise Conflict(
                     f"service {service.name!r} gets its commits from pipeline {holder!r}"
                 )
             await tx.services.change(id, pinned=None, promoted=False)
-            await self._deps.audit(tx, actor, "releaseService", service.name, id)
+            await self._context.audit(tx, actor, "releaseService", service.name, id)
         self._wake(service)
         return replace(service, pinned=None, promoted=False)
 
@@ -482,9 +485,11 @@ class Services:
     ) -> ServiceChange:
         """The change of a new service, with its chart's repository resolved."""
         given = {"repository_id": change.repository_id, "helm": change.helm}
-        return replace(change, **await placed(self._deps, tx, actor, project_id, **given))
+        return replace(
+            change, **await resolve_chart_source(self._context, tx, actor, project_id, **given)
+        )
 
-    async def _held_cluster(self, tx: Transaction, actor: Actor, id: str) -> Cluster:
+    async def _locked_cluster(self, tx: Transaction, actor: Actor, id: str) -> Cluster:
         """The cluster of a service that the actor may change, locked before the service.
 
         The lock keeps agents from connecting meanwhile, which decides what has to be deleted.
@@ -503,20 +508,20 @@ class Services:
         cluster = await find_cluster(tx, id, handle)
         if not actor.may(Verb.READ, cluster.target):
             raise NotFound
-        require(actor, Verb.WRITE, cluster.target.below(Kind.SERVICE))
+        require(actor, Verb.WRITE, cluster.target.below(ResourceKind.SERVICE))
         if cluster.ending_at is not None:
             raise Conflict(f"cluster {cluster.handle!r} is being deleted")
-        await check_thawed(tx, cluster.id)
+        await check_not_frozen(tx, cluster.id)
         return cluster
 
     def _entry(
-        self, service: Service, stage: Stage, actor: Actor, message: str = ""
+        self, service: Service, stage: LedgerStage, actor: Actor, message: str = ""
     ) -> LedgerEntry:
         return LedgerEntry(
             service_id=service.id,
             cluster_id=service.cluster_id,
             stage=stage,
-            at=self._deps.clock.now(),
+            at=self._context.clock.now(),
             sequence=service.sequence,
             sha=service.sha,
             digest=service.digest,
@@ -526,16 +531,16 @@ class Services:
         )
 
     def _wake(self, service: Service, sources: Sequence[SourceChange] = ()) -> None:
-        bus = self._deps.bus
+        bus = self._context.bus
         for repository_id in {source.repository_id for source in sources}:
-            bus.publish(DELIVER, f"{repository_id}/")
+            bus.publish(RENDER_SERVICES, f"{repository_id}/")
         bus.publish(SERVICE, service.id)
-        bus.publish(DESIRED, f"{service.cluster_id}/{service.id}")
+        bus.publish(DESIRED_STATE, f"{service.cluster_id}/{service.id}")
         if service.repository_id:
-            bus.publish(DELIVER, f"{service.repository_id}/{service.id}")
+            bus.publish(RENDER_SERVICES, f"{service.repository_id}/{service.id}")
 
 
-def _likeness(model: Service, context_ids: Sequence[str]) -> ServiceChange:
+def _settings_of(model: Service, context_ids: Sequence[str]) -> ServiceChange:
     """A change with the settings of a service, without name and dependencies."""
     return ServiceChange(
         namespace=model.namespace,
@@ -562,7 +567,7 @@ async def find_service(tx: Transaction, id: str) -> Service:
     return service
 
 
-async def find_defined(tx: Transaction, id: str, *, going: bool = False) -> Service:
+async def find_managed_service(tx: Transaction, id: str, *, going: bool = False) -> Service:
     """A service that is defined here; with `going`, also one that is being deleted.
 
     Conflict: its cluster defines the service itself.
@@ -593,7 +598,7 @@ def _readables(actor: Actor, rows: Sequence[Any]) -> dict[str, Any]:
 async def _check_renders(tx: Transaction, actor: Actor, columns: Mapping[str, Any]) -> None:
     """NotFound: no such cluster. Forbidden: the actor may not let its agent render."""
     if cluster_id := columns.get("rendered_by"):
-        cluster = await cluster_of(tx, cluster_id)
+        cluster = await peek_cluster(tx, cluster_id)
         require(actor, Verb.WRITE, cluster.target)
 
 
@@ -611,28 +616,28 @@ async def _repository_of(
 
 def _check_words(words: Mapping[str, str], field: str, longest: int) -> None:
     """Enforces the limits of the agent protocol."""
-    if len(words) > _MOST_WORDS:
-        raise Invalid(f"{len(words)} entries, but at most {_MOST_WORDS} are allowed", field=field)
+    if len(words) > _MAX_WORDS:
+        raise Invalid(f"{len(words)} entries, but at most {_MAX_WORDS} are allowed", field=field)
     for name, value in words.items():
         if max(len(name.encode()), len(value.encode())) > longest:
             raise Invalid(f"{name[:80]} is longer than {longest} bytes", field=field)
 
 
 def _check_configuration(values: Mapping[str, str]) -> dict[str, str]:
-    if len(values) > _MOST_VALUES:
+    if len(values) > _MAX_VALUES:
         raise Invalid(
-            f"{len(values)} values, but at most {_MOST_VALUES} are allowed", field="configuration"
+            f"{len(values)} values, but at most {_MAX_VALUES} are allowed", field="configuration"
         )
     for name, value in values.items():
         check_text(name, "configuration.name")
-        if len(value) > _LONGEST_VALUE:
+        if len(value) > _MAX_VALUE_LENGTH:
             raise Invalid(
-                f"{name} has {len(value):,} characters, but at most {_LONGEST_VALUE:,} are allowed",
+                f"{name} has {len(value):,} characters, at most {_MAX_VALUE_LENGTH:,} are allowed",
                 field="configuration.value",
             )
-    if (size := sum(map(len, values.values()))) > _LONGEST_CONFIGURATION:
+    if (size := sum(map(len, values.values()))) > _MAX_CONFIGURATION_LENGTH:
         raise Invalid(
-            f"{size:,} characters in total, but at most {_LONGEST_CONFIGURATION:,} are allowed",
+            f"{size:,} characters in total, but at most {_MAX_CONFIGURATION_LENGTH:,} are allowed",
             field="configuration",
         )
     return dict(values)

@@ -4,23 +4,23 @@ from collections.abc import Mapping
 
 from controlplane.domain.services import Service
 from controlplane.secretports import SecretValue
-from controlplane.usecases.deps import Deps
-from controlplane.usecases.references import referred
-from fleet.errors import Conflict
-from fleet.sealing import SealedSecret, seal
+from controlplane.usecases.deps import OperationContext
+from controlplane.usecases.references import referenced_secrets
+from core.errors import Conflict
+from core.sealing import SealedSecret, seal
 
 
 class StoredSecrets:
     """Implements `ServiceSecrets` with the versions of uses, and the secrets of contexts."""
 
-    def __init__(self, deps: Deps) -> None:
-        self._deps = deps
+    def __init__(self, deps: OperationContext) -> None:
+        self._context = deps
 
     async def of(self, service: Service) -> Mapping[str, SecretValue]:
         if not service.uses_secrets:
             return {}
-        async with self._deps.store.read() as tx:
-            found = dict(await referred(self._deps, tx, service))
+        async with self._context.store.read() as tx:
+            found = dict(await referenced_secrets(self._context, tx, service))
             uses = await tx.secret_uses.select(service_id=service.id)
             ids = {use.secret_id for use in uses}
             rows = await tx.secret_versions.select(secret_id=ids, revoked_at=None) if ids else []
@@ -29,7 +29,7 @@ class StoredSecrets:
             row = versions.get((use.secret_id, use.version))
             if row is None or row.sealed is None:
                 raise Conflict(f"version {use.version} of the secret {use.name!r} was revoked")
-            plain = self._deps.sealer.open(row.sealed, row.context)
+            plain = self._context.sealer.open(row.sealed, row.context)
             # The id distinguishes a secret that was deleted and created again with another value.
             found[use.name] = SecretValue(row.id, plain)
         return found

@@ -8,29 +8,29 @@ from controlplane.domain.sets import Generator, ServiceSet
 from controlplane.domain.targets import TargetPlan
 from controlplane.ports import Transaction
 from controlplane.usecases.definitions import (
-    DefinitionChange,
-    Definitions,
-    check_place,
+    GeneratorChange,
+    GeneratorOperations,
     check_selector,
+    require_generator_project,
     template_from,
 )
 from controlplane.usecases.repositories import find_repository
-from controlplane.usecases.retrying import retried
+from controlplane.usecases.retrying import retry_operations
 from controlplane.usecases.services import ServiceChange
-from fleet.errors import Invalid
+from core.errors import Invalid
 
 
 @dataclass(frozen=True, slots=True)
 class SetChange:
     """Changes to a service set. None leaves a field unchanged."""
 
-    common: DefinitionChange = DefinitionChange()
+    common: GeneratorChange = GeneratorChange()
     generator: Generator | None = None
     template: ServiceChange | None = None
 
 
-@retried
-class Sets(Definitions[ServiceSet]):
+@retry_operations
+class ServiceSets(GeneratorOperations[ServiceSet]):
     """Operations on service sets."""
 
     kind = OwnerKind.SET
@@ -43,7 +43,7 @@ class Sets(Definitions[ServiceSet]):
             raise Invalid("is required", field="template")
         blank = ServiceSet(**self._blank(change.common))
         return await self._make(
-            actor, blank, lambda tx, service_set: _with(tx, actor, service_set, change)
+            actor, blank, lambda tx, service_set: _with_template(tx, actor, service_set, change)
         )
 
     async def update(self, actor: Actor, id: str, change: SetChange) -> ServiceSet:
@@ -53,25 +53,25 @@ class Sets(Definitions[ServiceSet]):
             actor,
             id,
             change.common.columns,
-            lambda tx, service_set: _with(tx, actor, service_set, change),
+            lambda tx, service_set: _with_template(tx, actor, service_set, change),
         )
 
     async def preview(self, actor: Actor, id: str | None, change: SetChange) -> TargetPlan:
         """Previews the effect of creating or updating a service set."""
         require_member(actor)
-        async with self._deps.store.read() as tx:
+        async with self._context.store.read() as tx:
             if id:
                 before = await self._open(tx, actor, id)
                 service_set = replace(before, **change.common.columns(before))
             else:
                 service_set = ServiceSet(**self._blank(change.common))
-                await check_place(tx, actor, service_set.project_id)
-            service_set = await _with(tx, actor, service_set, change)
+                await require_generator_project(tx, actor, service_set.project_id)
+            service_set = await _with_template(tx, actor, service_set, change)
             await check_selector(tx, service_set)
         return await self._planned(actor, service_set)
 
 
-async def _with(
+async def _with_template(
     tx: Transaction, actor: Actor, service_set: ServiceSet, change: SetChange
 ) -> ServiceSet:
     """The set with its template and generator; the actor must be able to read their

@@ -16,37 +16,31 @@ from controlplane.domain.access import (
     SYSTEM,
     Actor,
     ActorKind,
-    Kind,
-    Target,
+    Resource,
+    ResourceKind,
     Verb,
     require,
     require_member,
 )
-from controlplane.domain.ledger import Verdict
+from controlplane.domain.ledger import AuditVerdict
 from controlplane.domain.notifications import NotificationKind, notification
-from controlplane.domain.people import (
-    SESSION_IDLE,
-    SESSION_LIFE,
-    USER_TOKEN_LIFE,
-    User,
-    UserKind,
-)
+from controlplane.domain.people import SESSION_IDLE, SESSION_LIFE, USER_TOKEN_LIFE, User, UserKind
 from controlplane.domain.signin import (
     FAILURES_WINDOW,
-    MOST_FAILURES_OF_ACCOUNT,
-    MOST_FAILURES_OF_SOURCE,
-    Challenge,
+    MAX_FAILURES_PER_ACCOUNT,
+    MAX_FAILURES_PER_SOURCE,
     ChallengeKind,
-    Failures,
+    SignInChallenge,
+    SignInFailures,
 )
 from controlplane.ports import Transaction
 from controlplane.secretports import Passwords
-from controlplane.usecases.deps import Deps
+from controlplane.usecases.deps import OperationContext
 from controlplane.usecases.federation import Federation
-from controlplane.usecases.people import find_user, require_covers_user
-from controlplane.usecases.renewals import Given, Renewals
-from controlplane.usecases.tokens import SIGNED_IN, end_tokens, mint, publish_ended
-from fleet.errors import (
+from controlplane.usecases.people import find_user, require_permissions_of_user
+from controlplane.usecases.renewals import IssuedTokens, RefreshTokens
+from controlplane.usecases.tokens import SIGN_IN_KINDS, mint, publish_revoked, revoke_user_tokens
+from core.errors import (
     Conflict,
     Forbidden,
     Invalid,
@@ -55,14 +49,14 @@ from fleet.errors import (
     TowlineError,
     Unauthenticated,
 )
-from fleet.identity import TokenKind
+from core.identity import TokenKind
 
-SHORTEST_PASSWORD = 12
-LONGEST_PASSWORD = 256
+MIN_PASSWORD_LENGTH = 12
+MAX_PASSWORD_LENGTH = 256
 OIDC_LIFE = timedelta(minutes=10)
 DEVICE_LIFE = timedelta(minutes=10)
 SETUP_LIFE = timedelta(days=1)
-MOST_CHALLENGES = 10_000
+MAX_CHALLENGES = 10_000
 _WRONG = "wrong address or password"
 _LINK_USED = "this link was already used or has expired"
 # Without vowels and lookalikes, so that codes are easy to type and form no words.
@@ -71,7 +65,7 @@ _CODE_LENGTH = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
+class StartedSignIn:
     """A started sign-in: the URL for the browser, and the secret that it must send back."""
 
     url: str
@@ -86,13 +80,18 @@ class SignIn:
     """Operations for signing in. `local` enables passwords."""
 
     def __init__(
-        self, deps: Deps, federation: Federation, passwords: Passwords, *, local: bool = True
+        self,
+        deps: OperationContext,
+        federation: Federation,
+        passwords: Passwords,
+        *,
+        local: bool = True,
     ) -> None:
-        self._deps = deps
+        self._context = deps
         self._federation = federation
         self._passwords = passwords
         self.local = local
-        self.renewals = Renewals(deps)
+        self.renewals = RefreshTokens(deps)
 
     def providers(self) -> list[tuple[str, str]]:
         """(name, title) of each identity provider."""
@@ -106,20 +105,20 @@ class SignIn:
         if not self.local:
             raise Forbidden("password sign-in is disabled: use an identity provider")
         counters = {
-            _counter("account", email.lower()): MOST_FAILURES_OF_ACCOUNT,
-            _counter("source", source): MOST_FAILURES_OF_SOURCE,
+            _counter("account", email.lower()): MAX_FAILURES_PER_ACCOUNT,
+            _counter("source", source): MAX_FAILURES_PER_SOURCE,
         }
         await self._check_failures(counters)
-        async with self._deps.store.read() as tx:
+        async with self._context.store.read() as tx:
             user = await tx.users.find(email=email)
         hash = user.password if user and user.kind is UserKind.PERSON else None
-        is_right = await self._passwords.verify(hash, password[: LONGEST_PASSWORD + 1])
+        is_right = await self._passwords.verify(hash, password[: MAX_PASSWORD_LENGTH + 1])
         if user is None or not is_right or user.disabled_at is not None:
             await self._note_failure(counters, email, source)
             raise Unauthenticated(_WRONG)
         return await self._session(user, source, "password")
 
-    async def begin_oidc(self, issuer: str, redirect: str, back: str) -> Begun:
+    async def begin_oidc(self, issuer: str, redirect: str, back: str) -> StartedSignIn:
         """Starts a sign-in at an identity provider; `back` is the local path to open afterwards."""
         state, browser = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
         verifier, nonce = secrets.token_urlsafe(48), secrets.token_urlsafe(32)
@@ -135,7 +134,7 @@ class SignIn:
             "browser": _hash(browser),
         }
         await self._keep(ChallengeKind.OIDC, state, OIDC_LIFE, detail)
-        return Begun(url, browser)
+        return StartedSignIn(url, browser)
 
     async def finish_oidc(
         self, state: str, code: str, browser: str, source: str
@@ -171,10 +170,10 @@ class SignIn:
         await self._keep(ChallengeKind.DEVICE, device, DEVICE_LIFE, detail, code)
         return device, code
 
-    async def device(self, actor: Actor, code: str) -> Challenge:
+    async def device(self, actor: Actor, code: str) -> SignInChallenge:
         """The pending sign-in with this code, for review before the decision."""
         require_member(actor)
-        async with self._deps.store.read() as tx:
+        async with self._context.store.read() as tx:
             return await self._waiting_device(tx, code)
 
     async def decide_device(self, actor: Actor, code: str, *, approve: bool) -> None:
@@ -185,22 +184,22 @@ class SignIn:
         require_member(actor)
         if actor.kind is not ActorKind.USER or actor.policy.limits:
             raise Forbidden("only a signed-in user can decide on devices")
-        async with self._deps.store.write() as tx:
+        async with self._context.store.write() as tx:
             challenge = await self._waiting_device(tx, code)
             decided = {"decision": "yes" if approve else "no", **challenge.detail}
             await tx.challenges.change(challenge.id, detail=decided, user_id=actor.id)
             action = "approveDevice" if approve else "refuseDevice"
-            await self._deps.audit(
+            await self._context.audit(
                 tx, actor, action, decided["client"], challenge.id, device=decided["source"]
             )
 
-    async def poll_device(self, device: str) -> Given:
+    async def poll_device(self, device: str) -> IssuedTokens:
         """The token of an approved device, returned once. DevicePending: not decided yet.
 
         Forbidden: denied. Unauthenticated: expired, or unknown code.
         """
-        now = self._deps.clock.now()
-        async with self._deps.store.write() as tx:
+        now = self._context.clock.now()
+        async with self._context.store.write() as tx:
             challenge = await self._open(tx, ChallengeKind.DEVICE, device)
             if challenge.user_id is None:
                 raise DevicePending("not decided yet")
@@ -212,21 +211,21 @@ class SignIn:
 
     async def _token_of_device(
         self, tx: Transaction, detail: Mapping[str, str], user_id: str
-    ) -> Given:
+    ) -> IssuedTokens:
         name, source = detail["client"], detail["source"]
         if "renewable" in detail:
             return await self.renewals.begin(tx, name, user_id, source)
         made = await mint(
-            tx, self._deps, name, user_id=user_id, life=USER_TOKEN_LIFE, source=source
+            tx, self._context, name, user_id=user_id, life=USER_TOKEN_LIFE, source=source
         )
-        return Given(*made)
+        return IssuedTokens(*made)
 
     async def setup_secret(self) -> str | None:
         """The secret of a link to set the first administrator's password.
 
         None after any user has set a password or signed in through a provider.
         """
-        async with self._deps.store.read() as tx:
+        async with self._context.store.read() as tx:
             users = await tx.users.select()
             logins = await tx.logins.select()
         if not self.local or logins or any(user.password for user in users):
@@ -244,14 +243,14 @@ class SignIn:
         if "@" not in email or len(email) > 320:
             raise Invalid("must be an e-mail address", field="email")
         await self._take(ChallengeKind.SETUP, secret)
-        now = self._deps.clock.now()
-        async with self._deps.store.write() as tx:
+        now = self._context.clock.now()
+        async with self._context.store.write() as tx:
             admin = await tx.users.find(email="admin")
             if admin is None or await tx.users.find(email=email) is not None:
                 raise Conflict("the first administrator is already set up")
             user = replace(admin, email=email, name=name or email, password=hash, updated_at=now)
             await tx.users.put(user)
-            await self._deps.audit(tx, SYSTEM, "setUp", email, user.id, role=ADMIN.id)
+            await self._context.audit(tx, SYSTEM, "setUp", email, user.id, role=ADMIN.id)
         return await self._session(user, source, "setup link")
 
     async def set_password(
@@ -263,18 +262,18 @@ class SignIn:
         """
         require_member(actor)
         hash = await self._passwords.hash(_checked(password))
-        async with self._deps.store.read() as tx:
+        async with self._context.store.read() as tx:
             user = await find_user(tx, user_id or actor.id)
         is_own = user.id == actor.id
         if is_own and user.password and not await self._passwords.verify(user.password, old):
             raise Forbidden("the old password is wrong")
-        async with self._deps.store.write() as tx:
+        async with self._context.store.write() as tx:
             if not is_own:
-                await _require_administers(tx, actor, user, self._deps.clock.now())
-            await tx.users.change(user.id, password=hash, updated_at=self._deps.clock.now())
-            ended = await end_tokens(tx, self._deps, user.id, SIGNED_IN)
-            await self._deps.audit(tx, actor, "setPassword", user.email, user.id)
-        publish_ended(self._deps, ended)
+                await _require_administers(tx, actor, user, self._context.clock.now())
+            await tx.users.change(user.id, password=hash, updated_at=self._context.clock.now())
+            ended = await revoke_user_tokens(tx, self._context, user.id, SIGN_IN_KINDS)
+            await self._context.audit(tx, actor, "setPassword", user.email, user.id)
+        publish_revoked(self._context, ended)
         return user
 
     async def sign_out(self, actor: Actor) -> None:
@@ -282,18 +281,18 @@ class SignIn:
         require_member(actor)
         if actor.token_id is None:
             return
-        async with self._deps.store.write() as tx:
-            await tx.tokens.change(actor.token_id, revoked_at=self._deps.clock.now())
-            await self._deps.audit(tx, actor, "signOut", actor.email, actor.token_id)
-        publish_ended(self._deps, [actor.token_id])
+        async with self._context.store.write() as tx:
+            await tx.tokens.change(actor.token_id, revoked_at=self._context.clock.now())
+            await self._context.audit(tx, actor, "signOut", actor.email, actor.token_id)
+        publish_revoked(self._context, [actor.token_id])
 
     async def _session(self, user: User, source: str, way: str) -> str:
-        now = self._deps.clock.now()
-        async with self._deps.store.write() as tx:
-            await self._tell_new_place(tx, user, source[:64])
+        now = self._context.clock.now()
+        async with self._context.store.write() as tx:
+            await self._notify_of_new_address(tx, user, source[:64])
             row, secret = await mint(
                 tx,
-                self._deps,
+                self._context,
                 f"session by {way}",
                 user_id=user.id,
                 life=SESSION_LIFE,
@@ -302,22 +301,22 @@ class SignIn:
                 source=source[:64],
             )
             actor = Actor(ActorKind.USER, user.id, user.name, user.email, source=source)
-            await self._deps.audit(tx, actor, "signIn", user.email, row.id, by=way)
+            await self._context.audit(tx, actor, "signIn", user.email, row.id, by=way)
             await tx.failures.remove(_counter("account", user.email.lower()))
         return secret
 
-    async def _tell_new_place(self, tx: Transaction, user: User, source: str) -> None:
+    async def _notify_of_new_address(self, tx: Transaction, user: User, source: str) -> None:
         """Notifies of a sign-in from a new address; an account's first sign-in is no new
         address."""
         known = await tx.tokens.select(user_id=user.id, kind=TokenKind.SESSION)
         if known and all(session.source != source for session in known):
             subject = f"{user.email} signed in from a new address: {source}"
             kind = NotificationKind.LOGIN_NEW_PLACE
-            await tx.notifications.append([notification(kind, self._deps.clock.now(), subject)])
+            await tx.notifications.append([notification(kind, self._context.clock.now(), subject)])
 
     async def _check_failures(self, counters: dict[str, int]) -> None:
-        now = self._deps.clock.now()
-        async with self._deps.store.read() as tx:
+        now = self._context.clock.now()
+        async with self._context.store.read() as tx:
             rows = await tx.failures.select(id=list(counters))
         for row in rows:
             if row.until > now and row.count >= counters[row.id]:
@@ -329,8 +328,8 @@ class SignIn:
 
     async def _note_failure(self, counters: dict[str, int], email: str, source: str) -> None:
         """Counts a failure, and deletes expired counters."""
-        now = self._deps.clock.now()
-        async with self._deps.store.write() as tx:
+        now = self._context.clock.now()
+        async with self._context.store.write() as tx:
             for id in counters:
                 row = await tx.failures.find(id=id)
                 if row is not None and row.until > now:
@@ -338,11 +337,11 @@ class SignIn:
                     continue
                 if row is not None:
                     await tx.failures.remove(id)
-                await tx.failures.add(Failures(id, 1, now + FAILURES_WINDOW))
+                await tx.failures.add(SignInFailures(id, 1, now + FAILURES_WINDOW))
             await tx.failures.remove_before("until", now)
             stranger = Actor(ActorKind.ANONYMOUS, name="", source=source)
-            entry = self._deps.audit_entry(stranger, "signIn", email, "")
-            await tx.audit.append([replace(entry, verdict=Verdict.REFUSED)])
+            entry = self._context.audit_entry(stranger, "signIn", email, "")
+            await tx.audit.append([replace(entry, verdict=AuditVerdict.REFUSED)])
 
     async def _keep(
         self,
@@ -352,49 +351,51 @@ class SignIn:
         detail: dict[str, str],
         code: str | None = None,
     ) -> None:
-        now = self._deps.clock.now()
-        async with self._deps.store.write() as tx:
+        now = self._context.clock.now()
+        async with self._context.store.write() as tx:
             await tx.challenges.remove_before("expires_at", now)
-            if await tx.challenges.count() >= MOST_CHALLENGES:
+            if await tx.challenges.count() >= MAX_CHALLENGES:
                 raise LimitExceeded(
                     "too many pending sign-ins: try again in 60 s", retry_after=60.0
                 )
             await tx.challenges.add(
-                Challenge(self._deps.new_id(), kind, _hash(secret), now, now + life, code, detail)
+                SignInChallenge(
+                    self._context.new_id(), kind, _hash(secret), now, now + life, code, detail
+                )
             )
 
-    async def _take(self, kind: ChallengeKind, secret: str) -> Challenge:
+    async def _take(self, kind: ChallengeKind, secret: str) -> SignInChallenge:
         """A challenge, which is used up."""
-        async with self._deps.store.write() as tx:
+        async with self._context.store.write() as tx:
             challenge = await self._open(tx, kind, secret)
-            await tx.challenges.change(challenge.id, taken_at=self._deps.clock.now())
+            await tx.challenges.change(challenge.id, taken_at=self._context.clock.now())
         return challenge
 
-    async def _open(self, tx: Transaction, kind: ChallengeKind, secret: str) -> Challenge:
+    async def _open(self, tx: Transaction, kind: ChallengeKind, secret: str) -> SignInChallenge:
         challenge = await tx.challenges.find(hash=_hash(secret), kind=kind)
-        now = self._deps.clock.now()
+        now = self._context.clock.now()
         if challenge is None or challenge.taken_at is not None or challenge.expires_at <= now:
             raise Unauthenticated(_LINK_USED)
         return challenge
 
-    async def _waiting_device(self, tx: Transaction, code: str) -> Challenge:
+    async def _waiting_device(self, tx: Transaction, code: str) -> SignInChallenge:
         plain = code.upper().replace("-", "").replace(" ", "")
         challenge = await tx.challenges.find(code=plain, kind=ChallengeKind.DEVICE)
-        now = self._deps.clock.now()
+        now = self._context.clock.now()
         if challenge is None or challenge.user_id is not None or challenge.expires_at <= now:
             raise NotFound("no device waits for this code: it is mistyped or has expired")
         return challenge
 
 
 async def _require_administers(tx: Transaction, actor: Actor, user: User, now: datetime) -> None:
-    require(actor, Verb.ADMINISTER, Target.whole(Kind.USER))
-    await require_covers_user(tx, actor, user, now)
+    require(actor, Verb.ADMINISTER, Resource.whole(ResourceKind.USER))
+    await require_permissions_of_user(tx, actor, user, now)
 
 
 def _checked(password: str) -> str:
-    if not SHORTEST_PASSWORD <= len(password) <= LONGEST_PASSWORD:
+    if not MIN_PASSWORD_LENGTH <= len(password) <= MAX_PASSWORD_LENGTH:
         raise Invalid(
-            f"must have {SHORTEST_PASSWORD} to {LONGEST_PASSWORD} characters", field="password"
+            f"must have {MIN_PASSWORD_LENGTH} to {MAX_PASSWORD_LENGTH} characters", field="password"
         )
     return password
 

@@ -8,14 +8,14 @@ from controlplane.domain.repositories import check_folder, check_ref
 from controlplane.domain.services import Service
 from controlplane.domain.sources import ServiceSource
 from controlplane.ports import Transaction
-from controlplane.usecases.deps import DELIVER, Deps
-from fleet.errors import Invalid, NotFound, Unavailable
-from fleet.identity import RepositoryId
-from fleet.source import Commit, SourceFolder
+from controlplane.usecases.deps import RENDER_SERVICES, OperationContext
+from core.errors import Invalid, NotFound, Unavailable
+from core.identity import RepositoryId
+from core.spec.source import Commit, SourceFolder
 
-_MOST = 16
+_MAX_SOURCES = 16
 
-Told = tuple[str, str, str, str]
+SourceKey = tuple[str, str, str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,14 +28,14 @@ class SourceChange:
     folder: str
     path: str = ""
 
-    def checked(self) -> Told:
+    def checked(self) -> SourceKey:
         """Repository, ref, folder and path in normal form. Invalid: a value is not allowed."""
         path = check_folder(self.path)
         return self.repository_id, check_ref(self.ref), check_folder(self.folder), path
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class RenderSources:
     """The additional sources of one render; `rows` are stored with their commits."""
 
     folders: tuple[SourceFolder, ...] = ()
@@ -43,19 +43,23 @@ class Taken:
 
 
 async def set_sources(
-    deps: Deps, tx: Transaction, actor: Actor, service: Service, given: Sequence[SourceChange]
+    deps: OperationContext,
+    tx: Transaction,
+    actor: Actor,
+    service: Service,
+    given: Sequence[SourceChange],
 ) -> bool:
     """Replaces the additional sources of a service; True if any changed.
 
     NotFound: no such repository. Forbidden: the actor may not read it.
     """
-    if len(given) > _MOST:
-        raise Invalid(f"must have at most {_MOST} entries", field="sources")
+    if len(given) > _MAX_SOURCES:
+        raise Invalid(f"must have at most {_MAX_SOURCES} entries", field="sources")
     if given and service.repository_id is None:
         raise Invalid("require a service with its own repository", field="sources")
     wanted = [change.checked() for change in given]
     held = (await sources_of(tx, [service.id])).get(service.id, [])
-    if [_told(row) for row in held] == wanted:
+    if [_key(row) for row in held] == wanted:
         return False
     for row in held:
         await tx.service_sources.remove(row.id)
@@ -84,7 +88,9 @@ async def sources_of(
     return found
 
 
-def take(deps: Deps, rows: Sequence[ServiceSource], *, as_rendered: bool = False) -> Taken:
+def resolve_sources(
+    deps: OperationContext, rows: Sequence[ServiceSource], *, as_rendered: bool = False
+) -> RenderSources:
     """Additional sources at their newest commits, or at those of the last render.
 
     Unavailable: a source was not fetched yet, or its ref was deleted.
@@ -94,16 +100,18 @@ def take(deps: Deps, rows: Sequence[ServiceSource], *, as_rendered: bool = False
         SourceFolder(row.repository_id, sha, row.folder, row.path)
         for row, sha in zip(rows, shas, strict=True)
     )
-    return Taken(tuple(folders), tuple(rows))
+    return RenderSources(tuple(folders), tuple(rows))
 
 
-async def note_taken(tx: Transaction, taken: Taken, trees: Mapping[str, str]) -> None:
+async def store_source_commits(
+    tx: Transaction, taken: RenderSources, trees: Mapping[str, str]
+) -> None:
     """Stores the commits of a render's sources; `trees` are git ids by source id."""
     for row, folder in zip(taken.rows, taken.folders, strict=True):
         await tx.service_sources.change(row.id, sha=folder.commit, tree=trees.get(row.id, ""))
 
 
-async def trees_of(deps: Deps, taken: Taken) -> dict[str, str]:
+async def source_trees(deps: OperationContext, taken: RenderSources) -> dict[str, str]:
     """The git ids of a render's source folders, by source id. Unavailable."""
     found = {}
     for row, folder in zip(taken.rows, taken.folders, strict=True):
@@ -113,8 +121,8 @@ async def trees_of(deps: Deps, taken: Taken) -> dict[str, str]:
     return found
 
 
-async def wake_users(
-    deps: Deps,
+async def mark_source_users_for_render(
+    deps: OperationContext,
     repository_id: RepositoryId,
     commits: Mapping[str, Commit],
     sources: Iterable[ServiceSource],
@@ -139,7 +147,7 @@ async def wake_users(
         for service in users:
             await tx.services.change(service.id, source=None)
     for service in users:
-        deps.bus.publish(DELIVER, f"{service.repository_id}/{service.id}")
+        deps.bus.publish(RENDER_SERVICES, f"{service.repository_id}/{service.id}")
 
 
 def _by_ref(rows: Iterable[ServiceSource]) -> dict[str, list[ServiceSource]]:
@@ -149,7 +157,7 @@ def _by_ref(rows: Iterable[ServiceSource]) -> dict[str, list[ServiceSource]]:
     return found
 
 
-def _newest(deps: Deps, source: ServiceSource) -> str:
+def _newest(deps: OperationContext, source: ServiceSource) -> str:
     state = deps.manifests.state(source.repository_id)
     if state is None or source.ref not in state.commits:
         reason = state.error if state and state.error else "it may not exist"
@@ -157,5 +165,5 @@ def _newest(deps: Deps, source: ServiceSource) -> str:
     return state.commits[source.ref].sha
 
 
-def _told(row: ServiceSource) -> Told:
+def _key(row: ServiceSource) -> SourceKey:
     return row.repository_id, row.ref, row.folder, row.path

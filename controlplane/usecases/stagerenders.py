@@ -6,22 +6,22 @@ from collections.abc import Mapping, Sequence
 from controlplane.domain.clusters import Cluster
 from controlplane.domain.services import Service
 from controlplane.domain.sources import ServiceSource
-from controlplane.usecases.contexts import values_of
-from controlplane.usecases.delivery import parameters_of, reads_of
-from controlplane.usecases.deps import Deps
-from controlplane.usecases.sources import sources_of, take
-from fleet.errors import Conflict
-from fleet.identity import ServiceId
-from fleet.source import Rendered
+from controlplane.usecases.contexts import template_values
+from controlplane.usecases.delivery import read_paths, render_parameters
+from controlplane.usecases.deps import OperationContext
+from controlplane.usecases.sources import resolve_sources, sources_of
+from core.errors import Conflict
+from core.identity import ServiceId
+from core.spec.source import RenderedBundle
 
 _AT_ONCE = 32
 
 
-class StageRenders:
+class StageRenderer:
     """Renders services at the commits of a release."""
 
-    def __init__(self, deps: Deps) -> None:
-        self._deps = deps
+    def __init__(self, deps: OperationContext) -> None:
+        self._context = deps
 
     async def commits(
         self, services: Sequence[Service], commits: Mapping[ServiceId, str]
@@ -31,7 +31,7 @@ class StageRenders:
 
         `commits` are the commits of the first stage's services; only the same repository counts.
         """
-        async with self._deps.store.read() as tx:
+        async with self._context.store.read() as tx:
             sources = await tx.services.select(id=commits.keys())
             rows = await tx.revisions.select(service_id=commits.keys(), sha=set(commits.values()))
         dates = {row.sha: row.committed_at for row in rows}
@@ -50,14 +50,14 @@ class StageRenders:
 
     async def of(
         self, services: Sequence[Service], commits: Mapping[ServiceId, str]
-    ) -> dict[ServiceId, Rendered]:
+    ) -> dict[ServiceId, RenderedBundle]:
         """The render of each service at its commit. Conflict: a cluster was deleted."""
-        async with self._deps.store.read() as tx:
+        async with self._context.store.read() as tx:
             rows = await tx.clusters.select(id={service.cluster_id for service in services})
-            contexts = await values_of(self._deps, tx, services)
+            contexts = await template_values(self._context, tx, services)
             sources = await sources_of(tx, [service.id for service in services])
         clusters = {cluster.id: cluster for cluster in rows}
-        found: dict[ServiceId, Rendered] = {}
+        found: dict[ServiceId, RenderedBundle] = {}
         for start in range(0, len(services), _AT_ONCE):
             some = services[start : start + _AT_ONCE]
             works = (
@@ -81,11 +81,13 @@ class StageRenders:
         self,
         services: Sequence[Service],
         commits: Mapping[ServiceId, str],
-        done: Mapping[ServiceId, Rendered],
+        done: Mapping[ServiceId, RenderedBundle],
     ) -> dict[ServiceId, dict[str, str]]:
         """The git ids of the paths that each render read."""
         return {
-            service.id: await reads_of(self._deps, service, commits[service.id], done[service.id])
+            service.id: await read_paths(
+                self._context, service, commits[service.id], done[service.id]
+            )
             for service in services
         }
 
@@ -96,11 +98,11 @@ class StageRenders:
         commit: str,
         given: Mapping,
         sources: Sequence[ServiceSource],
-    ) -> Rendered:
+    ) -> RenderedBundle:
         if cluster is None:
             raise Conflict(f"the cluster of service {service.name!r} was deleted")
-        parameters = parameters_of(service, cluster, given)
-        taken = take(self._deps, sources)
-        return await self._deps.manifests.render(
+        parameters = render_parameters(service, cluster, given)
+        taken = resolve_sources(self._context, sources)
+        return await self._context.manifests.render(
             service.render_request(commit, parameters, taken.folders)
         )

@@ -5,15 +5,15 @@ from dataclasses import replace
 
 from controlplane.domain.access import Actor, Verb, require
 from controlplane.domain.pipelines import codec, model
-from controlplane.domain.pipelines.rollout import Member, Strategy, plan
-from controlplane.domain.pipelines.sharing import check_order
+from controlplane.domain.pipelines.rollout import StageMember, Strategy, plan_waves
+from controlplane.domain.pipelines.sharing import check_promotion_order
 from controlplane.domain.promotion import PipelineService
 from controlplane.domain.selectors import Fleet
 from controlplane.domain.services import Service
 from controlplane.ports import Transaction
 from controlplane.usecases.evaluation import fleet_of
-from fleet.errors import Conflict, Invalid
-from fleet.identity import ServiceId
+from core.errors import Conflict, Invalid
+from core.identity import ServiceId
 
 BY_FLEET = "*"
 """Placeholder service id of pipelines whose stages depend on the set of clusters."""
@@ -33,7 +33,9 @@ async def check_groups(tx: Transaction, spec: model.Pipeline) -> None:
         )
 
 
-async def resolved(tx: Transaction, spec: model.Pipeline, project_id: str | None) -> model.Pipeline:
+async def with_selected_services(
+    tx: Transaction, spec: model.Pipeline, project_id: str | None
+) -> model.Pipeline:
     """The pipeline with the services that its selectors match now, in waves."""
     if not needs_fleet(spec):
         return spec
@@ -50,7 +52,7 @@ def promoted_by(spec: model.Pipeline) -> set[ServiceId]:
     return {s for stage in spec.stages if stage is not spec.first for s in stage.services}
 
 
-async def bind(
+async def bind_services(
     tx: Transaction, spec: model.Pipeline, before: model.Pipeline | None, actor: Actor
 ) -> list[Service]:
     """Makes services after the first stage get their commits only from this pipeline.
@@ -89,7 +91,7 @@ async def check_shared(tx: Transaction, spec: model.Pipeline) -> None:
     specs = [codec.pipeline_from_json(row.spec) for row in rows if row.id != spec.id]
     ids = {s for pipeline in (*specs, spec) for stage in pipeline.stages for s in stage.services}
     names = {str(row.id): row.name for row in await tx.services.select(id=ids)}
-    check_order([*specs, spec], names)
+    check_promotion_order([*specs, spec], names)
 
 
 async def pipeline_of(tx: Transaction, service_id: str) -> str | None:
@@ -99,7 +101,7 @@ async def pipeline_of(tx: Transaction, service_id: str) -> str | None:
     return found.name if found else None
 
 
-async def unbind(tx: Transaction, spec: model.Pipeline) -> list[Service]:
+async def unbind_services(tx: Transaction, spec: model.Pipeline) -> list[Service]:
     """Lets all services of a pipeline follow their refs again, and returns them."""
     left = await tx.services.lock(promoted_by(spec))
     for service in left:
@@ -160,7 +162,7 @@ async def _resolved(
     return replace(
         stage,
         services=tuple(member.service for member in members),
-        waves=plan(stage.rollout, members),
+        waves=plan_waves(stage.rollout, members),
         group_of={member.service: member.groups[0] for member in members if member.groups},
     )
 
@@ -187,7 +189,9 @@ async def _services(
     return found
 
 
-def _members(services: Sequence[Service], fleet: Fleet, groups: Collection[str]) -> list[Member]:
+def _members(
+    services: Sequence[Service], fleet: Fleet, groups: Collection[str]
+) -> list[StageMember]:
     clusters = {cluster.id: cluster for cluster in fleet.clusters}
     chosen = [group for group in fleet.groups if group.id in groups]
     members = []
@@ -195,5 +199,5 @@ def _members(services: Sequence[Service], fleet: Fleet, groups: Collection[str])
         cluster = clusters.get(service.cluster_id)
         held = tuple(group.id for group in chosen if cluster is not None and group.holds(cluster))
         handle = cluster.handle if cluster else ""
-        members.append(Member(service.id, handle, held))
+        members.append(StageMember(service.id, handle, held))
     return sorted(members, key=lambda member: (member.cluster, member.service))

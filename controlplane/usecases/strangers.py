@@ -3,11 +3,11 @@
 from dataclasses import dataclass, replace
 
 from controlplane.domain.ledger import AuditEntry
-from fleet.runtime.clock import Clock
+from core.runtime.clock import Clock
 
 WINDOW_SECONDS = 60.0
-MOST_SOURCES = 1000
-ELSEWHERE = "elsewhere"
+MAX_SOURCES = 1000
+OTHER_SOURCES = "elsewhere"
 
 
 @dataclass(slots=True)
@@ -20,10 +20,10 @@ class _Source:
     more: int = 0
 
 
-class Strangers:
+class RefusalAggregator:
     """Writes the first `listed` refusals of each source per minute as entries.
 
-    Later refusals of that minute become one entry with a count. Sources beyond `MOST_SOURCES` are
+    Later refusals of that minute become one entry with a count. Sources beyond `MAX_SOURCES` are
     counted as one source.
     """
 
@@ -37,8 +37,8 @@ class Strangers:
         `source` defaults to the entry's network address.
         """
         source = entry.source if source is None else source
-        if source not in self._sources and len(self._sources) >= MOST_SOURCES:
-            source = ELSEWHERE
+        if source not in self._sources and len(self._sources) >= MAX_SOURCES:
+            source = OTHER_SOURCES
         known = self._sources.get(source)
         if known is not None:
             known.last = entry
@@ -62,5 +62,5 @@ class Strangers:
 
 def _counted(name: str, refusals: _Source) -> AuditEntry:
     detail = {"requests": refusals.more, "user_agent": refusals.last.detail.get("user_agent", "")}
-    source = name if name == ELSEWHERE else refusals.last.source
+    source = name if name == OTHER_SOURCES else refusals.last.source
     return replace(refusals.last, source=source, detail=detail)

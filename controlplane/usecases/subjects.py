@@ -6,11 +6,11 @@ Runs in the transaction that creates or changes the scope's resource, so an erro
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from controlplane.domain.access import Actor, Kind, Role, Target, Verb, require
+from controlplane.domain.access import Actor, Resource, ResourceKind, Role, Verb, require
 from controlplane.domain.bindings import Binding, SubjectKind
 from controlplane.ports import Transaction
-from controlplane.usecases.deps import ACCESS, Deps
-from controlplane.usecases.people import find_group, find_user, require_covers
+from controlplane.usecases.deps import ACCESS, OperationContext
+from controlplane.usecases.people import find_group, find_user, require_permissions_of_role
 from controlplane.usecases.scopes import find_role
 
 
@@ -27,22 +27,23 @@ RoleSubjects = Mapping[str, Subjects]
 
 
 async def set_subjects(
-    deps: Deps, tx: Transaction, actor: Actor, target: Target, wanted: RoleSubjects
+    deps: OperationContext, tx: Transaction, actor: Actor, target: Resource, wanted: RoleSubjects
 ) -> list[Binding]:
-    """Replaces the subjects of the given roles; returns changed bindings for `announce`.
+    """Replaces the subjects of the given roles; returns changed bindings for
+    `publish_binding_changes`.
 
     Forbidden: a changed role has permissions there that the actor lacks.
     """
     if not wanted:
         return []
-    require(actor, Verb.ADMINISTER, target.below(Kind.BINDING))
+    require(actor, Verb.ADMINISTER, target.below(ResourceKind.BINDING))
     changed: list[Binding] = []
     await _check_subjects(tx, wanted.values())
     for name, subjects in wanted.items():
         role = await find_role(tx, name)
         changes = await _replace(deps, tx, actor, target, role, subjects)
         if changes:
-            require_covers(actor, role, target)
+            require_permissions_of_role(actor, role, target)
         changed += changes
     if changed:
         names = sorted(wanted)
@@ -50,7 +51,7 @@ async def set_subjects(
     return changed
 
 
-def announce(deps: Deps, changed: Iterable[Binding]) -> None:
+def publish_binding_changes(deps: OperationContext, changed: Iterable[Binding]) -> None:
     """Drops cached permissions of the subjects of changed bindings; call it after the commit."""
     for row in changed:
         is_user = row.subject_kind is SubjectKind.USER
@@ -58,7 +59,12 @@ def announce(deps: Deps, changed: Iterable[Binding]) -> None:
 
 
 async def _replace(
-    deps: Deps, tx: Transaction, actor: Actor, target: Target, role: Role, subjects: Subjects
+    deps: OperationContext,
+    tx: Transaction,
+    actor: Actor,
+    target: Resource,
+    role: Role,
+    subjects: Subjects,
 ) -> list[Binding]:
     """Adds and deletes bindings of a role until it has these subjects; returns the changed ones."""
     held = await tx.bindings.select(scope=target.scope, role_id=role.id, expires_at=None)
@@ -83,7 +89,8 @@ async def _replace(
 async def _check_subjects(tx: Transaction, wanted: Iterable[Subjects]) -> None:
     """NotFound: a user or group does not exist.
 
-    Locks groups before users, like `People.add_member`. Different orders would cause deadlocks.
+    Locks groups before users, like `UserOperations.add_member`. Different orders would cause
+    deadlocks.
     """
     several = tuple(wanted)
     for id in sorted({id for subjects in several for id in subjects.groups}):

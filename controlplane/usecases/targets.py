@@ -12,28 +12,38 @@ import structlog
 
 from controlplane.domain.access import SYSTEM
 from controlplane.domain.clusters import Cluster
-from controlplane.domain.ledger import LedgerEntry, Stage
-from controlplane.domain.owners import MOST_DELETIONS, Leave
+from controlplane.domain.ledger import LedgerEntry, LedgerStage
+from controlplane.domain.owners import MAX_DELETIONS, LeavePolicy
 from controlplane.domain.ownership import OwnerKind
 from controlplane.domain.services import Removal, Service
-from controlplane.domain.targets import Present, TargetPlan, Wanted, changed_columns, desired
-from controlplane.gitports import Hosting
+from controlplane.domain.targets import (
+    ExistingServices,
+    GeneratedService,
+    TargetPlan,
+    changed_columns,
+    plan_changes,
+)
+from controlplane.gitports import PullRequests
 from controlplane.ports import ANY, Rows, Transaction
-from controlplane.usecases.deps import DELIVER, DESIRED, SERVICE, Deps
-from controlplane.usecases.evaluation import Evaluator, Owner
+from controlplane.usecases.deps import DESIRED_STATE, RENDER_SERVICES, SERVICE, OperationContext
+from controlplane.usecases.evaluation import AnyGenerator, GeneratorEvaluator
 from controlplane.usecases.freezes import frozen_clusters
-from controlplane.usecases.holds import content_of
+from controlplane.usecases.holds import bundle_columns
 from controlplane.usecases.removal import begin_removal
-from controlplane.usecases.templatesecrets import hand_over, held_by, still_there
-from fleet.identity import ClusterId, RepositoryId, ServiceId
+from controlplane.usecases.templatesecrets import (
+    assign_template_secrets,
+    secrets_of_services,
+    without_deleted_secrets,
+)
+from core.identity import ClusterId, RepositoryId, ServiceId
 
 log = structlog.get_logger(__name__)
 
-BATCH = 50
+MAX_CHANGES_PER_TRANSACTION = 50
 """Maximum number of services that change in one transaction."""
 
-_TOLD_EVERY = timedelta(minutes=5)
-_MOST_PROBLEM = 1000
+_STATUS_INTERVAL = timedelta(minutes=5)
+_MAX_PROBLEM = 1000
 _APPLIED_WITH = frozenset({"dry_run", "options", "verification"})
 _NOT_RENDERED = _APPLIED_WITH | {"protect", "version", "docs_path", "digest", "dependencies"}
 
@@ -43,26 +53,30 @@ class _Step:
     """Creation, change or removal of one service."""
 
     cluster_id: str
-    wanted: Wanted | None = None
+    wanted: GeneratedService | None = None
     service: Service | None = None
 
 
-class Targets:
+class GeneratorReconciler:
     """Evaluates generators, and applies the resulting changes."""
 
-    def __init__(self, deps: Deps, hosting: Hosting | None = None) -> None:
-        self._deps = deps
-        self.evaluator = Evaluator(deps, hosting)
+    def __init__(self, deps: OperationContext, hosting: PullRequests | None = None) -> None:
+        self._context = deps
+        self.evaluator = GeneratorEvaluator(deps, hosting)
 
     async def keys(self) -> list[str]:
         """`<kind>/<id>` of every generator."""
-        async with self._deps.store.read() as tx:
-            return [f"{k.value}/{row.id}" for k in OwnerKind for row in await rows(tx, k).select()]
+        async with self._context.store.read() as tx:
+            return [
+                f"{k.value}/{row.id}"
+                for k in OwnerKind
+                for row in await generator_table(tx, k).select()
+            ]
 
     async def sources(self) -> dict[str, set[str]]:
         """Keys of generators, by the ids of the services and repositories that they depend on."""
         found: dict[str, set[str]] = {}
-        async with self._deps.store.read() as tx:
+        async with self._context.store.read() as tx:
             for definition in await tx.globals.select():
                 if definition.source_id is not None:
                     found.setdefault(definition.source_id, set()).add(
@@ -76,33 +90,33 @@ class Targets:
                     )
         return found
 
-    async def plan(self, definition: Owner) -> TargetPlan:
+    async def plan(self, definition: AnyGenerator) -> TargetPlan:
         """The changes that a reconcile of the given generator would make."""
         evaluation = await self.evaluator.evaluate(definition)
-        async with self._deps.store.read() as tx:
-            evaluation = await still_there(tx, evaluation)
+        async with self._context.store.read() as tx:
+            evaluation = await without_deleted_secrets(tx, evaluation)
             owned = await tx.services.select(owner_id=definition.id)
             places = {wanted.cluster_id for wanted in evaluation.wanted}
             there: list[Service] = []
             for part in _parts(sorted(places), 200):
                 there += await tx.services.select(cluster_id=part, deleted_at=ANY)
             frozen = frozenset(await frozen_clusters(tx))
-            uses = await held_by(tx, owned)
+            uses = await secrets_of_services(tx, owned)
             taken = {
                 (service.cluster_id, service.name)
                 for service in there
                 if service.owner_id != definition.id or service.deleted_at is not None
             }
         limit = (
-            MOST_DELETIONS if definition.ending_at else max(definition.budget, definition.confirmed)
+            MAX_DELETIONS if definition.ending_at else max(definition.budget, definition.confirmed)
         )
-        return desired(evaluation, Present(owned, taken, frozen, uses), limit)
+        return plan_changes(evaluation, ExistingServices(owned, taken, frozen, uses), limit)
 
     async def reconcile(self, key: str) -> TargetPlan | None:
         """Reconciles one generator. None: it does not exist any more."""
         kind, _, id = key.partition("/")
-        async with self._deps.store.read() as tx:
-            definition = await rows(tx, OwnerKind(kind)).get(id)
+        async with self._context.store.read() as tx:
+            definition = await generator_table(tx, OwnerKind(kind)).get(id)
         if definition is None:
             return None
         plan = await self.plan(definition)
@@ -110,13 +124,13 @@ class Targets:
         await self._note(definition, plan, done=done)
         return plan
 
-    async def _carry_out(self, definition: Owner, plan: TargetPlan) -> bool:
+    async def _carry_out(self, definition: AnyGenerator, plan: TargetPlan) -> bool:
         """Applies the steps; False if a user changed the generator meanwhile."""
         steps = list(_steps(plan))
-        for part in _parts(steps, BATCH):
+        for part in _parts(steps, MAX_CHANGES_PER_TRANSACTION):
             changed: list[Service] = []
-            async with self._deps.store.write() as tx:
-                now = await rows(tx, definition.kind).get(definition.id)
+            async with self._context.store.write() as tx:
+                now = await generator_table(tx, definition.kind).get(definition.id)
                 if now is None or now.updated_at != definition.updated_at:
                     return False
                 clusters = await _clusters(tx, part)
@@ -132,7 +146,7 @@ class Targets:
         return True
 
     async def _step(
-        self, tx: Transaction, definition: Owner, step: _Step, cluster: Cluster
+        self, tx: Transaction, definition: AnyGenerator, step: _Step, cluster: Cluster
     ) -> Service | None:
         if step.service is None:
             return await self._create(tx, definition, step.wanted, cluster) if step.wanted else None
@@ -144,16 +158,16 @@ class Targets:
         return await self._remove(tx, definition, service, cluster)
 
     async def _create(
-        self, tx: Transaction, definition: Owner, wanted: Wanted, cluster: Cluster
+        self, tx: Transaction, definition: AnyGenerator, wanted: GeneratedService, cluster: Cluster
     ) -> Service | None:
         name = wanted.template.name
         if await tx.services.peek(cluster_id=cluster.id, name=name, deleted_at=ANY) is not None:
             return None
-        now = self._deps.clock.now()
+        now = self._context.clock.now()
         columns = wanted.template.columns()
         repository = columns.pop("repository_id")
         service = Service(
-            ServiceId(self._deps.new_id()),
+            ServiceId(self._context.new_id()),
             cluster.id,
             RepositoryId(repository) if repository else None,
             columns.pop("name"),
@@ -166,20 +180,24 @@ class Targets:
             **columns,
         )
         if wanted.content is not None:
-            content = await content_of(self._deps, tx, service, wanted.content)
+            content = await bundle_columns(self._context, tx, service, wanted.content)
             service = replace(service, **content)
         await tx.services.add(service)
-        await tx.ledger.append([self._entry(definition, service, Stage.CREATED)])
-        await hand_over(self._deps, tx, service, wanted.template.secrets)
+        await tx.ledger.append([self._entry(definition, service, LedgerStage.CREATED)])
+        await assign_template_secrets(self._context, tx, service, wanted.template.secrets)
         return service
 
     async def _update(
-        self, tx: Transaction, definition: Owner, service: Service, wanted: Wanted
+        self, tx: Transaction, definition: AnyGenerator, service: Service, wanted: GeneratedService
     ) -> Service | None:
         changed: dict[str, Any] = changed_columns(service, wanted)
         secrets = wanted.template.secrets
         if not changed:
-            return service if await hand_over(self._deps, tx, service, secrets) else None
+            return (
+                service
+                if await assign_template_secrets(self._context, tx, service, secrets)
+                else None
+            )
         names = ", ".join(sorted(changed))
         if changed.keys() - _NOT_RENDERED:
             changed["source"] = None
@@ -188,32 +206,34 @@ class Targets:
         if changed.keys() & _APPLIED_WITH and service.digest:
             changed["sequence"] = service.sequence + 1
         if changed.pop("digest", None) and wanted.content is not None:
-            content = await content_of(self._deps, tx, service, wanted.content)
+            content = await bundle_columns(self._context, tx, service, wanted.content)
             changed |= {k: value for k, value in content.items() if getattr(service, k) != value}
             if not changed:
                 return None
-        after = replace(service, **changed, updated_at=self._deps.clock.now())
+        after = replace(service, **changed, updated_at=self._context.clock.now())
         await tx.services.put(after)
-        await tx.ledger.append([self._entry(definition, after, Stage.CONFIGURED, names)])
-        await hand_over(self._deps, tx, after, secrets)
+        await tx.ledger.append([self._entry(definition, after, LedgerStage.CONFIGURED, names)])
+        await assign_template_secrets(self._context, tx, after, secrets)
         return after
 
     async def _remove(
-        self, tx: Transaction, definition: Owner, service: Service, cluster: Cluster
+        self, tx: Transaction, definition: AnyGenerator, service: Service, cluster: Cluster
     ) -> Service:
         """Deletes or detaches a service. A protected service stays, without an owner."""
         leave = definition.on_delete if definition.ending_at else definition.leave
-        if leave is Leave.DELETE and service.protect:
+        if leave is LeavePolicy.DELETE and service.protect:
             await tx.services.change(service.id, owner_kind=None, owner_id=None)
             return service
-        removal = Removal.CASCADE if leave is Leave.DELETE else Removal.ORPHAN
-        await begin_removal(self._deps, tx, SYSTEM, service, removal, cluster)
+        removal = Removal.CASCADE if leave is LeavePolicy.DELETE else Removal.ORPHAN
+        await begin_removal(self._context, tx, SYSTEM, service, removal, cluster)
         return service
 
-    async def _note(self, definition: Owner, plan: TargetPlan, *, done: bool) -> None:
+    async def _note(self, definition: AnyGenerator, plan: TargetPlan, *, done: bool) -> None:
         """Stores the result of a reconcile; deletes an ending generator after its last service."""
-        problem, waiting, now = problem_of(plan), len(plan.withheld), self._deps.clock.now()
-        fresh = definition.evaluated_at is not None and now - definition.evaluated_at < _TOLD_EVERY
+        problem, waiting, now = problem_of(plan), len(plan.withheld), self._context.clock.now()
+        fresh = (
+            definition.evaluated_at is not None and now - definition.evaluated_at < _STATUS_INTERVAL
+        )
         if (
             fresh
             and (problem, waiting) == (definition.problem, definition.waiting)
@@ -221,21 +241,21 @@ class Targets:
         ):
             if definition.ending_at is None:
                 return
-        async with self._deps.store.write() as tx:
+        async with self._context.store.write() as tx:
             if (
                 definition.ending_at is not None
                 and done
                 and not await tx.services.select(owner_id=definition.id)
             ):
-                await forget(tx, definition)
+                await delete_generator(tx, definition)
                 return
             confirmed = {"confirmed": 0} if plan.remove else {}
-            await rows(tx, definition.kind).change(
+            await generator_table(tx, definition.kind).change(
                 definition.id, problem=problem, waiting=waiting, evaluated_at=now, **confirmed
             )
         if plan.size or problem:
             log.info(
-                "definition evaluated",
+                "generator reconciled",
                 kind=definition.kind.value,
                 name=definition.name,
                 problem=problem,
@@ -245,13 +265,13 @@ class Targets:
             )
 
     def _entry(
-        self, definition: Owner, service: Service, stage: Stage, message: str = ""
+        self, definition: AnyGenerator, service: Service, stage: LedgerStage, message: str = ""
     ) -> LedgerEntry:
         return LedgerEntry(
             service_id=service.id,
             cluster_id=service.cluster_id,
             stage=stage,
-            at=self._deps.clock.now(),
+            at=self._context.clock.now(),
             sequence=service.sequence,
             sha=service.sha,
             digest=service.digest,
@@ -261,15 +281,15 @@ class Targets:
         )
 
     def _wake(self, services: Sequence[Service]) -> None:
-        bus = self._deps.bus
+        bus = self._context.bus
         for service in services:
             bus.publish(SERVICE, service.id)
-            bus.publish(DESIRED, f"{service.cluster_id}/{service.id}")
+            bus.publish(DESIRED_STATE, f"{service.cluster_id}/{service.id}")
         for repository in {service.repository_id for service in services if service.repository_id}:
-            bus.publish(DELIVER, f"{repository}/")
+            bus.publish(RENDER_SERVICES, f"{repository}/")
 
 
-def rows(tx: Transaction, kind: OwnerKind) -> Rows[Any]:
+def generator_table(tx: Transaction, kind: OwnerKind) -> Rows[Any]:
     """The table of a kind of generator."""
     tables: dict[OwnerKind, Callable[[], Rows[Any]]] = {
         OwnerKind.GLOBAL: lambda: tx.globals,
@@ -291,15 +311,15 @@ def problem_of(plan: TargetPlan) -> str:
         parts.append(f"{len(plan.withheld)} deletions exceed the deletion budget: confirm them")
     if plan.frozen:
         parts.append(f"{len(plan.frozen)} changes wait for frozen cluster groups")
-    return "; ".join(parts)[:_MOST_PROBLEM]
+    return "; ".join(parts)[:_MAX_PROBLEM]
 
 
-async def forget(tx: Transaction, definition: Owner) -> None:
+async def delete_generator(tx: Transaction, definition: AnyGenerator) -> None:
     """Deletes a generator with its overrides."""
     if definition.kind is OwnerKind.GLOBAL:
         for row in await tx.overrides.select(global_id=definition.id):
             await tx.overrides.remove(row.id)
-    await rows(tx, definition.kind).remove(definition.id)
+    await generator_table(tx, definition.kind).remove(definition.id)
 
 
 async def _clusters(tx: Transaction, steps: Sequence[_Step]) -> dict[str, Cluster]:

@@ -4,27 +4,27 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from controlplane.domain.access import SYSTEM, Actor
-from controlplane.domain.secrets import MOST_USES, Wanted, check_name
+from controlplane.domain.secrets import MAX_USES, Wanted, check_name
 from controlplane.domain.services import Service
-from controlplane.domain.targets import Evaluation
+from controlplane.domain.targets import GeneratorEvaluation
 from controlplane.ports import Transaction
-from controlplane.usecases.deps import Deps
-from controlplane.usecases.secretuses import set_uses, usable
-from fleet.errors import Invalid
-from fleet.identity import ServiceId
+from controlplane.usecases.deps import OperationContext
+from controlplane.usecases.secretuses import set_uses, usable_secret
+from core.errors import Invalid
+from core.identity import ServiceId
 
 Uses = Mapping[str, str]
 """Ids of secrets, by the names that objects reference."""
 
 
-async def of_template(tx: Transaction, actor: Actor, wanted: Wanted) -> dict[str, str]:
+async def template_secrets(tx: Transaction, actor: Actor, wanted: Wanted) -> dict[str, str]:
     """The secrets of a template. NotFound, Forbidden: the actor may not use one in services.
 
     Invalid: too many, a name that is not allowed, or a version, since services follow the current
     one.
     """
-    if len(wanted) > MOST_USES:
-        raise Invalid(f"must have at most {MOST_USES} entries", field="template.secrets")
+    if len(wanted) > MAX_USES:
+        raise Invalid(f"must have at most {MAX_USES} entries", field="template.secrets")
     found = {}
     for name, (id, version) in sorted(wanted.items()):
         if version is not None:
@@ -32,14 +32,16 @@ async def of_template(tx: Transaction, actor: Actor, wanted: Wanted) -> dict[str
                 "must not specify a version: services follow the current one",
                 field="template.secrets",
             )
-        secret = await usable(tx, actor, id)
+        secret = await usable_secret(tx, actor, id)
         if not secret.current:
             raise Invalid(f"secret {secret.name!r} has no value yet", field="template.secrets")
         found[check_name(name, "template.secrets")] = secret.id
     return found
 
 
-async def held_by(tx: Transaction, services: Sequence[Service]) -> dict[ServiceId, dict[str, str]]:
+async def secrets_of_services(
+    tx: Transaction, services: Sequence[Service]
+) -> dict[ServiceId, dict[str, str]]:
     """The secrets of each service that has any."""
     found: dict[ServiceId, dict[str, str]] = {}
     rows = (
@@ -52,7 +54,9 @@ async def held_by(tx: Transaction, services: Sequence[Service]) -> dict[ServiceI
     return found
 
 
-async def still_there(tx: Transaction, evaluation: Evaluation) -> Evaluation:
+async def without_deleted_secrets(
+    tx: Transaction, evaluation: GeneratorEvaluation
+) -> GeneratorEvaluation:
     """The evaluation without deleted secrets, which become a problem."""
     named = {id for target in evaluation.wanted for id in (target.template.secrets or {}).values()}
     if not named:
@@ -68,10 +72,12 @@ async def still_there(tx: Transaction, evaluation: Evaluation) -> Evaluation:
         for target in evaluation.wanted
     )
     problem = f"{len(named - known)} secrets of the template were deleted: select others"
-    return Evaluation(wanted, (*evaluation.problems, problem))
+    return GeneratorEvaluation(wanted, (*evaluation.problems, problem))
 
 
-async def hand_over(deps: Deps, tx: Transaction, service: Service, secrets: Uses | None) -> bool:
+async def assign_template_secrets(
+    deps: OperationContext, tx: Transaction, service: Service, secrets: Uses | None
+) -> bool:
     """Replaces the secrets of a service with those of its template, if it defines any."""
     if secrets is None:
         return False

@@ -7,20 +7,23 @@ from typing import Any
 
 from controlplane.domain.people import Token
 from controlplane.ports import Transaction
-from controlplane.usecases.deps import REVOKED, Deps
-from fleet.identity import TokenKind, new_token, token_hash
+from controlplane.usecases.deps import REVOKED, OperationContext
+from core.identity import TokenKind, new_token, token_hash
 
-SIGNED_IN = (TokenKind.SESSION, TokenKind.REFRESH)
+SIGN_IN_KINDS = (TokenKind.SESSION, TokenKind.REFRESH)
 
 
-def publish_ended(deps: Deps, token_ids: Iterable[str]) -> None:
+def publish_revoked(deps: OperationContext, token_ids: Iterable[str]) -> None:
     """Ends everything that these tokens opened."""
     for id in token_ids:
         deps.bus.publish(REVOKED, id)
 
 
-async def end_tokens(
-    tx: Transaction, deps: Deps, user_id: str, kinds: Collection[TokenKind] = tuple(TokenKind)
+async def revoke_user_tokens(
+    tx: Transaction,
+    deps: OperationContext,
+    user_id: str,
+    kinds: Collection[TokenKind] = tuple(TokenKind),
 ) -> list[str]:
     """Revokes a user's valid tokens of some kinds, and those issued by refresh tokens; returns
     ids."""
@@ -36,7 +39,7 @@ async def end_tokens(
 
 async def mint(
     tx: Transaction,
-    deps: Deps,
+    deps: OperationContext,
     name: str,
     *,
     user_id: str | None = None,

@@ -8,16 +8,16 @@ from controlplane.domain.pipelines import model
 from controlplane.domain.promotion import PipelineGate, PipelineTrigger
 from controlplane.ports import Transaction
 from controlplane.secretports import Sealer
-from controlplane.usecases.deps import Deps
-from fleet.errors import TowlineError
+from controlplane.usecases.deps import OperationContext
+from core.errors import TowlineError
 
 TRIGGER = "pipeline.trigger"
-SOONEST = 60
-SEALED_AS = "pipeline-trigger"
+MIN_INTERVAL_S = 60
+SEAL_CONTEXT = "pipeline-trigger"
 
 
-async def note_parts(
-    deps: Deps, tx: Transaction, spec: model.Pipeline, secrets: Mapping[str, str]
+async def store_pipeline_rows(
+    deps: OperationContext, tx: Transaction, spec: model.Pipeline, secrets: Mapping[str, str]
 ) -> None:
     """Updates the rows of a saved pipeline; `secrets` maps trigger names to webhook secrets.
 
@@ -35,16 +35,16 @@ async def note_parts(
         await tx.pipeline_triggers.remove(id)
     for id, trigger in now.items():
         plain = secrets.get(trigger.name)
-        sealed = deps.sealer.seal(plain.encode(), f"{SEALED_AS}:{id}") if plain else None
+        sealed = deps.sealer.seal(plain.encode(), f"{SEAL_CONTEXT}:{id}") if plain else None
         if id not in before:
-            row = PipelineTrigger(id, spec.id, SOONEST, sealed_webhook=sealed)
+            row = PipelineTrigger(id, spec.id, MIN_INTERVAL_S, sealed_webhook=sealed)
             await tx.pipeline_triggers.add(row)
         elif sealed is not None:
             await tx.pipeline_triggers.change(id, sealed_webhook=sealed)
-        await look_at(deps, tx, spec.id, id)
+        await schedule_check(deps, tx, spec.id, id)
 
 
-def opened_webhook(sealer: Sealer, row: PipelineTrigger) -> bytes:
+def open_webhook_secret(sealer: Sealer, row: PipelineTrigger) -> bytes:
     """The signing secret of a trigger's webhook; empty if it has none.
 
     Bound to its row; secrets from before that binding open until they are re-encrypted.
@@ -53,12 +53,12 @@ def opened_webhook(sealer: Sealer, row: PipelineTrigger) -> bytes:
     if sealed is None:
         return b""
     try:
-        return sealer.open(sealed, f"{SEALED_AS}:{row.id}")
+        return sealer.open(sealed, f"{SEAL_CONTEXT}:{row.id}")
     except TowlineError:
-        return sealer.open(sealed, SEALED_AS)
+        return sealer.open(sealed, SEAL_CONTEXT)
 
 
-async def forget_parts(tx: Transaction, pipeline_id: str) -> None:
+async def delete_pipeline_rows(tx: Transaction, pipeline_id: str) -> None:
     """Deletes the rows of a deleted pipeline."""
     for gate in await tx.pipeline_gates.select(pipeline_id=pipeline_id):
         await tx.pipeline_gates.remove(gate.id)
@@ -66,8 +66,8 @@ async def forget_parts(tx: Transaction, pipeline_id: str) -> None:
         await tx.pipeline_triggers.remove(trigger.id)
 
 
-async def look_at(
-    deps: Deps, tx: Transaction, pipeline_id: str, trigger_id: str, seconds: float = 0
+async def schedule_check(
+    deps: OperationContext, tx: Transaction, pipeline_id: str, trigger_id: str, seconds: float = 0
 ) -> None:
     """Schedules the next check of a trigger in `seconds`, instead of its present schedule."""
     from_now = deps.clock.now() + timedelta(seconds=seconds)

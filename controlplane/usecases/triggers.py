@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from controlplane.domain.access import Actor, Verb, require
-from controlplane.domain.jobs import MOST_ATTEMPTS, Job
+from controlplane.domain.jobs import MAX_ATTEMPTS, Job
 from controlplane.domain.pipelines import codec
 from controlplane.domain.pipelines import effects as fx
 from controlplane.domain.pipelines import events as ev
@@ -17,43 +17,47 @@ from controlplane.domain.pipelines.state import FoundStatus, TriggerState
 from controlplane.domain.pipelines.triggers import (
     MAX_COMPARED,
     ChartRule,
-    Discovery,
     ImageRule,
     TagPolicy,
     TagRule,
     Trigger,
-    highest,
-    last_matching,
-    matching,
-    newest,
+    TriggerFinding,
+    highest_match,
+    highest_version,
+    matching_tags,
+    newest_tag,
 )
 from controlplane.domain.pipelines.tryouts import branch_of, found_values
 from controlplane.domain.promotion import PipelineTrigger
 from controlplane.gitports import GitTags
 from controlplane.ports import Registries, RegistryAccount
-from controlplane.usecases.deps import DELIVER, PIPELINE, SERVICE, Deps
-from controlplane.usecases.gitplaces import check_writable, place_of
-from controlplane.usecases.gitpromotions import GitPromotions, Place
+from controlplane.usecases.deps import PIPELINE, RENDER_SERVICES, SERVICE, OperationContext
+from controlplane.usecases.gitplaces import check_writable, common_branch
+from controlplane.usecases.gitpromotions import GitPromotions, GitTarget
 from controlplane.usecases.pipelines import Pipelines, PipelineView, view_of
-from controlplane.usecases.repositories import Repositories
-from controlplane.usecases.retrying import again, retried
-from controlplane.usecases.triggerrows import SOONEST, look_at, opened_webhook
-from fleet.errors import Conflict, Invalid, NotFound, TowlineError, Unavailable
+from controlplane.usecases.repositories import RepositoryOperations
+from controlplane.usecases.retrying import retry_on_collision, retry_operations
+from controlplane.usecases.triggerrows import MIN_INTERVAL_S, open_webhook_secret, schedule_check
+from core.errors import Conflict, Invalid, NotFound, TowlineError, Unavailable
 
-LATEST = 900
-_LONGEST = 86_400
+MAX_INTERVAL_S = 900
+_MAX_PAUSE_S = 86_400
 _HINT_SECONDS = 5
-_AT_ONCE = 8
+_CONCURRENCY = 8
 
 
-@retried
+@retry_operations
 class Triggers:
     """Operations and jobs of triggers. `git_tags` lists the tags of a git repository."""
 
     def __init__(
-        self, deps: Deps, pipelines: Pipelines, repositories: Repositories, registries: Registries
+        self,
+        deps: OperationContext,
+        pipelines: Pipelines,
+        repositories: RepositoryOperations,
+        registries: Registries,
     ) -> None:
-        self._deps = deps
+        self._context = deps
         self._pipelines = pipelines
         self._repositories = repositories
         self._registries = registries
@@ -67,7 +71,7 @@ class Triggers:
         event = ev.Started(actor.email, reason[:1000])
         return await self._pipelines.decide(actor, "startRelease", view, event)
 
-    async def look_now(self, actor: Actor, pipeline_id: str, name: str) -> PipelineView:
+    async def check_now(self, actor: Actor, pipeline_id: str, name: str) -> PipelineView:
         """Checks a trigger now. NotFound: no trigger of this name checks for versions."""
         view = await self._pipelines.get(actor, pipeline_id)
         require(actor, Verb.APPROVE, view.row.target)
@@ -76,41 +80,41 @@ class Triggers:
             raise NotFound(
                 f"pipeline {view.row.name!r} has no trigger {name!r} that checks for versions"
             )
-        async with self._deps.store.write() as tx:
-            await look_at(self._deps, tx, view.row.id, trigger.id)
-            await self._deps.audit(tx, actor, "checkTrigger", view.row.name, view.row.id)
-        self._deps.bus.publish(PIPELINE, view.row.id)
+        async with self._context.store.write() as tx:
+            await schedule_check(self._context, tx, view.row.id, trigger.id)
+            await self._context.audit(tx, actor, "checkTrigger", view.row.name, view.row.id)
+        self._context.bus.publish(PIPELINE, view.row.id)
         return view
 
     async def rows(self, pipeline_id: str) -> dict[str, PipelineTrigger]:
         """State of the checks of a pipeline's triggers, by trigger id."""
-        async with self._deps.store.read() as tx:
+        async with self._context.store.read() as tx:
             found = await tx.pipeline_triggers.select(pipeline_id=pipeline_id)
         return {row.id: row for row in found}
 
     async def webhook_secret(self, trigger_id: str) -> str | None:
         """The signing secret of a trigger's webhook; None if it has none."""
-        async with self._deps.store.read() as tx:
+        async with self._context.store.read() as tx:
             row = await tx.pipeline_triggers.get(trigger_id)
         if row is None or row.sealed_webhook is None:
             return None
-        return opened_webhook(self._deps.sealer, row).decode()
+        return open_webhook_secret(self._context.sealer, row).decode()
 
     async def hint(self, trigger_id: str) -> None:
         """Schedules a check soon, at most one per `_HINT_SECONDS`.
 
         Not before the time that a registry named when it rejected the last check.
         """
-        now = self._deps.clock.now()
-        async with self._deps.store.write() as tx:
+        now = self._context.clock.now()
+        async with self._context.store.write() as tx:
             row = await tx.pipeline_triggers.get(trigger_id)
             if row is None:
                 return
             rested = (row.checked_at or now) + timedelta(seconds=_HINT_SECONDS)
-            soonest = max(now, row.held_until or now, rested if row.checked_at else now)
+            soonest = max(now, row.not_before or now, rested if row.checked_at else now)
             seconds = (soonest - now).total_seconds()
-            await look_at(self._deps, tx, row.pipeline_id, row.id, seconds)
-        self._deps.bus.publish(PIPELINE, row.pipeline_id)
+            await schedule_check(self._context, tx, row.pipeline_id, row.id, seconds)
+        self._context.bus.publish(PIPELINE, row.pipeline_id)
 
     async def look(self, job: Job) -> None:
         """Checks for a new version, reports it to the engine, and schedules the next check."""
@@ -124,17 +128,17 @@ class Triggers:
             error = "" if found else "no version matches"
         except TowlineError as failure:
             error, pause = failure.message, failure.retry_after or 0.0
-        is_new = found is not None and found != Discovery(state.value, state.digest)
-        await self._look_later(view, trigger, error, is_new, min(pause, _LONGEST))
+        is_new = found is not None and found != TriggerFinding(state.value, state.digest)
+        await self._schedule_next(view, trigger, error, is_new, min(pause, _MAX_PAUSE_S))
         if found is not None and (is_new or state.status is FoundStatus.FAILED):
-            event = ev.Found(trigger.id, found.value, found.digest)
+            event = ev.TriggerFound(trigger.id, found.value, found.digest)
             await self._pipelines.advance(view.row.id, event)
-        self._deps.bus.publish(PIPELINE, view.row.id)
+        self._context.bus.publish(PIPELINE, view.row.id)
 
     async def write(self, job: Job) -> None:
         """Writes a found version to the files that the first stage uses."""
         effect = codec.effect_from_json(job.payload["effect"])
-        if not isinstance(effect, fx.WriteFound):
+        if not isinstance(effect, fx.WriteFinding):
             raise TowlineError(f"job {job.key} contains no found version")
         view, trigger = await self._find(job.payload["pipeline"], effect.trigger)
         if view is None or trigger is None:
@@ -143,15 +147,15 @@ class Triggers:
         try:
             event = await self._written(view, trigger, effect)
         except TowlineError as error:
-            if isinstance(error, Unavailable) and job.attempts < MOST_ATTEMPTS:
+            if isinstance(error, Unavailable) and job.attempts < MAX_ATTEMPTS:
                 raise  # The job is retried and finds what it has already written.
-            event = ev.FoundFailed(trigger.id, effect.value, effect.digest, error.message)
+            event = ev.FindingFailed(trigger.id, effect.value, effect.digest, error.message)
         await self._pipelines.advance(view.row.id, event)
 
     async def _find(
         self, pipeline_id: str, trigger_id: str
     ) -> tuple[PipelineView | None, Trigger | None]:
-        async with self._deps.store.read() as tx:
+        async with self._context.store.read() as tx:
             row = await tx.pipelines.get(pipeline_id)
             view = await view_of(tx, row) if row else None
         if view is None:
@@ -160,74 +164,76 @@ class Triggers:
             (trigger for trigger in view.spec.triggers if trigger.id == trigger_id), None
         )
 
-    @again
-    async def _look_later(
+    @retry_on_collision
+    async def _schedule_next(
         self, view: PipelineView, trigger: Trigger, error: str, is_new: bool, pause: float
     ) -> None:
         """Schedules the next check: soon after a new version, with increasing intervals otherwise.
 
         A registry may require a longer pause.
         """
-        now = self._deps.clock.now()
-        async with self._deps.store.write() as tx:
+        now = self._context.clock.now()
+        async with self._context.store.write() as tx:
             row = await tx.pipeline_triggers.get(trigger.id)
             if row is None:
                 return
-            interval = SOONEST if is_new or pause else min(row.interval_s * 2, LATEST)
+            interval = (
+                MIN_INTERVAL_S if is_new or pause else min(row.interval_s * 2, MAX_INTERVAL_S)
+            )
             seconds = max(interval + 1, pause) if pause else interval
             next_at = now + timedelta(seconds=seconds)
             checked = replace(
                 row, interval_s=interval, checked_at=now, next_at=next_at, error=error[:1000]
             )
             await tx.pipeline_triggers.put(checked)
-            await look_at(self._deps, tx, view.row.id, trigger.id, seconds)
+            await schedule_check(self._context, tx, view.row.id, trigger.id, seconds)
 
-    async def _discover(self, view: PipelineView, trigger: Trigger) -> Discovery | None:
+    async def _discover(self, view: PipelineView, trigger: Trigger) -> TriggerFinding | None:
         match trigger.rule:
             case ImageRule() as rule:
                 return await self._of_image(view, rule)
             case ChartRule(chart=chart, range=wanted):
                 image = chart.removeprefix("oci://")
                 tags = await self._registries.tags(image, await self._account(view, image))
-                return _discovered(await asyncio.to_thread(highest, tags, wanted))
+                return _discovered(await asyncio.to_thread(highest_version, tags, wanted))
             case TagRule(range=wanted):
                 tags = await self._tags(view)
-                return _discovered(await asyncio.to_thread(highest, tags, wanted))
+                return _discovered(await asyncio.to_thread(highest_version, tags, wanted))
         return None
 
-    async def _of_image(self, view: PipelineView, rule: ImageRule) -> Discovery | None:
+    async def _of_image(self, view: PipelineView, rule: ImageRule) -> TriggerFinding | None:
         account = await self._account(view, rule.image)
         if rule.policy is TagPolicy.DIGEST:
             digest = await self._registries.digest(rule.image, rule.tag, account)
-            return Discovery(rule.tag, digest)
+            return TriggerFinding(rule.tag, digest)
         tags = await self._registries.tags(rule.image, account)
         match rule.policy:
             case TagPolicy.SEMVER:
-                return _discovered(await asyncio.to_thread(highest, tags, rule.range))
+                return _discovered(await asyncio.to_thread(highest_version, tags, rule.range))
             case TagPolicy.REGEX:
-                return _discovered(await asyncio.to_thread(last_matching, tags, rule.pattern))
-        chosen = await asyncio.to_thread(matching, tags, rule.pattern)
+                return _discovered(await asyncio.to_thread(highest_match, tags, rule.pattern))
+        chosen = await asyncio.to_thread(matching_tags, tags, rule.pattern)
         if len(chosen) > MAX_COMPARED:
             raise Invalid(
                 f"{len(chosen):,} tags match, but at most {MAX_COMPARED} are allowed: narrow the "
                 "pattern",
                 field="pattern",
             )
-        turns = asyncio.Semaphore(_AT_ONCE)
+        turns = asyncio.Semaphore(_CONCURRENCY)
 
         async def made(tag: str) -> tuple[str, datetime]:
             async with turns:
                 return tag, await self._registries.made(rule.image, tag, account)
 
-        return _discovered(newest(dict(await asyncio.gather(*map(made, chosen)))))
+        return _discovered(newest_tag(dict(await asyncio.gather(*map(made, chosen)))))
 
     async def _tags(self, view: PipelineView) -> list[str]:
         """The tags of the first stage's repository."""
         if self.git_tags is None:
             raise Unavailable("this process cannot list the tags of repositories")
-        async with self._deps.store.read() as tx:
+        async with self._context.store.read() as tx:
             services = await tx.services.select(id=view.spec.first.services)
-            repository, _ = await place_of(tx, services)
+            repository, _ = await common_branch(tx, services)
         return await self.git_tags.tags(repository.id)
 
     async def _account(self, view: PipelineView, image: str) -> RegistryAccount | None:
@@ -235,19 +241,19 @@ class Triggers:
         return await self._repositories.account_for(view.row.project_id, image)
 
     async def _written(
-        self, view: PipelineView, trigger: Trigger, effect: fx.WriteFound
-    ) -> ev.FoundWritten:
+        self, view: PipelineView, trigger: Trigger, effect: fx.WriteFinding
+    ) -> ev.FindingWritten:
         first = view.spec.first
-        async with self._deps.store.read() as tx:
+        async with self._context.store.read() as tx:
             services = await tx.services.select(id=first.services)
-            repository, base = await place_of(tx, services)
+            repository, base = await common_branch(tx, services)
             if trigger.write is not None:
                 check_writable(repository, trigger.writes_to)
         if trigger.write is None:
             return await self._follow(view, effect)
         values = found_values(view.spec, trigger, effect.value, effect.digest)
         write = trigger.write
-        place = Place(
+        place = GitTarget(
             repository,
             base,
             branch_of(write, values),
@@ -256,24 +262,24 @@ class Triggers:
             write,
         )
         change = await self._git.put(place)
-        await self._deps.manifests.hint(repository.id)
-        return ev.FoundWritten(effect.trigger, effect.value, effect.digest, change)
+        await self._context.manifests.hint(repository.id)
+        return ev.FindingWritten(effect.trigger, effect.value, effect.digest, change)
 
-    @again
-    async def _follow(self, view: PipelineView, effect: fx.WriteFound) -> ev.FoundWritten:
+    @retry_on_collision
+    async def _follow(self, view: PipelineView, effect: fx.WriteFinding) -> ev.FindingWritten:
         """Sets the refs of the first stage's services to the tag."""
-        async with self._deps.store.write() as tx:
+        async with self._context.store.write() as tx:
             services = await tx.services.select(id=view.spec.first.services)
             if any(service.promoted for service in services):
                 raise Conflict("another pipeline promotes the first stage's services")
             for service in services:
                 await tx.services.change(service.id, ref=effect.value)
         for service in services:
-            self._deps.bus.publish(SERVICE, service.id)
-            self._deps.bus.publish(DELIVER, f"{service.repository_id}/{service.id}")
+            self._context.bus.publish(SERVICE, service.id)
+            self._context.bus.publish(RENDER_SERVICES, f"{service.repository_id}/{service.id}")
         text = f"services follow {effect.value}"
-        return ev.FoundWritten(effect.trigger, effect.value, effect.digest, text=text)
+        return ev.FindingWritten(effect.trigger, effect.value, effect.digest, text=text)
 
 
-def _discovered(value: str | None) -> Discovery | None:
-    return Discovery(value) if value else None
+def _discovered(value: str | None) -> TriggerFinding | None:
+    return TriggerFinding(value) if value else None

@@ -7,16 +7,16 @@ from typing import Any
 
 from controlplane.domain.tunnels import Replica, Tunnel
 from controlplane.ports import Transaction
-from controlplane.usecases.deps import TUNNEL, Deps
-from fleet.errors import Conflict, LimitExceeded, TowlineError
-from fleet.identity import ClusterId
-from fleet.runtime.batches import Batches
+from controlplane.usecases.deps import TUNNEL, OperationContext
+from core.errors import Conflict, LimitExceeded, TowlineError
+from core.identity import ClusterId
+from core.runtime.batcher import Batcher
 
-_FORGOTTEN_AFTER = timedelta(days=1)
+_REPLICA_EXPIRY = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class TunnelClaim:
     """A tunnel to cluster `id` is ready at a replica; see `Tunnel`."""
 
     id: ClusterId
@@ -25,33 +25,33 @@ class Claim:
     peer: str
 
 
-class Tunnels:
+class TunnelClaims:
     """Operations of replicas of the control plane; users do not call them."""
 
-    def __init__(self, deps: Deps) -> None:
-        self._deps = deps
-        self._claims: Batches[Claim, Tunnel] = Batches(self._claim)
-        self._releases: Batches[tuple[ClusterId, int], None] = Batches(self._release)
+    def __init__(self, deps: OperationContext) -> None:
+        self._context = deps
+        self._claims: Batcher[TunnelClaim, Tunnel] = Batcher(self._claim)
+        self._releases: Batcher[tuple[ClusterId, int], None] = Batcher(self._release)
 
     async def beat(self, id: str, address: str) -> list[Replica]:
         """Stores the heartbeat of a replica; returns all known replicas."""
-        now = self._deps.clock.now()
+        now = self._context.clock.now()
         me = Replica(id, address, now)
-        async with self._deps.store.write() as tx:
+        async with self._context.store.write() as tx:
             if not await tx.replicas.change(id, address=address, heartbeat=now):
                 await tx.replicas.add(me)
-            await tx.replicas.remove_before("heartbeat", now - _FORGOTTEN_AFTER)
+            await tx.replicas.remove_before("heartbeat", now - _REPLICA_EXPIRY)
             return await tx.replicas.select()
 
     async def leave(self, id: str) -> None:
         """Removes a replica that shuts down, and releases its tunnels."""
-        async with self._deps.store.write() as tx:
+        async with self._context.store.write() as tx:
             held = await tx.tunnels.select(replica_id=id)
             for tunnel in held:
                 await tx.tunnels.change(tunnel.id, replica_id=None)
             await tx.replicas.remove(id)
         for tunnel in held:
-            self._deps.bus.publish(TUNNEL, f"{tunnel.id} ")
+            self._context.bus.publish(TUNNEL, f"{tunnel.id} ")
 
     async def claim(
         self, cluster_id: ClusterId, replica_id: str, instance: str, peer: str
@@ -60,7 +60,7 @@ class Tunnels:
 
         LimitExceeded: two agents compete for the cluster; this also sets the cluster's alarm.
         """
-        return await self._claims.ask(Claim(cluster_id, replica_id, instance, peer))
+        return await self._claims.ask(TunnelClaim(cluster_id, replica_id, instance, peer))
 
     async def release(self, cluster_id: ClusterId, epoch: int) -> None:
         """Releases a tunnel that ended; has no effect after a newer claim."""
@@ -68,13 +68,13 @@ class Tunnels:
 
     async def find(self, cluster_id: ClusterId) -> Tunnel | None:
         """The row of a cluster's tunnel; None if no replica holds it."""
-        async with self._deps.store.read() as tx:
+        async with self._context.store.read() as tx:
             row = await tx.tunnels.get(cluster_id)
         return row if row is not None and row.replica_id is not None else None
 
     async def lost(self, replica_id: str, held: Mapping[ClusterId, int]) -> list[Tunnel]:
         """The tunnels among `held` (cluster id to epoch) that the replica no longer owns."""
-        async with self._deps.store.read() as tx:
+        async with self._context.store.read() as tx:
             mine = {tunnel.id: tunnel for tunnel in await tx.tunnels.select(replica_id=replica_id)}
             doubtful = [
                 id for id, epoch in held.items() if id not in mine or mine[id].epoch != epoch
@@ -82,11 +82,11 @@ class Tunnels:
             rows = await tx.tunnels.select(id=doubtful) if doubtful else []
         return [row for row in rows if row.epoch > held[row.id]]
 
-    async def _claim(self, claims: Sequence[Claim]) -> list[Tunnel | TowlineError]:
-        now = self._deps.clock.now()
+    async def _claim(self, claims: Sequence[TunnelClaim]) -> list[Tunnel | TowlineError]:
+        now = self._context.clock.now()
         answers: list[Tunnel | TowlineError] = []
         claimed: dict[str, Tunnel] = {}
-        async with self._deps.store.write() as tx:
+        async with self._context.store.write() as tx:
             held = {
                 tunnel.id: tunnel
                 for tunnel in await tx.tunnels.lock({claim.id for claim in claims})
@@ -103,16 +103,16 @@ class Tunnels:
                     answers.append(after)
             await _write(tx, claimed, held)
         for tunnel in claimed.values():
-            self._deps.bus.publish(TUNNEL, f"{tunnel.id} {tunnel.replica_id}")
+            self._context.bus.publish(TUNNEL, f"{tunnel.id} {tunnel.replica_id}")
         return answers
 
     async def _release(self, ended: Sequence[tuple[ClusterId, int]]) -> list[None]:
-        async with self._deps.store.write() as tx:
+        async with self._context.store.write() as tx:
             rows = await tx.tunnels.lock({id for id, _ in ended})
             mine = [row.id for row in rows if row.replica_id and (row.id, row.epoch) in ended]
             await tx.tunnels.change_each({id: {"replica_id": None} for id in mine})
         for id in mine:
-            self._deps.bus.publish(TUNNEL, f"{id} ")
+            self._context.bus.publish(TUNNEL, f"{id} ")
         return [None] * len(ended)
 
 

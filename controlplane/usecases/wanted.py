@@ -7,15 +7,15 @@ from typing import TypeVar
 from controlplane.domain.commands import Command, CommandState
 from controlplane.domain.services import Service
 from controlplane.ports import ANY, Store
-from fleet.identity import ClusterId
-from fleet.runtime.batches import Batches
+from core.identity import ClusterId
+from core.runtime.batcher import Batcher
 
 Row = TypeVar("Row", Service, Command)
-_A_CLUSTER_WEIGHS = 10
+_CLUSTER_WEIGHT = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class DesiredStateQuery:
     """A cluster, and some of its services; None: all services."""
 
     cluster_id: ClusterId
@@ -24,29 +24,31 @@ class Asked:
     @property
     def weight(self) -> int:
         """Approximate amount of data to read."""
-        return _A_CLUSTER_WEIGHS if self.services is None else 1 + len(self.services)
+        return _CLUSTER_WEIGHT if self.services is None else 1 + len(self.services)
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class DesiredState:
     """Desired state of a cluster's services, and pending commands of its agent, oldest first."""
 
     services: Sequence[Service] = ()
     commands: Sequence[Command] = ()
 
 
-class Wants:
+class DesiredStateReader:
     """Reads the desired state of clusters."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._batches = Batches(self.read, weight=lambda query: query.weight)
+        self._batches = Batcher(self.read, weight=lambda query: query.weight)
 
-    async def of(self, cluster_id: ClusterId, services: Collection[str] | None = None) -> Wanted:
+    async def of(
+        self, cluster_id: ClusterId, services: Collection[str] | None = None
+    ) -> DesiredState:
         """Desired state of some or all services of a cluster. Unavailable."""
-        return await self._batches.ask(Asked(cluster_id, services))
+        return await self._batches.ask(DesiredStateQuery(cluster_id, services))
 
-    async def read(self, asked: Sequence[Asked]) -> list[Wanted]:
+    async def read(self, asked: Sequence[DesiredStateQuery]) -> list[DesiredState]:
         """Reads the desired state for a batch of clusters in one query."""
         whole = {query.cluster_id for query in asked if query.services is None}
         named = {
@@ -63,7 +65,7 @@ class Wants:
         )
         waiting = _by_cluster(commands)
         return [
-            Wanted(
+            DesiredState(
                 [row for row in services.get(query.cluster_id, []) if _is_asked(query, row)],
                 waiting.get(query.cluster_id, []),
             )
@@ -71,7 +73,7 @@ class Wants:
         ]
 
 
-def _is_asked(asked: Asked, service: Service) -> bool:
+def _is_asked(asked: DesiredStateQuery, service: Service) -> bool:
     return asked.services is None or service.id in asked.services
 
 

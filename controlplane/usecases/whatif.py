@@ -5,17 +5,17 @@ from datetime import datetime
 
 from controlplane.domain.access import Actor, Verb, require
 from controlplane.domain.pipelines import codec, model
-from controlplane.domain.pipelines.replay import Recorded, Replay, replay
+from controlplane.domain.pipelines.replay import RecordedEvents, Replay, replay
 from controlplane.domain.promotion import PipelineEvent
-from controlplane.usecases.deps import Deps
+from controlplane.usecases.deps import OperationContext
 from controlplane.usecases.pipelines import PipelineDraft, Pipelines
-from fleet.errors import Invalid, LimitExceeded
+from core.errors import Invalid, LimitExceeded
 
-MOST_EVENTS = 20_000
+MAX_EVENTS = 20_000
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ReplayStep:
     """A promotion of a release to a stage: its actual time, and its time in the replay (None:
     never)."""
 
@@ -27,7 +27,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class ReplayWaiting:
     """A release that would still wait before a stage at the end, with the reason."""
 
     stage: str
@@ -36,24 +36,24 @@ class Waiting:
 
 
 @dataclass(frozen=True, slots=True)
-class WhatIf:
+class PipelineReplay:
     """The actual run and the replay; `begins_at` is the time of the first usable record."""
 
     begins_at: datetime
-    steps: tuple[Step, ...]
-    waiting: tuple[Waiting, ...]
+    steps: tuple[ReplayStep, ...]
+    waiting: tuple[ReplayWaiting, ...]
 
 
-class WhatIfs:
+class PipelineReplays:
     """Replays pipelines from their records."""
 
-    def __init__(self, deps: Deps, pipelines: Pipelines) -> None:
-        self._deps = deps
+    def __init__(self, deps: OperationContext, pipelines: Pipelines) -> None:
+        self._context = deps
         self._pipelines = pipelines
 
     async def run(
         self, actor: Actor, id: str, draft: PipelineDraft, since: datetime, until: datetime
-    ) -> WhatIf:
+    ) -> PipelineReplay:
         """Replays `[since, until)` with the gates of a draft; stages must keep their names.
 
         Invalid: nothing was recorded then. LimitExceeded: too many events.
@@ -66,18 +66,20 @@ class WhatIfs:
         spec = codec.pipeline_from_json(begin.spec or {})
         changed = _with_gates(spec, self._pipelines.gates_of(spec, draft))
         recorded = [
-            Recorded(record.at, tuple(codec.event_from_json(event) for event in record.events))
+            RecordedEvents(
+                record.at, tuple(codec.event_from_json(event) for event in record.events)
+            )
             for record in records
             if record.id >= begin.id and record.events
         ]
-        if sum(len(entry.events) for entry in recorded) > MOST_EVENTS:
-            raise LimitExceeded(f"more than {MOST_EVENTS:,} events: choose a shorter window")
+        if sum(len(entry.events) for entry in recorded) > MAX_EVENTS:
+            raise LimitExceeded(f"more than {MAX_EVENTS:,} events: choose a shorter window")
         was = replay(spec, state, recorded, until)
         would = replay(changed, state, recorded, until)
-        return WhatIf(begin.at, _steps(spec, was, would), _waiting(spec, would))
+        return PipelineReplay(begin.at, _steps(spec, was, would), _waiting(spec, would))
 
     async def _records(self, id: str, until: datetime) -> list[PipelineEvent]:
-        async with self._deps.store.read() as tx:
+        async with self._context.store.read() as tx:
             rows = await tx.pipeline_events.select(pipeline_id=id)
         return sorted((row for row in rows if row.at < until), key=lambda row: row.id)
 
@@ -96,7 +98,7 @@ def _with_gates(spec: model.Pipeline, gates: dict[model.EdgeId, tuple]) -> model
     return model.validate(replace(spec, edges=edges))
 
 
-def _steps(spec: model.Pipeline, was: Replay, would: Replay) -> tuple[Step, ...]:
+def _steps(spec: model.Pipeline, was: Replay, would: Replay) -> tuple[ReplayStep, ...]:
     first = {
         (promotion.stage, promotion.release, promotion.back): promotion.at
         for promotion in was.promotions
@@ -106,14 +108,14 @@ def _steps(spec: model.Pipeline, was: Replay, would: Replay) -> tuple[Step, ...]
         for promotion in would.promotions
     }
     return tuple(
-        Step(spec.stage[key[0]].name, key[1], key[2], first.get(key), second.get(key))
+        ReplayStep(spec.stage[key[0]].name, key[1], key[2], first.get(key), second.get(key))
         for key in {**first, **second}
     )
 
 
-def _waiting(spec: model.Pipeline, would: Replay) -> tuple[Waiting, ...]:
+def _waiting(spec: model.Pipeline, would: Replay) -> tuple[ReplayWaiting, ...]:
     return tuple(
-        Waiting(spec.stage[edge.target].name, candidate.release, candidate.reason)
+        ReplayWaiting(spec.stage[edge.target].name, candidate.release, candidate.reason)
         for edge in spec.edges
         if (candidate := would.state.candidates.get(edge.id)) is not None
     )

@@ -8,16 +8,16 @@ from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
-BORNE = Path(__file__).parent / "borne.toml"
-LONGEST = timedelta(days=180)
+ACCEPTED_RISKS = Path(__file__).parent / "accepted_risks.toml"
+MAX_EXEMPTION = timedelta(days=180)
 
 
-class Unanswered(Exception):
+class AuditUnavailable(Exception):
     """A service was not reachable, or returned an unusable response."""
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class KnownVulnerability:
     """Known vulnerability of one package; `ids`: its ids in all databases."""
 
     package: str
@@ -32,11 +32,11 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class AuditReport:
     """Number of audited packages, and their vulnerabilities."""
 
     packages: int
-    findings: tuple[Finding, ...]
+    findings: tuple[KnownVulnerability, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,14 +49,14 @@ class Exemption:
     until: date
 
 
-def from_pip_audit(text: str) -> Report:
+def from_pip_audit(text: str) -> AuditReport:
     """Parses the output of `pip-audit -f json`. Unanswered: a package was skipped."""
     answered = _object(text, "dependencies")["dependencies"]
     # pip-audit reports packages unknown to its service as having no vulnerabilities.
     if skipped := [answer["skip_reason"] for answer in answered if "skip_reason" in answer]:
-        raise Unanswered(skipped[0])
+        raise AuditUnavailable(skipped[0])
     found = [
-        Finding(
+        KnownVulnerability(
             package=answer["name"],
             version=answer["version"],
             ids=(known["id"], *sorted(known.get("aliases", ()))),
@@ -66,14 +66,14 @@ def from_pip_audit(text: str) -> Report:
         for answer in answered
         for known in answer["vulns"]
     ]
-    return Report(len(answered), tuple(found))
+    return AuditReport(len(answered), tuple(found))
 
 
-def from_npm(text: str) -> Report:
+def from_npm(text: str) -> AuditReport:
     """Parses the output of `npm audit --json`. Unanswered: the registry has no advisories."""
     told = _object(text, "vulnerabilities")
     found = [
-        Finding(
+        KnownVulnerability(
             package=known["name"],
             version=known["range"],
             ids=(known["url"].rpartition("/")[2],),
@@ -85,27 +85,27 @@ def from_npm(text: str) -> Report:
         # A string names another package of this list, through which this one is vulnerable.
         if not isinstance(known, str)
     ]
-    return Report(told["metadata"]["dependencies"]["total"], tuple(found))
+    return AuditReport(told["metadata"]["dependencies"]["total"], tuple(found))
 
 
 def exemptions(path: Path, today: date) -> list[Exemption]:
     """Reads the accepted risks. ValueError: an entry has no reason, or ends too late."""
-    listed = [Exemption(**entry) for entry in tomllib.loads(path.read_text()).get("borne", ())]
+    listed = [Exemption(**entry) for entry in tomllib.loads(path.read_text()).get("accepted", ())]
     for exemption in listed:
         if not exemption.reason.strip():
             raise ValueError(f"{path.name}: {exemption.id} has no reason")
-        if exemption.until > today + LONGEST:
+        if exemption.until > today + MAX_EXEMPTION:
             raise ValueError(
-                f"{path.name}: {exemption.id} ends more than {LONGEST.days} days from now"
+                f"{path.name}: {exemption.id} ends more than {MAX_EXEMPTION.days} days from now"
             )
     return listed
 
 
-def judged(
-    findings: Iterable[Finding], borne: Iterable[Exemption], today: date
-) -> tuple[list[Finding], list[Exemption]]:
+def apply_exemptions(
+    findings: Iterable[KnownVulnerability], accepted: Iterable[Exemption], today: date
+) -> tuple[list[KnownVulnerability], list[Exemption]]:
     """Returns findings that are not accepted today, and exemptions without a finding."""
-    found, listed = list(findings), list(borne)
+    found, listed = list(findings), list(accepted)
     standing = [
         finding
         for finding in found
@@ -115,7 +115,7 @@ def judged(
     return standing, idle
 
 
-def _is_of(exemption: Exemption, finding: Finding) -> bool:
+def _is_of(exemption: Exemption, finding: KnownVulnerability) -> bool:
     return exemption.package == finding.package and exemption.id in finding.ids
 
 
@@ -127,7 +127,7 @@ def _object(text: str, needed: str) -> dict[str, Any]:
     if not isinstance(told, dict) or needed not in told:
         said = told.get("message", text) if isinstance(told, dict) else text
         last = str(said).strip().rpartition("\n")[2]
-        raise Unanswered(last[:200] or "the tool printed nothing")
+        raise AuditUnavailable(last[:200] or "the tool printed nothing")
     return told
 
 

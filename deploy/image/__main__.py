@@ -9,10 +9,10 @@ from typing import Any
 
 import yaml
 
+from core import __version__
 from deploy.image import debian, program
-from deploy.image.oci import Layout
+from deploy.image.oci import ImageLayout
 from deploy.image.tree import skeleton
-from fleet import __version__
 
 CACHE = Path.home() / ".cache" / "towline" / "image"
 FILE = Path(__file__).parents[1] / "Containerfile"
@@ -40,7 +40,7 @@ def config() -> dict[str, Any]:
     }
 
 
-def moment() -> int:
+def commit_time() -> int:
     """Time of the built commit, which makes the image reproducible."""
     shown = ["git", "log", "-1", "--format=%ct"]
     return int(subprocess.run(shown, capture_output=True, text=True, check=True).stdout)
@@ -51,7 +51,7 @@ def build(architectures: list[str], folder: Path, level: int = 6) -> Path:
 
     `level`: gzip compression level.
     """
-    layout = Layout(moment(), level)
+    layout = ImageLayout(commit_time(), level)
     for architecture in architectures:
         print(f"{architecture}: fetching Debian packages", file=sys.stderr, flush=True)
         system = skeleton() | debian.opened(debian.fetch(architecture, CACHE / architecture))

@@ -7,7 +7,7 @@ import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from deploy.image.tree import Entry, placed
+from deploy.image.tree import TreeEntry, place_files
 
 WANTED = (
     "ca-certificates",
@@ -68,39 +68,39 @@ def _apt(architecture: str, cache: Path, *words: str) -> str:
     return done.stdout
 
 
-def opened(packages: list[Path]) -> dict[str, Entry]:
+def opened(packages: list[Path]) -> dict[str, TreeEntry]:
     """Extracts all files, and adds the CA bundle that a package's script would write."""
-    tree: dict[str, Entry] = {}
+    tree: dict[str, TreeEntry] = {}
     for package in packages:
         tree |= dict(_files(package))
         name = package.name.partition("_")[0]
         status = subprocess.run(["dpkg-deb", "-f", package], capture_output=True, check=True).stdout
-        tree[f"var/lib/dpkg/status.d/{name}"] = Entry(status, mode=0o644)
+        tree[f"var/lib/dpkg/status.d/{name}"] = TreeEntry(status, mode=0o644)
     authorities = [tree[path].data or b"" for path in sorted(tree) if path.startswith(_AUTHORITIES)]
-    tree["etc/ssl/certs/ca-certificates.crt"] = Entry(b"".join(authorities), mode=0o644)
-    tree["usr/bin/sh"] = Entry(link="dash", mode=0o777)
-    tree["usr/bin/python"] = Entry(link="python3", mode=0o777)
+    tree["etc/ssl/certs/ca-certificates.crt"] = TreeEntry(b"".join(authorities), mode=0o644)
+    tree["usr/bin/sh"] = TreeEntry(link="dash", mode=0o777)
+    tree["usr/bin/python"] = TreeEntry(link="python3", mode=0o777)
     return tree
 
 
-def _files(package: Path) -> Iterator[tuple[str, Entry]]:
+def _files(package: Path) -> Iterator[tuple[str, TreeEntry]]:
     content = subprocess.run(
         ["dpkg-deb", "--fsys-tarfile", package], capture_output=True, check=True
     ).stdout
     only = ONLY.get(package.name.partition("_")[0])
     with tarfile.open(fileobj=io.BytesIO(content)) as tar:
         for head in tar:
-            path = placed(head.name)
+            path = place_files(head.name)
             if head.isdir() or _DROPPED.match(path) or (only and not only.match(path)):
                 continue
             # Clears setuid and setgid bits: no program needs them.
             mode = head.mode & 0o755
             if head.issym():
-                yield path, Entry(link=head.linkname, mode=0o777)
+                yield path, TreeEntry(link=head.linkname, mode=0o777)
             elif head.islnk():
-                yield path, Entry(_read(tar, tar.getmember(head.linkname)), mode=mode)
+                yield path, TreeEntry(_read(tar, tar.getmember(head.linkname)), mode=mode)
             else:
-                yield path, Entry(_read(tar, head), mode=mode)
+                yield path, TreeEntry(_read(tar, head), mode=mode)
 
 
 def _read(tar: tarfile.TarFile, head: tarfile.TarInfo) -> bytes:

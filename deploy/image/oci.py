@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from deploy.image.tree import Entry, Tree, archive
+from deploy.image.tree import Tree, TreeEntry, archive
 
 _MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 _CONFIG = "application/vnd.oci.image.config.v1+json"
@@ -22,7 +22,7 @@ Json = dict[str, Any]
 
 
 @dataclass
-class Layout:
+class ImageLayout:
     """Blobs by digest. `moment`: creation time in seconds since 1970.
 
     `level`: gzip level of layers; 0 disables compression.
@@ -66,7 +66,7 @@ class Layout:
             "index.json": _json({"schemaVersion": 2, "manifests": [named]}),
         }
         files |= {f"blobs/{d.replace(':', '/')}": data for d, data in self.blobs.items()}
-        tree = {name: Entry(data, mode=0o644) for name, data in files.items()}
+        tree = {name: TreeEntry(data, mode=0o644) for name, data in files.items()}
         path.write_bytes(archive(tree, self.moment))
         return named["digest"]
 

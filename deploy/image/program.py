@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 
 from packaging.markers import Marker
 
-from deploy.image.tree import Entry
+from deploy.image.tree import TreeEntry
 
 ROOT = Path(__file__).parents[2]
 # Debian's Python, and its package directory, which it also uses in isolated mode.
@@ -35,7 +35,7 @@ sys.exit(main())
 _SCRIPTS = {"towline": "towline.cli", "towline-kubectl-login": "towline.kubectl_login"}
 
 
-def tree(architecture: str) -> dict[str, Entry]:
+def tree(architecture: str) -> dict[str, TreeEntry]:
     """Files of the Python packages and the commands."""
     with TemporaryDirectory() as folder:
         target = Path(folder) / "packages"
@@ -44,7 +44,7 @@ def tree(architecture: str) -> dict[str, Entry]:
         found = dict(_files(target))
     found |= _console()
     for name, module in _SCRIPTS.items():
-        found[f"usr/bin/{name}"] = Entry(_START.format(module=module).encode())
+        found[f"usr/bin/{name}"] = TreeEntry(_START.format(module=module).encode())
     return found
 
 
@@ -72,12 +72,12 @@ def _install(architecture: str, target: Path) -> None:
         _pip(*common, "--upgrade", *map(str, Path(wheels).glob("*.whl")))
 
 
-def _console() -> dict[str, Entry]:
+def _console() -> dict[str, TreeEntry]:
     """Files of `make console`; without them, the start page says so."""
     built = ROOT / "console" / "dist"
     files = [path for path in built.rglob("*") if path.is_file()]
     return {
-        f"{PLACE}/towline/console/{path.relative_to(built).as_posix()}": Entry(
+        f"{PLACE}/towline/console/{path.relative_to(built).as_posix()}": TreeEntry(
             path.read_bytes(), mode=0o644
         )
         for path in files
@@ -129,7 +129,7 @@ def _compile(target: Path) -> None:
         )
 
 
-def _files(target: Path) -> Iterator[tuple[str, Entry]]:
+def _files(target: Path) -> Iterator[tuple[str, TreeEntry]]:
     for folder, names, files in os.walk(target):
         names[:] = [name for name in names if name not in {"tests", "test", "bin"}]
         for name in files:
@@ -139,5 +139,5 @@ def _files(target: Path) -> Iterator[tuple[str, Entry]]:
             mode = 0o755 if os.access(path, os.X_OK) else 0o644
             yield (
                 f"{PLACE}/{path.relative_to(target).as_posix()}",
-                Entry(path.read_bytes(), mode=mode),
+                TreeEntry(path.read_bytes(), mode=mode),
             )

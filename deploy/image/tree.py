@@ -10,7 +10,7 @@ _MERGED = ("bin", "sbin", "lib", "lib64")
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class TreeEntry:
     """A file (`data`), a symbolic link (`link`) or, with neither, a directory."""
 
     data: bytes | None = None
@@ -19,37 +19,37 @@ class Entry:
     owner: int = 0
 
 
-Tree = Mapping[str, Entry]
+Tree = Mapping[str, TreeEntry]
 
 
-def placed(path: str) -> str:
+def place_files(path: str) -> str:
     """Maps a package's path to a merged-/usr system."""
     clean = str(PurePosixPath(path.lstrip("./")))
     first = clean.partition("/")[0]
     return f"usr/{clean}" if first in _MERGED else clean
 
 
-def skeleton() -> dict[str, Entry]:
+def skeleton() -> dict[str, TreeEntry]:
     """Files that no package contains: links of the merged /usr, the user, writable folders."""
-    tree = {name: Entry(link=f"usr/{name}", mode=0o777) for name in _MERGED}
+    tree = {name: TreeEntry(link=f"usr/{name}", mode=0o777) for name in _MERGED}
     tree |= {
         "etc/passwd": _text(
             "root:x:0:0::/root:/sbin/nologin\ntowline:x:65532:65532::/tmp:/sbin/nologin\n"
         ),
         "etc/group": _text("root:x:0:\ntowline:x:65532:\n"),
         "etc/nsswitch.conf": _text("passwd: files\ngroup: files\nhosts: files dns\n"),
-        "dev": Entry(),
-        "proc": Entry(mode=0o555),
-        "sys": Entry(mode=0o555),
-        "tmp": Entry(mode=0o1777),
-        "var/lib/towline": Entry(mode=0o700, owner=65532),
-        "var/lib/towline-agent": Entry(mode=0o700, owner=65532),
+        "dev": TreeEntry(),
+        "proc": TreeEntry(mode=0o555),
+        "sys": TreeEntry(mode=0o555),
+        "tmp": TreeEntry(mode=0o1777),
+        "var/lib/towline": TreeEntry(mode=0o700, owner=65532),
+        "var/lib/towline-agent": TreeEntry(mode=0o700, owner=65532),
     }
     return tree
 
 
-def _text(text: str) -> Entry:
-    return Entry(text.encode(), mode=0o644)
+def _text(text: str) -> TreeEntry:
+    return TreeEntry(text.encode(), mode=0o644)
 
 
 def archive(tree: Tree, moment: int) -> bytes:
@@ -61,7 +61,7 @@ def archive(tree: Tree, moment: int) -> bytes:
     return plain.getvalue()
 
 
-def _head(path: str, entry: Entry, moment: int) -> tarfile.TarInfo:
+def _head(path: str, entry: TreeEntry, moment: int) -> tarfile.TarInfo:
     head = tarfile.TarInfo(path)
     head.mode, head.mtime, head.uid, head.gid = entry.mode, moment, entry.owner, entry.owner
     if entry.link is not None:
@@ -73,9 +73,9 @@ def _head(path: str, entry: Entry, moment: int) -> tarfile.TarInfo:
     return head
 
 
-def _with_parents(tree: Tree) -> dict[str, Entry]:
+def _with_parents(tree: Tree) -> dict[str, TreeEntry]:
     whole = dict(tree)
     for path in tree:
         for parent in PurePosixPath(path).parents[:-1]:
-            whole.setdefault(str(parent), Entry())
+            whole.setdefault(str(parent), TreeEntry())
     return whole

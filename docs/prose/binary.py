@@ -8,9 +8,9 @@ import subprocess
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from fleet.errors import Unavailable
+from core.errors import Unavailable
 from towline.demo.clusters.binaries import cache_folder
-from towline.demo.clusters.golang import find_go
+from towline.demo.clusters.go_toolchain import find_go
 
 _MODULE = Path(__file__).with_name("module")
 _PACKAGE = "github.com/vale-cli/vale/v3/cmd/vale"

@@ -10,17 +10,17 @@ from weakref import WeakValueDictionary
 from semantic_version import NpmSpec, Version
 from yarl import URL
 
-from fleet.bundle import digest_of
-from fleet.errors import Invalid, Unavailable
-from fleet.runtime.clock import Clock
-from gitcache.charts.accounts import Account, Accounts
-from gitcache.charts.fetcher import Fetcher
-from gitcache.charts.registry import Registry
+from core.errors import Invalid, Unavailable
+from core.runtime.clock import Clock
+from core.spec.bundle import digest_of
+from gitcache.charts.credentials import ChartCredentialFinder, ChartCredentials
+from gitcache.charts.http_client import ChartHttpClient
+from gitcache.charts.oci import OciChartRepository
 from gitcache.domain.inputs import digest_of_json
-from gitcache.ports import ChartPin, ChartRef, ChartVersion, ContentStore, Memo, Workers
+from gitcache.ports import ChartPin, ChartRef, ChartVersion, ContentStore, Memo, RenderWorkers
 
 _FRESH_SECONDS = 60.0
-_MOST_REMEMBERED = 1000
+_MAX_CACHED_VERSIONS = 1000
 
 
 class ChartSource:
@@ -32,16 +32,16 @@ class ChartSource:
 
     def __init__(
         self,
-        fetcher: Fetcher,
+        fetcher: ChartHttpClient,
         content: ContentStore,
         memo: Memo,
-        workers: Workers,
+        workers: RenderWorkers,
         clock: Clock,
         *,
         index_bytes: int,
         archive_bytes: int,
     ) -> None:
-        self.accounts = Accounts()
+        self.accounts = ChartCredentialFinder()
         self._fetcher = fetcher
         self._content = content
         self._memo = memo
@@ -75,7 +75,11 @@ class ChartSource:
 
     async def latest(self, wanted: ChartRef, most: int) -> list[ChartPin]:
         """Pins the newest versions of a chart, regardless of the wanted range."""
-        known = {one: text for text in await self._offered(wanted) if (one := _parsed(text))}
+        known = {
+            parsed_version: text
+            for text in await self._offered(wanted)
+            if (parsed_version := _parsed(text))
+        }
         texts = [known[version] for version in sorted(known, reverse=True)[:most]]
         return [await self.pin(replace(wanted, version=text)) for text in texts]
 
@@ -112,7 +116,7 @@ class ChartSource:
         if version is None:
             raise Invalid(f"there is no version {wanted.version!r} of chart {wanted.name!r}")
         self._newest[wanted] = (self._clock.monotonic() + _FRESH_SECONDS, version)
-        if len(self._newest) > _MOST_REMEMBERED:
+        if len(self._newest) > _MAX_CACHED_VERSIONS:
             self._newest.popitem(last=False)
         return version
 
@@ -167,12 +171,12 @@ class ChartSource:
             await self._memo.put(key, memo)
         return [ChartVersion(*fields) for fields in memo["versions"]]
 
-    def _registry(self, wanted: ChartRef) -> Registry:
+    def _registry(self, wanted: ChartRef) -> OciChartRepository:
         account = self._account(wanted)
         authorization = account.authorization if account else ""
-        return Registry(self._fetcher, wanted.repository, wanted.name, authorization)
+        return OciChartRepository(self._fetcher, wanted.repository, wanted.name, authorization)
 
-    def _account(self, wanted: ChartRef) -> Account | None:
+    def _account(self, wanted: ChartRef) -> ChartCredentials | None:
         return self.accounts.of(wanted.repository, wanted.project)
 
     def _headers(self, wanted: ChartRef) -> dict[str, str] | None:
@@ -205,7 +209,7 @@ def _exact(text: str) -> str:
     return text if text and _parsed(text) is not None else ""
 
 
-def _key(exact: ChartRef, account: Account | None) -> str:
+def _key(exact: ChartRef, account: ChartCredentials | None) -> str:
     """Memo key with the account, so that private charts are not visible without it."""
-    told = {"chart": [exact.repository, exact.name, exact.version]}
-    return digest_of_json(told | ({"account": account.id} if account else {}))
+    key_fields = {"chart": [exact.repository, exact.name, exact.version]}
+    return digest_of_json(key_fields | ({"account": account.id} if account else {}))

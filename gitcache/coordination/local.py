@@ -2,33 +2,39 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
-from fleet.identity import RepositoryId
-from fleet.source import RepositoryState
-from gitcache.ports import HintNews, Member, News, PlaceNews, StateNews
+from core.identity import RepositoryId
+from core.spec.source import RepositoryState
+from gitcache.ports import (
+    HintForwarded,
+    PlacementChanged,
+    ReplicaEvent,
+    ReplicaMember,
+    StatePublished,
+)
 
 
 class SoleReplica:
     """The only replica: owns every repository that it claims, and gets its own events at once."""
 
     def __init__(self) -> None:
-        self.me = Member("sole", "")
+        self.me = ReplicaMember("sole", "")
         self._held: set[RepositoryId] = set()
-        self._listen: Callable[[News], None] = lambda news: None
+        self._listen: Callable[[ReplicaEvent], None] = lambda news: None
 
-    async def start(self, listen: Callable[[News], None]) -> None:
+    async def start(self, listen: Callable[[ReplicaEvent], None]) -> None:
         """Implements `Replicas.start`."""
         self._listen = listen
-        listen(PlaceNews())
+        listen(PlacementChanged())
 
     async def stop(self) -> None:
         """Implements `Replicas.stop`."""
         self._held.clear()
 
-    def members(self) -> Sequence[Member]:
+    def members(self) -> Sequence[ReplicaMember]:
         """Implements `Replicas.members`: this replica."""
         return (self.me,)
 
-    def owner(self, repository_id: RepositoryId) -> Member | None:
+    def owner(self, repository_id: RepositoryId) -> ReplicaMember | None:
         """Implements `Replicas.owner`."""
         return self.me if repository_id in self._held else None
 
@@ -56,9 +62,9 @@ class SoleReplica:
         """Implements `Replicas.publish`."""
         if state.repository_id not in self._held:
             return False
-        self._listen(StateNews(state))
+        self._listen(StatePublished(state))
         return True
 
     async def hint(self, repository_id: RepositoryId, announced: Mapping[str, str] | None) -> None:
         """Implements `Replicas.hint`."""
-        self._listen(HintNews(repository_id, announced))
+        self._listen(HintForwarded(repository_id, announced))

@@ -20,15 +20,21 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 
-from fleet.errors import Invalid, Unavailable
-from fleet.identity import RepositoryId, new_id
-from fleet.runtime.clock import Clock
-from fleet.runtime.tasks import Tasks
-from fleet.source import RepositoryState
+from core.errors import Invalid, Unavailable
+from core.identity import RepositoryId, new_id
+from core.runtime.clock import Clock
+from core.runtime.tasks import Tasks
+from core.spec.source import RepositoryState
 from gitcache.coordination import scripts
 from gitcache.domain import messages
-from gitcache.domain.seals import Seal
-from gitcache.ports import HintNews, Member, News, PlaceNews, StateNews
+from gitcache.domain.message_auth import MessageAuthenticator
+from gitcache.ports import (
+    HintForwarded,
+    PlacementChanged,
+    ReplicaEvent,
+    ReplicaMember,
+    StatePublished,
+)
 
 log = structlog.get_logger(__name__)
 
@@ -46,7 +52,7 @@ _LIBRARY_ERRORS = (RedisError, OSError, TimeoutError)
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class LeaseTerms:
     """Seconds between heartbeats, and lease duration after the last heartbeat."""
 
     heartbeat: float = 1.0
@@ -55,7 +61,7 @@ class Terms:
 
 @dataclass(frozen=True, slots=True)
 class _Peer:
-    member: Member
+    member: ReplicaMember
     incarnation: str
     settled: bool
 
@@ -64,17 +70,22 @@ class RedisReplicas:
     """Implements `Replicas` for one of several replicas."""
 
     def __init__(
-        self, url: str, me: Member, seal: Seal, clock: Clock, terms: Terms | None = None
+        self,
+        url: str,
+        me: ReplicaMember,
+        seal: MessageAuthenticator,
+        clock: Clock,
+        terms: LeaseTerms | None = None,
     ) -> None:
         self.me = me
         self._url = url
         self._seal = seal
         self._clock = clock
-        self._terms = terms or Terms()
+        self._terms = terms or LeaseTerms()
         self._ttl = int(self._terms.lease * 1000)
         self._redis = Redis.from_pool(_pool(url, _ANSWER_SECONDS))
         self._keys = [f"{_PREFIX}:{name}" for name in _KEYS]
-        self._listen: Callable[[News], None] = lambda news: None
+        self._listen: Callable[[ReplicaEvent], None] = lambda news: None
         self._incarnation = ""
         self._good_until = 0.0
         self._live: dict[str, _Peer] = {}
@@ -87,7 +98,7 @@ class RedisReplicas:
         self._leaving = False
         self.tasks = Tasks("coordination")
 
-    async def start(self, listen: Callable[[News], None]) -> None:
+    async def start(self, listen: Callable[[ReplicaEvent], None]) -> None:
         """Implements `Replicas.start`; Redis may still be unavailable."""
         self._listen = listen
         self.tasks.forever("listen", self._hear())
@@ -106,11 +117,11 @@ class RedisReplicas:
             async with asyncio.timeout(_LEAVING_SECONDS):
                 await self._redis.aclose()
 
-    def members(self) -> Sequence[Member]:
+    def members(self) -> Sequence[ReplicaMember]:
         """Implements `Replicas.members`."""
         return [peer.member for peer in self._live.values() if peer.settled]
 
-    def owner(self, repository_id: RepositoryId) -> Member | None:
+    def owner(self, repository_id: RepositoryId) -> ReplicaMember | None:
         """Implements `Replicas.owner`."""
         name, _, incarnation = self._owners.get(repository_id, "").partition(" ")
         peer = self._live.get(name)
@@ -160,9 +171,9 @@ class RedisReplicas:
         if not await self._run(scripts.PUBLISH, name, self._lease, self._ttl, sealed):
             log.warning("state refused: another replica owns it", repository=name)
             self._held.discard(name)
-            self._listen(PlaceNews())
+            self._listen(PlacementChanged())
             return False
-        self._listen(StateNews(state))
+        self._listen(StatePublished(state))
         return True
 
     async def hint(self, repository_id: RepositoryId, announced: Mapping[str, str] | None) -> None:
@@ -196,7 +207,7 @@ class RedisReplicas:
         about = (self.me.name, self._incarnation, self.me.address)
         alive, *rest = await self._run(scripts.BEAT, *about, self._ttl, int(joining))
         if not alive:
-            log.warning("was silent for too long; leases are lost", replica=self.me.name)
+            log.warning("heartbeat too late, leases lost", replica=self.me.name)
             return False
         # Measured from before the request, because Redis starts its own timer later.
         self._good_until = before + self._terms.lease
@@ -210,7 +221,7 @@ class RedisReplicas:
         self._incarnation = new_id(self._clock.now())
         self._good_until = 0.0
         self._held.clear()
-        self._listen(PlaceNews())
+        self._listen(PlacementChanged())
 
     def _take_members(self, now: int, entries: Sequence[bytes]) -> None:
         live: dict[str, _Peer] = {}
@@ -218,10 +229,10 @@ class RedisReplicas:
             if (found := _MEMBER.fullmatch(_text(entry))) is not None:
                 name, incarnation, joined, address = found.groups()
                 settled = now - int(joined) >= self._terms.heartbeat * 1000
-                live[name] = _Peer(Member(name, address), incarnation, settled)
+                live[name] = _Peer(ReplicaMember(name, address), incarnation, settled)
         if live != self._live:
             self._live = live
-            self._listen(PlaceNews())
+            self._listen(PlacementChanged())
 
     async def _hear(self) -> None:
         """Reads the full state, then events; starts over after every lost connection."""
@@ -268,12 +279,12 @@ class RedisReplicas:
         self._last_change = int(number) if number and number.isdigit() else 0
         for name, sealed in states.items():
             self._take_state(_text(name), sealed)
-        self._listen(PlaceNews())
+        self._listen(PlacementChanged())
 
     def _take(self, data: bytes) -> None:
         found = _NEWS.fullmatch(data)
         if found is None:
-            log.error("refused what Redis told: not of our form", size=len(data))
+            log.error("refused message from Redis: malformed", size=len(data))
             return
         kind, number, name, text = found.groups()
         self._last_change = max(self._last_change, int(number))
@@ -289,7 +300,7 @@ class RedisReplicas:
             case b"prepared":
                 self._prepared[repository] = _text(text)
         if kind in {b"owner", b"prepared"}:
-            self._listen(PlaceNews())
+            self._listen(PlacementChanged())
 
     def _take_state(self, name: str, sealed: bytes) -> None:
         # This replica is the owner: an older message must not overwrite what it has published.
@@ -298,19 +309,19 @@ class RedisReplicas:
         text = self._opened("state", name, sealed)
         if text is not None:
             with _oddities("state"):
-                self._listen(StateNews(messages.STATE.decode(text)))
+                self._listen(StatePublished(messages.STATE.decode(text)))
 
     def _take_hint(self, name: str, sealed: bytes) -> None:
         text = self._opened("hint", name, sealed)
         if text is not None:
             with _oddities("hint"):
                 hint = messages.HINT.decode(text)
-                self._listen(HintNews(hint.repository_id, hint.announced))
+                self._listen(HintForwarded(hint.repository_id, hint.announced))
 
     def _opened(self, kind: str, name: str, sealed: bytes) -> bytes | None:
         text = self._seal.open(f"{kind} {name}", sealed)
         if text is None:
-            log.error("refused what Redis held: not sealed with our key", kind=kind, of=name[:80])
+            log.error("refused data from Redis: invalid HMAC", kind=kind, of=name[:80])
         return text
 
     async def _run(self, script: str, *words: str | bytes | int) -> Any:
@@ -327,7 +338,7 @@ class RedisReplicas:
             if away:
                 log.warning("coordination paused", reason=reason)
             else:
-                log.info("coordination goes on")
+                log.info("coordination resumed")
 
 
 def _pool(url: str, seconds: float | None) -> BlockingConnectionPool:
@@ -347,7 +358,7 @@ def _oddities(kind: str) -> Generator[None, None, None]:
     try:
         yield
     except Invalid as error:
-        log.error("a replica has written what this version cannot read", kind=kind, why=str(error))
+        log.error("cannot read a message of another version", kind=kind, why=str(error))
 
 
 def _text(data: bytes) -> str:

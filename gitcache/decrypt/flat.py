@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from fleet.errors import Invalid
+from core.errors import Invalid
 
 Tree = dict[str, Any]
 
@@ -103,7 +103,7 @@ def _dotenv(tree: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _ini(tree: Mapping[str, Any]) -> Iterator[str]:
-    for name, section in sorted(tree.items(), key=lambda one: one[0] != _BEFORE_SECTIONS):
+    for name, section in sorted(tree.items(), key=lambda item: item[0] != _BEFORE_SECTIONS):
         if name != _BEFORE_SECTIONS:
             yield f"[{name}]"
         for key, opened in section.items():

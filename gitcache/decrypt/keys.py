@@ -4,14 +4,14 @@ import asyncio
 import hashlib
 from pathlib import Path
 
-from fleet.age import AgeIdentity, identities_in
-from fleet.errors import Invalid, Unavailable
-from fleet.source import RepositorySpec
+from core.age import AgeIdentity, identities_in
+from core.errors import Invalid, Unavailable
+from core.spec.source import RepositorySpec
 from gitcache.decrypt import sops
 
 DEFAULT = "default"
 _SUFFIX = ".agekey"
-_MOST_BYTES = 64 << 10
+_MAX_BYTES = 64 << 10
 
 
 class SopsDecryptor:
@@ -51,7 +51,7 @@ class SopsDecryptor:
             known = self._read.get(name)
             if known is not None and known[0] == changed.st_mtime_ns:
                 return known[1]
-            if changed.st_size > _MOST_BYTES:
+            if changed.st_size > _MAX_BYTES:
                 raise Invalid(f"{file.name} is too large for a file of age identities")
             found = identities_in(file.read_text())
         except FileNotFoundError:

@@ -1,6 +1,6 @@
 """Decrypts and verifies complete SOPS files.
 
-`fleet.sops` decrypts single values. The message authentication code is the SHA-512 of all
+`core.sops` decrypts single values. The message authentication code is the SHA-512 of all
 values in order, encrypted like a value and bound to the time of the last change.
 """
 
@@ -14,20 +14,28 @@ from typing import Any
 
 import yaml
 
-from fleet import patterns
-from fleet.age import AgeIdentity
-from fleet.errors import Invalid
-from fleet.sops import MARK, METADATA, FileKey, Metadata, Path, key_for, place
+from core import patterns
+from core.age import AgeIdentity
+from core.errors import Invalid
+from core.sops import (
+    ENCRYPTED_PREFIX,
+    METADATA,
+    Path,
+    SopsFileKey,
+    SopsMetadata,
+    authenticated_path,
+    decrypt_file_key,
+)
 from gitcache.decrypt import flat
 
-MOST_BYTES = 4 << 20
-_DEEPEST = 64
+MAX_FILE_BYTES = 4 << 20
+_MAX_DEPTH = 64
 _ONLY_ENCRYPTED = hashlib.sha256(b"sops").digest()
 
 
 def is_encrypted(data: bytes) -> bool:
     """True if the bytes look like a SOPS file."""
-    return MARK in data and b"sops" in data
+    return ENCRYPTED_PREFIX in data and b"sops" in data
 
 
 def decrypt(data: bytes, name: str, identities: Sequence[AgeIdentity]) -> bytes:
@@ -35,19 +43,21 @@ def decrypt(data: bytes, name: str, identities: Sequence[AgeIdentity]) -> bytes:
 
     Raises Invalid, without values, for a malformed or altered file or without a matching key.
     """
-    if len(data) > MOST_BYTES:
-        raise Invalid(f"the file has {len(data):,} bytes; at most {MOST_BYTES:,} can be decrypted")
+    if len(data) > MAX_FILE_BYTES:
+        raise Invalid(
+            f"the file has {len(data):,} bytes; at most {MAX_FILE_BYTES:,} can be decrypted"
+        )
     is_yaml, is_flat = name.endswith((".yaml", ".yml")), flat.is_flat(name, data)
     documents = [_flat(name, data)] if is_flat else _parsed(data, is_yaml=is_yaml)
-    metadata = Metadata.of(documents[0].get(METADATA))
+    metadata = SopsMetadata.of(documents[0].get(METADATA))
     trees = [{key: value for key, value in doc.items() if key != METADATA} for doc in documents]
-    key = key_for(metadata.age, identities)
+    key = decrypt_file_key(metadata.age, identities)
     if key is None:
         raise Invalid(
             f"it is encrypted for {', '.join(sorted(metadata.age)) or 'no age recipient'}, but "
             "this repository's project has no such key"
         )
-    opened = _Opening(metadata, key)
+    opened = _FileDecryption(metadata, key)
     found = [opened.tree(tree) for tree in trees]
     opened.check()
     if is_flat:
@@ -61,10 +71,10 @@ def decrypt(data: bytes, name: str, identities: Sequence[AgeIdentity]) -> bytes:
     )
 
 
-class _Opening:
+class _FileDecryption:
     """Decrypts one file and hashes its values in file order."""
 
-    def __init__(self, metadata: Metadata, key: FileKey) -> None:
+    def __init__(self, metadata: SopsMetadata, key: SopsFileKey) -> None:
         self._metadata = metadata
         self._key = key
         self._hash = hashlib.sha512()
@@ -73,8 +83,8 @@ class _Opening:
 
     def tree(self, value: Any, path: Path = (), *, named: bool = False) -> Any:
         """Decrypts the value at a path; `named`: the file's rule matches one of the path's keys."""
-        if len(path) > _DEEPEST:
-            raise Invalid(f"more than {_DEEPEST} levels")
+        if len(path) > _MAX_DEPTH:
+            raise Invalid(f"more than {_MAX_DEPTH} levels")
         if isinstance(value, dict):
             return {_key(key): self._below(inner, path, key, named) for key, inner in value.items()}
         if isinstance(value, list):
@@ -91,12 +101,12 @@ class _Opening:
             )
 
     def _below(self, value: Any, path: Path, key: str, named: bool) -> Any:
-        named = named or self._metadata.names(key, patterns.is_found)
+        named = named or self._metadata.names(key, patterns.search_pattern)
         return self.tree(value, (*path, key), named=named)
 
     def _leaf(self, value: Any, path: Path, named: bool) -> Any:
         encrypted = self._metadata.encrypts(named=named)
-        found = self._key.open(value, place(path)) if encrypted else value
+        found = self._key.open(value, authenticated_path(path)) if encrypted else value
         if encrypted or not self._metadata.only_encrypted:
             self._hash.update(_as_bytes(found, path))
         return found
@@ -116,7 +126,7 @@ def _as_bytes(value: Any, path: Path) -> bytes:
     raise Invalid(f"{':'.join(path)} is not text, a number or a boolean")
 
 
-class _Loader(yaml.SafeLoader):
+class _Yaml12Loader(yaml.SafeLoader):
     """YAML with the plain scalars of version 1.2, as in SOPS."""
 
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}
@@ -133,7 +143,7 @@ for _tag, _form, _first in (
     ("int", r"[-+]?[0-9]+", "-+0123456789"),
     ("float", r"[-+]?(?:\.[0-9]+|[0-9]+\.[0-9]*)(?:[eE][-+]?[0-9]+)?", "-+.0123456789"),
 ):
-    _Loader.add_implicit_resolver(
+    _Yaml12Loader.add_implicit_resolver(
         f"tag:yaml.org,2002:{_tag}", re.compile(f"^(?:{_form})$"), list(_first)
     )
 
@@ -159,7 +169,7 @@ def _flat(name: str, data: bytes) -> dict[str, Any]:
 
 
 def _documents(text: str) -> Iterator[Any]:
-    loader = _Loader(text)
+    loader = _Yaml12Loader(text)
     try:
         while loader.check_data():
             yield loader.get_data()

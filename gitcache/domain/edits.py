@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import yaml
 
-from fleet.changes import Scalar
-from fleet.errors import Invalid
+from core.errors import Invalid
+from core.spec.edits import Scalar
 from gitcache.domain.paths import folder_path
 
 MAX_EDITS = 500

@@ -7,8 +7,8 @@ from typing import Any
 
 import orjson
 
-from fleet.errors import Invalid
-from fleet.source import HelmRelease, Renderer
+from core.errors import Invalid
+from core.spec.source import HelmRelease, Renderer
 from gitcache.domain import parameters as given
 
 FORMAT = 2

@@ -11,9 +11,9 @@ from typing import Any, Generic, TypeVar
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
-from fleet.errors import Invalid
-from fleet.identity import RepositoryId
-from fleet.source import Commit, Rendered, RenderRequest, RepositorySpec, RepositoryState
+from core.errors import Invalid
+from core.identity import RepositoryId
+from core.spec.source import Commit, RenderedBundle, RenderRequest, RepositorySpec, RepositoryState
 
 MAX_MESSAGE = 16 << 20
 """Maximum bytes of one message; a state of 10,000 refs has about 3 MB."""
@@ -24,13 +24,13 @@ _BYTES_AS_TEXT = ConfigDict(ser_json_bytes="base64", val_json_bytes="base64")
 Value = TypeVar("Value")
 
 
-class Message(Generic[Value]):
+class JsonCodec(Generic[Value]):
     """JSON codec for one type."""
 
     def __init__(self, kind: type[Value]) -> None:
         # pydantic applies a configuration to dataclasses only inside another type: hence the tuple.
-        one: Any = types.GenericAlias(tuple, (kind,))
-        self._adapter: TypeAdapter[tuple[Value]] = TypeAdapter(one, config=_BYTES_AS_TEXT)
+        wrapped: Any = types.GenericAlias(tuple, (kind,))
+        self._adapter: TypeAdapter[tuple[Value]] = TypeAdapter(wrapped, config=_BYTES_AS_TEXT)
 
     def encode(self, value: Value) -> bytes:
         """Encodes a value as JSON."""
@@ -59,7 +59,7 @@ class Hint:
 
 
 @dataclass(frozen=True, slots=True)
-class Folders:
+class TreeIdsRequest:
     """A request for the tree ids of paths of a commit."""
 
     repository_id: RepositoryId
@@ -68,7 +68,7 @@ class Folders:
 
 
 @dataclass(frozen=True, slots=True)
-class Below:
+class SubfoldersRequest:
     """A request for the folders of a commit, at most `depth` levels below a base."""
 
     repository_id: RepositoryId
@@ -78,7 +78,7 @@ class Below:
 
 
 @dataclass(frozen=True, slots=True)
-class Name:
+class ResolveRequest:
     """A request for the commit of a branch, tag or sha."""
 
     repository_id: RepositoryId
@@ -86,7 +86,7 @@ class Name:
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
+class FollowUpdate:
     """Repositories to follow, with credentials, and repositories to forget."""
 
     follow: tuple[RepositorySpec, ...] = ()
@@ -94,26 +94,26 @@ class Wishes:
 
 
 @dataclass(frozen=True, slots=True)
-class Company:
+class ReplicaAddresses:
     """Addresses (`host:port`) of a replica and of all replicas."""
 
     me: str
     members: tuple[str, ...]
 
 
-STATE = Message(RepositoryState)
-REQUEST = Message(RenderRequest)
-RENDERED = Message(Rendered)
-HINT = Message(Hint)
-FOLDERS = Message(Folders)
-BELOW = Message(Below)
-NAME = Message(Name)
-COMMIT = Message(Commit)
-WISHES = Message(Wishes)
-COMPANY = Message(Company)
-TREES: Message[dict[str, str | None]] = Message(dict[str, str | None])
-PATHS: Message[list[str]] = Message(list[str])
-DIGESTS: Message[list[str]] = Message(list[str])
+STATE = JsonCodec(RepositoryState)
+REQUEST = JsonCodec(RenderRequest)
+RENDERED = JsonCodec(RenderedBundle)
+HINT = JsonCodec(Hint)
+TREE_IDS_REQUEST = JsonCodec(TreeIdsRequest)
+SUBFOLDERS_REQUEST = JsonCodec(SubfoldersRequest)
+RESOLVE_REQUEST = JsonCodec(ResolveRequest)
+COMMIT = JsonCodec(Commit)
+FOLLOW_UPDATE = JsonCodec(FollowUpdate)
+REPLICA_ADDRESSES = JsonCodec(ReplicaAddresses)
+TREES: JsonCodec[dict[str, str | None]] = JsonCodec(dict[str, str | None])
+PATHS: JsonCodec[list[str]] = JsonCodec(list[str])
+DIGESTS: JsonCodec[list[str]] = JsonCodec(list[str])
 
 
 def join_contents(contents: Sequence[bytes]) -> bytes:

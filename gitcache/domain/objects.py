@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 from functools import cache
 from typing import NamedTuple
 
-from fleet.errors import Invalid
-from fleet.source import Commit
+from core.errors import Invalid
+from core.spec.source import Commit
 
 TREE = 0o040000
 SYMLINK = 0o120000

@@ -3,7 +3,7 @@
 import posixpath
 from functools import lru_cache
 
-from fleet.errors import Invalid
+from core.errors import Invalid
 
 _MAX_PATH = 1024
 

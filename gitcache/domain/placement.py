@@ -12,12 +12,12 @@ OVERLOAD = 1.25
 """Maximum load of a replica as a multiple of the mean."""
 
 
-def ranked(key: str, names: Collection[str]) -> list[str]:
+def rank_replicas(key: str, names: Collection[str]) -> list[str]:
     """Ranks replicas for a key by highest random weight."""
     return sorted(names, key=lambda name: (_weight(key, name), name), reverse=True)
 
 
-def place(keys: Collection[str], names: Collection[str]) -> Mapping[str, str]:
+def assign_to_replicas(keys: Collection[str], names: Collection[str]) -> Mapping[str, str]:
     """Assigns each key to a replica; empty without replicas.
 
     Each key gets its best-ranked replica with room, in an order that all replicas share.
@@ -26,8 +26,8 @@ def place(keys: Collection[str], names: Collection[str]) -> Mapping[str, str]:
         return {}
     room = dict.fromkeys(names, math.ceil(OVERLOAD * len(keys) / len(names)))
     placed: dict[str, str] = {}
-    for key in sorted(keys, key=lambda one: _weight(one, "")):
-        best = next(name for name in ranked(key, names) if room[name])
+    for key in sorted(keys, key=lambda candidate: _weight(candidate, "")):
+        best = next(name for name in rank_replicas(key, names) if room[name])
         room[best] -= 1
         placed[key] = best
     return placed

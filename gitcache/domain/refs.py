@@ -10,7 +10,7 @@ _MAX_NAME = 512
 
 
 @dataclass(frozen=True, slots=True)
-class Resolved:
+class ResolvedRefs:
     """Commits of the followed names, and the names without a commit."""
 
     commits: Mapping[str, str]
@@ -45,7 +45,7 @@ def prefixes(names: Iterable[str]) -> list[str]:
     return sorted({ref for name in names for ref in candidates(name)})
 
 
-def resolve(names: Iterable[str], listed: Mapping[str, str]) -> Resolved:
+def resolve(names: Iterable[str], listed: Mapping[str, str]) -> ResolvedRefs:
     """Resolves the followed names with the server's refs (full name to peeled commit)."""
     commits: dict[str, str] = {}
     missing = set()
@@ -56,4 +56,4 @@ def resolve(names: Iterable[str], listed: Mapping[str, str]) -> Resolved:
             commits[name] = found
         else:
             missing.add(name)
-    return Resolved(commits, frozenset(missing))
+    return ResolvedRefs(commits, frozenset(missing))

@@ -3,8 +3,8 @@
 import posixpath
 import re
 
-from fleet.errors import Invalid
-from fleet.remotes import Remote, parse_remote
+from core.errors import Invalid
+from core.remotes import Remote, parse_remote
 from gitcache.domain import paths
 
 MODULES_FILE = ".gitmodules"

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 from yarl import URL
 
-from fleet.runtime.clock import Clock
+from core.runtime.clock import Clock
 from gitcache.mirror import pktline
-from gitcache.mirror.http import HttpClient, read
-from gitcache.mirror.route import Route
+from gitcache.mirror.http import GitHttpClient, read
+from gitcache.mirror.route import ServerRoute
 
 VERSION2 = {"Git-Protocol": "version=2", "User-Agent": "git/towline"}
 
@@ -30,19 +30,19 @@ class Capabilities:
 class KnownCapabilities:
     """A cache of capabilities by repository URL."""
 
-    def __init__(self, http: HttpClient, clock: Clock) -> None:
+    def __init__(self, http: GitHttpClient, clock: Clock) -> None:
         self._http = http
         self._clock = clock
         self._kept: OrderedDict[str, tuple[float, Capabilities]] = OrderedDict()
 
-    def known(self, route: Route) -> Capabilities | None:
+    def known(self, route: ServerRoute) -> Capabilities | None:
         """Returns cached capabilities, at most one hour old."""
         found = self._kept.get(route.remote.text)
         if found is None or found[0] < self._clock.monotonic():
             return None
         return found[1]
 
-    async def of(self, route: Route) -> Capabilities:
+    async def of(self, route: ServerRoute) -> Capabilities:
         """Returns the capabilities; asks the server if needed. Raises Unavailable."""
         if (found := self.known(route)) is not None:
             return found
@@ -59,7 +59,7 @@ class KnownCapabilities:
             )
         return self.learn(route, parse_capabilities(data))
 
-    def learn(self, route: Route, capabilities: Capabilities) -> Capabilities:
+    def learn(self, route: ServerRoute, capabilities: Capabilities) -> Capabilities:
         """Caches capabilities."""
         until = self._clock.monotonic() + _KEPT_SECONDS
         self._kept[route.remote.text] = (until, capabilities)
@@ -78,10 +78,10 @@ def parse_capabilities(data: bytes) -> Capabilities:
         return Capabilities()
     if "version 2" not in lines[:2]:
         return Capabilities()
-    told = dict(line.partition("=")[::2] for line in lines)
-    fetch = told.get("fetch", "").split()
+    advertised = dict(line.partition("=")[::2] for line in lines)
+    fetch = advertised.get("fetch", "").split()
     return Capabilities(
-        True, told.get("object-format", "sha1"), "shallow" in fetch, "filter" in fetch
+        True, advertised.get("object-format", "sha1"), "shallow" in fetch, "filter" in fetch
     )
 
 

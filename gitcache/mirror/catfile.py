@@ -9,9 +9,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from fleet.errors import Unavailable
-from fleet.runtime.batches import Batches
-from gitcache.mirror.access import environment
+from core.errors import Unavailable
+from core.runtime.batcher import Batcher
+from gitcache.mirror.git_environment import environment
 
 _AT_ONCE = 400
 _SECONDS = 60.0
@@ -42,7 +42,7 @@ class CatFile:
         self._clone = clone
         self._process: Process | None = None
         self._inode = 0
-        self._asked = Batches(self._ask, most=_AT_ONCE)
+        self._asked = Batcher(self._ask, most=_AT_ONCE)
 
     async def infos(self, ids: Sequence[str]) -> list[Info | None]:
         """Returns type and size of each object, None for missing objects."""

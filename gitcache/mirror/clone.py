@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from gitcache.mirror.access import environment
+from gitcache.mirror.git_environment import environment
 from gitcache.mirror.runner import GitRunner, Stdin
 
 PINS = "refs/k/"
@@ -103,7 +103,7 @@ class Clone:
         """Adds a pack, which may refer to missing files. Raises GitError for a broken pack."""
         # git allows a missing .gitattributes only in a promisor's pack. Remove the mark afterwards,
         # or git would fetch missing objects by itself.
-        told = await self._runner.run(
+        output = await self._runner.run(
             [
                 f"--git-dir={self.path}",
                 "-c",
@@ -118,7 +118,7 @@ class Clone:
             seconds=seconds,
             stdin=pack,
         )
-        name = told.split()[-1]
+        name = output.split()[-1]
         (self.path / "objects" / "pack" / f"pack-{name}.promisor").unlink(missing_ok=True)
 
     async def unpack(self, pack: Stdin) -> None:

@@ -15,17 +15,17 @@ from pathlib import Path
 
 import structlog
 
-from fleet.errors import Unavailable
-from fleet.source import RepositorySpec
+from core.errors import Unavailable
+from core.spec.source import RepositorySpec
 from gitcache.mirror.clone import PINS, Clone
 from gitcache.mirror.disk import Disk
-from gitcache.mirror.leanfetch import LeanFetch
-from gitcache.mirror.meters import Meters
-from gitcache.mirror.packs import NoPack
-from gitcache.mirror.quickfetch import QuickFetch
-from gitcache.mirror.remotegit import RemoteGit
+from gitcache.mirror.lean_fetch import LeanFetch
+from gitcache.mirror.metrics import GitMetrics
+from gitcache.mirror.packs import PackUnavailable
+from gitcache.mirror.quick_fetch import QuickFetch
+from gitcache.mirror.remote_git import RemoteGit
 from gitcache.mirror.runner import GitError, GitRunner
-from gitcache.ports import ASKED_PIN, Rejected
+from gitcache.ports import ON_DEMAND_PIN_PREFIX, CommitsRejected
 
 log = structlog.get_logger(__name__)
 
@@ -44,7 +44,7 @@ _CORRUPT = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Ways:
+class FetchMethods:
     """Fetch methods: git itself, and optional faster ones."""
 
     git: RemoteGit
@@ -59,9 +59,9 @@ class GitClones:
         self,
         root: Path,
         runner: GitRunner,
-        ways: Ways,
+        ways: FetchMethods,
         disk: Disk,
-        meters: Meters,
+        meters: GitMetrics,
         *,
         seconds: float,
     ) -> None:
@@ -114,7 +114,7 @@ class GitClones:
         clone = self.clone(spec)
         try:
             with self._meters.fetch("graft"):
-                await self._git_fetch(other, clone, {f"{ASKED_PIN}{sha}": sha})
+                await self._git_fetch(other, clone, {f"{ON_DEMAND_PIN_PREFIX}{sha}": sha})
         except GitError as error:
             raise _named(error) from error
 
@@ -128,7 +128,7 @@ class GitClones:
         clone = self.clone(spec)
         if clone.exists() and await asyncio.to_thread(clone.is_scattered):
             pins = await asyncio.to_thread(clone.pins)
-            asked = [pin for pin in pins if pin.startswith(ASKED_PIN)]
+            asked = [pin for pin in pins if pin.startswith(ON_DEMAND_PIN_PREFIX)]
             # These commits were fetched on demand and can be fetched again.
             await clone.unpin(asked)
             await clone.pack()
@@ -175,7 +175,7 @@ class GitClones:
                 if await self._ways.lean.create(spec, clone, wants):
                     return
             except GitError as error:
-                log.info("no lean clone", repository=spec.id, reason=error.message)
+                log.info("lean clone failed", repository=spec.id, reason=error.message)
             await asyncio.to_thread(shutil.rmtree, clone.path, True)
             await clone.init(sha256=sha256)
         try:
@@ -218,12 +218,12 @@ class GitClones:
         lean = self._ways.lean
         try:
             if lean is None:
-                raise NoPack("lean clones are disabled in this installation")
+                raise PackUnavailable("lean clones are disabled in this installation")
             await lean.fetch(spec, clone, wants)
-        except (NoPack, GitError) as error:
+        except (PackUnavailable, GitError) as error:
             if isinstance(error, GitError) and _FULL.search(error.message):
                 raise _named(error) from error
-            log.warning("cloning anew", repository=spec.id, reason=str(error))
+            log.warning("cloning again", repository=spec.id, reason=str(error))
             await self._create(spec, wants)
 
     async def _git_fetch(
@@ -255,7 +255,7 @@ class GitClones:
             await asyncio.to_thread(clone.sweep)
             await self._git_fetch(spec, clone, wants)
         elif _CORRUPT.search(error.message) and "early EOF" not in error.message:
-            log.warning("clone is damaged, cloning anew", repository=spec.id)
+            log.warning("clone damaged, cloning again", repository=spec.id)
             await self._create(spec, wants)
         else:
             await self._without_asking_for_it(error, spec, clone, wants)
@@ -278,7 +278,9 @@ class GitClones:
             await clone.pin(wants)
         except GitError as failure:
             if "nonexistent object" in failure.message or "not a valid" in failure.message:
-                raise Rejected("no branch or tag of the server contains this commit") from failure
+                raise CommitsRejected(
+                    "no branch or tag of the server contains this commit"
+                ) from failure
             raise _named(failure) from failure
 
 
@@ -288,7 +290,7 @@ def _named(error: GitError) -> Unavailable:
             "the disk of the git cache is full: cannot fetch; free or add disk space"
         )
     if _TOO_LARGE.search(error.message):
-        return Rejected(
+        return CommitsRejected(
             "unpacking its pack needs more than git.fetch.memory; it contains a huge file"
         )
-    return Rejected(error.message) if _REJECTED.search(error.message) else error
+    return CommitsRejected(error.message) if _REJECTED.search(error.message) else error

@@ -30,8 +30,8 @@ def tunnel(proxy: str, host: str, port: str) -> socket.socket:
     connection.sendall("\r\n".join([*lines, "", ""]).encode())
     head = _read_head(connection)
     if not head.startswith(b"HTTP/1.") or head.split(b" ", 2)[1:2] != [b"200"]:
-        told = head[:80].partition(b"\r")[0].decode("latin-1")
-        raise OSError(f"the proxy refused: {told}")
+        reason = head[:80].partition(b"\r")[0].decode("latin-1")
+        raise OSError(f"the proxy refused: {reason}")
     connection.settimeout(None)
     return connection
 

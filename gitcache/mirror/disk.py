@@ -4,7 +4,7 @@ import asyncio
 import shutil
 from pathlib import Path
 
-from fleet.errors import Unavailable
+from core.errors import Unavailable
 
 
 class Disk:

@@ -8,23 +8,23 @@ from urllib.parse import urlsplit
 import aiohttp
 from yarl import URL
 
-from fleet.errors import Invalid, Unavailable
-from fleet.runtime.clock import Clock
-from gitcache.mirror.admission import Admission
-from gitcache.mirror.pacing import Pacing
-from gitcache.mirror.route import Refused, Route
+from core.errors import Invalid, Unavailable
+from core.runtime.clock import Clock
+from gitcache.mirror.address_filter import AddressFilter
+from gitcache.mirror.rate_limit import ServerRateLimiter
+from gitcache.mirror.route import CredentialsRefused, ServerRoute
 
-_LONGEST_PAUSE = 3600.0
+_MAX_PAUSE = 3600.0
 
 
-class HttpClient:
+class GitHttpClient:
     """One connection pool for all repositories.
 
     Checks addresses when connecting, unless the installation's proxy connects.
     """
 
     def __init__(
-        self, admission: Admission, pacing: Pacing, clock: Clock, *, seconds: float
+        self, admission: AddressFilter, pacing: ServerRateLimiter, clock: Clock, *, seconds: float
     ) -> None:
         self._admission = admission
         self._pacing = pacing
@@ -36,7 +36,7 @@ class HttpClient:
     async def request(
         self,
         method: str,
-        route: Route,
+        route: ServerRoute,
         url: URL,
         *,
         headers: Mapping[str, str],
@@ -78,7 +78,7 @@ class HttpClient:
             self._pacing.pause(_server(answer.url), pause or 0.0)
             raise Unavailable(f"{host} limits the rate of requests ({status})", retry_after=pause)
         if status in {401, 403}:
-            raise Refused(f"{host} refused the credentials ({status})")
+            raise CredentialsRefused(f"{host} refused the credentials ({status})")
         if status == 404:
             raise Unavailable(
                 f"{host} has no such repository, or these credentials cannot access it"
@@ -98,7 +98,7 @@ class HttpClient:
         for session in self._sessions.values():
             await session.close()
 
-    def _session(self, route: Route) -> aiohttp.ClientSession:
+    def _session(self, route: ServerRoute) -> aiohttp.ClientSession:
         guarded = route.proxy is None or not route.trusted_proxy
         found = self._sessions.get(guarded)
         if found is None:
@@ -112,13 +112,13 @@ class HttpClient:
         """Parses Retry-After, seconds or a date (RFC 9110, 10.2.3); None without one."""
         text = answer.headers.get("Retry-After", "")
         if text.isdecimal() and len(text) < 8:
-            return min(float(text), _LONGEST_PAUSE)
+            return min(float(text), _MAX_PAUSE)
         try:
             until = parsedate_to_datetime(text)
             left = (until - self._clock.now()).total_seconds()
         except (ValueError, TypeError):
             return None
-        return min(max(left, 0.0), _LONGEST_PAUSE)
+        return min(max(left, 0.0), _MAX_PAUSE)
 
 
 async def read(answer: aiohttp.ClientResponse, limit: int, what: str) -> bytes:
@@ -142,7 +142,7 @@ def _timeout(seconds: float) -> aiohttp.ClientTimeout:
 
 
 def _raise_refused(error: BaseException) -> None:
-    """Raises the Invalid of `Admission` that is wrapped in the client's error."""
+    """Raises the Invalid of `AddressFilter` that is wrapped in the client's error."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, Invalid):

@@ -4,29 +4,29 @@ import asyncio
 from dataclasses import dataclass
 from pathlib import Path
 
-from fleet.runtime.clock import Clock
-from gitcache.mirror.access import Access
-from gitcache.mirror.admission import Admission
-from gitcache.mirror.apptokens import AppTokens
+from core.runtime.clock import Clock
+from gitcache.mirror.address_filter import AddressFilter
+from gitcache.mirror.app_tokens import AppTokens
 from gitcache.mirror.capabilities import KnownCapabilities
-from gitcache.mirror.clones import GitClones, Ways
+from gitcache.mirror.clones import FetchMethods, GitClones
 from gitcache.mirror.disk import Disk
-from gitcache.mirror.http import HttpClient
-from gitcache.mirror.largefiles import LargeFiles
-from gitcache.mirror.leanfetch import LeanFetch
-from gitcache.mirror.lsrefs import HttpRefLister
-from gitcache.mirror.lsremote import AdaptiveRefLister, GitRefLister
-from gitcache.mirror.meters import Meters
-from gitcache.mirror.pacing import Pacing
+from gitcache.mirror.git_environment import GitEnvironment
+from gitcache.mirror.http import GitHttpClient
+from gitcache.mirror.lean_fetch import LeanFetch
+from gitcache.mirror.lfs import LargeFiles
+from gitcache.mirror.ls_refs import HttpRefLister
+from gitcache.mirror.ls_remote import AdaptiveRefLister, GitRefLister
+from gitcache.mirror.metrics import GitMetrics
 from gitcache.mirror.packs import PackClient
-from gitcache.mirror.quickfetch import QuickFetch
-from gitcache.mirror.remotegit import RemoteGit
-from gitcache.mirror.routes import Routes
+from gitcache.mirror.quick_fetch import QuickFetch
+from gitcache.mirror.rate_limit import ServerRateLimiter
+from gitcache.mirror.remote_git import RemoteGit
+from gitcache.mirror.route_finder import RouteFinder
 from gitcache.mirror.runner import GitRunner
-from gitcache.mirror.sshsharing import SharedConnections
+from gitcache.mirror.ssh_sharing import SharedSshConnections
 from gitcache.mirror.submodules import Submodules
 from gitcache.mirror.trees import GitTrees
-from gitcache.ports import Egress
+from gitcache.ports import ClusterEgress
 
 _ASK_CHEAPLY_AGAIN = 3600.0
 
@@ -58,16 +58,25 @@ class MirrorOptions:
     ssh: str = "ssh"
 
 
-class Mirror:
+class GitMirror:
     """All objects that access git; their files are in `home`."""
 
     def __init__(
-        self, home: Path, options: MirrorOptions, clock: Clock, *, egress: Egress | None = None
+        self,
+        home: Path,
+        options: MirrorOptions,
+        clock: Clock,
+        *,
+        egress: ClusterEgress | None = None,
     ) -> None:
-        self.admission = Admission(allow_private_hosts=options.allow_private_hosts)
-        self.pacing = Pacing(clock, at_once=options.at_once, per_second=options.per_second)
-        self.http = HttpClient(self.admission, self.pacing, clock, seconds=options.request_seconds)
-        self.routes = Routes(
+        self.admission = AddressFilter(allow_private_hosts=options.allow_private_hosts)
+        self.pacing = ServerRateLimiter(
+            clock, at_once=options.at_once, per_second=options.per_second
+        )
+        self.http = GitHttpClient(
+            self.admission, self.pacing, clock, seconds=options.request_seconds
+        )
+        self.routes = RouteFinder(
             self.admission,
             clock,
             AppTokens(self.http, clock),
@@ -76,8 +85,8 @@ class Mirror:
             authority=options.authority,
         )
         self.runner = GitRunner(home, memory=options.memory)
-        self.connections = SharedConnections(clock, options.ssh)
-        access = Access(
+        self.connections = SharedSshConnections(clock, options.ssh)
+        access = GitEnvironment(
             home,
             known_hosts=options.known_hosts,
             ssh=options.ssh,
@@ -88,7 +97,7 @@ class Mirror:
         self.http_lister = HttpRefLister(self.http, self.routes, known)
         self.git_lister = GitRefLister(self.git, seconds=options.request_seconds)
         self.disk = Disk(home, watermark=options.watermark)
-        self.meters = Meters(self.disk)
+        self.meters = GitMetrics(self.disk)
         self.lister = AdaptiveRefLister(
             self.http_lister,
             self.git_lister,
@@ -108,7 +117,7 @@ class Mirror:
         self.clones = GitClones(
             home,
             self.runner,
-            Ways(self.git, self.quick, self.lean),
+            FetchMethods(self.git, self.quick, self.lean),
             self.disk,
             self.meters,
             seconds=options.fetch_seconds,

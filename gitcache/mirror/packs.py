@@ -6,24 +6,24 @@ from typing import IO
 
 from yarl import URL
 
-from fleet.errors import Unavailable
+from core.errors import Unavailable
 from gitcache.mirror import pktline
 from gitcache.mirror.capabilities import Capabilities
-from gitcache.mirror.fetchanswer import FetchAnswer, ServerSaid
-from gitcache.mirror.http import HttpClient
-from gitcache.mirror.lsrefs import POST_HEADERS
-from gitcache.mirror.meters import Meters
-from gitcache.mirror.route import Route
+from gitcache.mirror.fetch_response import FetchResponse, ServerError
+from gitcache.mirror.http import GitHttpClient
+from gitcache.mirror.ls_refs import POST_HEADERS
+from gitcache.mirror.metrics import GitMetrics
+from gitcache.mirror.route import ServerRoute
 
 _RESULT = POST_HEADERS["Accept"]
 
 
-class NoPack(Exception):
+class PackUnavailable(Exception):
     """The server sent no pack within the limits; other fetch methods may work."""
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class PackRequest:
     """A fetch request: wanted objects, complete local commits, and the shallow boundary.
 
     A `thin` pack may contain deltas to objects of the local commits.
@@ -52,21 +52,21 @@ class Order:
 class PackClient:
     """Streams packs to files."""
 
-    def __init__(self, http: HttpClient, meters: Meters) -> None:
+    def __init__(self, http: GitHttpClient, meters: GitMetrics) -> None:
         self._http = http
         self._meters = meters
 
     async def fetch(
         self,
-        route: Route,
+        route: ServerRoute,
         capabilities: Capabilities,
-        order: Order,
+        order: PackRequest,
         into: IO[bytes],
         *,
         limit: int,
         seconds: float,
         begun: Callable[[], object] = lambda: None,
-    ) -> FetchAnswer:
+    ) -> FetchResponse:
         """Writes the pack to `into` and returns the rest of the response.
 
         Raises NoPack beyond `limit` bytes or if the server refuses. Calls `begun` at the beginning
@@ -76,7 +76,7 @@ class PackClient:
         if route.authorization:
             headers["Authorization"] = route.authorization
         url = URL(f"{route.remote.text}/git-upload-pack")
-        answer, size = FetchAnswer(), 0
+        answer, size = FetchResponse(), 0
         try:
             async with self._http.request(
                 "POST",
@@ -88,16 +88,16 @@ class PackClient:
             ) as response:
                 self._http.check(response)
                 if response.status != 200 or response.content_type != _RESULT:
-                    raise NoPack(f"answered {response.status}")
+                    raise PackUnavailable(f"answered {response.status}")
                 begun()
                 async for chunk in response.content.iter_any():
                     data = answer.feed(chunk)
                     size += len(data)
                     if size > limit:
-                        raise NoPack(f"more than {limit} bytes")
+                        raise PackUnavailable(f"more than {limit} bytes")
                     into.write(data)
-        except (pktline.Malformed, ServerSaid) as error:
-            raise NoPack(str(error)) from None
+        except (pktline.Malformed, ServerError) as error:
+            raise PackUnavailable(str(error)) from None
         finally:
             self._meters.packed_bytes.inc(size)
         if not answer.complete:

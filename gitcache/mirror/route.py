@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from functools import cached_property
 from urllib.parse import urlsplit
 
-from fleet.errors import Unavailable
-from fleet.remotes import Remote
-from fleet.source import GitCredentials
+from core.errors import Unavailable
+from core.remotes import Remote
+from core.spec.source import GitCredentials
 
 
-class Refused(Unavailable):
+class CredentialsRefused(Unavailable):
     """The server refused the credentials."""
 
 
 @dataclass(frozen=True, repr=False)
-class Route:
+class ServerRoute:
     """A route to a server. Has no repr, so it is never printed.
 
     `addresses` are the allowed addresses, empty if a proxy resolves the name. `trusted_proxy`

@@ -20,11 +20,11 @@ import git
 
 del os.environ["GIT_PYTHON_REFRESH"]
 
-from fleet.errors import Unavailable
-from fleet.runtime.logs import redact
-from gitcache.mirror.access import environment
+from core.errors import Unavailable
+from core.runtime.logs import redact
+from gitcache.mirror.git_environment import environment
 
-_OLDEST = (2, 36)
+_MIN_VERSION = (2, 36)
 _MAX_THREADS = 32
 _MAX_MESSAGE = 400
 YIELDING = ("nice", "-n", "10")
@@ -80,10 +80,10 @@ class GitRunner:
 
     async def check_version(self) -> None:
         """Raises GitError without git 2.36 or newer; older versions lack `--batch-command`."""
-        told = await self.run(["version"], environment(self._home), seconds=10)
-        numbers = tuple(int(part) for part in re.findall(r"\d+", told)[:2])
-        if numbers < _OLDEST:
-            raise GitError(f"git 2.36 or newer is required; found {told.strip()[:80]}")
+        output = await self.run(["version"], environment(self._home), seconds=10)
+        numbers = tuple(int(part) for part in re.findall(r"\d+", output)[:2])
+        if numbers < _MIN_VERSION:
+            raise GitError(f"git 2.36 or newer is required; found {output.strip()[:80]}")
 
     def close(self) -> None:
         """Ends running processes and the threads."""
@@ -116,7 +116,9 @@ class GitRunner:
         finally:
             self._running.discard(process.pid)
         if process.returncode:
-            raise GitError(_told(err, secrets) or f"git exited with status {process.returncode}")
+            raise GitError(
+                _error_text(err, secrets) or f"git exited with status {process.returncode}"
+            )
         return out.decode("utf-8", "surrogateescape")
 
     def _start(self, command: list[str], env: dict[str, str], stream: Any) -> Any:
@@ -168,12 +170,12 @@ def _kill_group(pid: int) -> None:
         return
 
 
-def _told(stderr: bytes, secrets: Sequence[str]) -> str:
+def _error_text(stderr: bytes, secrets: Sequence[str]) -> str:
     """Extracts git's error, without secrets, progress and control characters."""
     text = stderr.decode("utf-8", "replace")
     for secret in secrets:
         text = text.replace(secret, "[redacted]")
     text = redact(re.sub(r"[^\x20-\x7e\n]", "", text))
     lines = [line.strip() for line in text.splitlines()]
-    told = [line for line in lines if _TELLING.match(line)] or lines
-    return " / ".join(line for line in told if line)[-_MAX_MESSAGE:]
+    output = [line for line in lines if _TELLING.match(line)] or lines
+    return " / ".join(line for line in output if line)[-_MAX_MESSAGE:]

@@ -7,9 +7,9 @@ The URL in a commit only selects one of them; it is never connected to.
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 
-from fleet.errors import Invalid
-from fleet.remotes import parse_remote
-from fleet.source import RepositorySpec
+from core.errors import Invalid
+from core.remotes import parse_remote
+from core.spec.source import RepositorySpec
 from gitcache.domain.submodules import place, place_of
 
 _MAX_KNOWN = 20_000
@@ -25,7 +25,7 @@ class Submodules:
         self._followed: Callable[[], Iterable[RepositorySpec]] = tuple
         self._known: OrderedDict[tuple[str, str], tuple[str, str]] = OrderedDict()
 
-    def look_among(self, followed: Callable[[], Iterable[RepositorySpec]]) -> None:
+    def set_followed(self, followed: Callable[[], Iterable[RepositorySpec]]) -> None:
         """Sets the function that returns the followed repositories."""
         self._followed = followed
 
@@ -39,7 +39,7 @@ class Submodules:
         while len(self._known) > _MAX_KNOWN:
             self._known.popitem(last=False)
 
-    async def bring(self, spec: RepositorySpec, name: str, sha: str) -> None:
+    async def fetch_commit(self, spec: RepositorySpec, name: str, sha: str) -> None:
         """Fetches a submodule's commit into the clone. Raises Invalid if unknown, Unavailable."""
         path, url = self._known.get((spec.id, sha), (name, ""))
         other = self._find(spec, url)

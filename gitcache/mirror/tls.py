@@ -3,9 +3,9 @@
 import ssl
 from functools import lru_cache
 
-from fleet.errors import Invalid
-from fleet.source import GitCredentials
-from gitcache.mirror.secretfiles import secret_path
+from core.errors import Invalid
+from core.spec.source import GitCredentials
+from gitcache.mirror.secret_files import secret_path
 
 
 def client_context(credentials: GitCredentials | None, authority: str | None) -> ssl.SSLContext:

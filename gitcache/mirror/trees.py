@@ -7,8 +7,8 @@ from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
-from fleet.errors import Invalid, Unavailable
-from fleet.source import RepositorySpec
+from core.errors import Invalid, Unavailable
+from core.spec.source import RepositorySpec
 from gitcache.domain.objects import (
     SUBMODULE,
     TREE,
@@ -19,8 +19,8 @@ from gitcache.domain.objects import (
 )
 from gitcache.domain.submodules import MODULES_FILE, parse_modules
 from gitcache.mirror.catfile import Info, OpenClones
-from gitcache.mirror.largefiles import LargeFiles
-from gitcache.mirror.parsedtrees import ParsedTrees, Tree
+from gitcache.mirror.lfs import LargeFiles
+from gitcache.mirror.parsed_trees import ParsedTrees, Tree
 from gitcache.mirror.submodules import Submodules
 
 Level = Mapping[str, Sequence[tuple[str, str]]]
@@ -30,9 +30,9 @@ Complete = Callable[[RepositorySpec, Collection[str]], Awaitable[None]]
 _FEW = 16
 _MAX_TREE_BYTES = 16 << 20
 _MAX_COMMIT_BYTES = 1 << 20
-_MOST_MISSING = 200_000
-_MOST_REMEMBERED = 200_000
-_MOST_COMMITS = 1_000
+_MAX_PREFETCHED_FILES = 200_000
+_MAX_CHECKED_FOLDERS = 200_000
+_MAX_CACHED_COMMITS = 1_000
 
 
 class GitTrees:
@@ -80,7 +80,7 @@ class GitTrees:
         if record is None:
             return None
         self._commits[condition, sha] = record
-        if len(self._commits) > _MOST_COMMITS:
+        if len(self._commits) > _MAX_CACHED_COMMITS:
             self._commits.popitem(last=False)
         if spec.submodules:
             await self._learn_submodules(spec, record.tree)
@@ -212,7 +212,7 @@ class GitTrees:
         missing = [blob for blob, info in zip(asked, infos, strict=True) if info is None]
         if missing:
             await self._complete(spec, missing)
-        if len(self._looked_through) > _MOST_REMEMBERED:
+        if len(self._looked_through) > _MAX_CHECKED_FOLDERS:
             self._looked_through.clear()
         self._looked_through |= {(clone, tree_id) for tree_id in looked}
 
@@ -223,7 +223,7 @@ class GitTrees:
         looked: set[str] = set()
         files: set[str] = set()
         level = trees
-        while level and len(files) < _MOST_MISSING:
+        while level and len(files) < _MAX_PREFETCHED_FILES:
             level = {
                 tree_id for tree_id in level if (clone, tree_id) not in self._looked_through
             } - looked
@@ -261,7 +261,7 @@ class GitTrees:
         plain = replace(spec, submodules=False)
         record = await self.commit(plain, entry.id)
         if record is None and self._submodules is not None:
-            await self._submodules.bring(spec, path, entry.id)
+            await self._submodules.fetch_commit(spec, path, entry.id)
             record = await self.commit(plain, entry.id)
         if record is None:
             raise Unavailable(f"the submodule {path[:200]!r} is not in the local copy")

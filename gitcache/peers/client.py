@@ -8,8 +8,7 @@ from typing import Any
 import aiohttp
 import orjson
 
-from fleet.bundle import digest_of
-from fleet.errors import (
+from core.errors import (
     Code,
     Conflict,
     Forbidden,
@@ -20,13 +19,14 @@ from fleet.errors import (
     Unauthenticated,
     Unavailable,
 )
-from fleet.identity import RepositoryId
-from fleet.source import Commit, Rendered, RenderRequest, RepositoryState
+from core.identity import RepositoryId
+from core.spec.bundle import digest_of
+from core.spec.source import Commit, RenderedBundle, RenderRequest, RepositoryState
 from gitcache.domain import messages
 from gitcache.peers.sockets import OpenSockets
-from gitcache.ports import ContentStore, Member, NotOwner, PeerAway, PeerSlow
+from gitcache.ports import ContentStore, NotOwner, PeerTimeout, PeerUnavailable, ReplicaMember
 
-HOP = "Towline-Hop"
+HOP_HEADER = "Towline-Hop"
 """Header of requests between replicas; the receiver does not forward them."""
 
 MISDIRECTED = 421
@@ -41,7 +41,7 @@ ANSWER_SECONDS = 20.0
 """Time-out of a request before its retry. A retry does not repeat the work, but early retries
 would add load to a busy replica."""
 
-KEPT_SECONDS = 60
+KEEPALIVE_SECONDS = 60
 """Keep-alive time of an idle connection."""
 
 _CONNECTIONS = 32
@@ -52,7 +52,7 @@ _ERRORS: dict[str, type[TowlineError]] = {
 }
 
 
-class _Unknown(PeerAway):
+class _Unknown(PeerUnavailable):
     """A replica of another version does not know the operation."""
 
 
@@ -75,7 +75,7 @@ class PeerClient:
         self._nearest = nearest
         self._timeout = _timeout(idle)
         self._soon = _timeout(min(IDLE_SECONDS, idle))
-        self._headers = {HOP: "1"} if hop else {}
+        self._headers = {HOP_HEADER: "1"} if hop else {}
         self._session: aiohttp.ClientSession | None = None
         self._sockets = OpenSockets()
 
@@ -86,31 +86,39 @@ class PeerClient:
             await self._sockets.end()
 
     async def trees(
-        self, member: Member, repository_id: RepositoryId, commit: str, folders: Collection[str]
+        self,
+        member: ReplicaMember,
+        repository_id: RepositoryId,
+        commit: str,
+        folders: Collection[str],
     ) -> Mapping[str, str | None]:
         """See `Peers.trees`."""
-        asked = messages.Folders(repository_id, commit, tuple(folders))
-        body = messages.FOLDERS.encode(asked)
+        asked = messages.TreeIdsRequest(repository_id, commit, tuple(folders))
+        body = messages.TREE_IDS_REQUEST.encode(asked)
         return messages.TREES.decode(await self._ask(member.address, "POST", "/v1/trees", body))
 
     async def folders(
-        self, member: Member, repository_id: RepositoryId, commit: str, base: str, depth: int
+        self, member: ReplicaMember, repository_id: RepositoryId, commit: str, base: str, depth: int
     ) -> list[str]:
         """See `Peers.folders`."""
-        body = messages.BELOW.encode(messages.Below(repository_id, commit, base, depth))
+        body = messages.SUBFOLDERS_REQUEST.encode(
+            messages.SubfoldersRequest(repository_id, commit, base, depth)
+        )
         return messages.PATHS.decode(await self._ask(member.address, "POST", "/v1/folders", body))
 
-    async def keep_made(self, member: Member, data: bytes) -> Rendered:
+    async def store_bundle(self, member: ReplicaMember, data: bytes) -> RenderedBundle:
         """See `GitCache.keep`."""
         answer = await self._ask(member.address, "POST", "/v1/bundles", data)
         return messages.RENDERED.decode(answer)
 
-    async def resolve(self, member: Member, repository_id: RepositoryId, name: str) -> Commit:
+    async def resolve(
+        self, member: ReplicaMember, repository_id: RepositoryId, name: str
+    ) -> Commit:
         """See `Peers.resolve`."""
-        body = messages.NAME.encode(messages.Name(repository_id, name))
+        body = messages.RESOLVE_REQUEST.encode(messages.ResolveRequest(repository_id, name))
         return messages.COMMIT.decode(await self._ask(member.address, "POST", "/v1/resolve", body))
 
-    async def render(self, member: Member, request: RenderRequest) -> Rendered:
+    async def render(self, member: ReplicaMember, request: RenderRequest) -> RenderedBundle:
         """See `Peers.render`."""
         body = messages.REQUEST.encode(request)
         if self._nearest is not None:
@@ -120,7 +128,9 @@ class PeerClient:
         answer = await self._ask(member.address, "POST", "/v1/render", body)
         return messages.RENDERED.decode(answer)
 
-    async def _artefact(self, member: Member, body: bytes, nearest: ContentStore) -> Rendered:
+    async def _artefact(
+        self, member: ReplicaMember, body: bytes, nearest: ContentStore
+    ) -> RenderedBundle:
         answer = await self._ask(member.address, "POST", "/v1/artefact", body)
         text, *contents = messages.split_contents(answer)
         rendered = messages.RENDERED.decode(text)
@@ -131,33 +141,37 @@ class PeerClient:
                     await nearest.put(rendered.digest, data)
         return rendered
 
-    async def bundle(self, member: Member, digest: str) -> bytes:
+    async def bundle(self, member: ReplicaMember, digest: str) -> bytes:
         """Downloads a bundle, without verification. Raises NotFound, PeerAway."""
         return await self._ask(member.address, "GET", f"/v1/bundles/{digest}")
 
-    async def keep(self, member: Member, contents: Sequence[bytes]) -> None:
+    async def keep(self, member: ReplicaMember, contents: Sequence[bytes]) -> None:
         """Stores copies of bundles at the replica. Raises PeerAway."""
         await self._ask(member.address, "PUT", "/v1/bundles", messages.join_contents(contents))
 
-    async def hint(self, member: Member, hint: messages.Hint) -> None:
+    async def hint(self, member: ReplicaMember, hint: messages.Hint) -> None:
         """Forwards a hint; the replica answers before it acts. Raises PeerAway."""
         body = messages.HINT.encode(hint)
         await self._ask(member.address, "POST", "/v1/hint", body, self._soon)
 
-    async def wish(self, member: Member, wishes: messages.Wishes) -> None:
+    async def update_followed(self, member: ReplicaMember, wishes: messages.FollowUpdate) -> None:
         """Sends the repositories to follow and to forget. Raises PeerAway."""
-        await self._ask(member.address, "POST", "/v1/wishes", messages.WISHES.encode(wishes))
+        await self._ask(member.address, "POST", "/v1/wishes", messages.FOLLOW_UPDATE.encode(wishes))
 
-    async def live(self, member: Member, digests: Collection[str]) -> None:
+    async def live(self, member: ReplicaMember, digests: Collection[str]) -> None:
         """Sends the digests of the bundles in use. Raises PeerAway."""
         body = messages.DIGESTS.encode(list(digests))
         await self._ask(member.address, "POST", "/v1/live", body)
 
-    async def company(self, member: Member) -> messages.Company:
+    async def company(self, member: ReplicaMember) -> messages.ReplicaAddresses:
         """Returns the addresses of the replica and of all replicas. Raises PeerAway."""
-        return messages.COMPANY.decode(await self._ask(member.address, "GET", "/v1/members"))
+        return messages.REPLICA_ADDRESSES.decode(
+            await self._ask(member.address, "GET", "/v1/members")
+        )
 
-    async def hear(self, member: Member, take: Callable[[RepositoryState], None]) -> None:
+    async def stream_states(
+        self, member: ReplicaMember, take: Callable[[RepositoryState], None]
+    ) -> None:
         """Streams all states, then each change. Raises PeerAway at the end of the stream."""
         try:
             async with self._open().get(
@@ -168,7 +182,9 @@ class PeerClient:
                     if line := line.strip():
                         take(messages.STATE.decode(line))
         except (aiohttp.ClientError, TimeoutError, ValueError) as error:
-            raise PeerAway(f"cannot reach replica {member.address}", retry_after=1.0) from error
+            raise PeerUnavailable(
+                f"cannot reach replica {member.address}", retry_after=1.0
+            ) from error
 
     async def _ask(
         self,
@@ -181,7 +197,7 @@ class PeerClient:
         """Sends a request; retries once after a lost connection."""
         try:
             return await self._once(address, method, path, body, patience or self._timeout)
-        except PeerAway as error:
+        except PeerUnavailable as error:
             if not isinstance(error.__cause__, _BROKEN):
                 raise
         return await self._once(address, method, path, body, patience or self._timeout)
@@ -202,9 +218,11 @@ class PeerClient:
                 await _check(answer)
                 return await answer.read()
         except (aiohttp.SocketTimeoutError, aiohttp.ConnectionTimeoutError) as error:
-            raise PeerSlow(f"timed out waiting for replica {address}", retry_after=1.0) from error
+            raise PeerTimeout(
+                f"timed out waiting for replica {address}", retry_after=1.0
+            ) from error
         except (aiohttp.ClientError, TimeoutError, ValueError) as error:
-            raise PeerAway(f"cannot reach replica {address}", retry_after=1.0) from error
+            raise PeerUnavailable(f"cannot reach replica {address}", retry_after=1.0) from error
 
     def _open(self) -> aiohttp.ClientSession:
         if self._session is None:
@@ -212,7 +230,7 @@ class PeerClient:
                 ssl=self._context,
                 limit=0,
                 limit_per_host=_CONNECTIONS,
-                keepalive_timeout=KEPT_SECONDS,
+                keepalive_timeout=KEEPALIVE_SECONDS,
                 socket_factory=self._sockets.make,
             )
             self._session = aiohttp.ClientSession(
@@ -233,23 +251,23 @@ def _timeout(idle: float) -> aiohttp.ClientTimeout:
 async def _check(answer: aiohttp.ClientResponse) -> None:
     if answer.status < 400:
         return
-    said = _problem(await answer.content.read(1 << 16))
-    text = str(said.get("message", "")) or f"a replica answered {answer.status}"
+    problem = _problem(await answer.content.read(1 << 16))
+    text = str(problem.get("message", "")) or f"a replica answered {answer.status}"
     if answer.status == MISDIRECTED:
         raise NotOwner(text, retry_after=1.0)
-    if answer.status == 404 and not said:
+    if answer.status == 404 and not problem:
         raise _Unknown(text, retry_after=1.0)
-    kind = _ERRORS.get(str(said.get("code")))
+    kind = _ERRORS.get(str(problem.get("code")))
     if kind is not None:
         raise kind(text)
-    if said.get("code") == Code.UNAVAILABLE:
-        raise Unavailable(text, retry_after=said.get("retry_after"))
-    raise PeerAway(text, retry_after=1.0)
+    if problem.get("code") == Code.UNAVAILABLE:
+        raise Unavailable(text, retry_after=problem.get("retry_after"))
+    raise PeerUnavailable(text, retry_after=1.0)
 
 
 def _problem(data: bytes) -> dict[str, Any]:
     try:
-        said = orjson.loads(data)
+        problem = orjson.loads(data)
     except orjson.JSONDecodeError:
         return {}
-    return said if isinstance(said, dict) else {}
+    return problem if isinstance(problem, dict) else {}

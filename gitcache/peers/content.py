@@ -5,12 +5,12 @@ from functools import partial
 
 import structlog
 
-from fleet.bundle import digest_of
-from fleet.errors import NotFound, TowlineError
-from fleet.runtime.batches import Batches
-from gitcache.domain.placement import ranked
+from core.errors import NotFound, TowlineError
+from core.runtime.batcher import Batcher
+from core.spec.bundle import digest_of
+from gitcache.domain.placement import rank_replicas
 from gitcache.peers.client import PeerClient
-from gitcache.ports import Member, PeerAway
+from gitcache.ports import PeerUnavailable, ReplicaMember
 
 log = structlog.get_logger(__name__)
 
@@ -27,12 +27,12 @@ class PeerContent:
     """A content store over other replicas; verifies the digest of received content."""
 
     def __init__(
-        self, client: PeerClient, me: Member, members: Callable[[], Sequence[Member]]
+        self, client: PeerClient, me: ReplicaMember, members: Callable[[], Sequence[ReplicaMember]]
     ) -> None:
         self._client = client
         self._me = me
         self._members = members
-        self._copying: dict[Member, Batches[bytes, None]] = {}
+        self._copying: dict[ReplicaMember, Batcher[bytes, None]] = {}
 
     async def get(self, digest: str) -> bytes | None:
         """Implements `ContentStore.get`. Raises PeerAway if not found and a replica failed."""
@@ -43,14 +43,16 @@ class PeerContent:
             except NotFound:
                 continue
             except TowlineError as error:
-                log.info("peer not asked for content", peer=member.name, reason=error.message)
+                log.info("reading content from peer failed", peer=member.name, reason=error.message)
                 is_away = True
                 continue
             if digest_of(data) == digest:
                 return data
-            log.error("a peer gave other content than asked for, refused", peer=member.name)
+            log.error("peer sent content with a wrong digest", peer=member.name)
         if is_away:
-            raise PeerAway("a replica that may have the bundle cannot be reached", retry_after=1.0)
+            raise PeerUnavailable(
+                "a replica that may have the bundle cannot be reached", retry_after=1.0
+            )
         return None
 
     async def put(self, digest: str, data: bytes) -> None:
@@ -58,20 +60,20 @@ class PeerContent:
         for member in self._ranked(digest)[:1]:
             await self._copies_to(member).ask(data)
 
-    def _copies_to(self, member: Member) -> Batches[bytes, None]:
+    def _copies_to(self, member: ReplicaMember) -> Batcher[bytes, None]:
         if member not in self._copying:
             gone = self._copying.keys() - set(self._members())
             self._copying = {
                 replica: at for replica, at in self._copying.items() if replica not in gone
             }
             work = partial(self._give, member)
-            self._copying[member] = Batches(
+            self._copying[member] = Batcher(
                 work, most=_COPIED_AT_ONCE, weight=lambda data: len(data) + _EACH
             )
         return self._copying[member]
 
     async def _give(
-        self, member: Member, contents: Sequence[bytes]
+        self, member: ReplicaMember, contents: Sequence[bytes]
     ) -> Sequence[TowlineError | None]:
         """Uploads copies to one replica; a failure applies to all of them, without retries."""
         try:
@@ -80,8 +82,8 @@ class PeerContent:
             return [error] * len(contents)
         return [None] * len(contents)
 
-    def _ranked(self, digest: str) -> list[Member]:
+    def _ranked(self, digest: str) -> list[ReplicaMember]:
         others = {
             replica.name: replica for replica in self._members() if replica.name != self._me.name
         }
-        return [others[name] for name in ranked(digest, others)]
+        return [others[name] for name in rank_replicas(digest, others)]

@@ -6,17 +6,17 @@ from typing import TypeVar
 
 import structlog
 
-from fleet.bundle import digest_of
-from fleet.errors import NotFound, TowlineError, Unavailable
-from fleet.identity import RepositoryId
-from fleet.runtime.backoff import Backoff
-from fleet.runtime.clock import Clock
-from fleet.runtime.tasks import Tasks
-from fleet.source import Commit, Rendered, RenderRequest, RepositorySpec, RepositoryState
+from core.errors import NotFound, TowlineError, Unavailable
+from core.identity import RepositoryId
+from core.runtime.backoff import Backoff
+from core.runtime.clock import Clock
+from core.runtime.tasks import Tasks
+from core.spec.bundle import digest_of
+from core.spec.source import Commit, RenderedBundle, RenderRequest, RepositorySpec, RepositoryState
 from gitcache.domain import messages
-from gitcache.domain.placement import ranked
+from gitcache.domain.placement import rank_replicas
 from gitcache.peers.client import PeerClient
-from gitcache.ports import LiveDigests, Member, NotOwner, PeerAway, PeerSlow
+from gitcache.ports import LiveDigests, NotOwner, PeerTimeout, PeerUnavailable, ReplicaMember
 
 log = structlog.get_logger(__name__)
 
@@ -29,7 +29,7 @@ during a rolling update."""
 _ROUND_SECONDS = 0.5
 """Minimum seconds between two rounds: a server without the repository answers at once."""
 
-_MOST_SERVERS = 64
+_MAX_SERVERS = 64
 _ANYWHERE = ("0.0.0.0:", "[::]:", ":")
 """Prefixes of addresses of replicas without a configured public address."""
 
@@ -48,10 +48,10 @@ class RemoteGitCache:
         clock: Clock,
         live: LiveDigests | None = None,
         *,
-        look_seconds: float = 10.0,
+        discovery_seconds: float = 10.0,
     ) -> None:
         self._given = tuple(servers)
-        self._look_seconds = look_seconds
+        self._look_seconds = discovery_seconds
         self._client = client
         self._clock = clock
         self._live = live
@@ -59,7 +59,7 @@ class RemoteGitCache:
         self._states: dict[RepositoryId, RepositoryState] = {}
         self._callbacks: list[Callable[[RepositoryState], None]] = []
         self._links = {
-            server: _Link(Member(server, server), client, clock, self) for server in servers
+            server: _Link(ReplicaMember(server, server), client, clock, self) for server in servers
         }
         self.tasks = Tasks("gitcache/remote")
 
@@ -67,8 +67,8 @@ class RemoteGitCache:
         """Connects to all servers."""
         for name, link in self._links.items():
             link.start(self.tasks, name)
-        self.tasks.forever("look", self._look_around())
-        self.tasks.forever("live", self._tell_live())
+        self.tasks.forever("look", self._discover_servers())
+        self.tasks.forever("live", self._report_live())
 
     async def stop(self) -> None:
         """Disconnects from all servers, which continue to follow."""
@@ -148,14 +148,14 @@ class RemoteGitCache:
             lambda server: self._client.folders(server, repository_id, commit, base, depth),
         )
 
-    async def keep(self, data: bytes) -> Rendered:
+    async def keep(self, data: bytes) -> RenderedBundle:
         """Stores the bundle at all reachable servers, because they do not ask each other for it."""
         kept = None
-        for name in ranked(digest_of(data), self.servers()):
+        for name in rank_replicas(digest_of(data), self.servers()):
             try:
-                kept = await self._client.keep_made(Member(name, name), data)
-            except PeerAway as error:
-                log.warning("git cache server away", server=name, reason=error.message)
+                kept = await self._client.store_bundle(ReplicaMember(name, name), data)
+            except PeerUnavailable as error:
+                log.warning("git cache server unreachable", server=name, reason=error.message)
         if kept is None:
             raise Unavailable("cannot reach any server of the git cache", retry_after=1.0)
         return kept
@@ -166,7 +166,7 @@ class RemoteGitCache:
             repository_id, lambda server: self._client.resolve(server, repository_id, name)
         )
 
-    async def render(self, request: RenderRequest) -> Rendered:
+    async def render(self, request: RenderRequest) -> RenderedBundle:
         """See `GitCache.render`."""
         return await self._anywhere(
             request.repository_id, lambda server: self._client.render(server, request)
@@ -175,7 +175,7 @@ class RemoteGitCache:
     async def bundle(self, digest: str) -> bytes:
         """See `GitCache.bundle`; a server that knows its inputs may render it again."""
         data = await self._anywhere(
-            digest, lambda server: self._client.bundle(server, digest), one_may_have_it=True
+            digest, lambda server: self._client.bundle(server, digest), any_may_have_it=True
         )
         if digest_of(data) != digest:
             raise Unavailable(f"the git cache sent content that does not match {digest}")
@@ -184,29 +184,29 @@ class RemoteGitCache:
     async def _anywhere(
         self,
         key: str,
-        ask: Callable[[Member], Awaitable[Result]],
+        ask: Callable[[ReplicaMember], Awaitable[Result]],
         *,
-        one_may_have_it: bool = False,
+        any_may_have_it: bool = False,
     ) -> Result:
         """Tries servers in an order fixed by the key, silent ones last.
 
         Repeats while a server is still working on the request or does not know the owner. With
-        `one_may_have_it`, raises NotFound only if every reachable server does.
+        `any_may_have_it`, raises NotFound only if every reachable server does.
         """
         began = again = self._clock.monotonic()
-        failures: list[TowlineError] = [PeerSlow("not asked yet")]
+        failures: list[TowlineError] = [PeerTimeout("not asked yet")]
         while (now := self._clock.monotonic()) - began < _patience(failures):
             if now < again:
                 await self._clock.sleep(again - now)
             again, failures = self._clock.monotonic() + _ROUND_SECONDS, []
             for name in self._ranked(key):
                 try:
-                    return await ask(Member(name, name))
-                except PeerAway as error:
+                    return await ask(ReplicaMember(name, name))
+                except PeerUnavailable as error:
                     failures.append(error)
-                    log.warning("git cache server away", server=name, reason=error.message)
+                    log.warning("git cache server unreachable", server=name, reason=error.message)
                 except NotFound as error:
-                    if not one_may_have_it:
+                    if not any_may_have_it:
                         raise
                     failures.append(error)
         for error in failures:
@@ -216,23 +216,27 @@ class RemoteGitCache:
         raise Unavailable(f"the git cache {wanting}; the control plane will retry", retry_after=1.0)
 
     def _ranked(self, key: str) -> list[str]:
-        return sorted(ranked(key, self.servers()), key=lambda name: self._links[name].is_silent)
+        return sorted(
+            rank_replicas(key, self.servers()), key=lambda name: self._links[name].is_silent
+        )
 
-    async def _look_around(self) -> None:
+    async def _discover_servers(self) -> None:
         """Asks the servers periodically for other servers."""
         while True:
             await self._clock.sleep(self._look_seconds)
-            told = [one for name in self.servers() if (one := await self._company_of(name))]
+            answers = [
+                answer for name in self.servers() if (answer := await self._company_of(name))
+            ]
             self._join(
-                {name for company in told for name in company.members},
-                {company.me for company in told},
+                {name for company in answers for name in company.members},
+                {company.me for company in answers},
             )
 
-    async def _company_of(self, name: str) -> messages.Company | None:
+    async def _company_of(self, name: str) -> messages.ReplicaAddresses | None:
         try:
-            return await self._client.company(Member(name, name))
+            return await self._client.company(ReplicaMember(name, name))
         except TowlineError as error:
-            log.info("git cache server not asked for others", server=name, why=error.message)
+            log.info("server discovery failed", server=name, why=error.message)
             return None
 
     def _join(self, members: set[str], reached: set[str]) -> None:
@@ -243,24 +247,28 @@ class RemoteGitCache:
         for name in set(self._links) - members - set(self._given) if members else ():
             self._links.pop(name).stop()
         for name in sorted(members - reached - set(self._links)):
-            if not name.startswith(_ANYWHERE) and len(self._links) < _MOST_SERVERS:
-                self._links[name] = _Link(Member(name, name), self._client, self._clock, self)
+            if not name.startswith(_ANYWHERE) and len(self._links) < _MAX_SERVERS:
+                self._links[name] = _Link(
+                    ReplicaMember(name, name), self._client, self._clock, self
+                )
                 self._links[name].start(self.tasks, name)
 
-    async def _tell_live(self) -> None:
+    async def _report_live(self) -> None:
         while True:
             await self._clock.sleep(_LIVE_SECONDS)
             try:
                 digests = await self._live.live() if self._live is not None else None
                 for name in self.servers() if digests is not None else ():
-                    await self._client.live(Member(name, name), digests or ())
+                    await self._client.live(ReplicaMember(name, name), digests or ())
             except TowlineError as error:
-                log.warning("live bundles not told", reason=error.message)
+                log.warning("reporting live bundles failed", reason=error.message)
 
 
 def _patience(failures: Collection[TowlineError]) -> float:
     """Returns the seconds to retry; zero unless a server is busy or does not know the owner."""
-    return _PATIENCE if any(isinstance(error, PeerSlow | NotOwner) for error in failures) else 0.0
+    return (
+        _PATIENCE if any(isinstance(error, PeerTimeout | NotOwner) for error in failures) else 0.0
+    )
 
 
 class _Link:
@@ -270,7 +278,7 @@ class _Link:
     """
 
     def __init__(
-        self, server: Member, client: PeerClient, clock: Clock, remote: RemoteGitCache
+        self, server: ReplicaMember, client: PeerClient, clock: Clock, remote: RemoteGitCache
     ) -> None:
         self._server = server
         self._client = client
@@ -287,7 +295,7 @@ class _Link:
         """Starts sending wishes and receiving states."""
         self._running = [
             tasks.forever(f"tell/{name}", self.tell()),
-            tasks.forever(f"hear/{name}", self.hear()),
+            tasks.forever(f"hear/{name}", self.stream_states()),
         ]
 
     def stop(self) -> None:
@@ -313,15 +321,17 @@ class _Link:
             self._wake.clear()
             added, self._added = self._added, {}
             dropped, self._dropped = self._dropped, set()
-            wishes = messages.Wishes(tuple(added.values()), tuple(dropped))
+            wishes = messages.FollowUpdate(tuple(added.values()), tuple(dropped))
             try:
-                await self._client.wish(self._server, wishes)
+                await self._client.update_followed(self._server, wishes)
                 self._is_told = True
                 backoff.reset()
             except TowlineError as error:
                 if self._is_told:
                     log.info(
-                        "git cache server not told", server=self._server.name, why=error.message
+                        "sending followed repositories failed",
+                        server=self._server.name,
+                        why=error.message,
                     )
                 self._is_told = False
                 self._added = added | self._added
@@ -329,14 +339,14 @@ class _Link:
                 await self._clock.sleep(backoff.next())
                 self._wake.set()
 
-    async def hear(self) -> None:
+    async def stream_states(self) -> None:
         """Receives states; after each reconnect, queues all wishes again."""
         backoff = Backoff(first=0.2, limit=5.0)
 
         def take(state: RepositoryState) -> None:
             backoff.reset()
             if self.is_silent:
-                log.info("git cache server heard again", server=self._server.name)
+                log.info("git cache server reconnected", server=self._server.name)
             self.is_silent = False
             self._remote.take(state)
 
@@ -344,9 +354,11 @@ class _Link:
             for spec in self._remote.specs():
                 self.add(spec)
             try:
-                await self._client.hear(self._server, take)
+                await self._client.stream_states(self._server, take)
             except TowlineError as error:
                 if not self.is_silent:
-                    log.info("git cache server lost", server=self._server.name, why=error.message)
+                    log.info(
+                        "git cache server disconnected", server=self._server.name, why=error.message
+                    )
             self.is_silent = True
             await self._clock.sleep(backoff.next())

@@ -23,9 +23,9 @@ class OpenSockets:
     def make(self, address: tuple[Any, ...]) -> socket.socket:
         """Makes a socket for a result of `getaddrinfo`."""
         family, kind, protocol, *_ = address
-        one = socket.socket(family, kind, protocol)
-        self._made.add(one)
-        return one
+        new_socket = socket.socket(family, kind, protocol)
+        self._made.add(new_socket)
+        return new_socket
 
     async def end(self) -> None:
         """Shuts down open sockets and waits until the event loop has closed them."""

@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from fleet.errors import Invalid
+from core.errors import Invalid
 from gitcache.domain import paths
 from gitcache.render import kubeyaml
 
@@ -15,10 +15,10 @@ CHART = "Chart.yaml"
 _REQUIREMENTS = "requirements.yaml"
 _VALUES = "values.yaml"
 _LOCKS = ("Chart.lock", "requirements.lock")
-_MOST_DEPENDENCIES = 64
-_MOST_VERSIONS = 2000
-_MOST_ENTRIES = 10_000
-_MOST_BYTES = 64 << 20
+_MAX_DEPENDENCIES = 64
+_MAX_VERSIONS = 2000
+_MAX_ENTRIES = 10_000
+_MAX_BYTES = 64 << 20
 
 
 def dependencies(folder: str, files: Mapping[str, bytes]) -> list[dict[str, str]]:
@@ -30,8 +30,8 @@ def dependencies(folder: str, files: Mapping[str, bytes]) -> list[dict[str, str]
     listed = _dependencies_of(chart) or _dependencies_of(
         _document(files, paths.child(folder, _REQUIREMENTS), needed=False)
     )
-    if len(listed) > _MOST_DEPENDENCIES:
-        raise Invalid(f"the chart has more than {_MOST_DEPENDENCIES} dependencies")
+    if len(listed) > _MAX_DEPENDENCIES:
+        raise Invalid(f"the chart has more than {_MAX_DEPENDENCIES} dependencies")
     locked = {
         dependency["name"]: dependency["version"]
         for name in _LOCKS
@@ -54,7 +54,7 @@ def listed(folder: str, files: Mapping[str, bytes]) -> list[dict[str, Any]]:
         if isinstance(found, list) and found:
             named = (
                 dependency
-                for dependency in found[:_MOST_DEPENDENCIES]
+                for dependency in found[:_MAX_DEPENDENCIES]
                 if isinstance(dependency, dict)
             )
             return [dependency for dependency in named if isinstance(dependency.get("name"), str)]
@@ -92,7 +92,7 @@ def versions(data: bytes, name: str) -> list[dict[str, str]]:
     found = entries.get(name)
     if not isinstance(found, list) or not found:
         raise Invalid(f"the chart repository has no chart {name[:80]!r}")
-    listed = (_version(entry) for entry in found[:_MOST_VERSIONS])
+    listed = (_version(entry) for entry in found[:_MAX_VERSIONS])
     return [version for version in listed if version is not None]
 
 
@@ -103,12 +103,12 @@ def unpack(data: bytes) -> dict[str, bytes]:
     it, and content beyond the limits.
     """
     files: dict[str, bytes] = {}
-    free = _MOST_BYTES
+    free = _MAX_BYTES
     try:
         with tarfile.open(fileobj=io.BytesIO(_inflate(data)), mode="r:") as archive:
             for count, member in enumerate(archive):
-                if count >= _MOST_ENTRIES:
-                    raise Invalid(f"the chart's archive has more than {_MOST_ENTRIES:,} entries")
+                if count >= _MAX_ENTRIES:
+                    raise Invalid(f"the chart's archive has more than {_MAX_ENTRIES:,} entries")
                 if member.isdir() or member.type == tarfile.XGLTYPE:
                     continue
                 free -= member.size
@@ -128,11 +128,11 @@ def unpack(data: bytes) -> dict[str, bytes]:
 def _inflate(data: bytes) -> bytes:
     stream = zlib.decompressobj(wbits=31)
     try:
-        plain = stream.decompress(data, _MOST_BYTES + 1)
+        plain = stream.decompress(data, _MAX_BYTES + 1)
     except zlib.error as error:
         raise Invalid("the chart's archive is malformed") from error
-    if len(plain) > _MOST_BYTES:
-        raise Invalid(f"the chart's archive unpacks to more than {_MOST_BYTES:,} bytes")
+    if len(plain) > _MAX_BYTES:
+        raise Invalid(f"the chart's archive unpacks to more than {_MAX_BYTES:,} bytes")
     return plain
 
 
@@ -187,8 +187,8 @@ def _named(listed: list[Any]) -> Iterator[dict[str, str]]:
             yield {key: str(dependency.get(key) or "") for key in ("name", "version", "repository")}
 
 
-def _version(one: Any) -> dict[str, str] | None:
-    if not isinstance(one, dict) or not isinstance(one.get("urls"), list) or not one["urls"]:
+def _version(entry: Any) -> dict[str, str] | None:
+    if not isinstance(entry, dict) or not isinstance(entry.get("urls"), list) or not entry["urls"]:
         return None
-    digest = str(one.get("digest") or "").removeprefix("sha256:")
-    return {"version": str(one.get("version")), "digest": digest, "url": str(one["urls"][0])}
+    digest = str(entry.get("digest") or "").removeprefix("sha256:")
+    return {"version": str(entry.get("version")), "digest": digest, "url": str(entry["urls"][0])}

@@ -19,7 +19,7 @@ class BadMessage(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class WorkerMessage:
     """A JSON object, and bytes by name."""
 
     fields: Mapping[str, Any]

@@ -10,23 +10,23 @@ from typing import Any, Protocol
 
 import orjson
 
-from fleet.bundle import KubeObject
-from fleet.errors import Invalid, Unavailable
+from core.errors import Invalid, Unavailable
+from core.spec.bundle import KubeObject
 from gitcache.domain import paths
 from gitcache.render import charts, kubeyaml, manifests, sandbox, subcharts, templates
-from gitcache.render.parameters import Recorder
-from gitcache.render.scratch import materialise, run_tool
+from gitcache.render.parameters import ParameterRecorder
+from gitcache.render.tool_runner import materialise, run_tool
 
 _HOOK = "helm.sh/hook"
 _TESTS = {"test", "test-success", "test-failure"}
 _CLUSTER_MARKS = (b"Capabilities", b"kubeVersion")
 _MAX_TOLD = 2000
-_MOST_LOADED = 8
+_MAX_LOADED_CHARTS = 8
 
 Files = Mapping[str, bytes]
 
 
-class Engine(Protocol):
+class HelmEngine(Protocol):
     """Renders the files of a chart, given by their path in it."""
 
     def render(
@@ -39,7 +39,7 @@ class Engine(Protocol):
 def build(
     job: Mapping[str, Any],
     files: Files,
-    recorder: Recorder,
+    recorder: ParameterRecorder,
     settings: Mapping[str, Any],
 ) -> list[KubeObject]:
     """Renders a chart to objects: CRDs first, then templates by path.
@@ -78,7 +78,7 @@ def _relative(files: Files, root: str) -> Iterator[tuple[str, bytes]]:
         yield (path.removeprefix(f"{root}/") if root else path), data
 
 
-def _values(job: Mapping[str, Any], files: Files, recorder: Recorder) -> dict[str, Any]:
+def _values(job: Mapping[str, Any], files: Files, recorder: ParameterRecorder) -> dict[str, Any]:
     """Merges values files in order, then inline values; later ones win."""
     result: dict[str, Any] = {}
     for path in job["values"]:
@@ -104,7 +104,9 @@ def _parsed(path: str, data: bytes) -> dict[str, Any]:
     return documents[0] if documents else {}
 
 
-def _capabilities(files: Files, values: Mapping[str, Any], recorder: Recorder) -> dict[str, Any]:
+def _capabilities(
+    files: Files, values: Mapping[str, Any], recorder: ParameterRecorder
+) -> dict[str, Any]:
     """Returns the cluster's version and APIs, only if the chart uses them.
 
     A packed subchart counts as a use, because it may use them.
@@ -121,7 +123,7 @@ def _capabilities(files: Files, values: Mapping[str, Any], recorder: Recorder) -
 
 def _crds(
     chart: Files, values: Mapping[str, Any], wanted: Mapping[str, Any]
-) -> Iterator[manifests.Located]:
+) -> Iterator[manifests.LocatedObject]:
     """Yields the objects in `crds/` of a chart and its enabled subcharts, without templating."""
     found = [path for path in sorted(chart) if _is_crd(path.split("/"))]
     if wanted["ignore_crds"] or not found:
@@ -140,7 +142,7 @@ def _is_crd(parts: Sequence[str]) -> bool:
     return len(parts) > 1 and parts[0] == "crds"
 
 
-def _rendered(texts: str | Mapping[str, str]) -> Iterator[manifests.Located]:
+def _rendered(texts: str | Mapping[str, str]) -> Iterator[manifests.LocatedObject]:
     if isinstance(texts, str):
         yield from manifests.parse("(output of helm)", texts.encode())
         return
@@ -149,8 +151,8 @@ def _rendered(texts: str | Mapping[str, str]) -> Iterator[manifests.Located]:
             yield from manifests.parse(path, texts[path].encode())
 
 
-def _is_kept(item: manifests.Located, wanted: Mapping[str, Any]) -> bool:
-    metadata = item.one.get("metadata")
+def _is_kept(item: manifests.LocatedObject, wanted: Mapping[str, Any]) -> bool:
+    metadata = item.kube_object.get("metadata")
     annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
     hook = annotations.get(_HOOK) if isinstance(annotations, dict) else None
     if not hook:
@@ -159,7 +161,7 @@ def _is_kept(item: manifests.Located, wanted: Mapping[str, Any]) -> bool:
     return not wanted["ignore_hooks"] and not events <= _TESTS
 
 
-def _engine(command: Sequence[str], settings: Mapping[str, Any]) -> Engine:
+def _engine(command: Sequence[str], settings: Mapping[str, Any]) -> HelmEngine:
     return _Command(command) if command else _library(settings["memory"])
 
 
@@ -189,7 +191,7 @@ class _Library:
     def render(
         self, chart: Files, values: dict[str, Any], options: Mapping[str, Any], scratch: Path
     ) -> dict[str, str]:
-        """Implements `Engine.render`."""
+        """Implements `HelmEngine.render`."""
         loaded = self._load(chart, scratch)
         try:
             # The public method does not accept a cluster version; the underlying call does.
@@ -200,7 +202,7 @@ class _Library:
                 orjson.dumps(dict(options)).decode(),
             )
         except self._api.HelmError as error:
-            raise Invalid(_told(str(error))) from error
+            raise Invalid(_error_text(str(error))) from error
         return orjson.loads(text)
 
     def _load(self, chart: Files, scratch: Path) -> Any:
@@ -214,8 +216,8 @@ class _Library:
             try:
                 loaded = self._loaded[key] = self._api.Chart.load(top)
             except self._api.HelmError as error:
-                raise Invalid(_told(str(error), top)) from error
-        if len(self._loaded) > _MOST_LOADED:
+                raise Invalid(_error_text(str(error), top)) from error
+        if len(self._loaded) > _MAX_LOADED_CHARTS:
             self._loaded.popitem(last=False)[1].close()
         return loaded
 
@@ -237,7 +239,7 @@ class _Command:
     def render(
         self, chart: Files, values: dict[str, Any], options: Mapping[str, Any], scratch: Path
     ) -> str:
-        """Implements `Engine.render`."""
+        """Implements `HelmEngine.render`."""
         with tempfile.TemporaryDirectory(dir=scratch, prefix="h") as name:
             home = Path(name)
             materialise(home / "chart", chart)
@@ -255,11 +257,11 @@ class _Command:
         command = [*self._command, *arguments, "--", options["name"], str(chart)]
         code, output, errors = run_tool(command, home, chart)
         if code:
-            raise Invalid(_told(errors.decode("utf-8", "replace"), chart))
+            raise Invalid(_error_text(errors.decode("utf-8", "replace"), chart))
         return output.decode("utf-8", "replace")
 
 
-def _told(text: str, chart: Path | None = None) -> str:
+def _error_text(text: str, chart: Path | None = None) -> str:
     """Helm's error without local paths."""
     plain = text.strip().removeprefix("Error: ")
     if chart is not None:

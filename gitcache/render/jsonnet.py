@@ -7,11 +7,11 @@ from typing import Any
 
 import orjson
 
-from fleet.bundle import KubeObject
-from fleet.errors import Invalid
+from core.errors import Invalid
+from core.spec.bundle import KubeObject
 from gitcache.domain import paths
 from gitcache.render import kubeyaml, manifests
-from gitcache.render.parameters import Recorder, plain
+from gitcache.render.parameters import ParameterRecorder, plain
 
 ENTRY = "main.jsonnet"
 SUFFIXES = (".jsonnet", ".libsonnet")
@@ -39,7 +39,7 @@ def references(folder: str, files: Mapping[str, bytes]) -> list[str]:
     return sorted(found)
 
 
-def build(root: str, files: Mapping[str, bytes], recorder: Recorder) -> list[KubeObject]:
+def build(root: str, files: Mapping[str, bytes], recorder: ParameterRecorder) -> list[KubeObject]:
     """Renders `main.jsonnet` in the folder `root`. Raises Invalid, naming file and line."""
     entry = paths.child(root, ENTRY)
     if entry not in files:
@@ -74,7 +74,7 @@ def _evaluated(
             native_callbacks={},
         )
     except (RuntimeError, ValueError) as error:
-        raise Invalid(_told(str(error))) from error
+        raise Invalid(_error_text(str(error))) from error
 
 
 class _Imports:
@@ -91,7 +91,7 @@ class _Imports:
         return _ROOT + inside, _text(inside, self._files[inside])
 
 
-def _variables(files: Mapping[str, bytes], recorder: Recorder) -> dict[str, str]:
+def _variables(files: Mapping[str, bytes], recorder: ParameterRecorder) -> dict[str, str]:
     """Returns parameters that a source names in quotes: `cluster` or `cluster.handle`."""
     sources = [data for path, data in files.items() if path.endswith(SUFFIXES)]
     return {
@@ -101,7 +101,7 @@ def _variables(files: Mapping[str, bytes], recorder: Recorder) -> dict[str, str]
     }
 
 
-def _names(recorder: Recorder) -> Iterator[tuple[str, tuple[str, ...]]]:
+def _names(recorder: ParameterRecorder) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Lists all parameter names without recording a read."""
     for name, value in dict.items(recorder.root):
         yield name, (name,)
@@ -110,7 +110,7 @@ def _names(recorder: Recorder) -> Iterator[tuple[str, tuple[str, ...]]]:
                 yield f"{name}.{inner}", (name, inner)
 
 
-def _arguments(source: str, recorder: Recorder) -> dict[str, str]:
+def _arguments(source: str, recorder: ParameterRecorder) -> dict[str, str]:
     """Returns the arguments of an entry whose function starts at the beginning of a line."""
     match = _FUNCTION.search(source)
     if match is None:
@@ -122,7 +122,7 @@ def _arguments(source: str, recorder: Recorder) -> dict[str, str]:
     }
 
 
-def _objects(value: Any, where: str, depth: int) -> Iterator[manifests.Located]:
+def _objects(value: Any, where: str, depth: int) -> Iterator[manifests.LocatedObject]:
     """Yields the objects of a result: an object, a list, or a map of either."""
     if depth > _MAX_DEPTH:
         raise Invalid(f"{where}: objects are nested too deeply")
@@ -145,7 +145,7 @@ def _text(path: str, data: bytes) -> str:
         raise Invalid(f"{path}: not UTF-8 text") from error
 
 
-def _told(text: str) -> str:
+def _error_text(text: str) -> str:
     """Joins the first lines of an error trace."""
     plain_text = text.replace(_ROOT, "").removeprefix("import_callback error: ")
     plain_text = plain_text.removeprefix("RuntimeError: ").removeprefix("Invalid: ")

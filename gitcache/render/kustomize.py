@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fleet.bundle import KubeObject
-from fleet.errors import Invalid
+from core.errors import Invalid
+from core.spec.bundle import KubeObject
 from gitcache.render import kubeyaml, manifests
-from gitcache.render.scratch import materialise, run_tool
+from gitcache.render.tool_runner import materialise, run_tool
 
 NAMES = ("kustomization.yaml", "kustomization.yml", "Kustomization")
 
@@ -123,8 +123,8 @@ def _file_source(item: str) -> str:
     return path if equals and not _REMOTE.search(item) else item
 
 
-def _is_path(one: Any) -> bool:
-    return isinstance(one, str) and "\n" not in one
+def _is_path(value: Any) -> bool:
+    return isinstance(value, str) and "\n" not in value
 
 
 def _list(value: Any) -> list[Any]:
@@ -136,11 +136,11 @@ def _list(value: Any) -> list[Any]:
 def _run(command: Sequence[str], home: Path, top: Path) -> bytes:
     code, output, errors = run_tool(command, home, top)
     if code:
-        raise Invalid(_told(errors, top) or "kustomize failed")
+        raise Invalid(_error_text(errors, top) or "kustomize failed")
     return output
 
 
-def _told(stderr: bytes, top: Path) -> str:
+def _error_text(stderr: bytes, top: Path) -> str:
     text = stderr.decode("utf-8", "replace").strip().removeprefix("Error: ").removeprefix("error: ")
     if (klog := _KLOG.search(text)) is not None:
         text = klog["lines"] or klog["line"].replace('\\"', '"')

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fleet.bundle import MAX_OBJECTS, KubeObject, describe
-from fleet.errors import Invalid
+from core.errors import Invalid
+from core.spec.bundle import MAX_OBJECTS, KubeObject, describe_object
 from gitcache.render import kubeyaml
 
 MANIFEST_SUFFIXES = (".yaml", ".yml", ".json")
@@ -14,14 +14,14 @@ MAX_FILE_BYTES = 16 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Located:
+class LocatedObject:
     """An object and its location: `web/deploy.yaml, line 12`."""
 
-    one: KubeObject
+    kube_object: KubeObject
     where: str
 
 
-def parse(path: str, data: bytes) -> Iterator[Located]:
+def parse(path: str, data: bytes) -> Iterator[LocatedObject]:
     """Parses the objects of one file. Raises Invalid, naming file and line."""
     if len(data) > MAX_FILE_BYTES:
         raise Invalid(f"{path}: {len(data):,} bytes; the limit is {MAX_FILE_BYTES:,}")
@@ -35,16 +35,19 @@ def parse(path: str, data: bytes) -> Iterator[Located]:
         yield from flatten(value, where)
 
 
-def collect(located: Iterable[Located]) -> list[KubeObject]:
+def collect(located: Iterable[LocatedObject]) -> list[KubeObject]:
     """Collects objects in order. Raises Invalid for incomplete, duplicate or no objects."""
     seen: dict[tuple[str, str, str, str], str] = {}
     objects = []
     for item in located:
         key = _identity(item)
         if key in seen:
-            raise Invalid(f"{describe(item.one)} is defined twice: {seen[key]} and {item.where}")
+            raise Invalid(
+                f"{describe_object(item.kube_object)} is defined twice: "
+                f"{seen[key]} and {item.where}"
+            )
         seen[key] = item.where
-        objects.append(item.one)
+        objects.append(item.kube_object)
         if len(objects) > MAX_OBJECTS:
             raise Invalid(f"more than {MAX_OBJECTS:,} objects in one service")
     if not objects:
@@ -98,7 +101,7 @@ def _no_constant(name: str) -> None:
     raise ValueError(f"{name} is not a JSON number")
 
 
-def flatten(value: Any, where: str) -> Iterator[Located]:
+def flatten(value: Any, where: str) -> Iterator[LocatedObject]:
     """Yields an object, or the objects of a list. Raises Invalid for other values."""
     if not isinstance(value, dict):
         raise Invalid(f"{where}: not a Kubernetes object but {_kind_of(value)}")
@@ -108,16 +111,16 @@ def flatten(value: Any, where: str) -> Iterator[Located]:
         for number, item in enumerate(items, 1):
             yield from flatten(item, f"{where}, item {number}")
         return
-    yield Located(value, where)
+    yield LocatedObject(value, where)
 
 
-def _identity(item: Located) -> tuple[str, str, str, str]:
-    one = item.one
-    version, kind = one.get("apiVersion"), one.get("kind")
+def _identity(item: LocatedObject) -> tuple[str, str, str, str]:
+    kube_object = item.kube_object
+    version, kind = kube_object.get("apiVersion"), kube_object.get("kind")
     for name, value in (("apiVersion", version), ("kind", kind)):
         if not isinstance(value, str) or not value:
             raise Invalid(f"{item.where}: the object has no `{name}`")
-    metadata = one.get("metadata")
+    metadata = kube_object.get("metadata")
     if not isinstance(metadata, dict):
         raise Invalid(f"{item.where}: {kind} has no `metadata`")
     name = metadata.get("name")

@@ -6,12 +6,12 @@ from typing import Any
 Path = tuple[str, ...]
 
 
-class Recorder:
+class ParameterRecorder:
     """Gives parameters to templates and records the paths that they read."""
 
     def __init__(self, parameters: Mapping[str, Any]) -> None:
         self._found: set[Path] = set()
-        self.root = Recorded(parameters, (), self._found)
+        self.root = RecordedMapping(parameters, (), self._found)
 
     @property
     def reads(self) -> list[Path]:
@@ -34,12 +34,17 @@ class Recorder:
         self._found.add(())
 
 
-class Recorded(dict[str, Any]):
+class RecordedMapping(dict[str, Any]):
     """A mapping that records reads: of a key by the key's path, of several by its own path."""
 
     def __init__(self, values: Mapping[str, Any], path: Path, found: set[Path]) -> None:
         super().__init__(
-            (key, Recorded(value, (*path, key), found) if isinstance(value, Mapping) else value)
+            (
+                key,
+                RecordedMapping(value, (*path, key), found)
+                if isinstance(value, Mapping)
+                else value,
+            )
             for key, value in values.items()
         )
         self._path = path
@@ -62,7 +67,7 @@ class Recorded(dict[str, Any]):
 
     def _child(self, key: str) -> Any:
         value = super().get(key, _ABSENT)
-        if not isinstance(value, Recorded):
+        if not isinstance(value, RecordedMapping):
             self._found.add((*self._path, key))
         return value
 
@@ -108,7 +113,7 @@ def names_of(values: Mapping[str, Any]) -> dict[str, Any]:
 
     Records only values that are not mappings; mappings record later reads themselves.
     """
-    if not isinstance(values, Recorded):
+    if not isinstance(values, RecordedMapping):
         return dict(values)
     return {name: values[name] for name in dict.keys(values)}
 

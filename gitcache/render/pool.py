@@ -19,13 +19,20 @@ from pathlib import Path
 import orjson
 import structlog
 
-from fleet.bundle import MAX_BUNDLE_BYTES
-from fleet.errors import Code, Invalid, Unavailable
-from gitcache.ports import ChartRef, ChartVersion, References, RenderFailed, RenderJob, RenderResult
+from core.errors import Code, Invalid, Unavailable
+from core.spec.bundle import MAX_BUNDLE_BYTES
+from gitcache.ports import (
+    ChartRef,
+    ChartVersion,
+    References,
+    RenderInputError,
+    RenderJob,
+    RenderResult,
+)
 from gitcache.render import framing
-from gitcache.render.places import reachable_scratch
 from gitcache.render.sandbox import can_be_read
-from gitcache.render.tool import Tools
+from gitcache.render.scratch_location import reachable_scratch
+from gitcache.render.tools import RenderTools
 
 log = structlog.get_logger(__name__)
 
@@ -40,7 +47,7 @@ class _Died(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class JobLimits:
     """Limits of one job: wall and CPU time in seconds, memory and file sizes in bytes.
 
     `tool_memory` is address space; Go programs reserve far more of it than they use.
@@ -57,14 +64,14 @@ class WorkerPool:
     """At most `size` workers; a job waits for a free one. `tools` finds external tools."""
 
     def __init__(
-        self, size: int, limits: Limits, scratch: Path, tools: Tools | None = None
+        self, size: int, limits: JobLimits, scratch: Path, tools: RenderTools | None = None
     ) -> None:
         self._limits = limits
         self._scratch = scratch
         self._free = asyncio.Semaphore(size)
         self._idle: list[_Worker] = []
         self._all: set[_Worker] = set()
-        self._tools = tools or Tools()
+        self._tools = tools or RenderTools()
         self._warned = False
 
     async def start(self) -> None:
@@ -84,11 +91,11 @@ class WorkerPool:
         await asyncio.to_thread(shutil.rmtree, self._scratch, True)
 
     async def tool(self, renderer: str) -> str:
-        """Implements `Workers.tool`."""
+        """Implements `RenderWorkers.tool`."""
         return (await self._tools.find(renderer)).version
 
     async def render(self, job: RenderJob) -> RenderResult:
-        """Implements `Workers.render`."""
+        """Implements `RenderWorkers.render`."""
         answer = await self._run("render", job)
         count, data = answer.fields.get("count"), answer.blobs.get("bundle")
         if not isinstance(count, int) or data is None:
@@ -96,7 +103,7 @@ class WorkerPool:
         return RenderResult(data, count, _reads(answer))
 
     async def references(self, job: RenderJob) -> References:
-        """Implements `Workers.references`."""
+        """Implements `RenderWorkers.references`."""
         answer = await self._run("references", job)
         charts = [
             ChartRef(str(chart["repository"]), str(chart["name"]), str(chart["version"]))
@@ -107,30 +114,30 @@ class WorkerPool:
         )
 
     async def versions(self, index: bytes, chart: str) -> Sequence[ChartVersion]:
-        """Implements `Workers.versions`."""
+        """Implements `RenderWorkers.versions`."""
         answer = await self._run("versions", RenderJob("raw", chart, "", {"index.yaml": index}))
         return [
             ChartVersion(str(version["version"]), str(version["digest"]), str(version["url"]))
             for version in answer.fields.get("charts", [])
         ]
 
-    async def _run(self, verb: str, job: RenderJob) -> framing.Message:
+    async def _run(self, verb: str, job: RenderJob) -> framing.WorkerMessage:
         needs_tool = verb == "render" and job.renderer in ("kustomize", "helm")
         command = (await self._tools.find(job.renderer)).command if needs_tool else ()
         request = _request(verb, job, command)
         try:
             answer = await self._asked(request)
         except _Died:
-            log.warning("a render worker was killed; its job is done once more")
+            log.warning("render worker killed, retrying its job")
             try:
                 answer = await self._asked(request)
             except _Died:
                 message = "the render worker was killed twice; the machine may be out of memory"
-                raise RenderFailed(message, _ALL) from None
+                raise RenderInputError(message, _ALL) from None
         _raise_told(answer)
         return answer
 
-    async def _asked(self, request: bytes) -> framing.Message:
+    async def _asked(self, request: bytes) -> framing.WorkerMessage:
         async with self._free:
             worker = await self._take()
             kept = False
@@ -228,7 +235,7 @@ class _Worker:
         """True while the process runs."""
         return self._process.returncode is None
 
-    async def ask(self, request: bytes, seconds: float) -> framing.Message:
+    async def ask(self, request: bytes, seconds: float) -> framing.WorkerMessage:
         """Runs one job. Raises RenderFailed beyond a limit, _Died if killed from outside."""
         self.jobs += 1
         writer = self._process.stdin
@@ -248,9 +255,9 @@ class _Worker:
                 raise _too_slow(seconds) from None
             if ended in _FOREIGN_DEATHS:
                 raise _Died from None
-            raise RenderFailed("rendering exceeded its memory or size limit", _ALL) from None
+            raise RenderInputError("rendering exceeded its memory or size limit", _ALL) from None
 
-    async def receive(self, seconds: float) -> framing.Message:
+    async def receive(self, seconds: float) -> framing.WorkerMessage:
         """Receives the first message. Raises Unavailable if the worker does not start."""
         try:
             async with asyncio.timeout(seconds):
@@ -276,13 +283,13 @@ class _Worker:
             transport.close()
         await self._process.wait()
 
-    async def _read(self) -> framing.Message:
+    async def _read(self) -> framing.WorkerMessage:
         reader = self._process.stdout
         if reader is None:
             raise EOFError
         length = framing.header_length(await reader.readexactly(framing.LENGTH.size))
         fields, sizes = framing.parse_header(await reader.readexactly(length), MAX_BUNDLE_BYTES)
-        return framing.Message(
+        return framing.WorkerMessage(
             fields, {name: await reader.readexactly(size) for name, size in sizes}
         )
 
@@ -303,20 +310,20 @@ def _request(verb: str, job: RenderJob, command: Sequence[str]) -> bytes:
     return framing.encode(fields, job.files)
 
 
-def _reads(answer: framing.Message) -> list[list[str]]:
+def _reads(answer: framing.WorkerMessage) -> list[list[str]]:
     return [[str(name) for name in path] for path in answer.fields.get("reads", _ALL)]
 
 
 def _too_slow(seconds: float) -> Invalid:
-    return RenderFailed(f"rendering did not finish within {seconds:g} s", _ALL)
+    return RenderInputError(f"rendering did not finish within {seconds:g} s", _ALL)
 
 
-def _raise_told(answer: framing.Message) -> None:
+def _raise_told(answer: framing.WorkerMessage) -> None:
     message = answer.fields.get("message")
     if message is None:
         return
     if answer.fields.get("code") == Code.INVALID:
-        raise RenderFailed(str(message), _reads(answer))
+        raise RenderInputError(str(message), _reads(answer))
     raise Unavailable(str(message))
 
 

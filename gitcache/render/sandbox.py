@@ -29,7 +29,7 @@ _REFUSED = {
     "x86_64": (101, 165, 166, 272, 321, 323, 250, 310, 425),
     "aarch64": (117, 40, 39, 97, 280, 282, 219, 270, 425),
 }
-_MOST_PROCESSES = 256
+_MAX_PROCESSES = 256
 
 
 def leave_network() -> bool:
@@ -57,7 +57,7 @@ def become(uid: int) -> bool:
     os.setgroups([])
     os.setresgid(uid, uid, uid)
     os.setresuid(uid, uid, uid)
-    resource.setrlimit(resource.RLIMIT_NPROC, (_MOST_PROCESSES, _MOST_PROCESSES))
+    resource.setrlimit(resource.RLIMIT_NPROC, (_MAX_PROCESSES, _MAX_PROCESSES))
     return True
 
 

@@ -40,12 +40,12 @@ def _is_on(dependency: Mapping[str, Any], top: Values, values: Values) -> bool:
             return found
     tags = top.get("tags")
     named = dependency.get("tags")
-    told = [
+    tag_values = [
         tags[tag]
         for tag in (named if isinstance(named, list) else ())
         if isinstance(tags, dict) and isinstance(tags.get(tag), bool)
     ]
-    return any(told) or not told
+    return any(tag_values) or not tag_values
 
 
 def _at(values: Any, path: str) -> Any:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from fleet.errors import Invalid
+from core.errors import Invalid
 from gitcache.render.manifests import MANIFEST_SUFFIXES, MAX_FILE_BYTES
 from gitcache.render.parameters import names_of
 

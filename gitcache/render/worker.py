@@ -12,19 +12,10 @@ from typing import Any, BinaryIO
 
 import orjson
 
-from fleet.bundle import KubeObject, make_bundle
-from fleet.errors import Code, TowlineError
-from gitcache.render import (
-    charts,
-    framing,
-    helm,
-    jsonnet,
-    kustomize,
-    manifests,
-    sandbox,
-    templates,
-)
-from gitcache.render.parameters import Recorder, as_lists
+from core.errors import Code, TowlineError
+from core.spec.bundle import KubeObject, make_bundle
+from gitcache.render import charts, framing, helm, jsonnet, kustomize, manifests, sandbox, templates
+from gitcache.render.parameters import ParameterRecorder, as_lists
 
 _MAX_INPUT = 1 << 30
 
@@ -49,9 +40,9 @@ def main() -> None:
         _send(answers, _answer(message, settings))
 
 
-def _answer(message: framing.Message, settings: Mapping[str, Any]) -> bytes:
+def _answer(message: framing.WorkerMessage, settings: Mapping[str, Any]) -> bytes:
     job = message.fields
-    recorder = Recorder(job["parameters"])
+    recorder = ParameterRecorder(job["parameters"])
     try:
         fields, blobs = _VERBS[job["verb"]](job, message.blobs, recorder, settings)
     except TowlineError as error:
@@ -72,14 +63,14 @@ def _failed(code: Code, message: str) -> dict[str, Any]:
 
 
 def _render(
-    job: Job, files: Files, recorder: Recorder, settings: Mapping[str, Any]
+    job: Job, files: Files, recorder: ParameterRecorder, settings: Mapping[str, Any]
 ) -> tuple[dict[str, Any], Files]:
     bundle = make_bundle(_objects(job, _expanded(job, files, recorder), recorder, settings))
     return {"count": bundle.count}, {"bundle": bundle.data}
 
 
 def _references(
-    job: Job, files: Files, recorder: Recorder, settings: Mapping[str, Any]
+    job: Job, files: Files, recorder: ParameterRecorder, settings: Mapping[str, Any]
 ) -> tuple[dict[str, Any], Files]:
     renderer, folder = job["renderer"], job["folder"]
     if renderer == "helm":
@@ -90,7 +81,7 @@ def _references(
 
 
 def _versions(
-    job: Job, files: Files, recorder: Recorder, settings: Mapping[str, Any]
+    job: Job, files: Files, recorder: ParameterRecorder, settings: Mapping[str, Any]
 ) -> tuple[dict[str, Any], Files]:
     return {"charts": charts.versions(files["index.yaml"], job["folder"])}, {}
 
@@ -98,7 +89,7 @@ def _versions(
 _VERBS = {"render": _render, "references": _references, "versions": _versions}
 
 
-def _expanded(job: Job, files: Files, recorder: Recorder) -> Files:
+def _expanded(job: Job, files: Files, recorder: ParameterRecorder) -> Files:
     """Expands Liquid templates; Helm and Jsonnet have their own."""
     if not job["templated"] or job["renderer"] in ("helm", "jsonnet"):
         return files
@@ -106,7 +97,7 @@ def _expanded(job: Job, files: Files, recorder: Recorder) -> Files:
 
 
 def _objects(
-    job: Job, files: Files, recorder: Recorder, settings: Mapping[str, Any]
+    job: Job, files: Files, recorder: ParameterRecorder, settings: Mapping[str, Any]
 ) -> list[KubeObject]:
     renderer, root = job["renderer"], job["root"]
     if renderer == "raw":
@@ -118,13 +109,13 @@ def _objects(
     return kustomize.build(root, files, job["command"], Path(settings["scratch"]))
 
 
-def _receive(stream: BinaryIO) -> framing.Message | None:
+def _receive(stream: BinaryIO) -> framing.WorkerMessage | None:
     prefix = stream.read(framing.LENGTH.size)
     if len(prefix) < framing.LENGTH.size:
         return None
     header = stream.read(framing.header_length(prefix))
     fields, sizes = framing.parse_header(header, _MAX_INPUT)
-    return framing.Message(fields, {name: stream.read(size) for name, size in sizes})
+    return framing.WorkerMessage(fields, {name: stream.read(size) for name, size in sizes})
 
 
 def _send(stream: BinaryIO, data: bytes) -> None:

@@ -10,29 +10,29 @@ from pathlib import Path
 
 import structlog
 
-from fleet.runtime.clock import Clock
+from core.runtime.clock import Clock
 from gitcache.ports import LiveDigests
 
 log = structlog.get_logger(__name__)
 
 
-class ToldLive:
+class ReportedDigests:
     """The digests in use, as reported by control planes in other processes."""
 
     def __init__(self) -> None:
-        self._told: frozenset[str] | None = None
+        self._reported: frozenset[str] | None = None
 
     def tell(self, digests: Collection[str]) -> None:
         """Replaces the set."""
-        self._told = frozenset(digests)
+        self._reported = frozenset(digests)
 
     async def live(self) -> Collection[str] | None:
         """Implements `LiveDigests.live`."""
-        return self._told
+        return self._reported
 
 
 @dataclass(frozen=True, slots=True)
-class _File:
+class _StoredFile:
     path: Path
     written: float
     size: int
@@ -77,10 +77,10 @@ class Eviction:
         if live is not None:
             kept = {digest.removeprefix("sha256:") for digest in live}
             spare = [file for file in _files(self._bundles) if _name(file.path) not in kept]
-            gone += self._evict(sorted(spare, key=lambda one: one.written), before)
+            gone += self._evict(sorted(spare, key=lambda file: file.written), before)
         return len(gone), sum(file.size for file in gone)
 
-    def _evict(self, spare: list[_File], before: float) -> Iterator[_File]:
+    def _evict(self, spare: list[_StoredFile], before: float) -> Iterator[_StoredFile]:
         too_much = self._too_much()
         for file in spare:
             if (file.written < before or too_much > 0) and _remove(file):
@@ -95,20 +95,20 @@ class Eviction:
         return used - int(total * self._watermark)
 
 
-def _files(root: Path) -> Iterator[_File]:
+def _files(root: Path) -> Iterator[_StoredFile]:
     for path in root.glob("??/*"):
         with contextlib.suppress(OSError):
             stat = path.stat()
-            yield _File(path, stat.st_mtime, stat.st_size)
+            yield _StoredFile(path, stat.st_mtime, stat.st_size)
 
 
 def _name(path: Path) -> str:
     return path.parent.name + path.name
 
 
-def _remove(one: _File) -> bool:
+def _remove(file: _StoredFile) -> bool:
     try:
-        one.path.unlink()
+        file.path.unlink()
     except OSError:
         return False
     return True

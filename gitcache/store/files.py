@@ -14,10 +14,10 @@ from typing import Generic, TypeVar
 import orjson
 import structlog
 
-from fleet.bundle import digest_of
-from fleet.errors import Unavailable
-from fleet.runtime.batches import Batches
-from gitcache.domain.seals import Seal
+from core.errors import Unavailable
+from core.runtime.batcher import Batcher
+from core.spec.bundle import digest_of
+from gitcache.domain.message_auth import MessageAuthenticator
 
 log = structlog.get_logger(__name__)
 
@@ -34,7 +34,7 @@ class _Disk(Generic[Item, Result]):
 
     def __init__(self, work: Callable[[Item], Result]) -> None:
         self._work = work
-        self._batches = Batches(self._in_thread, most=_AT_ONCE)
+        self._batches = Batcher(self._in_thread, most=_AT_ONCE)
 
     async def do(self, item: Item) -> Result:
         """Processes one item. Raises Unavailable if the disk fails for it."""
@@ -86,7 +86,7 @@ class FileContent:
         data = _read(path)
         if data is None or digest_of(data) == digest:
             return data
-        log.warning("stored content is damaged, dropped", digest=digest)
+        log.warning("damaged content dropped", digest=digest)
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)
         return None
@@ -108,7 +108,7 @@ class FileMemo:
     the bundle of some inputs.
     """
 
-    def __init__(self, root: Path, seal: Seal, *, entries: int = 20_000) -> None:
+    def __init__(self, root: Path, seal: MessageAuthenticator, *, entries: int = 20_000) -> None:
         self._root = root
         self._seal = seal
         self._entries = entries

@@ -4,8 +4,8 @@ import importlib
 import re
 from typing import Any
 
-from fleet.bundle import digest_of
-from fleet.errors import Invalid, Unavailable
+from core.errors import Invalid, Unavailable
+from core.spec.bundle import digest_of
 
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 

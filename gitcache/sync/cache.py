@@ -10,16 +10,16 @@ from typing import TypeVar
 import structlog
 from prometheus_client.registry import Collector
 
-from fleet.attestation import Signer, Statement
-from fleet.bundle import digest_of, open_bundle
-from fleet.errors import Invalid, NotFound, TowlineError, Unavailable
-from fleet.identity import RepositoryId
-from fleet.remotes import parse_remote
-from fleet.runtime.clock import Clock
-from fleet.runtime.tasks import Tasks
-from fleet.source import (
+from core.errors import Invalid, NotFound, TowlineError, Unavailable
+from core.identity import RepositoryId
+from core.remotes import parse_remote
+from core.runtime.clock import Clock
+from core.runtime.tasks import Tasks
+from core.spec.attestation import AttestationStatement, Signer
+from core.spec.bundle import digest_of, open_bundle
+from core.spec.source import (
     Commit,
-    Rendered,
+    RenderedBundle,
     RenderRequest,
     RepositorySpec,
     RepositoryState,
@@ -27,12 +27,19 @@ from fleet.source import (
 )
 from gitcache.domain import paths
 from gitcache.domain.objects import CommitRecord
-from gitcache.ports import ContentStore, Member, NotOwner, PeerAway, Peers, Replicas
-from gitcache.sync.follower import Pace, Source
-from gitcache.sync.following import Following
-from gitcache.sync.kinds import is_git
-from gitcache.sync.plans import Origin
-from gitcache.sync.renders import Renders
+from gitcache.ports import (
+    ContentStore,
+    NotOwner,
+    PeerOperations,
+    PeerUnavailable,
+    ReplicaMember,
+    Replicas,
+)
+from gitcache.sync.by_kind import is_git
+from gitcache.sync.followed_repositories import FollowedRepositories
+from gitcache.sync.follower import FollowerPorts, PollIntervals
+from gitcache.sync.plans import CommitRoot
+from gitcache.sync.render_service import RenderService
 
 log = structlog.get_logger(__name__)
 
@@ -45,7 +52,7 @@ _OWNER_PATIENCE = (0.05, 0.2, 0.5, 1.0, 2.0, 0.0)
 Step = Callable[[], Awaitable[None]]
 Result = TypeVar("Result")
 Here = Callable[[RepositorySpec, CommitRecord], Awaitable[Result]]
-There = Callable[[Member], Awaitable[Result]]
+There = Callable[[ReplicaMember], Awaitable[Result]]
 
 
 class GitCache:
@@ -53,21 +60,21 @@ class GitCache:
 
     Forwards requests for renders and tree ids to the owner of the repository, so that each is
     computed once. `content` finds bundles in any store. `on_start` and `on_stop` open and close
-    the ports, in order. `housework` runs periodically; `meters` are Prometheus collectors.
+    the ports, in order. `housekeeping_steps` runs periodically; `meters` are Prometheus collectors.
     """
 
     def __init__(
         self,
-        source: Source,
-        renders: Renders,
+        source: FollowerPorts,
+        renders: RenderService,
         content: ContentStore,
         clock: Clock,
-        pace: Pace,
+        pace: PollIntervals,
         replicas: Replicas,
         *,
-        peers: Peers | None = None,
+        peers: PeerOperations | None = None,
         signer: Signer | None = None,
-        housework: Collection[Step] = (),
+        housekeeping_steps: Collection[Step] = (),
         meters: Collection[Collector] = (),
         on_start: Collection[Step] = (),
         on_stop: Collection[Step] = (),
@@ -79,11 +86,11 @@ class GitCache:
         self._replicas = replicas
         self._peers = peers
         self._signer = signer
-        self._housework = housework
+        self._housework = housekeeping_steps
         self.meters = meters
         self._on_start = on_start
         self._on_stop = on_stop
-        self._following = Following(source, replicas, clock, pace)
+        self._following = FollowedRepositories(source, replicas, clock, pace)
         self._recipes: OrderedDict[str, RenderRequest] = OrderedDict()
         self.tasks = Tasks("gitcache")
 
@@ -92,7 +99,7 @@ class GitCache:
         for step in self._on_start:
             await step()
         await self._following.start()
-        self.tasks.forever("housekeeping", self._keep_house())
+        self.tasks.forever("housekeeping", self._run_housekeeping())
 
     async def leave(self) -> None:
         """Stops polling, so that another replica takes over; still answers running requests."""
@@ -136,7 +143,7 @@ class GitCache:
         """All current states."""
         return self._following.states()
 
-    def company(self) -> tuple[Member, Sequence[Member]]:
+    def company(self) -> tuple[ReplicaMember, Sequence[ReplicaMember]]:
         """Returns this replica, and all replicas that may own repositories."""
         return self._replicas.me, self._replicas.members()
 
@@ -157,11 +164,11 @@ class GitCache:
         commit: str,
         folders: Collection[str],
         *,
-        only_here: bool = False,
+        local_only: bool = False,
     ) -> Mapping[str, str | None]:
         """Returns git's id of each folder or file in a commit, None if missing. Unavailable.
 
-        `only_here` marks requests of other replicas: raises NotOwner instead of forwarding.
+        `local_only` marks requests of other replicas: raises NotOwner instead of forwarding.
         """
 
         async def here(spec: RepositorySpec, record: CommitRecord) -> Mapping[str, str | None]:
@@ -172,10 +179,10 @@ class GitCache:
                 for folder, path in normal
             }
 
-        async def there(member: Member) -> Mapping[str, str | None]:
+        async def there(member: ReplicaMember) -> Mapping[str, str | None]:
             return await self._others.trees(member, repository_id, commit, folders)
 
-        return await self._answer(repository_id, commit, here, None if only_here else there)
+        return await self._answer(repository_id, commit, here, None if local_only else there)
 
     async def folders(
         self,
@@ -184,9 +191,9 @@ class GitCache:
         base: str,
         depth: int,
         *,
-        only_here: bool = False,
+        local_only: bool = False,
     ) -> list[str]:
-        """Lists the folders up to `depth` levels below a base; `only_here` as in `trees`.
+        """Lists the folders up to `depth` levels below a base; `local_only` as in `trees`.
 
         Raises Invalid for an unknown base or too many folders, Unavailable.
         """
@@ -199,54 +206,54 @@ class GitCache:
             below = await self._source.reader.folders(spec, entry.id, depth)
             return [paths.child(path, name) for name in below]
 
-        async def there(member: Member) -> list[str]:
+        async def there(member: ReplicaMember) -> list[str]:
             return await self._others.folders(member, repository_id, commit, base, depth)
 
-        return await self._answer(repository_id, commit, here, None if only_here else there)
+        return await self._answer(repository_id, commit, here, None if local_only else there)
 
     async def resolve(
-        self, repository_id: RepositoryId, name: str, *, only_here: bool = False
+        self, repository_id: RepositoryId, name: str, *, local_only: bool = False
     ) -> Commit:
-        """Resolves a branch, tag or sha to its current commit; `only_here` as in `trees`.
+        """Resolves a branch, tag or sha to its current commit; `local_only` as in `trees`.
 
         Raises NotFound if there is none, Unavailable if server or owner cannot be reached.
         """
         follower = self._following.follower(repository_id)
         if follower is not None:
             return await follower.resolve(name)
-        owner = None if only_here else self._replicas.owner(repository_id)
+        owner = None if local_only else self._replicas.owner(repository_id)
         if owner is None or owner == self._replicas.me:
             raise NotOwner(
                 f"no replica currently follows repository {repository_id}", retry_after=1.0
             )
         return await self._others.resolve(owner, repository_id, name)
 
-    async def render(self, request: RenderRequest, *, only_here: bool = False) -> Rendered:
-        """Renders a folder at a commit to a bundle; `only_here` as in `trees`.
+    async def render(self, request: RenderRequest, *, local_only: bool = False) -> RenderedBundle:
+        """Renders a folder at a commit to a bundle; `local_only` as in `trees`.
 
         Raises Invalid for bad content, naming file and line or object. Raises Unavailable if the
         commit or the disk is unavailable; retry later.
         """
 
-        async def here(spec: RepositorySpec, record: CommitRecord) -> Rendered:
+        async def here(spec: RepositorySpec, record: CommitRecord) -> RenderedBundle:
             sources = [(await self._origin(source), source) for source in request.sources]
             rendered = await self._renders.render(spec, record.tree, request, sources)
             if (follower := self._following.follower(spec.id)) is not None:
-                follower.note_used(rendered.reads)
+                follower.prefetch_paths(rendered.reads)
             return self._attested(rendered, spec, request)
 
-        async def there(member: Member) -> Rendered:
+        async def there(member: ReplicaMember) -> RenderedBundle:
             return await self._others.render(member, request)
 
         rendered = await self._answer(
-            request.repository_id, request.commit, here, None if only_here else there
+            request.repository_id, request.commit, here, None if local_only else there
         )
         self._recipes[rendered.digest] = request
         if len(self._recipes) > _MAX_RECIPES:
             self._recipes.popitem(last=False)
         return rendered
 
-    async def keep(self, data: bytes) -> Rendered:
+    async def keep(self, data: bytes) -> RenderedBundle:
         """Stores and signs a bundle that comes from no repository.
 
         Raises Unavailable if the disk is full or broken.
@@ -254,10 +261,12 @@ class GitCache:
         digest = digest_of(data)
         await self._content.put(digest, data)
         bundle = open_bundle(digest, data)
-        rendered = Rendered(digest, digest, len(data), bundle.count, cached=False)
+        rendered = RenderedBundle(digest, digest, len(data), bundle.count, cached=False)
         if self._signer is None:
             return rendered
-        statement = Statement(digest, repository="", commit="", folder="", renderer="raw")
+        statement = AttestationStatement(
+            digest, repository="", commit="", folder="", renderer="raw"
+        )
         return replace(rendered, attestation=self._signer.sign(statement))
 
     async def bundle(self, digest: str) -> bytes:
@@ -284,22 +293,22 @@ class GitCache:
         """Deletes the local copies of repositories that this replica does not own."""
         await self._following.drop_copies()
 
-    async def _origin(self, source: SourceFolder) -> Origin:
+    async def _origin(self, source: SourceFolder) -> CommitRoot:
         """Finds another source of a render; fetches it if another replica owns it."""
         found = await self._find_owned(source.repository_id, source.commit)
         if found is None:
-            await self._following.borrow(source.repository_id, source.commit)
+            await self._following.fetch_unowned(source.repository_id, source.commit)
             found = await self._find_owned(source.repository_id, source.commit)
         if found is None:
             raise Unavailable(f"repository {source.repository_id} is not followed")
-        return Origin(found[0], found[1].tree)
+        return CommitRoot(found[0], found[1].tree)
 
     def _attested(
-        self, rendered: Rendered, spec: RepositorySpec, request: RenderRequest
-    ) -> Rendered:
+        self, rendered: RenderedBundle, spec: RepositorySpec, request: RenderRequest
+    ) -> RenderedBundle:
         if self._signer is None:
             return rendered
-        statement = Statement(
+        statement = AttestationStatement(
             digest=rendered.digest,
             repository=parse_remote(spec.url).text if is_git(spec) else spec.url,
             commit=request.commit,
@@ -309,7 +318,7 @@ class GitCache:
         return replace(rendered, attestation=self._signer.sign(statement))
 
     @property
-    def _others(self) -> Peers:
+    def _others(self) -> PeerOperations:
         if self._peers is None:
             raise Unavailable("this git cache has no other replicas")
         return self._peers
@@ -333,8 +342,8 @@ class GitCache:
             if owner is not None and owner != self._replicas.me:
                 try:
                     return await self._asked(owner, repository_id, there)
-                except PeerAway as error:
-                    log.info("owner away", repository=repository_id, reason=error.message)
+                except PeerUnavailable as error:
+                    log.info("owner unreachable", repository=repository_id, reason=error.message)
             await self._clock.sleep(pause)
         # Another replica may know the owner by now.
         raise NotOwner(
@@ -342,7 +351,7 @@ class GitCache:
         )
 
     async def _asked(
-        self, owner: Member, repository_id: RepositoryId, there: There[Result]
+        self, owner: ReplicaMember, repository_id: RepositoryId, there: There[Result]
     ) -> Result:
         """Waits for the owner's answer. Raises PeerAway if the owner changes meanwhile."""
         asking = asyncio.ensure_future(there(owner))
@@ -350,7 +359,7 @@ class GitCache:
             while not asking.done():
                 await asyncio.wait([asking], timeout=_LOOK_SECONDS)
                 if not asking.done() and self._replicas.owner(repository_id) != owner:
-                    raise PeerAway(f"{owner.name} no longer owns the repository")
+                    raise PeerUnavailable(f"{owner.name} no longer owns the repository")
             return asking.result()
         finally:
             asking.cancel()
@@ -371,12 +380,12 @@ class GitCache:
         """Finds a commit in the local copy; fetches it if this replica is the owner."""
         follower = self._following.follower(repository_id)
         if follower is not None:
-            return follower.spec, await follower.have(commit)
-        copy = self._following.copy_of(repository_id)
+            return follower.spec, await follower.ensure_commit(commit)
+        copy = self._following.old_copy_spec(repository_id)
         record = await self._source.reader.commit(copy, commit) if copy else None
         return None if copy is None or record is None else (copy, record)
 
-    async def _keep_house(self) -> None:
+    async def _run_housekeeping(self) -> None:
         while True:
             await self._clock.sleep(_HOUSEKEEPING_SECONDS)
             for step in (self._following.clean, *self._housework):

@@ -2,13 +2,13 @@
 
 from collections.abc import Mapping
 
-from fleet.source import RepositorySpec
-from gitcache.domain.closure import resolve_links
+from core.spec.source import RepositorySpec
 from gitcache.domain.objects import SYMLINK, Entry
+from gitcache.domain.symlinks import resolve_links
 from gitcache.ports import TreeReader
 
 
-async def links_of(
+async def read_link_targets(
     reader: TreeReader, spec: RepositorySpec, entries: Mapping[str, Entry]
 ) -> dict[str, str]:
     """Reads the target text of each symbolic link among some entries."""
@@ -19,13 +19,13 @@ async def links_of(
     return {path: texts[link.id].decode("utf-8", "replace") for path, link in links.items()}
 
 
-async def contents(
+async def read_contents(
     reader: TreeReader,
     spec: RepositorySpec,
     wanted: Mapping[str, Entry],
     around: Mapping[str, Entry],
 ) -> dict[str, bytes]:
     """Reads files and resolves links within `around`. Raises Invalid for links that leave it."""
-    resolved = resolve_links(wanted, around, await links_of(reader, spec, around))
+    resolved = resolve_links(wanted, around, await read_link_targets(reader, spec, around))
     found = await reader.blobs(spec, {entry.id for entry in resolved.values()})
     return {path: found[entry.id] for path, entry in resolved.items()}

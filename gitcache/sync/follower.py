@@ -9,20 +9,20 @@ from datetime import datetime
 
 import structlog
 
-from fleet.errors import Invalid, NotFound, TowlineError, Unavailable
-from fleet.runtime.backoff import Backoff
-from fleet.runtime.clock import Clock
-from fleet.runtime.tasks import Tasks
-from fleet.source import Commit, RepositoryKind, RepositorySpec, RepositoryState
+from core.errors import Invalid, NotFound, TowlineError, Unavailable
+from core.runtime.backoff import Backoff
+from core.runtime.clock import Clock
+from core.runtime.tasks import Tasks
+from core.spec.source import Commit, RepositoryKind, RepositorySpec, RepositoryState
 from gitcache.domain import refs
 from gitcache.domain.objects import CommitRecord
 from gitcache.ports import (
-    ASKED_PIN,
+    ON_DEMAND_PIN_PREFIX,
     Clones,
+    CommitsRejected,
     Coordinator,
     NotOwner,
     RefLister,
-    Rejected,
     TreeReader,
 )
 
@@ -40,12 +40,12 @@ _CHARTS_SECONDS = 300.0
 """Minimum poll interval of chart repositories: an index is large and rarely changes."""
 
 _MEASURE_SECONDS = 600.0
-_MOST_USED = 50_000
-_MOST_ASKED = 1_000
+_MAX_USED_PATHS = 50_000
+_MAX_ON_DEMAND_COMMITS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class PollIntervals:
     """Poll intervals in seconds: without webhooks, and with recent webhooks."""
 
     poll: float
@@ -54,7 +54,7 @@ class Pace:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class FollowerPorts:
     """The ports of a follower; `owner` is the name of this replica."""
 
     lister: RefLister
@@ -65,7 +65,7 @@ class Source:
 
 
 @dataclass
-class _Known:
+class _PolledState:
     """Results of the last successful poll."""
 
     commits: dict[str, Commit] = field(default_factory=dict)
@@ -75,7 +75,7 @@ class _Known:
     measured: float | None = None
 
 
-class Follower:
+class RepositoryFollower:
     """Watches a repository in one task; `spec` can be replaced while it runs.
 
     Calls `tell` with each state whose commits, missing refs or error have changed.
@@ -84,9 +84,9 @@ class Follower:
     def __init__(
         self,
         spec: RepositorySpec,
-        source: Source,
+        source: FollowerPorts,
         clock: Clock,
-        pace: Pace,
+        pace: PollIntervals,
         tell: Callable[[RepositoryState], None],
     ) -> None:
         self.spec = spec
@@ -95,7 +95,7 @@ class Follower:
         self._clock = clock
         self._pace = pace
         self._tell = tell
-        self._known = _Known()
+        self._known = _PolledState()
         self._wake = asyncio.Event()
         self._announced: dict[str, str] = {}
         self._hinted: float | None = None
@@ -129,7 +129,7 @@ class Follower:
             self._announced.update(announced)
         self._wake.set()
 
-    async def have(self, sha: str) -> CommitRecord:
+    async def ensure_commit(self, sha: str) -> CommitRecord:
         """Returns a commit with its folders from the local copy; fetches it if needed.
 
         Raises Unavailable if it cannot be fetched, Invalid for a malformed sha.
@@ -143,9 +143,9 @@ class Follower:
             raise Unavailable(f"commit {sha[:12]} is not in the local copy")
         return record
 
-    def note_used(self, paths: Collection[str]) -> None:
+    def prefetch_paths(self, paths: Collection[str]) -> None:
         """Fetches the files of these paths with each commit from now on."""
-        if len(self._used) < _MOST_USED:
+        if len(self._used) < _MAX_USED_PATHS:
             self._used.update(paths)
 
     async def resolve(self, name: str) -> Commit:
@@ -162,7 +162,7 @@ class Follower:
             sha = refs.resolve([name], listed).commits.get(name)
         if sha is None:
             raise NotFound(f"{self.spec.url} has no branch, tag or commit {name[:200]!r}")
-        return (await self.have(sha)).commit
+        return (await self.ensure_commit(sha)).commit
 
     async def _run(self) -> None:
         await self._restore()
@@ -192,7 +192,7 @@ class Follower:
         except TowlineError as error:
             log.warning("repository failed", repository=spec.id, reason=error.message)
             self._publish(spec, error.message)
-            if isinstance(error, Rejected):
+            if isinstance(error, CommitsRejected):
                 return self._interval()
             return max(1.0, self._backoff.next(), error.retry_after or 0.0)
         except Exception:
@@ -245,7 +245,7 @@ class Follower:
         }
         return all(commits.get(name) == sha for name, sha in expected.items())
 
-    async def _update(self, spec: RepositorySpec, resolved: refs.Resolved) -> None:
+    async def _update(self, spec: RepositorySpec, resolved: refs.ResolvedRefs) -> None:
         """Fetches new commits and updates the known ones."""
         known = {name: commit.sha for name, commit in self._known.commits.items()}
         new = {name: sha for name, sha in resolved.commits.items() if known.get(name) != sha}
@@ -263,16 +263,16 @@ class Follower:
         if named := [error for name, error in failures.items() if name not in absent]:
             raise named[0]
 
-    async def _fetch_new(self, new: Mapping[str, str]) -> dict[str, Rejected]:
+    async def _fetch_new(self, new: Mapping[str, str]) -> dict[str, CommitsRejected]:
         """Fetches new commits; returns rejected ones by name, which must not block the others."""
         if not new:
             return {}
         try:
             await self._fetch_followed({pin_of(name): sha for name, sha in new.items()})
-        except Rejected as error:
+        except CommitsRejected as error:
             if len(new) == 1:
                 return dict.fromkeys(new, error)
-            failures: dict[str, Rejected] = {}
+            failures: dict[str, CommitsRejected] = {}
             for name, sha in new.items():
                 failures |= await self._fetch_new({name: sha})
             return failures
@@ -303,8 +303,8 @@ class Follower:
         async with self._fetching:
             record = await self._source.reader.commit(self.spec, sha)
             if record is None:
-                await self._fetch({ASKED_PIN + sha: sha})
-                if len(self._asked) < _MOST_ASKED:
+                await self._fetch({ON_DEMAND_PIN_PREFIX + sha: sha})
+                if len(self._asked) < _MAX_ON_DEMAND_COMMITS:
                     self._asked.add(sha)
                 record = await self._source.reader.commit(self.spec, sha)
         return record
@@ -381,7 +381,7 @@ async def prefetch(
     try:
         await reader.prefetch(spec, tree, paths)
     except Invalid as error:
-        log.warning("files not fetched in advance", repository=spec.id, reason=error.message)
+        log.warning("prefetch failed", repository=spec.id, reason=error.message)
 
 
 def pin_of(name: str) -> str:

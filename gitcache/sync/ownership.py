@@ -9,11 +9,11 @@ from functools import lru_cache
 
 import structlog
 
-from fleet.errors import TowlineError
-from fleet.identity import RepositoryId
-from fleet.runtime.clock import Clock
-from fleet.runtime.tasks import Tasks
-from gitcache.domain.placement import place, ranked
+from core.errors import TowlineError
+from core.identity import RepositoryId
+from core.runtime.clock import Clock
+from core.runtime.tasks import Tasks
+from gitcache.domain.placement import assign_to_replicas, rank_replicas
 from gitcache.ports import Replicas
 
 log = structlog.get_logger(__name__)
@@ -26,7 +26,7 @@ _UNOWNED_SECONDS = 3.0
 """Seconds that a repository may have no owner before the next-ranked replica takes it; multiplied
 by that replica's rank."""
 
-_placed = lru_cache(maxsize=2)(place)
+_placed = lru_cache(maxsize=2)(assign_to_replicas)
 
 Verb = Callable[[RepositoryId], Awaitable[None]]
 
@@ -107,7 +107,7 @@ class Ownership:
                     best = self._replicas.me.name
                 await self._settle(repository_id, best)
             except TowlineError as error:
-                log.info("ownership waits", repository=repository_id, reason=error.message)
+                log.info("ownership delayed", repository=repository_id, reason=error.message)
                 break
 
     def _is_left(self, repository_id: RepositoryId, names: Sequence[str]) -> bool:
@@ -121,7 +121,7 @@ class Ownership:
             return False
         now = self._clock.monotonic()
         since = self._unowned.setdefault(repository_id, now)
-        rank = ranked(repository_id, names).index(self._replicas.me.name)
+        rank = rank_replicas(repository_id, names).index(self._replicas.me.name)
         return now - since >= _UNOWNED_SECONDS * (rank + 1)
 
     async def _settle(self, repository_id: RepositoryId, best: str | None) -> None:
@@ -156,7 +156,7 @@ class Ownership:
                 await self._prepare(repository_id)
             await self._replicas.prepare(repository_id)
         except TowlineError as error:
-            log.info("cannot take over yet", repository=repository_id, reason=error.message)
+            log.info("not ready to take over", repository=repository_id, reason=error.message)
             await self._clock.sleep(_PREPARE_AGAIN_SECONDS)
         finally:
             self._preparing.discard(repository_id)

@@ -5,8 +5,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from fleet.errors import Invalid
-from fleet.source import (
+from core.errors import Invalid
+from core.spec.source import (
     HelmRelease,
     Renderer,
     RenderRequest,
@@ -26,18 +26,18 @@ from gitcache.ports import (
     Reads,
     References,
     RenderJob,
+    RenderWorkers,
     TreeReader,
-    Workers,
 )
-from gitcache.sync.files import contents, links_of
-from gitcache.sync.groups import Groups
+from gitcache.sync.files import read_contents, read_link_targets
+from gitcache.sync.render_groups import RenderGroups
 
 _KUSTOMIZATIONS = ("kustomization.yaml", "kustomization.yml", "Kustomization")
 _CHART_FILES = ("Chart.yaml", "Chart.lock", "requirements.yaml", "requirements.lock")
 _TEMPLATE = ".liquid"
 _FETCHED_CHART = ".fetched-chart"
 _MAX_FOLDERS = 64
-_MOST_LINKED = 20_000
+_MAX_CACHED_LINKS = 20_000
 _MARKS = {
     Renderer.HELM: ("Chart.yaml",),
     Renderer.JSONNET: ("main.jsonnet",),
@@ -45,7 +45,7 @@ _MARKS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class CommitRoot:
     """A commit: its repository and root tree."""
 
     spec: RepositorySpec
@@ -53,7 +53,7 @@ class Origin:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class PlanPart:
     """A folder or file that a render reads, and its path `at` among the render's files."""
 
     spec: RepositorySpec
@@ -64,7 +64,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class RenderPlan:
     """All inputs of a render except parameters; `static` is their digest."""
 
     request: RenderRequest
@@ -72,7 +72,7 @@ class Plan:
     folder: str
     root: str
     reads: Mapping[str, Entry]
-    parts: Sequence[Part]
+    parts: Sequence[PlanPart]
     pins: Mapping[str, ChartPin] = field(default_factory=dict)
     values: Sequence[str] = ()
     static: str = ""
@@ -82,37 +82,37 @@ class Plan:
         return source_of(self.static, reads, self.request.parameters)
 
 
-class Planner:
+class RenderPlanner:
     """Makes the plan of a request."""
 
     def __init__(
         self,
         reader: TreeReader,
         memo: Memo,
-        workers: Workers,
+        workers: RenderWorkers,
         charts: Charts,
         decryptor: Decryptor | None = None,
     ) -> None:
         self._reader = reader
         self._decryptor = decryptor
-        self._groups = Groups(memo)
+        self._groups = RenderGroups(memo)
         self._workers = workers
         self._charts = charts
         self._linked: OrderedDict[str, References] = OrderedDict()
 
     async def plan(
         self,
-        origin: Origin,
+        origin: CommitRoot,
         request: RenderRequest,
-        sources: Sequence[tuple[Origin, SourceFolder]] = (),
-    ) -> Plan:
+        sources: Sequence[tuple[CommitRoot, SourceFolder]] = (),
+    ) -> RenderPlan:
         """Makes the plan of a request. Raises Invalid for missing references."""
         folder = paths.folder_path(request.folder)
         own = await self._folder(origin, folder, request.commit)
         start = _kustomize_root(folder, request.kustomize_path)
         below = start.removeprefix(folder).lstrip("/")
         renderer = await self._renderer(origin, own, below, request)
-        plan = Plan(request, renderer, folder, start, {folder: own}, ())
+        plan = RenderPlan(request, renderer, folder, start, {folder: own}, ())
         if renderer is Renderer.HELM:
             plan = await self._with_chart(origin, plan, any_sources=bool(sources))
         elif start != folder:
@@ -123,14 +123,14 @@ class Planner:
             plan = replace(plan, parts=[*plan.parts, await self._mounted(mounted, source, folder)])
         return replace(plan, static=await self._static(origin, plan))
 
-    async def _folder(self, origin: Origin, path: str, commit: str) -> Entry:
+    async def _folder(self, origin: CommitRoot, path: str, commit: str) -> Entry:
         found = (await self._reader.ids(origin.spec, origin.tree, [path]))[path]
         if found is None or not found.is_tree:
             raise Invalid(f"folder {path!r} is not in commit {commit[:12]}")
         return found
 
     async def _renderer(
-        self, origin: Origin, own: Entry, root: str, request: RenderRequest
+        self, origin: CommitRoot, own: Entry, root: str, request: RenderRequest
     ) -> Renderer:
         """Detects the renderer of a folder by its files."""
         if request.renderer is not Renderer.AUTO:
@@ -145,7 +145,7 @@ class Planner:
                 return renderer
         return Renderer.RAW
 
-    async def _static(self, origin: Origin, plan: Plan) -> str:
+    async def _static(self, origin: CommitRoot, plan: RenderPlan) -> str:
         has_tool = plan.renderer is not Renderer.RAW
         mounts = [
             (paths.relative(part.at, plan.folder), part.entry.id)
@@ -170,21 +170,25 @@ class Planner:
             project=origin.spec.project,
         ).digest()
 
-    def _keys(self, plan: Plan) -> list[str]:
+    def _keys(self, plan: RenderPlan) -> list[str]:
         if self._decryptor is None:
             return []
         specs = {part.spec.id: part.spec for part in plan.parts}
         return sorted({name for spec in specs.values() if (name := self._decryptor.keys(spec))})
 
-    async def _mounted(self, origin: Origin, source: SourceFolder, folder: str) -> Part:
+    async def _mounted(self, origin: CommitRoot, source: SourceFolder, folder: str) -> PlanPart:
         """Mounts a folder of another source in the service's folder."""
         path = paths.folder_path(source.folder)
         at = paths.join(folder, source.path)
         if at is None or not paths.below(at, folder):
             raise Invalid(f"{source.path[:200]!r} leaves the service's folder", field="sources")
-        return Part(origin.spec, path, await self._folder(origin, path, source.commit), at, True)
+        return PlanPart(
+            origin.spec, path, await self._folder(origin, path, source.commit), at, True
+        )
 
-    async def _with_chart(self, origin: Origin, plan: Plan, *, any_sources: bool) -> Plan:
+    async def _with_chart(
+        self, origin: CommitRoot, plan: RenderPlan, *, any_sources: bool
+    ) -> RenderPlan:
         """Adds a chart to the plan: its folder or archive, values files, and dependencies."""
         helm = plan.request.helm or HelmRelease("release", "default")
         plan = replace(plan, request=replace(plan.request, helm=helm))
@@ -211,7 +215,9 @@ class Planner:
             plan = await self._with_dependency(origin, plan, chart)
         return plan
 
-    async def _with_dependency(self, origin: Origin, plan: Plan, chart: ChartRef) -> Plan:
+    async def _with_dependency(
+        self, origin: CommitRoot, plan: RenderPlan, chart: ChartRef
+    ) -> RenderPlan:
         place = paths.child(plan.root, f"charts/{chart.name}")
         if not chart.repository.startswith("file://"):
             if not chart.repository.startswith(("https://", "http://", "oci://")):
@@ -223,18 +229,20 @@ class Planner:
             return replace(plan, pins={**plan.pins, place: pin})
         path = _inside_commit(plan.root, chart.repository.removeprefix("file://"), "dependencies")
         entry = await self._folder(origin, path, plan.request.commit)
-        part = Part(origin.spec, path, entry, place, True)
+        part = PlanPart(origin.spec, path, entry, place, True)
         plan = await self._reading(origin, plan, [path])
         return replace(plan, parts=[*plan.parts, part])
 
-    async def _reading(self, origin: Origin, plan: Plan, names: Collection[str]) -> Plan:
+    async def _reading(
+        self, origin: CommitRoot, plan: RenderPlan, names: Collection[str]
+    ) -> RenderPlan:
         """Adds the existing ones of these paths to the plan's reads."""
         outside = [name for name in names if not any(paths.below(name, r) for r in plan.reads)]
         found = await self._reader.ids(origin.spec, origin.tree, outside)
         more = {name: entry for name, entry in found.items() if entry is not None}
         return replace(plan, reads={**plan.reads, **more})
 
-    async def _closure(self, origin: Origin, plan: Plan) -> dict[str, Entry]:
+    async def _closure(self, origin: CommitRoot, plan: RenderPlan) -> dict[str, Entry]:
         """Adds outside references of the read folders, recursively."""
         reads = dict(plan.reads)
         unread = list(plan.reads)
@@ -252,7 +260,9 @@ class Planner:
                 )
         return reads
 
-    async def _outside(self, origin: Origin, folder: str, entry: Entry, plan: Plan) -> list[str]:
+    async def _outside(
+        self, origin: CommitRoot, folder: str, entry: Entry, plan: RenderPlan
+    ) -> list[str]:
         """Lists the outside paths that a folder's files name, from the repository root."""
         if not entry.is_tree:
             return []
@@ -263,7 +273,7 @@ class Planner:
         links = (paths.join(folder, link) for link in found.links)
         return [name for name in (*(name for _, name in names), *links) if name is not None]
 
-    async def _references(self, origin: Origin, entry: Entry, plan: Plan) -> References:
+    async def _references(self, origin: CommitRoot, entry: Entry, plan: RenderPlan) -> References:
         """Finds references in a tree's files, relative to the tree; cached by tree and reads."""
         if plan.renderer is Renderer.RAW:
             return await self._links(origin, entry, plan)
@@ -287,18 +297,18 @@ class Planner:
         charts = [ChartRef(*fields) for fields in kept["charts"]]
         return References(kept["paths"], charts, links=kept["links"])
 
-    async def _links(self, origin: Origin, entry: Entry, plan: Plan) -> References:
+    async def _links(self, origin: CommitRoot, entry: Entry, plan: RenderPlan) -> References:
         """Finds the links of plain files, cached in memory: a rescan is cheaper than a file."""
         found = self._linked.get(entry.id)
         if found is None:
             found = self._linked[entry.id] = await self._scan(origin, entry, plan)
-            if len(self._linked) > _MOST_LINKED:
+            if len(self._linked) > _MAX_CACHED_LINKS:
                 self._linked.popitem(last=False)
         return found
 
-    async def _scan(self, origin: Origin, entry: Entry, plan: Plan) -> References:
+    async def _scan(self, origin: CommitRoot, entry: Entry, plan: RenderPlan) -> References:
         walked = await self._reader.walk(origin.spec, entry.id)
-        linked = await links_of(self._reader, origin.spec, walked)
+        linked = await read_link_targets(self._reader, origin.spec, walked)
         targets = [
             target for path, text in linked.items() if (target := _target(path, text)) is not None
         ]
@@ -310,7 +320,7 @@ class Planner:
             return References(links=targets)
         packed = {path: b"" for path in inside if path.endswith(".tgz")}
         read = {path: file for path, file in inside.items() if path not in packed}
-        files = await contents(self._reader, origin.spec, read, read)
+        files = await read_contents(self._reader, origin.spec, read, read)
         request = plan.request
         job = RenderJob(
             plan.renderer.value, "", "", files | packed, request.parameters, request.templated
@@ -318,8 +328,8 @@ class Planner:
         return replace(await self._workers.references(job), links=targets)
 
 
-def _own_parts(origin: Origin, plan: Plan) -> list[Part]:
-    return [Part(origin.spec, path, entry, path) for path, entry in plan.reads.items()]
+def _own_parts(origin: CommitRoot, plan: RenderPlan) -> list[PlanPart]:
+    return [PlanPart(origin.spec, path, entry, path) for path, entry in plan.reads.items()]
 
 
 def _leaves(path: str) -> bool:

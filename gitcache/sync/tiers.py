@@ -6,14 +6,14 @@ from contextlib import suppress
 
 import structlog
 
-from fleet.errors import TowlineError, Unavailable
-from fleet.runtime.flights import Flights
-from fleet.runtime.tasks import Tasks
+from core.errors import TowlineError, Unavailable
+from core.runtime.single_flight import SingleFlight
+from core.runtime.tasks import Tasks
 from gitcache.ports import ContentStore
 
 log = structlog.get_logger(__name__)
 
-_MOST_WAITING = 1024
+_MAX_WAITING_COPIES = 1024
 _LEAVING_SECONDS = 5.0
 
 
@@ -33,7 +33,7 @@ class TieredContent:
         self._nearest = nearest
         self._farther = farther
         self._make_room = make_room
-        self._flights: Flights[str, bytes | None] = Flights()
+        self._flights: SingleFlight[str, bytes | None] = SingleFlight()
         self._waiting = 0
         self._copied = asyncio.Event()
         self.tasks = Tasks("content")
@@ -48,7 +48,7 @@ class TieredContent:
     async def put(self, digest: str, data: bytes) -> None:
         """Implements `ContentStore.put`; returns after the write to the nearest store."""
         await self._put_here(digest, data)
-        if self._farther and self._waiting < _MOST_WAITING:
+        if self._farther and self._waiting < _MAX_WAITING_COPIES:
             self._waiting += 1
             self.tasks.spawn("copy", self._copy(digest, data))
 
@@ -101,4 +101,4 @@ class TieredContent:
         try:
             await store.put(digest, data)
         except TowlineError as error:
-            log.info("no second copy", digest=digest, reason=error.message)
+            log.info("copy to farther store failed", digest=digest, reason=error.message)

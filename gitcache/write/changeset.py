@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from fleet.changes import CopyFolder, DeleteFile, Edit, PutFile, SetField, SetImage
-from fleet.errors import Invalid
-from fleet.source import RepositorySpec
+from core.errors import Invalid
+from core.spec.edits import CopyFolder, DeleteFile, Edit, PutFile, SetField, SetImage
+from core.spec.source import RepositorySpec
 from gitcache.domain import paths
 from gitcache.domain.edits import MAX_EDITS, MAX_FILE, file_path, set_field, set_image
 from gitcache.domain.objects import Entry
@@ -40,7 +40,7 @@ class Changeset:
         self.gone.discard(path)
 
 
-class Changes:
+class ChangesetBuilder:
     """Applies edits in order to the tree of a commit; later edits see earlier ones."""
 
     def __init__(self, reader: TreeReader, spec: RepositorySpec, tree: str) -> None:
@@ -49,7 +49,7 @@ class Changes:
         self._tree = tree
         self._made = Changeset()
 
-    async def work_out(self, edits: Sequence[Edit]) -> Changeset:
+    async def apply_edits(self, edits: Sequence[Edit]) -> Changeset:
         """Applies all edits. Raises Invalid if one cannot be applied."""
         if not 0 < len(edits) <= MAX_EDITS:
             raise Invalid(f"a commit must have 1 to {MAX_EDITS} edits")

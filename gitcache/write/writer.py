@@ -10,17 +10,17 @@ from pathlib import Path
 
 import structlog
 
-from fleet.changes import Edit
-from fleet.errors import Conflict, Forbidden, Invalid, NotFound
-from fleet.runtime.clock import Clock
-from fleet.source import RepositorySpec
+from core.errors import Conflict, Forbidden, Invalid, NotFound
+from core.runtime.clock import Clock
+from core.spec.edits import Edit
+from core.spec.source import RepositorySpec
 from gitcache.domain import refs
 from gitcache.domain.objects import CommitRecord
-from gitcache.mirror.access import environment
-from gitcache.mirror.mirror import Mirror
+from gitcache.mirror.git_environment import environment
+from gitcache.mirror.mirror import GitMirror
 from gitcache.mirror.runner import GitError, GitRunner
 from gitcache.ports import RefLister
-from gitcache.write.changeset import Changes, Changeset
+from gitcache.write.changeset import Changeset, ChangesetBuilder
 
 log = structlog.get_logger(__name__)
 
@@ -38,10 +38,10 @@ _RACED = re.compile(
 _DECLINED = re.compile(r"declined|protected branch|\[remote rejected\]", re.IGNORECASE)
 
 
-class Writer:
+class CommitWriter:
     """Writes to repositories through their clones."""
 
-    def __init__(self, mirror: Mirror, clock: Clock, *, lister: RefLister | None = None) -> None:
+    def __init__(self, mirror: GitMirror, clock: Clock, *, lister: RefLister | None = None) -> None:
         self._mirror = mirror
         self._clock = clock
         self._lister = lister or mirror.lister
@@ -109,11 +109,11 @@ class Writer:
     ) -> str | None:
         """Makes and pushes a commit; returns None if the branch has moved meanwhile."""
         record = await self._record(spec, tip)
-        changes = await Changes(self._mirror.reader, spec, record.tree).work_out(edits)
+        changes = await ChangesetBuilder(self._mirror.reader, spec, record.tree).apply_edits(edits)
         clone = self._mirror.clones.path(spec)
         place = clone.parent / f"tmp-{uuid.uuid4().hex}"
         try:
-            work = _Workbench(self._mirror.runner, clone, place, person)
+            work = _IsolatedIndex(self._mirror.runner, clone, place, person)
             tree = await work.tree(record.tree, changes)
             if tree == record.tree:
                 return tip
@@ -153,7 +153,7 @@ class Writer:
             await self._mirror.git.run(spec, arguments, seconds=_SECONDS, env=env or {})
         except GitError as error:
             if _RACED.search(error.message):
-                log.info("branch moved while a commit was made", repository=spec.id)
+                log.info("branch moved during commit", repository=spec.id)
                 return False
             if _DECLINED.search(error.message):
                 raise Forbidden(f"the server declined the push: {error.message}") from error
@@ -161,7 +161,7 @@ class Writer:
         return True
 
 
-class _Workbench:
+class _IsolatedIndex:
     """Separate objects and index in `place`, on top of a clone."""
 
     def __init__(

@@ -9,15 +9,15 @@ from functools import lru_cache
 from hashlib import sha256
 from urllib.parse import quote
 
-from fleet.errors import Forbidden, Invalid
-from fleet.identity import ClusterId, TokenId, UserId
+from core.errors import Forbidden, Invalid
+from core.identity import ClusterId, TokenId, UserId
 
 MAX_BLOCK = 16 << 10
 MASTERS = "system:masters"
 _PLAIN_KEY = "!#$&'*+-.^_`|~"
 _SYSTEM = "system:"
 _ACCOUNT = "system:serviceaccount:"
-ANYBODY = "*"
+ANY_NAME = "*"
 _KINDS = ("user", "group", "serviceaccount", "uid", "extra")
 
 
@@ -45,7 +45,7 @@ class Credential:
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class AuthenticatedUser:
     """An authenticated user. `expires_at`: end of the credential, timezone-aware, in UTC."""
 
     user_id: UserId
@@ -87,9 +87,9 @@ class ImpersonationRule:
         found: dict[str, list[str]] = {kind: [] for kind in _KINDS}
         for pattern in patterns:
             kind, colon, rest = pattern.partition(":")
-            for name in _KINDS if pattern == ANYBODY else (kind,):
-                if name in found and (colon or pattern == ANYBODY):
-                    found[name].append(rest if colon else ANYBODY)
+            for name in _KINDS if pattern == ANY_NAME else (kind,):
+                if name in found and (colon or pattern == ANY_NAME):
+                    found[name].append(rest if colon else ANY_NAME)
         return cls(*map(tuple, found.values())) if any(found.values()) else None
 
     def forbidden_part(self, target: Impersonation) -> str | None:
@@ -114,21 +114,21 @@ class ImpersonationRule:
         return _matches(self.users, name)
 
 
-class Recording(StrEnum):
+class RecordingPolicy(StrEnum):
     """The part of a terminal session that is recorded."""
 
     OFF = "off"
     OUTPUT = "output"
     ALL = "all"
 
-    def keeps_more_than(self, other: "Recording") -> bool:
+    def keeps_more_than(self, other: "RecordingPolicy") -> bool:
         """Reports whether this setting records anything that the other one omits."""
-        kept = list(Recording)
+        kept = list(RecordingPolicy)
         return kept.index(self) > kept.index(other)
 
 
 @dataclass(frozen=True, slots=True)
-class Grant:
+class RequestGrant:
     """Authorization of a request: the cluster, and the user to impersonate there.
     `rule`: name of the allowing rule, for the audit log. `may_impersonate`: users that the request
     may name itself (`kubectl --as`); None: nobody. `grant_ids`: the grants behind this decision;
@@ -140,12 +140,14 @@ class Grant:
     impersonate: Impersonation
     may_impersonate: ImpersonationRule | None = None
     rule: str | None = None
-    recording: Recording = Recording.OFF
+    recording: RecordingPolicy = RecordingPolicy.OFF
     grant_ids: tuple[str, ...] = ()
     passthrough: bool = False
 
 
-def lost_part(acting_as: Impersonation, before: Grant, now: Grant) -> str | None:
+def lost_permission(
+    acting_as: Impersonation, before: RequestGrant, now: RequestGrant
+) -> str | None:
     """Describes the part of an open request's identity that it would no longer get; None if it
     keeps all.
     `before`: the grant under which the request was opened.

@@ -8,22 +8,22 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from urllib.parse import parse_qsl
 
-from fleet.errors import Invalid
+from core.errors import Invalid
 
-USUAL_LENGTH = 256
+CACHED_LENGTH = 256
 READS = frozenset({"get", "list", "watch"})
 WRITING_SUBRESOURCES = frozenset({"exec", "attach", "portforward", "proxy", "ephemeralcontainers"})
 LONG_SUBRESOURCES = frozenset({"exec", "attach", "portforward", "proxy", "log"})
-ELSE = "other"
+OTHER_VERB = "other"
 PROXIED = frozenset({"pods", "services", "nodes"})
 NAMESPACE_SUBRESOURCES = frozenset({"status", "finalize"})
 _VERBS = {"POST": "create", "GET": "get", "HEAD": "get", "PUT": "update"}
 _VERBS |= {"PATCH": "patch", "DELETE": "delete"}
-_SPOKEN = frozenset({
+_DISPLAYED_VERBS = frozenset({
     "get", "list", "watch", "create", "update", "patch", "delete", "deletecollection", "proxy",
     "exec", "attach", "portforward", "log", "head", "options",
 })  # fmt: skip
-_SPOKEN_SUBRESOURCES = frozenset({"exec", "attach", "portforward", "log", "proxy"})
+_DISPLAYED_SUBRESOURCES = frozenset({"exec", "attach", "portforward", "log", "proxy"})
 _DOT_SEGMENT = re.compile(r"(?i)(^|/|\\|%2f|%5c)(\.|%2e){1,2}(/|\\|%2f|%5c|$)")
 _AMBIGUOUS = re.compile(r"[%;\\]")
 _DROPPED = re.compile(r"(?i);|%(?![0-9a-f]{2})")
@@ -36,7 +36,7 @@ class RequestAttributes:
     `asks_to_watch`: the query asks for a watch, even if the API server treats it as a plain `get`.
     The constructor derives the rest. `writes`: the request may change something or open a
     connection into a workload. `watches`: the response may be a stream of events. `long_running`:
-    the response may never end. `spoken`: the verb as people know it (`exec`, not `create
+    the response may never end. `display_verb`: the verb as people know it (`exec`, not `create
     pods/exec`), or `other` for verbs that Kubernetes does not have. `text`: all attributes in
     readable form.
     """
@@ -53,17 +53,17 @@ class RequestAttributes:
     writes: bool = field(init=False, compare=False, repr=False)
     watches: bool = field(init=False, compare=False, repr=False)
     long_running: bool = field(init=False, compare=False, repr=False)
-    spoken: str = field(init=False, compare=False, repr=False)
+    display_verb: str = field(init=False, compare=False, repr=False)
     text: str = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         verb, part, note = self.verb, self.subresource, partial(object.__setattr__, self)
         watches = verb == "watch" or self.asks_to_watch
-        spoken = part if part in _SPOKEN_SUBRESOURCES else verb
+        display_verb = part if part in _DISPLAYED_SUBRESOURCES else verb
         note("writes", part in WRITING_SUBRESOURCES or verb not in READS | {"head"})
         note("watches", watches)
         note("long_running", watches or part in LONG_SUBRESOURCES)
-        note("spoken", spoken if spoken in _SPOKEN else ELSE)
+        note("display_verb", display_verb if display_verb in _DISPLAYED_VERBS else OTHER_VERB)
         note("text", self._described())
 
     def __str__(self) -> str:
@@ -81,7 +81,7 @@ def read_attributes(method: str, target: str) -> RequestAttributes:
     """Reads the attributes of a request from its method and its target below the cluster's prefix.
     Invalid: the path is ambiguous.
     """
-    read = _read_usual if len(target) <= USUAL_LENGTH else _read
+    read = _read_usual if len(target) <= CACHED_LENGTH else _read
     return read(method, target)
 
 

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from fleet.identity import ClusterId
-from proxy.domain.access import Identity
+from core.identity import ClusterId
+from proxy.domain.access import AuthenticatedUser
 from proxy.domain.attributes import RequestAttributes
 
 
@@ -41,7 +41,7 @@ class RequestRecord:
     method: str
     upgrade: bool
     attributes: RequestAttributes | None = None
-    identity: Identity | None = None
+    identity: AuthenticatedUser | None = None
     cluster_id: ClusterId | None = None
     acting_as: str | None = None
     acting_groups: tuple[str, ...] = ()

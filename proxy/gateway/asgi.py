@@ -12,12 +12,12 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
-from fleet.http1.chunked import BadChunk
+from core.http1.chunked import BadChunk
 from proxy.gateway.body import body_of
 from proxy.gateway.head import RequestHead
 
 
-class ApplicationSide(HttpToolsProtocol):
+class ApplicationProtocol(HttpToolsProtocol):
     """uvicorn's protocol with callbacks for a complete response and for giving the socket away."""
 
     on_answer: Callable[[], None]
@@ -55,9 +55,9 @@ class Application:
         transport: asyncio.Transport,
         on_answer: Callable[[], None],
         on_detach: Callable[[], None],
-    ) -> ApplicationSide:
+    ) -> ApplicationProtocol:
         """Creates uvicorn's protocol for a connection that uvicorn knows under another object."""
-        side = ApplicationSide(self.config, self.server_state, self.app_state, self.loop)
+        side = ApplicationProtocol(self.config, self.server_state, self.app_state, self.loop)
         side.on_answer, side.on_detach = on_answer, on_detach
         side.connection_made(transport)
         self._connections.discard(side)
@@ -68,13 +68,13 @@ class Application:
         return self.server_state.connections
 
 
-class ApplicationTurn:
+class ApplicationRequest:
     """One request for the application."""
 
     raw = False
     ready = True
 
-    def __init__(self, side: ApplicationSide, head: RequestHead) -> None:
+    def __init__(self, side: ApplicationProtocol, head: RequestHead) -> None:
         self._side = side
         self._body = body_of(head)
         self.over = False

@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from fleet.http1.chunked import ChunkedReader
+from core.http1.chunked import ChunkedReader
 from proxy.gateway.head import RequestHead
 
 
@@ -13,7 +13,7 @@ class Body(Protocol):
 
     def take(self, data: bytes) -> tuple[int, bytes]:
         """Returns the number of bytes that belong to the body, and the bytes to send for them.
-        `fleet.http1.chunked.BadChunk`: the framing is broken.
+        `core.http1.chunked.BadChunk`: the framing is broken.
         """
         ...
 

@@ -8,27 +8,27 @@ from typing import Any, cast
 from uvicorn.config import Config
 from uvicorn.server import ServerState
 
-from fleet.mux.codec import Buffer
+from core.mux.codec import Buffer
 from proxy.domain.audit import EndReason, RequestRecord
-from proxy.gateway.answers import Refusal, encode
-from proxy.gateway.asgi import Application, ApplicationSide, ApplicationTurn
-from proxy.gateway.exchange import Exchange
+from proxy.gateway.asgi import Application, ApplicationProtocol, ApplicationRequest
+from proxy.gateway.bad_head import BadHead
+from proxy.gateway.error_response import ErrorResponse, encode
 from proxy.gateway.gateway import Gateway
-from proxy.gateway.head import END_OF_HEAD, RequestHead, judge, parse_head
-from proxy.gateway.opening import Opening
-from proxy.gateway.refusals import BadHead
-from proxy.gateway.route import PREFIX, find_route, is_ours
+from proxy.gateway.head import END_OF_HEAD, RequestHead, parse_head, validate_head
+from proxy.gateway.parsed_request import ParsedRequest
+from proxy.gateway.proxied_request import ProxiedRequest
+from proxy.gateway.route import PREFIX, find_route, is_cluster_request
 
 WRITE_HIGH, WRITE_LOW = 256 << 10, 64 << 10
 BACKLOG = 64 << 10
-_LONGEST_START = 512
-_LONGEST_METHOD = 16
+_MAX_START = 512
+_MAX_METHOD = 16
 DEAD_PEER_MILLISECONDS = 60_000
 _NO_LINGER = struct.pack("ii", 1, 0)
 _CREDIT, _FULL, _UNREAD = 1, 2, 4
 
 
-class Connection(asyncio.Protocol):
+class UserConnection(asyncio.Protocol):
     """Serves at most one request at a time; further bytes wait.
     After a 101, all bytes belong to that request. No request begins while earlier responses are
     unread, because nothing else would limit their number.
@@ -41,13 +41,13 @@ class Connection(asyncio.Protocol):
         self._gateway, self._application = gateway, application
         self._transport: asyncio.Transport
         self._source = ""
-        self._side: ApplicationSide | None = None
-        self._turn: Exchange | ApplicationTurn | None = None
+        self._application_protocol: ApplicationProtocol | None = None
+        self._current: ProxiedRequest | ApplicationRequest | None = None
         self._unread_deadline = 0.0
         self._pending = b""
         self._last_raw = b""
         self._last_head: RequestHead
-        self._opening: Opening | None = None
+        self._parsed_request: ParsedRequest | None = None
         self._held = 0
         self._advancing = self._keep_alive = self._in_head = self._gone = False
 
@@ -57,9 +57,9 @@ class Connection(asyncio.Protocol):
         return self._gateway.draining
 
     @property
-    def exchange(self) -> Exchange | None:
+    def proxied_request(self) -> ProxiedRequest | None:
         """The current request to a cluster."""
-        return self._turn if isinstance(self._turn, Exchange) else None
+        return self._current if isinstance(self._current, ProxiedRequest) else None
 
     # Callbacks of asyncio and uvicorn
 
@@ -81,45 +81,45 @@ class Connection(asyncio.Protocol):
         self._advance()
 
     def eof_received(self) -> bool:
-        stays = isinstance(self._turn, Exchange) and self._turn.user_ended()
+        stays = isinstance(self._current, ProxiedRequest) and self._current.on_user_end()
         # TLS has no half-close: staying would be logged as a mistake for each user who leaves.
         return stays and self._transport.get_extra_info("sslcontext") is None
 
     def pause_writing(self) -> None:
         self.write_paused = True
         self._unread_deadline = self._gateway.clock.monotonic() + self._gateway.timeouts.stalled
-        if self._side is not None:
-            self._side.pause_writing()
+        if self._application_protocol is not None:
+            self._application_protocol.pause_writing()
 
     def resume_writing(self) -> None:
         self.write_paused = False
-        if self._turn is None and not self._in_head:
+        if self._current is None and not self._in_head:
             self._set_deadline(self._gateway.timeouts.idle)
-        if self._side is not None:
-            self._side.resume_writing()
-        if (exchange := self.exchange) is not None:
-            exchange.drained()
+        if self._application_protocol is not None:
+            self._application_protocol.resume_writing()
+        if (proxied_request := self.proxied_request) is not None:
+            proxied_request.drained()
         self._release(_UNREAD)
         self._advance()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._detach()
-        if self._side is not None:
-            self._side.connection_lost(exc)
-        if (exchange := self.exchange) is not None:
-            exchange.user_gone()
-        self._turn = None
+        if self._application_protocol is not None:
+            self._application_protocol.connection_lost(exc)
+        if (proxied_request := self.proxied_request) is not None:
+            proxied_request.on_user_lost()
+        self._current = None
 
     def shutdown(self) -> None:
         """Handles uvicorn's shutdown: closes an idle connection now, others after their
         response.
         """
-        if isinstance(self._turn, ApplicationTurn) and self._side is not None:
-            self._side.shutdown()
-        elif self._turn is None and not self._pending:
+        if isinstance(self._current, ApplicationRequest) and self._application_protocol is not None:
+            self._application_protocol.shutdown()
+        elif self._current is None and not self._pending:
             self._transport.close()
 
-    # Calls of an exchange (see `proxy.gateway.exchange.UserSide`)
+    # Calls of an exchange (see `proxy.gateway.proxied_request.UserSide`)
 
     def write(self, data: Buffer) -> None:
         if not self._gone:
@@ -163,23 +163,25 @@ class Connection(asyncio.Protocol):
             self._end_late()
 
     def _end_late(self) -> None:
-        exchange = self.exchange
+        proxied_request = self.proxied_request
         if self._transport.is_closing():
             self.abort()
-        elif self._in_head and exchange is None:
+        elif self._in_head and proxied_request is None:
             late = f"the request head did not arrive within {self._gateway.timeouts.head:g} s"
             self._refuse(BadHead(408, late), self._pending)
-        elif exchange is None or exchange.over:
+        elif proxied_request is None or proxied_request.over:
             self._transport.close()
-        elif exchange.waiting:
-            exchange.end(self._late(exchange), EndReason.TIMEOUT)
+        elif proxied_request.waiting:
+            proxied_request.end(self._timeout_response(proxied_request), EndReason.TIMEOUT)
 
-    def _late(self, exchange: Exchange) -> Refusal:
+    def _timeout_response(self, proxied_request: ProxiedRequest) -> ErrorResponse:
         """Builds the timeout response, which names the side that caused the wait."""
-        if exchange.request_done or self._held or not exchange.ready:
-            return Refusal(504, f'the API server of "{exchange.record.handle}" did not answer')
+        if proxied_request.request_done or self._held or not proxied_request.ready:
+            return ErrorResponse(
+                504, f'the API server of "{proxied_request.record.handle}" did not answer'
+            )
         seconds = self._gateway.timeouts.answer
-        return Refusal(408, f"no bytes of the request body have arrived for {seconds:g} s")
+        return ErrorResponse(408, f"no bytes of the request body have arrived for {seconds:g} s")
 
     # Requests
 
@@ -195,7 +197,7 @@ class Connection(asyncio.Protocol):
             self._advancing = False
 
     def _step(self) -> bool:
-        turn = self._turn
+        turn = self._current
         if turn is not None and turn.over and turn.request_done:
             return self._end_turn()
         if not self._pending:
@@ -208,12 +210,12 @@ class Connection(asyncio.Protocol):
             return False
         used = turn.receive(self._pending)
         self._pending = self._pending[used:]
-        if isinstance(turn, Exchange):
+        if isinstance(turn, ProxiedRequest):
             self._set_deadline(self._gateway.timeouts.answer)
         return True
 
     def _end_turn(self) -> bool:
-        self._turn = None
+        self._current = None
         if not self._keep_alive:
             return False
         self._release(_FULL | _CREDIT)
@@ -228,12 +230,12 @@ class Connection(asyncio.Protocol):
 
     def _begin(self) -> bool:
         """Begins the request at the start of the pending bytes; False if its head is incomplete."""
-        if self._opening is not None and self._pending == self._last_raw:
+        if self._parsed_request is not None and self._pending == self._last_raw:
             self._pending, self._in_head = b"", False
             self._begin_exchange(self._last_head)
             return True
         pending = self._pending = self._pending.lstrip(b"\r\n")
-        ours = is_ours(pending)
+        ours = is_cluster_request(pending)
         end = pending.find(END_OF_HEAD)
         if end < 0 or ours is None or end > self._gateway.head_limits.size:
             self._await_head(len(pending))
@@ -258,8 +260,8 @@ class Connection(asyncio.Protocol):
         if raw != self._last_raw:
             head = parse_head(raw, self._gateway.head_limits)
             if ours:
-                judge(head)
-            self._last_raw, self._last_head, self._opening = raw, head, None
+                validate_head(head)
+            self._last_raw, self._last_head, self._parsed_request = raw, head, None
         return self._last_head
 
     def _await_head(self, size: int) -> None:
@@ -271,37 +273,39 @@ class Connection(asyncio.Protocol):
             self._set_deadline(self._gateway.timeouts.head)
 
     def _begin_exchange(self, head: RequestHead) -> None:
-        opening = self._opening or self._open(head)
-        if opening is None:
+        parsed_request = self._parsed_request or self._open(head)
+        if parsed_request is None:
             no_cluster = BadHead(404, "the path must be /k8s/clusters/<handle>/…")
             self._refuse(no_cluster, b"%s %s " % (head.method, head.target))
             return
-        record = self._new_record(opening.route.handle, opening.method)
-        record.user_agent = opening.user_agent
+        record = self._new_record(parsed_request.route.handle, parsed_request.method)
+        record.user_agent = parsed_request.user_agent
         record.upgrade = head.upgrade is not None
         gateway = self._gateway
-        exchange = Exchange(self, gateway.desk, gateway.clock, opening, record)
-        self._turn = exchange
+        proxied_request = ProxiedRequest(
+            self, gateway.authorization, gateway.clock, parsed_request, record
+        )
+        self._current = proxied_request
         self._set_deadline(gateway.timeouts.answer)
-        if not exchange.start_at_once():
-            gateway.tasks.spawn("request", exchange.run())
+        if not proxied_request.try_start():
+            gateway.tasks.spawn("request", proxied_request.run())
 
-    def _open(self, head: RequestHead) -> Opening | None:
+    def _open(self, head: RequestHead) -> ParsedRequest | None:
         route = find_route(head.target)
-        self._opening = Opening.of(head, route) if route is not None else None
-        return self._opening
+        self._parsed_request = ParsedRequest.of(head, route) if route is not None else None
+        return self._parsed_request
 
     def _begin_application(self, head: RequestHead, raw: bytes) -> None:
-        if self._side is None:
-            self._side = self._application.connect(
+        if self._application_protocol is None:
+            self._application_protocol = self._application.connect(
                 self._transport, self._on_application_answer, self._detach
             )
-        turn = self._turn = ApplicationTurn(self._side, head)
+        turn = self._current = ApplicationRequest(self._application_protocol, head)
         turn.start(raw)
 
     def _on_application_answer(self) -> None:
-        if isinstance(self._turn, ApplicationTurn):
-            self._turn.over = True
+        if isinstance(self._current, ApplicationRequest):
+            self._current.over = True
             self._keep_alive = not self._transport.is_closing()
             self._advance()
 
@@ -311,16 +315,16 @@ class Connection(asyncio.Protocol):
         """
         self._pending = b""
         self._gone = True
-        self._gateway.desk.meters.refused(error.status)
-        method, _, target = start[:_LONGEST_START].partition(b" ")
+        self._gateway.authorization.meters.refused(error.status)
+        method, _, target = start[:_MAX_START].partition(b" ")
         if target.startswith(PREFIX):
             route = find_route(target.partition(b" ")[0])
-            name = method[:_LONGEST_METHOD].decode("ascii", "replace")
+            name = method[:_MAX_METHOD].decode("ascii", "replace")
             record = self._new_record(route.handle if route else "", name)
             record.status, record.refused, record.reason = error.status, True, EndReason.REFUSED
-            self._gateway.desk.audit.closed(record)
+            self._gateway.authorization.audit.closed(record)
         self._set_deadline(self._gateway.timeouts.idle)
-        self._transport.write(encode(Refusal(error.status, error.message), close=True))
+        self._transport.write(encode(ErrorResponse(error.status, error.message), close=True))
         self._transport.close()
 
     def _new_record(self, handle: str, method: str) -> RequestRecord:
@@ -385,10 +389,10 @@ def _reset_on_close(transport: asyncio.Transport) -> None:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
 
 
-def make_door(gateway: Gateway) -> type[asyncio.Protocol]:
+def make_protocol_class(gateway: Gateway) -> type[asyncio.Protocol]:
     """The protocol class to give to `uvicorn.Config(http=...)`."""
 
-    class DoorProtocol(Connection):
+    class DoorProtocol(UserConnection):
         def __init__(
             self,
             config: Config,

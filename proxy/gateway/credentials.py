@@ -5,10 +5,10 @@ WebSocket, so the proxy accepts those from its own origin only.
 
 from http.cookies import CookieError, SimpleCookie
 
-from fleet.identity import TokenKind, token_kind
+from core.identity import TokenKind, token_kind
 from proxy.domain.access import Credential, CredentialKind
+from proxy.gateway.bad_head import BadHead
 from proxy.gateway.head import RequestHead
-from proxy.gateway.refusals import BadHead
 from proxy.gateway.subprotocols import credentials_in
 
 SESSION_COOKIES = ("__Host-towline_session", "towline_session")

@@ -5,31 +5,31 @@ from typing import Protocol
 
 import structlog
 
-from fleet.identity import ClusterId
-from fleet.runtime.clock import Clock
-from fleet.runtime.tasks import Tasks
-from fleet.streams import OpenStream, StreamFilter
+from core.identity import ClusterId
+from core.open_streams import OpenStream, StreamFilter
+from core.runtime.clock import Clock
+from core.runtime.tasks import Tasks
 from proxy.domain.audit import EndReason, RequestRecord
 from proxy.domain.limits import HeadLimits, StreamLimits, Timeouts
-from proxy.gateway.answers import Refusal
-from proxy.gateway.desk import Desk
-from proxy.gateway.exchange import Exchange
-from proxy.gateway.inside import InsideReader
-from proxy.gateway.meters import kind_of
+from proxy.gateway.authorization import RequestAuthorizer
+from proxy.gateway.error_response import ErrorResponse
+from proxy.gateway.internal_reads import InternalReader
+from proxy.gateway.metrics import kind_of
+from proxy.gateway.proxied_request import ProxiedRequest
 
 log = structlog.get_logger(__name__)
 
 SWEEP_SECONDS = 1.0
 DRAIN_STEP = 0.05
-IDS_AT_ONCE = 256
-_LONGEST_TEXT = 512
+IDS_PER_BATCH = 256
+_MAX_TEXT = 512
 
 
 class OpenConnection(Protocol):
     """A connection, from the point of view of the gateway."""
 
     @property
-    def exchange(self) -> Exchange | None:
+    def proxied_request(self) -> ProxiedRequest | None:
         """The current request to a cluster."""
         ...
 
@@ -51,7 +51,7 @@ class RequestIds:
     def next(self) -> str:
         """Returns an unused id."""
         if not self._waiting:
-            digits = secrets.token_hex(16 * IDS_AT_ONCE)
+            digits = secrets.token_hex(16 * IDS_PER_BATCH)
             self._waiting = [digits[at : at + 32] for at in range(0, len(digits), 32)]
         return self._waiting.pop()
 
@@ -61,44 +61,54 @@ class Gateway:
 
     def __init__(
         self,
-        desk: Desk,
+        authorization: RequestAuthorizer,
         clock: Clock,
         head_limits: HeadLimits,
         timeouts: Timeouts,
         streams: StreamLimits,
     ) -> None:
-        self.desk, self.clock = desk, clock
-        self.inside = InsideReader(desk, clock, head_limits)
+        self.authorization, self.clock = authorization, clock
+        self.inside = InternalReader(authorization, clock, head_limits)
         self.head_limits, self.timeouts = head_limits, timeouts
-        self._most_connections = streams.connections
+        self._max_connections = streams.connections
         self.connections: set[OpenConnection] = set()
         self.draining = False
         self.ids = RequestIds()
-        self.tasks = Tasks("door")
+        self.tasks = Tasks("proxy")
 
     @property
-    def exchanges(self) -> list[Exchange]:
+    def proxied_requests(self) -> list[ProxiedRequest]:
         """The open requests."""
-        found = [connection.exchange for connection in self.connections]
-        found += self.inside.exchanges
-        return [exchange for exchange in found if exchange is not None and not exchange.over]
+        found = [connection.proxied_request for connection in self.connections]
+        found += self.inside.proxied_requests
+        return [
+            proxied_request
+            for proxied_request in found
+            if proxied_request is not None and not proxied_request.over
+        ]
 
     @property
     def full(self) -> bool:
         """Reports whether the maximum number of connections is open."""
-        return len(self.connections) >= self._most_connections
+        return len(self.connections) >= self._max_connections
 
     def open_streams(self, wanted: StreamFilter) -> list[OpenStream]:
         """Lists the authorized open requests that match a filter."""
         return wanted.chosen(
-            _open_stream(exchange.record) for exchange in self.exchanges if exchange.ready
+            _open_stream(proxied_request.record)
+            for proxied_request in self.proxied_requests
+            if proxied_request.ready
         )
 
     def end_stream(self, id: str, by: str) -> bool:
         """Ends an open request on behalf of `by`; False: no request has this id."""
-        found = [exchange for exchange in self.exchanges if exchange.record.id == id]
-        for exchange in found:
-            exchange.end(Refusal(403, f"ended by {by}"), EndReason.ENDED)
+        found = [
+            proxied_request
+            for proxied_request in self.proxied_requests
+            if proxied_request.record.id == id
+        ]
+        for proxied_request in found:
+            proxied_request.end(ErrorResponse(403, f"ended by {by}"), EndReason.ENDED)
         return bool(found)
 
     def start(self) -> None:
@@ -116,21 +126,25 @@ class Gateway:
         grant: str | None = None,
     ) -> int:
         """Ends every open request that matches one of these values, and returns their number."""
-        self.desk.forget(user=user, token=token, session=session)
+        self.authorization.forget(user=user, token=token, session=session)
         wanted = {("user", user), ("token", token), ("session", session)}
         wanted |= {("cluster", cluster), ("grant", grant)}
-        matching = [exchange for exchange in self.exchanges if wanted & _marks(exchange.record)]
-        for exchange in matching:
-            exchange.end(Refusal(401, "access was revoked"), EndReason.REVOKED)
+        matching = [
+            proxied_request
+            for proxied_request in self.proxied_requests
+            if wanted & _revocation_keys(proxied_request.record)
+        ]
+        for proxied_request in matching:
+            proxied_request.end(ErrorResponse(401, "access was revoked"), EndReason.REVOKED)
         return len(matching)
 
     async def recheck(self, user: str | None = None) -> None:
         """Authorizes open requests again, now: those of one user, or all."""
-        self.desk.forget(user=user, token=None, session=None)
-        for exchange in tuple(self.exchanges):
-            identity = exchange.record.identity
+        self.authorization.forget(user=user, token=None, session=None)
+        for proxied_request in tuple(self.proxied_requests):
+            identity = proxied_request.record.identity
             if user is None or (identity is not None and identity.user_id == user):
-                await exchange.check_again()
+                await proxied_request.reauthorize()
 
     async def drain(self) -> None:
         """Closes idle connections, ends watches between events, and ends the rest after the grace
@@ -141,11 +155,15 @@ class Gateway:
             connection.shutdown()
         limit = self.clock.monotonic() + self.timeouts.grace
         while self.clock.monotonic() < limit:
-            if all([exchange.end_between_events() for exchange in self.exchanges]):
+            if all(
+                [proxied_request.end_between_events() for proxied_request in self.proxied_requests]
+            ):
                 return
             await self.clock.sleep(DRAIN_STEP)
-        for exchange in self.exchanges:
-            exchange.end(Refusal(503, "the control plane is restarting"), EndReason.DRAINED)
+        for proxied_request in self.proxied_requests:
+            proxied_request.end(
+                ErrorResponse(503, "the control plane is restarting"), EndReason.DRAINED
+            )
 
     async def stop(self) -> None:
         """Stops all background tasks."""
@@ -155,7 +173,7 @@ class Gateway:
         while True:
             await self.clock.sleep(SWEEP_SECONDS)
             now = self.clock.monotonic()
-            self.desk.sweep()
+            self.authorization.sweep()
             for connection in tuple(self.connections):
                 connection.sweep(now)
 
@@ -165,13 +183,14 @@ class Gateway:
         """
         while True:
             await self.clock.sleep(self.timeouts.recheck)
-            for exchange in self.exchanges:
-                if exchange.age > self.timeouts.life:
-                    exchange.end(
-                        Refusal(504, "the request has reached its maximum age"), EndReason.TOO_OLD
+            for proxied_request in self.proxied_requests:
+                if proxied_request.age > self.timeouts.life:
+                    proxied_request.end(
+                        ErrorResponse(504, "the request has reached its maximum age"),
+                        EndReason.TOO_OLD,
                     )
                 else:
-                    await exchange.check_again()
+                    await proxied_request.reauthorize()
 
 
 def _open_stream(record: RequestRecord) -> OpenStream:
@@ -183,17 +202,17 @@ def _open_stream(record: RequestRecord) -> OpenStream:
         user_id=record.identity.user_id if record.identity else "",
         user=record.identity.name if record.identity else "",
         acting_as=record.acting_as or "",
-        what=str(record.attributes)[:_LONGEST_TEXT],
+        what=str(record.attributes)[:_MAX_TEXT],
         kind=kind_of(record),
         source=record.source,
-        user_agent=record.user_agent[:_LONGEST_TEXT],
+        user_agent=record.user_agent[:_MAX_TEXT],
         bytes_in=record.bytes_in,
         bytes_out=record.bytes_out,
         recorded=record.recorded,
     )
 
 
-def _marks(record: RequestRecord) -> set[tuple[str, str | None]]:
+def _revocation_keys(record: RequestRecord) -> set[tuple[str, str | None]]:
     marks: set[tuple[str, str | None]] = {("grant", grant_id) for grant_id in record.grant_ids}
     marks.add(("cluster", record.cluster_id))
     if (who := record.identity) is not None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import httptools
 
 from proxy.domain.limits import HeadLimits
-from proxy.gateway.refusals import BadHead
+from proxy.gateway.bad_head import BadHead
 from proxy.gateway.subprotocols import without_credential
 
 END_OF_HEAD = b"\r\n\r\n"
@@ -53,7 +53,7 @@ class RequestHead:
         return self.index.get(name, [])
 
 
-class _Collector:
+class _HeadParser:
     """httptools callbacks for exactly one head."""
 
     def __init__(self) -> None:
@@ -76,7 +76,7 @@ class _Collector:
 
 def parse_head(data: bytes, limits: HeadLimits) -> RequestHead:
     """Parses the head in `data`, which ends with the empty line. BadHead: refused."""
-    collector = _Collector()
+    collector = _HeadParser()
     parser = httptools.HttpRequestParser(collector)
     try:
         parser.feed_data(data)
@@ -98,7 +98,7 @@ def parse_head(data: bytes, limits: HeadLimits) -> RequestHead:
     return head
 
 
-def judge(head: RequestHead) -> None:
+def validate_head(head: RequestHead) -> None:
     """Refuses heads that the parser accepts but no Kubernetes client sends. BadHead: refused."""
     if head.method not in METHODS:
         raise BadHead(400, "unsupported request method")

@@ -5,7 +5,7 @@ server.
 import base64
 import binascii
 
-from proxy.gateway.refusals import BadHead
+from proxy.gateway.bad_head import BadHead
 
 BEARER_PROTOCOL = b"base64url.bearer.authorization.k8s.io."
 

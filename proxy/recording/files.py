@@ -10,15 +10,15 @@ from pathlib import Path
 
 import structlog
 
-from fleet.errors import NotFound, Unavailable
-from fleet.runtime.clock import Clock
-from fleet.runtime.tasks import Tasks
-from fleet.streams import RecordingPart
+from core.errors import NotFound, Unavailable
+from core.open_streams import RecordingPart
+from core.runtime.clock import Clock
+from core.runtime.tasks import Tasks
 from proxy.domain.audit import RequestRecord
 from proxy.domain.limits import RecordingLimits
 from proxy.domain.terminal import TerminalSession
-from proxy.recording.cast import Cast
-from proxy.recording.tape import SessionTape
+from proxy.recording.asciicast import AsciicastWriter
+from proxy.recording.session import LiveRecording
 
 log = structlog.get_logger(__name__)
 
@@ -33,7 +33,7 @@ class FileRecorder:
 
     def __init__(self, folder: Path, limits: RecordingLimits, clock: Clock) -> None:
         self._folder, self._limits, self._clock = folder, limits, clock
-        self._open: dict[str, SessionTape] = {}
+        self._open: dict[str, LiveRecording] = {}
         self.tasks = Tasks("recordings")
 
     def start(self) -> None:
@@ -46,8 +46,10 @@ class FileRecorder:
         await self.tasks.stop()
         await self._flush()
 
-    async def begin(self, record: RequestRecord, session: TerminalSession) -> SessionTape:
-        tape = SessionTape(Cast(self._clock, record, session, self._limits.session_bytes), session)
+    async def begin(self, record: RequestRecord, session: TerminalSession) -> LiveRecording:
+        tape = LiveRecording(
+            AsciicastWriter(self._clock, record, session, self._limits.session_bytes), session
+        )
         try:
             await asyncio.to_thread(self._create, record.id)
         except OSError as error:
@@ -62,12 +64,12 @@ class FileRecorder:
         """Reads a part of a recording. NotFound: no such recording exists, or it was deleted."""
         if not _ID.match(id):
             raise NotFound("no recording has this id")
-        going_on = id in self._open
+        ongoing = id in self._open
         try:
             data = await asyncio.to_thread(_read, self._path(id), offset, most)
         except OSError:
             raise NotFound("no recording of this request exists, or it was deleted") from None
-        return RecordingPart(data, offset + len(data) if len(data) == most else None, going_on)
+        return RecordingPart(data, offset + len(data) if len(data) == most else None, ongoing)
 
     def _path(self, id: str) -> Path:
         return self._folder / f"{id}.cast"

@@ -7,12 +7,12 @@ import struct
 import zlib
 from collections.abc import Callable
 
-from fleet.mux.codec import Buffer
+from core.mux.codec import Buffer
 from proxy.domain.terminal import UnrecordableError
 
-MOST_CONTROL = 64 << 10
-MOST_HEADERS = 64 << 10
-MOST_STREAMS = 64
+MAX_CONTROL = 64 << 10
+MAX_HEADERS = 64 << 10
+MAX_STREAMS = 64
 _SYN_STREAM, _SYN_REPLY, _HEADERS = 1, 2, 8
 _BLOCK_AT = {_SYN_STREAM: 10, _SYN_REPLY: 4, _HEADERS: 4}
 
@@ -59,7 +59,7 @@ class SpdyStreams:
             raise UnrecordableError("a SPDY frame is too short")
         headers = self._headers(payload[at:])
         if kind == _SYN_STREAM:
-            if len(self.types) >= MOST_STREAMS:
+            if len(self.types) >= MAX_STREAMS:
                 raise UnrecordableError("too many SPDY streams")
             (stream,) = struct.unpack_from(">I", payload)
             self.types[stream & 0x7FFFFFFF] = headers.get(b"streamtype", b"").decode("latin-1")
@@ -69,10 +69,10 @@ class SpdyStreams:
         in order.
         """
         try:
-            plain = self._inflate.decompress(block, MOST_HEADERS)
+            plain = self._inflate.decompress(block, MAX_HEADERS)
             (count,) = struct.unpack_from(">I", plain)
             texts, at = [], 4
-            for _ in range(min(count, MOST_STREAMS) * 2):
+            for _ in range(min(count, MAX_STREAMS) * 2):
                 (size,) = struct.unpack_from(">I", plain, at)
                 texts.append(plain[at + 4 : at + 4 + size])
                 at += 4 + size
@@ -119,7 +119,7 @@ class SpdyReader:
         self._payload.clear()
         if not self._control:
             return
-        if first >> 16 & 0x7FFF != 3 or self._left > MOST_CONTROL:
+        if first >> 16 & 0x7FFF != 3 or self._left > MAX_CONTROL:
             raise UnrecordableError("not SPDY/3.1")
 
     def _take(self, piece: bytes) -> None:

@@ -7,10 +7,10 @@ import base64
 import binascii
 from collections.abc import Callable
 
-from fleet.mux.codec import Buffer
+from core.mux.codec import Buffer
 from proxy.domain.terminal import UnrecordableError
 
-MOST_TEXT = 1 << 20
+MAX_TEXT = 1 << 20
 _TEXT, _BINARY = 1, 2
 _FIRST_CONTROL = 8
 
@@ -82,7 +82,7 @@ class WebSocketReader:
         """Takes a part of a message; unwanted channels are not unmasked."""
         if self._text is not None:
             self._text += self._unmasked(piece, at)
-            if len(self._text) > MOST_TEXT:
+            if len(self._text) > MAX_TEXT:
                 raise UnrecordableError("a text message is too long")
             return
         if self._channel is None:

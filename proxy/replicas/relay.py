@@ -4,19 +4,19 @@ from typing import Protocol
 
 import structlog
 
-from fleet.identity import ClusterId
-from fleet.mux.codec import CLOSE, END, KIND_QUESTION, NOT_HERE, Buffer, Drain, Hello, Open
-from fleet.mux.mux import Mux
-from fleet.mux.stream import Stream
-from proxy.replicas.answering import Answers
-from proxy.replicas.passage import unwrap
+from core.identity import ClusterId
+from core.mux.codec import CLOSE, END, KIND_REPLICA_REQUEST, NOT_HERE, Buffer, Drain, Hello, Open
+from core.mux.mux import Mux
+from core.mux.stream import TunnelStream
+from proxy.replicas.forward_header import unwrap
+from proxy.replicas.server import QuestionServer
 
 log = structlog.get_logger(__name__)
 
 OVERLOADED = 429
 
 
-class Held(Protocol):
+class HeldLinks(Protocol):
     """The agent links that this replica holds."""
 
     def held(self, cluster_id: ClusterId, epoch: int) -> Mux | None:
@@ -24,7 +24,7 @@ class Held(Protocol):
         ...
 
 
-class Half:
+class SplicedStream:
     """Owner of one stream; passes its bytes to the stream of the other half.
     It returns credit only once the other side has room, so that flow control works end to end and
     at most one window waits here.
@@ -34,8 +34,8 @@ class Half:
 
     def __init__(self) -> None:
         self._owed = 0
-        self.stream: Stream
-        self.other: Half
+        self.stream: TunnelStream
+        self.other: SplicedStream
 
     def on_data(self, data: Buffer) -> None:
         if self.other.stream.send(data):
@@ -47,12 +47,12 @@ class Half:
         self.other.stream.send(b"", END | CLOSE if close else END)
 
     def on_writable(self) -> None:
-        self.other.settle()
+        self.other.return_credit()
 
     def on_reset(self, code: int, text: str) -> None:
         self.other.stream.reset(code, text)
 
-    def settle(self) -> None:
+    def return_credit(self) -> None:
         """Returns credit after the other stream has room again."""
         owed, self._owed = self._owed, 0
         if owed:
@@ -62,29 +62,29 @@ class Half:
 class Relay:
     """Owner of the links that other replicas have opened to this one."""
 
-    def __init__(self, held: Held, most: int, answers: Answers) -> None:
+    def __init__(self, held: HeldLinks, most: int, answers: QuestionServer) -> None:
         self._held, self._most, self._answers = held, most, answers
 
     def on_ready(self, hello: Hello) -> None:
         log.debug("a replica has connected")
 
-    def on_open(self, stream: Stream, request: Open) -> None:
-        if request.kind == KIND_QUESTION:
+    def on_open(self, stream: TunnelStream, request: Open) -> None:
+        if request.kind == KIND_REPLICA_REQUEST:
             self._answers.accept(stream)
             return
         passage = unwrap(request)
-        stream.owner = near = Half()
+        stream.owner = near = SplicedStream()
         link = self._held.held(passage.cluster_id, passage.epoch)
-        if link is None or not link.open_for_new:
+        if link is None or not link.accepts_streams:
             stream.reset(NOT_HERE, "is not connected to this replica")
         elif link.crowded or len(link.streams) >= self._most:
             stream.reset(OVERLOADED, "has too many requests open")
         else:
-            far = Half()
+            far = SplicedStream()
             near.stream, near.other, far.other = stream, far, near
             far.stream = link.open(far, passage.request, tenant=passage.request.identity)
 
-    def on_hand_over(self, drain: Drain) -> None:
+    def on_peer_draining(self, drain: Drain) -> None:
         """Does nothing: other replicas use new routes once agents have moved."""
 
     def on_closed(self, reason: str) -> None:

@@ -5,16 +5,16 @@ import struct
 from collections.abc import Sequence
 from typing import cast
 
-from fleet.mux.codec import Buffer
-from fleet.mux.mux import Mux
+from core.mux.codec import Buffer
+from core.mux.mux import Mux
 
-MOST_BYTES = 1 << 20
+MAX_MESSAGE_BYTES = 1 << 20
 WRITE_HIGH, WRITE_LOW = 256 << 10, 64 << 10
 _LENGTH = struct.Struct(">I")
 
 
 class WireLink(asyncio.Protocol):
-    """Implements `fleet.mux.link.Link`; set `mux` before the first byte arrives."""
+    """Implements `core.mux.link.MuxLink`; set `mux` before the first byte arrives."""
 
     def __init__(self) -> None:
         self.mux: Mux
@@ -71,7 +71,7 @@ class WireLink(asyncio.Protocol):
         while end - at >= _LENGTH.size and not self.mux.closed:
             (size,) = _LENGTH.unpack_from(data, at)
             start = at + _LENGTH.size
-            if size > MOST_BYTES:
+            if size > MAX_MESSAGE_BYTES:
                 self.mux.close(f"protocol error: a message of {size} bytes")
                 return end
             if end - start < size:

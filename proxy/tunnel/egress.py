@@ -13,11 +13,11 @@ from typing import cast
 
 import structlog
 
-from fleet.errors import Unavailable
-from fleet.identity import ClusterId
-from fleet.mux.codec import END, FEATURE_TCP, KIND_TCP, Buffer, Open, ProtocolError
-from fleet.runtime.clock import Clock
-from proxy.ports import Channel, Way
+from core.errors import Unavailable
+from core.identity import ClusterId
+from core.mux.codec import END, FEATURE_TCP, KIND_TCP, Buffer, Open, ProtocolError
+from core.runtime.clock import Clock
+from proxy.ports import AgentRoute, RequestStream
 
 log = structlog.get_logger(__name__)
 
@@ -31,24 +31,24 @@ USER = "towline"
 _CONNECT = re.compile(rb"CONNECT ([0-9A-Za-z.:\[\]-]{3,300}) HTTP/1\.[01]\r\n")
 _CREDENTIAL = re.compile(rb"(?i)\r\nproxy-authorization: *basic +([A-Za-z0-9+/=]+) *\r\n")
 
-Find = Callable[[ClusterId], Way | None]
+FindRoute = Callable[[ClusterId], AgentRoute | None]
 
 
-def _nowhere(_: ClusterId) -> Way | None:
+def _no_route(_: ClusterId) -> AgentRoute | None:
     return None
 
 
-class Egress:
+class EgressProxy:
     """The CONNECT proxy and its credentials."""
 
-    def __init__(self, clock: Clock, find: Find = _nowhere) -> None:
+    def __init__(self, clock: Clock, find: FindRoute = _no_route) -> None:
         self._find, self._clock = find, clock
         self._leases: dict[bytes, tuple[ClusterId, float]] = {}
         self._connections: set[EgressConnection] = set()
         self._server: asyncio.Server | None = None
         self._port = 0
 
-    def use(self, find: Find) -> None:
+    def use(self, find: FindRoute) -> None:
         """Sets the function that finds routes to agents; before this call no agent is reachable."""
         self._find = find
 
@@ -77,7 +77,9 @@ class Egress:
         self._leases[_digest(secret.encode())] = (cluster_id, now + LEASE_SECONDS)
         return f"http://{USER}:{secret}@{HOST}:{self._port}"
 
-    def open_tcp(self, owner: "EgressConnection", cluster_id: ClusterId, target: bytes) -> Channel:
+    def open_tcp(
+        self, owner: "EgressConnection", cluster_id: ClusterId, target: bytes
+    ) -> RequestStream:
         """Opens a stream to `host:port` from the cluster's agent.
         The first bytes of the stream are the response to CONNECT; a refusal is a reset with the
         HTTP status. Unavailable: no route to the agent.
@@ -92,9 +94,9 @@ class Egress:
         good = user == USER.encode() and self._clock.monotonic() < until
         return cluster_id if good else None
 
-    def _link(self, cluster_id: ClusterId) -> Way:
+    def _link(self, cluster_id: ClusterId) -> AgentRoute:
         link = self._find(cluster_id)
-        if link is None or not link.open_for_new:
+        if link is None or not link.accepts_streams:
             raise Unavailable("the agent of the egress cluster is not connected")
         if not link.features & FEATURE_TCP:
             raise Unavailable(
@@ -109,10 +111,10 @@ class Egress:
 class EgressConnection(asyncio.Protocol):
     """A client connection of the proxy: CONNECT, then bytes both ways. It owns its stream."""
 
-    def __init__(self, egress: Egress, connections: set["EgressConnection"]) -> None:
+    def __init__(self, egress: EgressProxy, connections: set["EgressConnection"]) -> None:
         self._egress, self._connections = egress, connections
         self._transport: asyncio.Transport
-        self._stream: Channel | None = None
+        self._stream: RequestStream | None = None
         self._head = b""
         self._answered = self._paused = False
         self._owed = 0
@@ -158,7 +160,7 @@ class EgressConnection(asyncio.Protocol):
         """Aborts the connection."""
         self._transport.abort()
 
-    # Events of the stream (see `fleet.mux.stream.StreamOwner`)
+    # Events of the stream (see `core.mux.stream.StreamOwner`)
 
     def on_data(self, data: Buffer) -> None:
         self._answered = True

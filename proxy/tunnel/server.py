@@ -1,4 +1,4 @@
-"""Accepts agents: each opens one call with raw bytes, `/fleet.v1.Door/Tunnel`."""
+"""Accepts agents: each opens one call with raw bytes, `/towline.v1.KubeProxy/Tunnel`."""
 
 import asyncio
 import secrets
@@ -7,28 +7,28 @@ from dataclasses import dataclass
 
 import structlog
 
-from fleet.errors import Conflict, TowlineError, Unauthenticated, Unavailable
-from fleet.identity import ClusterId, TokenId
-from fleet.links.calls import link_over
-from fleet.mux.budget import Budget
-from fleet.mux.codec import FEATURE_ZSTD, Drain, Hello, Open, ProtocolError
-from fleet.mux.link import Link
-from fleet.mux.mux import BREACH, Mux, MuxSettings
-from fleet.mux.stream import Stream
-from fleet.rpc.calls import Call
-from fleet.runtime.clock import Clock
-from fleet.runtime.tasks import Tasks
+from core.errors import Conflict, TowlineError, Unauthenticated, Unavailable
+from core.identity import ClusterId, TokenId
+from core.links.call_link import make_call_link
+from core.mux.budget import ReceiveBudget
+from core.mux.codec import FEATURE_ZSTD, Drain, Hello, Open, ProtocolError
+from core.mux.link import MuxLink
+from core.mux.mux import PROTOCOL_ERROR_PREFIX, Mux, MuxSettings
+from core.mux.stream import TunnelStream
+from core.rpc.calls import Call
+from core.runtime.clock import Clock
+from core.runtime.tasks import Tasks
 from proxy.ports import AgentAuthenticator, TunnelRegistry
-from proxy.tunnel.registry import Registry, instance_of
-from proxy.tunnel.sole import SoleRegistry
+from proxy.tunnel.link_table import LinkTable, instance_of
+from proxy.tunnel.single_replica import SingleReplicaRegistry
 
 log = structlog.get_logger(__name__)
 
 RECHECK_SECONDS = 30.0
-CHECKED_AT_ONCE = 100
+CHECK_BATCH = 100
 SPREAD_SECONDS, SPREAD_PART = 5.0, 0.1
 CLAIM_SECONDS, CLAIM_PAUSE = 15.0, 1.0
-BREACH_SECONDS = 10.0
+VIOLATION_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,18 +47,18 @@ class TunnelServer:
         self,
         authenticate: AgentAuthenticator,
         clock: Clock,
-        budget: Budget,
+        budget: ReceiveBudget,
         settings: MuxSettings,
         claims: TunnelRegistry | None = None,
     ) -> None:
         self._authenticate, self._clock = authenticate, clock
         self._budget, self._settings = budget, settings
         self._instance = secrets.token_bytes(16)
-        self._claims: TunnelRegistry = claims or SoleRegistry(clock)
-        self._registry = Registry()
+        self._claims: TunnelRegistry = claims or SingleReplicaRegistry(clock)
+        self._registry = LinkTable()
         self._claimed: dict[Mux, int] = {}
         self._open: set[OpenLink] = set()
-        self._breaches: dict[ClusterId, tuple[float, str]] = {}
+        self._violations: dict[ClusterId, tuple[float, str]] = {}
         self._revocations = 0
         self.tasks = Tasks("tunnels")
 
@@ -78,7 +78,7 @@ class TunnelServer:
         """Returns the link to a cluster if it was claimed with this epoch and is still current."""
         return self._registry.held(cluster_id, epoch)
 
-    async def give_up_lost(self) -> None:
+    async def drop_lost_links(self) -> None:
         """Drops links that another replica has claimed since. Unavailable: the registry cannot be
         reached.
         """
@@ -88,7 +88,7 @@ class TunnelServer:
     def is_connected(self, cluster_id: ClusterId) -> bool:
         """Reports whether requests can reach the cluster now."""
         link = self._registry.find(cluster_id)
-        return link is not None and link.open_for_new
+        return link is not None and link.accepts_streams
 
     def revoke(self, token_id: str) -> None:
         """Closes every link that this token has opened, with the requests on it."""
@@ -125,8 +125,8 @@ class TunnelServer:
         """
         revocations = self._revocations
         cluster_id, token_id = await self._identify(call)
-        self._check_breach(cluster_id)
-        link = link_over(call)
+        self._check_violation(cluster_id)
+        link = make_call_link(call)
         owner = _LinkOwner(cluster_id, self, call.peer)
         mux = owner.mux = self._mux(link, owner)
         opened = OpenLink(mux, token_id, call)
@@ -138,7 +138,7 @@ class TunnelServer:
         finally:
             self._open.discard(opened)
 
-    def claim_soon(self, cluster_id: ClusterId, link: Mux, peer: str) -> None:
+    def claim_in_background(self, cluster_id: ClusterId, link: Mux, peer: str) -> None:
         """Claims a ready link in the background; it serves requests once claimed."""
         self.tasks.spawn("claim", self._claim(cluster_id, link, peer))
 
@@ -149,15 +149,15 @@ class TunnelServer:
         if epoch is not None:
             self.tasks.spawn("release", self._release(cluster_id, epoch))
 
-    def note_breach(self, cluster_id: ClusterId, reason: str) -> None:
+    def note_violation(self, cluster_id: ClusterId, reason: str) -> None:
         """Notes a protocol violation of an agent, and refuses the agent for a while."""
-        self._breaches[cluster_id] = (self._clock.monotonic() + BREACH_SECONDS, reason)
+        self._violations[cluster_id] = (self._clock.monotonic() + VIOLATION_SECONDS, reason)
 
-    def _check_breach(self, cluster_id: ClusterId) -> None:
-        until, reason = self._breaches.get(cluster_id, (0.0, ""))
+    def _check_violation(self, cluster_id: ClusterId) -> None:
+        until, reason = self._violations.get(cluster_id, (0.0, ""))
         if self._clock.monotonic() < until:
-            raise Unavailable(f"{reason}; try again in {BREACH_SECONDS:.0f} s")
-        self._breaches.pop(cluster_id, None)
+            raise Unavailable(f"{reason}; try again in {VIOLATION_SECONDS:.0f} s")
+        self._violations.pop(cluster_id, None)
 
     async def _claim(self, cluster_id: ClusterId, link: Mux, peer: str) -> None:
         try:
@@ -189,7 +189,7 @@ class TunnelServer:
         except TowlineError as error:
             log.warning("link not released", cluster=cluster_id, why=error.message)
 
-    def _mux(self, link: Link, owner: "_LinkOwner") -> Mux:
+    def _mux(self, link: MuxLink, owner: "_LinkOwner") -> Mux:
         return Mux(
             link,
             owner,
@@ -216,8 +216,8 @@ class TunnelServer:
         while True:
             await self._clock.sleep(RECHECK_SECONDS)
             links = tuple(self._open)
-            for start in range(0, len(links), CHECKED_AT_ONCE):
-                await asyncio.gather(*map(self._check, links[start : start + CHECKED_AT_ONCE]))
+            for start in range(0, len(links), CHECK_BATCH):
+                await asyncio.gather(*map(self._check, links[start : start + CHECK_BATCH]))
 
     async def _check(self, link: OpenLink) -> None:
         try:
@@ -237,16 +237,16 @@ class _LinkOwner:
 
     def on_ready(self, hello: Hello) -> None:
         log.info("agent connected", cluster=self._cluster_id, peer=self._peer)
-        self._server.claim_soon(self._cluster_id, self.mux, self._peer)
+        self._server.claim_in_background(self._cluster_id, self.mux, self._peer)
 
-    def on_open(self, stream: Stream, request: Open) -> None:
+    def on_open(self, stream: TunnelStream, request: Open) -> None:
         raise ProtocolError("an agent must not open streams")
 
-    def on_hand_over(self, drain: Drain) -> None:
+    def on_peer_draining(self, drain: Drain) -> None:
         log.info("agent is moving to another replica", cluster=self._cluster_id, why=drain.text)
 
     def on_closed(self, reason: str) -> None:
         log.info("agent disconnected", cluster=self._cluster_id, why=reason)
-        if reason.startswith(BREACH):
-            self._server.note_breach(self._cluster_id, reason)
+        if reason.startswith(PROTOCOL_ERROR_PREFIX):
+            self._server.note_violation(self._cluster_id, reason)
         self._server.forget(self._cluster_id, self.mux)

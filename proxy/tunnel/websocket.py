@@ -1,5 +1,5 @@
 """The control plane's end of WebSockets that carry agents' connections (see
-`fleet.links.websocket`).
+`core.links.websocket`).
 """
 
 import asyncio
@@ -11,22 +11,22 @@ import structlog
 from starlette.routing import WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from fleet.links.websocket import PATH, splice
+from core.links.websocket import WEBSOCKET_PATH, splice
 
 log = structlog.get_logger(__name__)
 
-MOST_OPEN, MOST_OF_SOURCE = 10_000, 2_000
+MAX_OPEN, MAX_PER_SOURCE = 10_000, 2_000
 TRY_AGAIN_LATER = 1013
 
 
-def agents_route(listener: tuple[str, int], most_of_source: int = MOST_OF_SOURCE) -> WebSocketRoute:
+def agents_route(listener: tuple[str, int], most_of_source: int = MAX_PER_SOURCE) -> WebSocketRoute:
     """Route that forwards WebSockets to the agents' listener at (host, port), which authenticates
     them.
     Each address may have at most `most_of_source` open. The listener closes connections without a
     call.
     """
     pipes = _Pipes(listener, most_of_source)
-    return WebSocketRoute(PATH, pipes.serve)
+    return WebSocketRoute(WEBSOCKET_PATH, pipes.serve)
 
 
 class _Pipes:
@@ -37,7 +37,7 @@ class _Pipes:
     async def serve(self, socket: WebSocket) -> None:
         """Serves one agent's connection until it ends."""
         source = socket.client.host if socket.client else ""
-        if self._open.total() >= MOST_OPEN or self._open[source] >= self._most_of_source:
+        if self._open.total() >= MAX_OPEN or self._open[source] >= self._most_of_source:
             await socket.close(TRY_AGAIN_LATER, "too many agents are connected")
             return
         self._open[source] += 1
@@ -68,7 +68,7 @@ class _Pipes:
 
 
 class _ServerMessages:
-    """Implements `fleet.links.websocket.Messages` over Starlette."""
+    """Implements `core.links.websocket.WebSocketMessages` over Starlette."""
 
     def __init__(self, socket: WebSocket) -> None:
         self._socket = socket

@@ -7,21 +7,21 @@ from dataclasses import dataclass, replace
 
 import structlog
 
-from fleet.attestation import TrustedKeys
-from fleet.errors import Invalid
-from fleet.identity import is_local_id
-from fleet.runtime.clock import Clock
-from fleet.sealing import SealingKey
+from core.errors import Invalid
+from core.identity import is_local_id
+from core.runtime.clock import Clock
+from core.sealing import SealingKey
+from core.spec.attestation import TrustedKeys
 from syncagent.autonomy.policy import SourcePolicy
-from syncagent.domain.deletion import SMALLEST_BUDGET
-from syncagent.domain.services import Desired, Phase, Problem, Stamps, Status
-from syncagent.ports import Reconciler, Reports
+from syncagent.domain.deletion import MIN_BUDGET
+from syncagent.domain.services import Desired, Phase, Problem, StageTimes, SyncStatus
+from syncagent.ports import Reconciler, ServiceReports
 
 log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Belief:
+class StoredStateCheck:
     """Checks stored desired state against the operator's present keys and settings.
     `defines`: the cluster defines services itself.
     """
@@ -47,28 +47,28 @@ class Belief:
             self.key.open(box, desired.service_id)
 
 
-class Admission:
+class DesiredStateAdmission:
     """A `ports.Reconciler` in front of the real one.
     Without trusted keys it accepts everything. With trusted keys, only ordinary objects are
     deleted, and no more at a time than the default budget. Larger deletions rest on the control
     plane's word, which is unsigned, so the objects themselves must permit them (`towline.dev/prune:
     "true"`, or `towline.dev/delete: "true"` when the service is removed). `local` syncs the
     services that the cluster defines itself; if it is given, the control plane cannot define any.
-    `retell` reports those services again.
+    `report_all` reports those services again.
     """
 
     def __init__(
         self,
         reconciler: Reconciler,
         trusted: TrustedKeys,
-        reports: Reports,
+        reports: ServiceReports,
         clock: Clock,
         local: Callable[[], None] | None = None,
         sources: SourcePolicy | None = None,
-        retell: Callable[[], None] | None = None,
+        report_all: Callable[[], None] | None = None,
     ) -> None:
         self._local = local
-        self._retell_local = retell
+        self._report_local = report_all
         self._sources = sources or SourcePolicy()
         self._reconciler = reconciler
         self._trusted = trusted
@@ -96,16 +96,16 @@ class Admission:
             statement = self._trusted.verify(desired.spec.digest, desired.spec.attestation)
             self._sources.check(desired.spec.namespace, statement)
 
-    def held(self) -> list[tuple[str, int]]:
-        return self._reconciler.held()
+    def stored_services(self) -> list[tuple[str, int]]:
+        return self._reconciler.stored_services()
 
     def linked(self) -> None:
         self._reconciler.linked()
 
-    def retell(self) -> None:
-        self._reconciler.retell()
-        if self._retell_local is not None:
-            self._retell_local()
+    def report_all(self) -> None:
+        self._reconciler.report_all()
+        if self._report_local is not None:
+            self._report_local()
 
     def sync_now(self, command_id: str, service_id: str) -> None:
         if self._local is not None and is_local_id(service_id):
@@ -127,17 +127,17 @@ class Admission:
         if desired.spec is None:
             return replace(desired, confirmed=())
         options = desired.spec.options
-        budget = min(options.deletion_budget, SMALLEST_BUDGET)
+        budget = min(options.deletion_budget, MIN_BUDGET)
         options = replace(options, confirmed=(), deletion_budget=budget)
         return replace(desired, spec=replace(desired.spec, options=options))
 
-    def _refusal(self, desired: Desired, reason: str) -> Status:
+    def _refusal(self, desired: Desired, reason: str) -> SyncStatus:
         now_ms = int(self._clock.now().timestamp() * 1000)
-        return Status(
+        return SyncStatus(
             desired.service_id,
             desired.sequence,
             desired.spec.digest if desired.spec else "",
             Phase.FAILED,
             (Problem(reason, "Untrusted"),),
-            Stamps(received=now_ms),
+            StageTimes(received=now_ms),
         )

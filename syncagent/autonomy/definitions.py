@@ -14,17 +14,17 @@ from typing import Any
 
 import yaml
 
-from fleet.errors import Invalid
-from syncagent.autonomy.charts import release_of
-from syncagent.domain.mirrors import Definition, Document
+from core.errors import Invalid
+from syncagent.autonomy.helm import release_of
+from syncagent.domain.local_services import Document, ServiceDefinition
 from syncagent.domain.services import DriftPolicy, SyncOptions
 
-MOST_SERVICES = 1000
-LONGEST_DOCUMENT = 256 << 10
-_MOST_MERGED = 100_000
+MAX_SERVICES = 1000
+MAX_DOCUMENT = 256 << 10
+_MAX_MERGED = 100_000
 # Errors of the YAML and JSON parsers; invalid values (`2024-99-99`, `!!int ""`, `!!bool x`) raise
 # many kinds.
-UNREADABLE = (
+YAML_ERRORS = (
     yaml.YAMLError,
     ValueError,
     TypeError,
@@ -45,39 +45,39 @@ _OPTIONS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Definitions:
+class ParsedDefinitions:
     """Result of reading all places.
     `problems`: documents that cannot be used, with reasons. `silent`: a place holds no document at
     all, so it defines neither services nor their absence; an empty document means "no services".
     `unread`: places that could not be read, mostly for a moment.
     """
 
-    services: tuple[Definition, ...]
+    services: tuple[ServiceDefinition, ...]
     problems: tuple[str, ...]
     silent: bool = False
     unread: tuple[str, ...] = ()
 
 
-class Loader(yaml.CSafeLoader):
+class BoundedYamlLoader(yaml.CSafeLoader):
     """YAML loader that limits the growth of maps by merge keys (`<<`)."""
 
     def flatten_mapping(self, node: yaml.MappingNode) -> None:
         super().flatten_mapping(node)
-        if len(node.value) > _MOST_MERGED:
-            raise Invalid(f"a map grows beyond {_MOST_MERGED:,} fields by its merge keys")
+        if len(node.value) > _MAX_MERGED:
+            raise Invalid(f"a map grows beyond {_MAX_MERGED:,} fields by its merge keys")
 
 
-class Reader:
+class DefinitionReader:
     """Reads documents; unchanged documents are not parsed again."""
 
     def __init__(self) -> None:
-        self._read: dict[Document, list[Definition]] = {}
+        self._read: dict[Document, list[ServiceDefinition]] = {}
 
-    def read(self, documents: Iterable[Document]) -> Definitions:
+    def read(self, documents: Iterable[Document]) -> ParsedDefinitions:
         """Parses all definitions; an invalid or duplicate one becomes a problem."""
-        found: dict[str, Definition] = {}
+        found: dict[str, ServiceDefinition] = {}
         problems: list[str] = []
-        read: dict[Document, list[Definition]] = {}
+        read: dict[Document, list[ServiceDefinition]] = {}
         for document in documents:
             try:
                 known = self._read.get(document)
@@ -86,7 +86,7 @@ class Reader:
             except Invalid as error:
                 problems.append(f"{document.origin}: {error.message}")
         self._read = read
-        return Definitions(tuple(found.values()), tuple(problems))
+        return ParsedDefinitions(tuple(found.values()), tuple(problems))
 
 
 def first_line(error: Exception) -> str:
@@ -94,26 +94,26 @@ def first_line(error: Exception) -> str:
     return next(iter(str(error).splitlines()), "") or type(error).__name__
 
 
-def _add(found: dict[str, Definition], more: Iterable[Definition]) -> None:
+def _add(found: dict[str, ServiceDefinition], more: Iterable[ServiceDefinition]) -> None:
     for definition in more:
         if definition.name in found:
             raise Invalid(f"the service {definition.name} is defined twice")
-        if len(found) >= MOST_SERVICES:
-            raise Invalid(f"more than {MOST_SERVICES:,} services in one cluster")
+        if len(found) >= MAX_SERVICES:
+            raise Invalid(f"more than {MAX_SERVICES:,} services in one cluster")
         found[definition.name] = definition
 
 
-def _parsed(document: Document) -> list[Definition]:
-    if len(document.text) > LONGEST_DOCUMENT:
-        raise Invalid(f"longer than {LONGEST_DOCUMENT:,} characters")
+def _parsed(document: Document) -> list[ServiceDefinition]:
+    if len(document.text) > MAX_DOCUMENT:
+        raise Invalid(f"longer than {MAX_DOCUMENT:,} characters")
     try:
-        raws = list(yaml.load_all(document.text, Loader))
-    except UNREADABLE as error:
+        raws = list(yaml.load_all(document.text, BoundedYamlLoader))
+    except YAML_ERRORS as error:
         raise Invalid(f"is not YAML: {first_line(error)}") from error
     return [_definition(raw, document) for raw in raws if raw is not None]
 
 
-def _definition(raw: Any, document: Document) -> Definition:
+def _definition(raw: Any, document: Document) -> ServiceDefinition:
     if not isinstance(raw, dict) or not raw.keys() <= _FIELDS:
         raise Invalid(f"a service has unknown fields; expected {', '.join(sorted(_FIELDS))}")
     texts = {name: raw[name] for name in _TEXTS if name in raw}
@@ -128,7 +128,7 @@ def _definition(raw: Any, document: Document) -> Definition:
     helm = release_of(raw["helm"], texts["name"], texts["namespace"]) if "helm" in raw else None
     if helm is not None and "repository" not in texts:
         raise Invalid("helm needs a repository: folders beside the document are plain manifests")
-    return Definition(**texts, options=_options(raw.get("options") or {}), helm=helm)
+    return ServiceDefinition(**texts, options=_options(raw.get("options") or {}), helm=helm)
 
 
 def _options(raw: Mapping[str, Any]) -> SyncOptions:

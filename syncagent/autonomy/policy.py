@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from fleet.attestation import Statement
-from fleet.errors import Invalid
+from core.errors import Invalid
+from core.spec.attestation import AttestationStatement
 from syncagent.domain.objects import ObjectRef
 
 
@@ -40,14 +40,14 @@ class LocalPolicy:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class AllowedSource:
     """A repository that may supply the services of a namespace; `folder`: only from within it."""
 
     namespace: str
     repository: str
     folder: PurePosixPath
 
-    def allows(self, namespace: str, statement: Statement) -> bool:
+    def allows(self, namespace: str, statement: AttestationStatement) -> bool:
         """Reports whether this source covers the bundle of a service of `namespace`."""
         folder = PurePosixPath(statement.folder)
         return (
@@ -64,7 +64,7 @@ class SourcePolicy:
     It is checked against the signed statement only, never against other data of the control plane.
     """
 
-    sources: tuple[Source, ...] = ()
+    sources: tuple[AllowedSource, ...] = ()
 
     @classmethod
     def of(cls, texts: Iterable[str]) -> "SourcePolicy":
@@ -73,7 +73,7 @@ class SourcePolicy:
         """
         return cls(tuple(_source(text) for text in texts))
 
-    def check(self, namespace: str, statement: Statement) -> None:
+    def check(self, namespace: str, statement: AttestationStatement) -> None:
         """Raises Invalid if the signed source is not allowed for services of `namespace`."""
         if not self.sources or any(source.allows(namespace, statement) for source in self.sources):
             return
@@ -108,7 +108,7 @@ class JobPolicy:
             self.objects.check(ref)
 
 
-def _source(text: str) -> Source:
+def _source(text: str) -> AllowedSource:
     namespace, _, rest = text.partition("=")
     repository, _, folder = rest.partition("#")
     if not namespace or not repository:
@@ -116,7 +116,7 @@ def _source(text: str) -> Source:
             f"{text!r} is not a valid source; expected NAMESPACE=URL or NAMESPACE=URL#FOLDER",
             field="autonomy.sources",
         )
-    return Source(namespace, _plain(repository), PurePosixPath(folder.strip("/")))
+    return AllowedSource(namespace, _plain(repository), PurePosixPath(folder.strip("/")))
 
 
 def _plain(repository: str) -> str:

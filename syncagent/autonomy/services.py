@@ -10,20 +10,20 @@ from dataclasses import replace
 
 import structlog
 
-from fleet.errors import TowlineError
-from fleet.identity import is_local_id, local_id
-from fleet.runtime.clock import Clock
-from syncagent.autonomy.definitions import Definitions, Reader
-from syncagent.domain.mirrors import Definition, Document, Mirror
+from core.errors import TowlineError
+from core.identity import is_local_id, local_id
+from core.runtime.clock import Clock
+from syncagent.autonomy.definitions import DefinitionReader, ParsedDefinitions
+from syncagent.domain.local_services import Document, LocalServiceReport, ServiceDefinition
 from syncagent.domain.services import Desired, Removal, ServiceSpec
 from syncagent.ports import (
-    Bundles,
+    BundleStore,
     DefinitionSource,
-    Memory,
-    MirrorReports,
-    Rendered,
-    Renders,
-    Repositories,
+    FollowedRepositories,
+    LocalRender,
+    LocalRenders,
+    LocalServiceReports,
+    StateStore,
 )
 
 log = structlog.get_logger(__name__)
@@ -49,16 +49,16 @@ class LocalServices:
         sources: Sequence[DefinitionSource],
         local: str,
         place: Callable[[], Awaitable[str]],
-        renders: Renders,
+        renders: LocalRenders,
         desire: Callable[[Desired], None],
-        bundles: Bundles,
-        memory: Memory,
-        reports: MirrorReports,
+        bundles: BundleStore,
+        memory: StateStore,
+        reports: LocalServiceReports,
         clock: Clock,
-        repositories: Repositories | None = None,
+        repositories: FollowedRepositories | None = None,
     ) -> None:
         self._sources = sources
-        self._reader = Reader()
+        self._reader = DefinitionReader()
         self._local = local
         self._place = place
         self._cluster = ""
@@ -71,10 +71,10 @@ class LocalServices:
         self._wake = asyncio.Event()
         self._asked = False
         self._problems: tuple[str, ...] = ()
-        self._mirrors: dict[str, Mirror] = {}
+        self._mirrors: dict[str, LocalServiceReport] = {}
         self._known = {
             known.desired.service_id: known.desired
-            for known in memory.services()
+            for known in memory.load_services()
             if is_local_id(known.desired.service_id)
         }
 
@@ -83,7 +83,7 @@ class LocalServices:
         self._asked = True
         self._wake.set()
 
-    def retell(self) -> None:
+    def report_all(self) -> None:
         """Reports all services again."""
         self._mirrors.clear()
         self._wake.set()
@@ -142,7 +142,7 @@ class LocalServices:
             pass
         self._wake.clear()
 
-    async def _read(self) -> Definitions:
+    async def _read(self) -> ParsedDefinitions:
         documents: list[Document] = []
         unread: list[str] = []
         silent = False
@@ -156,7 +156,7 @@ class LocalServices:
         read = self._reader.read(documents)
         return replace(read, silent=silent, unread=tuple(unread))
 
-    async def _keep(self, definition: Definition) -> None:
+    async def _keep(self, definition: ServiceDefinition) -> None:
         service_id = local_id(self._cluster, definition.name)
         known = self._known.get(service_id)
         try:
@@ -179,7 +179,7 @@ class LocalServices:
         else:
             self._show(definition, service_id, known)
 
-    def _drop_missing(self, read: Definitions) -> None:
+    def _drop_missing(self, read: ParsedDefinitions) -> None:
         if read.unread:
             return
         defined = {local_id(self._cluster, definition.name) for definition in read.services}
@@ -194,13 +194,15 @@ class LocalServices:
             gone = Desired(service_id, known.sequence + 1, removal=Removal.CASCADE)
             self._desire(gone)
             self._known[service_id] = gone
-            self._tell(Mirror(service_id, known.spec.name, known.spec.namespace, removed=True))
+            self._tell(
+                LocalServiceReport(service_id, known.spec.name, known.spec.namespace, removed=True)
+            )
 
     def _keep_undefined(self, known: Desired, spec: ServiceSpec, why: str) -> None:
         """Keeps an undefined service: a wrong mount or a lost label must not remove all
         services.
         """
-        shown = self._mirrors.get(known.service_id) or Mirror(
+        shown = self._mirrors.get(known.service_id) or LocalServiceReport(
             known.service_id,
             spec.name,
             spec.namespace,
@@ -214,12 +216,12 @@ class LocalServices:
         self._tell(replace(shown, error=why))
 
     def _show(
-        self, definition: Definition, service_id: str, known: Desired | None, error: str = ""
+        self, definition: ServiceDefinition, service_id: str, known: Desired | None, error: str = ""
     ) -> None:
         """Reports a service to the control plane if anything changed."""
         spec = known.spec if known else None
         self._tell(
-            Mirror(
+            LocalServiceReport(
                 service_id,
                 definition.name,
                 definition.namespace,
@@ -233,13 +235,15 @@ class LocalServices:
             )
         )
 
-    def _tell(self, mirror: Mirror) -> None:
+    def _tell(self, mirror: LocalServiceReport) -> None:
         if self._mirrors.get(mirror.service_id) != mirror:
             self._reports.mirror(mirror)
             self._mirrors[mirror.service_id] = mirror
 
 
-def _spec(definition: Definition, rendered: Rendered, known: Desired | None) -> ServiceSpec:
+def _spec(
+    definition: ServiceDefinition, rendered: LocalRender, known: Desired | None
+) -> ServiceSpec:
     """Builds the present spec; returns the old one if only the commit is newer."""
     spec = ServiceSpec(
         definition.name,

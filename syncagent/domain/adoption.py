@@ -6,7 +6,7 @@ manifest is applied once more, which removes the fields that only the other tool
 
 from collections.abc import Sequence
 
-from syncagent.domain.fields import Entry, entries_of, fields_of, leave, union
+from syncagent.domain.managed_fields import Entry, entries_of, fields_of, union, without_field
 from syncagent.domain.objects import KubeObject, metadata_of
 from syncagent.domain.ownership import FIELD_MANAGER
 
@@ -34,7 +34,7 @@ def former_tools(live: KubeObject) -> tuple[str, ...]:
     return tuple(sorted({name for name in found if name}))
 
 
-def handed_over(live: KubeObject) -> list[Entry] | None:
+def with_adopted_fields(live: KubeObject) -> list[Entry] | None:
     """Merges the managed fields of former tools into ours; None if there are none."""
     entries = list(metadata_of(live).get("managedFields") or ())
     if len(entries) < 2:
@@ -47,7 +47,7 @@ def handed_over(live: KubeObject) -> list[Entry] | None:
     return [all_ours if entry is ours else entry for entry in entries if entry not in theirs]
 
 
-def relinquished(live: KubeObject, paths: Sequence[Sequence[str]]) -> list[Entry] | None:
+def without_own_fields(live: KubeObject, paths: Sequence[Sequence[str]]) -> list[Entry] | None:
     """Removes some of our managed fields (keys of a set); None if we own none of them."""
     entries = list(metadata_of(live).get("managedFields") or ())
     for place, entry in enumerate(entries):
@@ -55,7 +55,7 @@ def relinquished(live: KubeObject, paths: Sequence[Sequence[str]]) -> list[Entry
             continue
         kept = fields_of(entry)
         for path in paths:
-            kept = leave(kept, path)
+            kept = without_field(kept, path)
         if kept != fields_of(entry):
             return [*entries[:place], entry | {"fieldsV1": kept}, *entries[place + 1 :]]
     return None

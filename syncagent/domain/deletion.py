@@ -3,13 +3,13 @@
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from syncagent.domain.directives import Directives, Leave
+from syncagent.domain.directives import DeletionPolicy, Directives
 from syncagent.domain.objects import ObjectKey, ObjectRef
 
-SMALLEST_BUDGET = 10
+MIN_BUDGET = 10
 _SHARE = 0.3
 # Deleting these also deletes data, or all objects inside.
-_PRECIOUS = {
+_PROTECTED = {
     ("", "PersistentVolume"),
     ("", "PersistentVolumeClaim"),
     ("", "Namespace"),
@@ -19,7 +19,7 @@ _PRECIOUS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class DeletionCandidate:
     """An object to delete, with its own directives."""
 
     ref: ObjectRef
@@ -30,11 +30,11 @@ def budget(owned: int, given: int = 0) -> int:
     """Maximum number of `owned` objects to delete at once without confirmation; `given` overrides
     it.
     """
-    return given or max(SMALLEST_BUDGET, int(owned * _SHARE))
+    return given or max(MIN_BUDGET, int(owned * _SHARE))
 
 
-def awaiting(
-    candidates: Sequence[Candidate], confirmed: Collection[ObjectKey], most: int
+def unconfirmed_deletions(
+    candidates: Sequence[DeletionCandidate], confirmed: Collection[ObjectKey], most: int
 ) -> list[ObjectRef]:
     """Lists the deletions that wait for confirmation.
     These are protected objects, objects whose annotation asks for it, and all objects if there are
@@ -44,15 +44,16 @@ def awaiting(
     open_ones = [
         candidate
         for candidate in candidates
-        if candidate.ref.key not in confirmed and candidate.directives.prune != Leave.AGREED
+        if candidate.ref.key not in confirmed
+        and candidate.directives.prune != DeletionPolicy.AGREED
     ]
     if confirmed or len(open_ones) > most:
         return [candidate.ref for candidate in open_ones]
-    return [candidate.ref for candidate in open_ones if needs_word(candidate)]
+    return [candidate.ref for candidate in open_ones if needs_confirmation(candidate)]
 
 
-def awaiting_removal(
-    candidates: Sequence[Candidate], confirmed: Collection[ObjectKey]
+def unconfirmed_removals(
+    candidates: Sequence[DeletionCandidate], confirmed: Collection[ObjectKey]
 ) -> list[ObjectRef]:
     """Lists the deletions of a removed service that wait for confirmation.
     These are protected objects and objects whose annotation asks for it. They are deleted once
@@ -63,18 +64,18 @@ def awaiting_removal(
         for candidate in candidates
         if candidate.ref.key not in confirmed
         and (
-            candidate.directives.delete == Leave.CONFIRM
-            or is_precious(candidate.ref)
-            and candidate.directives.delete != Leave.AGREED
+            candidate.directives.delete == DeletionPolicy.CONFIRM
+            or is_protected(candidate.ref)
+            and candidate.directives.delete != DeletionPolicy.AGREED
         )
     ]
 
 
-def is_precious(ref: ObjectRef) -> bool:
+def is_protected(ref: ObjectRef) -> bool:
     """Reports whether deleting an object also deletes data or all objects inside."""
-    return (ref.group, ref.kind) in _PRECIOUS
+    return (ref.group, ref.kind) in _PROTECTED
 
 
-def needs_word(candidate: Candidate) -> bool:
+def needs_confirmation(candidate: DeletionCandidate) -> bool:
     """Reports whether this object always needs a person's confirmation."""
-    return is_precious(candidate.ref) or candidate.directives.prune == Leave.CONFIRM
+    return is_protected(candidate.ref) or candidate.directives.prune == DeletionPolicy.CONFIRM

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from fleet.errors import Invalid
+from core.errors import Invalid
 from syncagent.domain.objects import KubeObject, metadata_of
 
 WAVE = "towline.dev/wave"
@@ -18,10 +18,10 @@ OPTIONS = "argocd.argoproj.io/sync-options"
 _WAVES = (WAVE, "argocd.argoproj.io/sync-wave", "deployment.plural.sh/sync-wave")
 _HELM_POLICY = "helm.sh/resource-policy"
 _UNDERSTOOD = frozenset({*_WAVES, REPLACE, PRUNE, DELETE, OPTIONS, _HELM_POLICY})
-_FARTHEST_WAVE = 100_000
+_MAX_WAVE = 100_000
 
 
-class Leave(StrEnum):
+class DeletionPolicy(StrEnum):
     """Deletion policy of an object: freely, after confirmation, or never.
     `AGREED`: the object's own annotation permits it.
     """
@@ -42,8 +42,8 @@ class Directives:
 
     wave: int = 0
     replace: bool = False
-    prune: Leave = Leave.FREE
-    delete: Leave = Leave.FREE
+    prune: DeletionPolicy = DeletionPolicy.FREE
+    delete: DeletionPolicy = DeletionPolicy.FREE
     prune_last: bool = False
 
 
@@ -73,21 +73,21 @@ def annotations_of(obj: KubeObject) -> Mapping[str, str]:
     return notes if isinstance(notes, dict) else {}
 
 
-def number(name: str, text: object) -> int:
+def wave_number(name: str, text: object) -> int:
     """Parses the number of a wave. Invalid: it is not a whole number."""
     try:
         found = int(str(text))
     except ValueError:
         raise Invalid(f"annotation {name} is {text!r}, not a whole number") from None
-    if abs(found) > _FARTHEST_WAVE:
-        raise Invalid(f"annotation {name} is {found}, beyond ±{_FARTHEST_WAVE:,}")
+    if abs(found) > _MAX_WAVE:
+        raise Invalid(f"annotation {name} is {found}, beyond ±{_MAX_WAVE:,}")
     return found
 
 
 def _wave(notes: Mapping[str, str]) -> int:
     for name in _WAVES:
         if name in notes:
-            return number(name, notes[name])
+            return wave_number(name, notes[name])
     return 0
 
 
@@ -97,13 +97,13 @@ def _options(text: str) -> dict[str, str]:
     return {name: value for name, _, value in pairs if name}
 
 
-def _leave(ours: str | None, theirs: str, kept: bool) -> Leave:
+def _leave(ours: str | None, theirs: str, kept: bool) -> DeletionPolicy:
     said = _small(ours) if ours is not None else theirs
     if said == "confirm":
-        return Leave.CONFIRM
+        return DeletionPolicy.CONFIRM
     if said == "false" or kept and ours is None:
-        return Leave.NEVER
-    return Leave.AGREED if ours is not None and said == "true" else Leave.FREE
+        return DeletionPolicy.NEVER
+    return DeletionPolicy.AGREED if ours is not None and said == "true" else DeletionPolicy.FREE
 
 
 def _small(text: object) -> str:

@@ -10,10 +10,10 @@ from typing import Any
 
 import orjson
 
-from syncagent.domain.changes import FieldChange, bounded, field_change, is_secret
+from syncagent.domain.field_change import FieldChange, field_change, is_secret, limit_changes
+from syncagent.domain.json_pointers import MISSING, find, pointer_of
 from syncagent.domain.objects import KubeObject, metadata_of
 from syncagent.domain.ownership import FIELD_MANAGER, fingerprint
-from syncagent.domain.pointers import MISSING, find, pointer_of
 
 Path = tuple[str, ...]
 
@@ -49,7 +49,7 @@ def field_changes(before: KubeObject, after: KubeObject) -> tuple[FieldChange, .
     and annotations.
     """
     masked = is_secret(before)
-    return bounded(
+    return limit_changes(
         [
             field_change(
                 pointer_of(_plain(path)),

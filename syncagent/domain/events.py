@@ -3,48 +3,48 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from fleet.source import Rendered
-from syncagent.domain.changes import FieldChange
-from syncagent.domain.objects import Api, KubeObject, ObjectKey, ObjectRef
+from core.spec.source import RenderedBundle
+from syncagent.domain.field_change import FieldChange
+from syncagent.domain.objects import GroupVersionKind, KubeObject, ObjectKey, ObjectRef
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ObjectSeen:
     """An object in its present state; `partial`: only its metadata was sent."""
 
-    api: Api
+    api: GroupVersionKind
     live: KubeObject
     partial: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Gone:
+class ObjectGone:
     """An object that no longer exists or no longer matches a watch, in its last state."""
 
-    api: Api
+    api: GroupVersionKind
     live: KubeObject
 
 
 @dataclass(frozen=True, slots=True)
-class Relisted:
+class WatchListed:
     """A watch has listed all of its objects; `keys` are those that exist at `version`."""
 
-    api: Api
+    api: GroupVersionKind
     namespace: str
     keys: frozenset[ObjectKey]
     version: int
 
 
 @dataclass(frozen=True, slots=True)
-class Unlisted:
+class WatchRefused:
     """A watch cannot list its objects; `reason` is the API server's message."""
 
-    api: Api
+    api: GroupVersionKind
     namespace: str
     reason: str
 
 
-Sighting = Seen | Gone | Relisted | Unlisted
+Observation = ObjectSeen | ObjectGone | WatchListed | WatchRefused
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class DriftFound:
     changes: tuple[FieldChange, ...] = ()
 
 
-class Outcome(StrEnum):
+class CommandOutcome(StrEnum):
     """Outcome of a command."""
 
     SUCCEEDED = "succeeded"
@@ -71,13 +71,13 @@ class Outcome(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class CommandDone:
+class CommandAnswer:
     """Result of a command; `rendered`: result of a render command."""
 
     command_id: str
-    outcome: Outcome
+    outcome: CommandOutcome
     message: str = ""
-    rendered: Rendered | None = None
+    rendered: RenderedBundle | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from syncagent.domain.objects import KubeObject, api_of, metadata_of
 from syncagent.domain.pods import pod_health_facts
 
 
-class Health(IntEnum):
+class HealthState(IntEnum):
     """Health of an object, in ascending order of severity for summaries."""
 
     HEALTHY = 1
@@ -23,31 +23,31 @@ class Health(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class HealthStatus:
     """Health with the reason (Kubernetes' term) and a message for people."""
 
-    health: Health
+    health: HealthState
     message: str = ""
     reason: str = ""
 
 
-HEALTHY = Verdict(Health.HEALTHY)
+HEALTHY = HealthStatus(HealthState.HEALTHY)
 
 
-def assess(live: KubeObject) -> Verdict:
+def assess(live: KubeObject) -> HealthStatus:
     """Assesses the health of a live object from the object alone."""
     if metadata_of(live).get("deletionTimestamp"):
         held_by = ", ".join(metadata_of(live).get("finalizers") or ())
         suffix = f", held by {held_by}" if held_by else ""
-        return Verdict(Health.PROGRESSING, f"is being deleted{suffix}", "Terminating")
+        return HealthStatus(HealthState.PROGRESSING, f"is being deleted{suffix}", "Terminating")
     api = api_of(live)
     return _RULES.get((api.group, api.kind), _by_convention)(live)
 
 
-def _deployment(live: KubeObject) -> Verdict:
+def _deployment(live: KubeObject) -> HealthStatus:
     spec, status = _parts(live)
     if spec.get("paused"):
-        return Verdict(Health.PAUSED, "roll-out is paused", "Paused")
+        return HealthStatus(HealthState.PAUSED, "roll-out is paused", "Paused")
     if stale := _not_observed(live):
         return stale
     for name, bad in (("ReplicaFailure", "True"), ("Progressing", "False")):
@@ -62,7 +62,7 @@ def _deployment(live: KubeObject) -> Verdict:
     )
 
 
-def _stateful_set(live: KubeObject) -> Verdict:
+def _stateful_set(live: KubeObject) -> HealthStatus:
     spec, status = _parts(live)
     if stale := _not_observed(live):
         return stale
@@ -75,7 +75,7 @@ def _stateful_set(live: KubeObject) -> Verdict:
     return _rolling(wanted, min(updated, wanted), status.get("readyReplicas", 0), wanted)
 
 
-def _daemon_set(live: KubeObject) -> Verdict:
+def _daemon_set(live: KubeObject) -> HealthStatus:
     spec, status = _parts(live)
     if stale := _not_observed(live):
         return stale
@@ -85,7 +85,7 @@ def _daemon_set(live: KubeObject) -> Verdict:
     return _rolling(wanted, updated, status.get("numberAvailable", 0), wanted)
 
 
-def _replica_set(live: KubeObject) -> Verdict:
+def _replica_set(live: KubeObject) -> HealthStatus:
     spec, status = _parts(live)
     if stale := _not_observed(live):
         return stale
@@ -96,71 +96,77 @@ def _replica_set(live: KubeObject) -> Verdict:
     return _rolling(wanted, wanted, status.get("availableReplicas", 0), wanted)
 
 
-def _job(live: KubeObject) -> Verdict:
+def _job(live: KubeObject) -> HealthStatus:
     spec, status = _parts(live)
     failed = _condition(live, "Failed")
     if failed.get("status") == "True":
         return _failed(failed)
     if _condition(live, "Complete").get("status") == "True":
-        return Verdict(Health.HEALTHY, "completed", "Complete")
+        return HealthStatus(HealthState.HEALTHY, "completed", "Complete")
     if spec.get("suspend"):
-        return Verdict(Health.PAUSED, "is suspended", "Suspended")
+        return HealthStatus(HealthState.PAUSED, "is suspended", "Suspended")
     done, wanted = status.get("succeeded", 0), spec.get("completions") or 1
-    return Verdict(Health.PROGRESSING, f"{done} of {wanted} completions")
+    return HealthStatus(HealthState.PROGRESSING, f"{done} of {wanted} completions")
 
 
-def _pod(live: KubeObject) -> Verdict:
+def _pod(live: KubeObject) -> HealthStatus:
     facts = pod_health_facts(live)
     if facts.failure:
-        return Verdict(Health.FAILED, facts.failure, facts.reason)
+        return HealthStatus(HealthState.FAILED, facts.failure, facts.reason)
     if facts.done:
-        return Verdict(Health.HEALTHY, "completed", "Succeeded")
-    return HEALTHY if facts.ready else Verdict(Health.PROGRESSING, facts.waiting, facts.reason)
+        return HealthStatus(HealthState.HEALTHY, "completed", "Succeeded")
+    return (
+        HEALTHY
+        if facts.ready
+        else HealthStatus(HealthState.PROGRESSING, facts.waiting, facts.reason)
+    )
 
 
-def _claim(live: KubeObject) -> Verdict:
+def _claim(live: KubeObject) -> HealthStatus:
     phase = _parts(live)[1].get("phase", "Pending")
     if phase == "Lost":
-        return Verdict(Health.FAILED, "its volume no longer exists", "Lost")
+        return HealthStatus(HealthState.FAILED, "its volume no longer exists", "Lost")
     if resizing := _condition(live, "FileSystemResizePending") or _condition(live, "Resizing"):
-        return Verdict(Health.PROGRESSING, _text(resizing), resizing.get("type", ""))
+        return HealthStatus(HealthState.PROGRESSING, _text(resizing), resizing.get("type", ""))
     if phase == "Bound":
         return HEALTHY
-    return Verdict(Health.PROGRESSING, "waiting for a volume", "Pending")
+    return HealthStatus(HealthState.PROGRESSING, "waiting for a volume", "Pending")
 
 
-def _service(live: KubeObject) -> Verdict:
+def _service(live: KubeObject) -> HealthStatus:
     spec, status = _parts(live)
     pending = not (status.get("loadBalancer") or {}).get("ingress")
     if spec.get("type") == "LoadBalancer" and pending:
-        return Verdict(Health.PROGRESSING, "waiting for a load balancer address", "Pending")
+        return HealthStatus(
+            HealthState.PROGRESSING, "waiting for a load balancer address", "Pending"
+        )
     return HEALTHY
 
 
-def _definition(live: KubeObject) -> Verdict:
+def _definition(live: KubeObject) -> HealthStatus:
     names = _condition(live, "NamesAccepted")
     if names.get("status") == "False":
         return _failed(names)
     if _condition(live, "Established").get("status") == "True":
         return HEALTHY
-    return Verdict(Health.PROGRESSING, "is not established yet", "Establishing")
+    return HealthStatus(HealthState.PROGRESSING, "is not established yet", "Establishing")
 
 
-def _volume(live: KubeObject) -> Verdict:
+def _volume(live: KubeObject) -> HealthStatus:
     status = _parts(live)[1]
     if status.get("phase") == "Failed":
-        return Verdict(Health.FAILED, status.get("message") or "failed", "Failed")
+        return HealthStatus(HealthState.FAILED, status.get("message") or "failed", "Failed")
     return HEALTHY
 
 
-def _api_service(live: KubeObject) -> Verdict:
+def _api_service(live: KubeObject) -> HealthStatus:
     available = _condition(live, "Available")
     if available.get("status") == "False":
-        return Verdict(Health.PROGRESSING, _text(available), _reason(available))
+        return HealthStatus(HealthState.PROGRESSING, _text(available), _reason(available))
     return HEALTHY
 
 
-def _autoscaler(live: KubeObject) -> Verdict:
+def _autoscaler(live: KubeObject) -> HealthStatus:
     for name in ("AbleToScale", "ScalingActive"):
         found = _condition(live, name)
         reason = str(found.get("reason", ""))
@@ -169,38 +175,38 @@ def _autoscaler(live: KubeObject) -> Verdict:
     return HEALTHY
 
 
-def _disruption_budget(live: KubeObject) -> Verdict:
+def _disruption_budget(live: KubeObject) -> HealthStatus:
     failure = _condition(live, "DisruptionAllowed")
     if failure.get("reason") == "SyncFailed":
         return _failed(failure)
     return HEALTHY
 
 
-def _cron_job(live: KubeObject) -> Verdict:
+def _cron_job(live: KubeObject) -> HealthStatus:
     if _parts(live)[0].get("suspend"):
-        return Verdict(Health.PAUSED, "is suspended", "Suspended")
+        return HealthStatus(HealthState.PAUSED, "is suspended", "Suspended")
     return HEALTHY
 
 
-def _signing_request(live: KubeObject) -> Verdict:
+def _signing_request(live: KubeObject) -> HealthStatus:
     for name in ("Denied", "Failed"):
         if _condition(live, name):
             return _failed(_condition(live, name))
     if _parts(live)[1].get("certificate"):
         return HEALTHY
-    return Verdict(Health.PROGRESSING, "waiting for its certificate", "Pending")
+    return HealthStatus(HealthState.PROGRESSING, "waiting for its certificate", "Pending")
 
 
-def _node(live: KubeObject) -> Verdict:
+def _node(live: KubeObject) -> HealthStatus:
     ready = _condition(live, "Ready")
     return HEALTHY if ready.get("status") == "True" else _failed(ready)
 
 
-def _always(live: KubeObject) -> Verdict:
+def _always(live: KubeObject) -> HealthStatus:
     return HEALTHY
 
 
-def _by_convention(live: KubeObject) -> Verdict:
+def _by_convention(live: KubeObject) -> HealthStatus:
     """Assesses an object by the kstatus conventions; without a schema, any field may have
     any type.
     """
@@ -213,13 +219,13 @@ def _by_convention(live: KubeObject) -> Verdict:
         return _failed(stalled)
     busy, ready = _condition(live, "Reconciling"), _condition(live, "Ready")
     if busy.get("status") == "True":
-        return Verdict(Health.PROGRESSING, _text(busy), _reason(busy))
+        return HealthStatus(HealthState.PROGRESSING, _text(busy), _reason(busy))
     if ready.get("status") in ("False", "Unknown"):
-        return Verdict(Health.PROGRESSING, _text(ready), _reason(ready))
+        return HealthStatus(HealthState.PROGRESSING, _text(ready), _reason(ready))
     return HEALTHY
 
 
-_RULES: dict[tuple[str, str], Callable[[KubeObject], Verdict]] = {
+_RULES: dict[tuple[str, str], Callable[[KubeObject], HealthStatus]] = {
     ("apps", "Deployment"): _deployment,
     ("apps", "StatefulSet"): _stateful_set,
     ("apps", "DaemonSet"): _daemon_set,
@@ -243,14 +249,14 @@ _RULES: dict[tuple[str, str], Callable[[KubeObject], Verdict]] = {
 }
 
 
-def _rolling(wanted: int, updated: int, ready: int, total: int) -> Verdict:
+def _rolling(wanted: int, updated: int, ready: int, total: int) -> HealthStatus:
     """Assesses a roll-out; `total` includes replicas of the old generation."""
     if updated < wanted:
-        return Verdict(Health.PROGRESSING, f"{updated} of {wanted} replicas updated")
+        return HealthStatus(HealthState.PROGRESSING, f"{updated} of {wanted} replicas updated")
     if total > max(wanted, updated):
-        return Verdict(Health.PROGRESSING, f"{total - wanted} old replicas are ending")
+        return HealthStatus(HealthState.PROGRESSING, f"{total - wanted} old replicas are ending")
     if ready < wanted:
-        return Verdict(Health.PROGRESSING, f"{ready} of {wanted} replicas available")
+        return HealthStatus(HealthState.PROGRESSING, f"{ready} of {wanted} replicas available")
     return HEALTHY
 
 
@@ -259,10 +265,12 @@ def _replicas(spec: dict[str, Any]) -> int:
     return 1 if wanted is None else wanted
 
 
-def _not_observed(live: KubeObject) -> Verdict | None:
+def _not_observed(live: KubeObject) -> HealthStatus | None:
     observed = _parts(live)[1].get("observedGeneration", 0)
     if isinstance(observed, int) and observed < metadata_of(live).get("generation", 0):
-        return Verdict(Health.PROGRESSING, "its controller has not observed the change yet")
+        return HealthStatus(
+            HealthState.PROGRESSING, "its controller has not observed the change yet"
+        )
     return None
 
 
@@ -279,8 +287,8 @@ def _condition(live: KubeObject, name: str) -> dict[str, Any]:
     return {}
 
 
-def _failed(condition: dict[str, Any]) -> Verdict:
-    return Verdict(Health.FAILED, _text(condition), _reason(condition))
+def _failed(condition: dict[str, Any]) -> HealthStatus:
+    return HealthStatus(HealthState.FAILED, _text(condition), _reason(condition))
 
 
 def _text(condition: dict[str, Any]) -> str:

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from fleet.errors import Invalid
-from syncagent.domain.directives import annotations_of, directives_of, number
-from syncagent.domain.health import Health, Verdict, assess
+from core.errors import Invalid
+from syncagent.domain.directives import annotations_of, directives_of, wave_number
+from syncagent.domain.health import HealthState, HealthStatus, assess
 from syncagent.domain.objects import KubeObject
 
 _POLICIES = (
@@ -19,10 +19,10 @@ _POLICIES = (
 )
 _HELM_WEIGHT = "helm.sh/hook-weight"
 _HOOKS = ("towline.dev/hook", "argocd.argoproj.io/hook", "helm.sh/hook")
-_MANY = 16
+_MAX_WORDS = 16
 
 
-class Moment(StrEnum):
+class HookMoment(StrEnum):
     """Moment of a sync when a hook runs."""
 
     PRE_SYNC = "pre-sync"
@@ -33,7 +33,7 @@ class Moment(StrEnum):
     POST_DELETE = "post-delete"
 
 
-class Cleaning(StrEnum):
+class HookDeletePolicy(StrEnum):
     """Policy for the deletion of a hook's object."""
 
     BEFORE = "before-hook-creation"
@@ -47,22 +47,22 @@ class Hook:
     later ones.
     """
 
-    install: frozenset[Moment]
-    upgrade: frozenset[Moment]
-    cleaning: frozenset[Cleaning]
+    install: frozenset[HookMoment]
+    upgrade: frozenset[HookMoment]
+    cleaning: frozenset[HookDeletePolicy]
     wave: int
 
-    def runs_at(self, moment: Moment, *, first: bool) -> bool:
+    def runs_at(self, moment: HookMoment, *, first: bool) -> bool:
         return moment in (self.install if first else self.upgrade)
 
 
-_ALWAYS: dict[str, Moment] = {moment.value.replace("-", ""): moment for moment in Moment}
-_INSTALL = {"preinstall": Moment.PRE_SYNC, "postinstall": Moment.POST_SYNC}
-_UPGRADE = {"preupgrade": Moment.PRE_SYNC, "postupgrade": Moment.POST_SYNC}
+_ALWAYS: dict[str, HookMoment] = {moment.value.replace("-", ""): moment for moment in HookMoment}
+_INSTALL = {"preinstall": HookMoment.PRE_SYNC, "postinstall": HookMoment.POST_SYNC}
+_UPGRADE = {"preupgrade": HookMoment.PRE_SYNC, "postupgrade": HookMoment.POST_SYNC}
 # Helm runs these on request only, never during an installation or upgrade.
 _NEVER = {"skip", "test", "testsuccess", "testfailure", "prerollback", "postrollback"}
-_CLEANINGS: dict[str, Cleaning] = {
-    cleaning.value.replace("-", ""): cleaning for cleaning in Cleaning
+_CLEANINGS: dict[str, HookDeletePolicy] = {
+    cleaning.value.replace("-", ""): cleaning for cleaning in HookDeletePolicy
 }
 
 
@@ -89,7 +89,7 @@ def hook_of(obj: KubeObject) -> Hook | None:
     )
 
 
-def ended(live: KubeObject) -> Verdict | None:
+def hook_result(live: KubeObject) -> HealthStatus | None:
     """Result of a hook's object; None while it runs.
     A Pod ends by its phase, a Job by its conditions, and any other object once it is healthy.
     """
@@ -97,18 +97,18 @@ def ended(live: KubeObject) -> Verdict | None:
     phase = (live.get("status") or {}).get("phase")
     if live.get("kind") == "Pod" and phase not in {"Succeeded", "Failed"}:
         return None
-    return verdict if verdict.health in (Health.HEALTHY, Health.FAILED) else None
+    return verdict if verdict.health in (HealthState.HEALTHY, HealthState.FAILED) else None
 
 
 def _wave(obj: KubeObject, notes: Mapping[str, str]) -> int:
     wave = directives_of(obj).wave
-    return number(_HELM_WEIGHT, notes[_HELM_WEIGHT]) if _HELM_WEIGHT in notes else wave
+    return wave_number(_HELM_WEIGHT, notes[_HELM_WEIGHT]) if _HELM_WEIGHT in notes else wave
 
 
-def _cleaning(notes: Mapping[str, str]) -> frozenset[Cleaning]:
+def _cleaning(notes: Mapping[str, str]) -> frozenset[HookDeletePolicy]:
     named = next((name for name in _POLICIES if name in notes), None)
     if named is None:
-        return frozenset({Cleaning.BEFORE})
+        return frozenset({HookDeletePolicy.BEFORE})
     words = _words(named, notes[named])
     if unknown := [word for word in words if word not in _CLEANINGS]:
         raise Invalid(f"annotation {named} names an unknown policy: {', '.join(unknown)}")
@@ -117,6 +117,6 @@ def _cleaning(notes: Mapping[str, str]) -> frozenset[Cleaning]:
 
 def _words(name: str, text: object) -> list[str]:
     words = [word.strip().lower().replace("-", "") for word in str(text).split(",")]
-    if len(words) > _MANY or not all(words):
+    if len(words) > _MAX_WORDS or not all(words):
         raise Invalid(f"annotation {name} is not a list of words: {str(text)[:100]!r}")
     return words

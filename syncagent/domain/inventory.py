@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
-from syncagent.domain.health import HEALTHY, Health, Verdict, assess
+from syncagent.domain.health import HEALTHY, HealthState, HealthStatus, assess
 from syncagent.domain.objects import (
     KubeObject,
     ObjectKey,
@@ -15,21 +15,21 @@ from syncagent.domain.objects import (
     resource_version,
 )
 from syncagent.domain.pods import images_of
-from syncagent.domain.rules import health_of
 from syncagent.domain.services import HealthRule
+from syncagent.domain.user_rules import health_of
 
 _STUCK = {"Unschedulable", "SchedulingGated"}
-_MISSING = Verdict(Health.MISSING, "is not in the cluster", "Missing")
+_MISSING = HealthStatus(HealthState.MISSING, "is not in the cluster", "Missing")
 
 
 @dataclass(slots=True)
-class Owned:
+class OwnedObject:
     """An object that was applied, or is about to be, for a service.
     `applied`: digest of the manifest last applied. `live`: digest of its fields in the cluster
-    right after that. Both are empty until the object is known to exist. `doubtful`: it must be
+    right after that. Both are empty until the object is known to exist. `needs_apply`: it must be
     applied again, whatever the digests. `leaving`: it is being deleted at our request. `heals`:
-    times of the last heals. `told`: identifies the drift last reported and left. `evidence`:
-    messages of events about an unhealthy object.
+    times of the last heals. `reported_drift`: identifies the drift last reported and left.
+    `diagnosis`: messages of events about an unhealthy object.
     """
 
     service_id: str
@@ -38,28 +38,28 @@ class Owned:
     applied: str = ""
     live: str = ""
     version: int = 0
-    verdict: Verdict = HEALTHY
+    verdict: HealthStatus = HEALTHY
     images: tuple[str, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
     generation: int = 0
     finalizers: tuple[str, ...] = ()
     seen: bool = False
     synced: bool = False
-    doubtful: bool = False
+    needs_apply: bool = False
     leaving: bool = False
     heals: tuple[float, ...] = ()
-    told: str = ""
-    evidence: str = ""
+    reported_drift: str = ""
+    diagnosis: str = ""
 
     @property
     def key(self) -> ObjectKey:
         return self.ref.key
 
     @classmethod
-    def intended(cls, service_id: str, ref: ObjectRef) -> "Owned":
+    def intended(cls, service_id: str, ref: ObjectRef) -> "OwnedObject":
         """Creates the entry of an object before its first apply."""
-        owned = cls(service_id, ref, doubtful=True)
-        owned.vanish()
+        owned = cls(service_id, ref, needs_apply=True)
+        owned.mark_missing()
         return owned
 
     def observe(self, live: KubeObject, rules: Sequence[HealthRule] = ()) -> None:
@@ -68,8 +68,8 @@ class Owned:
         self.uid = meta.get("uid") or ""
         self.version = resource_version(live)
         self.verdict = health_of(live, rules)
-        if self.verdict.health == Health.HEALTHY:
-            self.evidence = ""
+        if self.verdict.health == HealthState.HEALTHY:
+            self.diagnosis = ""
         self.images = images_of(live)
         self.labels = _labels(live)
         self.generation = meta.get("generation") or 0
@@ -80,7 +80,7 @@ class Owned:
         """Reports whether this version of a live object was observed before."""
         return self.seen and self.version == resource_version(live) > 0
 
-    def vanish(self) -> None:
+    def mark_missing(self) -> None:
         """Marks the object as missing from the cluster."""
         self.seen, self.synced = True, False
         self.uid = self.live = ""
@@ -97,7 +97,7 @@ class Component:
     ref: ObjectRef
     uid: str
     owner_uid: str
-    health: Health
+    health: HealthState
     message: str
     reason: str
     synced: bool
@@ -142,7 +142,7 @@ def child_of(live: KubeObject) -> Component:
 
 
 @dataclass(slots=True)
-class Tree:
+class DescendantTree:
     """Objects created by controllers, by owner; the order of arrival does not matter."""
 
     _children: dict[str, Component] = field(default_factory=dict)
@@ -182,7 +182,7 @@ class Tree:
             uid = self._children[uid].owner_uid
         return uid
 
-    def beneath(self, uid: str) -> Iterator[Component]:
+    def descendants_of(self, uid: str) -> Iterator[Component]:
         """Iterates over all descendants of an object, depth first."""
         todo, seen = [uid], {uid}
         while todo:
@@ -207,18 +207,20 @@ class Tree:
         ]
 
 
-def components_of(owned: Mapping[ObjectKey, Owned], tree: Tree) -> dict[ObjectKey, Component]:
+def components_of(
+    owned: Mapping[ObjectKey, OwnedObject], tree: DescendantTree
+) -> dict[ObjectKey, Component]:
     """Lists the components of a service, each root before its descendants."""
     found: dict[ObjectKey, Component] = {}
     for key, owned_object in owned.items():
-        below = list(tree.beneath(owned_object.uid)) if owned_object.uid and tree else ()
+        below = list(tree.descendants_of(owned_object.uid)) if owned_object.uid and tree else ()
         found[key] = _root(owned_object, below)
         # A Deployment keeps replica sets of former revisions at zero: history, not state.
         found.update({c.ref.key: c for c in below if not _spent(c, tree)})
     return found
 
 
-def difference(
+def inventory_change(
     service_id: str,
     reported: Mapping[ObjectKey, Component] | None,
     current: Mapping[ObjectKey, Component],
@@ -232,10 +234,10 @@ def difference(
     return InventoryChange(service_id, False, present, gone, fresh) if present or gone else None
 
 
-def _root(owned: Owned, below: Sequence[Component]) -> Component:
+def _root(owned: OwnedObject, below: Sequence[Component]) -> Component:
     verdict = owned.verdict
-    if verdict.health == Health.PROGRESSING:
-        verdict = _worst_pod(below) or _with_evidence(owned)
+    if verdict.health == HealthState.PROGRESSING:
+        verdict = _worst_pod(below) or _with_diagnosis(owned)
     return Component(
         owned.ref,
         owned.uid,
@@ -252,33 +254,33 @@ def _root(owned: Owned, below: Sequence[Component]) -> Component:
     )
 
 
-def _worst_pod(below: Sequence[Component]) -> Verdict | None:
+def _worst_pod(below: Sequence[Component]) -> HealthStatus | None:
     """Returns the problem of a pod as that of its workload; failures take precedence."""
     pods = [child for child in below if child.ref.kind == "Pod"]
-    failed = [pod for pod in pods if pod.health == Health.FAILED]
-    stuck = [pod for pod in pods if pod.health == Health.PROGRESSING and pod.reason in _STUCK]
+    failed = [pod for pod in pods if pod.health == HealthState.FAILED]
+    stuck = [pod for pod in pods if pod.health == HealthState.PROGRESSING and pod.reason in _STUCK]
     for pod in (failed or stuck)[:1]:
-        return Verdict(pod.health, f"{pod.ref.name}: {pod.message}", pod.reason)
+        return HealthStatus(pod.health, f"{pod.ref.name}: {pod.message}", pod.reason)
     return None
 
 
-def _with_evidence(owned: Owned) -> Verdict:
+def _with_diagnosis(owned: OwnedObject) -> HealthStatus:
     verdict = owned.verdict
-    if not owned.evidence:
+    if not owned.diagnosis:
         return verdict
-    text = f"{verdict.message}; {owned.evidence}" if verdict.message else owned.evidence
-    return Verdict(verdict.health, text, verdict.reason or owned.evidence.partition(":")[0])
+    text = f"{verdict.message}; {owned.diagnosis}" if verdict.message else owned.diagnosis
+    return HealthStatus(verdict.health, text, verdict.reason or owned.diagnosis.partition(":")[0])
 
 
-def _spent(child: Component, tree: Tree) -> bool:
+def _spent(child: Component, tree: DescendantTree) -> bool:
     return (
         child.ref.kind == "ReplicaSet"
-        and child.health == Health.HEALTHY
-        and not any(tree.beneath(child.uid))
+        and child.health == HealthState.HEALTHY
+        and not any(tree.descendants_of(child.uid))
     )
 
 
-def split(change: InventoryChange, size: int) -> Iterator[InventoryChange]:
+def split_inventory(change: InventoryChange, size: int) -> Iterator[InventoryChange]:
     """Splits a change into parts of at most `size` components, to be sent in this order."""
     yield replace(change, present=change.present[:size])
     for start in range(size, len(change.present), size):

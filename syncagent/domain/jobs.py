@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from fleet.sealing import SealedSecret
+from core.sealing import SealedSecret
 from syncagent.domain.objects import KubeObject, ObjectRef
 
 

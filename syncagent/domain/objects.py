@@ -26,7 +26,7 @@ class ObjectRef:
         return (self.group, self.kind, self.namespace, self.name)
 
     @property
-    def api(self) -> "Api":
+    def api(self) -> "GroupVersionKind":
         return _api(self.group, self.version, self.kind)
 
     def __str__(self) -> str:
@@ -35,7 +35,7 @@ class ObjectRef:
 
 
 @dataclass(frozen=True, slots=True)
-class Api:
+class GroupVersionKind:
     """A kind in one version of its API group."""
 
     group: str
@@ -50,16 +50,16 @@ class Api:
         return f"{self.kind} of {self.group_version}"
 
 
-def api_of(obj: KubeObject) -> Api:
+def api_of(obj: KubeObject) -> GroupVersionKind:
     """Returns the API of an object from its apiVersion and kind."""
     group, _, version = str(obj.get("apiVersion", "")).rpartition("/")
     return _api(group, version, str(obj.get("kind", "")))
 
 
 @lru_cache(1024)
-def _api(group: str, version: str, kind: str) -> Api:
+def _api(group: str, version: str, kind: str) -> GroupVersionKind:
     """Returns the shared value of a kind: thousands of objects have a few kinds."""
-    return Api(group, version, kind)
+    return GroupVersionKind(group, version, kind)
 
 
 def ref_of(obj: KubeObject) -> ObjectRef:

@@ -10,14 +10,14 @@ from typing import Any
 
 import orjson
 
-from fleet.sealing import MARK
+from core.sealing import PLACEHOLDER_PREFIX
 from syncagent.domain.directives import ORDINARY, Directives, annotations_of, directives_of
-from syncagent.domain.fields import entries_of, fields_of, owns
 from syncagent.domain.hooks import Hook, hook_of
+from syncagent.domain.managed_fields import contains_field, entries_of, fields_of
 from syncagent.domain.objects import KubeObject, ObjectKey, ObjectRef, metadata_of, ref_of
-from syncagent.domain.rules import concerns
-from syncagent.domain.sealed import Boxes
+from syncagent.domain.sealed_values import SealedValues
 from syncagent.domain.services import IgnoredDifference, ServiceSpec
+from syncagent.domain.user_rules import matches_object
 from syncagent.domain.waves import Wave, wave_of
 
 FIELD_MANAGER = "towline"
@@ -31,7 +31,7 @@ _SERVER_FIELDS = ("managedFields", "resourceVersion", "uid", "creationTimestamp"
 
 
 @dataclass(frozen=True, slots=True)
-class Manifest:
+class ObjectManifest:
     """An object to apply, with our labels and annotations; `digest` changes with its content.
     `left`: the fields that others manage once it exists. `boxes`: the sealed values that it needs.
     """
@@ -42,7 +42,7 @@ class Manifest:
     wave: Wave
     directives: Directives = ORDINARY
     left: tuple[IgnoredDifference, ...] = ()
-    boxes: Boxes = ()
+    boxes: SealedValues = ()
 
     @property
     def key(self) -> ObjectKey:
@@ -56,7 +56,7 @@ class HookManifest:
     ref: ObjectRef
     body: KubeObject
     hook: Hook
-    boxes: Boxes = ()
+    boxes: SealedValues = ()
 
 
 def manifest_of(
@@ -64,8 +64,8 @@ def manifest_of(
     service_id: str,
     spec: ServiceSpec,
     namespaced: bool,
-    boxes: Boxes = (),
-) -> Manifest:
+    boxes: SealedValues = (),
+) -> ObjectManifest:
     """Builds the manifest of one object of a bundle without changing `raw`.
     A new version of a sealed value changes the digest; sealing the same version again does not.
     """
@@ -73,12 +73,16 @@ def manifest_of(
     ref = ref_of(body)
     _mark(body, service_id, spec, OBJECT_ANNOTATION, _identity(ref))
     directives = directives_of(body)
-    left = tuple(difference for difference in spec.options.ignored if concerns(difference, ref))
+    left = tuple(
+        difference for difference in spec.options.ignored if matches_object(difference, ref)
+    )
     digest = fingerprint([body, _words(left, boxes)] if left or boxes else body)
-    return Manifest(ref, body, digest, (directives.wave, wave_of(ref)), directives, left, boxes)
+    return ObjectManifest(
+        ref, body, digest, (directives.wave, wave_of(ref)), directives, left, boxes
+    )
 
 
-def _words(left: tuple[IgnoredDifference, ...], boxes: Boxes) -> list[list[str]]:
+def _words(left: tuple[IgnoredDifference, ...], boxes: SealedValues) -> list[list[str]]:
     """Lists the inputs of the digest besides the body."""
     words = [[*difference.pointers, "", *difference.managers] for difference in left]
     return words + [[box.name, box.version] for box in boxes]
@@ -89,7 +93,7 @@ def hook_manifest(
     service_id: str,
     spec: ServiceSpec,
     namespaced: bool,
-    boxes: Boxes = (),
+    boxes: SealedValues = (),
 ) -> HookManifest | None:
     """Builds the hook of an object of a bundle; None for an ordinary object. Invalid: see
     `hook_of`.
@@ -129,7 +133,7 @@ def owner_of(live: KubeObject) -> str | None:
     return (meta.get("labels") or {}).get(SERVICE_LABEL)
 
 
-def claim_of(live: KubeObject) -> str | None:
+def claiming_service(live: KubeObject) -> str | None:
     """Describes the service that claims an object, by name and id.
     None if the object has no label, or if its label was not written by a Towline agent.
     """
@@ -138,7 +142,7 @@ def claim_of(live: KubeObject) -> str | None:
     applied = (
         entry.get("manager") == FIELD_MANAGER
         and entry.get("operation") == "Apply"
-        and owns(fields_of(entry), mark)
+        and contains_field(fields_of(entry), mark)
         for entry in entries_of(live)
     )
     if service_id is None or not any(applied):
@@ -195,7 +199,7 @@ def _encode_string_data(body: KubeObject) -> None:
         return
     plain = {k: str(v) for k, v in body.pop("stringData").items()}
     encoded = {
-        k: v if MARK.decode() in v else base64.b64encode(v.encode()).decode()
+        k: v if PLACEHOLDER_PREFIX.decode() in v else base64.b64encode(v.encode()).decode()
         for k, v in plain.items()
     }
     body["data"] = {**(body.get("data") or {}), **encoded}

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from fleet.attestation import Attestation
-from fleet.sealing import SealedSecret
-from fleet.thresholds import Comparison
-from syncagent.domain.changes import PlannedChange
-from syncagent.domain.health import Health
+from core.sealing import SealedSecret
+from core.spec.attestation import Attestation
+from core.spec.thresholds import Comparison
+from syncagent.domain.field_change import PlannedChange
+from syncagent.domain.health import HealthState
 from syncagent.domain.objects import ObjectKey, ObjectRef
 
 
@@ -58,7 +58,7 @@ class HealthRule:
 
     group: str
     kind: str
-    health: Health
+    health: HealthState
     conditions: tuple[FieldCondition, ...] = ()
     message: str = ""
 
@@ -110,7 +110,7 @@ class Verification:
 
 
 @dataclass(frozen=True, slots=True)
-class Verified:
+class VerificationResult:
     """Result of a verification: the bundle is good, or the `reason` why it is not.
     `instead`: the bundle of the rollback; empty if there is none.
     """
@@ -183,7 +183,7 @@ class Problem:
 
 
 @dataclass(frozen=True, slots=True)
-class Stamps:
+class StageTimes:
     """Completion times of the stages of one sequence, milliseconds since 1970; 0 if not reached."""
 
     received: int = 0
@@ -193,7 +193,7 @@ class Stamps:
 
 
 @dataclass(frozen=True, slots=True)
-class Status:
+class SyncStatus:
     """Reported status of a service.
     `awaiting`: deletions that a person must confirm. `message`: the present activity. `planned`:
     result of a dry run; None if it is not one or has not finished.
@@ -204,7 +204,7 @@ class Status:
     digest: str
     phase: Phase
     problems: tuple[Problem, ...]
-    stamps: Stamps
+    stamps: StageTimes
     written: int = 0
     pruned: int = 0
     awaiting: tuple[ObjectRef, ...] = ()

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from syncagent.domain.health import Health
+from syncagent.domain.health import HealthState
 from syncagent.domain.inventory import Component
 from syncagent.domain.services import Phase, Problem
 
@@ -14,8 +14,8 @@ def summarize(
 ) -> tuple[Phase, tuple[Problem, ...]]:
     """Computes phase and problems of a service whose bundle was applied, except for `failures`."""
     failed = list(failures)
-    sick = [c for c in components if c.health == Health.FAILED]
-    waiting = any(c.health in (Health.PROGRESSING, Health.MISSING) for c in components)
+    sick = [c for c in components if c.health == HealthState.FAILED]
+    waiting = any(c.health in (HealthState.PROGRESSING, HealthState.MISSING) for c in components)
     problems = failed + [Problem(c.message, c.reason, c.ref) for c in sick]
     shown = tuple(problems[:MAX_PROBLEMS])
     if failed:

@@ -8,14 +8,14 @@ from enum import StrEnum
 from syncagent.domain.services import Desired, MetricCheck, Phase, Verification
 
 # Time beyond the soak time to become healthy.
-PATIENCE_MS = 900_000
+TIMEOUT_MS = 900_000
 # A metric may be wrong once if it is read while it is being collected.
 _BREACHES = 2
 # A shorter failure may be a busy server or a container's first start.
 _FAILING_MS = 20_000
 
 
-class Finding(StrEnum):
+class VerificationOutcome(StrEnum):
     """Result of a verification so far."""
 
     PENDING = "pending"
@@ -24,7 +24,7 @@ class Finding(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class BundleVerification:
     """Verification of the bundle `digest` since `begun_ms`, healthy since `since_ms` (0: not
     healthy).
     `good`: the newest verified desired state. `bad`: the digest that last failed, and `reason` why.
@@ -48,22 +48,26 @@ class Trial:
         good = self.good.spec.digest if self.good and self.good.spec else ""
         return digest in (good, self.bad)
 
-    def begin(self, digest: str, now_ms: int, restarts: Mapping[str, int]) -> "Trial":
+    def begin(self, digest: str, now_ms: int, restarts: Mapping[str, int]) -> "BundleVerification":
         """Begins the verification of another bundle."""
-        return Trial(
+        return BundleVerification(
             self.service_id, digest, now_ms, 0, self.good, self.bad, self.reason, dict(restarts)
         )
 
-    def decided(self, desired: Desired, finding: Finding, reason: str) -> "Trial":
+    def decided(
+        self, desired: Desired, finding: VerificationOutcome, reason: str
+    ) -> "BundleVerification":
         """Ends the verification of the desired state."""
         assert desired.spec is not None
-        if finding == Finding.GOOD:
-            return Trial(self.service_id, good=desired)
-        return Trial(self.service_id, good=self.good, bad=desired.spec.digest, reason=reason)
+        if finding == VerificationOutcome.GOOD:
+            return BundleVerification(self.service_id, good=desired)
+        return BundleVerification(
+            self.service_id, good=self.good, bad=desired.spec.digest, reason=reason
+        )
 
 
 @dataclass(frozen=True, slots=True)
-class Observed:
+class ObservedService:
     """Observed state of a service; `metric` is None if the query has no result."""
 
     phase: Phase
@@ -72,18 +76,18 @@ class Observed:
     metric: float | None
 
 
-def judge(
-    trial: Trial, policy: Verification, seen: Observed, now_ms: int
-) -> tuple[Trial, Finding, str]:
+def judge_bundle(
+    trial: BundleVerification, policy: Verification, seen: ObservedService, now_ms: int
+) -> tuple[BundleVerification, VerificationOutcome, str]:
     """Judges an observation; returns the new state, the finding, and the reason of a bad one."""
     failing = seen.phase in (Phase.FAILED, Phase.DEGRADED)
     trial = replace(trial, failing_ms=(trial.failing_ms or now_ms) if failing else 0)
     if failing and now_ms - trial.failing_ms >= _FAILING_MS:
-        return trial, Finding.BAD, seen.why
+        return trial, VerificationOutcome.BAD, seen.why
     if (more := _more(trial.restarts, seen.restarts)) > policy.max_restarts:
         return (
             trial,
-            Finding.BAD,
+            VerificationOutcome.BAD,
             f"{more} container restarts, more than the limit of {policy.max_restarts}",
         )
     if seen.phase == Phase.HEALTHY:
@@ -93,13 +97,17 @@ def judge(
     holds = _holds(policy.metric, seen.metric)
     trial = replace(trial, breaches=trial.breaches + 1 if holds is False else 0)
     if trial.breaches >= _BREACHES:
-        return trial, Finding.BAD, f"{_told(policy.metric)} does not hold: {seen.metric:g}"
+        return (
+            trial,
+            VerificationOutcome.BAD,
+            f"{_told(policy.metric)} does not hold: {seen.metric:g}",
+        )
     soaked = trial.since_ms and now_ms - trial.since_ms >= policy.soak_s * 1000
     if soaked and holds:
-        return trial, Finding.GOOD, ""
-    if now_ms - trial.begun_ms > policy.soak_s * 1000 + PATIENCE_MS:
-        return trial, Finding.BAD, _overdue(policy, seen)
-    return trial, Finding.PENDING, ""
+        return trial, VerificationOutcome.GOOD, ""
+    if now_ms - trial.begun_ms > policy.soak_s * 1000 + TIMEOUT_MS:
+        return trial, VerificationOutcome.BAD, _overdue(policy, seen)
+    return trial, VerificationOutcome.PENDING, ""
 
 
 def _more(before: Mapping[str, int], now: Mapping[str, int]) -> int:
@@ -120,7 +128,7 @@ def _told(check: MetricCheck | None) -> str:
     return f"{check.query[:200]} {check.comparison.sign} {check.threshold:g}"
 
 
-def _overdue(policy: Verification, seen: Observed) -> str:
+def _overdue(policy: Verification, seen: ObservedService) -> str:
     if seen.phase == Phase.HEALTHY and policy.metric is not None:
         return f"{_told(policy.metric)}: the query has no result"
     return f"was not healthy for {policy.soak_s} s before the verification timed out"

@@ -4,9 +4,9 @@ from collections.abc import Collection, Sequence
 
 import structlog
 
-from fleet.errors import TowlineError
-from fleet.runtime.tasks import Tasks
-from fleet.sealing import masked
+from core.errors import TowlineError
+from core.runtime.tasks import Tasks
+from core.sealing import mask_secrets
 from syncagent.domain.objects import KubeObject, ObjectRef, ref_of
 from syncagent.jobs.template import containers_of
 from syncagent.ports import JobCluster, LiveLog
@@ -38,7 +38,7 @@ def _whole_lines(text: str, most: int) -> str:
     return text if len(text.encode()) < most else text.partition("\n")[2] or text
 
 
-class Follower:
+class LogFollower:
     """Streams a job's log while it runs: the first container of each pod, once, in complete
     lines.
     """
@@ -68,7 +68,7 @@ class Follower:
             log.info("a job's log ended early", job=self._command_id, reason=error.message)
 
     def _send(self, line: bytes) -> None:
-        text = masked(line.decode(errors="replace"), self._values).encode()
+        text = mask_secrets(line.decode(errors="replace"), self._values).encode()
         for start in range(0, len(text), _PIECE_BYTES):
             piece = text[start : start + _PIECE_BYTES]
             self._live(self._command_id, self._offset, piece)

@@ -10,17 +10,17 @@ from dataclasses import dataclass, replace
 
 import structlog
 
-from fleet.errors import Invalid, TowlineError, Unavailable
-from fleet.runtime.backoff import Backoff
-from fleet.runtime.clock import Clock
-from fleet.runtime.tasks import Tasks
-from fleet.sealing import SealingKey, masked
-from syncagent.domain.events import CommandDone, Outcome
+from core.errors import Invalid, TowlineError, Unavailable
+from core.runtime.backoff import Backoff
+from core.runtime.clock import Clock
+from core.runtime.tasks import Tasks
+from core.sealing import SealingKey, mask_secrets
+from syncagent.domain.events import CommandAnswer, CommandOutcome
 from syncagent.domain.jobs import JobPhase, JobSpec, JobStatus
 from syncagent.domain.objects import KubeObject, ObjectRef, ref_of
-from syncagent.jobs.logs import Follower, tail_of
+from syncagent.jobs.logs import LogFollower, tail_of
 from syncagent.jobs.template import (
-    Ended,
+    JobProgress,
     is_ours,
     job_object,
     outputs_of,
@@ -29,12 +29,12 @@ from syncagent.jobs.template import (
     secret_object,
     secret_ref,
 )
-from syncagent.ports import JobCluster, JobMemory, JobReports, LiveLog, Refused
+from syncagent.ports import JobCluster, JobReports, JobStore, LiveLog, RequestRefused
 
 log = structlog.get_logger(__name__)
 
-_FIRST_LOOK_S = 0.5
-_SLOWEST_LOOK_S = 5.0
+_FIRST_POLL_S = 0.5
+_MAX_POLL_S = 5.0
 # The API server enforces the job's own deadline; this is only a fallback.
 _GRACE_S = 30
 _KEPT_MS = 24 * 3600 * 1000
@@ -70,7 +70,7 @@ class JobRunner:
     def __init__(
         self,
         cluster: JobCluster,
-        memory: JobMemory,
+        memory: JobStore,
         reports: JobReports,
         key: SealingKey,
         allowed: Callable[[Sequence[ObjectRef]], None],
@@ -111,27 +111,27 @@ class JobRunner:
             self._memory.keep(spec, status)
             self._begin(spec, status)
         elif known.phase in _FINAL:
-            self._tell_end(known)
+            self._report_end(known)
 
     def cancel(self, command_id: str, job_id: str) -> None:
         """Cancels a job; its result is reported like that of any job."""
         known, running = self._memory.job(job_id), self._running.get(job_id)
         if running is not None:
             running.cancelled.set()
-        outcome = Outcome.SUCCEEDED if known is not None else Outcome.REFUSED
+        outcome = CommandOutcome.SUCCEEDED if known is not None else CommandOutcome.REFUSED
         message = "" if known is not None else "the agent knows no such job"
-        self._reports.done(CommandDone(command_id, outcome, message))
+        self._reports.done(CommandAnswer(command_id, outcome, message))
 
     def _begin(self, spec: JobSpec, status: JobStatus) -> None:
         if spec.command_id not in self._running:
             job = _Running(spec, status, {}, asyncio.Event())
             self._running[spec.command_id] = job
-            self._tasks.spawn("job", self._carry_out(job))
+            self._tasks.spawn("job", self._execute(job))
 
-    async def _carry_out(self, job: _Running) -> None:
+    async def _execute(self, job: _Running) -> None:
         try:
-            end = await self._whole(job)
-        except (Invalid, Refused) as error:
+            end = await self._run_to_end(job)
+        except (Invalid, RequestRefused) as error:
             end = replace(job.status, phase=JobPhase.FAILED, message=error.message)
         except Exception:
             log.exception("job failed here", job=job.spec.command_id)
@@ -139,7 +139,7 @@ class JobRunner:
             end = replace(job.status, phase=JobPhase.FAILED, message=message)
         finally:
             self._running.pop(job.spec.command_id, None)
-        await self._tidy_secret(job)
+        await self._delete_secret(job)
         end = replace(end, finished_ms=self._now_ms(), message=self._masked(job, end.message))
         await self._keep_end(job, end)
 
@@ -148,13 +148,13 @@ class JobRunner:
         while True:
             try:
                 self._memory.keep(job.spec, end)
-                self._tell_end(end)
+                self._report_end(end)
                 return
             except Unavailable as error:
                 log.error("a job's end cannot be stored", job=end.command_id, error=error.message)
                 await self._clock.sleep(backoff.next())
 
-    async def _whole(self, job: _Running) -> JobStatus:
+    async def _run_to_end(self, job: _Running) -> JobStatus:
         """Creates the job unless it was created before, follows it, and returns its final
         status.
         """
@@ -165,8 +165,8 @@ class JobRunner:
         job.values = {name: value.decode(errors="replace") for name, value in opened.items()}
         if job.status.ref is None:
             until = self._now_ms() + job.spec.timeout_s * 1000
-            await self._patiently(lambda: self._create(job, body), until, _FAULTS)
-            self._note(job, replace(job.status, ref=ref_of(body), started_ms=self._now_ms()))
+            await self._with_retries(lambda: self._create(job, body), until, _FAULTS)
+            self._save_status(job, replace(job.status, ref=ref_of(body), started_ms=self._now_ms()))
         return await self._watch(job, ref_of(body))
 
     def _check(self, spec: JobSpec, ref: ObjectRef) -> None:
@@ -186,7 +186,7 @@ class JobRunner:
         """Creates an object, or returns the one that was created before."""
         try:
             return await self._cluster.create(ref_of(body), body)
-        except Refused as error:
+        except RequestRefused as error:
             if error.status != 409:
                 raise
         live = await self._cluster.get(ref_of(body))
@@ -197,15 +197,17 @@ class JobRunner:
         return live
 
     async def _watch(self, job: _Running, ref: ObjectRef) -> JobStatus:
-        pace, follower = Backoff(first=_FIRST_LOOK_S, limit=_SLOWEST_LOOK_S), None
+        pace, follower = Backoff(first=_FIRST_POLL_S, limit=_MAX_POLL_S), None
         if job.spec.follow:
-            follower = Follower(self._cluster, self._live, job.spec.command_id, job.values.values())
+            follower = LogFollower(
+                self._cluster, self._live, job.spec.command_id, job.values.values()
+            )
         while True:
             try:
                 live = await self._cluster.get(ref)
                 pods = await self._pods(job, ref) if live else []
-            except (Unavailable, Refused) as error:
-                self._give_up_late(job, error)
+            except (Unavailable, RequestRefused) as error:
+                self._raise_after_deadline(job, error)
                 await self._clock.sleep(pace.next())
                 continue
             if live is None or not is_ours(live, job.spec.command_id):
@@ -217,21 +219,21 @@ class JobRunner:
                 return await self._end(job, seen, pods)
             if job.cancelled.is_set() or self._now_ms() > job.deadline_ms:
                 return await self._end_early(job, ref, live, pods)
-            self._note(job, replace(job.status, phase=seen.phase, message=seen.message))
+            self._save_status(job, replace(job.status, phase=seen.phase, message=seen.message))
             await self._pause(job, pace.next())
 
-    def _give_up_late(self, job: _Running, error: TowlineError) -> None:
+    def _raise_after_deadline(self, job: _Running, error: TowlineError) -> None:
         """Raises Invalid for a refusal after the job's deadline; waits for an unreachable
         server.
         """
-        if isinstance(error, Refused) and self._now_ms() > job.deadline_ms:
+        if isinstance(error, RequestRefused) and self._now_ms() > job.deadline_ms:
             raise Invalid(f"cannot read how the job ended: {error.message}") from error
 
     async def _pods(self, job: _Running, ref: ObjectRef) -> list[KubeObject]:
         """Lists the job's pods; none if access is still refused after the job's deadline."""
         try:
             return await self._cluster.pods(ref)
-        except Refused:
+        except RequestRefused:
             if self._now_ms() <= job.deadline_ms:
                 raise
             return []
@@ -244,7 +246,7 @@ class JobRunner:
         sleeping.cancel()
         cancelled.cancel()
 
-    async def _end(self, job: _Running, seen: Ended, pods: list[KubeObject]) -> JobStatus:
+    async def _end(self, job: _Running, seen: JobProgress, pods: list[KubeObject]) -> JobStatus:
         tail = await tail_of(self._cluster, pods)
         values = job.values.values()
         return replace(
@@ -252,8 +254,8 @@ class JobRunner:
             phase=seen.phase,
             message=seen.message,
             exit_code=seen.exit_code,
-            log_tail=masked(tail, values).encode(),
-            outputs={name: masked(text, values) for name, text in outputs_of(pods).items()},
+            log_tail=mask_secrets(tail, values).encode(),
+            outputs={name: mask_secrets(text, values) for name, text in outputs_of(pods).items()},
         )
 
     async def _end_early(
@@ -263,12 +265,12 @@ class JobRunner:
         cancelled = job.cancelled.is_set()
         message = "cancelled" if cancelled else f"not done within {job.spec.timeout_s} s"
         phase = JobPhase.CANCELLED if cancelled else JobPhase.FAILED
-        end = await self._end(job, Ended(phase, message), pods)
+        end = await self._end(job, JobProgress(phase, message), pods)
         until = self._now_ms() + _GRACE_S * 1000
-        await self._patiently(lambda: self._cluster.delete(ref, live), until, _REFUSALS)
+        await self._with_retries(lambda: self._cluster.delete(ref, live), until, _REFUSALS)
         return end
 
-    async def _patiently(
+    async def _with_retries(
         self, work: Callable[[], Awaitable[object]], until_ms: int, statuses: Collection[int]
     ) -> None:
         """Retries while the server is unreachable, and until the deadline after these statuses."""
@@ -277,14 +279,14 @@ class JobRunner:
             try:
                 await work()
                 return
-            except Refused as error:
+            except RequestRefused as error:
                 if error.status not in statuses or self._now_ms() > until_ms:
                     raise
             except Unavailable:
                 pass
             await self._clock.sleep(backoff.next())
 
-    def _note(self, job: _Running, status: JobStatus) -> None:
+    def _save_status(self, job: _Running, status: JobStatus) -> None:
         """Stores and reports the status of a job if it has changed."""
         status = replace(status, message=self._masked(job, status.message))
         if status == job.status and job.kept:
@@ -300,16 +302,16 @@ class JobRunner:
         else:
             job.kept = True
 
-    def _tell_end(self, status: JobStatus) -> None:
+    def _report_end(self, status: JobStatus) -> None:
         self._reports.job(status)
         good = status.phase is JobPhase.SUCCEEDED
-        outcome = Outcome.SUCCEEDED if good else Outcome.FAILED
-        self._reports.done(CommandDone(status.command_id, outcome, status.message))
+        outcome = CommandOutcome.SUCCEEDED if good else CommandOutcome.FAILED
+        self._reports.done(CommandAnswer(status.command_id, outcome, status.message))
 
     def _masked(self, job: _Running, message: str) -> str:
-        return masked(message, job.values.values())
+        return mask_secrets(message, job.values.values())
 
-    async def _tidy_secret(self, job: _Running) -> None:
+    async def _delete_secret(self, job: _Running) -> None:
         """Deletes the Secret of an ended job; elsewhere it is deleted with the job."""
         if not job.values:
             return

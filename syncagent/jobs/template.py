@@ -6,8 +6,8 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
-from fleet.errors import Invalid
-from fleet.sealing import MARK, placeholder
+from core.errors import Invalid
+from core.sealing import PLACEHOLDER_PREFIX, placeholder
 from syncagent.domain.jobs import JobPhase, JobSpec
 from syncagent.domain.objects import KubeObject, ObjectRef, metadata_of, ref_of
 
@@ -16,12 +16,12 @@ _ID = re.compile(r"[a-z0-9]([a-z0-9-]{0,46}[a-z0-9])?")
 _KINDS = {("batch/v1", "Job"), ("v1", "Pod")}
 _KEPT_S = 24 * 3600
 # A Job that vanishes at its end looks like one that somebody deleted.
-_LEAST_KEPT_S = 3600
-_MOST_OUTPUT = 4096
+_MIN_KEPT_S = 3600
+_MAX_OUTPUT = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class JobProgress:
     """Status of a job as the API server shows it; `phase` is final or the job continues."""
 
     phase: JobPhase
@@ -97,7 +97,7 @@ def is_ours(live: KubeObject, command_id: str) -> bool:
     return (metadata_of(live).get("labels") or {}).get(COMMAND_LABEL) == command_id
 
 
-def progress(live: KubeObject, pods: Iterable[KubeObject]) -> Ended:
+def progress(live: KubeObject, pods: Iterable[KubeObject]) -> JobProgress:
     """Reads the status of a job."""
     if live.get("kind") == "Pod":
         return _of_pod(live)
@@ -107,12 +107,12 @@ def progress(live: KubeObject, pods: Iterable[KubeObject]) -> Ended:
         if condition.get("status") != "True":
             continue
         if condition.get("type") == "Complete":
-            return Ended(JobPhase.SUCCEEDED)
+            return JobProgress(JobPhase.SUCCEEDED)
         if condition.get("type") == "Failed":
             why = condition.get("message") or condition.get("reason") or "the job failed"
-            return Ended(JobPhase.FAILED, why, code)
+            return JobProgress(JobPhase.FAILED, why, code)
     waiting = next((text for pod in pods if (text := _waiting(pod))), "")
-    return Ended(JobPhase.RUNNING if status.get("active") else JobPhase.PENDING, waiting)
+    return JobProgress(JobPhase.RUNNING if status.get("active") else JobPhase.PENDING, waiting)
 
 
 def outputs_of(pods: Iterable[KubeObject]) -> dict[str, str]:
@@ -122,7 +122,7 @@ def outputs_of(pods: Iterable[KubeObject]) -> dict[str, str]:
         for status in (pod.get("status") or {}).get("containerStatuses") or ():
             text = _terminated(status).get("message")
             if text:
-                found[status["name"]] = text[:_MOST_OUTPUT]
+                found[status["name"]] = text[:_MAX_OUTPUT]
     return found
 
 
@@ -134,20 +134,22 @@ def containers_of(pod: KubeObject) -> list[str]:
     return [container["name"] for container in listed if container["name"] in begun]
 
 
-def _of_pod(pod: KubeObject) -> Ended:
+def _of_pod(pod: KubeObject) -> JobProgress:
     status = pod.get("status") or {}
     states = status.get("containerStatuses") or ()
     code = max((_terminated(status).get("exitCode") or 0 for status in states), default=0)
     match status.get("phase"):
         case "Succeeded":
-            return Ended(JobPhase.SUCCEEDED)
+            return JobProgress(JobPhase.SUCCEEDED)
         case "Failed":
             reasons = [_terminated(status).get("reason") for status in states]
             why = status.get("message") or status.get("reason") or next(filter(None, reasons), "")
-            return Ended(JobPhase.FAILED, f"{why or 'the pod failed'} (exit code {code})", code)
+            return JobProgress(
+                JobPhase.FAILED, f"{why or 'the pod failed'} (exit code {code})", code
+            )
         case "Running":
-            return Ended(JobPhase.RUNNING)
-    return Ended(JobPhase.PENDING, _waiting(pod))
+            return JobProgress(JobPhase.RUNNING)
+    return JobProgress(JobPhase.PENDING, _waiting(pod))
 
 
 def _waiting(pod: KubeObject) -> str:
@@ -177,7 +179,7 @@ def _name_secrets(pod: dict[str, Any], secret: str, given: set[str]) -> None:
 
 def _name_secret(variable: dict[str, Any], secret: str, given: set[str]) -> None:
     text = variable.get("value")
-    if not isinstance(text, str) or MARK.decode() not in text:
+    if not isinstance(text, str) or PLACEHOLDER_PREFIX.decode() not in text:
         return
     name = next((name for name in given if text == placeholder(name)), None)
     if name is None:
@@ -187,7 +189,7 @@ def _name_secret(variable: dict[str, Any], secret: str, given: set[str]) -> None
 
 
 def _kept(wanted: Any) -> int:
-    return max(wanted, _LEAST_KEPT_S) if isinstance(wanted, int) else _KEPT_S
+    return max(wanted, _MIN_KEPT_S) if isinstance(wanted, int) else _KEPT_S
 
 
 def _member(parent: dict[str, Any], name: str) -> dict[str, Any]:

@@ -18,22 +18,22 @@ from typing import Any
 import orjson
 import yaml
 
-from fleet.errors import Invalid, Unavailable
-from fleet.runtime.clock import Clock
+from core.errors import Invalid, Unavailable
+from core.runtime.clock import Clock
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _TOKEN_LIFE = timedelta(seconds=60)
 _EXEC_API = "client.authentication.k8s.io/v1"
 
 Bearer = tuple[str, datetime]
-Source = Callable[[], Awaitable[Bearer]]
+TokenSource = Callable[[], Awaitable[Bearer]]
 Pair = tuple[bytes | None, bytes | None]
 
 
-class Token:
+class BearerToken:
     """A bearer token, renewed from its source when it expires."""
 
-    def __init__(self, source: Source, clock: Clock) -> None:
+    def __init__(self, source: TokenSource, clock: Clock) -> None:
         self._source = source
         self._clock = clock
         self._current: Bearer | None = None
@@ -53,7 +53,7 @@ class Token:
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class ApiServerAccess:
     """A server (`https://host:port`, possibly with a path) and the credentials for it.
     `certified`: `tls` has a client certificate, so every request over it has its permissions.
     `renew` reads authorities and certificates again, which may have been rotated.
@@ -61,7 +61,7 @@ class Access:
 
     server: str
     tls: ssl.SSLContext | None
-    token: Token | None = None
+    token: BearerToken | None = None
     certified: bool = False
     renew: Callable[[], ssl.SSLContext] | None = None
 
@@ -72,7 +72,7 @@ class Access:
 
 def in_cluster(
     clock: Clock, environ: Mapping[str, str] = os.environ, folder: Path = SERVICE_ACCOUNT
-) -> Access:
+) -> ApiServerAccess:
     """Reads the access from this pod's service account. Invalid: not in a cluster."""
     host, port = environ.get("KUBERNETES_SERVICE_HOST"), environ.get("KUBERNETES_SERVICE_PORT")
     if not host or not port or not (folder / "token").exists():
@@ -82,23 +82,23 @@ def in_cluster(
     def trust() -> ssl.SSLContext:
         return ssl.create_default_context(cafile=str(folder / "ca.crt"))
 
-    token = Token(_from_file(folder / "token", clock), clock)
-    return Access(f"https://{address}:{port}", trust(), token, renew=trust)
+    token = BearerToken(_from_file(folder / "token", clock), clock)
+    return ApiServerAccess(f"https://{address}:{port}", trust(), token, renew=trust)
 
 
-def from_kubeconfig(path: Path, context: str | None, clock: Clock) -> Access:
+def from_kubeconfig(path: Path, context: str | None, clock: Clock) -> ApiServerAccess:
     """Reads the access from a kubeconfig. Invalid: the file or the context is not usable."""
     cluster, user = _read(path, context)
     base, server = path.parent, cluster["server"].rstrip("/")
     source = _token_source(user, base, clock)
-    token = Token(source, clock) if source else None
+    token = BearerToken(source, clock) if source else None
     if not server.startswith("https:"):
-        return Access(server, None, token)
+        return ApiServerAccess(server, None, token)
 
     def trust() -> ssl.SSLContext:
         return _tls(*_read(path, context), base)
 
-    return Access(server, trust(), token, all(_pair(user, base)), trust)
+    return ApiServerAccess(server, trust(), token, all(_pair(user, base)), trust)
 
 
 def _read(path: Path, context: str | None) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -153,7 +153,7 @@ def _content(section: dict[str, Any], name: str, base: Path) -> bytes | None:
     return (base / section[name]).read_bytes() if section.get(name) else None
 
 
-def _token_source(user: dict[str, Any], base: Path, clock: Clock) -> Source | None:
+def _token_source(user: dict[str, Any], base: Path, clock: Clock) -> TokenSource | None:
     if plugin := user.get("exec"):
         return _from_plugin(plugin, clock)
     if path := user.get("tokenFile"):
@@ -167,7 +167,7 @@ def _token_source(user: dict[str, Any], base: Path, clock: Clock) -> Source | No
     return fixed
 
 
-def _from_file(path: Path, clock: Clock) -> Source:
+def _from_file(path: Path, clock: Clock) -> TokenSource:
     async def read() -> Bearer:
         try:
             return (await asyncio.to_thread(path.read_text)).strip(), clock.now() + _TOKEN_LIFE
@@ -177,7 +177,7 @@ def _from_file(path: Path, clock: Clock) -> Source:
     return read
 
 
-def _from_plugin(plugin: dict[str, Any], clock: Clock) -> Source:
+def _from_plugin(plugin: dict[str, Any], clock: Clock) -> TokenSource:
     environ = {e["name"]: e["value"] for e in plugin.get("env") or ()}
     request = {"apiVersion": _EXEC_API, "kind": "ExecCredential", "spec": {"interactive": False}}
     environ["KUBERNETES_EXEC_INFO"] = orjson.dumps(request).decode()

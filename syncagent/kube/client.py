@@ -17,10 +17,10 @@ import orjson
 import structlog
 from yarl import URL
 
-from fleet.errors import TowlineError, Unavailable
-from fleet.runtime.clock import Clock
-from syncagent.kube.access import Access
-from syncagent.ports import Refused
+from core.errors import TowlineError, Unavailable
+from core.runtime.clock import Clock
+from syncagent.kube.access import ApiServerAccess
+from syncagent.ports import RequestRefused
 
 log = structlog.get_logger(__name__)
 
@@ -49,7 +49,7 @@ class KubeClient:
     requests to that group are paused.
     """
 
-    def __init__(self, access: Access, clock: Clock, concurrency: int = 16) -> None:
+    def __init__(self, access: ApiServerAccess, clock: Clock, concurrency: int = 16) -> None:
         self._access = access
         self._clock = clock
         self._concurrency = concurrency
@@ -57,7 +57,7 @@ class KubeClient:
         self._turns: dict[str, asyncio.Semaphore] = {}
         self._resume_at: dict[str, float] = {}
         self._session: aiohttp.ClientSession | None = None
-        self._untrusted = False
+        self._tls_failed = False
 
     async def close(self) -> None:
         """Closes all connections."""
@@ -82,10 +82,10 @@ class KubeClient:
             status, retry_after, answer = await self._once(method, path, query, body, headers)
             if status < 400:
                 return answer
-            if attempt == _TRIES or not self._again(status, attempt):
+            if attempt == _TRIES or not self._should_retry(status, attempt):
                 break
             if status in _OVERLOADED:
-                self._hold_back(_group_of(path), retry_after, attempt)
+                self._throttle(_group_of(path), retry_after, attempt)
         raise _error(status, answer)
 
     async def text(self, path: str, query: Mapping[str, str], limit: int) -> str:
@@ -100,7 +100,7 @@ class KubeClient:
         """Checks the API server's health, past all queues. Unavailable: no response, or an
         error.
         """
-        with self._named_failures():
+        with self._translated_errors():
             headers = await self._access.headers()
             timeout = aiohttp.ClientTimeout(total=_PING_S)
             async with (await self._open()).get(
@@ -118,8 +118,8 @@ class KubeClient:
         self, path: str, query: Mapping[str, str], accept: str = JSON
     ) -> AsyncGenerator[aiohttp.StreamReader]:
         """Opens the body of a long response (a watch). Refused, Unavailable: see `request`."""
-        await self._heed_hold_back(_group_of(path))
-        with self._named_failures():
+        await self._wait_for_throttle(_group_of(path))
+        with self._translated_errors():
             headers = await self._access.headers() | {"Accept": accept}
             timeout = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=_SILENCE_S)
             async with (await self._open()).get(
@@ -128,7 +128,7 @@ class KubeClient:
                 if response.status >= 400:
                     self._note_refusal(response.status)
                     if response.status in _OVERLOADED:
-                        self._hold_back(_group_of(path), _retry_after(response), 1)
+                        self._throttle(_group_of(path), _retry_after(response), 1)
                     raise _error(response.status, _parse(await response.read()))
                 yield response.content
 
@@ -144,10 +144,10 @@ class KubeClient:
         group = _group_of(path)
         async with self._turn_of(group):
             if self._resume_at:
-                await self._heed_hold_back(group)
+                await self._wait_for_throttle(group)
             async with self._turn:
                 if self._resume_at:
-                    await self._heed_hold_back(_ALL)
+                    await self._wait_for_throttle(_ALL)
                 return await self._exchange(method, self._url(path, query), body, headers)
 
     async def _exchange(
@@ -162,9 +162,9 @@ class KubeClient:
                 self._note_refusal(response.status)
                 return response.status, _retry_after(response), answer
         except _LOST as error:
-            raise self._unreached(error) from error
+            raise self._connection_error(error) from error
 
-    def _again(self, status: int, attempt: int) -> bool:
+    def _should_retry(self, status: int, attempt: int) -> bool:
         """Reports whether to retry after this status: a token may just have expired."""
         return status in _OVERLOADED or (
             status == 401 and attempt == 1 and self._access.token is not None
@@ -176,15 +176,15 @@ class KubeClient:
             turn = self._turns[group] = asyncio.Semaphore(self._concurrency)
         return turn
 
-    async def _heed_hold_back(self, group: str) -> None:
-        while (wait := self._held_until(group) - self._clock.monotonic()) > 0:
+    async def _wait_for_throttle(self, group: str) -> None:
+        while (wait := self._throttled_until(group) - self._clock.monotonic()) > 0:
             await self._clock.sleep(wait)
 
-    def _held_until(self, group: str) -> float:
+    def _throttled_until(self, group: str) -> float:
         held = self._resume_at
         return max(held.get(_ALL, 0.0), held.get(group, 0.0)) if held else 0.0
 
-    def _hold_back(self, group: str, retry_after: float | None, attempt: int) -> None:
+    def _throttle(self, group: str, retry_after: float | None, attempt: int) -> None:
         group = group if retry_after is None else _ALL
         wait = min(_MAX_WAIT_S, retry_after or 0.5 * 2**attempt) * random.uniform(1.0, 1.5)
         until = self._clock.monotonic() + wait
@@ -201,7 +201,7 @@ class KubeClient:
         return base.with_path(base.raw_path.rstrip("/") + path, encoded=True, keep_query=True)
 
     async def _open(self) -> aiohttp.ClientSession:
-        if self._untrusted:
+        if self._tls_failed:
             await self._renew()
         if self._session is None:
             connector = aiohttp.TCPConnector(
@@ -219,7 +219,7 @@ class KubeClient:
 
     async def _renew(self) -> None:
         """Loads certificates again after a TLS failure; they may have been rotated on disk."""
-        self._untrusted = False
+        self._tls_failed = False
         if self._access.renew is None:
             return
         try:
@@ -233,17 +233,17 @@ class KubeClient:
             await session.close()
 
     @contextmanager
-    def _named_failures(self) -> Generator[None]:
+    def _translated_errors(self) -> Generator[None]:
         """Translates network errors to `Unavailable`."""
         try:
             yield
         except _LOST as error:
-            raise self._unreached(error) from error
+            raise self._connection_error(error) from error
 
-    def _unreached(self, error: Exception) -> Unavailable:
+    def _connection_error(self, error: Exception) -> Unavailable:
         if isinstance(error, TimeoutError):
             return Unavailable("cannot reach the API server: request timed out")
-        self._untrusted = isinstance(error, ssl.SSLError | aiohttp.ClientSSLError) or (
+        self._tls_failed = isinstance(error, ssl.SSLError | aiohttp.ClientSSLError) or (
             "CERTIFICATE" in str(error) or "SSL" in str(error)
         )
         return Unavailable(f"cannot reach the API server: {_reason(error)}")
@@ -282,10 +282,10 @@ def _retry_after(response: aiohttp.ClientResponse) -> float | None:
     return float(text) if text.isdecimal() else None
 
 
-def _error(status: int, answer: dict[str, Any]) -> Refused | Unavailable:
+def _error(status: int, answer: dict[str, Any]) -> RequestRefused | Unavailable:
     message = answer.get("message") or f"HTTP status {status}"
     if status in _OVERLOADED or status == 502:
         return Unavailable(f"the API server is overloaded or starting: {message}")
     if status == 401:
         return Unavailable("the API server refuses the agent's own credentials (401)")
-    return Refused(message, status=status, reason=answer.get("reason") or f"HTTP{status}")
+    return RequestRefused(message, status=status, reason=answer.get("reason") or f"HTTP{status}")

@@ -7,10 +7,10 @@ from urllib.parse import quote
 
 import structlog
 
-from fleet.runtime.clock import Clock
-from syncagent.domain.fields import Entry
+from core.runtime.clock import Clock
+from syncagent.domain.managed_fields import Entry
 from syncagent.domain.objects import (
-    Api,
+    GroupVersionKind,
     KubeObject,
     ObjectKey,
     ObjectRef,
@@ -20,15 +20,15 @@ from syncagent.domain.objects import (
 )
 from syncagent.domain.ownership import FIELD_MANAGER
 from syncagent.kube.client import APPLY, JSON_PATCH, MERGE, KubeClient
-from syncagent.kube.discovery import Discovery, Resource
-from syncagent.kube.watch import Follower
-from syncagent.ports import Deletion, Notice, Refused, Sink, UnknownApi
+from syncagent.kube.discovery import ApiDiscovery, Resource
+from syncagent.kube.watch import KindWatcher
+from syncagent.ports import Deletion, Notice, RequestRefused, Sink, UnknownApi
 
 _METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 _PAGE = 500
 _LOG_LINES, _LOG_BYTES = 20, 32 << 10
 _WARNINGS_READ, _WARNINGS_TOLD = 50, 3
-_EVENT = Api("", "v1", "Event")
+_EVENT = GroupVersionKind("", "v1", "Event")
 _SAID = 1024
 _PLAIN = re.compile(r"[A-Za-z0-9._-]*")
 
@@ -41,9 +41,9 @@ class KubeCluster:
     def __init__(self, client: KubeClient, clock: Clock) -> None:
         self._client = client
         self._clock = clock
-        self._discovery = Discovery(client)
+        self._discovery = ApiDiscovery(client)
 
-    async def namespaced(self, api: Api) -> bool:
+    async def namespaced(self, api: GroupVersionKind) -> bool:
         return (await self._discovery.resource(api)).namespaced
 
     async def apply(
@@ -57,7 +57,7 @@ class KubeCluster:
             return await self._client.request(
                 "PATCH", _path(resource, ref), query=query, body=body, content_type=APPLY
             )
-        except Refused as error:
+        except RequestRefused as error:
             if error.status == 404 and not _is_namespace_missing(error):
                 self._discovery.forget(ref.api)
             raise
@@ -68,7 +68,7 @@ class KubeCluster:
             return await self._client.request("GET", _path(resource, ref))
         except UnknownApi:
             return None
-        except Refused as error:
+        except RequestRefused as error:
             if error.status == 404:
                 return None
             raise
@@ -85,7 +85,7 @@ class KubeCluster:
         }
         try:
             answer = await self._client.request("DELETE", _path(resource, ref), body=body)
-        except Refused as error:
+        except RequestRefused as error:
             if error.status == 404:
                 return Deletion(gone=True)
             raise
@@ -99,11 +99,13 @@ class KubeCluster:
             )
         except UnknownApi:
             return
-        except Refused as error:
+        except RequestRefused as error:
             if error.status != 404:
                 raise
 
-    async def assign(self, ref: ObjectRef, live: KubeObject, entries: list[Entry]) -> KubeObject:
+    async def replace_managed_fields(
+        self, ref: ObjectRef, live: KubeObject, entries: list[Entry]
+    ) -> KubeObject:
         resource = await self._discovery.resource(ref.api)
         version = metadata_of(live).get("resourceVersion")
         patch = [
@@ -143,8 +145,10 @@ class KubeCluster:
         # An event is allowed wherever its object is, so a subclass must not check it again.
         await KubeCluster.apply(self, ref_of(event), event, force=True)
 
-    async def follow(self, api: Api, namespace: str, selector: str, sink: Sink) -> None:
-        follower = Follower(self._client, self._discovery, self._clock, sink)
+    async def follow(
+        self, api: GroupVersionKind, namespace: str, selector: str, sink: Sink
+    ) -> None:
+        follower = KindWatcher(self._client, self._discovery, self._clock, sink)
         await follower.run(api, namespace, selector)
 
     async def find(self, selector: str) -> AsyncIterator[KubeObject]:
@@ -152,10 +156,12 @@ class KubeCluster:
             try:
                 async for live in self._metadata(resource, "", selector):
                     yield live
-            except Refused as error:
+            except RequestRefused as error:
                 log.warning("kind skipped", api=str(resource.api), reason=error.message)
 
-    async def versions(self, api: Api, namespace: str, selector: str) -> dict[ObjectKey, int]:
+    async def versions(
+        self, api: GroupVersionKind, namespace: str, selector: str
+    ) -> dict[ObjectKey, int]:
         resource = await self._discovery.resource(api)
         found = self._metadata(resource, namespace, selector)
         return {ref_of(live).key: resource_version(live) async for live in found}
@@ -192,7 +198,7 @@ def _segment(name: str) -> str:
     return name if _PLAIN.fullmatch(name) else quote(name, safe="")
 
 
-def _is_namespace_missing(error: Refused) -> bool:
+def _is_namespace_missing(error: RequestRefused) -> bool:
     return error.message.startswith("namespaces ")
 
 

@@ -2,11 +2,11 @@
 
 from urllib.parse import quote
 
-from fleet.errors import Invalid
+from core.errors import Invalid
 from syncagent.domain.objects import KubeObject
 from syncagent.kube.client import KubeClient
 
-_MOST = 500
+_MAX_CONFIGMAPS = 500
 
 
 class KubeConfigMaps:
@@ -17,8 +17,10 @@ class KubeConfigMaps:
 
     async def labelled(self, namespace: str, label: str) -> list[KubeObject]:
         path = f"/api/v1/namespaces/{quote(namespace, safe='')}/configmaps"
-        query = {"labelSelector": label, "limit": str(_MOST)}
+        query = {"labelSelector": label, "limit": str(_MAX_CONFIGMAPS)}
         answer = await self._client.request("GET", path, query=query)
         if (answer.get("metadata") or {}).get("continue"):
-            raise Invalid(f"more than {_MOST} ConfigMaps with the label {label} in {namespace}")
+            raise Invalid(
+                f"more than {_MAX_CONFIGMAPS} ConfigMaps with the label {label} in {namespace}"
+            )
         return answer.get("items") or []

@@ -4,9 +4,9 @@ import asyncio
 from dataclasses import dataclass
 from typing import Any
 
-from syncagent.domain.objects import Api
+from syncagent.domain.objects import GroupVersionKind
 from syncagent.kube.client import KubeClient
-from syncagent.ports import Refused, UnknownApi
+from syncagent.ports import RequestRefused, UnknownApi
 
 _AGGREGATED = (
     "application/json;v=v2;g=apidiscovery.k8s.io;as=APIGroupDiscoveryList,application/json"
@@ -17,7 +17,7 @@ _AGGREGATED = (
 class Resource:
     """A kind of the API server; `root` is its path without namespace and plural."""
 
-    api: Api
+    api: GroupVersionKind
     root: str
     plural: str
     namespaced: bool
@@ -28,17 +28,17 @@ class Resource:
         return f"{self.root}{place}/{self.plural}" + (f"/{name}" if name else "")
 
 
-class Discovery:
+class ApiDiscovery:
     """Resources by kind, read one group version at a time and cached.
     A missing kind is never cached, because it may be installed at any moment.
     """
 
     def __init__(self, client: KubeClient) -> None:
         self._client = client
-        self._known: dict[Api, Resource] = {}
+        self._known: dict[GroupVersionKind, Resource] = {}
         self._locks: dict[str, asyncio.Lock] = {}
 
-    async def resource(self, api: Api) -> Resource:
+    async def resource(self, api: GroupVersionKind) -> Resource:
         """Returns the resource of a kind. UnknownApi: the server does not have it."""
         if (known := self._known.get(api)) is not None:
             return known
@@ -49,7 +49,7 @@ class Discovery:
             raise UnknownApi(api)
         return self._known[api]
 
-    def forget(self, api: Api) -> None:
+    def forget(self, api: GroupVersionKind) -> None:
         """Drops a kind that the server no longer serves."""
         self._known.pop(api, None)
 
@@ -63,17 +63,17 @@ class Discovery:
                     found.setdefault((resource.api.group, resource.api.kind), resource)
         return list(found.values())
 
-    async def _read(self, api: Api) -> None:
+    async def _read(self, api: GroupVersionKind) -> None:
         root = f"/apis/{api.group_version}" if api.group else f"/api/{api.version}"
         try:
             answer = await self._client.request("GET", root)
-        except Refused as error:
+        except RequestRefused as error:
             if error.status == 404:
                 return
             raise
         for item in answer.get("resources") or ():
             if "/" not in item["name"]:
-                found = Api(api.group, api.version, item["kind"])
+                found = GroupVersionKind(api.group, api.version, item["kind"])
                 self._known[found] = Resource(found, root, item["name"], item["namespaced"])
 
 
@@ -85,7 +85,7 @@ def _of_group(group: dict[str, Any]) -> list[Resource]:
         root = f"/apis/{name}/{version['version']}" if name else f"/api/{version['version']}"
         for item in version.get("resources") or ():
             if {"list", "patch"} <= set(item.get("verbs") or ()):
-                api = Api(name, version["version"], item["responseKind"]["kind"])
+                api = GroupVersionKind(name, version["version"], item["responseKind"]["kind"])
                 namespaced = item.get("scope") == "Namespaced"
                 found.append(Resource(api, root, item["resource"], namespaced))
     return found

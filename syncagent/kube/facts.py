@@ -4,13 +4,13 @@ import re
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
-from fleet.errors import TowlineError
+from core.errors import TowlineError
 from syncagent.domain.events import ClusterFacts, DeprecatedApi
 from syncagent.kube.client import KubeClient
 
 _DISTRIBUTIONS = ("eks", "gke", "aks", "k3s", "rke2", "k0s")
 _PAGE = "500"
-_MOST_METRICS = 8 << 20
+_MAX_METRICS = 8 << 20
 _ASKED_FOR = re.compile(rb"^apiserver_requested_deprecated_apis\{([^}]*)\} 1$", re.MULTILINE)
 _LABEL = re.compile(r'(\w+)="([^"]*)"')
 _MILLIS = {"": 1000.0, "m": 1.0, "u": 1e-3, "n": 1e-6, "k": 1e6}
@@ -69,7 +69,7 @@ class KubeFacts:
                 read += len(data)
                 whole, _, rest = (rest + data).rpartition(b"\n")
                 found += deprecated_in(whole)
-                if read > _MOST_METRICS:
+                if read > _MAX_METRICS:
                     break
         return sorted(set(found), key=lambda one: (one.group, one.version, one.resource))
 

@@ -1,7 +1,7 @@
 """The API server behind the cluster's own allow-list, which covers every write."""
 
-from fleet.runtime.clock import Clock
-from syncagent.domain.fields import Entry
+from core.runtime.clock import Clock
+from syncagent.domain.managed_fields import Entry
 from syncagent.domain.objects import KubeObject, ObjectRef
 from syncagent.kube.client import KubeClient
 from syncagent.kube.cluster import KubeCluster
@@ -25,9 +25,11 @@ class GuardedCluster(KubeCluster):
         self._allowed(ref)
         return await super().delete(ref, live, orphan=orphan)
 
-    async def assign(self, ref: ObjectRef, live: KubeObject, entries: list[Entry]) -> KubeObject:
+    async def replace_managed_fields(
+        self, ref: ObjectRef, live: KubeObject, entries: list[Entry]
+    ) -> KubeObject:
         self._allowed(ref)
-        return await super().assign(ref, live, entries)
+        return await super().replace_managed_fields(ref, live, entries)
 
     async def merge(self, ref: ObjectRef, patch: KubeObject) -> None:
         self._allowed(ref)

@@ -5,9 +5,9 @@ permissions. The token comes from TokenRequest (authentication.k8s.io/v1).
 
 from datetime import timedelta
 
-from fleet.errors import Invalid
-from fleet.runtime.clock import Clock
-from syncagent.kube.access import Bearer, Token
+from core.errors import Invalid
+from core.runtime.clock import Clock
+from syncagent.kube.access import Bearer, BearerToken
 from syncagent.kube.client import KubeClient
 
 LIFE_SECONDS = 3600
@@ -15,7 +15,7 @@ LIFE_SECONDS = 3600
 _KEPT = timedelta(minutes=5)
 
 
-def token_of(account: str, client: KubeClient, clock: Clock) -> Token:
+def token_of(account: str, client: KubeClient, clock: Clock) -> BearerToken:
     """Returns the token of a service account, `namespace:name`. Invalid: not such a name.
     Getting it raises Refused if the agent may not `create` its `serviceaccounts/token`.
     """
@@ -33,4 +33,4 @@ def token_of(account: str, client: KubeClient, clock: Clock) -> Token:
         answer = await client.request("POST", path, body=body)
         return str(answer["status"]["token"]), clock.now() + _KEPT
 
-    return Token(ask, clock)
+    return BearerToken(ask, clock)

@@ -9,7 +9,7 @@ from syncagent.kube.cluster import KubeCluster
 from syncagent.ports import Deletion, TakeLine
 
 _TAIL_LINES = 2000
-_LONGEST_LINE = 32 << 10
+_MAX_LINE = 32 << 10
 _PLURALS = {"Job": "/apis/batch/v1", "Pod": "/api/v1", "Secret": "/api/v1"}
 
 
@@ -64,7 +64,7 @@ class KubeJobs:
                 *lines, rest = (rest + data).split(b"\n")
                 for line in lines:
                     take(line + b"\n")
-                if len(rest) > _LONGEST_LINE:
+                if len(rest) > _MAX_LINE:
                     take(rest)
                     rest = b""
         if rest:

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import orjson
 
-from fleet.errors import Invalid
+from core.errors import Invalid
 from syncagent.domain.services import MetricCheck
 from syncagent.kube.client import KubeClient
 
@@ -13,7 +13,7 @@ _ADDRESS: Final = re.compile(
     r"(?P<scheme>https?:)?(?P<namespace>[a-z0-9-]{1,63})/(?P<service>[a-z0-9-]{1,63})"
     r":(?P<port>[a-z0-9-]{1,15})"
 )
-_LONGEST_ANSWER = 64 << 10
+_MAX_ANSWER = 64 << 10
 
 
 class KubeMetrics:
@@ -34,7 +34,7 @@ class KubeMetrics:
             f"/api/v1/namespaces/{place['namespace']}/services/"
             f"{scheme}{place['service']}:{place['port']}/proxy/api/v1/query"
         )
-        text = await self._client.text(path, {"query": check.query}, _LONGEST_ANSWER)
+        text = await self._client.text(path, {"query": check.query}, _MAX_ANSWER)
         return value_of(text)
 
 

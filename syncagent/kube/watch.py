@@ -11,14 +11,14 @@ import aiohttp
 import orjson
 import structlog
 
-from fleet.errors import TowlineError, Unavailable
-from fleet.runtime.backoff import Backoff
-from fleet.runtime.clock import Clock
-from syncagent.domain.events import Gone, Relisted, Seen, Unlisted
-from syncagent.domain.objects import Api, KubeObject, ObjectKey, key_of, metadata_of
+from core.errors import TowlineError, Unavailable
+from core.runtime.backoff import Backoff
+from core.runtime.clock import Clock
+from syncagent.domain.events import ObjectGone, ObjectSeen, WatchListed, WatchRefused
+from syncagent.domain.objects import GroupVersionKind, KubeObject, ObjectKey, key_of, metadata_of
 from syncagent.kube.client import JSON, KubeClient
-from syncagent.kube.discovery import Discovery, Resource
-from syncagent.ports import Refused, Sink
+from syncagent.kube.discovery import ApiDiscovery, Resource
+from syncagent.ports import RequestRefused, Sink
 
 log = structlog.get_logger(__name__)
 
@@ -41,10 +41,12 @@ class _Expired(Exception):
     """The resource version has expired on the server; list again."""
 
 
-class Follower:
+class KindWatcher:
     """Follows one kind in one namespace (or all) until cancelled."""
 
-    def __init__(self, client: KubeClient, discovery: Discovery, clock: Clock, sink: Sink) -> None:
+    def __init__(
+        self, client: KubeClient, discovery: ApiDiscovery, clock: Clock, sink: Sink
+    ) -> None:
         self._client = client
         self._discovery = discovery
         self._clock = clock
@@ -53,7 +55,7 @@ class Follower:
         self._version = ""
         self._partial = False
 
-    async def run(self, api: Api, namespace: str, selector: str) -> None:
+    async def run(self, api: GroupVersionKind, namespace: str, selector: str) -> None:
         """Passes all matching objects to the sink. Ends only by cancellation."""
         query = {"labelSelector": selector} if selector else {}
         self._partial = (api.group, api.kind) in _BY_METADATA
@@ -72,14 +74,14 @@ class Follower:
                 self._version = ""
                 await self._pause(api, "the resource version has expired")
             except TowlineError as error:
-                if isinstance(error, Refused):
-                    self._sink(Unlisted(api, namespace, error.message))
+                if isinstance(error, RequestRefused):
+                    self._sink(WatchRefused(api, namespace, error.message))
                     self._version = ""
                     self._discovery.forget(api)
                     self._backoff.limit = _REFUSED_S
                 await self._pause(api, error.message)
 
-    async def _pause(self, api: Api, why: str) -> None:
+    async def _pause(self, api: GroupVersionKind, why: str) -> None:
         wait = self._backoff.next()
         log.warning("watch interrupted", api=str(api), reason=why, retry_s=round(wait, 1))
         await self._clock.sleep(wait)
@@ -94,24 +96,24 @@ class Follower:
                 answer = await self._client.request(
                     "GET", path, query=page, accept=self._accept("List")
                 )
-            except Refused as error:
+            except RequestRefused as error:
                 if error.status == 410:
                     raise _Expired from error
                 raise
             for item in answer.get("items") or ():
                 live = _typed(item, resource.api)
                 keys.add(key_of(live))
-                self._sink(Seen(resource.api, live, self._partial))
+                self._sink(ObjectSeen(resource.api, live, self._partial))
             meta = answer.get("metadata") or {}
             if not meta.get("continue"):
                 break
             page["continue"] = meta["continue"]
         version = meta.get("resourceVersion") or ""
         number = int(version) if version.isdecimal() else 0
-        self._sink(Relisted(resource.api, namespace, frozenset(keys), number))
+        self._sink(WatchListed(resource.api, namespace, frozenset(keys), number))
         return version
 
-    async def _watch(self, api: Api, path: str, query: Mapping[str, str]) -> None:
+    async def _watch(self, api: GroupVersionKind, path: str, query: Mapping[str, str]) -> None:
         """Watches from the present version until the server ends the watch."""
         options = {
             **query,
@@ -125,7 +127,7 @@ class Follower:
                 async for line in _lines(stream):
                     self._version = self._event(api, _parsed(api, line)) or self._version
                     self._backoff.reset()
-        except Refused as error:
+        except RequestRefused as error:
             if error.status == 410:
                 raise _Expired from error
             raise
@@ -133,7 +135,7 @@ class Follower:
     def _accept(self, of: str) -> str:
         return _METADATA.format(list=of) if self._partial else JSON
 
-    def _event(self, api: Api, event: dict[str, Any]) -> str:
+    def _event(self, api: GroupVersionKind, event: dict[str, Any]) -> str:
         """Passes one event to the sink and returns its resource version."""
         live: KubeObject = event.get("object") or {}
         kind = event.get("type")
@@ -143,11 +145,13 @@ class Follower:
             raise Unavailable(f"watch of {api}: {live.get('message')}")
         if kind != "BOOKMARK":
             obj = _typed(live, api)
-            self._sink(Gone(api, obj) if kind == "DELETED" else Seen(api, obj, self._partial))
+            self._sink(
+                ObjectGone(api, obj) if kind == "DELETED" else ObjectSeen(api, obj, self._partial)
+            )
         return metadata_of(live).get("resourceVersion") or ""
 
 
-def _parsed(api: Api, line: bytes) -> dict[str, Any]:
+def _parsed(api: GroupVersionKind, line: bytes) -> dict[str, Any]:
     """Parses one event. Unavailable: not an event, for example from an intermediary."""
     try:
         event = orjson.loads(line)
@@ -162,7 +166,7 @@ def _backoff() -> Backoff:
     return Backoff(first=0.5, limit=30.0)
 
 
-def _typed(item: KubeObject, api: Api) -> KubeObject:
+def _typed(item: KubeObject, api: GroupVersionKind) -> KubeObject:
     """Sets apiVersion and kind, which list items lack and metadata-only objects have
     differently.
     """

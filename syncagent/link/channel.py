@@ -4,11 +4,11 @@ from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
-from fleet.errors import Invalid
-from fleet.rpc.calls import Channel, Metadata
-from fleet.rpc.http2_channel import Http2Channel, Target, client_tls
-from fleet.rpc.wires import Wire, grpcio
-from fleet.runtime.clock import Clock
+from core.errors import Invalid
+from core.rpc.calls import CallChannel, Metadata
+from core.rpc.http2_channel import CallTarget, Http2Channel, client_tls
+from core.rpc.implementations import GrpcImplementation, grpcio
+from core.runtime.clock import Clock
 
 LOOPBACK = "127.0.0.1"
 
@@ -25,24 +25,24 @@ class Endpoint:
     token: str = field(repr=False)
     ca: bytes | None = None
     server_name: str | None = None
-    wire: Wire = Wire.HTTP2
+    wire: GrpcImplementation = GrpcImplementation.HTTP2
 
     @property
     def metadata(self) -> Metadata:
         """Metadata of each call that authenticate the agent."""
         return (("authorization", f"Bearer {self.token}"),)
 
-    def connect(self, clock: Clock) -> Channel:
+    def connect(self, clock: Clock) -> CallChannel:
         """Creates a channel that is not yet connected. Invalid: `address` or `ca` is not valid."""
         secure, host, port = _target(self.address)
         proxy = proxy_to(host)
-        if self.wire is Wire.GRPCIO:
+        if self.wire is GrpcImplementation.GRPCIO:
             place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
             return grpcio().GrpcioChannel(
                 place, secure=secure, ca=self.ca, server_name=self.server_name, proxy=proxy
             )
         tls = client_tls(self.ca) if secure else None
-        return Http2Channel(Target(host, port, tls, self.server_name, proxy), clock)
+        return Http2Channel(CallTarget(host, port, tls, self.server_name, proxy), clock)
 
 
 def proxy_to(host: str) -> str:

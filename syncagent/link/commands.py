@@ -2,13 +2,13 @@
 
 from typing import Protocol
 
-from fleet.errors import Invalid
-from fleet.wire.v1 import agent_pb2 as pb
+from core.errors import Invalid
+from core.wire.v1 import agent_pb2 as pb
 from syncagent.link.wire import job_of
-from syncagent.ports import Jobs, Reconciler
+from syncagent.ports import JobCommands, Reconciler
 
 
-class Upgrades(Protocol):
+class UpgradeCommands(Protocol):
     """Replaces this agent with another version."""
 
     def upgrade(self, command_id: str, version: str, image: str) -> None:
@@ -16,7 +16,7 @@ class Upgrades(Protocol):
         ...
 
 
-class Orders(Protocol):
+class RenderCommands(Protocol):
     """Executes render orders of the control plane."""
 
     def render(self, command_id: str, box: bytes) -> None:
@@ -30,9 +30,9 @@ class Commands:
     def __init__(
         self,
         reconciler: Reconciler,
-        jobs: Jobs | None = None,
-        upgrades: Upgrades | None = None,
-        orders: Orders | None = None,
+        jobs: JobCommands | None = None,
+        upgrades: UpgradeCommands | None = None,
+        orders: RenderCommands | None = None,
     ) -> None:
         self._reconciler = reconciler
         self._jobs = jobs

@@ -3,34 +3,34 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from fleet.rpc.calls import Channel
-from fleet.runtime.tasks import Tasks
+from core.rpc.calls import CallChannel
+from core.runtime.tasks import Tasks
 
 # Runs on a connection until it closes. Once the event is set, it accepts no new work and returns
 # when its open work has ended.
-Companion = Callable[[Channel, asyncio.Event], Awaitable[None]]
+Companion = Callable[[CallChannel, asyncio.Event], Awaitable[None]]
 
 
-class Connection:
-    """A connection. `close` ends everything at once; `leave` lets companions finish their open
+class ControlPlaneConnection:
+    """A connection. `close` ends everything at once; `drain` lets companions finish their open
     work.
     """
 
-    def __init__(self, channel: Channel) -> None:
+    def __init__(self, channel: CallChannel) -> None:
         self.channel = channel
         self._tasks = Tasks("connection")
-        self._leaving = asyncio.Event()
+        self._draining = asyncio.Event()
         self._running: set[asyncio.Task[None]] = set()
 
-    def accompany(self, companions: tuple[Companion, ...]) -> None:
+    def start_companions(self, companions: tuple[Companion, ...]) -> None:
         """Starts the companions."""
         for companion in companions:
-            work = _run(companion, self.channel, self._leaving)
+            work = _run(companion, self.channel, self._draining)
             self._running.add(self._tasks.spawn("companion", work))
 
-    async def leave(self) -> None:
+    async def drain(self) -> None:
         """Closes the connection once all companions have ended."""
-        self._leaving.set()
+        self._draining.set()
         try:
             if self._running:
                 await asyncio.wait(self._running)
@@ -43,5 +43,5 @@ class Connection:
         await self.channel.close()
 
 
-async def _run(companion: Companion, channel: Channel, leaving: asyncio.Event) -> None:
+async def _run(companion: Companion, channel: CallChannel, leaving: asyncio.Event) -> None:
     await companion(channel, leaving)

@@ -7,8 +7,8 @@ from typing import Protocol
 
 import structlog
 
-from fleet.errors import TowlineError
-from fleet.runtime.clock import Clock
+from core.errors import TowlineError
+from core.runtime.clock import Clock
 from syncagent.domain.events import ClusterFacts
 
 log = structlog.get_logger(__name__)
@@ -25,7 +25,7 @@ class FactReports(Protocol):
     def facts(self, facts: ClusterFacts) -> None: ...
 
 
-class Facts:
+class ClusterFactsCache:
     """The last known facts; reads them every five minutes and reports only changes."""
 
     def __init__(self, look: Look, clock: Clock) -> None:

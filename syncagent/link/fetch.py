@@ -5,32 +5,32 @@ to it.
 import asyncio
 from contextlib import aclosing
 
-from fleet.bundle import MAX_BUNDLE_BYTES, digest_of, open_bundle
-from fleet.errors import Invalid, NotFound, TowlineError
-from fleet.rpc.calls import CallFailed, Channel, Metadata, Status
-from fleet.rpc.methods import FETCH, UPLOAD
-from fleet.wire.limits import check
-from fleet.wire.v1 import agent_pb2 as pb
+from core.errors import Invalid, NotFound, TowlineError
+from core.rpc.calls import CallChannel, CallFailed, CallStatus, Metadata
+from core.rpc.methods import FETCH, UPLOAD
+from core.spec.bundle import MAX_BUNDLE_BYTES, digest_of, open_bundle
+from core.wire.limits import check
+from core.wire.v1 import agent_pb2 as pb
 from syncagent.ports import LinkDown
 
-_TOGETHER = 8
+_MAX_CONCURRENT = 8
 _PARTS_KEPT = 16
 _PART_BYTES = 64 << 10
 _OFFERED_BYTES = 16 << 20
 
 
-class HubFetcher:
+class BundleTransfer:
     """Implements `ports.Fetcher` and `ports.Uploader` while a link exists."""
 
     def __init__(self, metadata: Metadata) -> None:
         self._metadata = metadata
-        self._channel: Channel | None = None
-        self._turn = asyncio.Semaphore(_TOGETHER)
+        self._channel: CallChannel | None = None
+        self._turn = asyncio.Semaphore(_MAX_CONCURRENT)
         self._parts: dict[str, bytearray] = {}
         self._offered: dict[str, bytes] = {}
         self._offered_bytes = 0
 
-    def use(self, channel: Channel | None) -> None:
+    def use(self, channel: CallChannel | None) -> None:
         """Sets the link for transfers from now on; None: there is none."""
         self._channel = channel
 
@@ -72,7 +72,7 @@ class HubFetcher:
         if kept != digest:
             raise Invalid(f"the control plane stored digest {kept}, but the agent sent {digest}")
 
-    async def _send(self, channel: Channel, command_id: str, data: bytes) -> str:
+    async def _send(self, channel: CallChannel, command_id: str, data: bytes) -> str:
         """Sends a bundle and returns the digest that the control plane stored."""
         talk = await UPLOAD.begin(channel, self._metadata)
         try:
@@ -84,7 +84,9 @@ class HubFetcher:
         finally:
             talk.cancel()
         if uploaded is None:
-            raise CallFailed(Status.INTERNAL, "the control plane did not return the stored digest")
+            raise CallFailed(
+                CallStatus.INTERNAL, "the control plane did not return the stored digest"
+            )
         return uploaded.digest
 
     async def _receive(self, digest: str, data: bytearray) -> None:
@@ -121,15 +123,15 @@ def _append(digest: str, data: bytearray, chunk: pb.Chunk) -> None:
 
 def _refusal(error: CallFailed) -> TowlineError:
     detail = error.message
-    if error.status is Status.NOT_FOUND:
+    if error.status is CallStatus.NOT_FOUND:
         return NotFound(detail)
-    if error.status is Status.INVALID_ARGUMENT:
+    if error.status is CallStatus.INVALID_ARGUMENT:
         return Invalid(detail)
     return LinkDown(f"a bundle cannot be sent: {detail}")
 
 
 def _failure(digest: str, error: CallFailed) -> TowlineError:
     detail = error.message
-    if error.status is Status.NOT_FOUND:
+    if error.status is CallStatus.NOT_FOUND:
         return NotFound(f"the control plane does not have bundle {digest}: {detail}")
     return LinkDown(f"bundle {digest} cannot be fetched: {detail}")

@@ -3,9 +3,9 @@
 import asyncio
 from collections import deque
 
-from fleet.wire.v1 import agent_pb2 as pb
+from core.wire.v1 import agent_pb2 as pb
 
-_MOST_BYTES = 256 << 10
+_MAX_BYTES = 256 << 10
 
 
 class LogQueue:
@@ -20,7 +20,7 @@ class LogQueue:
         """Adds a piece and drops the oldest ones if the queue is full."""
         self._waiting.append(pb.JobLog(command_id=command_id, offset=offset, data=data))
         self._bytes += len(data)
-        while self._bytes > _MOST_BYTES:
+        while self._bytes > _MAX_BYTES:
             self._bytes -= len(self._waiting.popleft().data)
         self._filled.set()
 

@@ -1,11 +1,11 @@
 """Reports of the use cases in the outbox: the port `Reports`."""
 
-from fleet.wire.v1 import agent_pb2 as pb
-from syncagent.domain.events import ClusterFacts, CommandDone, DriftFound
+from core.wire.v1 import agent_pb2 as pb
+from syncagent.domain.events import ClusterFacts, CommandAnswer, DriftFound
 from syncagent.domain.inventory import InventoryChange
 from syncagent.domain.jobs import JobStatus
-from syncagent.domain.mirrors import Mirror
-from syncagent.domain.services import Status, Verified
+from syncagent.domain.local_services import LocalServiceReport
+from syncagent.domain.services import SyncStatus, VerificationResult
 from syncagent.link.wire import (
     done_to_wire,
     drift_to_wire,
@@ -29,7 +29,7 @@ class OutboxReports:
     def __init__(self, outbox: Outbox) -> None:
         self._outbox = outbox
 
-    def status(self, status: Status) -> None:
+    def status(self, status: SyncStatus) -> None:
         body = status_to_wire(status).SerializeToString()
         self._outbox.put(f"status/{status.service_id}", body)
 
@@ -42,7 +42,7 @@ class OutboxReports:
         topic = f"drift/{found.service_id}/{ref.group}/{ref.kind}/{ref.namespace}/{ref.name}"
         self._outbox.put(topic, drift_to_wire(found).SerializeToString())
 
-    def verified(self, verified: Verified) -> None:
+    def verified(self, verified: VerificationResult) -> None:
         body = verified_to_wire(verified).SerializeToString()
         self._outbox.put(f"verified/{verified.service_id}/{verified.digest}", body)
 
@@ -52,11 +52,11 @@ class OutboxReports:
     def facts(self, facts: ClusterFacts) -> None:
         self._outbox.put("facts", pb.Report(facts=facts_to_wire(facts)).SerializeToString())
 
-    def mirror(self, mirror: Mirror) -> None:
+    def mirror(self, mirror: LocalServiceReport) -> None:
         body = mirror_to_wire(mirror).SerializeToString()
         self._outbox.put(f"mirror/{mirror.service_id}", body)
 
-    def done(self, done: CommandDone) -> None:
+    def done(self, done: CommandAnswer) -> None:
         self._outbox.put(f"command/{done.command_id}", done_to_wire(done).SerializeToString())
 
 

@@ -12,16 +12,16 @@ from typing import Protocol
 
 import structlog
 
-from fleet.errors import Invalid, Unavailable
-from fleet.identity import is_local_id
-from fleet.rpc.calls import CallFailed, Status
-from fleet.runtime.clock import Clock
-from fleet.wire.limits import check
-from fleet.wire.v1 import agent_pb2 as pb
+from core.errors import Invalid, Unavailable
+from core.identity import is_local_id
+from core.rpc.calls import CallFailed, CallStatus
+from core.runtime.clock import Clock
+from core.wire.limits import check
+from core.wire.v1 import agent_pb2 as pb
 from syncagent.link.commands import Commands
 from syncagent.link.logs import LogQueue
 from syncagent.link.wire import desired_of, pulse_to_wire
-from syncagent.ports import Numbered, Outbox, Reconciler
+from syncagent.ports import NumberedReport, Outbox, Reconciler
 
 log = structlog.get_logger(__name__)
 
@@ -33,7 +33,7 @@ _SHORTEST_PULSE_S = 0.5
 _REFUSED_DISK_S = 5.0
 
 
-class Parted(Exception):
+class SyncEnded(Exception):
     """The control plane ended the call with a goodbye."""
 
     def __init__(self, reason: int, message: str) -> None:
@@ -42,7 +42,7 @@ class Parted(Exception):
         self.message = message
 
 
-class SyncTalk(Protocol):
+class SyncCall(Protocol):
     """The agent's end of Sync (see"""
 
     async def read(self) -> pb.HubMessage | None: ...
@@ -50,12 +50,12 @@ class SyncTalk(Protocol):
     def cancel(self) -> None: ...
 
 
-class Session:
-    """One Sync session: call `greet`, then `run`; both end by raising Parted or a TowlineError."""
+class SyncSession:
+    """One Sync session: call `send_hello`, then `run`. Both raise Parted or a TowlineError."""
 
     def __init__(
         self,
-        talk: SyncTalk,
+        talk: SyncCall,
         hello: pb.Hello,
         reconciler: Reconciler,
         commands: Commands,
@@ -76,8 +76,8 @@ class Session:
         self._talk = talk
         self._unacknowledged = 0
         self._last = 0
-        self._crossed_off = 0
-        self._missed = False
+        self._deleted_up_to = 0
+        self._lost_message = False
         self._room = asyncio.Event()
         self._writing = asyncio.Lock()
         self._wrote_at = clock.monotonic()
@@ -99,7 +99,7 @@ class Session:
         """Ends the call."""
         self._talk.cancel()
 
-    async def greet(self) -> None:
+    async def send_hello(self) -> None:
         """Sends Hello and processes Welcome."""
         await self._write(pb.AgentMessage(hello=self._hello))
         try:
@@ -113,10 +113,10 @@ class Session:
         if message.welcome.protocol != PROTOCOL:
             raise Invalid(f"the control plane speaks protocol {message.welcome.protocol}")
         self._last = message.welcome.acknowledged
-        self._cross_off(self._last)
+        self._delete_acknowledged(self._last)
         if self._last < self._hello.acknowledged:
             log.warning("the control plane was restored from a backup; resending all reports")
-            self._reconciler.retell()
+            self._reconciler.report_all()
         log.info(
             "linked",
             cluster=message.welcome.handle,
@@ -145,7 +145,7 @@ class Session:
         while True:
             await self._write(pb.AgentMessage(job_log=await self._logs.take()))
 
-    async def _report(self, report: Numbered) -> None:
+    async def _report(self, report: NumberedReport) -> None:
         message = pb.Report.FromString(report.body)
         message.number, message.at_ms = report.number, report.at_ms
         self._last = report.number
@@ -160,7 +160,7 @@ class Session:
                 await self._clock.sleep(rest)
             else:
                 await self._write(pulse_to_wire(self._complaint()))
-                if self._missed and self._cross_off(self._crossed_off):
+                if self._lost_message and self._delete_acknowledged(self._deleted_up_to):
                     raise Unavailable("requesting again the state that could not be stored")
 
     async def _receive(self) -> None:
@@ -176,7 +176,7 @@ class Session:
                 case "ack":
                     self._acknowledged(message.ack.number)
                 case "goodbye":
-                    raise Parted(message.goodbye.reason, message.goodbye.message)
+                    raise SyncEnded(message.goodbye.reason, message.goodbye.message)
 
     def _desire(self, message: pb.Desired) -> None:
         """Passes on a service; an invalid one must not block the others."""
@@ -189,19 +189,19 @@ class Session:
         except Invalid as error:
             log.error("service ignored", service=message.service_id, reason=error.message)
         except Unavailable as error:
-            self._miss(error)
+            self._on_disk_error(error)
 
     def _command(self, message: pb.Command) -> None:
         try:
             self._commands.take(message)
         except Unavailable as error:
-            self._miss(error)
+            self._on_disk_error(error)
 
-    def _miss(self, error: Unavailable) -> None:
+    def _on_disk_error(self, error: Unavailable) -> None:
         log.error("a message of the control plane cannot be stored", reason=error.message)
-        self._missed = True
+        self._lost_message = True
 
-    def _cross_off(self, number: int) -> bool:
+    def _delete_acknowledged(self, number: int) -> bool:
         """Deletes reports up to this number; False if the disk failed, so that they are
         sent twice.
         """
@@ -210,7 +210,7 @@ class Session:
         except Unavailable as error:
             log.error("acknowledged reports cannot be deleted", reason=error.message)
             return False
-        self._crossed_off = number
+        self._deleted_up_to = number
         return True
 
     def _acknowledged(self, number: int) -> None:
@@ -218,13 +218,15 @@ class Session:
             raise Invalid(f"the control plane acknowledges report {number}, which was not sent")
         self._unacknowledged = max(0, self._last - number)
         # A report that was not deleted is sent twice at worst; its number shows that.
-        if self._unacknowledged == 0 or number - self._crossed_off >= _BATCH:
-            self._cross_off(number)
+        if self._unacknowledged == 0 or number - self._deleted_up_to >= _BATCH:
+            self._delete_acknowledged(number)
         self._room.set()
 
     def _compare(self, services: int) -> None:
         """Compares the number of services; a difference only logs a warning and deletes nothing."""
-        held = sum(not is_local_id(service_id) for service_id, _ in self._reconciler.held())
+        held = sum(
+            not is_local_id(service_id) for service_id, _ in self._reconciler.stored_services()
+        )
         if held != services:
             log.warning("services differ from the control plane's", here=held, there=services)
 
@@ -236,6 +238,6 @@ class Session:
     async def _read(self) -> pb.HubMessage:
         message = await self._talk.read()
         if message is None:
-            raise CallFailed(Status.OK, "the control plane ended the call")
+            raise CallFailed(CallStatus.OK, "the control plane ended the call")
         check(message)
         return message

@@ -1,21 +1,21 @@
-"""Conversion between `fleet.wire.v1` and the agent's values; the only module that knows both."""
+"""Conversion between `core.wire.v1` and the agent's values; the only module that knows both."""
 
 from collections.abc import Iterable
 
 import orjson
 
-from fleet.attestation import Attestation
-from fleet.errors import Invalid
-from fleet.sealing import SealedSecret
-from fleet.source import Rendered
-from fleet.thresholds import Comparison
-from fleet.wire.v1 import agent_pb2 as pb
-from syncagent.domain.changes import FieldChange, PlannedChange
-from syncagent.domain.events import ClusterFacts, CommandDone, DriftFound
-from syncagent.domain.health import Health
+from core.errors import Invalid
+from core.sealing import SealedSecret
+from core.spec.attestation import Attestation
+from core.spec.source import RenderedBundle
+from core.spec.thresholds import Comparison
+from core.wire.v1 import agent_pb2 as pb
+from syncagent.domain.events import ClusterFacts, CommandAnswer, DriftFound
+from syncagent.domain.field_change import FieldChange, PlannedChange
+from syncagent.domain.health import HealthState
 from syncagent.domain.inventory import Component, InventoryChange
 from syncagent.domain.jobs import JobSpec, JobStatus
-from syncagent.domain.mirrors import Mirror
+from syncagent.domain.local_services import LocalServiceReport
 from syncagent.domain.objects import ObjectRef
 from syncagent.domain.services import (
     Desired,
@@ -27,10 +27,10 @@ from syncagent.domain.services import (
     Problem,
     Removal,
     ServiceSpec,
-    Status,
     SyncOptions,
+    SyncStatus,
     Verification,
-    Verified,
+    VerificationResult,
 )
 
 _DRIFT = {
@@ -40,11 +40,11 @@ _DRIFT = {
     pb.DRIFT_POLICY_IGNORE: DriftPolicy.IGNORE,
 }
 _HEALTH = {
-    pb.HEALTH_HEALTHY: Health.HEALTHY,
-    pb.HEALTH_PROGRESSING: Health.PROGRESSING,
-    pb.HEALTH_FAILED: Health.FAILED,
-    pb.HEALTH_PAUSED: Health.PAUSED,
-    pb.HEALTH_MISSING: Health.MISSING,
+    pb.HEALTH_HEALTHY: HealthState.HEALTHY,
+    pb.HEALTH_PROGRESSING: HealthState.PROGRESSING,
+    pb.HEALTH_FAILED: HealthState.FAILED,
+    pb.HEALTH_PAUSED: HealthState.PAUSED,
+    pb.HEALTH_MISSING: HealthState.MISSING,
 }
 _COMPARISONS = {
     pb.COMPARISON_LESS: Comparison.BELOW,
@@ -52,13 +52,13 @@ _COMPARISONS = {
     pb.COMPARISON_GREATER: Comparison.ABOVE,
     pb.COMPARISON_AT_LEAST: Comparison.AT_LEAST,
 }
-_MOST_LABELS = 64
-_MOST_APIS = 1000
-_MOST_AWAITING = 1000
-_LONGEST_COMPLAINT = 1000
-_MOST_FIELDS = 32
+_MAX_LABELS = 64
+_MAX_APIS = 1000
+_MAX_AWAITING = 1000
+_MAX_COMPLAINT = 1000
+_MAX_FIELDS = 32
 # Limits of a dry run, well below the maximum size of a message.
-_MOST_PLANNED = 10_000
+_MAX_PLANNED = 10_000
 _PLANNED_BYTES = 2 << 20
 _REMOVAL = {pb.REMOVAL_CASCADE: Removal.CASCADE, pb.REMOVAL_ORPHAN: Removal.ORPHAN}
 
@@ -84,7 +84,7 @@ def facts_to_wire(facts: ClusterFacts) -> pb.ClusterFacts:
         cpu_millis=facts.cpu_millis,
         memory_bytes=facts.memory_bytes,
         pod_capacity=facts.pod_capacity,
-        api_versions=[_cut(api, 320) for api in facts.api_versions[:_MOST_APIS]],
+        api_versions=[_cut(api, 320) for api in facts.api_versions[:_MAX_APIS]],
         deprecated=[
             pb.DeprecatedApi(
                 group=_cut(api.group, 253),
@@ -92,12 +92,12 @@ def facts_to_wire(facts: ClusterFacts) -> pb.ClusterFacts:
                 resource=_cut(api.resource, 253),
                 removed_in=_cut(api.removed_in, 16),
             )
-            for api in facts.deprecated[:_MOST_APIS]
+            for api in facts.deprecated[:_MAX_APIS]
         ],
     )
 
 
-def status_to_wire(status: Status) -> pb.Report:
+def status_to_wire(status: SyncStatus) -> pb.Report:
     body = pb.ServiceStatus(
         service_id=status.service_id,
         sequence=status.sequence,
@@ -110,7 +110,7 @@ def status_to_wire(status: Status) -> pb.Report:
         healthy_ms=status.stamps.healthy,
         written=status.written,
         pruned=status.pruned,
-        awaiting=[_ref(ref) for ref in status.awaiting[:_MOST_AWAITING]],
+        awaiting=[_ref(ref) for ref in status.awaiting[:_MAX_AWAITING]],
         message=_cut(status.message, 1024),
         planned=_planned(status.planned or ()),
         rehearsed=status.planned is not None,
@@ -165,7 +165,7 @@ def drift_to_wire(found: DriftFound) -> pb.Report:
         service_id=found.service_id,
         object=_ref(found.ref),
         manager=_cut(found.manager, 128),
-        paths=[_cut(path, 1024) for path in found.paths[:_MOST_FIELDS]],
+        paths=[_cut(path, 1024) for path in found.paths[:_MAX_FIELDS]],
         deleted=found.deleted,
         healed=found.healed,
         changes=_changes(found.changes),
@@ -173,7 +173,7 @@ def drift_to_wire(found: DriftFound) -> pb.Report:
     return pb.Report(drift=body)
 
 
-def verified_to_wire(verified: Verified) -> pb.Report:
+def verified_to_wire(verified: VerificationResult) -> pb.Report:
     body = pb.Verified(
         service_id=verified.service_id,
         sequence=verified.sequence,
@@ -185,7 +185,7 @@ def verified_to_wire(verified: Verified) -> pb.Report:
     return pb.Report(verified=body)
 
 
-def done_to_wire(done: CommandDone) -> pb.Report:
+def done_to_wire(done: CommandAnswer) -> pb.Report:
     body = pb.CommandResult(
         command_id=done.command_id,
         outcome=f"OUTCOME_{done.outcome.name}",
@@ -195,7 +195,7 @@ def done_to_wire(done: CommandDone) -> pb.Report:
     return pb.Report(result=body)
 
 
-def _render(rendered: Rendered) -> pb.RenderResult:
+def _render(rendered: RenderedBundle) -> pb.RenderResult:
     word = rendered.attestation
     return pb.RenderResult(
         digest=rendered.digest,
@@ -227,7 +227,7 @@ def job_of(command_id: str, message: pb.RunJob) -> JobSpec:
 
 def pulse_to_wire(complaint: str) -> pb.AgentMessage:
     """Encodes a pulse with a truncated complaint."""
-    return pb.AgentMessage(pulse=pb.Pulse(complaint=_cut(complaint, _LONGEST_COMPLAINT)))
+    return pb.AgentMessage(pulse=pb.Pulse(complaint=_cut(complaint, _MAX_COMPLAINT)))
 
 
 def job_to_wire(status: JobStatus) -> pb.Report:
@@ -247,7 +247,7 @@ def job_to_wire(status: JobStatus) -> pb.Report:
     return pb.Report(job=body)
 
 
-def mirror_to_wire(mirror: Mirror) -> pb.Report:
+def mirror_to_wire(mirror: LocalServiceReport) -> pb.Report:
     body = pb.MirroredService(
         service_id=mirror.service_id,
         name=_cut(mirror.name, 253),
@@ -264,7 +264,7 @@ def mirror_to_wire(mirror: Mirror) -> pb.Report:
     return pb.Report(mirrored=body)
 
 
-def held_to_wire(held: Iterable[tuple[str, int]]) -> list[pb.Held]:
+def stored_services_to_wire(held: Iterable[tuple[str, int]]) -> list[pb.Held]:
     return [pb.Held(service_id=service_id, sequence=sequence) for service_id, sequence in held]
 
 
@@ -353,7 +353,7 @@ def _planned(planned: Iterable[PlannedChange]) -> list[pb.PlannedChange]:
         if sum(field.ByteSize() for field in fields) < room // 2:
             message.fields.extend(fields)
         room -= message.ByteSize()
-        if room < 0 or len(found) == _MOST_PLANNED:
+        if room < 0 or len(found) == _MAX_PLANNED:
             break
         found.append(message)
     return found
@@ -366,7 +366,7 @@ def _changes(changes: Iterable[FieldChange]) -> list[pb.FieldChange]:
             old=_cut(change.old, 1024),
             new=_cut(change.new, 1024),
         )
-        for change in list(changes)[:_MOST_FIELDS]
+        for change in list(changes)[:_MAX_FIELDS]
     ]
 
 
@@ -387,7 +387,7 @@ def _component(component: Component, fresh: bool) -> pb.Component:
         message=_cut(component.message, 1024),
         synced=component.synced,
         images=[_cut(image, 1024) for image in component.images[:64]],
-        labels={_cut(k, 253): _cut(v, 253) for k, v in [*component.labels.items()][:_MOST_LABELS]},
+        labels={_cut(k, 253): _cut(v, 253) for k, v in [*component.labels.items()][:_MAX_LABELS]},
         generation=component.generation,
         hash=component.hash,
         finalizers=[_cut(name, 253) for name in component.finalizers[:64]],

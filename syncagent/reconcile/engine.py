@@ -7,71 +7,71 @@ import asyncio
 
 import structlog
 
-from fleet.errors import Code, TowlineError, Unavailable
-from fleet.runtime.backoff import Backoff
-from fleet.runtime.clock import Clock
-from fleet.runtime.tasks import Tasks
-from fleet.sealing import SealingKey
-from syncagent.domain.events import CommandDone, Outcome, Sighting
+from core.errors import Code, TowlineError, Unavailable
+from core.runtime.backoff import Backoff
+from core.runtime.clock import Clock
+from core.runtime.tasks import Tasks
+from core.sealing import SealingKey
+from syncagent.domain.events import CommandAnswer, CommandOutcome, Observation
 from syncagent.domain.objects import ObjectKey
-from syncagent.domain.services import Desired, Problem, Stamps
+from syncagent.domain.services import Desired, Problem, StageTimes
 from syncagent.ports import (
-    Bundles,
-    Cluster,
-    Fetcher,
-    Identities,
+    BundleFetcher,
+    BundleStore,
+    DecryptionKeys,
+    KubeApi,
     LinkDown,
-    Memory,
     Metrics,
-    Reports,
+    ServiceReports,
+    StateStore,
 )
-from syncagent.reconcile.apply import INTERNAL, problem_of
-from syncagent.reconcile.checking import doubt_what_changed
-from syncagent.reconcile.evidence import Evidence
-from syncagent.reconcile.gates import Ended, is_closed, waits
-from syncagent.reconcile.heal import look
-from syncagent.reconcile.hooking import halt
-from syncagent.reconcile.lanes import Lanes
+from syncagent.reconcile.api_server_monitor import ApiServerMonitor
+from syncagent.reconcile.applier import INTERNAL, problem_of
+from syncagent.reconcile.context import ReconcileContext
+from syncagent.reconcile.descendants import Descendants
+from syncagent.reconcile.diagnostics import Diagnostics
+from syncagent.reconcile.event_recorder import EventRecorder
+from syncagent.reconcile.gates import SyncPaused, is_closed, is_waiting
+from syncagent.reconcile.heal import process_observation
+from syncagent.reconcile.hook_runner import terminate_sync
 from syncagent.reconcile.masking import Masking
-from syncagent.reconcile.notices import Notices
-from syncagent.reconcile.offspring import Offspring
-from syncagent.reconcile.reach import Reach
 from syncagent.reconcile.recovery import recover
-from syncagent.reconcile.registry import Gate, Registry, Service
-from syncagent.reconcile.removal import remove, removed
+from syncagent.reconcile.registry import ServiceRegistry, ServiceState, SyncGate
+from syncagent.reconcile.removal import remove_service, removed_status
 from syncagent.reconcile.reporter import Reporter
-from syncagent.reconcile.steps import synchronize
-from syncagent.reconcile.tools import Tools
-from syncagent.reconcile.verifying import Verifier
+from syncagent.reconcile.sync_check import mark_changed_objects
+from syncagent.reconcile.sync_steps import sync_service
+from syncagent.reconcile.verifier import Verifier
 from syncagent.reconcile.watchers import Watchers
+from syncagent.reconcile.work_queue import WorkQueue
 
 log = structlog.get_logger(__name__)
 
 _TIDY_EVERY_S = 600.0
 _ANSWER_AGAIN_S = 5.0
 # Problems that cannot be written as events now.
-_UNSAID = {str(Code.UNAVAILABLE), "Unreachable"}
+_TRANSIENT_REASONS = {str(Code.UNAVAILABLE), "Unreachable"}
 
 
-class Engine:
+class ReconcileEngine:
     """Brings all services of this cluster to their desired state and keeps them there.
-    `key` opens values sealed to this agent; `identities` decrypts values from git. `walks`: maximum
-    number of services that are synced at the same time; heals do not count. `metrics` are queried
-    when bundles are verified.
+    `key` opens values sealed to this agent; `identities` decrypts values from git. `max_syncs`:
+    maximum number of services that are synced at the same time; heals do not count. `metrics` are
+    queried when bundles are verified.
     """
 
     def __init__(
         self,
-        cluster: Cluster,
-        bundles: Bundles,
-        fetcher: Fetcher,
-        memory: Memory,
-        reports: Reports,
+        cluster: KubeApi,
+        bundles: BundleStore,
+        fetcher: BundleFetcher,
+        memory: StateStore,
+        reports: ServiceReports,
         clock: Clock,
         key: SealingKey,
-        identities: Identities,
+        identities: DecryptionKeys,
         metrics: Metrics | None = None,
-        walks: int = 16,
+        max_syncs: int = 16,
     ) -> None:
         self._tasks = Tasks("engine")
         self._memory = memory
@@ -79,62 +79,67 @@ class Engine:
         self._cluster = cluster
         self._reports = reports
         self._clock = clock
-        self._registry = Registry()
-        self._reach = Reach(cluster, clock, self._reach_changed)
-        self._reporter = Reporter(self._registry, reports, memory, clock, self._reach)
+        self._registry = ServiceRegistry()
+        self._api_server_monitor = ApiServerMonitor(cluster, clock, self._on_api_server_change)
+        self._reporter = Reporter(self._registry, reports, memory, clock, self._api_server_monitor)
         masking = Masking(bundles, key, identities)
-        self._evidence = Evidence(
-            cluster, self._registry, masking, self._tasks, clock, self._reporter.touch
+        self._diagnostics = Diagnostics(
+            cluster, self._registry, masking, self._tasks, clock, self._reporter.mark_changed
         )
-        self._notices = Notices(cluster, clock)
-        offspring = Offspring(
-            cluster, self._registry, self._tasks, self._evidence, clock, self._offspring_changed
+        self._event_recorder = EventRecorder(cluster, clock)
+        descendants = Descendants(
+            cluster,
+            self._registry,
+            self._tasks,
+            self._diagnostics,
+            clock,
+            self._on_descendants_change,
         )
         self._watchers = Watchers(
-            cluster, self._registry, self._tasks, offspring, clock, self._sighted
+            cluster, self._registry, self._tasks, descendants, clock, self._on_observation
         )
         self._verifier = Verifier(
-            cluster, self._registry, memory, reports, clock, self._go_back, metrics
+            cluster, self._registry, memory, reports, clock, self._roll_back, metrics
         )
-        self._lanes = Lanes(self._tasks, clock, self._work)
-        self._turn = asyncio.Semaphore(walks)
-        self._looked = asyncio.Event()
-        self._tools = Tools(
+        self._queue = WorkQueue(self._tasks, clock, self._work)
+        self._turn = asyncio.Semaphore(max_syncs)
+        self._cluster_checked = asyncio.Event()
+        self._context = ReconcileContext(
             cluster,
             bundles,
             fetcher,
             memory,
             reports,
             self._registry,
-            self._evidence,
-            self._notices,
+            self._diagnostics,
+            self._event_recorder,
             clock,
             key,
             identities,
             self._watchers.watch,
-            self._reporter.touch,
+            self._reporter.mark_changed,
             self._require_cluster,
-            self._now,
+            self._sync_soon,
         )
 
     def start(self) -> None:
         """Loads the stored state and begins to reconcile, with or without the control plane.
         After a lost disk, the agent writes nothing before it has found its objects in the cluster.
         """
-        self._registry.restore(self._memory.services(), self._memory.owned())
+        self._registry.restore(self._memory.load_services(), self._memory.load_objects())
         for service in self._registry:
-            service.held = self._verifier.standing(service.desired)
+            service.quarantine_reason = self._verifier.quarantine_reason(service.desired)
         self._tasks.forever("reporter", self._reporter.run())
         self._tasks.forever("tidy", self._tidy())
-        self._tasks.forever("notices", self._notices.run())
-        self._tasks.forever("reach", self._reach.run())
+        self._tasks.forever("event_recorder", self._event_recorder.run())
+        self._tasks.forever("reach", self._api_server_monitor.run())
         self._tasks.forever("verifier", self._verifier.run())
         if self._memory.fresh:
             self._registry.gap = "the objects of this cluster have not been listed yet"
             self._tasks.spawn("recover", self._recover())
         else:
-            self._looked.set()
-        self._take_up()
+            self._cluster_checked.set()
+        self._resume_all()
 
     async def failed(self) -> BaseException:
         """Waits until a permanent task has ended, and returns its error."""
@@ -150,30 +155,30 @@ class Engine:
         """
         service = self._registry.get(desired.service_id)
         if service is None and desired.removal is not None and not self._registry.gap:
-            self._reports.status(removed(Service(desired)))
+            self._reports.status(removed_status(ServiceState(desired)))
             return
         if service is not None and desired.sequence <= service.desired.sequence:
             return
         admitted, held = self._verifier.admit(desired)
         if service is None:
-            service = Service(admitted)
-        self._take(service, admitted)
-        service.held = held
+            service = ServiceState(admitted)
+        self._store_desired(service, admitted)
+        service.quarantine_reason = held
 
-    def _go_back(self, service: Service, desired: Desired, reason: str) -> None:
-        self._take(service, desired)
-        service.held = reason
+    def _roll_back(self, service: ServiceState, desired: Desired, reason: str) -> None:
+        self._store_desired(service, desired)
+        service.quarantine_reason = reason
 
-    def _take(self, service: Service, desired: Desired) -> None:
+    def _store_desired(self, service: ServiceState, desired: Desired) -> None:
         """Stores a desired state and starts to sync it."""
-        stamps = Stamps(received=self._tools.now_ms())
-        self._memory.desire(desired, stamps)
+        stamps = StageTimes(received=self._context.now_ms())
+        self._memory.save_desired_state(desired, stamps)
         self._registry.put(service)
         service.desired = desired
         service.stamps = stamps
-        self._now(service)
+        self._sync_soon(service)
 
-    def held(self) -> list[tuple[str, int]]:
+    def stored_services(self) -> list[tuple[str, int]]:
         """Returns ids and sequences of the services with a stored desired state.
         Services known only from labels in the cluster are left out: their owner is unknown, so the
         control plane must not be asked to remove them.
@@ -188,9 +193,9 @@ class Engine:
         """Handles a new connection: retries services that wait for bundles."""
         for service in self._registry:
             if service.current != service.desired:
-                self._now(service)
+                self._sync_soon(service)
 
-    def retell(self) -> None:
+    def report_all(self) -> None:
         """Reports status and inventory of every service again."""
         for service in self._registry:
             service.reported = None
@@ -200,32 +205,32 @@ class Engine:
         """Syncs a service with the cluster; the command is executed once and answered at
         the end.
         """
-        service = self._asked(command_id, service_id)
+        service = self._service_of_command(command_id, service_id)
         spec = service.desired.spec if service is not None else None
         if service is None or spec is None:
             return
         if spec.options.paused:
-            self._answer(CommandDone(command_id, Outcome.REFUSED, "the service is paused"))
+            self._answer(CommandAnswer(command_id, CommandOutcome.REFUSED, "the service is paused"))
         elif command_id not in (*service.commands, *service.begun):
-            service.asked_again, service.stopped = True, 0
+            service.retry_requested, service.stopped = True, 0
             service.commands.append(command_id)
-            self._now(service)
+            self._sync_soon(service)
 
     def terminate(self, command_id: str, service_id: str) -> None:
         """Terminates a sync and its running hooks; objects stay in their present state."""
-        service = self._asked(command_id, service_id)
+        service = self._service_of_command(command_id, service_id)
         if service is not None and command_id not in (*service.commands, *service.begun):
             service.stopped = service.desired.sequence
             service.commands.append(command_id)
-            self._now(service)
+            self._sync_soon(service)
 
     def refuse(self, command_id: str, reason: str) -> None:
         """Answers a command that this agent does not support."""
-        self._answer(CommandDone(command_id, Outcome.REFUSED, reason))
+        self._answer(CommandAnswer(command_id, CommandOutcome.REFUSED, reason))
 
-    def _asked(self, command_id: str, service_id: str) -> Service | None:
+    def _service_of_command(self, command_id: str, service_id: str) -> ServiceState | None:
         """Returns the service of a command; None: the command has been answered."""
-        answer = self._memory.answered(command_id)
+        answer = self._memory.find_answer(command_id)
         service = self._registry.get(service_id)
         if answer is not None:
             self._reports.done(answer)
@@ -233,97 +238,97 @@ class Engine:
             return service
         else:
             self._answer(
-                CommandDone(command_id, Outcome.REFUSED, "the agent knows no such service")
+                CommandAnswer(command_id, CommandOutcome.REFUSED, "the agent knows no such service")
             )
         return None
 
-    def _take_up(self) -> None:
+    def _resume_all(self) -> None:
         for service in self._registry:
             for owned in service.owned.values():
                 self._watchers.watch(owned.ref)
-            self._now(service)
+            self._sync_soon(service)
 
     async def _require_cluster(self) -> None:
-        await self._looked.wait()
-        if self._reach.problem is not None:
-            raise Unavailable(self._reach.problem.message)
+        await self._cluster_checked.wait()
+        if self._api_server_monitor.problem is not None:
+            raise Unavailable(self._api_server_monitor.problem.message)
         if self._registry.gap:
             raise Unavailable(self._registry.gap)
 
-    def _reach_changed(self) -> None:
-        self._looked.set()
+    def _on_api_server_change(self) -> None:
+        self._cluster_checked.set()
         for service in self._registry:
-            self._reporter.touch(service.id)
-            if self._reach.problem is None and service.due:
-                self._now(service)
+            self._reporter.mark_changed(service.id)
+            if self._api_server_monitor.problem is None and service.due:
+                self._sync_soon(service)
 
-    def _now(self, service: Service) -> None:
-        service.hold_until = 0.0
-        service.urgings += 1
+    def _sync_soon(self, service: ServiceState) -> None:
+        service.retry_at = 0.0
+        service.retry_requests += 1
         service.retry.reset()
-        self._lanes.trigger(service.id)
+        self._queue.trigger(service.id)
 
-    def _sighted(self, service: Service, mail: bool) -> None:
-        self._reporter.touch(service.id)
+    def _on_observation(self, service: ServiceState, mail: bool) -> None:
+        self._reporter.mark_changed(service.id)
         if mail:
-            self._lanes.trigger(service.id)
+            self._queue.trigger(service.id)
 
-    def _offspring_changed(self, service: Service) -> None:
-        self._reporter.touch(service.id)
+    def _on_descendants_change(self, service: ServiceState) -> None:
+        self._reporter.mark_changed(service.id)
 
     async def _work(self, service_id: str) -> None:
         service = self._registry.get(service_id)
         if service is None:
             return
-        urgings, asked = service.urgings, service.commands
+        retry_requests, asked = service.retry_requests, service.commands
         service.commands, service.begun = [], service.begun + asked
         if asked and service.stopped != service.desired.sequence:
-            await doubt_what_changed(self._tools, service)
-        walks = service.due and (asked or self._may_walk(service))
-        if walks:
-            await self._walk(service)
+            await mark_changed_objects(self._context, service)
+        max_syncs = service.due and (asked or self._may_sync(service))
+        if max_syncs:
+            await self._sync(service)
         elif service.stopped == service.desired.sequence and asked:
-            await self._halt(service)
+            await self._terminate(service)
         self._answer_all(service)
-        wait = await self._look(service)
-        if urgings == service.urgings:
-            self._try_later(service, wait)
-        if walks:
+        wait = await self._process_inbox(service)
+        if retry_requests == service.retry_requests:
+            self._schedule_retry(service, wait)
+        if max_syncs:
             self._notice(service)
-            self._reporter.say(service_id)
+            self._reporter.report_now(service_id)
         else:
-            self._reporter.touch(service_id)
+            self._reporter.mark_changed(service_id)
 
-    def _answer_all(self, service: Service) -> None:
+    def _answer_all(self, service: ServiceState) -> None:
         """Answers commands after the end of the sync; retries later if the disk fails."""
-        if waits(service) and service.stopped != service.desired.sequence:
+        if is_waiting(service) and service.stopped != service.desired.sequence:
             return
         while service.begun:
             try:
                 self._answer(_result(service.begun[0], service))
             except Unavailable as error:
                 log.error("a command's answer cannot be stored", reason=error.message)
-                self._lanes.trigger_in(service.id, _ANSWER_AGAIN_S)
+                self._queue.trigger_in(service.id, _ANSWER_AGAIN_S)
                 return
             del service.begun[0]
 
-    def _may_walk(self, service: Service) -> bool:
+    def _may_sync(self, service: ServiceState) -> bool:
         now = self._clock.monotonic()
-        return now >= service.hold_until and not is_closed(service, now)
+        return now >= service.retry_at and not is_closed(service, now)
 
-    def _notice(self, service: Service) -> None:
+    def _notice(self, service: ServiceState) -> None:
         """Writes failures as events on the object, or on its namespace."""
         spec = service.desired.spec
         for key, problem in service.failures.items():
-            if problem.reason in _UNSAID or spec is None or problem.ref is None:
+            if problem.reason in _TRANSIENT_REASONS or spec is None or problem.ref is None:
                 continue
             owned = service.owned.get(key) if key else None
             text = f"service {spec.name}: {problem.message}"
-            self._notices.add(
+            self._event_recorder.add(
                 problem.ref, owned.uid if owned else "", problem.reason, text, warns=True
             )
 
-    async def _walk(self, service: Service) -> None:
+    async def _sync(self, service: ServiceState) -> None:
         """Runs the steps of a sync; an error that ends it early becomes a failure of the whole
         service.
         """
@@ -331,43 +336,45 @@ class Engine:
             target = service.desired
             service.busy_since = self._clock.monotonic()
             try:
-                await (synchronize if target.spec else remove)(self._tools, service)
-            except Ended:
+                await (sync_service if target.spec else remove_service)(self._context, service)
+            except SyncPaused:
                 log.debug("sync paused", service=service.id)
             except TowlineError as error:
-                self._ended_early(service, error)
+                self._on_sync_error(service, error)
             except Exception:
                 log.exception("service cannot be synced", service=service.id)
                 service.failures[None] = Problem(INTERNAL, "Internal")
             finally:
                 service.busy = None
 
-    async def _halt(self, service: Service) -> None:
+    async def _terminate(self, service: ServiceState) -> None:
         try:
-            await halt(self._tools, service)
+            await terminate_sync(self._context, service)
         except TowlineError as error:
-            self._ended_early(service, error)
+            self._on_sync_error(service, error)
 
-    def _ended_early(self, service: Service, error: TowlineError) -> None:
+    def _on_sync_error(self, service: ServiceState, error: TowlineError) -> None:
         if not isinstance(error, LinkDown):
             service.failures[None] = problem_of(error, None)
-        if self._reach.problem is None:
+        if self._api_server_monitor.problem is None:
             log.warning("service waits", service=service.id, reason=error.message)
 
-    async def _look(self, service: Service) -> float:
+    async def _process_inbox(self, service: ServiceState) -> float:
         """Processes all observations; returns the seconds until the earliest retry, or 0."""
         soonest = 0.0
         while service.inbox:
             key = next(iter(service.inbox))
-            wait = await self._look_at(service, key, service.inbox.pop(key))
+            wait = await self._process_observation(service, key, service.inbox.pop(key))
             if wait:
                 soonest = min(soonest or wait, wait)
         return soonest
 
-    async def _look_at(self, service: Service, key: ObjectKey, sighting: Sighting) -> float:
+    async def _process_observation(
+        self, service: ServiceState, key: ObjectKey, sighting: Observation
+    ) -> float:
         """Processes one observation; an error of one object must not affect the others."""
         try:
-            return await look(self._tools, service, key, sighting)
+            return await process_observation(self._context, service, key, sighting)
         except TowlineError as error:
             service.failures[key] = problem_of(error, None)
         except Exception:
@@ -375,30 +382,30 @@ class Engine:
             service.failures[key] = Problem(INTERNAL, "Internal")
         return service.retry.next()
 
-    def _try_later(self, service: Service, wait: float) -> None:
+    def _schedule_retry(self, service: ServiceState, wait: float) -> None:
         if not service.due:
             service.retry.reset()
             return
-        if self._reach.problem is not None:
+        if self._api_server_monitor.problem is not None:
             return
         now = self._clock.monotonic()
         if service.gate is not None and not service.failures:
-            self._look_at_gate(service, service.gate, now)
+            self._schedule_gate_check(service, service.gate, now)
             return
-        if service.hold_until <= now:
-            service.hold_until = now + (wait or service.retry.next())
-        self._lanes.trigger_in(service.id, service.hold_until - now)
+        if service.retry_at <= now:
+            service.retry_at = now + (wait or service.retry.next())
+        self._queue.trigger_in(service.id, service.retry_at - now)
 
-    def _look_at_gate(self, service: Service, gate: Gate, now: float) -> None:
+    def _schedule_gate_check(self, service: ServiceState, gate: SyncGate, now: float) -> None:
         """Schedules the next check of a gate; hooks are polled."""
         if not is_closed(service, now):
-            self._lanes.trigger(service.id)
+            self._queue.trigger(service.id)
             return
         at = min(gate.until, gate.look_at) if gate.hooks else gate.until
-        self._lanes.trigger_in(service.id, max(0.0, at - now))
+        self._queue.trigger_in(service.id, max(0.0, at - now))
 
-    def _answer(self, done: CommandDone) -> None:
-        self._memory.answer(done)
+    def _answer(self, done: CommandAnswer) -> None:
+        self._memory.save_answer(done)
         self._reports.done(done)
 
     async def _recover(self) -> None:
@@ -409,13 +416,13 @@ class Engine:
                 break
             except TowlineError as error:
                 self._registry.gap = error.message
-                self._looked.set()
+                self._cluster_checked.set()
                 log.error("objects of the cluster cannot be listed", error=error.message)
                 await self._clock.sleep(backoff.next())
         log.info("state directory is new", objects_found=found)
         self._registry.gap = ""
-        self._looked.set()
-        self._take_up()
+        self._cluster_checked.set()
+        self._resume_all()
 
     async def _tidy(self) -> None:
         """Ends watches and deletes bundles that no service needs any more."""
@@ -432,10 +439,10 @@ class Engine:
             self._bundles.keep_only(needed)
 
 
-def _result(command_id: str, service: Service) -> CommandDone:
+def _result(command_id: str, service: ServiceState) -> CommandAnswer:
     if service.stopped == service.desired.sequence:
-        return CommandDone(command_id, Outcome.SUCCEEDED, "stopped")
+        return CommandAnswer(command_id, CommandOutcome.SUCCEEDED, "stopped")
     if not service.failures:
-        return CommandDone(command_id, Outcome.SUCCEEDED)
+        return CommandAnswer(command_id, CommandOutcome.SUCCEEDED)
     first = next(iter(service.failures.values()))
-    return CommandDone(command_id, Outcome.FAILED, first.message)
+    return CommandAnswer(command_id, CommandOutcome.FAILED, first.message)

@@ -5,15 +5,15 @@ from collections.abc import Iterator
 
 import structlog
 
-from fleet.errors import NotFound, TowlineError
-from fleet.sealing import SealingKey, is_placeholder, masked
-from syncagent.domain.changes import is_secret
-from syncagent.domain.encrypted import EncryptedValue
-from syncagent.domain.sealed import Box, with_boxes
+from core.errors import NotFound, TowlineError
+from core.sealing import SealingKey, is_placeholder, mask_secrets
+from syncagent.domain.field_change import is_secret
+from syncagent.domain.sealed_values import SealedValue, with_sealed_values
 from syncagent.domain.services import ServiceSpec
-from syncagent.ports import Bundles, Identities
-from syncagent.reconcile.manifests import object_of
-from syncagent.reconcile.registry import Service
+from syncagent.domain.sops_values import EncryptedValue
+from syncagent.ports import BundleStore, DecryptionKeys
+from syncagent.reconcile.bundle_plan import object_of
+from syncagent.reconcile.registry import ServiceState
 
 log = structlog.get_logger(__name__)
 
@@ -23,12 +23,12 @@ class Masking:
     encrypted by SOPS, and plain values of Secrets.
     """
 
-    def __init__(self, bundles: Bundles, key: SealingKey, identities: Identities) -> None:
+    def __init__(self, bundles: BundleStore, key: SealingKey, identities: DecryptionKeys) -> None:
         self._bundles = bundles
         self._key = key
         self._identities = identities
 
-    async def masked(self, service: Service, text: str) -> str:
+    async def masked(self, service: ServiceState, text: str) -> str:
         """Returns the text without these values; empty if they cannot be read."""
         if not text:
             return ""
@@ -41,9 +41,9 @@ class Masking:
         except TowlineError as error:
             log.warning("container output withheld", service=service.id, reason=str(error))
             return ""
-        return masked(text, words)
+        return mask_secrets(text, words)
 
-    def _specs(self, service: Service) -> list[ServiceSpec]:
+    def _specs(self, service: ServiceState) -> list[ServiceSpec]:
         """Returns the applied and desired specs. NotFound: no applied spec is known."""
         desired = service.desired.spec
         current = service.current.spec if service.current is not None else None
@@ -53,7 +53,7 @@ class Masking:
             return [current]
         return [current, desired]
 
-    async def _words(self, service: Service, spec: ServiceSpec) -> list[str]:
+    async def _words(self, service: ServiceState, spec: ServiceSpec) -> list[str]:
         """Reads the secret values of a bundle. NotFound: it is not stored here. Invalid: a value
         cannot be opened.
         """
@@ -61,11 +61,11 @@ class Masking:
         secrets = (line for line in data.splitlines() if b'"Secret"' in line)
         return [word for line in secrets for word in self._values(service, spec, line)]
 
-    def _values(self, service: Service, spec: ServiceSpec, line: bytes) -> Iterator[str]:
+    def _values(self, service: ServiceState, spec: ServiceSpec, line: bytes) -> Iterator[str]:
         raw = object_of(line)
         if not is_secret(raw):
             return
-        plain, boxes = with_boxes(raw, line, spec)
+        plain, boxes = with_sealed_values(raw, line, spec)
         for box in boxes:
             yield from _forms(opened(self._key, self._identities, box, service.id))
         for text in _plain(plain.get("stringData")):
@@ -74,7 +74,7 @@ class Masking:
             yield from _forms(_decoded(text))
 
 
-def opened(key: SealingKey, identities: Identities, box: Box, service_id: str) -> bytes:
+def opened(key: SealingKey, identities: DecryptionKeys, box: SealedValue, service_id: str) -> bytes:
     """Opens a sealed value. Invalid: it cannot be opened."""
     if isinstance(box, EncryptedValue):
         return identities.open(box)

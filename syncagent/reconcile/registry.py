@@ -3,21 +3,23 @@
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
-from fleet.runtime.backoff import Backoff
-from syncagent.domain.changes import PlannedChange
-from syncagent.domain.events import Sighting
-from syncagent.domain.health import Health, Verdict
-from syncagent.domain.inventory import Component, Owned, Tree
-from syncagent.domain.objects import Api, KubeObject, ObjectKey, ObjectRef, ref_of
-from syncagent.domain.ownership import SERVICE_LABEL, claim_of, owner_of
-from syncagent.domain.services import Desired, HealthRule, Phase, Problem, Stamps
-from syncagent.domain.strays import Strays
-from syncagent.ports import KnownService
+from core.runtime.backoff import Backoff
+from syncagent.domain.events import Observation
+from syncagent.domain.field_change import PlannedChange
+from syncagent.domain.health import HealthState, HealthStatus
+from syncagent.domain.inventory import Component, DescendantTree, OwnedObject
+from syncagent.domain.objects import GroupVersionKind, KubeObject, ObjectKey, ObjectRef, ref_of
+from syncagent.domain.ownership import SERVICE_LABEL, claiming_service, owner_of
+from syncagent.domain.services import Desired, HealthRule, Phase, Problem, StageTimes
+from syncagent.domain.unmanaged_children import UnmanagedChildren
+from syncagent.ports import StoredService
 
-_UNSEEN = Verdict(Health.PROGRESSING, "has not been checked since the agent started", "Unknown")
+_UNSEEN = HealthStatus(
+    HealthState.PROGRESSING, "has not been checked since the agent started", "Unknown"
+)
 _RETRY_FIRST_S = 2.0
 _RETRY_LIMIT_S = 120.0
-_MOST_STRANGERS = 10_000
+_MAX_FOREIGN_CLAIMS = 10_000
 
 # Position of an object in its bundle: offset and length in bytes.
 Span = tuple[int, int]
@@ -28,7 +30,7 @@ def _retry() -> Backoff:
 
 
 @dataclass(frozen=True, slots=True)
-class Gate:
+class SyncGate:
     """Condition that a sync waits for: objects to be healthy, hooks to end.
     `until`: timeout (monotonic seconds). `look_at`: time of the next check of the hooks without an
     observation.
@@ -43,31 +45,31 @@ class Gate:
 
 
 @dataclass(slots=True)
-class Service:
+class ServiceState:
     """In-memory state of one service.
     `busy`: present activity since `busy_since` (monotonic seconds), None if idle. `failures`:
     problems by object, None for the whole service. `inbox`: newest unprocessed observation of each
     object. `commands`: ids of new commands; `begun`: ids of started commands without an answer.
-    `hold_until`: no retry before this time (monotonic seconds). `urgings`: number of events that
-    justified an immediate retry. `written` and `pruned`: counts for the sequence `counted`.
+    `retry_at`: no retry before this time (monotonic seconds). `retry_requests`: number of events
+    that justified an immediate retry. `written` and `pruned`: counts for the sequence `counted`.
     `tried`: sequence whose sync has come to its end. `gate`: present wait of the sync. `awaiting`:
     deletions that need confirmation. `planned`: result of a dry run. `adopted`: number of adopted
-    objects by tool. `hooks_seen`: last observed objects of hooks. `asked_again`: failed hooks get
-    another attempt. `stopped`: sequence that was terminated. `held`: reason why the desired bundle
-    is quarantined and the last good one applied. `barred`: desired objects that another service
-    owns.
+    objects by tool. `observed_hooks`: last observed objects of hooks. `retry_requested`: failed
+    hooks get another attempt. `stopped`: sequence that was terminated. `quarantine_reason`: reason
+    why the desired bundle is quarantined and the last good one applied. `conflicting_objects`:
+    desired objects that another service owns.
     """
 
     desired: Desired
     current: Desired | None = None
-    owned: dict[ObjectKey, Owned] = field(default_factory=dict)
+    owned: dict[ObjectKey, OwnedObject] = field(default_factory=dict)
     spans: dict[ObjectKey, Span] | None = None
     failures: dict[ObjectKey | None, Problem] = field(default_factory=dict)
-    inbox: dict[ObjectKey, Sighting] = field(default_factory=dict)
+    inbox: dict[ObjectKey, Observation] = field(default_factory=dict)
     commands: list[str] = field(default_factory=list)
     begun: list[str] = field(default_factory=list)
     reported: dict[ObjectKey, Component] | None = None
-    stamps: Stamps = Stamps()
+    stamps: StageTimes = StageTimes()
     busy: Phase | None = None
     busy_since: float = 0.0
     written: int = 0
@@ -75,17 +77,17 @@ class Service:
     tried: int = 0
     counted: int = 0
     retry: Backoff = field(default_factory=_retry)
-    hold_until: float = 0.0
-    urgings: int = 0
-    gate: Gate | None = None
-    asked_again: bool = False
+    retry_at: float = 0.0
+    retry_requests: int = 0
+    gate: SyncGate | None = None
+    retry_requested: bool = False
     stopped: int = 0
     awaiting: tuple[ObjectRef, ...] = ()
     planned: tuple[PlannedChange, ...] | None = None
     adopted: dict[str, int] = field(default_factory=dict)
-    hooks_seen: dict[ObjectKey, KubeObject] = field(default_factory=dict)
-    held: str = ""
-    barred: frozenset[ObjectKey] = frozenset()
+    observed_hooks: dict[ObjectKey, KubeObject] = field(default_factory=dict)
+    quarantine_reason: str = ""
+    conflicting_objects: frozenset[ObjectKey] = frozenset()
 
     @property
     def id(self) -> str:
@@ -111,7 +113,7 @@ class Service:
             or (
                 spec is not None and self.tried != self.desired.sequence and not self.stamps.applied
             )
-            or any(owned.doubtful or owned.leaving for owned in self.owned.values())
+            or any(owned.needs_apply or owned.leaving for owned in self.owned.values())
         )
 
     @property
@@ -126,58 +128,58 @@ class Service:
         return any(not owned.seen for owned in self.owned.values())
 
 
-class Registry:
+class ServiceRegistry:
     """All services, and the owners of objects by key and by uid.
-    `namespaces`: created namespaces with the fingerprint of their metadata. `strangers`: services
-    of other Towline installations by the objects they claim. `tree`: descendants of our objects.
-    `strays`: unmanaged children in the watched namespaces. `gap`: reason why owned objects may be
-    missing here, empty if complete.
+    `namespaces`: created namespaces with the fingerprint of their metadata. `foreign_claims`:
+    services of other Towline installations by the objects they claim. `tree`: descendants of our
+    objects. `unmanaged_children`: unmanaged children in the watched namespaces. `gap`: reason why
+    owned objects may be missing here, empty if complete.
     """
 
     def __init__(self) -> None:
-        self.tree, self.strays = Tree(), Strays()
+        self.tree, self.unmanaged_children = DescendantTree(), UnmanagedChildren()
         self.gap = ""
-        self.strangers: dict[ObjectKey, str] = {}
+        self.foreign_claims: dict[ObjectKey, str] = {}
         self.namespaces: set[tuple[str, str]] = set()
-        self._services: dict[str, Service] = {}
+        self._services: dict[str, ServiceState] = {}
         self._claims: dict[ObjectKey, str] = {}
         self._uids: dict[str, str] = {}
         self._hooks: dict[ObjectKey, tuple[ObjectRef, str]] = {}
 
-    def restore(self, known: list[KnownService], owned: list[Owned]) -> None:
+    def restore(self, known: list[StoredService], owned: list[OwnedObject]) -> None:
         """Restores the state from the disk or the cluster."""
         for stored in known:
-            self.put(Service(stored.desired, stored.current, stamps=stored.stamps))
+            self.put(ServiceState(stored.desired, stored.current, stamps=stored.stamps))
         for entry in owned:
             service = self._services.get(entry.service_id)
             if service is not None:
                 entry.verdict = _UNSEEN
                 entry.synced = bool(entry.applied)
-                entry.doubtful = not entry.synced
+                entry.needs_apply = not entry.synced
                 self.add(service, entry)
 
-    def get(self, service_id: str) -> Service | None:
+    def get(self, service_id: str) -> ServiceState | None:
         return self._services.get(service_id)
 
-    def put(self, service: Service) -> None:
+    def put(self, service: ServiceState) -> None:
         self._services[service.id] = service
 
-    def __iter__(self) -> Iterator[Service]:
+    def __iter__(self) -> Iterator[ServiceState]:
         return iter(list(self._services.values()))
 
-    def add(self, service: Service, owned: Owned) -> None:
+    def add(self, service: ServiceState, owned: OwnedObject) -> None:
         """Adds an object to a service."""
         key = owned.key
         service.owned[key] = owned
         self._claims[key] = service.id
         self.identify(owned)
 
-    def identify(self, owned: Owned) -> None:
+    def identify(self, owned: OwnedObject) -> None:
         """Registers the uid of an object."""
         if owned.uid:
             self._uids[owned.uid] = owned.service_id
 
-    def drop(self, service: Service, owned: Owned) -> None:
+    def drop(self, service: ServiceState, owned: OwnedObject) -> None:
         """Removes an object from its service."""
         service.owned.pop(owned.key, None)
         if self._claims.get(owned.key) == service.id:
@@ -189,11 +191,11 @@ class Registry:
         """Drops the uid of an object that is no longer ours, with its descendants."""
         if self._uids.pop(uid, None) is None:
             return
-        for child in list(self.tree.beneath(uid)):
+        for child in list(self.tree.descendants_of(uid)):
             self.tree.drop(child.uid)
-            self.strays.put(child.ref.key, child.ref.api, child.owner_uid)
+            self.unmanaged_children.put(child.ref.key, child.ref.api, child.owner_uid)
 
-    def note_hook(self, service: Service, ref: ObjectRef, uid: str) -> None:
+    def note_hook(self, service: ServiceState, ref: ObjectRef, uid: str) -> None:
         """Registers a running hook, so that its descendants belong to the service."""
         if uid and self._hooks.get(ref.key) != (ref, uid):
             self.end_hook(ref.key)
@@ -205,7 +207,7 @@ class Registry:
         _, uid = self._hooks.pop(key, (None, ""))
         self.disown(uid)
 
-    def remove(self, service: Service) -> None:
+    def remove(self, service: ServiceState) -> None:
         """Removes a service with all of its objects."""
         for owned in list(service.owned.values()):
             self.drop(service, owned)
@@ -218,10 +220,10 @@ class Registry:
         """Returns the uid of our object or hook; empty if it is not known."""
         if key in self._hooks:
             return self._hooks[key][1]
-        holder = self.claimant(key)
+        holder = self.owner_of_key(key)
         return holder.owned[key].uid if holder is not None else ""
 
-    def apis(self) -> set[Api]:
+    def apis(self) -> set[GroupVersionKind]:
         """Returns the kinds of all owned objects and running hooks, by version."""
         return {ref.api for ref in self.workloads()}
 
@@ -231,7 +233,7 @@ class Registry:
             yield from (owned.ref for owned in service.owned.values())
         yield from (ref for ref, _ in self._hooks.values())
 
-    def places_of(self, api: Api) -> set[str]:
+    def places_of(self, api: GroupVersionKind) -> set[str]:
         """Returns the namespaces of the owned objects and running hooks of a kind."""
         return {ref.namespace for ref in self.workloads() if ref.api == api}
 
@@ -240,59 +242,63 @@ class Registry:
         return {
             key[:2]
             for service in self._services.values()
-            for key in (*service.barred, *service.failures)
+            for key in (*service.conflicting_objects, *service.failures)
             if key is not None
         }
 
-    def claimant(self, key: ObjectKey) -> Service | None:
+    def owner_of_key(self, key: ObjectKey) -> ServiceState | None:
         """Returns the service that owns an object."""
         return self._services.get(self._claims.get(key, ""))
 
-    def rival(self, service: Service, ref: ObjectRef) -> str:
+    def conflicting_owner(self, service: ServiceState, ref: ObjectRef) -> str:
         """Describes the conflicting owner of a desired object, for people; empty if there
         is none.
         """
-        holder, stranger = self.claimant(ref.key), self.strangers.get(ref.key)
-        if stranger is not None:
+        holder, foreign_claim = self.owner_of_key(ref.key), self.foreign_claims.get(ref.key)
+        if foreign_claim is not None:
             return (
-                f"{ref} belongs to service {stranger} of another Towline installation;"
+                f"{ref} belongs to service {foreign_claim} of another Towline installation;"
                 f" {_leaves(service)}; if the other is gone, remove its label {SERVICE_LABEL}"
             )
         if holder is None or holder is service:
             return ""
         return f"{ref} already belongs to service {holder.name}; {_leaves(service)}"
 
-    def heir(self, holder: Service, key: ObjectKey) -> Service | None:
+    def adopting_service(self, holder: ServiceState, key: ObjectKey) -> ServiceState | None:
         """Finds another service, not being removed, that wants an object of its present owner."""
         others = (
             service
             for service in self._services.values()
             if service is not holder and service.desired.spec
         )
-        return next((other for other in others if key in other.barred), None)
+        return next((other for other in others if key in other.conflicting_objects), None)
 
     def note_claim(self, live: KubeObject) -> bool:
         """Records whether another installation claims an object; True if one does."""
         key, owner = ref_of(live).key, owner_of(live)
-        claim = claim_of(live) if owner is not None and owner not in self._services else None
+        claim = (
+            claiming_service(live) if owner is not None and owner not in self._services else None
+        )
         if claim is None:
-            self.strangers.pop(key, None)
-        elif key in self.strangers or len(self.strangers) < _MOST_STRANGERS:
-            self.strangers[key] = claim
+            self.foreign_claims.pop(key, None)
+        elif key in self.foreign_claims or len(self.foreign_claims) < _MAX_FOREIGN_CLAIMS:
+            self.foreign_claims[key] = claim
         return claim is not None
 
-    def note_listed(self, api: Api, namespace: str, keys: Collection[ObjectKey]) -> None:
+    def note_listed(
+        self, api: GroupVersionKind, namespace: str, keys: Collection[ObjectKey]
+    ) -> None:
         """Drops claims on objects that are missing from a complete list."""
-        for key in list(self.strangers):
+        for key in list(self.foreign_claims):
             within = key[:2] == (api.group, api.kind) and namespace in ("", key[2])
             if within and key not in keys:
-                del self.strangers[key]
+                del self.foreign_claims[key]
 
-    def service_above(self, uid: str) -> Service | None:
+    def service_of_descendant(self, uid: str) -> ServiceState | None:
         """Returns the service whose object is the root of this one."""
         return self._services.get(self._uids.get(self.tree.root_of(uid), ""))
 
-    def objects_of(self, api: Api, namespace: str | None = None) -> list[Owned]:
+    def objects_of(self, api: GroupVersionKind, namespace: str | None = None) -> list[OwnedObject]:
         """Lists the owned objects of one kind in one version; `namespace`: only those within it."""
         return [
             owned
@@ -302,5 +308,5 @@ class Registry:
         ]
 
 
-def _leaves(service: Service) -> str:
+def _leaves(service: ServiceState) -> str:
     return f"service {service.name} does not touch it; remove it from one of the two"

@@ -6,24 +6,24 @@ from dataclasses import replace
 
 import structlog
 
-from fleet.errors import Unavailable
-from fleet.runtime.clock import Clock
-from syncagent.domain.health import Health
-from syncagent.domain.inventory import Component, components_of, difference, split
+from core.errors import Unavailable
+from core.runtime.clock import Clock
+from syncagent.domain.health import HealthState
+from syncagent.domain.inventory import Component, components_of, inventory_change, split_inventory
 from syncagent.domain.objects import ObjectKey
-from syncagent.domain.services import Phase, Problem, Status
+from syncagent.domain.services import Phase, Problem, SyncStatus
 from syncagent.domain.summary import summarize
-from syncagent.ports import Memory, Reports
-from syncagent.reconcile.gates import saying
-from syncagent.reconcile.reach import Reach
-from syncagent.reconcile.registry import Registry, Service
+from syncagent.ports import ServiceReports, StateStore
+from syncagent.reconcile.api_server_monitor import ApiServerMonitor
+from syncagent.reconcile.gates import describe_wait
+from syncagent.reconcile.registry import ServiceRegistry, ServiceState
 
 log = structlog.get_logger(__name__)
 
 # Time to collect changes; it grows with the number of changed services.
 _WINDOW_S = 0.1
 _EACH_S = 0.005
-_WIDEST_WINDOW_S = 1.0
+_MAX_WINDOW_S = 1.0
 # Minimum time between reports of one service, unless a sync has ended.
 _REST_S = 0.3
 # Work shorter than this is reported only at its end.
@@ -39,111 +39,122 @@ class Reporter:
     """Collects changes for a short time, then reports each changed service once."""
 
     def __init__(
-        self, registry: Registry, reports: Reports, memory: Memory, clock: Clock, reach: Reach
+        self,
+        registry: ServiceRegistry,
+        reports: ServiceReports,
+        memory: StateStore,
+        clock: Clock,
+        reach: ApiServerMonitor,
     ) -> None:
         self._registry = registry
-        self._reach = reach
+        self._api_server_monitor = reach
         self._memory = memory
         self._reports = reports
         self._clock = clock
         self._touched: set[str] = set()
         self._wake = asyncio.Event()
-        self._said: dict[str, Status] = {}
-        self._said_at: dict[str, float] = {}
-        self._patient_until = clock.monotonic() + _PATIENCE_S
+        self._reported: dict[str, SyncStatus] = {}
+        self._reported_at: dict[str, float] = {}
+        self._settle_until = clock.monotonic() + _PATIENCE_S
 
-    def touch(self, service_id: str) -> None:
+    def mark_changed(self, service_id: str) -> None:
         """Marks a service as changed."""
         self._touched.add(service_id)
         self._wake.set()
 
     def forget(self, service_id: str) -> None:
         """Drops the last report of a service, so that it is reported again."""
-        self._said.pop(service_id, None)
-        self.touch(service_id)
+        self._reported.pop(service_id, None)
+        self.mark_changed(service_id)
 
     async def run(self) -> None:
         """Reports changed services until cancelled."""
         pace = 0
         while True:
             await self._wake.wait()
-            await self._clock.sleep(min(_WIDEST_WINDOW_S, _WINDOW_S + pace * _EACH_S))
+            await self._clock.sleep(min(_MAX_WINDOW_S, _WINDOW_S + pace * _EACH_S))
             self._wake.clear()
             pace = len(self._touched)
             touched, self._touched = self._touched, set()
             for service_id in touched:
-                if self._rests(service_id):
-                    self.touch(service_id)
+                if self._must_wait(service_id):
+                    self.mark_changed(service_id)
                 else:
-                    self.say(service_id)
+                    self.report_now(service_id)
                     await asyncio.sleep(0)
 
-    def _rests(self, service_id: str) -> bool:
+    def _must_wait(self, service_id: str) -> bool:
         """Reports whether the next report of a service must wait."""
         now, service = self._clock.monotonic(), self._registry.get(service_id)
-        if service is not None and service.busy is not None and self._reach.problem is None:
+        if (
+            service is not None
+            and service.busy is not None
+            and self._api_server_monitor.problem is None
+        ):
             return not self._has_begun(service) and now < service.busy_since + _BRIEF_S
-        return now < self._said_at.get(service_id, 0.0) + _REST_S
+        return now < self._reported_at.get(service_id, 0.0) + _REST_S
 
-    def say(self, service_id: str) -> None:
+    def report_now(self, service_id: str) -> None:
         """Reports a service now if anything has changed."""
         service = self._registry.get(service_id)
         if service is None:
-            self._said.pop(service_id, None)
-            self._said_at.pop(service_id, None)
+            self._reported.pop(service_id, None)
+            self._reported_at.pop(service_id, None)
             return
-        if service.desired.sequence and (self._reach.problem or not self._waits(service)):
+        if service.desired.sequence and (
+            self._api_server_monitor.problem or not self._is_settling(service)
+        ):
             self._tell(service)
 
-    def _waits(self, service: Service) -> bool:
+    def _is_settling(self, service: ServiceState) -> bool:
         """Reports whether the status is about to change."""
         if service.busy is not None and self._has_begun(service):
             return True
-        return service.unseen and not service.failures and not self._impatient()
+        return service.unseen and not service.failures and not self._is_late()
 
-    def _tell(self, service: Service) -> None:
+    def _tell(self, service: ServiceState) -> None:
         try:
             components = components_of(service.owned, self._registry.tree)
             if self._status(service, components) | self._inventory(service, components):
-                self._said_at[service.id] = self._clock.monotonic()
+                self._reported_at[service.id] = self._clock.monotonic()
         except Unavailable as error:
             log.error("report cannot be stored", service=service.id, error=error.message)
             # Parts of an inventory may have been sent: the next one is complete.
             service.reported = None
-            self._said_at[service.id] = self._clock.monotonic() + _AGAIN_S
-            self.touch(service.id)
+            self._reported_at[service.id] = self._clock.monotonic() + _AGAIN_S
+            self.mark_changed(service.id)
         except Exception:
             # One service that cannot be reported must not block the others.
             log.exception("service cannot be reported", service=service.id)
 
-    def _status(self, service: Service, components: dict[ObjectKey, Component]) -> bool:
+    def _status(self, service: ServiceState, components: dict[ObjectKey, Component]) -> bool:
         status = self._current(service, components)
-        if self._said.get(service.id) == status:
+        if self._reported.get(service.id) == status:
             return False
         self._reports.status(status)
-        self._said[service.id] = status
+        self._reported[service.id] = status
         return True
 
-    def _inventory(self, service: Service, components: dict[ObjectKey, Component]) -> bool:
-        if self._reach.problem or self._registry.gap or service.busy is not None:
+    def _inventory(self, service: ServiceState, components: dict[ObjectKey, Component]) -> bool:
+        if self._api_server_monitor.problem or self._registry.gap or service.busy is not None:
             # An unknown or temporary inventory is not reported: the last report stands.
             return False
-        change = difference(service.id, service.reported, components)
+        change = inventory_change(service.id, service.reported, components)
         if change is None:
             return False
-        for part in split(change, _PART):
+        for part in split_inventory(change, _PART):
             self._reports.inventory(part)
         service.reported = components
         return True
 
-    def _current(self, service: Service, components: dict[ObjectKey, Component]) -> Status:
+    def _current(self, service: ServiceState, components: dict[ObjectKey, Component]) -> SyncStatus:
         phase, problems = self._phase(service, components)
         if phase == Phase.HEALTHY and not service.stamps.healthy:
             now = int(self._clock.now().timestamp() * 1000)
             service.stamps = replace(service.stamps, healthy=now)
-            self._memory.stamp(service.id, service.stamps)
+            self._memory.save_stage_times(service.id, service.stamps)
         spec = service.desired.spec
-        return Status(
+        return SyncStatus(
             service.id,
             service.desired.sequence,
             spec.digest if spec else "",
@@ -158,11 +169,11 @@ class Reporter:
         )
 
     def _phase(
-        self, service: Service, components: dict[ObjectKey, Component]
+        self, service: ServiceState, components: dict[ObjectKey, Component]
     ) -> tuple[Phase, tuple[Problem, ...]]:
         phase, problems = summarize(components.values(), service.failures.values())
-        if self._reach.problem is not None:
-            return Phase.FAILED, (self._reach.problem,)
+        if self._api_server_monitor.problem is not None:
+            return Phase.FAILED, (self._api_server_monitor.problem,)
         if service.busy is not None:
             return service.busy, problems
         if service.gate is not None and not service.failures:
@@ -176,29 +187,33 @@ class Reporter:
             return Phase.FETCHING, problems
         return phase, problems
 
-    def _has_begun(self, service: Service) -> bool:
+    def _has_begun(self, service: ServiceState) -> bool:
         """Reports whether work on the newest sequence was reported; its end adds the rest."""
-        said = self._said.get(service.id)
+        said = self._reported.get(service.id)
         return said is not None and said.sequence == service.desired.sequence
 
-    def _impatient(self) -> bool:
-        return self._clock.monotonic() > self._patient_until
+    def _is_late(self) -> bool:
+        return self._clock.monotonic() > self._settle_until
 
 
-def _message(service: Service, components: Mapping[ObjectKey, Component]) -> str:
+def _message(service: ServiceState, components: Mapping[ObjectKey, Component]) -> str:
     """Describes the present activity for people."""
     if service.gate is not None:
-        return saying(service)
+        return describe_wait(service)
     if service.awaiting:
         return f"{len(service.awaiting)} deletions need confirmation"
     held = [owned for owned in service.owned.values() if owned.finalizers]
     if held:
         return f"{held[0].ref} {held[0].verdict.message}"
     for component in components.values():
-        if component.health == Health.PROGRESSING and component.reason and not component.owner_uid:
+        if (
+            component.health == HealthState.PROGRESSING
+            and component.reason
+            and not component.owner_uid
+        ):
             return f"waiting for {component.ref}: {component.message}"
-    if service.held:
-        return f"quarantined; the last good bundle is applied: {service.held}"
+    if service.quarantine_reason:
+        return f"quarantined; the last good bundle is applied: {service.quarantine_reason}"
     if service.adopted:
         taken = ", ".join(f"{count} from {tool}" for tool, count in service.adopted.items())
         return f"adopted {taken}"

@@ -1,19 +1,19 @@
 """Sealed values: filled in right before an apply, and stored nowhere."""
 
-from fleet.sealing import masked
+from core.sealing import mask_secrets
 from syncagent.domain.drift import live_digest
-from syncagent.domain.leaving import kept
+from syncagent.domain.ignored_differences import owned_part
 from syncagent.domain.objects import KubeObject
-from syncagent.domain.ownership import SERVICE_LABEL, HookManifest, Manifest
-from syncagent.domain.sealed import filled
-from syncagent.ports import Refused
+from syncagent.domain.ownership import SERVICE_LABEL, HookManifest, ObjectManifest
+from syncagent.domain.sealed_values import with_plain_values
+from syncagent.ports import RequestRefused
+from syncagent.reconcile.context import ReconcileContext
 from syncagent.reconcile.masking import opened
-from syncagent.reconcile.tools import Tools
 
 
 async def apply(
-    tools: Tools,
-    manifest: Manifest | HookManifest,
+    context: ReconcileContext,
+    manifest: ObjectManifest | HookManifest,
     body: KubeObject,
     *,
     force: bool,
@@ -23,22 +23,22 @@ async def apply(
     Invalid: a sealed value cannot be opened. Refused: the message contains no secret value.
     """
     if not manifest.boxes:
-        return await tools.cluster.apply(manifest.ref, body, force=force, dry_run=dry_run)
+        return await context.cluster.apply(manifest.ref, body, force=force, dry_run=dry_run)
     service_id = body["metadata"]["labels"][SERVICE_LABEL]
     values = {
-        box.name: opened(tools.key, tools.identities, box, service_id) for box in manifest.boxes
+        box.name: opened(context.key, context.identities, box, service_id) for box in manifest.boxes
     }
-    whole = filled(body, values)
+    whole = with_plain_values(body, values)
     try:
-        return await tools.cluster.apply(manifest.ref, whole, force=force, dry_run=dry_run)
-    except Refused as error:
+        return await context.cluster.apply(manifest.ref, whole, force=force, dry_run=dry_run)
+    except RequestRefused as error:
         words = [value.decode(errors="replace") for value in values.values()]
         words += [v for v in whole["data"].values() if v not in body["data"].values()]
-        message = masked(error.message, words)
-        raise Refused(message, status=error.status, reason=error.reason) from None
+        message = mask_secrets(error.message, words)
+        raise RequestRefused(message, status=error.status, reason=error.reason) from None
 
 
-def live_state(tools: Tools, manifest: Manifest, live: KubeObject) -> str:
+def live_state(context: ReconcileContext, manifest: ObjectManifest, live: KubeObject) -> str:
     """Returns a digest of a manifest's live fields; it reveals no secret value to others."""
-    state = live_digest(kept(manifest, live), live)
-    return tools.key.name(state) if manifest.boxes else state
+    state = live_digest(owned_part(manifest, live), live)
+    return context.key.name(state) if manifest.boxes else state

@@ -7,14 +7,14 @@ polled one by one. The watches of a kind end once no service has or awaits an ob
 import asyncio
 from collections.abc import Callable
 
-from fleet.errors import TowlineError
-from fleet.runtime.clock import Clock
-from fleet.runtime.tasks import Tasks
-from syncagent.domain.events import Gone, Relisted, Seen, Sighting, Unlisted
-from syncagent.domain.health import Health, Verdict
-from syncagent.domain.inventory import Owned
+from core.errors import TowlineError
+from core.runtime.clock import Clock
+from core.runtime.tasks import Tasks
+from syncagent.domain.events import ObjectGone, ObjectSeen, Observation, WatchListed, WatchRefused
+from syncagent.domain.health import HealthState, HealthStatus
+from syncagent.domain.inventory import OwnedObject
 from syncagent.domain.objects import (
-    Api,
+    GroupVersionKind,
     KubeObject,
     ObjectKey,
     ObjectRef,
@@ -24,9 +24,9 @@ from syncagent.domain.objects import (
 )
 from syncagent.domain.ownership import SERVICE_LABEL, owner_of, run_of
 from syncagent.domain.services import Problem
-from syncagent.ports import Cluster, Refused
-from syncagent.reconcile.offspring import Offspring
-from syncagent.reconcile.registry import Registry, Service
+from syncagent.ports import KubeApi, RequestRefused
+from syncagent.reconcile.descendants import Descendants
+from syncagent.reconcile.registry import ServiceRegistry, ServiceState
 
 _ALL = ""
 _ROUND_S = 30.0
@@ -37,72 +37,72 @@ class Watchers:
 
     def __init__(
         self,
-        cluster: Cluster,
-        registry: Registry,
+        cluster: KubeApi,
+        registry: ServiceRegistry,
         tasks: Tasks,
-        offspring: Offspring,
+        descendants: Descendants,
         clock: Clock,
-        on_sighting: Callable[[Service, bool], None],
+        on_sighting: Callable[[ServiceState, bool], None],
     ) -> None:
         """`on_sighting(service, mail)` is called for each observation; `mail`: it must be
         processed.
         """
-        self._offspring = offspring
+        self._descendants = descendants
         self._clock = clock
-        self._narrow: dict[Api, dict[str, asyncio.Task[None]]] = {}
-        self._blind: set[tuple[Api, str]] = set()
+        self._namespace_watches: dict[GroupVersionKind, dict[str, asyncio.Task[None]]] = {}
+        self._polled: set[tuple[GroupVersionKind, str]] = set()
         self._cluster = cluster
         self._registry = registry
         self._tasks = tasks
-        self._tell = on_sighting
-        self._wide: dict[Api, asyncio.Task[None]] = {}
+        self._notify = on_sighting
+        self._cluster_watches: dict[GroupVersionKind, asyncio.Task[None]] = {}
 
     def watch(self, ref: ObjectRef) -> None:
         """Watches this object and its descendants from now on."""
         api = ref.api
-        if api not in self._wide:
-            self._wide[api] = self._follow(api, _ALL)
-        elif api in self._narrow:
-            self._watch_narrowly(api, ref.namespace)
-        self._offspring.watch(ref, self._registry.uid_of(ref.key))
+        if api not in self._cluster_watches:
+            self._cluster_watches[api] = self._follow(api, _ALL)
+        elif api in self._namespace_watches:
+            self._watch_namespace(api, ref.namespace)
+        self._descendants.watch(ref, self._registry.uid_of(ref.key))
 
     def tidy(self) -> None:
         """Ends the watches that no service needs any more."""
         registry = self._registry
         kinds = registry.awaited_kinds()
-        for api in self._wide.keys() - registry.apis():
+        for api in self._cluster_watches.keys() - registry.apis():
             if (api.group, api.kind) not in kinds:
                 self._end(api)
-        for api, running in self._narrow.items():
+        for api, running in self._namespace_watches.items():
             for namespace in running.keys() - registry.places_of(api):
                 running.pop(namespace).cancel()
-        self._offspring.keep_only(registry.workloads())
+        self._descendants.keep_only(registry.workloads())
 
-    def _end(self, api: Api) -> None:
-        self._wide.pop(api).cancel()
-        for task in self._narrow.pop(api, {}).values():
+    def _end(self, api: GroupVersionKind) -> None:
+        self._cluster_watches.pop(api).cancel()
+        for task in self._namespace_watches.pop(api, {}).values():
             task.cancel()
-        self._blind = {place for place in self._blind if place[0] != api}
+        self._polled = {place for place in self._polled if place[0] != api}
         self._registry.note_listed(api, _ALL, ())
 
-    def _follow(self, api: Api, namespace: str) -> asyncio.Task[None]:
+    def _follow(self, api: GroupVersionKind, namespace: str) -> asyncio.Task[None]:
         name = f"watch/{api.kind}/{namespace or 'all'}"
         work = self._cluster.follow(api, namespace, SERVICE_LABEL, self._on_owned)
         return self._tasks.forever(name, work)
 
-    def _on_owned(self, sighting: Sighting) -> None:
-        if isinstance(sighting, Unlisted):
+    def _on_owned(self, sighting: Observation) -> None:
+        if isinstance(sighting, WatchRefused):
             self._forbidden(sighting.api, sighting.namespace)
             return
-        if isinstance(sighting, Relisted):
+        if isinstance(sighting, WatchListed):
             self._allowed(sighting.api, sighting.namespace)
             self._registry.note_listed(sighting.api, sighting.namespace, sighting.keys)
             self._missing(sighting)
             return
         key = key_of(sighting.live)
-        service = self._registry.claimant(key)
+        service = self._registry.owner_of_key(key)
         owned = service.owned[key] if service is not None else None
-        if owned is not None and isinstance(sighting, Seen) and owned.is_known(sighting.live):
+        if owned is not None and isinstance(sighting, ObjectSeen) and owned.is_known(sighting.live):
             return
         if run_of(sighting.live) is not None:
             self._on_hook(key, sighting.live)
@@ -113,85 +113,87 @@ class Watchers:
         if claimed:
             # Two installations would fight over the object for ever: people must decide.
             ref = ref_of(sighting.live)
-            service.failures[key] = Problem(self._registry.rival(service, ref), "Claimed", ref)
-        elif isinstance(sighting, Gone) or owner_of(sighting.live) == service.id:
+            service.failures[key] = Problem(
+                self._registry.conflicting_owner(service, ref), "Claimed", ref
+            )
+        elif isinstance(sighting, ObjectGone) or owner_of(sighting.live) == service.id:
             service.inbox[key] = sighting
         else:
             # Our labels were changed: the object counts as gone and is healed like that.
-            service.inbox[key] = Gone(sighting.api, sighting.live)
-        self._tell(service, True)
+            service.inbox[key] = ObjectGone(sighting.api, sighting.live)
+        self._notify(service, True)
 
-    def _is_claimed(self, sighting: Seen | Gone) -> bool:
+    def _is_claimed(self, sighting: ObjectSeen | ObjectGone) -> bool:
         """Reports whether an agent of another installation claims an object."""
-        if isinstance(sighting, Gone):
-            self._registry.strangers.pop(ref_of(sighting.live).key, None)
+        if isinstance(sighting, ObjectGone):
+            self._registry.foreign_claims.pop(ref_of(sighting.live).key, None)
             return False
         return self._registry.note_claim(sighting.live)
 
-    def _forbidden(self, api: Api, namespace: str) -> None:
+    def _forbidden(self, api: GroupVersionKind, namespace: str) -> None:
         """Handles a kind that may not be listed or watched, in one namespace or in all."""
         if namespace != _ALL:
-            self._go_round(api, namespace)
+            self._start_polling(api, namespace)
             return
-        self._narrow.setdefault(api, {})
+        self._namespace_watches.setdefault(api, {})
         for one in self._registry.places_of(api):
-            self._watch_narrowly(api, one)
+            self._watch_namespace(api, one)
 
-    def _watch_narrowly(self, api: Api, namespace: str) -> None:
-        running = self._narrow[api]
+    def _watch_namespace(self, api: GroupVersionKind, namespace: str) -> None:
+        running = self._namespace_watches[api]
         if not namespace:
-            self._go_round(api, namespace)
+            self._start_polling(api, namespace)
         elif namespace not in running:
             running[namespace] = self._follow(api, namespace)
 
-    def _allowed(self, api: Api, namespace: str) -> None:
+    def _allowed(self, api: GroupVersionKind, namespace: str) -> None:
         """Ends the fallbacks of a watch whose list has succeeded."""
-        self._blind.discard((api, namespace))
-        for task in self._narrow.pop(api, {}).values() if namespace == _ALL else ():
+        self._polled.discard((api, namespace))
+        for task in self._namespace_watches.pop(api, {}).values() if namespace == _ALL else ():
             task.cancel()
 
-    def _go_round(self, api: Api, namespace: str) -> None:
-        if (api, namespace) not in self._blind:
-            self._blind.add((api, namespace))
-            self._tasks.spawn(f"round/{api.kind}", self._look_round(api, namespace))
+    def _start_polling(self, api: GroupVersionKind, namespace: str) -> None:
+        if (api, namespace) not in self._polled:
+            self._polled.add((api, namespace))
+            self._tasks.spawn(f"round/{api.kind}", self._poll(api, namespace))
 
-    async def _look_round(self, api: Api, namespace: str) -> None:
-        while (api, namespace) in self._blind:
+    async def _poll(self, api: GroupVersionKind, namespace: str) -> None:
+        while (api, namespace) in self._polled:
             for owned in self._registry.objects_of(api, namespace):
                 await self._look_at(owned)
             await self._clock.sleep(_ROUND_S)
 
-    async def _look_at(self, owned: Owned) -> None:
+    async def _look_at(self, owned: OwnedObject) -> None:
         try:
             live = await self._cluster.get(owned.ref)
-        except Refused as error:
+        except RequestRefused as error:
             owned.seen, owned.verdict = (
                 True,
-                Verdict(Health.PROGRESSING, error.message, error.reason),
+                HealthStatus(HealthState.PROGRESSING, error.message, error.reason),
             )
             self._sighted(owned, None)
         except TowlineError:
             return
         else:
-            gone = Gone(owned.ref.api, _at(owned.version))
-            self._sighted(owned, gone if live is None else Seen(owned.ref.api, live))
+            gone = ObjectGone(owned.ref.api, _at(owned.version))
+            self._sighted(owned, gone if live is None else ObjectSeen(owned.ref.api, live))
 
-    def _sighted(self, owned: Owned, sighting: Sighting | None) -> None:
+    def _sighted(self, owned: OwnedObject, sighting: Observation | None) -> None:
         service = self._registry.get(owned.service_id)
         if service is None:
             return
         if sighting is not None:
             service.inbox[owned.key] = sighting
-        self._tell(service, sighting is not None)
+        self._notify(service, sighting is not None)
 
     def _on_hook(self, key: ObjectKey, live: KubeObject) -> None:
         labels = metadata_of(live).get("labels") or {}
         service = self._registry.get(labels.get(SERVICE_LABEL) or "")
         if service is not None and service.gate is not None and key in service.gate.hooks:
-            service.hooks_seen[key] = live
-            self._tell(service, True)
+            service.observed_hooks[key] = live
+            self._notify(service, True)
 
-    def _missing(self, sighting: Relisted) -> None:
+    def _missing(self, sighting: WatchListed) -> None:
         """Handles owned objects that are missing from a fresh list."""
         within = sighting.namespace if sighting.namespace != _ALL else None
         for owned in self._registry.objects_of(sighting.api, within):
@@ -199,8 +201,8 @@ class Watchers:
             if service is None or owned.key in sighting.keys or owned.version > sighting.version:
                 continue
             owned.seen = True
-            service.inbox[owned.key] = Gone(sighting.api, _at(sighting.version))
-            self._tell(service, True)
+            service.inbox[owned.key] = ObjectGone(sighting.api, _at(sighting.version))
+            self._notify(service, True)
 
 
 def _at(version: int) -> KubeObject:

@@ -4,21 +4,21 @@ import asyncio
 
 import structlog
 
-from fleet.errors import Invalid, TowlineError, Unavailable
-from fleet.orders import NAME, RenderOrder, load_order
-from fleet.runtime.tasks import Tasks
-from fleet.sealing import SealedSecret, SealingKey
-from syncagent.domain.events import CommandDone, Outcome
-from syncagent.ports import Answers, LinkDown, OrderedRenders, Uploader
+from core.errors import Invalid, TowlineError, Unavailable
+from core.runtime.tasks import Tasks
+from core.sealing import SealedSecret, SealingKey
+from core.spec.render_orders import ORDER_SECRET_NAME, RenderOrder, load_order
+from syncagent.domain.events import CommandAnswer, CommandOutcome
+from syncagent.ports import CommandAnswers, LinkDown, OrderedRenders, Uploader
 
 log = structlog.get_logger(__name__)
 
-_MOST_WAITING = 256
+_MAX_WAITING = 256
 _INTERNAL = "internal error of the agent; see its log"
 
 
-class Orders:
-    """Executes orders, at most `together` at the same time; without `renders` it refuses all.
+class RenderOrders:
+    """Executes orders, at most `max_concurrent` at the same time; without `renders` it refuses all.
     Orders are not stored: the control plane sends an order again after a restart or a lost link.
     """
 
@@ -27,14 +27,14 @@ class Orders:
         key: SealingKey,
         renders: OrderedRenders | None,
         uploader: Uploader,
-        answers: Answers,
-        together: int = 2,
+        answers: CommandAnswers,
+        max_concurrent: int = 2,
     ) -> None:
         self._key = key
         self._renders = renders
         self._uploader = uploader
         self._answers = answers
-        self._turn = asyncio.Semaphore(together)
+        self._turn = asyncio.Semaphore(max_concurrent)
         self._begun: set[str] = set()
         self._tasks = Tasks("orders")
 
@@ -59,18 +59,16 @@ class Orders:
             raise Invalid(
                 "this agent does not render: rendering is off in its settings (git.renders)"
             )
-        if len(self._begun) >= _MOST_WAITING:
-            raise Invalid(f"too many renders are waiting (limit {_MOST_WAITING})")
-        order = load_order(self._key.open(SealedSecret(NAME, "", box), command_id))
+        if len(self._begun) >= _MAX_WAITING:
+            raise Invalid(f"too many renders are waiting (limit {_MAX_WAITING})")
+        order = load_order(self._key.open(SealedSecret(ORDER_SECRET_NAME, "", box), command_id))
         self._begun.add(command_id)
-        self._tasks.spawn("order", self._carry_out(self._renders, command_id, order))
+        self._tasks.spawn("order", self._execute(self._renders, command_id, order))
 
-    async def _carry_out(
-        self, renders: OrderedRenders, command_id: str, order: RenderOrder
-    ) -> None:
+    async def _execute(self, renders: OrderedRenders, command_id: str, order: RenderOrder) -> None:
         try:
             async with self._turn:
-                self._answers.done(await self._made(renders, command_id, order))
+                self._answers.done(await self._result(renders, command_id, order))
         except LinkDown as error:
             log.info("render could not be uploaded", reason=error.message)
         except Unavailable as error:
@@ -78,17 +76,17 @@ class Orders:
         finally:
             self._begun.discard(command_id)
 
-    async def _made(
+    async def _result(
         self, renders: OrderedRenders, command_id: str, order: RenderOrder
-    ) -> CommandDone:
+    ) -> CommandAnswer:
         try:
-            rendered, data = await renders.carry_out(order)
+            rendered, data = await renders.execute(order)
             await self._uploader.upload(command_id, rendered.digest, data)
         except LinkDown:
             raise
         except TowlineError as error:
-            return CommandDone(command_id, Outcome.FAILED, error.message)
+            return CommandAnswer(command_id, CommandOutcome.FAILED, error.message)
         except Exception:
             log.exception("render order failed")
-            return CommandDone(command_id, Outcome.FAILED, _INTERNAL)
-        return CommandDone(command_id, Outcome.SUCCEEDED, rendered=rendered)
+            return CommandAnswer(command_id, CommandOutcome.FAILED, _INTERNAL)
+        return CommandAnswer(command_id, CommandOutcome.SUCCEEDED, rendered=rendered)

@@ -11,8 +11,8 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from fleet.bundle import open_bundle
-from fleet.errors import Invalid, NotFound, Unavailable
+from core.errors import Invalid, NotFound, Unavailable
+from core.spec.bundle import open_bundle
 
 _PARTIAL = ".part"
 # For smaller files, a thread would cost more than the write.

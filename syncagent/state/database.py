@@ -11,7 +11,7 @@ from pathlib import Path
 
 import structlog
 
-from fleet.errors import Invalid, Unavailable
+from core.errors import Invalid, Unavailable
 
 log = structlog.get_logger(__name__)
 
@@ -67,13 +67,13 @@ INSERT INTO counter VALUES ('reports', 0);
 
 
 class Database:
-    """The database connection. `refusal`: error of the last transaction, empty if it succeeded.
+    """The database connection. `disk_error`: error of the last transaction, empty if it succeeded.
     A damaged file is renamed to `agent.db.damaged`, and the agent starts as after a lost disk.
     Unavailable: the disk failed. Invalid: a newer version has written the file.
     """
 
     def __init__(self, path: Path) -> None:
-        self.refusal = ""
+        self.disk_error = ""
         with _named_failures():
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             self._connection = _open(path)
@@ -107,9 +107,9 @@ class Database:
                     raise
                 self._commit()
         except Unavailable as error:
-            self.refusal = error.message
+            self.disk_error = error.message
             raise
-        self.refusal = ""
+        self.disk_error = ""
 
     def rows(self, query: str, *values: object) -> list[tuple]:
         """Returns the rows of a query."""

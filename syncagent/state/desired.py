@@ -6,11 +6,11 @@ from typing import Any
 
 import orjson
 
-from fleet.attestation import Attestation
-from fleet.errors import Invalid
-from fleet.sealing import SealedSecret
-from fleet.thresholds import Comparison
-from syncagent.domain.health import Health
+from core.errors import Invalid
+from core.sealing import SealedSecret
+from core.spec.attestation import Attestation
+from core.spec.thresholds import Comparison
+from syncagent.domain.health import HealthState
 from syncagent.domain.objects import ObjectRef
 from syncagent.domain.services import (
     Desired,
@@ -108,7 +108,7 @@ def _rule(raw: dict[str, Any]) -> HealthRule:
         FieldCondition(condition["pointer"], tuple(condition["any_of"]))
         for condition in raw["conditions"]
     )
-    health = Health(raw["health"])
+    health = HealthState(raw["health"])
     return HealthRule(raw["group"], raw["kind"], health, conditions, raw["message"])
 
 

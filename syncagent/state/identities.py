@@ -3,23 +3,23 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from fleet.age import AgeIdentity, identities_in
-from fleet.errors import Invalid, Unavailable
-from fleet.sops import FileKey, key_for
-from syncagent.domain.encrypted import EncryptedValue
+from core.age import AgeIdentity, identities_in
+from core.errors import Invalid, Unavailable
+from core.sops import SopsFileKey, decrypt_file_key
+from syncagent.domain.sops_values import EncryptedValue
 
-_MOST_BYTES = 64 << 10
+_MAX_BYTES = 64 << 10
 
 
 class AgeIdentities:
-    """Implements the port `Identities` with a file from `age-keygen`; without a file there are
+    """Implements the port `DecryptionKeys` with a file from `age-keygen`; without a file there are
     none.
     """
 
     def __init__(self, file: Path | None) -> None:
         self._file = file
         self._read: tuple[int, list[AgeIdentity]] = (0, [])
-        self._newest: tuple[Mapping[str, str], FileKey] | None = None
+        self._newest: tuple[Mapping[str, str], SopsFileKey] | None = None
 
     def open(self, value: EncryptedValue) -> bytes:
         key = self._key(value.keys)
@@ -30,12 +30,12 @@ class AgeIdentities:
             )
         return value.open(key)
 
-    def _key(self, keys: Mapping[str, str]) -> FileKey | None:
+    def _key(self, keys: Mapping[str, str]) -> SopsFileKey | None:
         """Returns the key of a SOPS file, cached because one object may have thousands of
         values.
         """
         if self._newest is None or self._newest[0] is not keys:
-            key = key_for(keys, self._identities())
+            key = decrypt_file_key(keys, self._identities())
             self._newest = None if key is None else (keys, key)
         return self._newest[1] if self._newest else None
 
@@ -46,7 +46,7 @@ class AgeIdentities:
         try:
             stat = self._file.stat()
             if stat.st_mtime_ns != self._read[0]:
-                if stat.st_size > _MOST_BYTES:
+                if stat.st_size > _MAX_BYTES:
                     raise Invalid(f"{self._file} is not a file of age identities")
                 self._read = stat.st_mtime_ns, identities_in(self._file.read_text())
         except (OSError, UnicodeDecodeError):

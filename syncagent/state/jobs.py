@@ -1,4 +1,4 @@
-"""Jobs of the control plane, stored until a day after their end: the port `JobMemory`."""
+"""Jobs of the control plane, stored until a day after their end: the port `JobStore`."""
 
 import base64
 from dataclasses import asdict
@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 
-from fleet.sealing import SealedSecret
+from core.sealing import SealedSecret
 from syncagent.domain.jobs import JobPhase, JobSpec, JobStatus
 from syncagent.domain.objects import ObjectRef
 from syncagent.state.database import Database
@@ -14,8 +14,8 @@ from syncagent.state.database import Database
 _FINAL = (JobPhase.SUCCEEDED, JobPhase.FAILED, JobPhase.CANCELLED)
 
 
-class SqliteJobs:
-    """Implements `JobMemory`; secrets stay sealed."""
+class SqliteJobStore:
+    """Implements `JobStore`; secrets stay sealed."""
 
     def __init__(self, database: Database) -> None:
         self._db = database

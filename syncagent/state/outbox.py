@@ -6,8 +6,8 @@ which replaces it. Numbers only grow.
 
 import asyncio
 
-from fleet.runtime.clock import Clock
-from syncagent.ports import Merge, Numbered
+from core.runtime.clock import Clock
+from syncagent.ports import Merge, NumberedReport
 from syncagent.state.database import Database
 
 
@@ -53,13 +53,13 @@ class SqliteOutbox:
         rows = self._db.rows("SELECT value FROM counter WHERE name = 'acknowledged'")
         return rows[0][0] if rows else 0
 
-    def sent(self) -> list[Numbered]:
+    def sent(self) -> list[NumberedReport]:
         rows = self._db.rows(
             "SELECT number, at_ms, body FROM report WHERE number IS NOT NULL ORDER BY number"
         )
-        return [Numbered(*row) for row in rows]
+        return [NumberedReport(*row) for row in rows]
 
-    def take(self, limit: int) -> list[Numbered]:
+    def take(self, limit: int) -> list[NumberedReport]:
         with self._db.transaction() as db:
             rows = db.execute(
                 "SELECT position, at_ms, body FROM report"
@@ -74,7 +74,10 @@ class SqliteOutbox:
             )
         if len(rows) < limit:
             self._filled.clear()
-        return [Numbered(number, *row[1:]) for (number, _), row in zip(numbered, rows, strict=True)]
+        return [
+            NumberedReport(number, *row[1:])
+            for (number, _), row in zip(numbered, rows, strict=True)
+        ]
 
     def waiting(self) -> int:
         """Returns the number of unacknowledged reports."""

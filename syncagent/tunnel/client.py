@@ -5,9 +5,9 @@ import secrets
 
 import structlog
 
-from fleet.links.calls import link_over
-from fleet.mux.budget import Budget
-from fleet.mux.codec import (
+from core.links.call_link import make_call_link
+from core.mux.budget import ReceiveBudget
+from core.mux.codec import (
     FEATURE_TCP,
     FEATURE_ZSTD,
     FLAG_PASSTHROUGH,
@@ -17,16 +17,16 @@ from fleet.mux.codec import (
     Hello,
     Open,
 )
-from fleet.mux.mux import Mux, MuxSettings
-from fleet.mux.stream import Stream
-from fleet.rpc.calls import CallFailed, Channel, Metadata
-from fleet.rpc.methods import TUNNEL
-from fleet.runtime.clock import Clock
-from fleet.runtime.tasks import Tasks
-from syncagent.tunnel.egress import EgressExchange, EgressPolicy
-from syncagent.tunnel.exchange import UpstreamExchange
-from syncagent.tunnel.guard import Guard, ImpersonationPolicy, Refused
+from core.mux.mux import Mux, MuxSettings
+from core.mux.stream import TunnelStream
+from core.rpc.calls import CallChannel, CallFailed, Metadata
+from core.rpc.methods import TUNNEL
+from core.runtime.clock import Clock
+from core.runtime.tasks import Tasks
+from syncagent.tunnel.egress import EgressPolicy, EgressStream
+from syncagent.tunnel.guard import ForwardingRefused, Guard, ImpersonationPolicy
 from syncagent.tunnel.upstream import Upstream, UpstreamPool
+from syncagent.tunnel.upstream_request import UpstreamRequest
 
 log = structlog.get_logger(__name__)
 
@@ -47,7 +47,7 @@ class TunnelClient:
 
     def __init__(
         self,
-        channel: Channel,
+        channel: CallChannel,
         metadata: Metadata,
         upstream: Upstream,
         clock: Clock,
@@ -74,8 +74,8 @@ class TunnelClient:
         except CallFailed as error:
             log.warning("no tunnel", why=error.message)
             return error.message
-        link = link_over(call)
-        settings = MuxSettings(widest=WIDEST)
+        link = make_call_link(call)
+        settings = MuxSettings(max_window=WIDEST)
         mux = self._mux = Mux(
             link,
             self,
@@ -83,7 +83,7 @@ class TunnelClient:
             hello=Hello(self._instance, settings.window, features=self._features),
             clock=self._clock,
             timers=asyncio.get_running_loop(),
-            budget=Budget(MEMORY, links=1, tenants=2),
+            budget=ReceiveBudget(MEMORY, links=1, tenants=2),
             settings=settings,
         )
         try:
@@ -109,18 +109,18 @@ class TunnelClient:
             await self._clock.sleep(LOOK)
         mux.close("handed over to a newer connection")
 
-    # Events of the mux (see `fleet.mux.mux.MuxOwner`)
+    # Events of the mux (see `core.mux.mux.MuxOwner`)
 
     def on_ready(self, hello: Hello) -> None:
         log.info("tunnel open")
 
-    def on_open(self, stream: Stream, request: Open) -> None:
+    def on_open(self, stream: TunnelStream, request: Open) -> None:
         if request.kind == KIND_TCP:
             self._open_tcp(stream, request)
         else:
             self._open_http(stream, request)
 
-    def on_hand_over(self, drain: Drain) -> None:
+    def on_peer_draining(self, drain: Drain) -> None:
         log.info("asked to reconnect", why=drain.text)
         self._grace = max(GRACE, drain.grace_ms / 1000)
         self.draining.set()
@@ -134,9 +134,9 @@ class TunnelClient:
     def _features(self) -> int:
         return FEATURE_ZSTD | (FEATURE_TCP if self._egress.allowed else 0)
 
-    def _open_tcp(self, stream: Stream, request: Open) -> None:
+    def _open_tcp(self, stream: TunnelStream, request: Open) -> None:
         target = self._egress.target(request.head)
-        exchange = EgressExchange(stream, target or ("", 0))
+        exchange = EgressStream(stream, target or ("", 0))
         stream.owner = exchange
         if target is None:
             log.warning("egress refused", target=request.head[:300].decode("ascii", "replace"))
@@ -146,8 +146,8 @@ class TunnelClient:
         else:
             self._tasks.spawn("egress", exchange.start())
 
-    def _open_http(self, stream: Stream, request: Open) -> None:
-        exchange = UpstreamExchange(stream, request, self._pool)
+    def _open_http(self, stream: TunnelStream, request: Open) -> None:
+        exchange = UpstreamRequest(stream, request, self._pool)
         exchange.on_retry = self._start
         stream.owner = exchange
         if request.kind != KIND_HTTP:
@@ -158,12 +158,12 @@ class TunnelClient:
             check = self._guard.check_passthrough
         try:
             check(request.identity, request.head)
-        except Refused as refused:
+        except ForwardingRefused as refused:
             log.warning("request refused", why=str(refused))
             stream.reset(FORBIDDEN, f"refused the request: {refused}")
             return
-        if not exchange.start_at_once():
+        if not exchange.try_start():
             self._start(exchange)
 
-    def _start(self, exchange: UpstreamExchange) -> None:
+    def _start(self, exchange: UpstreamRequest) -> None:
         self._tasks.spawn("request", exchange.start())

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Protocol, cast
 
-from fleet.mux.codec import Buffer
+from core.mux.codec import Buffer
 
 WRITE_HIGH, WRITE_LOW = 256 << 10, 64 << 10
 
@@ -26,28 +26,28 @@ class ConnectionUser(Protocol):
 class UpstreamConnection(asyncio.Protocol):
     """A connection to the API server. `user` is None while idle; an idle connection that receives
     bytes is closed.
-    `beneath`: the transport below TLS. Reading is paused there, because uvloop's TLS drops
-    undelivered bytes when the other side ends.
+    `transport_below_tls`: the transport below TLS. Reading is paused there, because uvloop's TLS
+    drops undelivered bytes when the other side ends.
     """
 
     def __init__(
         self,
         on_idle_lost: Callable[["UpstreamConnection"], None],
-        beneath: asyncio.Transport | None = None,
+        transport_below_tls: asyncio.Transport | None = None,
     ) -> None:
         self.user: ConnectionUser | None = None
         self.used = False
         self.write_paused = False
         self._on_idle_lost = on_idle_lost
         self._transport: asyncio.Transport
-        self._beneath = beneath
+        self._transport_below_tls = transport_below_tls
         self._held: asyncio.Transport
         self._reading = True
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # uvloop's transports are no subclasses of asyncio's.
         self._transport = transport = cast(asyncio.Transport, transport)
-        self._held = self._beneath or transport
+        self._held = self._transport_below_tls or transport
         transport.set_write_buffer_limits(high=WRITE_HIGH, low=WRITE_LOW)
 
     def data_received(self, data: bytes) -> None:

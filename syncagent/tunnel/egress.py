@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import structlog
 
-from fleet.errors import Invalid
-from fleet.mux.codec import CLOSE, END, Buffer
-from fleet.mux.stream import Stream
+from core.errors import Invalid
+from core.mux.codec import CLOSE, END, Buffer
+from core.mux.stream import TunnelStream
 from syncagent.tunnel.connection import UpstreamConnection
 
 log = structlog.get_logger(__name__)
@@ -49,10 +49,10 @@ class EgressPolicy:
         return match[2].strip("[]"), int(match[3])
 
 
-class EgressExchange:
+class EgressStream:
     """Owner of a stream, and user of its connection."""
 
-    def __init__(self, stream: Stream, target: tuple[str, int]) -> None:
+    def __init__(self, stream: TunnelStream, target: tuple[str, int]) -> None:
         self._stream, self._target = stream, target
         self._connection: UpstreamConnection | None = None
         self._waiting: list[Buffer] = []
@@ -90,7 +90,7 @@ class EgressExchange:
         if self._ended:
             connection.write_eof()
 
-    # Events of the stream (see `fleet.mux.stream.StreamOwner`)
+    # Events of the stream (see `core.mux.stream.StreamOwner`)
 
     def on_data(self, data: Buffer) -> None:
         if self._connection is not None:

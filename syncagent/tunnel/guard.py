@@ -18,7 +18,7 @@ _NEVER = frozenset({"system:masters"})
 _SYSTEM = "system:"
 
 
-class Refused(Exception):
+class ForwardingRefused(Exception):
     """The agent refused to forward a request; the message is the reason."""
 
 
@@ -50,37 +50,37 @@ class Guard:
                 self._good.clear()
             self._good.add(identity)
         if not _HEAD.match(head):
-            raise Refused("the head of the request is malformed")
+            raise ForwardingRefused("the head of the request is malformed")
         if _RESERVED.search(head):
-            raise Refused("the request contains an identity of its own")
+            raise ForwardingRefused("the request contains an identity of its own")
 
     def check_passthrough(self, identity: bytes, head: bytes) -> None:
         """Checks a passthrough request. Refused: passthrough is off, or the request has not exactly
         one token and no other identity.
         """
         if not self._policy.passthrough:
-            raise Refused(
+            raise ForwardingRefused(
                 "this cluster does not accept users' own tokens (setting kubernetes.passthrough)"
             )
         if not _HEAD.match(head):
-            raise Refused("the head of the request is malformed")
+            raise ForwardingRefused("the head of the request is malformed")
         tokens = len(_AUTHORIZATION.findall(head))
         if identity or tokens != 1 or not _OWN_TOKEN.search(head) or _OTHERS.search(head):
-            raise Refused("the request must identify its user by exactly one token")
+            raise ForwardingRefused("the request must identify its user by exactly one token")
 
     def _check_identity(self, identity: bytes) -> None:
         lines = identity.split(b"\r\n")
         if not identity or lines.pop():
-            raise Refused("the request has no identity")
+            raise ForwardingRefused("the request has no identity")
         users = 0
         for line in lines:
             match = _LINE.match(line)
             if match is None:
-                raise Refused("the identity of the request is malformed")
+                raise ForwardingRefused("the identity of the request is malformed")
             users += match[1] == b"User"
             self._check_name(match[1], match[2].decode("utf-8", "replace"))
         if users != 1:
-            raise Refused("the request must name exactly one user")
+            raise ForwardingRefused("the request must name exactly one user")
 
     def _check_name(self, kind: bytes, name: str) -> None:
         if kind not in {b"User", b"Group"} or not name.strip().startswith(_SYSTEM):
@@ -88,4 +88,4 @@ class Guard:
         policy = self._policy
         allowed = policy.system_users if kind == b"User" else policy.system_groups
         if name in _NEVER or name not in allowed:
-            raise Refused(f'"{name}" may not be impersonated in this cluster')
+            raise ForwardingRefused(f'"{name}" may not be impersonated in this cluster')

@@ -6,10 +6,10 @@ from typing import Any
 
 import structlog
 
-from fleet.rpc.calls import Channel
-from fleet.runtime.backoff import Backoff
-from fleet.runtime.clock import Clock
-from fleet.runtime.tasks import Tasks
+from core.rpc.calls import CallChannel
+from core.runtime.backoff import Backoff
+from core.runtime.clock import Clock
+from core.runtime.tasks import Tasks
 from syncagent.tunnel.client import TunnelClient
 
 log = structlog.get_logger(__name__)
@@ -17,7 +17,7 @@ log = structlog.get_logger(__name__)
 # A draining control plane also ends the link in a moment.
 _PAUSE_S = 1.0
 
-Dial = Callable[[Channel], TunnelClient]
+Dial = Callable[[CallChannel], TunnelClient]
 
 
 class TunnelKeeper:
@@ -30,7 +30,7 @@ class TunnelKeeper:
         self._dial = dial
         self._clock = clock
 
-    async def run(self, channel: Channel, leaving: asyncio.Event) -> None:
+    async def run(self, channel: CallChannel, leaving: asyncio.Event) -> None:
         """Serves until cancelled; once `leaving` is set, until the open streams have ended."""
         tasks, finishing = Tasks("tunnels"), set()
         backoff = Backoff()

@@ -5,7 +5,7 @@ import ssl
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from fleet.runtime.clock import Clock
+from core.runtime.clock import Clock
 from syncagent.tunnel.connection import UpstreamConnection
 
 # Enough for many concurrent users: with fewer, each burst of requests would dial again. The API
@@ -92,11 +92,13 @@ class UpstreamPool:
                 lambda: UpstreamConnection(self.discard), up.host, up.port
             )
             return connection
-        beneath, _ = await loop.create_connection(asyncio.Protocol, up.host, up.port)
-        if beneath.is_closing():
+        transport_below_tls, _ = await loop.create_connection(asyncio.Protocol, up.host, up.port)
+        if transport_below_tls.is_closing():
             raise ConnectionResetError("closed at once")
-        connection = UpstreamConnection(self.discard, beneath)
-        secured = await loop.start_tls(beneath, connection, up.tls, server_hostname=up.host)
+        connection = UpstreamConnection(self.discard, transport_below_tls)
+        secured = await loop.start_tls(
+            transport_below_tls, connection, up.tls, server_hostname=up.host
+        )
         if secured is None:
             raise ConnectionResetError("closed while TLS began")
         connection.connection_made(secured)

@@ -12,15 +12,15 @@ from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
-from fleet.errors import Invalid, TowlineError
-from fleet.rpc.calls import CallFailed, Channel, Status
-from fleet.rpc.methods import FETCH
-from fleet.wire.v1 import agent_pb2 as pb
+from core.errors import Invalid, TowlineError
+from core.rpc.calls import CallChannel, CallFailed, CallStatus
+from core.rpc.methods import FETCH
+from core.wire.v1 import agent_pb2 as pb
 
 _PATIENCE_S = 10.0
-_LEAST_FREE = 200 << 20
+_MIN_FREE = 200 << 20
 # Permissions for applying, pruning and watching; services may need more.
-_RIGHTS = (
+_PERMISSIONS = (
     ("*", "*", "patch", "apply objects"),
     ("*", "*", "delete", "prune objects"),
     ("*", "*", "watch", "see drift"),
@@ -32,7 +32,7 @@ _RIGHTS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class DoctorResult:
     """Result of one step; `needed`: the agent cannot work without it."""
 
     step: str
@@ -50,7 +50,7 @@ class ApiServer(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class ControlPlaneAccess:
     """Address and credentials of the control plane; `connect` opens a new channel.
     `proxy`: URL of the HTTP proxy on the route, which the doctor checks instead of the address;
     empty: none.
@@ -60,22 +60,24 @@ class Way:
     ca: bytes | None
     server_name: str | None
     token: str
-    connect: Callable[[], AbstractAsyncContextManager[Channel]]
+    connect: Callable[[], AbstractAsyncContextManager[CallChannel]]
     proxy: str = ""
 
     @property
-    def nearest(self) -> tuple[str, int]:
+    def first_hop(self) -> tuple[str, int]:
         """Host and port of the first hop. Invalid: the URL cannot be parsed."""
         if not self.proxy or "://" in self.proxy:
             return _host_port(self.proxy or self.address)
         return _host_port(f"http://{self.proxy}")
 
     @property
-    def whose(self) -> str:
+    def proxy_note(self) -> str:
         return " (the proxy from HTTPS_PROXY)" if self.proxy else ""
 
 
-async def examine(way: Way, api: ApiServer, folder: Path) -> AsyncIterator[Finding]:
+async def diagnose(
+    way: ControlPlaneAccess, api: ApiServer, folder: Path
+) -> AsyncIterator[DoctorResult]:
     """Runs all steps in order; skips steps that depend on a failed one."""
     reached = True
     for step in (_resolves, _connects, _speaks_tls, _signs_in):
@@ -87,53 +89,55 @@ async def examine(way: Way, api: ApiServer, folder: Path) -> AsyncIterator[Findi
     version = await _bounded("API server", _version(api))
     yield version
     if version.good:
-        for group, resource, verb, what in _RIGHTS:
+        for group, resource, verb, what in _PERMISSIONS:
             yield await _bounded(f"may {what}", _may(api, group, resource, verb, what))
     yield _disk(folder)
 
 
-async def _bounded(step: str, work: Awaitable[Finding]) -> Finding:
+async def _bounded(step: str, work: Awaitable[DoctorResult]) -> DoctorResult:
     try:
         async with asyncio.timeout(_PATIENCE_S):
             return await work
     except TimeoutError:
-        return Finding(step, False, f"no answer within {_PATIENCE_S:.0f} s")
+        return DoctorResult(step, False, f"no answer within {_PATIENCE_S:.0f} s")
     except (OSError, TowlineError, UnicodeError) as error:
-        return Finding(step, False, str(error))
+        return DoctorResult(step, False, str(error))
 
 
-async def _resolves(way: Way) -> Finding:
-    host, port = way.nearest
+async def _resolves(way: ControlPlaneAccess) -> DoctorResult:
+    host, port = way.first_hop
     loop = asyncio.get_running_loop()
     try:
         found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except socket.gaierror as error:
-        text = f"{host}{way.whose}: {error.strerror}; check the cluster's DNS"
-        return Finding("resolves", False, text)
+        text = f"{host}{way.proxy_note}: {error.strerror}; check the cluster's DNS"
+        return DoctorResult("resolves", False, text)
     addresses = sorted({address[4][0] for address in found})
-    return Finding("resolves", True, f"{host}{way.whose} is {', '.join(map(str, addresses))}")
+    return DoctorResult(
+        "resolves", True, f"{host}{way.proxy_note} is {', '.join(map(str, addresses))}"
+    )
 
 
-async def _connects(way: Way) -> Finding:
-    host, port = way.nearest
-    where = f"{host}:{port}{way.whose}"
+async def _connects(way: ControlPlaneAccess) -> DoctorResult:
+    host, port = way.first_hop
+    where = f"{host}:{port}{way.proxy_note}"
     try:
         _, writer = await asyncio.open_connection(host, port)
     except OSError as error:
         why = os.strerror(error.errno) if error.errno else type(error).__name__
-        return Finding("connects", False, f"{where}: {why}; check for a firewall")
+        return DoctorResult("connects", False, f"{where}: {why}; check for a firewall")
     writer.close()
-    return Finding("connects", True, f"{where} accepts connections")
+    return DoctorResult("connects", True, f"{where} accepts connections")
 
 
-async def _speaks_tls(way: Way) -> Finding:
+async def _speaks_tls(way: ControlPlaneAccess) -> DoctorResult:
     scheme = urlsplit(way.address).scheme
     if scheme in {"http", "ws"}:
-        return Finding(
+        return DoctorResult(
             "speaks tls", True, "off by the address: the token is readable on the network"
         )
     if way.proxy:
-        return Finding("speaks tls", True, "not checked through a proxy; see the sign-in step")
+        return DoctorResult("speaks tls", True, "not checked through a proxy; see the sign-in step")
     host, port = _host_port(way.address)
     ca = way.ca.decode("ascii", "ignore") if way.ca else None
     context = ssl.create_default_context(cadata=ca)
@@ -143,17 +147,17 @@ async def _speaks_tls(way: Way) -> Finding:
         _, writer = await asyncio.open_connection(host, port, ssl=context, server_hostname=name)
     except ssl.SSLCertVerificationError as error:
         text = f"{error.verify_message}: check the certificate's dates and names, and the CA"
-        return Finding("speaks tls", False, text)
+        return DoctorResult("speaks tls", False, text)
     except ssl.SSLError as error:
-        return Finding(
+        return DoctorResult(
             "speaks tls", False, f"{error.reason or error}; check that this is the agents' port"
         )
     version = writer.get_extra_info("ssl_object").version()
     writer.close()
-    return Finding("speaks tls", True, f"{version}, certificate of {name}")
+    return DoctorResult("speaks tls", True, f"{version}, certificate of {name}")
 
 
-async def _signs_in(way: Way) -> Finding:
+async def _signs_in(way: ControlPlaneAccess) -> DoctorResult:
     """Requests a bundle that cannot exist: only an authenticated agent gets "not found"."""
     metadata = (("authorization", f"Bearer {way.token}"),)
     request = pb.FetchRequest(digest="sha256:" + "0" * 64)
@@ -163,24 +167,24 @@ async def _signs_in(way: Way) -> Finding:
                 pass
         except CallFailed as error:
             return _answer(error)
-    return Finding("signs in", True, "the control plane accepts the token")
+    return DoctorResult("signs in", True, "the control plane accepts the token")
 
 
-def _answer(error: CallFailed) -> Finding:
-    if error.status is Status.NOT_FOUND:
-        return Finding("signs in", True, "the control plane accepts the token")
-    if error.status is Status.UNAUTHENTICATED:
+def _answer(error: CallFailed) -> DoctorResult:
+    if error.status is CallStatus.NOT_FOUND:
+        return DoctorResult("signs in", True, "the control plane accepts the token")
+    if error.status is CallStatus.UNAUTHENTICATED:
         text = f"{error.message}; create a new token: towline clusters rotate-token"
-        return Finding("signs in", False, text)
-    return Finding("signs in", False, f"{error.status.name}: {error.message}")
+        return DoctorResult("signs in", False, text)
+    return DoctorResult("signs in", False, f"{error.status.name}: {error.message}")
 
 
-async def _version(api: ApiServer) -> Finding:
+async def _version(api: ApiServer) -> DoctorResult:
     answer = await api.request("GET", "/version")
-    return Finding("API server", True, f"Kubernetes {answer.get('gitVersion')}")
+    return DoctorResult("API server", True, f"Kubernetes {answer.get('gitVersion')}")
 
 
-async def _may(api: ApiServer, group: str, resource: str, verb: str, what: str) -> Finding:
+async def _may(api: ApiServer, group: str, resource: str, verb: str, what: str) -> DoctorResult:
     """Checks a permission of the service account by a SelfSubjectAccessReview."""
     name, _, below = resource.partition("/")
     attributes = {"group": group, "resource": name, "subresource": below, "verb": verb}
@@ -194,16 +198,16 @@ async def _may(api: ApiServer, group: str, resource: str, verb: str, what: str) 
     allowed = bool((answer.get("status") or {}).get("allowed"))
     text = f"{verb} {resource}" + (f" of {group}" if group else "")
     missing = f"no permission to {text}: its operations will fail; extend the agent's ClusterRole"
-    return Finding(f"may {what}", allowed, text if allowed else missing, needed=False)
+    return DoctorResult(f"may {what}", allowed, text if allowed else missing, needed=False)
 
 
-def _disk(folder: Path) -> Finding:
+def _disk(folder: Path) -> DoctorResult:
     place = next((parent for parent in (folder, *folder.parents) if parent.exists()), Path("/"))
     if not os.access(place, os.W_OK):
-        return Finding("disk", False, f"{place} cannot be written")
+        return DoctorResult("disk", False, f"{place} cannot be written")
     free = shutil.disk_usage(place).free
     text = f"{free >> 20:,} MiB free in {place}"
-    return Finding("disk", free >= _LEAST_FREE, text, needed=False)
+    return DoctorResult("disk", free >= _MIN_FREE, text, needed=False)
 
 
 def _host_port(address: str) -> tuple[str, int]:

@@ -12,14 +12,14 @@ from typing import Any, Protocol
 
 import structlog
 
-from fleet.errors import Invalid, TowlineError, Unavailable
-from fleet.runtime.backoff import Backoff
-from fleet.runtime.clock import Clock
-from fleet.runtime.tasks import Tasks
-from syncagent.domain.events import CommandDone, Outcome
+from core.errors import Invalid, TowlineError, Unavailable
+from core.runtime.backoff import Backoff
+from core.runtime.clock import Clock
+from core.runtime.tasks import Tasks
+from syncagent.domain.events import CommandAnswer, CommandOutcome
 from syncagent.domain.jobs import JobSpec
 from syncagent.domain.objects import KubeObject, ObjectRef
-from syncagent.ports import Jobs, Refused
+from syncagent.ports import JobCommands, RequestRefused
 
 log = structlog.get_logger(__name__)
 
@@ -38,7 +38,7 @@ _POD = (
 )
 
 
-class Deployments(Protocol):
+class DeploymentApi(Protocol):
     """API server operations of an upgrade."""
 
     async def get(self, ref: ObjectRef) -> KubeObject | None: ...
@@ -49,11 +49,11 @@ class Deployments(Protocol):
 class Answers(Protocol):
     """Sends answers to refused commands."""
 
-    def done(self, done: CommandDone) -> None: ...
+    def done(self, done: CommandAnswer) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
-class Home:
+class AgentDeployment:
     """The agent's own Deployment, and the names of images, without tag or digest, that may replace
     it.
     """
@@ -72,9 +72,9 @@ class Upgrader:
 
     def __init__(
         self,
-        home: Home | None,
-        cluster: Deployments,
-        jobs: Jobs,
+        home: AgentDeployment | None,
+        cluster: DeploymentApi,
+        jobs: JobCommands,
         answers: Answers,
         clock: Clock,
     ) -> None:
@@ -101,18 +101,18 @@ class Upgrader:
         """
         backoff = Backoff(first=1.0, limit=30.0)
         try:
-            while not await self._begun_now(command_id, image):
+            while not await self._try_begin(command_id, image):
                 await self._clock.sleep(backoff.next())
         finally:
             self._begun.discard(command_id)
 
-    async def _begun_now(self, command_id: str, image: str) -> bool:
+    async def _try_begin(self, command_id: str, image: str) -> bool:
         """Tries once to begin; False if it must be retried."""
         try:
             self._run(command_id, image, await self._live(image))
         except TowlineError as error:
             log.error("no upgrade", reason=error.message)
-            if _may_pass(error):
+            if _is_transient(error):
                 return False
             return self._refuse(command_id, error.message)
         return True
@@ -132,12 +132,12 @@ class Upgrader:
     def _refuse(self, command_id: str, reason: str) -> bool:
         """Refuses the command; False if the answer could not be stored."""
         try:
-            self._answers.done(CommandDone(command_id, Outcome.REFUSED, reason))
+            self._answers.done(CommandAnswer(command_id, CommandOutcome.REFUSED, reason))
         except Unavailable:
             return False
         return True
 
-    def _allowed(self, image: str) -> Home:
+    def _allowed(self, image: str) -> AgentDeployment:
         """Checks the image against the operator's list, because it can run any code here."""
         if self._home is None:
             raise Invalid("the agent's own Deployment is not configured (upgrade.deployment)")
@@ -156,7 +156,7 @@ def name_of_image(image: str) -> str:
     return head + slash + tail.partition(":")[0]
 
 
-def upgrade_job(home: Home, deployment: KubeObject, image: str) -> KubeObject:
+def upgrade_job(home: AgentDeployment, deployment: KubeObject, image: str) -> KubeObject:
     """Builds the Job that tests an image and then installs it. Invalid: unexpected form of the
     Deployment.
     """
@@ -187,7 +187,7 @@ def upgrade_job(home: Home, deployment: KubeObject, image: str) -> KubeObject:
 
 
 async def replace_image(
-    cluster: Deployments,
+    cluster: DeploymentApi,
     home: ObjectRef,
     image: str,
     old: str,
@@ -201,17 +201,17 @@ async def replace_image(
     """
     deadline = clock.monotonic() + patience_s
     try:
-        await _put(cluster, home, image, clock, deadline)
+        await _set_image(cluster, home, image, clock, deadline)
         why = await _not_ready(cluster, home, clock, deadline)
     except TowlineError as error:
         why = f"could not be installed: {error.message}"
     if not why:
         return f"{home} runs {image} and has connected"
-    await _put(cluster, home, old, clock, clock.monotonic() + patience_s)
+    await _set_image(cluster, home, old, clock, clock.monotonic() + patience_s)
     raise Invalid(f"{image} {why}: {home} is back at {old}")
 
 
-async def _not_ready(cluster: Deployments, home: ObjectRef, clock: Clock, deadline: float) -> str:
+async def _not_ready(cluster: DeploymentApi, home: ObjectRef, clock: Clock, deadline: float) -> str:
     """Waits until the new image is ready; returns the reason of a failure, or empty."""
     slow = f"did not connect within {deadline - clock.monotonic():.0f} s"
     why = slow
@@ -226,8 +226,8 @@ async def _not_ready(cluster: Deployments, home: ObjectRef, clock: Clock, deadli
     return why
 
 
-async def _put(
-    cluster: Deployments, home: ObjectRef, image: str, clock: Clock, deadline: float
+async def _set_image(
+    cluster: DeploymentApi, home: ObjectRef, image: str, clock: Clock, deadline: float
 ) -> None:
     """Sets the image of the Deployment, with retries until the deadline."""
     while True:
@@ -239,14 +239,14 @@ async def _put(
                 await cluster.merge(home, _patch(live, image))
             return
         except TowlineError as error:
-            if not _may_pass(error) or clock.monotonic() >= deadline:
+            if not _is_transient(error) or clock.monotonic() >= deadline:
                 raise
         await clock.sleep(_LOOK_S)
 
 
-def _may_pass(error: TowlineError) -> bool:
+def _is_transient(error: TowlineError) -> bool:
     """Reports whether a retry may succeed: server unreachable, conflict, or server error."""
-    if isinstance(error, Refused):
+    if isinstance(error, RequestRefused):
         return error.status == 409 or error.status >= 500
     return isinstance(error, Unavailable)
 

@@ -18,7 +18,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from controlplane.storage.archive import dump, load
 from controlplane.storage.engine import make_engine, sqlite_url
 from controlplane.storage.migrate import migrate, migrate_connection, revisions
-from fleet.errors import Conflict, Invalid
+from core.errors import Conflict, Invalid
 from tests import migrated
 from tests.fakes.rows import ROWS, fill, value
 

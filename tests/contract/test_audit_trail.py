@@ -11,11 +11,11 @@ from sqlalchemy.exc import DBAPIError
 from controlplane.domain.access import DEFAULT_PROJECT
 from controlplane.domain.audit import AuditFilter, AuditKind
 from controlplane.domain.clusters import Cluster
-from controlplane.domain.ledger import AuditEntry, Verdict
+from controlplane.domain.ledger import AuditEntry, AuditVerdict
 from controlplane.ports import PageQuery
 from controlplane.storage.store import SqlStore
 from controlplane.usecases.records import check_chains
-from fleet.identity import ClusterId
+from core.identity import ClusterId
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
 
@@ -23,7 +23,7 @@ NOW = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
 def entry(number: int, action: str = "createCluster") -> AuditEntry:
     detail = {"n": number, "seconds": 0.000012, "deep": {"list": [1, "zwei", None, 1.5]}}
     at = NOW + timedelta(minutes=number)
-    return AuditEntry(at, f"user{number % 3}", action, Verdict.ALLOWED, detail=detail)
+    return AuditEntry(at, f"user{number % 3}", action, AuditVerdict.ALLOWED, detail=detail)
 
 
 async def fill(store: SqlStore, rows: int, action: str = "createCluster") -> None:
@@ -107,7 +107,9 @@ async def test_the_beginning_of_a_chain_goes_and_the_rest_stays_whole(store: Sql
 
 async def test_filters_let_through_what_fits(store: SqlStore) -> None:
     await fill(store, 9)
-    refused = replace(entry(20, "kubernetes.delete"), verdict=Verdict.REFUSED, target="dev: pods")
+    refused = replace(
+        entry(20, "kubernetes.delete"), verdict=AuditVerdict.REFUSED, target="dev: pods"
+    )
     async with store.write() as tx:
         await tx.audit.append([refused])
     hour = timedelta(hours=1)
@@ -116,7 +118,7 @@ async def test_filters_let_through_what_fits(store: SqlStore) -> None:
         AuditFilter(action="kubernetes.*"): 1,
         AuditFilter(action="createCluster"): 9,
         AuditFilter(target="dev: pods"): 1,
-        AuditFilter(verdict=Verdict.REFUSED): 1,
+        AuditFilter(verdict=AuditVerdict.REFUSED): 1,
         AuditFilter(kind=AuditKind.CHANGE): 9,
         AuditFilter(since=NOW + timedelta(minutes=2), until=NOW + timedelta(minutes=5)): 3,
         AuditFilter(since=NOW + hour): 0,
@@ -129,7 +131,7 @@ async def test_filters_let_through_what_fits(store: SqlStore) -> None:
 
 async def test_a_row_tells_where_its_target_stands_and_what_became_of_it(store: SqlStore) -> None:
     cluster = Cluster(ClusterId("c1"), "dev", "dev", NOW, NOW)
-    changed = AuditEntry(NOW, "ada", "updateCluster", Verdict.ALLOWED, target_id="c1")
+    changed = AuditEntry(NOW, "ada", "updateCluster", AuditVerdict.ALLOWED, target_id="c1")
     async with store.write() as tx:
         await tx.clusters.add(cluster)
         await tx.audit.append([replace(changed, action="createCluster")])

@@ -3,14 +3,14 @@
 import asyncio
 from collections.abc import AsyncIterator
 
-from controlplane.domain.ledger import Stage
+from controlplane.domain.ledger import LedgerStage
 from controlplane.domain.services import Service
 from controlplane.events.memory import MemoryBus
 from controlplane.ports import Wake
 from controlplane.secrets.envelope import EnvelopeSealer
 from controlplane.storage.store import SqlStore
-from controlplane.usecases.clustergroups import ClusterGroups, GroupChange
-from controlplane.usecases.deps import PIPELINE, Deps
+from controlplane.usecases.clustergroups import ClusterGroupChange, ClusterGroups
+from controlplane.usecases.deps import PIPELINE, OperationContext
 from controlplane.usecases.pipelines import (
     PROMOTE,
     RENDER,
@@ -32,7 +32,7 @@ class Fleet:
 
     def __init__(self, store: SqlStore) -> None:
         clock, manifests = FakeClock(), FakeManifests()
-        deps = Deps(store, MemoryBus(), manifests, EnvelopeSealer(b"k" * 32), clock)
+        deps = OperationContext(store, MemoryBus(), manifests, EnvelopeSealer(b"k" * 32), clock)
         self.world = World(deps, manifests, clock)
         self.groups = ClusterGroups(deps)
         self.pipelines: list[str] = []
@@ -43,7 +43,7 @@ class Fleet:
         repository = await world.repository()
         clusters = [await world.cluster(f"c{n}") for n in range(CLUSTERS + 1)]
         ids = [one.id for one in clusters[1:]]
-        change = GroupChange(name="eu", cluster_ids=ids, max_changing=at_once)
+        change = ClusterGroupChange(name="eu", cluster_ids=ids, max_changing=at_once)
         self.group = await self.groups.create(world.admin, change)
         firsts = []
         for name in NAMES:
@@ -109,11 +109,11 @@ async def test_no_more_clusters_of_a_group_change_than_it_lets(store: SqlStore) 
         await fleet.world.report(changing[0])
         await fleet.world.clock.advance(60)
     assert "cluster group 'eu': its limit of 2 changing clusters is reached" in told
-    change = GroupChange(max_changing=0)
+    change = ClusterGroupChange(max_changing=0)
     await fleet.groups.update(fleet.world.admin, fleet.group.id, change)
     await fleet.go_on()
     async with store.read() as tx:
-        promoted = await tx.ledger.select(stage=Stage.PROMOTED)
+        promoted = await tx.ledger.select(stage=LedgerStage.PROMOTED)
         assert await tx.pipeline_services.select(changing=True) == []
     assert sorted(one.service_id or "" for one in promoted) == sorted(s.id for s in fleet.services)
 

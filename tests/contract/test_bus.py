@@ -8,10 +8,10 @@ from contextlib import asynccontextmanager
 import pytest
 from redis.asyncio import Redis as AsyncRedis
 
-from controlplane.events.memory import MemoryBus, Wakes
+from controlplane.events.memory import MemoryBus, WakeQueue
 from controlplane.events.redis import CHANNEL, RedisBus
-from controlplane.ports import MISSED, Bus, Wake
-from fleet.runtime.clock import SystemClock
+from controlplane.ports import LOST_WAKES, Bus, Wake
+from core.runtime.clock import SystemClock
 from tests.servers.redis import Redis, find_redis
 
 
@@ -19,7 +19,7 @@ from tests.servers.redis import Redis, find_redis
 async def over(url: str) -> AsyncGenerator[RedisBus, None]:
     """A bus that runs, and hears of others already."""
     bus = RedisBus(url, SystemClock())
-    ready = bus.subscribe(MISSED)
+    ready = bus.subscribe(LOST_WAKES)
     bus.start()
     try:
         await soon(ready)
@@ -28,7 +28,7 @@ async def over(url: str) -> AsyncGenerator[RedisBus, None]:
         await bus.stop()
 
 
-async def soon(wakes: Wakes, seconds: float = 10.0) -> Wake:
+async def soon(wakes: WakeQueue, seconds: float = 10.0) -> Wake:
     """The next wake."""
     async with asyncio.timeout(seconds):
         return await anext(wakes)
@@ -110,12 +110,12 @@ async def test_what_is_not_ours_in_redis_is_passed_over(redis_url: str) -> None:
 async def test_without_redis_a_process_wakes_itself_and_sweeps(own_redis: Redis) -> None:
     """A frozen server is noticed by its silence; after the gap everything is looked at."""
     async with over(own_redis.url) as here, over(own_redis.url) as there:
-        swept, apples = there.subscribe(MISSED), here.subscribe("apple")
+        swept, apples = there.subscribe(LOST_WAKES), here.subscribe("apple")
         own_redis.freeze()
         here.publish("apple", "1")
         assert await soon(apples) == ("apple", "1")
         for _ in range(2):
-            assert await soon(swept) == (MISSED, "")
+            assert await soon(swept) == (LOST_WAKES, "")
         own_redis.thaw()
         heard = there.subscribe("pear")
         async with asyncio.timeout(60):

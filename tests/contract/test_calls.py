@@ -9,15 +9,24 @@ from pathlib import Path
 
 import pytest
 
-from fleet.errors import Conflict, Invalid, LimitExceeded, TowlineError, Unauthenticated
-from fleet.rpc.calls import UNSERVED, Call, CallFailed, Channel, Handler, Server, Status, status_of
-from fleet.rpc.wires import Wire
-from fleet.runtime.clock import SystemClock
+from core.errors import Conflict, Invalid, LimitExceeded, TowlineError, Unauthenticated
+from core.rpc.calls import (
+    INTERNAL_FAILURE,
+    Call,
+    CallChannel,
+    CallFailed,
+    CallServer,
+    CallStatus,
+    Handler,
+    status_of,
+)
+from core.rpc.implementations import GrpcImplementation
+from core.runtime.clock import SystemClock
 from syncagent.link.channel import Endpoint
 from tests.fakes.links import Line, server_of
 from tests.fakes.tls import TestAuthority
 
-WIRES = list(product(Wire, Wire))
+WIRES = list(product(GrpcImplementation, GrpcImplementation))
 TEXT = 'größer als 100 % — 日本\nand a second line, with "quotes" and \\'
 PIECE = bytes(range(256)) * 256
 HELD_UP = 0.4
@@ -27,20 +36,22 @@ HELD_UP = 0.4
 class Sides:
     """A server, a channel to it, and the line between."""
 
-    server: Server
-    channel: Channel
+    server: CallServer
+    channel: CallChannel
     line: Line
 
 
 @pytest.fixture(params=WIRES, ids=["-to-".join((agent, hub)) for hub, agent in WIRES])
-def wires(request: pytest.FixtureRequest) -> tuple[Wire, Wire]:
+def wires(request: pytest.FixtureRequest) -> tuple[GrpcImplementation, GrpcImplementation]:
     """Of the hub, and of the agent."""
     return request.param
 
 
 @asynccontextmanager
 async def connected(
-    wires: tuple[Wire, Wire], *handlers: Handler, authority: TestAuthority | None = None
+    wires: tuple[GrpcImplementation, GrpcImplementation],
+    *handlers: Handler,
+    authority: TestAuthority | None = None,
 ) -> AsyncGenerator[Sides]:
     """Handlers are served at /0, /1, …"""
     clock = SystemClock()
@@ -65,7 +76,7 @@ async def echo(call: Call) -> None:
         await call.write(message)
 
 
-async def echoed(channel: Channel, *messages: bytes, path: str = "/test/0") -> list[bytes]:
+async def echoed(channel: CallChannel, *messages: bytes, path: str = "/test/0") -> list[bytes]:
     """What an echo says to these."""
     call, heard = await channel.call(path, ()), []
     for message in messages:
@@ -111,7 +122,7 @@ async def soon(event: asyncio.Event) -> None:
 
 @pytest.mark.parametrize("secure", [False, True], ids=["plain", "tls"])
 async def test_messages_come_back_as_they_went(
-    wires: tuple[Wire, Wire], secure: bool, tmp_path: Path
+    wires: tuple[GrpcImplementation, GrpcImplementation], secure: bool, tmp_path: Path
 ) -> None:
     """Empty, small and large ones, one after the other."""
     authority = TestAuthority(tmp_path) if secure else None
@@ -120,7 +131,9 @@ async def test_messages_come_back_as_they_went(
         assert await echoed(sides.channel, *messages) == messages
 
 
-async def test_what_the_caller_sends_along_arrives(wires: tuple[Wire, Wire]) -> None:
+async def test_what_the_caller_sends_along_arrives(
+    wires: tuple[GrpcImplementation, GrpcImplementation],
+) -> None:
     """Names in lower case; the address of the caller is known."""
     seen: list[Call] = []
 
@@ -148,14 +161,14 @@ async def test_what_the_caller_sends_along_arrives(wires: tuple[Wire, Wire]) -> 
         Invalid(TEXT),
         Conflict(TEXT),
         LimitExceeded(TEXT),
-        CallFailed(Status.DATA_LOSS, TEXT),
+        CallFailed(CallStatus.DATA_LOSS, TEXT),
         TowlineError("x" * 700),
     ],
     ids=lambda error: type(error).__name__,
 )
 @pytest.mark.parametrize("after", [0, 1], ids=["at once", "after a message"])
 async def test_an_error_is_told_with_its_status_and_text(
-    wires: tuple[Wire, Wire], error: TowlineError, after: int
+    wires: tuple[GrpcImplementation, GrpcImplementation], error: TowlineError, after: int
 ) -> None:
     async def refuse(call: Call) -> None:
         for _ in range(after):
@@ -172,24 +185,30 @@ async def test_an_error_is_told_with_its_status_and_text(
         assert await failure(call.write(b"too late"))
 
 
-async def test_any_other_error_tells_the_caller_nothing(wires: tuple[Wire, Wire]) -> None:
+async def test_any_other_error_tells_the_caller_nothing(
+    wires: tuple[GrpcImplementation, GrpcImplementation],
+) -> None:
     async def break_down(call: Call) -> None:
         raise RuntimeError("the password is swordfish")
 
     async with connected(wires, break_down, echo) as sides:
         failed = await failure((await sides.channel.call("/test/0", ())).read())
-        assert (failed.status, failed.message) == (Status.UNKNOWN, UNSERVED)
+        assert (failed.status, failed.message) == (CallStatus.UNKNOWN, INTERNAL_FAILURE)
         assert await echoed(sides.channel, b"a", path="/test/1") == [b"a"]
 
 
-async def test_a_path_that_nobody_serves(wires: tuple[Wire, Wire]) -> None:
+async def test_a_path_that_nobody_serves(
+    wires: tuple[GrpcImplementation, GrpcImplementation],
+) -> None:
     async with connected(wires, echo) as sides:
         failed = await failure((await sides.channel.call("/test/7", ())).read())
-        assert failed.status is Status.UNIMPLEMENTED
+        assert failed.status is CallStatus.UNIMPLEMENTED
         assert await echoed(sides.channel, b"a") == [b"a"]
 
 
-async def test_a_message_too_large_is_refused_by_name(wires: tuple[Wire, Wire]) -> None:
+async def test_a_message_too_large_is_refused_by_name(
+    wires: tuple[GrpcImplementation, GrpcImplementation],
+) -> None:
     """Of that call only, whatever its handler makes of it."""
     async with connected(wires, echo) as sides:
         call, other = [await sides.channel.call("/test/0", ()) for _ in range(2)]
@@ -200,13 +219,15 @@ async def test_a_message_too_large_is_refused_by_name(wires: tuple[Wire, Wire]) 
             failed = await failure(call.read())
             await asyncio.wait({writing})
         assert writing.exception() is None or isinstance(writing.exception(), CallFailed)
-        assert failed.status is Status.RESOURCE_EXHAUSTED
+        assert failed.status is CallStatus.RESOURCE_EXHAUSTED
         await other.write(b"after")
         assert await other.read() == b"after"
         other.cancel()
 
 
-async def test_answers_come_after_the_caller_has_said_all(wires: tuple[Wire, Wire]) -> None:
+async def test_answers_come_after_the_caller_has_said_all(
+    wires: tuple[GrpcImplementation, GrpcImplementation],
+) -> None:
     async def add_up(call: Call) -> None:
         size = 0
         while (message := await call.read()) is not None:
@@ -224,7 +245,7 @@ async def test_answers_come_after_the_caller_has_said_all(wires: tuple[Wire, Wir
 
 @pytest.mark.parametrize("act", ["read", "write"])
 async def test_a_call_that_is_cancelled_ends_its_handler_and_no_other(
-    wires: tuple[Wire, Wire], act: str
+    wires: tuple[GrpcImplementation, GrpcImplementation], act: str
 ) -> None:
     """Whether it waits for a message or for room."""
     handler = Blocked(lambda call: call.read() if act == "read" else call.write(PIECE))
@@ -252,7 +273,7 @@ async def held_up(write: Callable[[], Awaitable[None]], most: int) -> int:
 
 @pytest.mark.parametrize("reads_not", ["caller", "handler"])
 async def test_who_does_not_read_holds_up_the_writer_and_no_other_call(
-    wires: tuple[Wire, Wire], reads_not: str
+    wires: tuple[GrpcImplementation, GrpcImplementation], reads_not: str
 ) -> None:
     """Little waits meanwhile; what was written comes whole once it is read."""
     taken: asyncio.Future[int] = asyncio.get_running_loop().create_future()
@@ -280,7 +301,9 @@ async def test_who_does_not_read_holds_up_the_writer_and_no_other_call(
         call.cancel()
 
 
-async def test_a_line_that_is_cut_is_told_to_both_ends(wires: tuple[Wire, Wire]) -> None:
+async def test_a_line_that_is_cut_is_told_to_both_ends(
+    wires: tuple[GrpcImplementation, GrpcImplementation],
+) -> None:
     """And the next call finds a new one."""
     handler = Blocked(lambda call: call.read())
     async with connected(wires, handler, echo) as sides:
@@ -289,25 +312,25 @@ async def test_a_line_that_is_cut_is_told_to_both_ends(wires: tuple[Wire, Wire])
         reading = asyncio.ensure_future(call.read())
         sides.line.cut()
         failed = await failure(reading)
-        assert failed.status is Status.UNAVAILABLE and failed.message
+        assert failed.status is CallStatus.UNAVAILABLE and failed.message
         assert await failure(call.write(b"too late"))
         await soon(handler.ended)
         assert await eventually_echoed(sides.channel) == [b"again"]
 
 
-async def eventually_echoed(channel: Channel) -> list[bytes]:
+async def eventually_echoed(channel: CallChannel) -> list[bytes]:
     """Dialling anew may take grpcio a moment."""
     async with asyncio.timeout(20):
         while True:
             try:
                 return await echoed(channel, b"again", path="/test/1")
             except CallFailed as error:
-                assert error.status is Status.UNAVAILABLE
+                assert error.status is CallStatus.UNAVAILABLE
                 await asyncio.sleep(0.05)
 
 
 async def test_a_server_that_stops_lets_calls_end_and_takes_no_new_ones(
-    wires: tuple[Wire, Wire],
+    wires: tuple[GrpcImplementation, GrpcImplementation],
 ) -> None:
     """As long as its grace lasts."""
     async with connected(wires, echo) as sides:
@@ -329,7 +352,9 @@ async def test_a_server_that_stops_lets_calls_end_and_takes_no_new_ones(
             await stopping
 
 
-async def test_a_server_whose_grace_is_over_cuts_off(wires: tuple[Wire, Wire]) -> None:
+async def test_a_server_whose_grace_is_over_cuts_off(
+    wires: tuple[GrpcImplementation, GrpcImplementation],
+) -> None:
     handler = Blocked(lambda call: call.read())
     async with connected(wires, handler) as sides:
         call = await sides.channel.call("/test/0", ())
@@ -338,10 +363,12 @@ async def test_a_server_whose_grace_is_over_cuts_off(wires: tuple[Wire, Wire]) -
             await sides.server.stop(0.05)
             await soon(handler.ended)
             failed = await failure(call.read())
-        assert failed.status in {Status.UNAVAILABLE, Status.CANCELLED}
+        assert failed.status in {CallStatus.UNAVAILABLE, CallStatus.CANCELLED}
 
 
-async def test_calls_at_a_time_are_bounded(wires: tuple[Wire, Wire]) -> None:
+async def test_calls_at_a_time_are_bounded(
+    wires: tuple[GrpcImplementation, GrpcImplementation],
+) -> None:
     """One more than may be waits or is refused; when one has ended there is room again."""
     async with connected(wires, echo) as sides:
         calls = [await sides.channel.call("/test/0", ()) for _ in range(64)]
@@ -356,17 +383,17 @@ async def test_calls_at_a_time_are_bounded(wires: tuple[Wire, Wire]) -> None:
         async with asyncio.timeout(20):
             await asyncio.wait({more})
             if isinstance(error := more.exception(), CallFailed):
-                assert error.status is Status.UNAVAILABLE
+                assert error.status is CallStatus.UNAVAILABLE
             else:
                 assert more.result() == [b"more"]
             assert await echoed(sides.channel, b"again") == [b"again"]
 
 
-async def test_nobody_answers_at_all(wires: tuple[Wire, Wire]) -> None:
+async def test_nobody_answers_at_all(wires: tuple[GrpcImplementation, GrpcImplementation]) -> None:
     """The text names the place."""
     async with connected(wires, echo) as sides:
         await sides.line.stop()
         async with asyncio.timeout(30):
             with pytest.raises(CallFailed, match=str(sides.line.port)) as failed:
                 await (await sides.channel.call("/test/0", ())).read()
-        assert failed.value.status is Status.UNAVAILABLE
+        assert failed.value.status is CallStatus.UNAVAILABLE

@@ -7,17 +7,17 @@ from pathlib import Path
 import pytest
 from sqlalchemy import insert, text
 
-from controlplane.domain.census import Census, Liveness, Waiting
+from controlplane.domain.census import Liveness, MetricsSnapshot, QueueDepth
 from controlplane.domain.clusters import SILENT_AFTER, Cluster
 from controlplane.domain.commands import Command, CommandKind, CommandState
 from controlplane.domain.jobs import Job
-from controlplane.domain.ledger import Stage
+from controlplane.domain.ledger import LedgerStage
 from controlplane.domain.services import Phase, Service
 from controlplane.storage.census import questions
 from controlplane.storage.engine import make_engine
 from controlplane.storage.store import SqlStore
 from controlplane.storage.tables import deployments
-from fleet.identity import ClusterId, ServiceId
+from core.identity import ClusterId, ServiceId
 from tests import migrated
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
@@ -41,7 +41,7 @@ def ago(**time: float) -> datetime:
 async def test_an_empty_store_has_nothing(store: SqlStore) -> None:
     async with store.read() as tx:
         census = await tx.census.take(NOW)
-    assert census == Census(clusters=dict.fromkeys(Liveness, 0))
+    assert census == MetricsSnapshot(clusters=dict.fromkeys(Liveness, 0))
 
 
 async def test_everything_is_counted_once(store: SqlStore) -> None:
@@ -66,8 +66,8 @@ async def test_everything_is_counted_once(store: SqlStore) -> None:
         census = await tx.census.take(NOW)
     assert census.services == {"H": 4, "F": 1}
     assert census.clusters == dict.fromkeys(Liveness, 1)
-    assert census.jobs == Waiting(2, 90.0)
-    assert census.commands == Waiting(1, 60.0)
+    assert census.jobs == QueueDepth(2, 90.0)
+    assert census.commands == QueueDepth(1, 60.0)
 
 
 async def test_deliveries_are_those_of_the_last_minutes(store: SqlStore, migrated_url: str) -> None:
@@ -85,7 +85,7 @@ async def test_deliveries_are_those_of_the_last_minutes(store: SqlStore, migrate
     async with engine.begin() as connection:
         for number, healthy_at, lead in rows:
             row = fixed | {"sequence": number, "healthy_at": healthy_at, "lead_s": lead}
-            await connection.execute(insert(deployments).values(stage=Stage.HEALTHY, **row))
+            await connection.execute(insert(deployments).values(stage=LedgerStage.HEALTHY, **row))
     await engine.dispose()
     async with store.read() as tx:
         census = await tx.census.take(NOW)

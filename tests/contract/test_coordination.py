@@ -8,18 +8,18 @@ from datetime import UTC, datetime, timedelta
 import pytest
 import redis as library
 
-from fleet.identity import RepositoryId
-from fleet.runtime.clock import SystemClock
-from fleet.source import Commit, RepositoryState
+from core.identity import RepositoryId
+from core.runtime.clock import SystemClock
+from core.spec.source import Commit, RepositoryState
 from gitcache.coordination.local import SoleReplica
-from gitcache.coordination.redis import RedisReplicas, Terms
-from gitcache.domain.seals import Seal
-from gitcache.ports import HintNews, Member, News, Replicas, StateNews
+from gitcache.coordination.redis import LeaseTerms, RedisReplicas
+from gitcache.domain.message_auth import MessageAuthenticator
+from gitcache.ports import HintForwarded, ReplicaEvent, ReplicaMember, Replicas, StatePublished
 from tests.servers.redis import Redis
 
 SHOP = RepositoryId("shop")
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-TERMS = Terms(heartbeat=0.05, lease=2.0)
+TERMS = LeaseTerms(heartbeat=0.05, lease=2.0)
 """A machine that is busy with other tests lets a process stand still for a second."""
 
 
@@ -50,13 +50,13 @@ class Replica:
 
     replicas: Replicas
     clock: PausableClock = field(default_factory=PausableClock)
-    news: list[News] = field(default_factory=list)
+    news: list[ReplicaEvent] = field(default_factory=list)
 
     def states(self) -> list[RepositoryState]:
-        return [one.state for one in self.news if isinstance(one, StateNews)]
+        return [one.state for one in self.news if isinstance(one, StatePublished)]
 
-    def hints(self) -> list[HintNews]:
-        return [one for one in self.news if isinstance(one, HintNews)]
+    def hints(self) -> list[HintForwarded]:
+        return [one for one in self.news if isinstance(one, HintForwarded)]
 
 
 Start = Callable[..., Awaitable[Replica]]
@@ -72,7 +72,9 @@ async def start(request: pytest.FixtureRequest) -> AsyncIterator[Start]:
         clock = PausableClock(days)
         made: Replicas = SoleReplica()
         if url is not None:
-            made = RedisReplicas(url, Member(name, f"{name}:1"), Seal(key), clock, TERMS)
+            made = RedisReplicas(
+                url, ReplicaMember(name, f"{name}:1"), MessageAuthenticator(key), clock, TERMS
+            )
         replica = Replica(made, clock)
         await made.start(replica.news.append)
         running.append(replica)
@@ -124,7 +126,7 @@ async def test_a_hint_reaches_whoever_listens(start: Start) -> None:
     one = await start()
     await one.replicas.hint(SHOP, {"refs/heads/main": "a" * 40})
     await until(one.hints)
-    assert one.hints() == [HintNews(SHOP, {"refs/heads/main": "a" * 40})]
+    assert one.hints() == [HintForwarded(SHOP, {"refs/heads/main": "a" * 40})]
 
 
 @several
@@ -231,7 +233,7 @@ async def test_what_another_key_has_written_is_refused(start: Start) -> None:
     await one.replicas.hint(SHOP, None)
     await until(one.hints)
     assert one.states() == []
-    assert one.hints() == [HintNews(SHOP, None)]
+    assert one.hints() == [HintForwarded(SHOP, None)]
 
 
 @several

@@ -11,14 +11,14 @@ from controlplane.domain.clustergroups import ClusterGroup
 from controlplane.domain.clusters import Distribution
 from controlplane.domain.globals import GlobalOverride, GlobalService
 from controlplane.domain.namespaces import ManagedNamespace
-from controlplane.domain.owners import Leave
+from controlplane.domain.owners import LeavePolicy
 from controlplane.domain.selectors import Selector
 from controlplane.domain.services import SyncOptions
-from controlplane.domain.sets import FolderSource, Generator, RequestSource, ServiceSet
-from controlplane.domain.templates import Override, ServiceTemplate
+from controlplane.domain.sets import Generator, GitFolderGenerator, PullRequestGenerator, ServiceSet
+from controlplane.domain.templates import ServiceTemplate, TemplateOverride
 from controlplane.ports import PageQuery, Store
-from fleet.errors import Conflict
-from fleet.source import Renderer
+from core.errors import Conflict
+from core.spec.source import Renderer
 
 NOW = datetime(2026, 5, 1, 12, 30, tzinfo=UTC)
 SELECTOR = Selector({"tier": "prod"}, Distribution.EKS, "p", ("g",), ("c1", "c2"))
@@ -36,7 +36,7 @@ TEMPLATE = ServiceTemplate(
 )
 ROWS: dict[str, Any] = {
     "globals": GlobalService(
-        "1", "a", NOW, NOW, "p", SELECTOR, Leave.DELETE, budget=3, template=TEMPLATE
+        "1", "a", NOW, NOW, "p", SELECTOR, LeavePolicy.DELETE, budget=3, template=TEMPLATE
     ),
     "sets": ServiceSet(
         "1",
@@ -46,9 +46,9 @@ ROWS: dict[str, Any] = {
         selector=SELECTOR,
         template=TEMPLATE,
         generator=Generator(
-            FolderSource("r", "main", "apps/*", ("apps/x",)),
+            GitFolderGenerator("r", "main", "apps/*", ("apps/x",)),
             ({"tenant": "red"}, {}),
-            RequestSource("r", ("preview",), 5, 24, "main", "gitea"),
+            PullRequestGenerator("r", ("preview",), 5, 24, "main", "gitea"),
         ),
     ),
     "namespaces": ManagedNamespace(
@@ -73,7 +73,7 @@ async def test_a_row_comes_back_as_it_was_and_its_name_is_had_once(store: Store,
 
 
 async def test_one_patch_a_cluster(store: Store) -> None:
-    patch = Override(ref="v2", configuration={"a": None, "b": "2"}, options=SyncOptions())
+    patch = TemplateOverride(ref="v2", configuration={"a": None, "b": "2"}, options=SyncOptions())
     row = GlobalOverride("1", "1", "c1", NOW, NOW, patch, "ann@example.org")
     async with store.write() as tx:
         await tx.globals.add(ROWS["globals"])

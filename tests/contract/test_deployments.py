@@ -8,16 +8,22 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from controlplane.domain.clusters import Cluster
-from controlplane.domain.dora import Figures, Period, difference
-from controlplane.domain.ledger import LedgerEntry, Stage
-from controlplane.domain.marks import Mark
-from controlplane.ports import Within
+from controlplane.domain.dora import DoraMetrics, ReportPeriod, compare_deployments
+from controlplane.domain.ledger import LedgerEntry, LedgerStage
+from controlplane.domain.marks import StatusCode
+from controlplane.ports import ReportFilter
 from controlplane.storage.store import SqlStore
-from fleet.identity import ClusterId
+from core.identity import ClusterId
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
-DESIRED = (Stage.RENDERED, Stage.PROMOTED, Stage.ROLLED_BACK)
-TOLD = (Stage.OFFERED, Stage.APPLIED, Stage.HEALTHY, Stage.DEGRADED, Stage.FAILED)
+DESIRED = (LedgerStage.RENDERED, LedgerStage.PROMOTED, LedgerStage.ROLLED_BACK)
+TOLD = (
+    LedgerStage.OFFERED,
+    LedgerStage.APPLIED,
+    LedgerStage.HEALTHY,
+    LedgerStage.DEGRADED,
+    LedgerStage.FAILED,
+)
 
 
 def hour(number: float) -> datetime:
@@ -31,7 +37,7 @@ def histories(draw: st.DrawFn) -> list[LedgerEntry]:
     sequences = dict.fromkeys(["s1", "s2", "s3"], 0)
     for number in range(draw(st.integers(1, 25))):
         service = draw(st.sampled_from(sorted(sequences)))
-        stage = draw(st.sampled_from([*DESIRED, *TOLD, *TOLD, Stage.CREATED]))
+        stage = draw(st.sampled_from([*DESIRED, *TOLD, *TOLD, LedgerStage.CREATED]))
         if stage in DESIRED:
             sequences[service] += 1
         detail = {"committed_at": hour(number - draw(st.integers(0, 3))).isoformat()}
@@ -53,17 +59,17 @@ class Recount:
     def __init__(self, rows: list[LedgerEntry], since: datetime, until: datetime) -> None:
         self.rows = rows
         self.begun = [r for r in rows if r.stage in DESIRED and since <= r.at < until]
-        healthy = [(r, self.first(r, Stage.HEALTHY)) for r in self.begun]
+        healthy = [(r, self.first(r, LedgerStage.HEALTHY)) for r in self.begun]
         self.healthy = sum(at is not None for _, at in healthy)
         committed = [datetime.fromisoformat(r.detail["committed_at"]) for r, _ in healthy]
         self.leads = [at - c for (_, at), c in zip(healthy, committed, strict=True) if at]
-        failed = [(r, self.first(r, Stage.FAILED, Stage.DEGRADED)) for r in self.begun]
+        failed = [(r, self.first(r, LedgerStage.FAILED, LedgerStage.DEGRADED)) for r in self.begun]
         self.failed = sum(at is not None or self.was_reverted(r) for r, at in failed)
         self.restores = [
             back - at for r, at in failed if at and (back := self.healthy_after(r, at))
         ]
 
-    def first(self, one: LedgerEntry, *stages: Stage) -> datetime | None:
+    def first(self, one: LedgerEntry, *stages: LedgerStage) -> datetime | None:
         same = (one.service_id, one.sequence)
         return min(
             (r.at for r in self.rows
@@ -73,12 +79,12 @@ class Recount:
 
     def healthy_after(self, one: LedgerEntry, at: datetime) -> datetime | None:
         mine = [r for r in self.rows if r.service_id == one.service_id and r.at >= at]
-        return min((r.at for r in mine if r.stage is Stage.HEALTHY), default=None)
+        return min((r.at for r in mine if r.stage is LedgerStage.HEALTHY), default=None)
 
     def was_reverted(self, one: LedgerEntry) -> bool:
         mine = [r for r in self.rows if r.service_id == one.service_id and r.stage in DESIRED]
         later = [r for r in mine if r.sequence > one.sequence]
-        return bool(later) and later[0].stage is Stage.ROLLED_BACK
+        return bool(later) and later[0].stage is LedgerStage.ROLLED_BACK
 
     def percentile(self, values: list[timedelta], part: float) -> float | None:
         if not values:
@@ -86,7 +92,7 @@ class Recount:
         return sorted(values)[math.ceil(len(values) * part) - 1].total_seconds()
 
 
-def check(found: Figures, wanted: Recount) -> None:
+def check(found: DoraMetrics, wanted: Recount) -> None:
     counts = (found.counts.begun, found.counts.healthy, found.counts.failed)
     assert counts == (len(wanted.begun), wanted.healthy, wanted.failed)
     for value, values, part in (
@@ -120,9 +126,11 @@ async def test_figures_equal_a_recount(emptied, rows, since, until) -> None:
         for row in rows:
             await tx.ledger.append([row])
     async with store.read() as tx:
-        found = await tx.deployments.figures(hour(since), hour(until), Within(), (), Period.DAY)
+        found = await tx.deployments.figures(
+            hour(since), hour(until), ReportFilter(), (), ReportPeriod.DAY
+        )
         one = await tx.deployments.figures(
-            hour(since), hour(until), Within(cluster_id="c1"), (), None
+            hour(since), hour(until), ReportFilter(cluster_id="c1"), (), None
         )
     check(found, Recount(rows, hour(since), hour(until)))
     check(one, Recount([r for r in rows if r.cluster_id == "c1"], hour(since), hour(until)))
@@ -137,30 +145,35 @@ async def test_the_fleet_at_a_moment_equals_a_replay(emptied, rows, at) -> None:
     async with store.write() as tx:
         await tx.ledger.append(rows)
     async with store.read() as tx:
-        found = await tx.deployments.at(hour(at), Within(), (), 100)
+        found = await tx.deployments.at(hour(at), ReportFilter(), (), 100)
     wanted = {r.service_id: r.sha for r in rows if r.stage in DESIRED and r.at <= hour(at)}
     assert {one.service_id: one.sha for one in found} == wanted
 
 
 async def test_marks_and_differences(store: SqlStore) -> None:
     """What services were at, and what differs between two moments."""
-    stages = [(Stage.RENDERED, 0), (Stage.APPLIED, 1), (Stage.HEALTHY, 2), (Stage.DEGRADED, 4)]
+    stages = [
+        (LedgerStage.RENDERED, 0),
+        (LedgerStage.APPLIED, 1),
+        (LedgerStage.HEALTHY, 2),
+        (LedgerStage.DEGRADED, 4),
+    ]
     rows = [LedgerEntry("s1", "c1", s, hour(n), 1, sha="a" * 40) for s, n in stages]
-    rows += [LedgerEntry("s2", "c1", Stage.RENDERED, hour(3), 1, sha="a" * 40)]
-    rows += [LedgerEntry("s2", "c1", Stage.REMOVED, hour(6), 1)]
+    rows += [LedgerEntry("s2", "c1", LedgerStage.RENDERED, hour(3), 1, sha="a" * 40)]
+    rows += [LedgerEntry("s2", "c1", LedgerStage.REMOVED, hour(6), 1)]
     async with store.write() as tx:
         await tx.clusters.add(Cluster(ClusterId("c1"), "dev", "dev", START, START))
         await tx.ledger.append(rows)
     async with store.read() as tx:
-        moments = [await tx.deployments.at(hour(n), Within(), (), 9) for n in (0, 1, 2, 5, 7)]
-        assert len(await tx.deployments.of_commit("a" * 7, ())) == 2
-        assert await tx.deployments.of_commit("b" * 7, ()) == []
+        moments = [await tx.deployments.at(hour(n), ReportFilter(), (), 9) for n in (0, 1, 2, 5, 7)]
+        assert len(await tx.deployments.deployments_of_commit("a" * 7, ())) == 2
+        assert await tx.deployments.deployments_of_commit("b" * 7, ()) == []
         assert await tx.deployments.cluster_handles({"c1"}) == {"c1": "dev"}
     marks = ["".join(one.mark(hour(n)) for one in found)
              for n, found in zip((0, 1, 2, 5, 7), moments, strict=True)]  # fmt: skip
     assert marks == ["P", "S", "H", "FP", "F"]
-    changes = difference(moments[2], hour(2), moments[3], hour(5))
-    assert [(c.kind, c.mark_before, c.mark_after) for c in changes] == [
-        ("CHANGED", Mark.HEALTHY, Mark.FAILED),
-        ("ADDED", None, Mark.PROGRESSING),
+    changes = compare_deployments(moments[2], hour(2), moments[3], hour(5))
+    assert [(c.kind, c.status_before, c.status_after) for c in changes] == [
+        ("CHANGED", StatusCode.HEALTHY, StatusCode.FAILED),
+        ("ADDED", None, StatusCode.PROGRESSING),
     ]

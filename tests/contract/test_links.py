@@ -7,10 +7,10 @@ from functools import partial
 
 import pytest
 
-from fleet.mux.codec import END, MAX_OPEN, Open
-from fleet.mux.mux import GONE, Mux
-from fleet.rpc.wires import Wire
-from fleet.runtime.clock import SystemClock
+from core.mux.codec import END, MAX_OPEN, Open
+from core.mux.mux import GONE, Mux
+from core.rpc.implementations import GrpcImplementation
+from core.runtime.clock import SystemClock
 from tests.fakes.clock import FakeClock
 from tests.fakes.links import Ends, call_ends, memory_ends
 from tests.fakes.tunnel import RecordingOwner
@@ -18,11 +18,17 @@ from tests.fakes.tunnel import RecordingOwner
 REQUEST = Open(b"GET / HTTP/1.1\r\n\r\n", b"ann", b"r" * 16)
 TRANSPORTS = {
     "memory": memory_ends,
-    "http2": partial(call_ends, hub=Wire.HTTP2, agent=Wire.HTTP2),
-    "http2 to grpcio": partial(call_ends, hub=Wire.GRPCIO, agent=Wire.HTTP2),
-    "grpcio to http2": partial(call_ends, hub=Wire.HTTP2, agent=Wire.GRPCIO),
-    "grpcio": partial(call_ends, hub=Wire.GRPCIO, agent=Wire.GRPCIO),
-    "websocket": partial(call_ends, hub=Wire.HTTP2, agent=Wire.HTTP2, websocket=True),
+    "http2": partial(call_ends, hub=GrpcImplementation.HTTP2, agent=GrpcImplementation.HTTP2),
+    "http2 to grpcio": partial(
+        call_ends, hub=GrpcImplementation.GRPCIO, agent=GrpcImplementation.HTTP2
+    ),
+    "grpcio to http2": partial(
+        call_ends, hub=GrpcImplementation.HTTP2, agent=GrpcImplementation.GRPCIO
+    ),
+    "grpcio": partial(call_ends, hub=GrpcImplementation.GRPCIO, agent=GrpcImplementation.GRPCIO),
+    "websocket": partial(
+        call_ends, hub=GrpcImplementation.HTTP2, agent=GrpcImplementation.HTTP2, websocket=True
+    ),
 }
 
 

@@ -6,11 +6,11 @@ from itertools import product
 from typing import Any
 
 from controlplane.domain.clusters import Cluster
-from controlplane.domain.marks import marks_of
+from controlplane.domain.marks import status_codes_of
 from controlplane.domain.services import Phase, Service
 from controlplane.ports import ANY, PageQuery
 from controlplane.storage.store import SqlStore
-from fleet.identity import ClusterId, ServiceId
+from core.identity import ClusterId, ServiceId
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 CASES: list[dict[str, Any]] = [
@@ -53,7 +53,7 @@ async def test_the_mark_is_the_status(store: SqlStore) -> None:
     wrong = [
         (one, letter)
         for one, letter in zip(sorted(services, key=lambda s: s.name), row.marks, strict=True)
-        if letter not in marks_of([one.status])
+        if letter not in status_codes_of([one.status])
         or (letter == "A") != (one.status.value == "STALE" and one.phase is Phase.AWAITING
                                and one.digest is not None and one.observed >= one.sequence)
     ]  # fmt: skip
@@ -80,7 +80,7 @@ async def test_lists_are_filtered_and_counted(store: SqlStore) -> None:
         odd = PageQuery(tags=[('a"b', "x")], counting=True)
         assert (await tx.services.page(odd)).count == 10
         assert (await tx.services.page(replace(odd, tags=[("env", "%")]))).count == 0
-        heard = PageQuery(heard_since=NOW)
+        heard = PageQuery(seen_since=NOW)
         assert [one.id for one in (await tx.clusters.page(heard)).items] == ["c1"]
         forward = (await tx.services.page(PageQuery(first=7))).items
         last = await tx.services.page(PageQuery(first=13, backwards=True))

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from controlplane.domain.ledger import LedgerEntry, Stage
+from controlplane.domain.ledger import LedgerEntry, LedgerStage
 from controlplane.domain.notifications import NotificationKind, notification
 from controlplane.storage.engine import make_engine
 from controlplane.storage.store import SqlStore
@@ -58,23 +58,23 @@ async def test_two_who_route_at_once_take_different_ones(postgres: Postgres) -> 
     ("stages", "expected"),
     [
         ([], None),
-        ([Stage.HEALTHY], Stage.HEALTHY),
-        ([Stage.HEALTHY, Stage.DEGRADED], Stage.DEGRADED),
-        ([Stage.FAILED, Stage.APPLIED], Stage.FAILED),
+        ([LedgerStage.HEALTHY], LedgerStage.HEALTHY),
+        ([LedgerStage.HEALTHY, LedgerStage.DEGRADED], LedgerStage.DEGRADED),
+        ([LedgerStage.FAILED, LedgerStage.APPLIED], LedgerStage.FAILED),
     ],
 )
 async def test_what_a_service_was_before(
-    store: SqlStore, stages: list[Stage], expected: Stage | None
+    store: SqlStore, stages: list[LedgerStage], expected: LedgerStage | None
 ) -> None:
     """Of each service its own, and nothing of what came later."""
     now = START + timedelta(hours=1)
     told = [LedgerEntry("s", "c", stage, START) for stage in stages]
     async with store.write() as tx:
-        await tx.ledger.append([*told, LedgerEntry("other", "c", Stage.HELD, START)])
+        await tx.ledger.append([*told, LedgerEntry("other", "c", LedgerStage.HELD, START)])
         for one in await tx.notifications.waiting(9):
             await tx.notifications.drop([one.id or 0])
         kind = NotificationKind.SERVICE_RECOVERED
         id = await tx.notifications.add(notification(kind, now, "", service_id="s"))
-        await tx.ledger.append([LedgerEntry("s", "c", Stage.DEGRADED, now)])
-        assert await tx.notifications.stages_before([id]) == {id: expected}
-        assert await tx.notifications.stages_before([]) == {}
+        await tx.ledger.append([LedgerEntry("s", "c", LedgerStage.DEGRADED, now)])
+        assert await tx.notifications.previous_stages([id]) == {id: expected}
+        assert await tx.notifications.previous_stages([]) == {}

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from syncagent.ports import Numbered, Outbox
+from syncagent.ports import NumberedReport, Outbox
 from syncagent.state.database import Database
 from syncagent.state.outbox import SqliteOutbox
 from tests.fakes.clock import FakeClock
@@ -64,7 +64,7 @@ def refused(older: bytes, newer: bytes) -> None:
     return None
 
 
-def bodies(reports: list[Numbered]) -> list[tuple[int, bytes]]:
+def bodies(reports: list[NumberedReport]) -> list[tuple[int, bytes]]:
     return [(one.number, one.body) for one in reports]
 
 

@@ -8,23 +8,18 @@ from typing import cast
 import pytest
 
 from controlplane.domain.clusters import Cluster
-from controlplane.domain.ledger import LedgerEntry, Stage
-from controlplane.domain.reports import (
-    InventoryReport,
-    ObservedComponent,
-    Report,
-    StatusReport,
-)
+from controlplane.domain.ledger import LedgerEntry, LedgerStage
+from controlplane.domain.reports import InventoryReport, ObservedComponent, Report, StatusReport
 from controlplane.domain.services import ComponentState, Phase, Service
 from controlplane.events.memory import MemoryBus
-from controlplane.ports import Manifests
+from controlplane.ports import ManifestSource
 from controlplane.secretports import Sealer
 from controlplane.storage.store import SqlStore
-from controlplane.usecases.deps import SERVICE, Deps
-from controlplane.usecases.reportbatch import Bounds
-from controlplane.usecases.reporting import Reporting, Told
-from fleet.errors import NotFound
-from fleet.identity import ClusterId, ServiceId
+from controlplane.usecases.deps import SERVICE, OperationContext
+from controlplane.usecases.reportbatch import ReportLimits
+from controlplane.usecases.reporting import AgentReports, ReportCommitter
+from core.errors import NotFound
+from core.identity import ClusterId, ServiceId
 from tests.fakes.clock import START, FakeClock
 
 NAMES = ("a", "b", "c", "d")
@@ -38,18 +33,18 @@ def bus() -> MemoryBus:
 
 
 @pytest.fixture
-async def reporting(store: SqlStore, bus: MemoryBus) -> Reporting:
+async def reporting(store: SqlStore, bus: MemoryBus) -> ReportCommitter:
     """With a service in each cluster."""
     async with store.write() as tx:
         for id, name in zip(CLUSTERS, NAMES, strict=True):
             await tx.clusters.add(Cluster(id, name, name, START, START))
             service = Service(ServiceId(f"in-{id}"), id, None, "web", "web", START, START)
             await tx.services.add(replace(service, sequence=1))
-    deps = Deps(store, bus, cast(Manifests, None), cast(Sealer, None), FakeClock())
-    return Reporting(deps, Bounds(components=4))
+    deps = OperationContext(store, bus, cast(ManifestSource, None), cast(Sealer, None), FakeClock())
+    return ReportCommitter(deps, ReportLimits(components=4))
 
 
-def told(id: ClusterId, first: int = 1, sequence: int = 1, objects: int = 1) -> Told:
+def told(id: ClusterId, first: int = 1, sequence: int = 1, objects: int = 1) -> AgentReports:
     """An inventory and that it is healthy, after the offer of it."""
     service = f"in-{id}"
     present = [
@@ -67,12 +62,14 @@ def told(id: ClusterId, first: int = 1, sequence: int = 1, objects: int = 1) -> 
     ]
     inventory = InventoryReport(service, True, tuple(present))
     status = StatusReport(service, sequence, "sha256:x", Phase.HEALTHY, ())
-    offered = LedgerEntry(service, id, Stage.OFFERED, START, sequence=sequence)
+    offered = LedgerEntry(service, id, LedgerStage.OFFERED, START, sequence=sequence)
     reports = [Report(first, START, inventory), Report(first + 1, START, status)]
-    return Told(id, reports, [offered])
+    return AgentReports(id, reports, [offered])
 
 
-async def at_once(reporting: Reporting, several: Sequence[Told]) -> list[int | BaseException]:
+async def at_once(
+    reporting: ReportCommitter, several: Sequence[AgentReports]
+) -> list[int | BaseException]:
     """The answers; the first of them is worked on alone, all others together."""
     return await asyncio.gather(*map(reporting.record, several), return_exceptions=True)
 
@@ -83,7 +80,7 @@ async def phases(store: SqlStore) -> list[Phase | None]:
 
 
 async def test_what_clusters_tell_at_once_is_all_kept(
-    store: SqlStore, reporting: Reporting, bus: MemoryBus
+    store: SqlStore, reporting: ReportCommitter, bus: MemoryBus
 ) -> None:
     wakes = bus.subscribe(SERVICE)
     assert await at_once(reporting, [told(id) for id in CLUSTERS]) == [2, 2, 2, 2]
@@ -92,14 +89,14 @@ async def test_what_clusters_tell_at_once_is_all_kept(
     assert woken == {f"in-{id}" for id in CLUSTERS}
     async with store.read() as tx:
         assert [one.acknowledged for one in await tx.clusters.select()] == [2] * 4
-        assert await tx.components.count_each(CLUSTERS) == dict.fromkeys(CLUSTERS, 1)
+        assert await tx.components.count_by_cluster(CLUSTERS) == dict.fromkeys(CLUSTERS, 1)
         for id in CLUSTERS:
             rows = await tx.ledger.select(cluster_id=id)
-            assert [one.stage for one in rows] == [Stage.OFFERED, Stage.HEALTHY]
+            assert [one.stage for one in rows] == [LedgerStage.OFFERED, LedgerStage.HEALTHY]
 
 
 async def test_what_an_agent_told_before_it_left_is_passed_on(
-    store: SqlStore, reporting: Reporting, bus: MemoryBus
+    store: SqlStore, reporting: ReportCommitter, bus: MemoryBus
 ) -> None:
     """It is committed, so nobody tells of it again."""
     wakes = bus.subscribe(SERVICE)
@@ -113,7 +110,7 @@ async def test_what_an_agent_told_before_it_left_is_passed_on(
 
 
 async def test_what_cannot_be_kept_of_one_cluster_fails_no_other(
-    store: SqlStore, reporting: Reporting
+    store: SqlStore, reporting: ReportCommitter
 ) -> None:
     several = [told(id, sequence=UNKEEPABLE if id == CLUSTERS[2] else 1) for id in CLUSTERS]
     answers = await at_once(reporting, several)
@@ -126,7 +123,7 @@ async def test_what_cannot_be_kept_of_one_cluster_fails_no_other(
     assert rows == [] and [one.acknowledged for one in clusters] == [2, 2, 0, 2]
 
 
-async def test_a_cluster_that_is_gone_is_told_so_alone(reporting: Reporting) -> None:
+async def test_a_cluster_that_is_gone_is_told_so_alone(reporting: ReportCommitter) -> None:
     answers = await at_once(
         reporting, [told(CLUSTERS[0]), told(ClusterId("no")), told(CLUSTERS[1])]
     )
@@ -135,33 +132,35 @@ async def test_a_cluster_that_is_gone_is_told_so_alone(reporting: Reporting) -> 
 
 
 async def test_what_two_calls_of_a_cluster_tell_at_once_counts_once(
-    store: SqlStore, reporting: Reporting
+    store: SqlStore, reporting: ReportCommitter
 ) -> None:
     """An agent has come again, and the end of its call before is still being worked on."""
     b = CLUSTERS[1]
     calls = [told(CLUSTERS[0]), told(b), told(b), told(b, first=3, sequence=2)]
     assert (await at_once(reporting, calls))[3] == 4
     async with store.read() as tx:
-        rows = await tx.ledger.select(cluster_id=b, stage=Stage.HEALTHY)
+        rows = await tx.ledger.select(cluster_id=b, stage=LedgerStage.HEALTHY)
         service = await tx.services.get(f"in-{b}")
     assert [one.sequence for one in rows] == [1, 2]
     assert service is not None and service.observed == 2
 
 
-async def test_each_cluster_has_bounds_of_its_own(store: SqlStore, reporting: Reporting) -> None:
+async def test_each_cluster_has_bounds_of_its_own(
+    store: SqlStore, reporting: ReportCommitter
+) -> None:
     """Four components here; who has told of more than that takes no room from others."""
     assert await at_once(reporting, [told(id) for id in CLUSTERS]) == [2, 2, 2, 2]
     more = [told(id, first=3, objects=5 if id == CLUSTERS[1] else 3) for id in CLUSTERS]
     assert await at_once(reporting, more) == [4, 4, 4, 4]
     async with store.read() as tx:
-        counted = await tx.components.count_each(CLUSTERS)
+        counted = await tx.components.count_by_cluster(CLUSTERS)
         alarmed = [one.id for one in await tx.clusters.select() if one.alarm]
     assert counted == dict.fromkeys(CLUSTERS, 3) | {CLUSTERS[1]: 1}
     assert alarmed == [CLUSTERS[1]]
 
 
 async def test_one_that_tells_of_much_holds_up_nobody(
-    store: SqlStore, reporting: Reporting
+    store: SqlStore, reporting: ReportCommitter
 ) -> None:
     """What it tells is committed in parts, with others between, and whole in the end."""
     loud, calm, *_ = CLUSTERS
@@ -169,19 +168,19 @@ async def test_one_that_tells_of_much_holds_up_nobody(
     reports = [one for some in much for one in some]
     ends: list[ClusterId] = []
 
-    async def ended(what: Told) -> int:
+    async def ended(what: AgentReports) -> int:
         number = await reporting.record(what)
         ends.append(what.cluster_id)
         return number
 
-    assert await asyncio.gather(ended(Told(loud, reports)), ended(told(calm))) == [6, 2]
+    assert await asyncio.gather(ended(AgentReports(loud, reports)), ended(told(calm))) == [6, 2]
     assert ends == [calm, loud]
 
 
 def test_parts_keep_the_order_and_what_was_offered_comes_first() -> None:
     a, *_ = CLUSTERS
-    many = Told(a, [*told(a).reports] * 60, told(a).offered)
+    many = AgentReports(a, [*told(a).reports] * 60, told(a).offered)
     parts = list(many.parts())
     assert [one for part in parts for one in part.reports] == many.reports
     assert [len(part.offered) for part in parts] == [1, 0, 0]
-    assert list(Told(a, []).parts()) == [Told(a, [])]
+    assert list(AgentReports(a, []).parts()) == [AgentReports(a, [])]

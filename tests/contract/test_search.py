@@ -6,15 +6,15 @@ from datetime import UTC, datetime
 import pytest
 from sqlalchemy import func
 
-from controlplane.domain.access import Kind, Scope
+from controlplane.domain.access import ResourceKind, Scope
 from controlplane.domain.clusters import Cluster
-from controlplane.domain.search import best, parse
+from controlplane.domain.search import parse_search, rank_by_name
 from controlplane.domain.services import Component, ComponentState, Service
 from controlplane.storage.connection import transaction
 from controlplane.storage.engine import make_engine
 from controlplane.storage.search import SqlSearch
 from controlplane.storage.store import SqlStore
-from fleet.identity import ClusterId, ServiceId
+from core.identity import ClusterId, ServiceId
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 POD = Component(
@@ -75,7 +75,7 @@ async def test_objects(filled: SqlStore) -> None:
     found = {}
     async with filled.read() as tx:
         for text in FOUND:
-            page = await tx.search.objects(parse(text), (), 10, None)
+            page = await tx.search.objects(parse_search(text), (), 10, None)
             found[text] = "".join(one.component.id for one in page.items)
             assert (page.more, page.count) == (False, len(found[text]))
     assert found == FOUND
@@ -83,8 +83,8 @@ async def test_objects(filled: SqlStore) -> None:
 
 async def test_pages_and_where_things_are(filled: SqlStore) -> None:
     async with filled.read() as tx:
-        first = await tx.search.objects(parse("kind:*"), (), 3, None)
-        rest = await tx.search.objects(parse("kind:*"), (), 3, first.items[-1].component.id)
+        first = await tx.search.objects(parse_search("kind:*"), (), 3, None)
+        rest = await tx.search.objects(parse_search("kind:*"), (), 3, first.items[-1].component.id)
     assert [one.component.id for one in (*first.items, *rest.items)] == list("1234")
     assert (first.more, rest.more, first.count) == (True, False, 4)
     assert [one.service for one in first.items] == ["payments-api", "payments-api", "shop-front"]
@@ -94,8 +94,8 @@ async def test_pages_and_where_things_are(filled: SqlStore) -> None:
 async def test_only_what_may_be_seen_is_found(filled: SqlStore) -> None:
     visible = (frozenset({Scope("cluster:c2")}),)
     async with filled.read() as tx:
-        page = await tx.search.objects(parse("web"), visible, 10, None)
-        places = await tx.search.places("o", {Kind.SERVICE: visible})
+        page = await tx.search.objects(parse_search("web"), visible, 10, None)
+        places = await tx.search.places("o", {ResourceKind.SERVICE: visible})
     assert [one.component.id for one in page.items] == ["3"]
     assert [one.name for one in places] == ["shop-front"]
 
@@ -108,8 +108,10 @@ async def test_any_part_of_a_name_finds_it(filled: SqlStore) -> None:
             await tx.services.add(one)
     async with filled.read() as tx:
         for part in ("payments", "api", "ENTS-A", "payments-api"):
-            found = await tx.search.places(part, {Kind.SERVICE: (), Kind.CLUSTER: ()})
-            names = [(one.name, one.within) for one in best(found, part, 5)]
+            found = await tx.search.places(
+                part, {ResourceKind.SERVICE: (), ResourceKind.CLUSTER: ()}
+            )
+            names = [(one.name, one.within) for one in rank_by_name(found, part, 5)]
             assert ("payments-api", "prod-c1") in names
 
 
@@ -121,6 +123,6 @@ async def test_the_planner_is_held_to_indexes_for_one_statement_alone(migrated_u
     is_held = func.current_setting("enable_seqscan") == "off"
     async with transaction(engine, read_only=True) as connection:
         search = SqlSearch(connection)
-        assert await search._some(is_held, by_indexes=True) == list("1234")
-        assert await search._some(is_held, by_indexes=False) == []
+        assert await search._limited_ids(is_held, by_indexes=True) == list("1234")
+        assert await search._limited_ids(is_held, by_indexes=False) == []
     await engine.dispose()

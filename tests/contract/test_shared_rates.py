@@ -8,9 +8,9 @@ import pytest
 from redis.asyncio import Redis as AsyncRedis
 from redis.exceptions import RedisError
 
-from controlplane.domain.rates import WINDOW_S, Rates
-from controlplane.events.rates import KEY, SharedRates
-from fleet.runtime.clock import SystemClock
+from controlplane.domain.rates import WINDOW_S, RequestLimiter
+from controlplane.events.rates import KEY, RateExchange
+from core.runtime.clock import SystemClock
 from tests.fakes.clock import FakeClock
 from tests.servers.redis import Redis
 
@@ -22,8 +22,8 @@ class Replica:
 
     def __init__(self, url: str, clock: FakeClock) -> None:
         self._clock = clock
-        self.rates = Rates(10)
-        self.shared = SharedRates(url, self.rates, clock)
+        self.rates = RequestLimiter(10)
+        self.shared = RateExchange(url, self.rates, clock)
 
     def ask(self, caller: str, times: int) -> int:
         """How many of so many requests are let in."""
@@ -88,8 +88,8 @@ async def test_without_redis_each_replica_counts_alone(clock: FakeClock) -> None
 
 async def test_they_tell_each_other_by_themselves(redis_url: str) -> None:
     clock = SystemClock()
-    heard, telling = Rates(1000), Rates(1000)
-    both = [SharedRates(redis_url, rates, clock) for rates in (heard, telling)]
+    heard, telling = RequestLimiter(1000), RequestLimiter(1000)
+    both = [RateExchange(redis_url, rates, clock) for rates in (heard, telling)]
     for one in both:
         one.start()
     try:

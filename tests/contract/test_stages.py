@@ -7,8 +7,8 @@ from controlplane.domain.verification import Verification
 from controlplane.events.memory import MemoryBus
 from controlplane.secrets.envelope import EnvelopeSealer
 from controlplane.storage.store import SqlStore
-from controlplane.usecases.deps import Deps
-from controlplane.usecases.stages import unbind
+from controlplane.usecases.deps import OperationContext
+from controlplane.usecases.stages import unbind_services
 from tests.fakes.clock import FakeClock
 from tests.fakes.manifests import FakeManifests
 from tests.fakes.pipelines import make_pipeline
@@ -18,7 +18,7 @@ from tests.integration.controlplane.conftest import World
 async def test_what_is_let_go_takes_back_no_sequence(store: SqlStore) -> None:
     """A delivery at the same time raises it, too: the agent hears of both."""
     clock, manifests = FakeClock(), FakeManifests()
-    deps = Deps(store, MemoryBus(), manifests, EnvelopeSealer(b"k" * 32), clock)
+    deps = OperationContext(store, MemoryBus(), manifests, EnvelopeSealer(b"k" * 32), clock)
     world = World(deps, manifests, clock)
     service = await world.service(await world.cluster("c"), await world.repository(), "shop")
     spec = make_pipeline({"dev prod": []})
@@ -27,7 +27,7 @@ async def test_what_is_let_go_takes_back_no_sequence(store: SqlStore) -> None:
 
     async def let_go() -> None:
         async with store.write() as tx:
-            await unbind(tx, spec)
+            await unbind_services(tx, spec)
 
     async with store.write() as tx:
         await tx.services.change(service.id, watch=Verification(60), digest="d", sequence=7)

@@ -11,7 +11,7 @@ import pytest
 
 from controlplane.domain.clusters import Cluster
 from controlplane.domain.jobs import LEASE, Job
-from controlplane.domain.ledger import LedgerEntry, Stage
+from controlplane.domain.ledger import LedgerEntry, LedgerStage
 from controlplane.domain.renderstate import RenderState
 from controlplane.domain.repositories import Repository
 from controlplane.domain.services import (
@@ -26,9 +26,9 @@ from controlplane.ports import ANY, PageQuery
 from controlplane.storage.engine import make_engine
 from controlplane.storage.migrate import migrate, revisions
 from controlplane.storage.store import SqlStore
-from fleet.errors import Conflict, Invalid
-from fleet.identity import ClusterId, RepositoryId, ServiceId
-from fleet.source import Commit
+from core.errors import Conflict, Invalid
+from core.identity import ClusterId, RepositoryId, ServiceId
+from core.spec.source import Commit
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
 
@@ -217,7 +217,9 @@ async def test_a_cursor_of_another_list_is_invalid(store: SqlStore) -> None:
 
 async def test_ledger_numbers_its_entries_in_order(store: SqlStore) -> None:
     """Entries come back in the order of appending, with rising ids."""
-    entries = [LedgerEntry("s", "c", stage, NOW, detail={"n": 1}) for stage in list(Stage)[:5]]
+    entries = [
+        LedgerEntry("s", "c", stage, NOW, detail={"n": 1}) for stage in list(LedgerStage)[:5]
+    ]
     async with store.write() as tx:
         await tx.ledger.append(entries)
         await tx.ledger.append([])
@@ -245,8 +247,8 @@ async def test_inventory_is_replaced_by_id(store: SqlStore) -> None:
         await tx.components.upsert([])
     async with store.read() as tx:
         assert await tx.components.select(service_id="s") == [healthy]
-        assert await tx.components.ids_of({"s", "other"}) == {"s": {"id"}}
-        assert await tx.components.ids_of(()) == {}
+        assert await tx.components.component_ids({"s", "other"}) == {"s": {"id"}}
+        assert await tx.components.component_ids(()) == {}
     async with store.write() as tx:
         await tx.components.forget(["id"])
     async with store.read() as tx:

@@ -14,14 +14,14 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from controlplane.domain.clusters import Cluster
-from controlplane.domain.ledger import LedgerEntry, Stage
+from controlplane.domain.ledger import LedgerEntry, LedgerStage
 from controlplane.domain.repositories import Repository
 from controlplane.domain.services import Service
-from controlplane.loops.traces import MOST_TRIES, TraceLoop
+from controlplane.loops.traces import MAX_TRIES, TraceExportLoop
 from controlplane.storage.store import SqlStore
 from controlplane.telemetry.otlp import OtlpSpans
-from fleet.errors import Unavailable
-from fleet.identity import ClusterId, RepositoryId, ServiceId
+from core.errors import Unavailable
+from core.identity import ClusterId, RepositoryId, ServiceId
 from tests.fakes.clock import FakeClock
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
@@ -73,10 +73,12 @@ def at(seconds: int) -> datetime:
     return NOW + timedelta(seconds=seconds)
 
 
-async def deploy(store: SqlStore, service: str, sequence: int, *stages: tuple[Stage, int]) -> None:
+async def deploy(
+    store: SqlStore, service: str, sequence: int, *stages: tuple[LedgerStage, int]
+) -> None:
     """Rows of the ledger, each in a transaction of its own as it is in life."""
     detail = {"committed_at": at(-60).isoformat(), "fetched_at": at(-1).isoformat()}
-    for stage, second in [(Stage.RENDERED, 0), *stages]:
+    for stage, second in [(LedgerStage.RENDERED, 0), *stages]:
         entry = LedgerEntry(service, "c1", stage, at(second), sequence, sha="a" * 40, detail=detail)
         async with store.write() as tx:
             await tx.ledger.append([entry])
@@ -114,14 +116,21 @@ async def test_what_ends_is_told_once_and_what_was_before_is_not(
 ) -> None:
     taken, url = collector
     await with_services(store)
-    await deploy(store, "s1", 1, (Stage.HEALTHY, 1))
+    await deploy(store, "s1", 1, (LedgerStage.HEALTHY, 1))
     clock, spans = FakeClock(), OtlpSpans(url, {"Authorization": "Bearer x"})
-    loop = TraceLoop(store, spans, lambda _: True, clock)
+    loop = TraceExportLoop(store, spans, lambda _: True, clock)
     loop.start()
     try:
         await asleep(clock)
-        await deploy(store, "s1", 2, (Stage.OFFERED, 1), (Stage.APPLIED, 2), (Stage.HEALTHY, 5))
-        await deploy(store, "s2", 1, (Stage.OFFERED, 1), (Stage.FAILED, 3))
+        await deploy(
+            store,
+            "s1",
+            2,
+            (LedgerStage.OFFERED, 1),
+            (LedgerStage.APPLIED, 2),
+            (LedgerStage.HEALTHY, 5),
+        )
+        await deploy(store, "s2", 1, (LedgerStage.OFFERED, 1), (LedgerStage.FAILED, 3))
         await deploy(store, "s2", 2)
         await taken.holds(8, clock)
         await turn(clock)
@@ -141,7 +150,7 @@ async def test_what_ends_is_told_once_and_what_was_before_is_not(
 
 async def test_an_end_is_found_with_what_it_is_called(store: SqlStore) -> None:
     await with_services(store)
-    await deploy(store, "s1", 1, (Stage.HEALTHY, 1))
+    await deploy(store, "s1", 1, (LedgerStage.HEALTHY, 1))
     async with store.read() as tx:
         last, (ended,) = await tx.deployments.ended(0, 1000, 100)
         assert last == 1000
@@ -159,12 +168,12 @@ async def test_what_commits_late_is_told_too(
     taken, url = collector
     await with_services(store)
     clock, spans = FakeClock(), OtlpSpans(url, {})
-    loop = TraceLoop(store, spans, lambda _: True, clock)
+    loop = TraceExportLoop(store, spans, lambda _: True, clock)
     written, let_go = asyncio.Event(), asyncio.Event()
 
     async def slowly() -> None:
         async with store.write() as tx:
-            stages = (Stage.RENDERED, Stage.HEALTHY)
+            stages = (LedgerStage.RENDERED, LedgerStage.HEALTHY)
             rows = [LedgerEntry("s1", "c1", stage, at(n), 1) for n, stage in enumerate(stages)]
             await tx.ledger.append(rows)
             written.set()
@@ -175,7 +184,7 @@ async def test_what_commits_late_is_told_too(
         await asleep(clock)
         slow = asyncio.ensure_future(slowly())
         await written.wait()
-        quick = asyncio.ensure_future(deploy(store, "s2", 1, (Stage.HEALTHY, 1)))
+        quick = asyncio.ensure_future(deploy(store, "s2", 1, (LedgerStage.HEALTHY, 1)))
         await asyncio.wait([quick], timeout=0.5)
         for _ in range(3):
             await turn(clock)
@@ -196,12 +205,12 @@ async def test_what_another_replica_delivers_is_left_to_it(
     taken, url = collector
     await with_services(store)
     clock, spans = FakeClock(), OtlpSpans(url, {})
-    loop = TraceLoop(store, spans, lambda repository: repository != "r1", clock)
+    loop = TraceExportLoop(store, spans, lambda repository: repository != "r1", clock)
     loop.start()
     try:
         await asleep(clock)
-        await deploy(store, "s1", 1, (Stage.HEALTHY, 1))
-        await deploy(store, "own", 1, (Stage.HEALTHY, 1))
+        await deploy(store, "s1", 1, (LedgerStage.HEALTHY, 1))
+        await deploy(store, "own", 1, (LedgerStage.HEALTHY, 1))
         await taken.holds(2, clock)
         await turn(clock)
     finally:
@@ -216,16 +225,16 @@ async def test_what_is_never_taken_does_not_keep_the_rest_waiting(
     taken, url = collector
     await with_services(store)
     clock, spans = FakeClock(), OtlpSpans(url, {})
-    loop = TraceLoop(store, spans, lambda _: True, clock)
+    loop = TraceExportLoop(store, spans, lambda _: True, clock)
     loop.start()
     try:
         await asleep(clock)
-        await deploy(store, "s1", 1, (Stage.HEALTHY, 1))
+        await deploy(store, "s1", 1, (LedgerStage.HEALTHY, 1))
         taken.refuses = True
-        while taken.refused < MOST_TRIES:
+        while taken.refused < MAX_TRIES:
             await turn(clock)
         taken.refuses = False
-        await deploy(store, "s2", 1, (Stage.HEALTHY, 1))
+        await deploy(store, "s2", 1, (LedgerStage.HEALTHY, 1))
         await taken.holds(2, clock)
     finally:
         await loop.tasks.stop()

@@ -6,17 +6,17 @@ from typing import cast
 import pytest
 
 from controlplane.events.memory import MemoryBus
-from controlplane.ports import Manifests
+from controlplane.ports import ManifestSource
 from controlplane.secretports import Sealer
 from controlplane.storage.store import SqlStore
-from controlplane.usecases.deps import TUNNEL, Deps
-from controlplane.usecases.tunnels import Tunnels
-from fleet.errors import Conflict, LimitExceeded
-from fleet.identity import ClusterId
+from controlplane.usecases.deps import TUNNEL, OperationContext
+from controlplane.usecases.tunnels import TunnelClaims
+from core.errors import Conflict, LimitExceeded
+from core.identity import ClusterId
 from tests.fakes.clock import FakeClock
 
 CLUSTER = ClusterId("c1")
-NOBODY = cast(Manifests, None)
+NOBODY = cast(ManifestSource, None)
 
 
 @pytest.fixture
@@ -30,12 +30,12 @@ def bus() -> MemoryBus:
 
 
 @pytest.fixture
-def tunnels(store: SqlStore, bus: MemoryBus, clock: FakeClock) -> Tunnels:
-    return Tunnels(Deps(store, bus, NOBODY, cast(Sealer, None), clock))
+def tunnels(store: SqlStore, bus: MemoryBus, clock: FakeClock) -> TunnelClaims:
+    return TunnelClaims(OperationContext(store, bus, NOBODY, cast(Sealer, None), clock))
 
 
 async def test_each_claim_raises_the_epoch_and_wakes_the_others(
-    tunnels: Tunnels, bus: MemoryBus
+    tunnels: TunnelClaims, bus: MemoryBus
 ) -> None:
     wakes = bus.subscribe(TUNNEL)
     first = await tunnels.claim(CLUSTER, "a", "one", "10.0.0.1")
@@ -48,7 +48,7 @@ async def test_each_claim_raises_the_epoch_and_wakes_the_others(
     assert await tunnels.lost("b", {CLUSTER: 2}) == []
 
 
-async def test_who_was_replaced_releases_nothing(tunnels: Tunnels) -> None:
+async def test_who_was_replaced_releases_nothing(tunnels: TunnelClaims) -> None:
     await tunnels.claim(CLUSTER, "a", "one", "10.0.0.1")
     await tunnels.claim(CLUSTER, "b", "one", "10.0.0.1")
     await tunnels.release(CLUSTER, 1)
@@ -58,7 +58,7 @@ async def test_who_was_replaced_releases_nothing(tunnels: Tunnels) -> None:
     assert (await tunnels.claim(CLUSTER, "a", "one", "10.0.0.1")).epoch == 3
 
 
-async def test_claims_at_once_get_epochs_of_their_own(tunnels: Tunnels) -> None:
+async def test_claims_at_once_get_epochs_of_their_own(tunnels: TunnelClaims) -> None:
     await tunnels.claim(CLUSTER, "a", "one", "10.0.0.1")
     made = await asyncio.gather(
         *(tunnels.claim(CLUSTER, name, "one", "10.0.0.1") for name in "bcdefg")
@@ -66,7 +66,7 @@ async def test_claims_at_once_get_epochs_of_their_own(tunnels: Tunnels) -> None:
     assert sorted(one.epoch for one in made) == [2, 3, 4, 5, 6, 7]
 
 
-async def test_first_claims_at_once_are_told_to_try_again(tunnels: Tunnels) -> None:
+async def test_first_claims_at_once_are_told_to_try_again(tunnels: TunnelClaims) -> None:
     made = await asyncio.gather(
         *(tunnels.claim(CLUSTER, name, "one", "10.0.0.1") for name in "ab"), return_exceptions=True
     )
@@ -77,7 +77,7 @@ async def test_first_claims_at_once_are_told_to_try_again(tunnels: Tunnels) -> N
 
 
 async def test_two_agents_that_fight_are_named_and_the_newcomer_waits(
-    tunnels: Tunnels, clock: FakeClock
+    tunnels: TunnelClaims, clock: FakeClock
 ) -> None:
     for number, agent in enumerate(("one", "two", "one", "two")):
         await tunnels.claim(CLUSTER, "ab"[number % 2], agent, f"at {agent}")
@@ -88,7 +88,7 @@ async def test_two_agents_that_fight_are_named_and_the_newcomer_waits(
     assert (await tunnels.claim(CLUSTER, "a", "one", "at one")).epoch == 6
 
 
-async def test_replicas_are_known_until_they_leave(tunnels: Tunnels) -> None:
+async def test_replicas_are_known_until_they_leave(tunnels: TunnelClaims) -> None:
     await tunnels.beat("a", "10.0.0.1:8446")
     await tunnels.claim(CLUSTER, "a", "one", "10.0.0.9")
     known = await tunnels.beat("b", "10.0.0.2:8446")

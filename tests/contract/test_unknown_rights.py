@@ -5,15 +5,15 @@ from typing import Any
 
 from sqlalchemy import bindparam, text
 
-from controlplane.domain.access import Grant, Kind, Policy, Role, Rule, Target, Verb
+from controlplane.domain.access import Grant, Policy, Resource, ResourceKind, Role, Rule, Verb
 from controlplane.domain.people import Token
 from controlplane.storage.columns import JSON_TEXT
 from controlplane.storage.store import SqlStore
-from fleet.identity import TokenKind
+from core.identity import TokenKind
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-PIPELINE = Target.within(Kind.PIPELINE, None, "p1")
-CLUSTER = Target.within(Kind.CLUSTER, None, "c1")
+PIPELINE = Resource.within(ResourceKind.PIPELINE, None, "p1")
+CLUSTER = Resource.within(ResourceKind.CLUSTER, None, "c1")
 EVERYTHING = Role("all", "all", rules=(Rule(),))
 
 
@@ -60,7 +60,7 @@ async def test_a_rule_of_unknown_names_alone_allows_nothing(store: SqlStore) -> 
 
 async def test_a_limit_gets_no_wider(store: SqlStore) -> None:
     """A token whose limits are not understood does what is understood of them, and no more."""
-    newer: list[tuple[list[dict[str, Any]], set[Target]]] = [
+    newer: list[tuple[list[dict[str, Any]], set[Resource]]] = [
         ([{"verbs": ["foresee"]}], set()),
         ([{"kinds": ["planet"], "verbs": ["read"]}], set()),
         ([{"verbs": ["read", "foresee"]}], {PIPELINE, CLUSTER}),

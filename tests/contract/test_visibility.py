@@ -7,12 +7,12 @@ import pytest
 
 from controlplane.domain.access import DEFAULT_PROJECT, Scope
 from controlplane.domain.clusters import Cluster
-from controlplane.domain.ledger import LedgerEntry, Stage
+from controlplane.domain.ledger import LedgerEntry, LedgerStage
 from controlplane.domain.services import Service
 from controlplane.ports import PageQuery
 from controlplane.storage.store import SqlStore
-from fleet.errors import Invalid
-from fleet.identity import ClusterId, ServiceId
+from core.errors import Invalid
+from core.identity import ClusterId, ServiceId
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 PROJECTS = {"c1": "shop", "c2": "shop", "c3": None}
@@ -28,7 +28,7 @@ async def fill(store: SqlStore) -> None:
                 ServiceId(f"s-{id}"), cluster, None, "web", "web", NOW, NOW, project_id=project
             )
             await tx.services.add(service)
-            await tx.ledger.append([LedgerEntry(service.id, id, Stage.CREATED, NOW)])
+            await tx.ledger.append([LedgerEntry(service.id, id, LedgerStage.CREATED, NOW)])
 
 
 def seen(*scopes: str) -> frozenset[Scope]:

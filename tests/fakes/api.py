@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from fleet.errors import NotFound
+from core.errors import NotFound
 
 
 class FakeApi:

@@ -4,7 +4,7 @@ import asyncio
 import random
 from contextlib import suppress
 
-from fleet.runtime.tasks import Tasks
+from core.runtime.tasks import Tasks
 
 _PIECE = 1024
 

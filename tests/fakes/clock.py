@@ -9,7 +9,7 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 class FakeClock:
-    """A `fleet.runtime.clock.Clock` whose time only `advance` moves."""
+    """A `core.runtime.clock.Clock` whose time only `advance` moves."""
 
     def __init__(self, start: datetime = START) -> None:
         self._start = start

@@ -4,24 +4,24 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from fleet.errors import Forbidden, NotFound, Unauthenticated
-from fleet.identity import ClusterId, TokenId, UserId
+from core.errors import Forbidden, NotFound, Unauthenticated
+from core.identity import ClusterId, TokenId, UserId
 from proxy.domain.access import (
+    AuthenticatedUser,
     Credential,
-    Grant,
-    Identity,
     Impersonation,
     ImpersonationRule,
-    Recording,
+    RecordingPolicy,
+    RequestGrant,
 )
 from proxy.domain.attributes import RequestAttributes
 from proxy.domain.audit import RequestRecord
 
 CLUSTER = ClusterId("c1")
 AGENT_TOKEN = TokenId("a1")
-ANN = Identity(UserId("u1"), "ann", TokenId("t1"))
+ANN = AuthenticatedUser(UserId("u1"), "ann", TokenId("t1"))
 EVERYBODY = ImpersonationRule(("*",), ("*", "system:masters"), ("*",), ("*",), ("*",))
-ROOT = Identity(UserId("u2"), "root", TokenId("t2"))
+ROOT = AuthenticatedUser(UserId("u2"), "root", TokenId("t2"))
 GROUPS = {"ann": ("devs",), "root": ("admins",)}
 
 
@@ -29,7 +29,7 @@ GROUPS = {"ann": ("devs",), "root": ("admins",)}
 class FakeInstallation:
     """Users by token, one cluster `dev`, rights, the audit log, agents by token."""
 
-    users: dict[str, Identity] = field(
+    users: dict[str, AuthenticatedUser] = field(
         default_factory=lambda: {"ann-token": ANN, "root-token": ROOT}
     )
     agents: dict[str, TokenId] = field(default_factory=lambda: {"agent-token": AGENT_TOKEN})
@@ -43,12 +43,12 @@ class FakeInstallation:
     began_rows: list[RequestRecord] = field(default_factory=list)
     impersonation: dict[str, ImpersonationRule] = field(default_factory=lambda: {"root": EVERYBODY})
     groups: dict[str, tuple[str, ...]] = field(default_factory=lambda: dict(GROUPS))
-    recording: Recording = Recording.OFF
+    recording: RecordingPolicy = RecordingPolicy.OFF
     passthrough: bool = False
     slow: Callable[[], Awaitable[None]] | None = None
     """What happens between the reading of a verdict and its arrival."""
 
-    async def authenticate(self, credential: Credential, *, source: str) -> Identity:
+    async def authenticate(self, credential: Credential, *, source: str) -> AuthenticatedUser:
         self.asked.append(credential.secret)
         identity = self.users.get(credential.secret)
         await self._pause()
@@ -57,8 +57,8 @@ class FakeInstallation:
         return identity
 
     async def authorize(
-        self, identity: Identity, handle: str, attributes: RequestAttributes
-    ) -> Grant:
+        self, identity: AuthenticatedUser, handle: str, attributes: RequestAttributes
+    ) -> RequestGrant:
         self.checked.append(attributes)
         if handle != "dev":
             raise NotFound(f'cluster "{handle}" not found, or you have no access to it')
@@ -68,7 +68,7 @@ class FakeInstallation:
             identity.name, self.groups.get(identity.name, ()), extra=(("towline/token", "t"),)
         )
         rule = self.impersonation.get(identity.name)
-        grant = Grant(
+        grant = RequestGrant(
             CLUSTER,
             shown,
             rule,

@@ -8,17 +8,24 @@ from typing import Any
 
 import orjson
 
-from fleet.bundle import Bundle, KubeObject, digest_of, make_bundle
-from fleet.errors import NotFound, TowlineError
-from fleet.sealing import SealingKey
-from syncagent.domain.events import CommandDone, DriftFound
+from core.errors import NotFound, TowlineError
+from core.sealing import SealingKey
+from core.spec.bundle import Bundle, KubeObject, digest_of, make_bundle
+from syncagent.domain.events import CommandAnswer, DriftFound
 from syncagent.domain.inventory import InventoryChange
-from syncagent.domain.services import Desired, Phase, ServiceSpec, Status, SyncOptions, Verified
-from syncagent.reconcile.engine import Engine
+from syncagent.domain.services import (
+    Desired,
+    Phase,
+    ServiceSpec,
+    SyncOptions,
+    SyncStatus,
+    VerificationResult,
+)
+from syncagent.reconcile.engine import ReconcileEngine
 from syncagent.state.bundles import BundleFiles
 from syncagent.state.database import Database
 from syncagent.state.identities import AgeIdentities
-from syncagent.state.memory import SqliteMemory
+from syncagent.state.store import SqliteStateStore
 from tests.fakes.clock import FakeClock
 from tests.fakes.kubernetes import FakeCluster
 
@@ -39,16 +46,16 @@ class Collected:
     """Reports and bundles, both in lists."""
 
     def __init__(self) -> None:
-        self.statuses: list[Status] = []
+        self.statuses: list[SyncStatus] = []
         self.changes: list[InventoryChange] = []
         self.drifts: list[DriftFound] = []
-        self.answers: list[CommandDone] = []
-        self.verdicts: list[Verified] = []
+        self.answers: list[CommandAnswer] = []
+        self.verdicts: list[VerificationResult] = []
         self.bundles: dict[str, bytes] = {}
         self.down: TowlineError | None = None
         self.fetched = 0
 
-    def status(self, status: Status) -> None:
+    def status(self, status: SyncStatus) -> None:
         self.statuses.append(status)
 
     def inventory(self, change: InventoryChange) -> None:
@@ -57,10 +64,10 @@ class Collected:
     def drift(self, found: DriftFound) -> None:
         self.drifts.append(found)
 
-    def verified(self, verified: Verified) -> None:
+    def verified(self, verified: VerificationResult) -> None:
         self.verdicts.append(verified)
 
-    def done(self, done: CommandDone) -> None:
+    def done(self, done: CommandAnswer) -> None:
         self.answers.append(done)
 
     async def fetch(self, digest: str, size: int) -> bytes:
@@ -86,8 +93,8 @@ class Stand:
         asyncio.get_running_loop().set_default_executor(AtOnce())
         self.database = Database(self.folder / "agent.db")
         bundles = BundleFiles(self.folder / "bundles")
-        memory = SqliteMemory(self.database)
-        self.engine = Engine(
+        memory = SqliteStateStore(self.database)
+        self.engine = ReconcileEngine(
             self.cluster,
             bundles,
             self.hub,
@@ -149,7 +156,7 @@ class Stand:
                 return said.phase, said.problems[0].message if said.problems else ""
         return None, ""
 
-    async def phase(self, phase: Phase) -> Status:
+    async def phase(self, phase: Phase) -> SyncStatus:
         def reached() -> bool:
             said = self.hub.statuses
             return bool(said) and (said[-1].phase, said[-1].sequence) == (phase, self.sequence)

@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 
-from fleet.bundle import digest_of, make_bundle
-from fleet.errors import Invalid, TowlineError, Unavailable
-from fleet.identity import RepositoryId
-from fleet.source import Commit, RepositorySpec
+from core.errors import Invalid, TowlineError, Unavailable
+from core.identity import RepositoryId
+from core.spec.bundle import digest_of, make_bundle
+from core.spec.source import Commit, RepositorySpec
 from gitcache.coordination.local import SoleReplica
 from gitcache.domain.objects import TREE, CommitRecord, Entry
 from gitcache.domain.parameters import picked
@@ -15,8 +15,8 @@ from gitcache.ports import (
     ChartPin,
     ChartRef,
     ChartVersion,
+    CommitsRejected,
     References,
-    Rejected,
     RenderJob,
     RenderResult,
 )
@@ -66,7 +66,7 @@ class FakeGit:
         if self.error is not None:
             raise self.error
         if unknown := set(wants.values()) - self.served:
-            raise Rejected(f"remote error: upload-pack: not our ref {unknown.pop()}")
+            raise CommitsRejected(f"remote error: upload-pack: not our ref {unknown.pop()}")
         self.local |= wants
 
     async def pin(self, spec: RepositorySpec, wants: Mapping[str, str]) -> None:
@@ -218,7 +218,7 @@ class FakeCharts:
         for name, data in self.archives.items():
             if digest_of(data) == f"sha256:{sha}":
                 return ChartPin(name, "1.0.0", f"sha256:{sha}", ChartRef(spec.url, name))
-        raise Rejected("no such chart")
+        raise CommitsRejected("no such chart")
 
     async def archive(self, pin: ChartPin) -> bytes:
         return self.archives[pin.name]

@@ -4,10 +4,10 @@ from dataclasses import dataclass, field
 
 import hpack
 
-from fleet.http2 import frames
-from fleet.http2.connection import Connection, Limits
-from fleet.http2.frames import HEAD_SIZE, ID_MASK, PREFACE
-from fleet.http2.stream import Headers, Stream
+from core.http2 import frames
+from core.http2.connection import Http2Connection, Http2Limits
+from core.http2.frames import HEAD_SIZE, ID_MASK, PREFACE
+from core.http2.stream import Headers, Http2Stream
 from tests.fakes.tunnel import ManualLoop
 
 REQUEST: Headers = (
@@ -47,7 +47,7 @@ class StreamReader:
     """Keeps what comes, and holds the connection to its word: an end is told once, nothing after
     it. What it `takes` may be followed by as much."""
 
-    stream: Stream
+    stream: Http2Stream
     takes: bool = True
     body: bytearray = field(default_factory=bytearray)
     heads: list[Headers] = field(default_factory=list)
@@ -96,15 +96,15 @@ class Http2End:
     """One end, the server unless `client`, with the readers of its streams by their ids."""
 
     def __init__(
-        self, *, client: bool = False, limits: Limits | None = None, takes: bool = True
+        self, *, client: bool = False, limits: Http2Limits | None = None, takes: bool = True
     ) -> None:
         self.clock, self.transport = ManualLoop(), SentBytes()
         self.readers: dict[int, StreamReader] = {}
         self.takes = takes
-        self.connection = Connection(
+        self.connection = Http2Connection(
             self.transport,
             self.clock,
-            limits or Limits(),
+            limits or Http2Limits(),
             None if client else self._accept,
         )
         self.connection.begin()
@@ -113,12 +113,12 @@ class Http2End:
         """A new stream of the client."""
         return self._reader(self.connection.open(headers))
 
-    def _accept(self, stream: Stream, headers: Headers) -> None:
+    def _accept(self, stream: Http2Stream, headers: Headers) -> None:
         reader = self._reader(stream)
         reader.heads.append(headers)
-        reader.ended = stream.far_ended
+        reader.ended = stream.peer_ended
 
-    def _reader(self, stream: Stream) -> StreamReader:
+    def _reader(self, stream: Http2Stream) -> StreamReader:
         stream.receiver = reader = StreamReader(stream, self.takes)
         self.readers[stream.id] = reader
         return reader

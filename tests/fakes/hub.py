@@ -7,12 +7,12 @@ import asyncio
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from fleet.bundle import Bundle, KubeObject, make_bundle
-from fleet.errors import NotFound, Unauthenticated, Unavailable
-from fleet.rpc.calls import Call, Handler, Server, ServerLimits, Talk
-from fleet.rpc.grpcio import GrpcioServer
-from fleet.rpc.methods import FETCH, SYNC
-from fleet.wire.v1 import agent_pb2 as pb
+from core.errors import NotFound, Unauthenticated, Unavailable
+from core.rpc.calls import Call, CallServer, Handler, MessageCall, ServerLimits
+from core.rpc.grpcio import GrpcioServer
+from core.rpc.methods import FETCH, SYNC
+from core.spec.bundle import Bundle, KubeObject, make_bundle
+from core.wire.v1 import agent_pb2 as pb
 
 TOKEN = "twa_fake"
 _CHUNK = 16 << 10
@@ -41,7 +41,7 @@ class FakeHub:
         self.committed = 0
         self.desired: dict[str, pb.Desired] = {}
         self.bundles: dict[str, bytes] = {}
-        self._server: Server | None = None
+        self._server: CallServer | None = None
         self._outgoing: asyncio.Queue[pb.HubMessage] | None = None
         self._changed = asyncio.Condition()
 
@@ -214,7 +214,7 @@ class FakeHub:
 
     async def _read(
         self,
-        requests: Talk[pb.HubMessage, pb.AgentMessage],
+        requests: MessageCall[pb.HubMessage, pb.AgentMessage],
         outgoing: asyncio.Queue[pb.HubMessage],
     ) -> None:
         async for message in requests:

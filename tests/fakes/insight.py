@@ -3,9 +3,9 @@
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
-from fleet.errors import NotFound
-from fleet.identity import ClusterId
-from fleet.streams import OpenStream, RecordingPart, StreamFilter
+from core.errors import NotFound
+from core.identity import ClusterId
+from core.open_streams import OpenStream, RecordingPart, StreamFilter
 from proxy.domain.limits import Load
 
 BEGAN = datetime(2026, 5, 4, 9, tzinfo=UTC)
@@ -33,7 +33,7 @@ def a_stream(id: str, *, user: str = "ann", cluster: str = "c1", minute: int = 0
 
 @dataclass
 class FakeInsight:
-    """Fills `Insight`. `ended`: (id, by) of the requests that were ended."""
+    """Fills `RequestInspector`. `ended`: (id, by) of the requests that were ended."""
 
     streams: list[OpenStream] = field(default_factory=list)
     recordings: dict[str, bytes] = field(default_factory=dict)

@@ -3,9 +3,9 @@
 from copy import deepcopy
 from typing import Any
 
-from fleet.errors import Unavailable
+from core.errors import Unavailable
 from syncagent.domain.objects import KubeObject, ObjectRef
-from syncagent.ports import Deletion, Refused, TakeLine
+from syncagent.ports import Deletion, RequestRefused, TakeLine
 
 
 class FakeJobCluster:
@@ -24,7 +24,7 @@ class FakeJobCluster:
     async def create(self, ref: ObjectRef, body: KubeObject) -> KubeObject:
         self._ask()
         if (ref.kind, ref.name) in self.objects:
-            raise Refused(f"{ref} already exists", status=409, reason="AlreadyExists")
+            raise RequestRefused(f"{ref} already exists", status=409, reason="AlreadyExists")
         live = deepcopy(body)
         live["metadata"]["uid"] = f"uid-{len(self.created)}"
         self.objects[ref.kind, ref.name] = live
@@ -82,4 +82,4 @@ class FakeJobCluster:
         if self.away:
             raise Unavailable("cannot reach the API server")
         if self.refusing:
-            raise Refused("no", status=self.refusing, reason="No")
+            raise RequestRefused("no", status=self.refusing, reason="No")

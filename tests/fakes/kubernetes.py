@@ -5,11 +5,18 @@ import copy
 from collections.abc import AsyncIterator
 from typing import Any
 
-from fleet.errors import TowlineError
-from syncagent.domain.events import Gone, Relisted, Seen, Unlisted
-from syncagent.domain.fields import Entry
-from syncagent.domain.objects import Api, KubeObject, ObjectKey, ObjectRef, api_of, ref_of
-from syncagent.ports import Deletion, Notice, Refused, Sink
+from core.errors import TowlineError
+from syncagent.domain.events import ObjectGone, ObjectSeen, WatchListed, WatchRefused
+from syncagent.domain.managed_fields import Entry
+from syncagent.domain.objects import (
+    GroupVersionKind,
+    KubeObject,
+    ObjectKey,
+    ObjectRef,
+    api_of,
+    ref_of,
+)
+from syncagent.ports import Deletion, Notice, RequestRefused, Sink
 
 _CLUSTER_WIDE = {"Namespace", "CustomResourceDefinition"}
 
@@ -35,13 +42,13 @@ class FakeCluster:
         self.fixed: set[str] = set()
         self.forced: set[ObjectKey] = set()
         self._version = 100
-        self._sinks: list[tuple[Api, str, str, Sink]] = []
+        self._sinks: list[tuple[GroupVersionKind, str, str, Sink]] = []
 
     async def ping(self) -> None:
         if self.out_of_reach is not None:
             raise self.out_of_reach
 
-    async def namespaced(self, api: Api) -> bool:
+    async def namespaced(self, api: GroupVersionKind) -> bool:
         return api.kind not in _CLUSTER_WIDE
 
     async def apply(
@@ -53,7 +60,7 @@ class FakeCluster:
         old = self.objects.get(ref.key, {})
         new = _merge(old, body)
         if old and new != old and ref.name in self.fixed:
-            raise Refused("data: field is immutable", status=422, reason="Invalid")
+            raise RequestRefused("data: field is immutable", status=422, reason="Invalid")
         if new == old or dry_run:
             return copy.deepcopy(new if dry_run else old)
         return self.put(new)
@@ -72,8 +79,10 @@ class FakeCluster:
             self.drop(ref.key)
         return Deletion(gone=True)
 
-    async def assign(self, ref: ObjectRef, live: KubeObject, entries: list[Entry]) -> KubeObject:
-        await self._touch("assign", ref)
+    async def replace_managed_fields(
+        self, ref: ObjectRef, live: KubeObject, entries: list[Entry]
+    ) -> KubeObject:
+        await self._touch("replace_managed_fields", ref)
         one = self.objects[ref.key]
         return self.put(one | {"metadata": one["metadata"] | {"managedFields": entries}})
 
@@ -92,10 +101,12 @@ class FakeCluster:
         await self._touch("merge", ref)
         self.put(_merge(self.objects[ref.key], patch))
 
-    async def follow(self, api: Api, namespace: str, selector: str, sink: Sink) -> None:
+    async def follow(
+        self, api: GroupVersionKind, namespace: str, selector: str, sink: Sink
+    ) -> None:
         self.calls.append(("follow", f"{api.kind} {namespace}"))
         if api.kind in self.hidden and not namespace:
-            sink(Unlisted(api, namespace, "forbidden"))
+            sink(WatchRefused(api, namespace, "forbidden"))
             await asyncio.Event().wait()
         self._list(api, namespace, selector, sink)
         self._sinks.append((api, namespace, selector, sink))
@@ -104,15 +115,17 @@ class FakeCluster:
         finally:
             self._sinks.remove((api, namespace, selector, sink))
 
-    def _list(self, api: Api, namespace: str, selector: str, sink: Sink) -> None:
+    def _list(self, api: GroupVersionKind, namespace: str, selector: str, sink: Sink) -> None:
         found = {
             key: one for key, one in self.objects.items() if _matches(one, api, namespace, selector)
         }
         for one in found.values():
-            sink(Seen(api, copy.deepcopy(one)))
-        sink(Relisted(api, namespace, frozenset(found), self._version))
+            sink(ObjectSeen(api, copy.deepcopy(one)))
+        sink(WatchListed(api, namespace, frozenset(found), self._version))
 
-    async def versions(self, api: Api, namespace: str, selector: str) -> dict[ObjectKey, int]:
+    async def versions(
+        self, api: GroupVersionKind, namespace: str, selector: str
+    ) -> dict[ObjectKey, int]:
         self.calls.append(("versions", f"{api.kind} {namespace}"))
         await self.ping()
         if api.kind in self.fail:
@@ -143,7 +156,7 @@ class FakeCluster:
         self.objects[key] = new
         for api, namespace, selector, sink in self._sinks:
             if _matches(new, api, namespace, selector):
-                sink(Seen(api, copy.deepcopy(new)))
+                sink(ObjectSeen(api, copy.deepcopy(new)))
         return copy.deepcopy(new)
 
     def drop(self, key: ObjectKey) -> None:
@@ -153,7 +166,7 @@ class FakeCluster:
         gone["metadata"]["resourceVersion"] = str(self._version)
         for api, namespace, selector, sink in self._sinks:
             if _matches(gone, api, namespace, selector):
-                sink(Gone(api, copy.deepcopy(gone)))
+                sink(ObjectGone(api, copy.deepcopy(gone)))
 
     def swap(self, key: ObjectKey) -> KubeObject:
         """Make an object anew under its name while all watches are broken; then they list."""
@@ -182,7 +195,7 @@ class FakeCluster:
                 raise self.fail[name]
 
 
-def _matches(one: KubeObject, api: Api, namespace: str, selector: str) -> bool:
+def _matches(one: KubeObject, api: GroupVersionKind, namespace: str, selector: str) -> bool:
     placed = not namespace or one["metadata"].get("namespace") == namespace
     return api_of(one) == api and placed and (not selector or selector in _labels(one))
 

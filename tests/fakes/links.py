@@ -9,20 +9,20 @@ from dataclasses import dataclass, field
 import uvicorn
 from starlette.applications import Starlette
 
-from fleet.links.calls import link_over
-from fleet.links.carried import CarriedLink
-from fleet.links.websocket import Pipe
-from fleet.mux.budget import Budget
-from fleet.mux.codec import Buffer, Hello
-from fleet.mux.link import Link
-from fleet.mux.mux import Mux, MuxSettings
-from fleet.rpc.calls import Call, Handler, Server, ServerLimits
-from fleet.rpc.grpcio import GrpcioServer
-from fleet.rpc.http2_server import Http2Server
-from fleet.rpc.methods import TUNNEL
-from fleet.rpc.wires import Wire
-from fleet.runtime.clock import Clock
-from fleet.runtime.tasks import Tasks
+from core.links.base_link import BaseLink
+from core.links.call_link import make_call_link
+from core.links.websocket import WebSocketForwarder
+from core.mux.budget import ReceiveBudget
+from core.mux.codec import Buffer, Hello
+from core.mux.link import MuxLink
+from core.mux.mux import Mux, MuxSettings
+from core.rpc.calls import Call, CallServer, Handler, ServerLimits
+from core.rpc.grpcio import GrpcioServer
+from core.rpc.http2_server import Http2Server
+from core.rpc.implementations import GrpcImplementation
+from core.rpc.methods import TUNNEL
+from core.runtime.clock import Clock
+from core.runtime.tasks import Tasks
 from proxy.tunnel.websocket import agents_route
 from syncagent.link.channel import Endpoint
 from tests.fakes.tunnel import RecordingMuxOwner
@@ -126,7 +126,7 @@ class LoopLink:
             asyncio.get_running_loop().call_soon(self.other.on_closed, "the far side ended it")
 
 
-def _mux(link: Link, owner: RecordingMuxOwner, clock: Clock, *, hub: bool) -> Mux:
+def _mux(link: MuxLink, owner: RecordingMuxOwner, clock: Clock, *, hub: bool) -> Mux:
     return Mux(
         link,
         owner,
@@ -134,7 +134,7 @@ def _mux(link: Link, owner: RecordingMuxOwner, clock: Clock, *, hub: bool) -> Mu
         hello=Hello((b"h" if hub else b"a") * 16, SETTINGS.window),
         clock=clock,
         timers=asyncio.get_running_loop(),
-        budget=Budget(64 << 20),
+        budget=ReceiveBudget(64 << 20),
         settings=SETTINGS,
     )
 
@@ -186,22 +186,24 @@ class _Served:
     owner: RecordingMuxOwner = field(default_factory=RecordingMuxOwner)
 
     async def serve(self, call: Call) -> None:
-        link = link_over(call)
+        link = make_call_link(call)
         self.mux = _mux(link, self.owner, self.clock, hub=True)
         await link.carry(self.mux, self.clock)
 
 
-def server_of(wire: Wire, handlers: Mapping[str, Handler], clock: Clock) -> Server:
+def server_of(
+    wire: GrpcImplementation, handlers: Mapping[str, Handler], clock: Clock
+) -> CallServer:
     """A server by either wire."""
     limits = ServerLimits()
-    if wire is Wire.GRPCIO:
+    if wire is GrpcImplementation.GRPCIO:
         return GrpcioServer(handlers, limits)
     return Http2Server(handlers, limits, clock)
 
 
 @asynccontextmanager
 async def call_ends(
-    clock: Clock, hub: Wire, agent: Wire, *, websocket: bool = False
+    clock: Clock, hub: GrpcImplementation, agent: GrpcImplementation, *, websocket: bool = False
 ) -> AsyncGenerator[Ends]:
     """Both ends over a call, each by its wire, through a WebSocket if asked for."""
     async with AsyncExitStack() as stack:
@@ -216,14 +218,14 @@ async def call_ends(
         stack.push_async_callback(line.stop)
         port = line.port
         if websocket:
-            pipe = Pipe(f"ws://127.0.0.1:{line.port}")
+            pipe = WebSocketForwarder(f"ws://127.0.0.1:{line.port}")
             tasks.spawn("pipe", pipe.run())
             port = pipe.port
         channel = Endpoint(f"http://127.0.0.1:{port}", "", wire=agent).connect(clock)
         stack.push_async_callback(channel.close)
         call = await channel.call(TUNNEL, ())
         stack.callback(call.cancel)
-        link, owner = link_over(call), RecordingMuxOwner()
+        link, owner = make_call_link(call), RecordingMuxOwner()
         mux = _mux(link, owner, clock, hub=False)
         tasks.spawn("agent", _carry(link, mux, clock, call))
         async with asyncio.timeout(10):
@@ -233,7 +235,7 @@ async def call_ends(
         yield Ends(served.mux, mux, served.owner, owner, line.pause, line.go_on, line.cut)
 
 
-async def _carry(link: CarriedLink, mux: Mux, clock: Clock, call: Call) -> None:
+async def _carry(link: BaseLink, mux: Mux, clock: Clock, call: Call) -> None:
     """As an agent does: with the link the call ends, whatever state it is in."""
     try:
         await link.carry(mux, clock)

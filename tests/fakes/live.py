@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from controlplane.domain.access import Actor
-from fleet.errors import NotFound
+from core.errors import NotFound
 
 
 @dataclass

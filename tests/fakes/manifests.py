@@ -4,10 +4,10 @@ import hashlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime
 
-from fleet.bundle import Bundle, KubeObject, digest_of, make_bundle, open_bundle
-from fleet.errors import Invalid, NotFound
-from fleet.identity import RepositoryId
-from fleet.source import Commit, Rendered, RenderRequest, RepositorySpec, RepositoryState
+from core.errors import Invalid, NotFound
+from core.identity import RepositoryId
+from core.spec.bundle import Bundle, KubeObject, digest_of, make_bundle, open_bundle
+from core.spec.source import Commit, RenderedBundle, RenderRequest, RepositorySpec, RepositoryState
 
 _THEN = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -21,7 +21,7 @@ Folders = Mapping[str, Sequence[KubeObject] | Exception]
 
 
 class FakeManifests:
-    """The `Manifests` port. A folder that holds an exception fails to render with it.
+    """The `ManifestSource` port. A folder that holds an exception fails to render with it.
 
     `away`: what listing folders and resolving refs fails with.
     """
@@ -100,10 +100,10 @@ class FakeManifests:
         below = [one for one in every if not base or one.startswith(f"{base}/")]
         return sorted(one for one in below if one.count("/") + 1 - start <= depth)
 
-    async def keep(self, data: bytes) -> Rendered:
+    async def keep(self, data: bytes) -> RenderedBundle:
         bundle = open_bundle(digest_of(data), data)
         self.bundles[bundle.digest] = bundle
-        return Rendered(bundle.digest, bundle.digest, len(data), bundle.count, cached=False)
+        return RenderedBundle(bundle.digest, bundle.digest, len(data), bundle.count, cached=False)
 
     async def resolve(self, repository_id: RepositoryId, name: str) -> Commit:
         if self.away is not None:
@@ -113,7 +113,7 @@ class FakeManifests:
             raise NotFound(f"there is no {name!r}")
         return commit
 
-    async def render(self, request: RenderRequest) -> Rendered:
+    async def render(self, request: RenderRequest) -> RenderedBundle:
         self.renders.append(request)
         objects = self.commits[request.commit].get(request.folder)
         if isinstance(objects, Exception):
@@ -122,7 +122,7 @@ class FakeManifests:
             raise Invalid(f"folder {request.folder!r} is not in commit {request.commit[:12]}")
         bundle = make_bundle(_filled(objects, request))
         self.bundles[bundle.digest] = bundle
-        return Rendered(
+        return RenderedBundle(
             source=f"sha256:{self._tree(request.commit, request.folder)}",
             digest=bundle.digest,
             size=len(bundle.data),

@@ -5,38 +5,44 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from controlplane.domain.pipelines.codec import state_from_json, state_to_json
-from controlplane.domain.pipelines.effects import Effect, Noted, OpenGate, Promote, RenderStage
+from controlplane.domain.pipelines.effects import (
+    Effect,
+    EventIgnored,
+    OpenGate,
+    Promote,
+    RenderStage,
+)
 from controlplane.domain.pipelines.engine import step
 from controlplane.domain.pipelines.events import (
     Approved,
     Event,
-    Rendered,
     StageHealth,
     StageObserved,
+    StageRendered,
     Tick,
 )
 from controlplane.domain.pipelines.model import (
-    Edge,
     EdgeId,
     Gate,
     GateId,
     Pipeline,
     Stage,
+    StageEdge,
     StageId,
     validate,
 )
 from controlplane.domain.pipelines.rules import ApprovalRule, Rule
 from controlplane.domain.pipelines.state import (
-    Candidate,
     Health,
+    PipelineState,
     ReleaseId,
-    Revision,
+    RevisionRef,
     Revisions,
     StageState,
-    State,
+    WaitingRelease,
     digests_of,
 )
-from fleet.identity import ServiceId
+from core.identity import ServiceId
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -54,13 +60,13 @@ def make_pipeline(edges: Mapping[str, Iterable[Rule]], *, services: int = 1) -> 
     return validate(Pipeline("p", "shop", stages, tuple(_edge(k, v) for k, v in edges.items())))
 
 
-def _edge(name: str, rules: Iterable[Rule]) -> Edge:
+def _edge(name: str, rules: Iterable[Rule]) -> StageEdge:
     source, target = name.split()
     gates = tuple(
         Gate(GateId(f"{name} {number}"), f"gate {number}", rule)
         for number, rule in enumerate(rules)
     )
-    return Edge(EdgeId(name), StageId(source), StageId(target), gates)
+    return StageEdge(EdgeId(name), StageId(source), StageId(target), gates)
 
 
 def two_stages(*rules: Rule) -> Pipeline:
@@ -73,7 +79,7 @@ class Line:
 
     def __init__(self, pipeline: Pipeline) -> None:
         self.pipeline = pipeline
-        self.state = State()
+        self.state = PipelineState()
         self.now = START
         self.log: list[tuple[Event, datetime]] = []
         self.effects: list[Effect] = []
@@ -89,9 +95,9 @@ class Line:
         self.effects += self.last
         return self.last
 
-    def replay(self) -> tuple[State, list[Effect]]:
+    def replay(self) -> tuple[PipelineState, list[Effect]]:
         """State and effects from the event log alone."""
-        state, effects = State(), []
+        state, effects = PipelineState(), []
         for event, at in self.log:
             state, more = step(self.pipeline, state, event, at)
             effects += more
@@ -118,7 +124,7 @@ class Line:
         commit = next(iter(moving.commits.values())) if moving else "none"
         digest = f"{stage} {commit} {content}"
         return self.send(
-            Rendered(StageId(stage), release, self.revisions(StageId(stage), commit, digest))
+            StageRendered(StageId(stage), release, self.revisions(StageId(stage), commit, digest))
         )
 
     def approve(
@@ -136,12 +142,12 @@ class Line:
     def stage(self, stage: str) -> StageState:
         return self.state.stages.get(StageId(stage), StageState())
 
-    def candidate(self, edge: str) -> Candidate | None:
+    def candidate(self, edge: str) -> WaitingRelease | None:
         return self.state.candidates.get(EdgeId(edge))
 
     def revisions(self, stage: StageId, commit: str, digest: str) -> Revisions:
         services = self.pipeline.stage[stage].services
-        return {one: Revision(commit, f"{digest} {one}") for one in services}
+        return {one: RevisionRef(commit, f"{digest} {one}") for one in services}
 
     def digests_at(self, gate: GateId) -> Mapping[ServiceId, str]:
         if gate in self.pipeline.workflow:
@@ -158,9 +164,9 @@ class Line:
 
     def notes(self) -> list[str]:
         """Why the last event was ignored, if it was."""
-        return [one.text for one in self.last if isinstance(one, Noted)]
+        return [one.text for one in self.last if isinstance(one, EventIgnored)]
 
-    def _check_restart(self, before: State, event: Event) -> None:
+    def _check_restart(self, before: PipelineState, event: Event) -> None:
         restored = state_from_json(state_to_json(before))
         assert restored == before
         assert step(self.pipeline, restored, event, self.now) == (self.state, self.last)

@@ -3,10 +3,17 @@
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from fleet.errors import Unavailable
-from fleet.identity import RepositoryId
-from fleet.source import Commit, Rendered, RenderRequest, RepositoryState
-from gitcache.ports import HintNews, Member, News, PeerAway, PlaceNews, StateNews
+from core.errors import Unavailable
+from core.identity import RepositoryId
+from core.spec.source import Commit, RenderedBundle, RenderRequest, RepositoryState
+from gitcache.ports import (
+    HintForwarded,
+    PeerUnavailable,
+    PlacementChanged,
+    ReplicaEvent,
+    ReplicaMember,
+    StatePublished,
+)
 from gitcache.sync.cache import GitCache
 
 
@@ -14,13 +21,13 @@ from gitcache.sync.cache import GitCache
 class Hub:
     """What Redis would hold; `away` makes it fail."""
 
-    listeners: dict[str, Callable[[News], None]] = field(default_factory=dict)
+    listeners: dict[str, Callable[[ReplicaEvent], None]] = field(default_factory=dict)
     owners: dict[RepositoryId, str] = field(default_factory=dict)
     ready: dict[RepositoryId, str] = field(default_factory=dict)
     states: dict[RepositoryId, RepositoryState] = field(default_factory=dict)
     away: bool = False
 
-    def tell(self, news: News) -> None:
+    def tell(self, news: ReplicaEvent) -> None:
         """To everyone."""
         for listen in tuple(self.listeners.values()):
             listen(news)
@@ -29,7 +36,7 @@ class Hub:
         """A replica is gone, and its leases with it."""
         del self.listeners[name]
         self.owners = {id: owner for id, owner in self.owners.items() if owner != name}
-        self.tell(PlaceNews())
+        self.tell(PlacementChanged())
 
     def check(self) -> None:
         """Unavailable, if it is away."""
@@ -41,25 +48,25 @@ class HubReplicas:
     """One of them; fills `Replicas`."""
 
     def __init__(self, hub: Hub, name: str) -> None:
-        self.me = Member(name, name)
+        self.me = ReplicaMember(name, name)
         self._hub = hub
 
-    async def start(self, listen: Callable[[News], None]) -> None:
+    async def start(self, listen: Callable[[ReplicaEvent], None]) -> None:
         self._hub.listeners[self.me.name] = listen
         for state in self._hub.states.values():
-            listen(StateNews(state))
-        self._hub.tell(PlaceNews())
+            listen(StatePublished(state))
+        self._hub.tell(PlacementChanged())
 
     async def stop(self) -> None:
         if self.me.name in self._hub.listeners:
             self._hub.kill(self.me.name)
 
-    def members(self) -> Sequence[Member]:
-        return [Member(name, name) for name in self._hub.listeners]
+    def members(self) -> Sequence[ReplicaMember]:
+        return [ReplicaMember(name, name) for name in self._hub.listeners]
 
-    def owner(self, repository_id: RepositoryId) -> Member | None:
+    def owner(self, repository_id: RepositoryId) -> ReplicaMember | None:
         name = self._hub.owners.get(repository_id)
-        return Member(name, name) if name else None
+        return ReplicaMember(name, name) if name else None
 
     def holds(self, repository_id: RepositoryId) -> bool:
         return self._hub.owners.get(repository_id) == self.me.name
@@ -74,26 +81,26 @@ class HubReplicas:
         if self.holds(repository_id):
             del self._hub.owners[repository_id]
             self._hub.ready.pop(repository_id, None)
-            self._hub.tell(PlaceNews())
+            self._hub.tell(PlacementChanged())
 
     def prepared(self, repository_id: RepositoryId) -> str | None:
         return self._hub.ready.get(repository_id)
 
     async def prepare(self, repository_id: RepositoryId) -> None:
         self._hub.ready[repository_id] = self.me.name
-        self._hub.tell(PlaceNews())
+        self._hub.tell(PlacementChanged())
 
     async def publish(self, state: RepositoryState) -> bool:
         self._hub.check()
         if not self.holds(state.repository_id):
             return False
         self._hub.states[state.repository_id] = state
-        self._hub.tell(StateNews(state))
+        self._hub.tell(StatePublished(state))
         return True
 
     async def hint(self, repository_id: RepositoryId, announced: Mapping[str, str] | None) -> None:
         self._hub.check()
-        self._hub.tell(HintNews(repository_id, announced))
+        self._hub.tell(HintForwarded(repository_id, announced))
 
 
 class HubPeers:
@@ -103,24 +110,32 @@ class HubPeers:
         self.caches: dict[str, GitCache] = {}
         self.asked: list[str] = []
 
-    def _cache(self, member: Member) -> GitCache:
+    def _cache(self, member: ReplicaMember) -> GitCache:
         self.asked.append(member.name)
         if member.name not in self.caches:
-            raise PeerAway(f"{member.name} is away")
+            raise PeerUnavailable(f"{member.name} is away")
         return self.caches[member.name]
 
     async def trees(
-        self, member: Member, repository_id: RepositoryId, commit: str, folders: Collection[str]
+        self,
+        member: ReplicaMember,
+        repository_id: RepositoryId,
+        commit: str,
+        folders: Collection[str],
     ) -> Mapping[str, str | None]:
-        return await self._cache(member).trees(repository_id, commit, folders, only_here=True)
+        return await self._cache(member).trees(repository_id, commit, folders, local_only=True)
 
     async def folders(
-        self, member: Member, repository_id: RepositoryId, commit: str, base: str, depth: int
+        self, member: ReplicaMember, repository_id: RepositoryId, commit: str, base: str, depth: int
     ) -> list[str]:
-        return await self._cache(member).folders(repository_id, commit, base, depth, only_here=True)
+        return await self._cache(member).folders(
+            repository_id, commit, base, depth, local_only=True
+        )
 
-    async def resolve(self, member: Member, repository_id: RepositoryId, name: str) -> Commit:
-        return await self._cache(member).resolve(repository_id, name, only_here=True)
+    async def resolve(
+        self, member: ReplicaMember, repository_id: RepositoryId, name: str
+    ) -> Commit:
+        return await self._cache(member).resolve(repository_id, name, local_only=True)
 
-    async def render(self, member: Member, request: RenderRequest) -> Rendered:
-        return await self._cache(member).render(request, only_here=True)
+    async def render(self, member: ReplicaMember, request: RenderRequest) -> RenderedBundle:
+        return await self._cache(member).render(request, local_only=True)

@@ -8,16 +8,16 @@ from controlplane.domain.access import BUILT_IN, INSTALLATION, Actor, ActorKind,
 from controlplane.domain.access.roles import BuiltInRole
 from controlplane.domain.clusters import Cluster
 from controlplane.domain.jobs import LEASE, Job
-from controlplane.domain.ledger import LedgerEntry, Stage
+from controlplane.domain.ledger import LedgerEntry, LedgerStage
 from controlplane.domain.pipelines.rollout import Progress, Rollout, Strategy
 from controlplane.domain.reports import Report, StatusReport
 from controlplane.domain.services import Phase, Service
 from controlplane.events.memory import MemoryBus
 from controlplane.ports import Store
 from controlplane.secrets.envelope import EnvelopeSealer
-from controlplane.usecases.agents import Agents
-from controlplane.usecases.delivery import Delivery
-from controlplane.usecases.deps import Deps
+from controlplane.usecases.agents import AgentOperations
+from controlplane.usecases.delivery import RenderReconciler
+from controlplane.usecases.deps import OperationContext
 from controlplane.usecases.pipelines import (
     CHECK,
     PROMOTE,
@@ -30,8 +30,8 @@ from controlplane.usecases.pipelines import (
     StageDraft,
 )
 from controlplane.usecases.promotions import Promotions
-from controlplane.usecases.repositories import Repositories, RepositoryChange
-from fleet.identity import ClusterId, ServiceId
+from controlplane.usecases.repositories import RepositoryChange, RepositoryOperations
+from core.identity import ClusterId, ServiceId
 from tests.fakes.clock import FakeClock
 from tests.fakes.manifests import FakeManifests, config_map
 
@@ -71,10 +71,13 @@ class FleetRollout:
         self._dice = random.Random(seed)
         self._is_mortal, self._at_once, self._gates = seed is not None, at_once, gates
         sealer = EnvelopeSealer(b"k" * 32)
-        self._deps = Deps(store, MemoryBus(), self.manifests, sealer, self.clock)
-        self._agents, self._delivery = Agents(self._deps), Delivery(self._deps)
-        self._repositories = Repositories(self._deps)
-        self.pipelines = Pipelines(self._deps)
+        self._context = OperationContext(store, MemoryBus(), self.manifests, sealer, self.clock)
+        self._agents, self._delivery = (
+            AgentOperations(self._context),
+            RenderReconciler(self._context),
+        )
+        self._repositories = RepositoryOperations(self._context)
+        self.pipelines = Pipelines(self._context)
         self.check: Work | None = None
         self._told: dict[ServiceId, int] = {}
         self._lingering: list[Job] = []
@@ -95,7 +98,7 @@ class FleetRollout:
                 service = Service(id, home, repository.id, "shop", "shop", now, now, folder=_FOLDER)
                 await tx.services.add(service)
                 services.append(id)
-        await self._repositories.follow_again(repository.id)
+        await self._repositories.update_followed_refs(repository.id)
         self.manifests.push(repository.id, {_FOLDER: [config_map("a", v="1")]})
         rollout = Rollout(Strategy.WAVES, wave_size=self._wave)
         stages = [StageDraft("dev", services[:1]), StageDraft("fleet", services[1:], None, rollout)]
@@ -118,7 +121,7 @@ class FleetRollout:
         async with self._store.read() as tx:
             return [one for one in await tx.services.select() if one.id != "s0000"]
 
-    async def ledger(self, stage: Stage) -> list[LedgerEntry]:
+    async def ledger(self, stage: LedgerStage) -> list[LedgerEntry]:
         """What the ledger has of a stage, in its order."""
         async with self._store.read() as tx:
             rows = await tx.ledger.select(stage=stage)
@@ -142,7 +145,7 @@ class FleetRollout:
 
     async def _do(self, job: Job, *, mortal: bool) -> None:
         """By a replica of its own, which knows nothing but the store."""
-        promotions = Promotions(self._deps, Pipelines(self._deps), self._repositories)
+        promotions = Promotions(self._context, Pipelines(self._context), self._repositories)
         works = {RENDER: promotions.render, PROMOTE: promotions.promote, TICK: promotions.tick}
         if self.check is not None:
             works[CHECK] = self.check

@@ -6,7 +6,7 @@ from typing import Any
 
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from fleet.age import AgeIdentity, encrypt
+from core.age import AgeIdentity, encrypt
 
 IDENTITY = AgeIdentity.generate()
 MODIFIED = "2026-01-02T03:04:05Z"

@@ -8,11 +8,11 @@ from functools import partial
 from itertools import count
 from typing import Any
 
-from fleet.mux import codec
-from fleet.mux.budget import Budget
-from fleet.mux.codec import Buffer, Drain, Hello, Open
-from fleet.mux.mux import Mux, MuxSettings
-from fleet.mux.stream import Stream
+from core.mux import codec
+from core.mux.budget import ReceiveBudget
+from core.mux.codec import Buffer, Drain, Hello, Open
+from core.mux.mux import Mux, MuxSettings
+from core.mux.stream import TunnelStream
 
 
 class ManualHandle:
@@ -111,7 +111,7 @@ class RecordingOwner:
     """A stream's owner that keeps what it is told and consumes only when told to."""
 
     def __init__(self) -> None:
-        self.stream: Stream | None = None
+        self.stream: TunnelStream | None = None
         self.received = bytearray()
         self.unconsumed = 0
         self.ended: bool | None = None
@@ -153,14 +153,14 @@ class RecordingMuxOwner:
     def on_ready(self, hello: Hello) -> None:
         self.ready = hello
 
-    def on_open(self, stream: Stream, request: Open) -> None:
+    def on_open(self, stream: TunnelStream, request: Open) -> None:
         owner = RecordingOwner()
         owner.stream = stream
         stream.owner = owner
         self.accepted[stream.id] = owner
         self.requests[stream.id] = request
 
-    def on_hand_over(self, drain: Drain) -> None:
+    def on_peer_draining(self, drain: Drain) -> None:
         self.hand_over = drain
 
     def on_closed(self, reason: str) -> None:
@@ -177,7 +177,7 @@ def greeted_link(loop: ManualLoop, instance: bytes, line: MemoryLink | None = No
         hello=Hello(b"h" * 16, 1024),
         clock=loop,
         timers=loop,
-        budget=Budget(1 << 20),
+        budget=ReceiveBudget(1 << 20),
         settings=MuxSettings(),
     )
     hello = Hello(instance * 16, 1024).pack()

@@ -6,9 +6,9 @@ Nothing moves unless a test lets it. A cut loses whatever is under way, in both 
 import asyncio
 from collections import Counter
 
-from fleet.rpc.calls import CallFailed, Status
-from fleet.wire.limits import check
-from fleet.wire.v1 import agent_pb2 as pb
+from core.rpc.calls import CallFailed, CallStatus
+from core.wire.limits import check
+from core.wire.v1 import agent_pb2 as pb
 
 
 class FakeCall:
@@ -25,7 +25,7 @@ class FakeCall:
     async def read(self) -> pb.HubMessage:
         message = await self.down.get() if self.alive else None
         if message is None or not self.alive:
-            raise CallFailed(Status.UNAVAILABLE, "cut")
+            raise CallFailed(CallStatus.UNAVAILABLE, "cut")
         return message
 
     def cancel(self) -> None:

@@ -4,16 +4,16 @@ from collections.abc import Callable
 
 import h11
 
-from fleet.http1.chunked import BadChunk, ChunkedReader
-from fleet.http1.response import BadResponse, ResponseObserver
-from fleet.http2.connection import MOST_HEADERS, Limits
-from fleet.http2.frames import (
+from core.http1.chunked import BadChunk, ChunkedReader
+from core.http1.response import BadResponse, ResponseObserver
+from core.http2.connection import MAX_HEADER_BYTES, Http2Limits
+from core.http2.frames import (
     DATA,
-    FIRST_FRAME_SIZE,
-    FIRST_WINDOW,
+    DEFAULT_FRAME_BYTES,
+    DEFAULT_WINDOW,
     HEAD_SIZE,
     HEADERS,
-    MOST_WINDOW,
+    MAX_WINDOW,
     PREFACE,
     ErrorCode,
     frame,
@@ -21,13 +21,13 @@ from fleet.http2.frames import (
     rst_stream,
     window_update,
 )
-from fleet.mux import codec
-from fleet.mux.budget import Budget
-from fleet.mux.codec import FEATURE_TCP, FEATURE_ZSTD, Hello, Open, ProtocolError
-from fleet.mux.mux import Mux, MuxSettings
+from core.mux import codec
+from core.mux.budget import ReceiveBudget
+from core.mux.codec import FEATURE_TCP, FEATURE_ZSTD, Hello, Open, ProtocolError
+from core.mux.mux import Mux, MuxSettings
 from proxy.domain.limits import HeadLimits
-from proxy.gateway.head import RequestHead, judge, parse_head, rebuild
-from proxy.gateway.refusals import BadHead
+from proxy.gateway.bad_head import BadHead
+from proxy.gateway.head import RequestHead, parse_head, rebuild, validate_head
 from proxy.gateway.route import find_route
 from tests.fakes.http2 import GREETING, Http2End, header_block
 from tests.fakes.tunnel import ManualLoop, MemoryLink, RecordingMuxOwner, RecordingOwner
@@ -36,7 +36,7 @@ LIMITS = HeadLimits()
 HELD = 64 << 10
 HELLO = Hello(b"p" * 16, 4096, features=FEATURE_TCP | FEATURE_ZSTD)
 REQUEST = Open(b"GET / HTTP/1.1\r\n\r\n", b"ann", b"r" * 16)
-SETTINGS = MuxSettings(window=4096, small_window=1024, widest=8192)
+SETTINGS = MuxSettings(window=4096, small_window=1024, max_window=8192)
 STREAMS = 4
 
 
@@ -98,7 +98,7 @@ def _end(*, hub: bool) -> tuple[Mux, MemoryLink, ManualLoop]:
         hello=HELLO,
         clock=loop,
         timers=loop,
-        budget=Budget(HELD),
+        budget=ReceiveBudget(HELD),
         settings=SETTINGS,
     )
     hello = HELLO.pack()
@@ -117,7 +117,7 @@ def http2(data: bytes) -> None:
     The first byte is the end that gets them; each piece is as long as the byte before it says.
     """
     client = bool(data[:1] and data[0] & 1)
-    end = Http2End(client=client, limits=Limits(streams=STREAMS), takes=False)
+    end = Http2End(client=client, limits=Http2Limits(streams=STREAMS), takes=False)
     connection = end.connection
     connection.receive(GREETING[len(PREFACE) :] if client else GREETING)
     for _ in range(3 * client):
@@ -134,11 +134,11 @@ def http2(data: bytes) -> None:
 def _look_at_http2(end: Http2End) -> None:
     connection = end.connection
     assert len(connection.streams) <= STREAMS
-    assert all(reader.owed <= FIRST_WINDOW for reader in end.readers.values())
-    assert all(stream.window <= MOST_WINDOW for stream in connection.streams.values())
+    assert all(reader.owed <= DEFAULT_WINDOW for reader in end.readers.values())
+    assert all(stream.window <= MAX_WINDOW for stream in connection.streams.values())
     assert all(reader.stream.over for reader in end.readers.values() if reader.reset)
-    assert connection._block is None or len(connection._block[2]) <= MOST_HEADERS
-    assert sum(map(len, connection._pieces)) < FIRST_FRAME_SIZE + HEAD_SIZE
+    assert connection._block is None or len(connection._block[2]) <= MAX_HEADER_BYTES
+    assert sum(map(len, connection._pieces)) < DEFAULT_FRAME_BYTES + HEAD_SIZE
     if connection.closed:
         assert end.transport.closed and not connection.streams
 
@@ -171,7 +171,7 @@ def accepted(data: bytes) -> RequestHead | None:
     """The head as the door reads it; None: it refuses."""
     try:
         read = parse_head(data, LIMITS)
-        judge(read)
+        validate_head(read)
     except BadHead as refused:
         assert 400 <= refused.status < 600
         return None

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Self
 
-from towline.demo.processes import ProcessGroup
+from towline.demo.process_group import ProcessGroup
 
 
 class Server(ABC):

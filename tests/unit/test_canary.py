@@ -21,7 +21,7 @@ TESTS = f"""
 import asyncio, base64, logging, strawberry, tarfile
 from controlplane.graphql.schema import Schema
 from controlplane.http.app import SecurityHeaders
-from controlplane.notify.outward import GuardedOutward
+from controlplane.notify.outward import GuardedSender
 
 VALUE = {VALUE!r}
 
@@ -35,7 +35,7 @@ def test_it_logs(): logging.getLogger("x").warning(VALUE)
 def test_it_writes(tmp_path): (tmp_path / "state.db").write_text(VALUE)
 def test_it_answers(): assert asyncio.run(Schema(query=Query).execute("{{ x }}")).data
 def test_it_sends():
-    away = GuardedOutward()
+    away = GuardedSender()
     try:
         asyncio.run(away.ask("POST", "https://127.0.0.1:9/", {{}}, VALUE.encode()))
     except Exception:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fleet.identity import TokenKind, new_token, token_kind
+from core.identity import TokenKind, new_token, token_kind
 
 ROOT = Path(__file__).parents[2]
 FORMS = {

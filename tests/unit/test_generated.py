@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PROTOS = ("fleet/wire/v1/options.proto", "fleet/wire/v1/agent.proto")
+PROTOS = ("core/wire/v1/options.proto", "core/wire/v1/agent.proto")
 
 
 def test_stubs_are_what_the_protocol_generates(tmp_path: Path) -> None:
@@ -13,7 +13,7 @@ def test_stubs_are_what_the_protocol_generates(tmp_path: Path) -> None:
     places = [f"--{kind}_out={tmp_path}" for kind in ("python", "pyi")]
     command = [sys.executable, "-m", "grpc_tools.protoc", "-I", ".", *places, *PROTOS]
     subprocess.run(command, cwd=ROOT, check=True)
-    stubs = sorted((ROOT / "fleet/wire/v1").glob("*_pb2*.py*"))
+    stubs = sorted((ROOT / "core/wire/v1").glob("*_pb2*.py*"))
     assert len(stubs) == 4
     for stub in stubs:
         assert stub.read_text() == (tmp_path / stub.relative_to(ROOT)).read_text(), stub

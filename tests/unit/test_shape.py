@@ -16,7 +16,7 @@ from statistics import median, quantiles
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("fleet", "controlplane", "syncagent", "gitcache", "proxy", "towline")
+PACKAGES = ("core", "controlplane", "syncagent", "gitcache", "proxy", "towline")
 # Written by a tool, or a list of statements that nobody refactors.
 GENERATED = re.compile(r"_pb2(_grpc)?\.pyi?$|/migrations/versions/")
 

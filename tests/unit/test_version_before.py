@@ -13,11 +13,11 @@ from google.protobuf.descriptor import EnumDescriptor, FieldDescriptor, FileDesc
 from google.protobuf.descriptor_pool import DescriptorPool
 from graphql import build_schema, find_breaking_changes
 
-from fleet.wire.v1 import agent_pb2, options_pb2
+from core.wire.v1 import agent_pb2, options_pb2
 from tests import previous
 
 ROOT = Path(__file__).parents[2]
-PROTOS = ("fleet/wire/v1/options.proto", "fleet/wire/v1/agent.proto")
+PROTOS = ("core/wire/v1/options.proto", "core/wire/v1/agent.proto")
 BOUNDS = (options_pb2.max_len, options_pb2.max_items, options_pb2.max_value)
 # Waiting has become a step of a workflow and is no gate; nothing was released with it.
 NEVER_RELEASED = {

@@ -3,7 +3,7 @@
 It parses options, calls the API and prints. All decisions are made behind the API.
 """
 
-from towline.cli.lazy import load
+from towline.cli.lazy_import import load
 
 
 def main() -> None:

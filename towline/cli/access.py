@@ -5,10 +5,10 @@ from typing import Annotated, Any
 
 import typer
 
-from fleet.runtime.clock import SystemClock
+from core.runtime.clock import SystemClock
 from towline.cli import documents
 from towline.cli.output import Column, Format, field, say, show, since
-from towline.cli.places import EVERYWHERE, kind_and_id, scope_of
+from towline.cli.resource_names import EVERYWHERE, kind_and_id, scope_of
 from towline.cli.session import Json, Output, connect
 
 app = typer.Typer(
@@ -98,7 +98,7 @@ def grant(
 
 
 @app.command("remove")
-def take(context: typer.Context, binding: Id, output: Output = Format.TABLE) -> None:
+def remove_binding(context: typer.Context, binding: Id, output: Output = Format.TABLE) -> None:
     """Delete a role binding; sessions that depend on it end within seconds.
 
     \b
@@ -113,7 +113,7 @@ def take(context: typer.Context, binding: Id, output: Output = Format.TABLE) -> 
 def can(
     context: typer.Context,
     verb: Annotated[str, typer.Argument(help="read, write, approve, connect or administer.")],
-    thing: Annotated[
+    resource: Annotated[
         str, typer.Argument(help="Resource, such as cluster/dev; a kind alone means all of it.")
     ],
 ) -> None:
@@ -125,7 +125,7 @@ def can(
       towline access can administer user
     """
     api = connect(context)
-    kind, id = kind_and_id(api, thing)
+    kind, id = kind_and_id(api, resource)
     allowed = api.ask(documents.CAN, verb=verb.upper(), kind=kind, id=id)["can"]
     print("yes" if allowed else "no")
     if not allowed:
@@ -136,7 +136,7 @@ def can(
 def who_can(
     context: typer.Context,
     verb: Annotated[str, typer.Argument(help="read, write, approve, connect or administer.")],
-    thing: Annotated[
+    resource: Annotated[
         str, typer.Argument(help="Resource, such as cluster/dev; a kind alone means all of it.")
     ],
     output: Output = Format.TABLE,
@@ -148,7 +148,7 @@ def who_can(
       towline access who-can connect cluster/prod
     """
     api = connect(context)
-    kind, id = kind_and_id(api, thing)
+    kind, id = kind_and_id(api, resource)
     found = api.ask(documents.WHO_CAN, verb=verb.upper(), kind=kind, id=id)["whoCan"]
     show(
         [{**holder, "email": holder["user"]["email"]} for holder in found],
@@ -202,7 +202,7 @@ def approve(context: typer.Context, asked: Id, output: Output = Format.TABLE) ->
 
 
 @app.command("deny")
-def refuse(context: typer.Context, asked: Id, output: Output = Format.TABLE) -> None:
+def deny(context: typer.Context, asked: Id, output: Output = Format.TABLE) -> None:
     """Deny a request.
 
     \b

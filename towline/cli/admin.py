@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from towline.cli.lazy import load
+from towline.cli.lazy_import import load
 from towline.cli.output import Format, field, say, show
 from towline.cli.session import Output
 
@@ -28,7 +28,7 @@ def doctor(config: Config = None, data: Data = None, output: Output = Format.TAB
     Example:
       towline admin doctor --data /var/lib/towline
     """
-    found = load("towline.installation").examine(_settings(config, data))
+    found = load("towline.installation").run_checks(_settings(config, data))
     show(
         [asdict(finding) | {"health": finding.health.value} for finding in found],
         _FINDINGS,
@@ -99,7 +99,7 @@ def restore(
     Example:
       towline admin restore towline.backup --identity key.txt --data /var/lib/towline
     """
-    keys = load("fleet.age").identities_in(identity.read_text()) if identity else []
+    keys = load("core.age").identities_in(identity.read_text()) if identity else []
     work = load("towline.backup").restore
     with _rows() as progress:
         found = work(_settings(config, data), file, keys, progress)
@@ -157,7 +157,7 @@ def log_level(
     if level not in words:
         raise typer.BadParameter(f"unknown log level {level!r}; expected one of {', '.join(words)}")
     folder = _settings(config, data).data
-    load("towline.serve.loglevel").ask_for(folder, settings.LogLevel(level))
+    load("towline.serve.log_level").request_level(folder, settings.LogLevel(level))
     say(f"log level changes to {level} within 2 s")
 
 
@@ -179,7 +179,7 @@ def support_bundle(
     Example:
       towline admin support-bundle towline-support.tar.gz --log towline.log
     """
-    collect, settings = load("towline.support").collect, _settings(config, data)
+    collect, settings = load("towline.support").write_support_bundle, _settings(config, data)
     if log is None:
         made = collect(settings, file)
     elif str(log) == "-":

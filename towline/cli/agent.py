@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from fleet.errors import Invalid
-from towline.cli.lazy import load
-from towline.cli.output import printable
+from core.errors import Invalid
+from towline.cli.lazy_import import load
+from towline.cli.output import escape_controls
 from towline.cli.processes import NO_FORK_HANDLERS
 
 _PREFIX = "TOWLINE_AGENT_"
@@ -64,7 +64,7 @@ def agent(
     environ = _environ(url, token_file, ca_file, kubeconfig, context, data, trusted_key)
     load("syncagent.settings").from_environment(environ)
     # Replaces this process, so that the agent does not keep the command line's modules in memory.
-    program = [sys.executable, "-P", "-m", "towline.agentprocess", log_level]
+    program = [sys.executable, "-P", "-m", "towline.agent_process", log_level]
     os.execve(sys.executable, program, dict([NO_FORK_HANDLERS, FEW_ARENAS]) | environ)
 
 
@@ -86,8 +86,8 @@ def doctor(
       towline agent doctor --url towline.example.org:8444 --token-file dev.token
     """
     environ = _environ(url, token_file, ca_file, kubeconfig, context, data, None)
-    load("fleet.runtime.logs").configure("error")
-    well = load("asyncio").run(load("towline.agent").examine(environ, _show))
+    load("core.runtime.logs").configure("error")
+    well = load("asyncio").run(load("towline.agent").diagnose(environ, _show))
     raise typer.Exit(0 if well else 1)
 
 
@@ -99,7 +99,7 @@ def replace(
     back_to: Annotated[str, typer.Option(help="Image to restore if the new one does not connect.")],
 ) -> None:
     """Replace the agent's image, and restore the old one if the new one does not connect."""
-    load("fleet.runtime.logs").configure("info")
+    load("core.runtime.logs").configure("info")
     replacing = load("towline.agent").replace(namespace, deployment, image, back_to)
     done = load("asyncio").run(replacing)
     typer.echo(done)
@@ -107,7 +107,7 @@ def replace(
 
 def _show(good: bool, needed: bool, step: str, text: str) -> None:
     word = "ok  " if good else "FAIL" if needed else "lack"
-    typer.echo(f"{word}  {printable(step)}: {printable(text)}")
+    typer.echo(f"{word}  {escape_controls(step)}: {escape_controls(text)}")
 
 
 def _environ(

@@ -9,14 +9,23 @@ from typing import Annotated, Protocol
 import typer
 
 from towline.cli import documents, replay
-from towline.cli.lazy import load
-from towline.cli.output import Column, Format, Row, field, printable, show
-from towline.cli.session import PAGE, Api, Json, Output, Search, connect, find_cluster, target_of
+from towline.cli.lazy_import import load
+from towline.cli.output import Column, Format, Row, escape_controls, field, show
+from towline.cli.session import (
+    PAGE,
+    GraphQLApi,
+    Json,
+    Output,
+    Search,
+    connect,
+    find_cluster,
+    selected_target,
+)
 
 app = typer.Typer(invoke_without_command=True)
 
 POLL_SECONDS = 2.0
-_MOST_PAGES = 100
+_MAX_PAGES = 100
 COLUMNS = (
     field("AT"),
     field("ACTOR"),
@@ -35,14 +44,14 @@ CHAINS = (
 )
 
 
-class Verdict(StrEnum):
+class DecisionFilter(StrEnum):
     """Filter by decision: allowed or refused."""
 
     ALLOWED = "allowed"
     REFUSED = "refused"
 
 
-class Kind(StrEnum):
+class KindFilter(StrEnum):
     """Kind of an audit row."""
 
     CHANGE = "change"
@@ -51,14 +60,14 @@ class Kind(StrEnum):
     AGENT = "agent"
 
 
-class Form(StrEnum):
+class ExportFormat(StrEnum):
     """Format of exported rows."""
 
     JSONL = "jsonl"
     CEF = "cef"
 
 
-class Stream(Protocol):
+class LineStream(Protocol):
     """Client for streamed responses of the control plane."""
 
     def lines(self, path: str, **asked: str) -> Iterator[bytes]:
@@ -68,10 +77,12 @@ class Stream(Protocol):
 
 Actor = Annotated[str | None, typer.Option(help="Filter by the actor's email address.")]
 Action = Annotated[str | None, typer.Option(help="Filter by action; may end in *.")]
-Thing = Annotated[str | None, typer.Option("--target", help="Filter by target, by name or id.")]
+TargetFilter = Annotated[
+    str | None, typer.Option("--target", help="Filter by target, by name or id.")
+]
 Cluster = Annotated[str | None, typer.Option(help="Filter by cluster, by handle or id.")]
-Result = Annotated[Verdict | None, typer.Option(help="Filter by decision.")]
-Kinds = Annotated[Kind | None, typer.Option(help="Filter by kind.")]
+Result = Annotated[DecisionFilter | None, typer.Option(help="Filter by decision.")]
+Kinds = Annotated[KindFilter | None, typer.Option(help="Filter by kind.")]
 Since = Annotated[
     str | None, typer.Option(help="Start time (inclusive), such as 2026-01-31T12:00:00Z.")
 ]
@@ -85,7 +96,7 @@ def audit(
     query: Search = None,
     actor: Actor = None,
     action: Action = None,
-    target: Thing = None,
+    target: TargetFilter = None,
     cluster: Cluster = None,
     verdict: Result = None,
     kind: Kinds = None,
@@ -129,10 +140,12 @@ def audit(
 @app.command("export")
 def export(
     context: typer.Context,
-    form: Annotated[Form, typer.Option("--format", help="Format of the rows.")] = Form.JSONL,
+    form: Annotated[
+        ExportFormat, typer.Option("--format", help="Format of the rows.")
+    ] = ExportFormat.JSONL,
     actor: Actor = None,
     action: Action = None,
-    target: Thing = None,
+    target: TargetFilter = None,
     cluster: Cluster = None,
     verdict: Result = None,
     kind: Kinds = None,
@@ -158,9 +171,9 @@ def export(
         "since": since,
         "until": until,
     }
-    stream: Stream = load("towline.client").Client(target_of(context))
+    stream: LineStream = load("towline.client").GraphQLClient(selected_target(context))
     for line in stream.lines("/audit/export", **{k: v for k, v in asked.items() if v}):
-        sys.stdout.write(printable(line.decode()))
+        sys.stdout.write(escape_controls(line.decode()))
 
 
 @app.command("chains")
@@ -175,36 +188,38 @@ def chains(context: typer.Context, output: Output = Format.TABLE) -> None:
     show(rows, CHAINS, output, "hash")
 
 
-def newest(api: Api, query: str | None, limit: int, wanted: Json | None = None) -> list[Json]:
+def newest(
+    api: GraphQLApi, query: str | None, limit: int, wanted: Json | None = None
+) -> list[Json]:
     """Returns the newest rows of the audit log, oldest first."""
     rows: list[Json] = []
-    for row in _walk_back(api, query, wanted):
+    for row in _newest_first(api, query, wanted):
         rows.append(row)
         if len(rows) == limit:
             break
     return rows[::-1]
 
 
-def newer(api: Api, query: str | None, than: int, wanted: Json | None = None) -> list[Json]:
+def newer(api: GraphQLApi, query: str | None, than: int, wanted: Json | None = None) -> list[Json]:
     """Returns the rows after the id `than`, oldest first."""
     rows: list[Json] = []
-    for row in _walk_back(api, query, wanted):
+    for row in _newest_first(api, query, wanted):
         if int(row["id"]) <= than:
             break
         rows.append(row)
     return rows[::-1]
 
 
-def _wait_for_more(api: Api, query: str | None, last: int, wanted: Json) -> list[Json]:
+def _wait_for_more(api: GraphQLApi, query: str | None, last: int, wanted: Json) -> list[Json]:
     while True:
         time.sleep(POLL_SECONDS)
         if rows := newer(api, query, last, wanted):
             return rows
 
 
-def _walk_back(api: Api, query: str | None, wanted: Json | None) -> Iterator[Json]:
+def _newest_first(api: GraphQLApi, query: str | None, wanted: Json | None) -> Iterator[Json]:
     after = None
-    for _ in range(_MOST_PAGES):
+    for _ in range(_MAX_PAGES):
         asked = {"first": PAGE, "after": after, "q": query, "filter": wanted}
         page = api.ask(documents.AUDIT, **asked)["auditLogs"]
         yield from (edge["node"] for edge in page["edges"])
@@ -219,7 +234,7 @@ def _print_more(rows: list[Json], output: Format) -> None:
             show(row, COLUMNS, output, "id")
         return
     for row in rows:
-        print(printable(_follow_line(row)), flush=True)
+        print(escape_controls(_follow_line(row)), flush=True)
 
 
 def _follow_line(row: Row) -> str:

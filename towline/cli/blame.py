@@ -4,10 +4,10 @@ from typing import Annotated
 
 import typer
 
-from fleet.errors import Invalid, NotFound
+from core.errors import Invalid, NotFound
 from towline.cli import documents
 from towline.cli.output import Column, Format, Row, age, field, short, show
-from towline.cli.session import Api, Output, connect, find_service
+from towline.cli.session import GraphQLApi, Output, connect, find_service
 
 _FIELDS = (
     field("FIELD", "pointer"),
@@ -21,7 +21,7 @@ _FIELDS = (
 def blame(
     context: typer.Context,
     service: Annotated[str, typer.Argument(help="cluster/name, name, or id of the service.")],
-    thing: Annotated[str, typer.Argument(help="kind/name, or kind/namespace/name.")],
+    object_name: Annotated[str, typer.Argument(help="kind/name, or kind/namespace/name.")],
     under: Annotated[
         str, typer.Option("--field", help="Only fields under this JSON pointer.")
     ] = "",
@@ -34,15 +34,15 @@ def blame(
       towline blame prod-eu/web Deployment/web --field /spec
     """
     api = connect(context)
-    asked = {"id": find_object(api, service, thing), "pointer": under}
+    asked = {"id": find_object(api, service, object_name), "pointer": under}
     show(api.ask(documents.COMPONENT_BLAME, **asked)["componentBlame"], _FIELDS, output, "pointer")
 
 
-def find_object(api: Api, service: str, thing: str) -> str:
+def find_object(api: GraphQLApi, service: str, object_name: str) -> str:
     """Returns the id of an object of a service. Raises NotFound, or Invalid if several match."""
-    parts = thing.split("/")
+    parts = object_name.split("/")
     if len(parts) not in (2, 3):
-        raise Invalid(f"{thing!r} is not kind/name or kind/namespace/name")
+        raise Invalid(f"{object_name!r} is not kind/name or kind/namespace/name")
     id = find_service(api, service)["id"]
     found = api.ask(documents.OBJECTS_OF_SERVICE, id=id)["serviceDeployment"]["components"]
     kind, *place, name = parts
@@ -53,9 +53,9 @@ def find_object(api: Api, service: str, thing: str) -> str:
         and place in ([], [row["namespace"]])
     ]
     if not meant:
-        raise NotFound(f"service {service} has no {thing}")
+        raise NotFound(f"service {service} has no {object_name}")
     if len(meant) > 1:
-        raise Invalid(f"several objects match {thing}; use kind/namespace/name")
+        raise Invalid(f"several objects match {object_name}; use kind/namespace/name")
     return meant[0]["id"]
 
 

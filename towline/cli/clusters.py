@@ -7,7 +7,16 @@ import typer
 
 from towline.cli import documents
 from towline.cli.output import Column, Format, field, say, show, since
-from towline.cli.session import Json, Output, Search, connect, every, find_cluster, pairs, target_of
+from towline.cli.session import (
+    Json,
+    Output,
+    Search,
+    connect,
+    every,
+    find_cluster,
+    parse_pairs,
+    selected_target,
+)
 
 app = typer.Typer(no_args_is_help=True, help="Clusters and their agents.")
 
@@ -66,7 +75,7 @@ def create_cluster(
       towline clusters create "Production EU" --handle prod-eu --tag env=prod
     """
     attributes: Json = {"name": name, "handle": handle, "protect": protect}
-    attributes["tags"] = [{"name": k, "value": v} for k, v in pairs(tag, "--tag").items()]
+    attributes["tags"] = [{"name": k, "value": v} for k, v in parse_pairs(tag, "--tag").items()]
     made = connect(context).ask(documents.CREATE_CLUSTER, attributes=attributes)["createCluster"]
     _show_with_token(context, made, output)
 
@@ -118,7 +127,7 @@ def _change(
 def _show_with_token(context: typer.Context, cluster: Json, output: Format) -> None:
     show(cluster, COLUMNS, output, "handle")
     if output is Format.TABLE:
-        host = urlsplit(target_of(context).url).hostname
+        host = urlsplit(selected_target(context).url).hostname
         port = connect(context).ask(documents.INSTALLATION)["installation"]["agentsPort"]
         print(f"\ndeploy token, shown only once: {cluster['deployToken']}")
         say(_way_to_start(cluster["handle"], f"{host}:{port}"))

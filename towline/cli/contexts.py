@@ -4,11 +4,11 @@ from typing import Annotated
 
 import typer
 
-from fleet.errors import Invalid
-from towline.cli.output import Column, Format, field, printable, say, show
-from towline.cli.session import Output, wish_of
-from towline.contextfile import write
-from towline.contexts import Contexts, config_path, read
+from core.errors import Invalid
+from towline.cli.output import Column, Format, escape_controls, field, say, show
+from towline.cli.session import Output, global_flags
+from towline.context_file import write
+from towline.contexts import SavedContexts, config_path, read
 
 app = typer.Typer(help="Control planes that you are signed in to.", no_args_is_help=True)
 
@@ -27,7 +27,7 @@ def list_contexts(context: typer.Context, output: Output = Format.TABLE) -> None
     Example:
       towline contexts list
     """
-    contexts = read(config_path(wish_of(context)))
+    contexts = read(config_path(global_flags(context)))
     rows = [
         {"name": name, "url": target.url, "current": name == contexts.current}
         for name, target in sorted(contexts.targets.items())
@@ -45,7 +45,7 @@ def use(
     Example:
       towline contexts use prod
     """
-    path = config_path(wish_of(context))
+    path = config_path(global_flags(context))
     contexts = read(path)
     _check_known(contexts, name)
     write(path, contexts._replace(current=name))
@@ -60,12 +60,12 @@ def current(context: typer.Context) -> None:
     Example:
       towline contexts current
     """
-    contexts = read(config_path(wish_of(context)))
+    contexts = read(config_path(global_flags(context)))
     _check_known(contexts, contexts.current)
-    print(printable(contexts.current))
+    print(escape_controls(contexts.current))
 
 
-def _check_known(contexts: Contexts, name: str) -> None:
+def _check_known(contexts: SavedContexts, name: str) -> None:
     """Raises Invalid, with the known contexts, if `name` is not one of them."""
     if name in contexts.targets:
         return

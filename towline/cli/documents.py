@@ -11,7 +11,7 @@ _REPOSITORY = (
     "viaClusterId recurseSubmodules size owner"
 )
 _HELM_REPOSITORY = (
-    "id url health error signsIn projectId insertedAt polledAt "
+    "id url health error hasCredentials projectId insertedAt polledAt "
     "charts { chart range version digest }"
 )
 _SERVICE = """
@@ -273,16 +273,16 @@ ABORT_ROLLOUT = f"""mutation AbortRollout($id: ID!, $stage: String!, $reason: St
     abortRollout(id: $id, stage: $stage, reason: $reason) {{ {_PIPELINE} }}
 }}"""
 LIFT_HOLD = f"""mutation LiftHold($id: ID!, $stage: String!) {{
-    liftHold(id: $id, stage: $stage) {{ {_PIPELINE} }}
+    acknowledgeRollback(id: $id, stage: $stage) {{ {_PIPELINE} }}
 }}"""
 REFUSED_REVISIONS = (
-    "query RefusedRevisions { refusedRevisions { revision actor reason insertedAt } }"
+    "query RefusedRevisions { deniedRevisions { revision actor reason insertedAt } }"
 )
 REFUSE_REVISION = """mutation RefuseRevision($revision: String!, $reason: String!) {
-    refuseRevision(revision: $revision, reason: $reason) { revision actor reason insertedAt }
+    denyRevision(revision: $revision, reason: $reason) { revision actor reason insertedAt }
 }"""
 LIFT_REVISION = """mutation LiftRevision($revision: String!) {
-    liftRevision(revision: $revision) { revision actor reason insertedAt }
+    allowRevision(revision: $revision) { revision actor reason insertedAt }
 }"""
 RETRY_PIPELINE = f"""mutation RetryPipeline($id: ID!, $stage: String!) {{
     retryPipeline(id: $id, stage: $stage) {{ {_PIPELINE} }}
@@ -355,7 +355,7 @@ STREAMS = f"""query Streams($cluster: String, $user: String) {{
 }}"""
 END_STREAM = f"mutation EndStream($id: ID!) {{ endStream(id: $id) {{ {_STREAM} }} }}"
 RECORDING = """query Recording($id: ID!, $offset: Int!) {
-    sessionRecording(requestId: $id, offset: $offset) { data next goingOn }
+    sessionRecording(requestId: $id, offset: $offset) { data next ongoing }
 }"""
 
 TOKENS = f"query Tokens {{ accessTokens {{ {_TOKEN} }} }}"
@@ -450,10 +450,10 @@ CREATE_BINDING = f"""mutation CreateBinding($attributes: RoleBindingAttributes!)
 DELETE_BINDING = f"""mutation DeleteBinding($id: ID!) {{
     deleteRoleBinding(id: $id) {{ {_BINDING} }}
 }}"""
-CAN = """query Can($verb: Verb!, $kind: ThingKind!, $id: ID) {
+CAN = """query Can($verb: Verb!, $kind: ResourceKind!, $id: ID) {
     can(verb: $verb, kind: $kind, id: $id)
 }"""
-WHO_CAN = """query WhoCan($verb: Verb!, $kind: ThingKind!, $id: ID) {
+WHO_CAN = """query WhoCan($verb: Verb!, $kind: ResourceKind!, $id: ID) {
     whoCan(verb: $verb, kind: $kind, id: $id) {
         user { email } reasons { role scope why expiresAt }
     }
@@ -465,7 +465,7 @@ REQUEST_ACCESS = f"""mutation RequestAccess(
     requestAccess(role: $role, scope: $scope, minutes: $minutes, reason: $reason) {{ {_REQUEST} }}
 }}"""
 APPROVE_ACCESS = f"mutation Approve($id: ID!) {{ approveAccess(id: $id) {{ {_REQUEST} }} }}"
-REFUSE_ACCESS = f"mutation Refuse($id: ID!) {{ refuseAccess(id: $id) {{ {_REQUEST} }} }}"
+REFUSE_ACCESS = f"mutation Refuse($id: ID!) {{ denyAccess(id: $id) {{ {_REQUEST} }} }}"
 REVOKE_ACCESS = f"mutation Revoke($id: ID!) {{ revokeAccess(id: $id) {{ {_REQUEST} }} }}"
 
 SERVICE_DIFF = """query ServiceDiff(
@@ -499,7 +499,7 @@ FLEET_CHANGES = """query FleetChanges(
     $then: DateTime!, $now: DateTime!, $clusterId: ID, $projectId: ID
 ) {
     fleetChanges(then: $then, now: $now, clusterId: $clusterId, projectId: $projectId) {
-        kind serviceId service cluster shaBefore shaAfter markBefore markAfter
+        kind serviceId service cluster shaBefore shaAfter statusBefore statusAfter
     }
 }"""
 DELIVERY_REPORT = """query DeliveryReport(

@@ -5,11 +5,11 @@ from typing import Annotated
 
 import typer
 
-from fleet.errors import Invalid
-from fleet.runtime.clock import SystemClock
+from core.errors import Invalid
+from core.runtime.clock import SystemClock
 from towline.cli import documents
 from towline.cli.output import Column, Format, Row, field, short, show
-from towline.cli.session import Api, Json, Output, connect, find_cluster, find_repository
+from towline.cli.session import GraphQLApi, Json, Output, connect, find_cluster, find_repository
 
 app = typer.Typer(no_args_is_help=True, help="State of the whole fleet, now and in the past.")
 
@@ -30,7 +30,7 @@ _CHANGES = (
     field("SERVICE"),
     field("CHANGE", "kind"),
     Column("COMMIT", lambda row: f"{short(row['shaBefore'])} -> {short(row['shaAfter'])}"),
-    Column("STATE", lambda row: f"{row['markBefore'] or '-'} -> {row['markAfter'] or '-'}"),
+    Column("STATE", lambda row: f"{row['statusBefore'] or '-'} -> {row['statusAfter'] or '-'}"),
 )
 _FIGURES = (
     Column("PER DAY", lambda row: f"{row['deploymentsPerDay']:.2f}"),
@@ -83,7 +83,7 @@ def fleet_changes(
 
 
 @app.command("metrics")
-def fleet_figures(
+def fleet_metrics(
     context: typer.Context,
     since: Annotated[str, typer.Argument(help="Start of the period, such as 30d.")] = "30d",
     cluster: Cluster = None,
@@ -146,7 +146,7 @@ def time_of(text: str) -> str:
     return (given if given.tzinfo else given.replace(tzinfo=UTC)).isoformat()
 
 
-def _cluster(api: Api, name: str | None) -> str | None:
+def _cluster(api: GraphQLApi, name: str | None) -> str | None:
     return find_cluster(api, name)["id"] if name else None
 
 

@@ -4,9 +4,9 @@ from typing import Annotated
 
 import typer
 
-from towline.cli import flowdocuments as documents
+from towline.cli import flow_documents as documents
 from towline.cli.output import Format, field, say, show
-from towline.cli.session import Api, Json, Output, connect, find_service
+from towline.cli.session import GraphQLApi, Json, Output, connect, find_service
 
 app = typer.Typer(no_args_is_help=True, help="Values that services and contexts share.")
 
@@ -68,7 +68,7 @@ def _imports(flow: Json) -> list[Json]:
     ]
 
 
-def _contexts(api: Api, service_id: str) -> list[Json]:
+def _contexts(api: GraphQLApi, service_id: str) -> list[Json]:
     found = api.ask(documents.VALUES, serviceId=service_id)["serviceContextValues"]
     return [
         {

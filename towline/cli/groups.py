@@ -6,7 +6,7 @@ import typer
 
 from towline.cli import documents, users
 from towline.cli.output import Format, field, show
-from towline.cli.session import Api, Json, Output, Search, connect, every
+from towline.cli.session import GraphQLApi, Json, Output, Search, connect, every
 
 app = typer.Typer(no_args_is_help=True, help="User groups; for administrators.")
 
@@ -111,5 +111,5 @@ def _change(context: typer.Context, document: str, name: str, email: str, output
     show(changed["user"], users.COLUMNS, output, "email")
 
 
-def _id(api: Api, name: str) -> str:
+def _id(api: GraphQLApi, name: str) -> str:
     return api.ask(documents.GROUP, name=name)["group"]["id"]

@@ -10,12 +10,12 @@ from urllib.parse import urlsplit
 
 import typer
 
-from fleet.errors import Forbidden, Invalid, Unavailable
+from core.errors import Forbidden, Invalid, Unavailable
 from towline.cli import documents
-from towline.cli.lazy import load
+from towline.cli.lazy_import import load
 from towline.cli.output import Column, Format, field, say, show
-from towline.cli.session import Output, connect, every, find_cluster, target_of, wish_of
-from towline.contextfile import write
+from towline.cli.session import Output, connect, every, find_cluster, global_flags, selected_target
+from towline.context_file import write
 from towline.contexts import config_path, normal_url, read, resolve
 
 _USER = (
@@ -49,17 +49,17 @@ def login(
       towline login https://towline.example.org --web
       towline login https://127.0.0.1:8443 --ca-file ca.crt --token-stdin < admin.token
     """
-    wish = wish_of(context)
+    wish = global_flags(context)
     wish = wish._replace(url=normal_url(url), ca_file=ca_file or wish.ca_file)
     if token_stdin + web + device > 1:
         raise Invalid("choose one of --token-stdin, --web and --device")
     target = resolve(wish, {})
     if web or device:
-        token = sign_in_by_device(load("towline.client").Client(target), open_browser=web)
+        token = sign_in_by_device(load("towline.client").GraphQLClient(target), open_browser=web)
     else:
         token = sys.stdin.readline().strip() if token_stdin else _ask_token()
     target = target._replace(token=token)
-    user = load("towline.client").Client(target).ask(documents.ME)["me"]
+    user = load("towline.client").GraphQLClient(target).ask(documents.ME)["me"]
     path = config_path(wish)
     write(path, read(path).with_target(name or urlsplit(target.url).netloc, target))
     say(f"signed in to {target.url} as {user['email']}")
@@ -75,7 +75,7 @@ def logout(
     Example:
       towline logout
     """
-    wish = wish_of(context)
+    wish = global_flags(context)
     path = config_path(wish)
     contexts = read(path)
     chosen = name or wish.context or contexts.current
@@ -120,9 +120,12 @@ def kubeconfig(
     if bool(handles) == every_cluster:
         raise Invalid("specify clusters, or use --all")
     module = load("towline.kubeconfig")
-    target = target_of(context)
+    target = selected_target(context)
     made = module.build(
-        target, _handles(context, handles), embed_token=embed_token, config=wish_of(context).config
+        target,
+        _handles(context, handles),
+        embed_token=embed_token,
+        config=global_flags(context).config,
     )
     if not merge:
         print(module.dump(made), end="")

@@ -10,17 +10,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fleet.errors import Invalid
-from towline.cli import pipelineplan
-from towline.cli.lazy import load
+from core.errors import Invalid
+from towline.cli import pipeline_manifests
+from towline.cli.lazy_import import load
 
 API_VERSION = "towline/v1"
-MOST_BYTES = 5 << 20
+MAX_BYTES = 5 << 20
 _SUFFIXES = (".yaml", ".yml")
 
 # A shape is a type, [shape] for a list, a dict for an object, WORDS for a map of strings,
 # ANYTHING for a value that only the API validates.
-WORDS = "map of strings"
+STRING_MAP = "map of strings"
 ANYTHING = "any value"
 _SOURCE = {"env": str, "file": str}
 _HELM = {
@@ -43,15 +43,15 @@ _TEMPLATE = {
     "helm": _HELM,
     "templated": bool,
     "protect": bool,
-    "configuration": WORDS,
-    "secrets": WORDS,
-    "verification": pipelineplan.VERIFICATION,
+    "configuration": STRING_MAP,
+    "secrets": STRING_MAP,
+    "verification": pipeline_manifests.VERIFICATION,
 }
 # Fields that all generators have.
 _DEFINITION = {
     "name": str,
     "project": str,
-    "tags": WORDS,
+    "tags": STRING_MAP,
     "distro": str,
     "groups": [str],
     "ignoreClusters": [str],
@@ -80,7 +80,7 @@ SHAPES: Mapping[str, Mapping[str, Any]] = {
         "submodules": bool,
     },
     "HelmRepository": {"url": str, "project": str, "username": str, "password": _SOURCE},
-    "Cluster": {"handle": str, "name": str, "protect": bool, "tags": WORDS},
+    "Cluster": {"handle": str, "name": str, "protect": bool, "tags": STRING_MAP},
     "Secret": {
         "name": str,
         "project": str,
@@ -108,9 +108,9 @@ SHAPES: Mapping[str, Mapping[str, Any]] = {
         "protect": bool,
         "promoted": bool,
         "paused": bool,
-        "configuration": WORDS,
-        "secrets": WORDS,
-        "verification": pipelineplan.VERIFICATION,
+        "configuration": STRING_MAP,
+        "secrets": STRING_MAP,
+        "verification": pipeline_manifests.VERIFICATION,
     },
     "Flow": {
         "service": str,
@@ -121,32 +121,32 @@ SHAPES: Mapping[str, Mapping[str, Any]] = {
         "name": str,
         "project": str,
         "values": ANYTHING,
-        "types": WORDS,
+        "types": STRING_MAP,
         "secrets": [{"name": str, "value": _SOURCE}],
         "secretsByReference": bool,
         "overrides": [{"layer": str, "place": str, "values": ANYTHING}],
     },
-    "Pipeline": pipelineplan.SHAPE,
+    "Pipeline": pipeline_manifests.SHAPE,
     "ClusterGroup": {
         "name": str,
         "project": str,
         "description": str,
-        "tags": WORDS,
+        "tags": STRING_MAP,
         "clusters": [str],
         "maxChanging": int,
     },
     "Namespace": {
         **_DEFINITION,
         "namespace": str,
-        "labels": WORDS,
-        "annotations": WORDS,
-        "quota": WORDS,
+        "labels": STRING_MAP,
+        "annotations": STRING_MAP,
+        "quota": STRING_MAP,
     },
     "GlobalService": _DEFINITION,
     "ServiceSet": {
         **_DEFINITION,
         "folders": {"repository": str, "ref": str, "pattern": str, "excluded": [str]},
-        "items": [WORDS],
+        "items": [STRING_MAP],
         "requests": {
             "repository": str,
             "labels": [str],
@@ -157,7 +157,7 @@ SHAPES: Mapping[str, Mapping[str, Any]] = {
         },
     },
 }
-_NEEDED = {
+_REQUIRED = {
     "Repository": ("url",),
     "HelmRepository": ("url",),
     "Cluster": ("handle",),
@@ -197,7 +197,7 @@ class Manifest:
         fields = self.fields
         if self.kind == "Service":
             return f"Service {fields['cluster']}/{fields['name']}"
-        return f"{self.kind} {fields[_NEEDED[self.kind][0]]}"
+        return f"{self.kind} {fields[_REQUIRED[self.kind][0]]}"
 
 
 def read_manifests(path: Path) -> list[Manifest]:
@@ -218,8 +218,8 @@ def read_manifests(path: Path) -> list[Manifest]:
 
 def _read(path: Path) -> Iterator[Manifest]:
     yaml = load("yaml")
-    if path.stat().st_size > MOST_BYTES:
-        raise Invalid(f"{path} is larger than {MOST_BYTES:,} bytes; split it into several files")
+    if path.stat().st_size > MAX_BYTES:
+        raise Invalid(f"{path} is larger than {MAX_BYTES:,} bytes; split it into several files")
     try:
         documents = list(yaml.safe_load_all(path.read_text()))
     except (yaml.YAMLError, UnicodeDecodeError) as error:
@@ -242,7 +242,7 @@ def _manifest(document: Any, place: str) -> Manifest:
         raise Invalid(f"{place}: unknown kind {kind!r}; expected one of {', '.join(KINDS)}")
     fields = {key: value for key, value in document.items() if key not in ("apiVersion", "kind")}
     _check(fields, SHAPES[kind], place, kind)
-    if missing := [key for key in _NEEDED[kind] if key not in fields]:
+    if missing := [key for key in _REQUIRED[kind] if key not in fields]:
         raise Invalid(f"{place}: {kind} requires the field {missing[0]}")
     return Manifest(kind, fields, place)
 
@@ -260,7 +260,7 @@ def _check(value: Any, shape: Any, place: str, where: str) -> None:
             _check(item, shape[0], place, f"{where}[{number}]")
     elif shape == ANYTHING:
         _check_numbers(value, place, where)
-    elif shape == WORDS:
+    elif shape == STRING_MAP:
         _check_type(value, dict, place, where)
         for key, text in value.items():
             _check_type(text, str, place, f"{where}.{key}")

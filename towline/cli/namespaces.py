@@ -2,8 +2,8 @@
 
 import typer
 
-from towline.cli.definitions import Confirm, Name, act, list_all, list_services
-from towline.cli.fleetdocuments import NAMESPACES
+from towline.cli.generator_documents import NAMESPACES
+from towline.cli.generators import Confirm, Name, list_all, list_services, run_mutation
 from towline.cli.output import Format
 from towline.cli.session import Output, Search
 
@@ -44,7 +44,7 @@ def sync(
     Example:
       towline namespaces sync team-a --confirm 12
     """
-    act(context, NAMESPACES, NAMESPACES.sync, name, output, confirm=confirm)
+    run_mutation(context, NAMESPACES, NAMESPACES.sync, name, output, confirm=confirm)
 
 
 @app.command("delete")
@@ -55,4 +55,4 @@ def delete(context: typer.Context, name: Name, output: Output = Format.TABLE) ->
     Example:
       towline namespaces delete team-a
     """
-    act(context, NAMESPACES, NAMESPACES.delete, name, output)
+    run_mutation(context, NAMESPACES, NAMESPACES.delete, name, output)

@@ -6,10 +6,10 @@ from typing import Annotated, Any
 
 import typer
 
-from fleet.errors import Invalid, NotFound
+from core.errors import Invalid, NotFound
 from towline.cli import documents
 from towline.cli.output import Format, field, show
-from towline.cli.session import Api, Json, Output, Search, connect, every, find_repository
+from towline.cli.session import GraphQLApi, Json, Output, Search, connect, every, find_repository
 
 app = typer.Typer(no_args_is_help=True, help="Notifications, sinks, routers and deliveries.")
 
@@ -28,7 +28,7 @@ _ROUTERS = (
     field("SINKS", "sinkIds"),
     field("ID"),
 )
-_NEWS = (field("AT"), field("SEVERITY"), field("KIND"), field("SUBJECT"))
+_NOTIFICATIONS = (field("AT"), field("SEVERITY"), field("KIND"), field("SUBJECT"))
 _DELIVERIES = (
     field("STATE"),
     field("ATTEMPTS"),
@@ -67,7 +67,7 @@ class AuditKind(StrEnum):
     AGENT = "agent"
 
 
-class State(StrEnum):
+class DeliveryStateFilter(StrEnum):
     """State of a delivery."""
 
     WAITING = "waiting"
@@ -89,7 +89,7 @@ def list_news(context: typer.Context, query: Search = None, output: Output = For
       towline notifications list -q prod
     """
     page = connect(context).ask(documents.NOTIFICATIONS, first=100, q=query)["appNotifications"]
-    show([edge["node"] for edge in page["edges"]], _NEWS, output, "id")
+    show([edge["node"] for edge in page["edges"]], _NOTIFICATIONS, output, "id")
 
 
 @app.command("sinks")
@@ -259,7 +259,8 @@ def delete_router(
 def list_deliveries(
     context: typer.Context,
     state: Annotated[
-        State | None, typer.Option(help="Filter by state; dead deliveries are no longer retried.")
+        DeliveryStateFilter | None,
+        typer.Option(help="Filter by state; dead deliveries are no longer retried."),
     ] = None,
     output: Output = Format.TABLE,
 ) -> None:
@@ -290,11 +291,11 @@ def resend(
     show(sent, _DELIVERIES, output, "id")
 
 
-def _sink(api: Api, name: str) -> Json:
+def _sink(api: GraphQLApi, name: str) -> Json:
     return _named(api, documents.SINKS, "sink", name)
 
 
-def _named(api: Api, document: str, what: str, name: str) -> Json:
+def _named(api: GraphQLApi, document: str, what: str, name: str) -> Json:
     found = [row for row in every(api, document, q=name) if row["name"] == name]
     if not found:
         raise NotFound(f"could not find {what} {name}")

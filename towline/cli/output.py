@@ -12,10 +12,10 @@ from typing import Any
 
 import typer
 
-from towline.cli.lazy import load
+from towline.cli.lazy_import import load
 
 Row = Mapping[str, Any]
-MOST_CELL = 60
+MAX_CELL_WIDTH = 60
 
 # C0 and C1 controls except tab and line feed, and bidirectional controls: names, URLs and messages
 # are untrusted, and a terminal would interpret them.
@@ -78,11 +78,13 @@ def show(rows: Sequence[Row] | Row, columns: Sequence[Column], form: Format, nam
     """Prints rows, or one row, in a format; `name` is the key that `Format.NAME` prints."""
     many = [rows] if isinstance(rows, Mapping) else list(rows)
     if form is Format.JSON:
-        print(printable(json.dumps(rows, indent=2, ensure_ascii=False)))
+        print(escape_controls(json.dumps(rows, indent=2, ensure_ascii=False)))
     elif form is Format.YAML:
         print(_yaml(rows), end="")
     elif form is Format.NAME:
-        print(*(printable(str(row[name])) for row in many), sep="\n", end="\n" if many else "")
+        print(
+            *(escape_controls(str(row[name])) for row in many), sep="\n", end="\n" if many else ""
+        )
     elif many:
         print(*table(many, columns), sep="\n")
 
@@ -100,10 +102,10 @@ def table(rows: Sequence[Row], columns: Sequence[Column]) -> list[str]:
 
 def say(text: str) -> None:
     """Prints a message to standard error, apart from the result."""
-    print(printable(text), file=sys.stderr)
+    print(escape_controls(text), file=sys.stderr)
 
 
-def printable(text: str) -> str:
+def escape_controls(text: str) -> str:
     """Escapes control characters as `\\u001b`, which JSON reads as the same text."""
     return _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
@@ -113,7 +115,7 @@ def age(moment: str | None) -> str:
     if moment is None:
         return "never"
     then = datetime.fromisoformat(moment.replace("Z", "+00:00"))
-    seconds = int((load("fleet.runtime.clock").SystemClock().now() - then).total_seconds())
+    seconds = int((load("core.runtime.clock").SystemClock().now() - then).total_seconds())
     for unit, size in (("d", 86_400), ("h", 3_600), ("m", 60)):
         if seconds >= 2 * size:
             return f"{seconds // size}{unit} ago"
@@ -142,7 +144,7 @@ def is_terminal() -> bool:
 
 def colour(text: str, name: str | None = None, *, bold: bool = False) -> str:
     """Escapes text, and colours it on a terminal unless NO_COLOR is set."""
-    text = printable(text)
+    text = escape_controls(text)
     plain = not is_terminal() or bool(os.environ.get("NO_COLOR"))
     return text if plain else typer.style(text, fg=name, bold=bold or None)
 
@@ -167,8 +169,8 @@ def _by_meaning(text: str) -> str:
 def _text(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return printable(" ".join(str("" if value is None else value).split()))
+    return escape_controls(" ".join(str("" if value is None else value).split()))
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= MOST_CELL else text[: MOST_CELL - 1] + "…"
+    return text if len(text) <= MAX_CELL_WIDTH else text[: MAX_CELL_WIDTH - 1] + "…"

@@ -5,12 +5,12 @@ from typing import Annotated
 
 import typer
 
-from fleet.errors import Conflict, Invalid, NotFound
+from core.errors import Conflict, Invalid, NotFound
 from towline.cli import documents
 from towline.cli.manifests import read_manifests
-from towline.cli.output import Column, Format, Row, field, printable, say, short, show, since
-from towline.cli.plan import Planner
-from towline.cli.session import Api, Json, Output, Search, connect, every, find_pipeline
+from towline.cli.output import Column, Format, Row, escape_controls, field, say, short, show, since
+from towline.cli.plan import ManifestPlanner
+from towline.cli.session import GraphQLApi, Json, Output, Search, connect, every, find_pipeline
 
 app = typer.Typer(no_args_is_help=True, help="Pipelines: promote releases from stage to stage.")
 
@@ -48,7 +48,7 @@ _TRIGGERS = (
     since("LAST CHECK", "checkedAt"),
     Column("REASON", lambda row: row["error"] or _change(row["change"]) or row["reason"]),
 )
-_REFUSED = (field("REVISION"), field("REASON"), field("BY", "actor"), since("SINCE", "insertedAt"))
+_DENIED = (field("REVISION"), field("REASON"), field("BY", "actor"), since("SINCE", "insertedAt"))
 _GATES = (
     Column("EDGE", lambda row: row["edge"]),
     field("GATE", "name"),
@@ -84,7 +84,7 @@ def get_pipeline(context: typer.Context, pipeline: Name, output: Output = Format
     if output is not Format.TABLE:
         return show(found, COLUMNS, output, "name")
     if found["paused"]:
-        print(f"{printable(found['paused'])}\n")
+        print(f"{escape_controls(found['paused'])}\n")
     show(found["stages"], _STAGES, output, "name")
     gates = [
         {**gate, "edge": _edge(edge), "release": (edge["release"] or {}).get("id", "")}
@@ -123,7 +123,7 @@ def apply_pipeline(
         raise Invalid(
             f"{strange.place} is of kind {strange.kind}, not Pipeline; use `towline apply`"
         )
-    planner = Planner(connect(context), dry_run=dry_run)
+    planner = ManifestPlanner(connect(context), dry_run=dry_run)
     for manifest in manifests:
         print(*planner.apply(manifest), sep="\n")
 
@@ -244,7 +244,7 @@ def what_if(
     if len(manifests) != 1:
         raise Invalid(f"{file} contains {len(manifests)} pipelines; what-if needs exactly one")
     (manifest,) = manifests
-    attributes = Planner(api, dry_run=True).pipeline_attributes(manifest.fields)
+    attributes = ManifestPlanner(api, dry_run=True).pipeline_attributes(manifest.fields)
     found = find_pipeline(api, manifest.fields["name"])
     given = {"attributes": attributes, "since": since, "until": until}
     told = api.ask(documents.PIPELINE_WHAT_IF, id=found["id"], **given)["pipelineWhatIf"]
@@ -371,7 +371,7 @@ def abort(
 
 
 @app.command("acknowledge-rollback")
-def lift_hold(
+def acknowledge_rollback(
     context: typer.Context,
     pipeline: Name,
     stage: Annotated[str, typer.Argument(help="Name of the stage.")],
@@ -385,23 +385,23 @@ def lift_hold(
     """
     api = connect(context)
     given = {"id": find_pipeline(api, pipeline)["id"], "stage": stage}
-    show(api.ask(documents.LIFT_HOLD, **given)["liftHold"], COLUMNS, output, "name")
+    show(api.ask(documents.LIFT_HOLD, **given)["acknowledgeRollback"], COLUMNS, output, "name")
 
 
 @app.command("denied")
-def refused(context: typer.Context, output: Output = Format.TABLE) -> None:
+def list_denied(context: typer.Context, output: Output = Format.TABLE) -> None:
     """List denied commits and digests.
 
     \b
     Example:
       towline pipelines denied
     """
-    rows = connect(context).ask(documents.REFUSED_REVISIONS)["refusedRevisions"]
-    show(rows, _REFUSED, output, "revision")
+    rows = connect(context).ask(documents.REFUSED_REVISIONS)["deniedRevisions"]
+    show(rows, _DENIED, output, "revision")
 
 
 @app.command("deny")
-def refuse(
+def deny(
     context: typer.Context,
     revision: Annotated[str, typer.Argument(help="Full commit SHA or digest.")],
     reason: Annotated[str, typer.Option("-m", "--reason", help="Reason, shown in the list.")],
@@ -414,11 +414,11 @@ def refuse(
       towline pipelines deny 8f0c2d61b7e94a35c1d2e3f405162738495a6b7c -m "loses orders"
     """
     done = connect(context).ask(documents.REFUSE_REVISION, revision=revision, reason=reason)
-    show(done["refuseRevision"], _REFUSED, output, "revision")
+    show(done["denyRevision"], _DENIED, output, "revision")
 
 
 @app.command("allow")
-def lift(
+def allow(
     context: typer.Context,
     revision: Annotated[str, typer.Argument(help="Denied commit SHA or digest.")],
     output: Output = Format.TABLE,
@@ -430,7 +430,7 @@ def lift(
       towline pipelines allow 8f0c2d61b7e94a35c1d2e3f405162738495a6b7c
     """
     done = connect(context).ask(documents.LIFT_REVISION, revision=revision)
-    show(done["liftRevision"], _REFUSED, output, "revision")
+    show(done["allowRevision"], _DENIED, output, "revision")
 
 
 @app.command("resume")
@@ -456,7 +456,7 @@ def delete_pipeline(context: typer.Context, pipeline: Name, output: Output = For
 
 
 def _changed(context: typer.Context, document: str, pipeline: str, output: Format) -> None:
-    api: Api = connect(context)
+    api: GraphQLApi = connect(context)
     (done,) = api.ask(document, id=find_pipeline(api, pipeline)["id"]).values()
     show(done, COLUMNS, output, "name")
 

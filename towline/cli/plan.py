@@ -9,17 +9,14 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from fleet.errors import Conflict, Invalid, NotFound
-from towline.cli import documents, fleetplan, pipelineplan
-from towline.cli.difference import (
-    changes_of,
-    service_as_written,
-)
-from towline.cli.flowplan import FlowPlan
+from core.errors import Conflict, Invalid, NotFound
+from towline.cli import documents, generator_manifests, pipeline_manifests
+from towline.cli.flow_manifests import FlowPlanner
+from towline.cli.manifest_diff import changes_of, service_as_written
 from towline.cli.manifests import Manifest
-from towline.cli.secretplan import SecretPlan
+from towline.cli.secret_manifests import SecretPlanner
 from towline.cli.session import (
-    Api,
+    GraphQLApi,
     Json,
     find_cluster,
     find_helm_repository,
@@ -48,18 +45,20 @@ _SIGN_INS = {
 }
 _APART = ("cluster", "name", "secrets")
 _FIXED = ("namespace", "repository", "promoted")
-_MADE_LATER = "(created by this apply)"
+_CREATED_LATER = "(created by this apply)"
 
 
-class Planner:
+class ManifestPlanner:
     """Applies manifests in sequence; with `dry_run`, only prints the changes."""
 
-    def __init__(self, api: Api, *, dry_run: bool, environ: Mapping[str, str] = os.environ) -> None:
+    def __init__(
+        self, api: GraphQLApi, *, dry_run: bool, environ: Mapping[str, str] = os.environ
+    ) -> None:
         self._api = api
         self._dry_run = dry_run
         self._environ = environ
-        self._secrets = SecretPlan(api, dry_run=dry_run)
-        self._flows = FlowPlan(api, dry_run=dry_run)
+        self._secrets = SecretPlanner(api, dry_run=dry_run)
+        self._flows = FlowPlanner(api, dry_run=dry_run)
         self._kinds: dict[str, Callable[[Manifest], Iterator[str]]] = {
             "Repository": self._repository,
             "HelmRepository": self._helm_repository,
@@ -69,7 +68,7 @@ class Planner:
             "Context": self._context,
             "Service": self._whole_service,
             "Pipeline": self._pipeline,
-            **dict.fromkeys(fleetplan.SORTS, self._definition),
+            **dict.fromkeys(generator_manifests.GENERATOR_DOCUMENTS, self._definition),
         }
 
     def apply(self, manifest: Manifest) -> list[str]:
@@ -113,7 +112,7 @@ class Planner:
                 manifest, documents.CREATE_HELM_REPOSITORY, attributes=attributes
             )
             return
-        wanted = {"signsIn": True} if "password" in fields else {}
+        wanted = {"hasCredentials": True} if "password" in fields else {}
         given: Json = {"id": found["id"], "attributes": attributes}
         changes = changes_of(found, wanted)
         yield from self._update(manifest, changes, documents.UPDATE_HELM_REPOSITORY, **given)
@@ -211,33 +210,33 @@ class Planner:
     def _pipeline(self, manifest: Manifest) -> Iterator[str]:
         fields = manifest.fields
         found = self._find(documents.PIPELINE, "pipeline", name=fields["name"])
-        ids = fleetplan.Ids(self._api, lenient=self._dry_run)
-        attributes = pipelineplan.attributes_of(fields, ids, self._service_id, self._secret)
+        ids = generator_manifests.ResourceIds(self._api, lenient=self._dry_run)
+        attributes = pipeline_manifests.attributes_of(fields, ids, self._service_id, self._secret)
         given: Json = {"name": fields["name"], "attributes": attributes}
         if found is None:
             yield from self._create(manifest, documents.SAVE_PIPELINE, **given)
             return
-        meant = pipelineplan.as_meant(fields, ids, self._service_id)
-        changes = changes_of(pipelineplan.as_written(found), meant)
+        meant = pipeline_manifests.as_meant(fields, ids, self._service_id)
+        changes = changes_of(pipeline_manifests.as_written(found), meant)
         yield from self._update(manifest, changes, documents.SAVE_PIPELINE, **given)
 
     def pipeline_attributes(self, fields: Mapping[str, Any]) -> Json:
         """Builds the API's attributes from the fields of a pipeline."""
-        ids = fleetplan.Ids(self._api, lenient=False)
-        return pipelineplan.attributes_of(fields, ids, self._service_id, self._secret)
+        ids = generator_manifests.ResourceIds(self._api, lenient=False)
+        return pipeline_manifests.attributes_of(fields, ids, self._service_id, self._secret)
 
     def _definition(self, manifest: Manifest) -> Iterator[str]:
         """Applies a cluster group or a generator."""
-        documents = fleetplan.SORTS[manifest.kind]
+        documents = generator_manifests.GENERATOR_DOCUMENTS[manifest.kind]
         found = self._find(documents.one, documents.root, name=manifest.fields["name"])
-        ids = fleetplan.Ids(self._api, lenient=self._dry_run)
-        attributes = fleetplan.attributes_of(manifest.kind, manifest.fields, ids)
+        ids = generator_manifests.ResourceIds(self._api, lenient=self._dry_run)
+        attributes = generator_manifests.attributes_of(manifest.kind, manifest.fields, ids)
         if found is None:
             yield from self._create(manifest, documents.create, attributes=attributes)
             return
         attributes.pop("projectId", None)
-        written = fleetplan.as_written(found)
-        changes = changes_of(written, fleetplan.as_meant(manifest.fields, ids))
+        written = generator_manifests.as_written(found)
+        changes = changes_of(written, generator_manifests.as_meant(manifest.fields, ids))
         given: Json = {"id": found["id"], "attributes": attributes}
         yield from self._update(manifest, changes, documents.update, **given)
 
@@ -281,12 +280,12 @@ class Planner:
     def _service_id(self, name: str) -> str:
         return self._id_of(find_service, name)
 
-    def _id_of(self, find: Callable[[Api, str], Json], name: str) -> str:
+    def _id_of(self, find: Callable[[GraphQLApi, str], Json], name: str) -> str:
         try:
             return find(self._api, name)["id"]
         except NotFound:
             if self._dry_run:
-                return _MADE_LATER
+                return _CREATED_LATER
             raise
 
     def _secret(self, source: Mapping[str, str] | None) -> str | None:

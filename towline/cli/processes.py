@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from towline.cli.lazy import load
+from towline.cli.lazy_import import load
 
-_PROCESSES = {"all": "towline.serve.process", "gitcache": "towline.serve.gittier"}
+_PROCESSES = {"all": "towline.serve.process", "gitcache": "towline.serve.git_cache_process"}
 # Child processes always call exec, so gRPC's fork handlers only get in the way.
 NO_FORK_HANDLERS = ("GRPC_ENABLE_FORK_SUPPORT", "0")
 # The longest time a database thread with results waits for a busy event loop; Python's default of
@@ -78,7 +78,7 @@ def serve(
     }
     settings = load("towline.settings").load(flags, config)
     os.environ.setdefault(*NO_FORK_HANDLERS)
-    load("fleet.runtime.logs").configure(settings.log_level)
+    load("core.runtime.logs").configure(settings.log_level)
     sys.setswitchinterval(_SWITCH_SECONDS)
     load("uvloop").run(load(_PROCESSES[settings.target]).run(settings))
 

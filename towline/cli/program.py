@@ -6,43 +6,43 @@ from typing import Annotated
 
 import typer
 
-from fleet import __version__
-from fleet.errors import Code, TowlineError
+from core import __version__
+from core.errors import Code, TowlineError
 from towline.cli import (
     access,
     admin,
     agent,
+    apply,
     audit,
     blame,
-    clustergroups,
+    cluster_groups,
     clusters,
     contexts,
-    declare,
     fleet,
     flow,
-    globals,
+    global_services,
     groups,
-    helmrepos,
+    helm_repositories,
     login,
     namespaces,
     notifications,
     pipelines,
     processes,
     projects,
-    repos,
+    repositories,
     roles,
     search,
     secrets,
+    service_sets,
     services,
-    sets,
     simulate,
     streams,
     tokens,
     users,
 )
-from towline.cli.output import printable
-from towline.cli.waiting import WaitedInVain
-from towline.contexts import Wish
+from towline.cli.output import escape_controls
+from towline.cli.polling import WaitTimeout
+from towline.contexts import GlobalFlags
 
 _EXIT_CODES = {
     Code.INVALID: 2,
@@ -51,7 +51,7 @@ _EXIT_CODES = {
     Code.FORBIDDEN: 4,
     Code.UNAVAILABLE: 5,
 }
-_WAITED_IN_VAIN = 6
+_TIMED_OUT = 6
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -64,23 +64,23 @@ for _group, _name in (
     (admin.app, "admin"),
     (agent.app, "agent"),
     (audit.app, "audit"),
-    (clustergroups.app, "cluster-groups"),
+    (cluster_groups.app, "cluster-groups"),
     (clusters.app, "clusters"),
     (contexts.app, "contexts"),
-    (globals.app, "globals"),
+    (global_services.app, "globals"),
     (fleet.app, "fleet"),
     (flow.app, "flow"),
     (groups.app, "groups"),
-    (helmrepos.app, "helm-repos"),
+    (helm_repositories.app, "helm-repos"),
     (notifications.app, "notifications"),
     (namespaces.app, "namespaces"),
     (pipelines.app, "pipelines"),
     (projects.app, "projects"),
-    (repos.app, "repos"),
+    (repositories.app, "repos"),
     (roles.app, "roles"),
     (secrets.app, "secrets"),
     (services.app, "services"),
-    (sets.app, "sets"),
+    (service_sets.app, "sets"),
     (streams.app, "streams"),
     (tokens.app, "tokens"),
     (users.app, "users"),
@@ -95,7 +95,7 @@ for _command, _name in (
     (login.logout, "logout"),
     (login.whoami, "whoami"),
     (login.kubeconfig, "kubeconfig"),
-    (declare.apply, "apply"),
+    (apply.apply, "apply"),
     (search.search, "search"),
     (search.find, "find"),
     (blame.blame, "blame"),
@@ -141,7 +141,7 @@ def towline(
       towline login https://towline.example.org
       towline clusters list
     """
-    context.obj = Wish(url=url, context=name, ca_file=ca_file, config=config)
+    context.obj = GlobalFlags(url=url, context=name, ca_file=ca_file, config=config)
 
 
 def main() -> None:
@@ -153,10 +153,10 @@ def main() -> None:
     try:
         app(prog_name="towline")
     except TowlineError as error:
-        print(f"towline: {printable(error.message)}", file=sys.stderr)
+        print(f"towline: {escape_controls(error.message)}", file=sys.stderr)
         sys.exit(exit_code(error))
 
 
 def exit_code(error: TowlineError) -> int:
     """Returns the exit code for an error."""
-    return _WAITED_IN_VAIN if isinstance(error, WaitedInVain) else _EXIT_CODES.get(error.code, 1)
+    return _TIMED_OUT if isinstance(error, WaitTimeout) else _EXIT_CODES.get(error.code, 1)

@@ -11,10 +11,10 @@ from typing import Annotated
 import typer
 
 from towline.cli import documents
-from towline.cli.output import printable, say
-from towline.cli.session import Api, connect
+from towline.cli.output import escape_controls, say
+from towline.cli.session import GraphQLApi, connect
 
-LONGEST_PAUSE = 2.0
+MAX_PAUSE_SECONDS = 2.0
 _SHOWN = frozenset("om")
 _ESCAPE = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b[\]PX^_].*?(?:\x07|\x1b\\)|\x1b[@-Z\\^_]|\x1b", re.DOTALL
@@ -46,7 +46,7 @@ def replay(
     play(lines, speed, raw=raw, show=_show, pause=time.sleep)
 
 
-def lines_of(api: Api, request: str) -> Iterator[str]:
+def lines_of(api: GraphQLApi, request: str) -> Iterator[str]:
     """Yields the lines of a recording; fetches it in parts."""
     rest, offset = "", 0
     while offset is not None:
@@ -64,16 +64,16 @@ def play(
     show: Callable[[str], None],
     pause: Callable[[float], None],
 ) -> None:
-    """Plays the output of a session with its timing; shortens pauses to `LONGEST_PAUSE`."""
+    """Plays the output of a session with its timing; shortens pauses to `MAX_PAUSE_SECONDS`."""
     about = json.loads(next(lines))
     if not raw:
-        show(f"{printable(about['title'])} by {printable(about['towline']['user'])}\n")
+        show(f"{escape_controls(about['title'])} by {escape_controls(about['towline']['user'])}\n")
     last = 0.0
     for line in lines:
         at, code, text = json.loads(line)
         if code in _SHOWN:
             if speed:
-                pause(min((at - last) / speed, LONGEST_PAUSE))
+                pause(min((at - last) / speed, MAX_PAUSE_SECONDS))
             last = at
             show(text if raw else plain(text))
 
@@ -81,7 +81,7 @@ def play(
 def plain(text: str) -> str:
     """Removes escape codes and control characters, except line ends."""
     bare = _ESCAPE.sub("", text).replace("\r\n", "\n").replace("\r", "\n")
-    return "\n".join(printable(line) for line in bare.split("\n"))
+    return "\n".join(escape_controls(line) for line in bare.split("\n"))
 
 
 def _show(text: str) -> None:

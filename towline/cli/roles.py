@@ -5,9 +5,9 @@ from typing import Annotated, Any
 
 import typer
 
-from fleet.errors import Invalid
+from core.errors import Invalid
 from towline.cli import documents
-from towline.cli.lazy import load
+from towline.cli.lazy_import import load
 from towline.cli.output import Column, Format, field, show
 from towline.cli.session import Json, Output, connect
 

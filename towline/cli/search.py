@@ -15,12 +15,12 @@ _OBJECTS = (
     field("NAMESPACE", "object", "namespace"),
     field("NAME", "object", "name"),
     field("STATE", "object", "state"),
-    Column("REPORTED", lambda row: told(row)),
+    Column("REPORTED", lambda row: report_age(row)),
 )
 _PLACES = (field("KIND"), field("NAME"), field("IN", "within"), field("ID"))
 
 
-def told(row: Row) -> str:
+def report_age(row: Row) -> str:
     """Age of the cluster's last report, and whether it is stale."""
     age = row["ageSeconds"]
     if age is None:

@@ -7,11 +7,11 @@ from typing import Annotated
 
 import typer
 
-from fleet.errors import Conflict, Invalid, NotFound
-from towline.cli import secretdocuments as documents
+from core.errors import Conflict, Invalid, NotFound
+from towline.cli import secret_documents as documents
 from towline.cli.output import Column, Format, Row, field, say, show, since
 from towline.cli.session import (
-    Api,
+    GraphQLApi,
     Json,
     Output,
     Search,
@@ -19,7 +19,7 @@ from towline.cli.session import (
     every,
     find_project,
     find_service,
-    pairs,
+    parse_pairs,
 )
 
 app = typer.Typer(no_args_is_help=True, help="Secrets that only agents can decrypt.")
@@ -152,7 +152,7 @@ def use(
       towline secrets use dev/shop password=db-password key=api-key@3
     """
     api = connect(context)
-    wanted = [_wanted(api, name, text) for name, text in pairs(secret, "secret").items()]
+    wanted = [_wanted(api, name, text) for name, text in parse_pairs(secret, "secret").items()]
     id = find_service(api, service)["id"]
     show(api.ask(documents.USE, serviceId=id, uses=wanted)["useSecrets"], _USES, output, "name")
 
@@ -247,9 +247,11 @@ def keys(context: typer.Context, output: Output = Format.TABLE) -> None:
     """
     found = connect(context).ask(documents.KEYS)["encryptionKeys"]
     show(found["keys"], _KEYS, output, "id")
-    say(f"wrapped by {found['kek']}; {found['behind']} values are still encrypted with older keys")
-    if found["unopened"]:
-        named = ", ".join(found["unopened"])
+    say(
+        f"wrapped by {found['kek']}; {found['outdated']} values are still encrypted with older keys"
+    )
+    if found["undecryptable"]:
+        named = ", ".join(found["undecryptable"])
         raise Conflict(f"cannot decrypt {named}; set these secrets again")
 
 
@@ -265,14 +267,14 @@ def rotate_keys(context: typer.Context, output: Output = Format.TABLE) -> None:
     show(made, _KEYS, output, "id")
 
 
-def _id(api: Api, name: str) -> str:
+def _id(api: GraphQLApi, name: str) -> str:
     try:
         return api.ask(documents.ONE, name=name)["secret"]["id"]
     except NotFound:
         raise NotFound(f"could not find secret {name}") from None
 
 
-def _wanted(api: Api, name: str, text: str) -> Json:
+def _wanted(api: GraphQLApi, name: str, text: str) -> Json:
     secret, _, version = text.partition("@")
     if version and not version.isdecimal():
         raise Invalid(f"{version!r} is not a version number", field="secret")

@@ -4,13 +4,15 @@ from typing import Annotated, Any
 
 import typer
 
-from fleet.errors import Invalid, NotFound
+from core.errors import Invalid, NotFound
 from towline.cli import documents
-from towline.cli.confirming import attributes_of, chosen, name_of
-from towline.cli.diffs import diff_service
+from towline.cli.explain import explain
 from towline.cli.output import Column, Format, Row, field, say, short, show, since
+from towline.cli.pending_deletions import attributes_of, name_of, select_deletions
+from towline.cli.polling import poll_until, seconds
+from towline.cli.service_diff import diff_service
 from towline.cli.session import (
-    Api,
+    GraphQLApi,
     Json,
     Output,
     Search,
@@ -19,10 +21,8 @@ from towline.cli.session import (
     find_cluster,
     find_repository,
     find_service,
-    pairs,
+    parse_pairs,
 )
-from towline.cli.waiting import seconds, until
-from towline.cli.why import explain
 
 app = typer.Typer(no_args_is_help=True, help="Services: their state, commits and rollbacks.")
 
@@ -183,7 +183,7 @@ def update_service(
         before = {entry["name"]: entry["value"] for entry in found["configuration"]}
         given["configuration"] = [
             {"name": key, "value": value}
-            for key, value in (before | pairs(setting, "--set")).items()
+            for key, value in (before | parse_pairs(setting, "--set")).items()
         ]
     attributes = {key: value for key, value in given.items() if value is not None}
     if not attributes:
@@ -243,7 +243,7 @@ def confirm_deletions(
     api = connect(context)
     id = find_service(api, service)["id"]
     awaiting = api.ask(documents.AWAITING, id=id)["serviceDeployment"]["awaiting"]
-    going = chosen(awaiting, objects or ())
+    going = select_deletions(awaiting, objects or ())
     say("\n".join(f"deletes {name_of(deletion)}" for deletion in going))
     named = [attributes_of(deletion) for deletion in going]
     changed = api.ask(documents.CONFIRM_DELETIONS, id=id, objects=named)
@@ -288,7 +288,7 @@ def roll_back(
 
 
 @app.command("unpin")
-def release(context: typer.Context, service: Name, output: Output = Format.TABLE) -> None:
+def unpin(context: typer.Context, service: Name, output: Output = Format.TABLE) -> None:
     """Unpin a service after a rollback, so that it follows its ref again.
 
     \b
@@ -338,12 +338,12 @@ def wait(
         return _standing(seen, status.upper())
 
     say(f"waiting for {service} to be {status.upper()}")
-    _show(until(lambda: find_service(api, service), done, limit, describe=describe), output)
+    _show(poll_until(lambda: find_service(api, service), done, limit, describe=describe), output)
 
 
 def configuration(setting: list[str] | None) -> list[Json] | None:
     """Converts `--set` options for the API; None without any."""
-    given = pairs(setting, "--set")
+    given = parse_pairs(setting, "--set")
     return [{"name": key, "value": value} for key, value in given.items()] or None
 
 
@@ -354,7 +354,7 @@ def _standing(service: Row, wanted: str) -> str:
     return f"{text}: {problem}" if problem else text
 
 
-def _revision(api: Api, service: Json, wanted: str | None) -> Json:
+def _revision(api: GraphQLApi, service: Json, wanted: str | None) -> Json:
     rows = every(api, documents.REVISIONS, serviceId=service["id"])
     now = (service["revision"] or {}).get("id")
     if wanted is None:

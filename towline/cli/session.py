@@ -4,11 +4,11 @@ from typing import Annotated, Any, Protocol
 
 import typer
 
-from fleet.errors import Invalid, NotFound, Unauthenticated
+from core.errors import Invalid, NotFound, Unauthenticated
 from towline.cli import documents
-from towline.cli.lazy import load
+from towline.cli.lazy_import import load
 from towline.cli.output import Format
-from towline.contexts import Target, Wish, resolve
+from towline.contexts import ControlPlaneTarget, GlobalFlags, resolve
 
 PAGE = 100
 
@@ -17,7 +17,7 @@ Output = Annotated[Format, typer.Option("-o", "--output", help="Output format.")
 Search = Annotated[str | None, typer.Option("-q", "--query", help="Filter by text.")]
 
 
-class Api(Protocol):
+class GraphQLApi(Protocol):
     """Client of the control plane's GraphQL API."""
 
     def ask(self, document: str, /, **variables: Any) -> Json:
@@ -25,41 +25,41 @@ class Api(Protocol):
         ...
 
 
-def wish_of(context: typer.Context) -> Wish:
+def global_flags(context: typer.Context) -> GlobalFlags:
     """Global flags of the command line."""
-    return context.find_object(Wish) or Wish()
+    return context.find_object(GlobalFlags) or GlobalFlags()
 
 
-def target_of(context: typer.Context) -> Target:
+def selected_target(context: typer.Context) -> ControlPlaneTarget:
     """Control plane to call, with a token. Unauthenticated: not signed in."""
-    target = resolve(wish_of(context))
+    target = resolve(global_flags(context))
     if not target.token:
         raise Unauthenticated(f"not signed in: run `towline login {target.url}`")
     return target
 
 
-def connect(context: typer.Context) -> Api:
+def connect(context: typer.Context) -> GraphQLApi:
     """Creates a client of the selected control plane."""
-    return load("towline.client").Client(target_of(context))
+    return load("towline.client").GraphQLClient(selected_target(context))
 
 
-def find_cluster(api: Api, name: str) -> Json:
+def find_cluster(api: GraphQLApi, name: str) -> Json:
     """Finds a cluster by handle, else by id."""
     return _find(api, f"cluster {name}", documents.CLUSTER, {"handle": name}, {"id": name})
 
 
-def find_repository(api: Api, name: str) -> Json:
+def find_repository(api: GraphQLApi, name: str) -> Json:
     """Finds a repository by URL, else by id."""
     return _find(api, f"repository {name}", documents.REPOSITORY, {"url": name}, {"id": name})
 
 
-def find_helm_repository(api: Api, name: str) -> Json:
+def find_helm_repository(api: GraphQLApi, name: str) -> Json:
     """Finds a chart repository by URL, else by id."""
     asked = ({"url": name}, {"id": name})
     return _find(api, f"Helm repository {name}", documents.HELM_REPOSITORY, *asked)
 
 
-def find_service(api: Api, name: str) -> Json:
+def find_service(api: GraphQLApi, name: str) -> Json:
     """Finds a service by `cluster/name`, by a unique name, else by id.
 
     Invalid: several clusters have a service of this name.
@@ -78,17 +78,17 @@ def find_service(api: Api, name: str) -> Json:
     return _find(api, f"service {name}", documents.SERVICE, asked)
 
 
-def find_pipeline(api: Api, name: str) -> Json:
+def find_pipeline(api: GraphQLApi, name: str) -> Json:
     """Finds a pipeline by name, else by id."""
     return _find(api, f"pipeline {name}", documents.PIPELINE, {"name": name}, {"id": name})
 
 
-def find_project(api: Api, name: str) -> Json:
+def find_project(api: GraphQLApi, name: str) -> Json:
     """Finds a project by name."""
     return _find(api, f"project {name}", documents.PROJECT, {"name": name})
 
 
-def every(api: Api, document: str, **variables: Any) -> list[Json]:
+def every(api: GraphQLApi, document: str, **variables: Any) -> list[Json]:
     """Fetches all nodes of a connection, page by page."""
     nodes: list[Json] = []
     after = None
@@ -100,7 +100,7 @@ def every(api: Api, document: str, **variables: Any) -> list[Json]:
         after = page["pageInfo"]["endCursor"]
 
 
-def pairs(given: list[str] | None, option: str) -> dict[str, str]:
+def parse_pairs(given: list[str] | None, option: str) -> dict[str, str]:
     """Parses a repeated `key=value` option. Invalid: a value without `=`."""
     found = {}
     for pair in given or ():
@@ -111,7 +111,7 @@ def pairs(given: list[str] | None, option: str) -> dict[str, str]:
     return found
 
 
-def _find(api: Api, what: str, document: str, *ways: dict[str, str]) -> Json:
+def _find(api: GraphQLApi, what: str, document: str, *ways: dict[str, str]) -> Json:
     """Returns the first result of several lookups. Raises NotFound, with `what`, if all fail."""
     for asked in ways:
         try:

@@ -9,10 +9,10 @@ from typing import Annotated, Any
 
 import typer
 
-from fleet.errors import Invalid
-from towline.cli.lazy import load
-from towline.cli.output import Column, Format, field, printable, say, show
-from towline.cli.session import target_of, wish_of
+from core.errors import Invalid
+from towline.cli.lazy_import import load
+from towline.cli.output import Column, Format, escape_controls, field, say, show
+from towline.cli.session import global_flags, selected_target
 
 _COLUMNS: tuple[Column, ...] = (
     field("SCENARIO"),
@@ -82,10 +82,10 @@ def simulate(
       towline simulate --clusters 500 --add 300 --html report.html
     """
     os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
-    plan = load("towline.simulate.stage").Plan(
+    plan = load("towline.simulate.simulation").SimulationPlan(
         clusters=clusters, seconds=seconds, noise=noise, churn=churn
     )
-    wish, hub = wish_of(context), None
+    wish, hub = global_flags(context), None
     if wish.url or wish.context:
         if not agents or agents_ca is None:
             raise Invalid("--url requires --agents and --agents-ca")
@@ -96,8 +96,8 @@ def simulate(
         if add is not None and not metrics:
             raise Invalid("with --url, --add requires --metrics")
         authority = agents_ca.read_text()
-        hub = load("towline.simulate.hub").given(
-            target_of(context), tuple(agents), authority, metrics
+        hub = load("towline.simulate.control_plane").existing_control_plane(
+            selected_target(context), tuple(agents), authority, metrics
         )
     usual = [*_USUAL, "churn"] if churn else _USUAL
     wanted = scenario or [name for name in usual if hub is None or name not in _GIT]
@@ -136,7 +136,7 @@ def record_churn(
 
 
 async def _recorded(seconds: float, kubeconfig: Path, context: str | None) -> Any:
-    clock = load("fleet.runtime.clock").SystemClock()
+    clock = load("core.runtime.clock").SystemClock()
     access = load("syncagent.kube.access").from_kubeconfig(kubeconfig, context, clock)
     async with load("towline.simulate.recorder").recording(access, clock) as recorder:
         say(f"recording for {seconds:.0f} s")
@@ -150,12 +150,12 @@ def _tell(
     forecasts, report = load("towline.simulate.forecast"), load("towline.simulate.report")
     after = None
     if clusters is not None:
-        limits = forecasts.Limits(memory=float(memory << 20))
+        limits = forecasts.ReplicaLimits(memory=float(memory << 20))
         after = forecasts.forecast(outcomes, clusters, limits)
     if html is not None:
         html.write_text(report.html("Simulated clusters", outcomes, after))
     if output is Format.JSON:
-        print(printable(json.dumps(report.document(outcomes, after), indent=2)))
+        print(escape_controls(json.dumps(report.document(outcomes, after), indent=2)))
         return
     show(report.rows(outcomes), _COLUMNS, output, "figure")
     if after is not None:

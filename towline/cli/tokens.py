@@ -4,11 +4,11 @@ from typing import Annotated
 
 import typer
 
-from fleet.errors import Invalid
+from core.errors import Invalid
 from towline.cli import documents
 from towline.cli.output import Format, field, say, show, since
-from towline.cli.places import scope_of
-from towline.cli.session import Api, Json, Output, connect
+from towline.cli.resource_names import scope_of
+from towline.cli.session import GraphQLApi, Json, Output, connect
 
 app = typer.Typer(no_args_is_help=True, help="Your access tokens.")
 
@@ -71,7 +71,7 @@ def create_token(
         show(made, COLUMNS, output, "id")
 
 
-def _make(api: Api, attributes: Json, account: str | None) -> Json:
+def _make(api: GraphQLApi, attributes: Json, account: str | None) -> Json:
     if account is None:
         return api.ask(documents.CREATE_TOKEN, attributes=attributes)["createAccessToken"]
     if "scopes" in attributes:

@@ -8,7 +8,7 @@ import typer
 
 from towline.cli import documents
 from towline.cli.output import Format, field, show
-from towline.cli.session import Output, Search, connect, every, pairs
+from towline.cli.session import Output, Search, connect, every, parse_pairs
 
 app = typer.Typer(no_args_is_help=True, help="Users and their roles; for administrators.")
 
@@ -30,7 +30,7 @@ _TRUST = (
 )
 
 
-class Role(StrEnum):
+class InstallationRole(StrEnum):
     """Role for the whole installation."""
 
     VIEWER = "viewer"
@@ -55,7 +55,8 @@ def set_user(
     email: Annotated[str, typer.Argument(help="Email address of the user.")],
     name: Annotated[str | None, typer.Option(help="Display name.")] = None,
     role: Annotated[
-        Role | None, typer.Option(help="Role for the whole installation; see also `access grant`.")
+        InstallationRole | None,
+        typer.Option(help="InstallationRole for the whole installation; see also `access grant`."),
     ] = None,
     output: Output = Format.TABLE,
 ) -> None:
@@ -138,7 +139,7 @@ def trust(
         "issuer": issuer,
         "audience": audience,
         "subject": subject,
-        "claims": [{"name": n, "value": v} for n, v in pairs(claim, "claim").items()],
+        "claims": [{"name": n, "value": v} for n, v in parse_pairs(claim, "claim").items()],
         "minutes": minutes,
         "keys": keys.read_text() if keys else None,
     }

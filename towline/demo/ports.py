@@ -6,11 +6,11 @@ import socket
 import tempfile
 from pathlib import Path
 
-from fleet.runtime.clock import SystemClock
+from core.runtime.clock import SystemClock
 
 # Below the kernel's range for outgoing connections, so that only other listeners can conflict.
 _PORTS = range(20_000, 30_000)
-_KEPT_SECONDS = 120
+_RESERVED_SECONDS = 120
 """Seconds that a port stays reserved, as its process may not listen yet."""
 
 
@@ -19,7 +19,7 @@ def free_ports(count: int) -> list[int]:
     found: set[int] = set()
     while len(found) < count:
         port = random.choice(_PORTS)
-        if _is_free(port) and _taken(port):
+        if _is_free(port) and _reserve(port):
             found.add(port)
     return list(found)
 
@@ -33,7 +33,7 @@ def _is_free(port: int) -> bool:
         return True
 
 
-def _taken(port: int) -> bool:
+def _reserve(port: int) -> bool:
     """Reserves a port; returns False if another process reserved it recently."""
     folder = Path(tempfile.gettempdir()) / f"towline-ports-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
@@ -41,7 +41,7 @@ def _taken(port: int) -> bool:
     try:
         mark.touch(exist_ok=False)
     except FileExistsError:
-        if SystemClock().now().timestamp() - mark.stat().st_mtime < _KEPT_SECONDS:
+        if SystemClock().now().timestamp() - mark.stat().st_mtime < _RESERVED_SECONDS:
             return False
         mark.touch()
     return True

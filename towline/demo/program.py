@@ -6,9 +6,9 @@ import sys
 
 from rich.console import Console
 
-from towline.demo.live import show
-from towline.demo.stage import DemoStage
-from towline.demo.story import StepFailed, Story
+from towline.demo.dashboard import show
+from towline.demo.environment import DemoEnvironment
+from towline.demo.steps import DemoSteps, StepFailed
 
 _USUAL_PORTS = (8443, 8080, 8444)
 
@@ -24,9 +24,9 @@ def run(*, check: bool) -> int:
     # SIGTERM must clean up too: the folders contain keys and tokens.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        with DemoStage(say, ports) as stage:
+        with DemoEnvironment(say, ports) as stage:
             stage.start()
-            story = Story.begin(stage, say)
+            story = DemoSteps.begin(stage, say)
             if check:
                 story.play()
                 say("all steps passed")

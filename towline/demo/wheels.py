@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from fleet.errors import Unavailable
+from core.errors import Unavailable
 
 
 def install(lock: Path) -> None:

@@ -10,13 +10,19 @@ from urllib.parse import urlsplit
 import uvicorn
 from starlette.types import ASGIApp
 
-from controlplane.http.app import MOST_BODY_BYTES
-from fleet.errors import Invalid, Unavailable
-from fleet.rpc.calls import Handler, Server, ServerLimits
-from fleet.rpc.http2_server import Http2Server
-from fleet.rpc.wires import Wire, grpcio
-from fleet.runtime.clock import Clock
-from towline.authority import Authority, Credentials, check, expires, names_of
+from controlplane.http.app import MAX_BODY_BYTES
+from core.errors import Invalid, Unavailable
+from core.rpc.calls import CallServer, Handler, ServerLimits
+from core.rpc.http2_server import Http2Server
+from core.rpc.implementations import GrpcImplementation, grpcio
+from core.runtime.clock import Clock
+from towline.certificate_authority import (
+    CertificateAuthority,
+    CertificatePair,
+    certificate_expiry,
+    certificate_names,
+    check_certificate,
+)
 from towline.serve.sockets import OFF, Listener, address, bind
 from towline.settings import ServeSettings, TlsSettings
 
@@ -33,60 +39,60 @@ def check_addresses(settings: ServeSettings) -> None:
             address(text, name)
 
 
-def credentials(settings: TlsSettings, folder: Path, clock: Clock) -> Credentials:
+def credentials(settings: TlsSettings, folder: Path, clock: Clock) -> CertificatePair:
     """Returns the configured certificate, or one of Towline's own CA.
 
     The latter is renewed 30 days before it expires, and if names were added. Invalid: the
     configured certificate is not usable.
     """
     if settings.cert and settings.key:
-        given = Credentials(settings.cert, settings.key)
-        check(given, clock.now())
+        given = CertificatePair(settings.cert, settings.key)
+        check_certificate(given, clock.now())
         return given
     if settings.cert or settings.key:
         raise Invalid("set both cert and key, or neither", field="tls")
     now = clock.now()
     authority = _authority(folder, now)
-    made = Credentials(folder / "server.crt", folder / "server.key")
+    made = CertificatePair(folder / "server.crt", folder / "server.key")
     is_ours = _is_good(made, now) and authority.has_signed(made)
-    if is_ours and names_of(made.certificate) >= set(settings.names):
+    if is_ours and certificate_names(made.certificate) >= set(settings.names):
         return made
     return authority.sign("server", "towline", now, names=settings.names)
 
 
-def _authority(folder: Path, now: datetime) -> Authority:
+def _authority(folder: Path, now: datetime) -> CertificateAuthority:
     """Opens Towline's own CA, or creates it at the first start. Invalid: files are missing."""
     if (folder / "ca.crt").exists():
-        return Authority.open(folder)
+        return CertificateAuthority.open(folder)
     if (folder / "ca.key").exists():
         # The certificate was lost, or the first start was killed right before it was written.
-        return Authority.certify(folder, _AUTHORITY, now)
+        return CertificateAuthority.certify(folder, _AUTHORITY, now)
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    return Authority.create(folder, _AUTHORITY, now)
+    return CertificateAuthority.create(folder, _AUTHORITY, now)
 
 
-def _is_good(made: Credentials, now: datetime) -> bool:
+def _is_good(made: CertificatePair, now: datetime) -> bool:
     """Returns true if a certificate of Towline's own CA is valid for more than 30 days."""
     if not (made.certificate.exists() and made.key.exists()):
         return False
     try:
-        check(made, now)
+        check_certificate(made, now)
     except Invalid:
         return False
-    return (expires(made.certificate) - now).days > _RENEW_DAYS
+    return (certificate_expiry(made.certificate) - now).days > _RENEW_DAYS
 
 
-def known_hosts(settings: ServeSettings, tls: Credentials) -> set[str]:
+def known_hosts(settings: ServeSettings, tls: CertificatePair) -> set[str]:
     """Host names of this process: from its certificate and settings."""
     public = urlsplit(settings.auth.public_url).hostname
-    return {*names_of(tls.certificate), *settings.hosts, *([public] if public else [])}
+    return {*certificate_names(tls.certificate), *settings.hosts, *([public] if public else [])}
 
 
 def http_listener(
     app: ASGIApp,
     protocol: type[asyncio.Protocol],
     where: tuple[str, int],
-    tls: Credentials | None,
+    tls: CertificatePair | None,
     drain_seconds: float,
 ) -> Listener:
     """Builds an HTTP/1.1 listener: the Kubernetes proxy's protocol, then the application."""
@@ -96,7 +102,7 @@ def http_listener(
         port=where[1],
         http=protocol,
         ws="wsproto",
-        ws_max_size=MOST_BODY_BYTES,
+        ws_max_size=MAX_BODY_BYTES,
         lifespan="off",
         access_log=False,
         log_config=None,
@@ -113,15 +119,19 @@ def http_listener(
     return Listener(config)
 
 
-def agents_server(handlers: Mapping[str, Handler], wire: Wire, clock: Clock) -> Server:
+def agents_server(
+    handlers: Mapping[str, Handler], wire: GrpcImplementation, clock: Clock
+) -> CallServer:
     """Builds the gRPC server for agents, without starting it."""
     limits = ServerLimits()
-    if wire is Wire.GRPCIO:
+    if wire is GrpcImplementation.GRPCIO:
         return grpcio().GrpcioServer(handlers, limits)
     return Http2Server(handlers, limits, clock)
 
 
-async def listen_for_agents(server: Server, where: tuple[str, int], tls: Credentials) -> int:
+async def listen_for_agents(
+    server: CallServer, where: tuple[str, int], tls: CertificatePair
+) -> int:
     """Starts the server; returns its port. Unavailable: the port is in use."""
     # The server binds by itself; this reports a failure like those of the other listeners.
     bind(where, "agents").close()

@@ -8,7 +8,7 @@ from prometheus_client import CollectorRegistry, Gauge
 from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
-from fleet import __version__
+from core import __version__
 from towline.serve.sockets import Listener, address
 
 

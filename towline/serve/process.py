@@ -10,31 +10,31 @@ import structlog
 from prometheus_client import make_asgi_app
 
 from controlplane import compose as controlplane
-from controlplane.domain.census import Census
+from controlplane.domain.census import MetricsSnapshot
 from controlplane.http.app import make_app
-from controlplane.http.hooks import Hooks
-from controlplane.http.meters import CensusMeters
-from controlplane.loops.census import CensusLoop
-from controlplane.ports import MISSED
+from controlplane.http.hooks import WebhookRoutes
+from controlplane.http.meters import SnapshotMetrics
+from controlplane.loops.census import MetricsSnapshotLoop
+from controlplane.ports import LOST_WAKES
 from controlplane.settings import ControlPlaneSettings
-from controlplane.usecases.access import Access
+from controlplane.usecases.access import ProxyAccess
 from controlplane.usecases.deps import ACCESS, REVOKED
-from fleet import __version__
-from fleet.errors import Unavailable
-from fleet.identity import ClusterId, TokenId
-from fleet.rpc.methods import TUNNEL
-from fleet.runtime.clock import Clock, SystemClock
-from fleet.runtime.tasks import Tasks
-from gitcache.compose import signer
-from gitcache.http import Webhooks
+from core import __version__
+from core.errors import Unavailable
+from core.identity import ClusterId, TokenId
+from core.rpc.methods import TUNNEL
+from core.runtime.clock import Clock, SystemClock
+from core.runtime.tasks import Tasks
+from gitcache.compose import load_signer
+from gitcache.webhooks import Webhooks
 from proxy import compose as proxy
-from proxy.tunnel.egress import Egress
+from proxy.tunnel.egress import EgressProxy
 from proxy.tunnel.websocket import agents_route
-from towline.serve.chart import chart_route
+from towline.serve.agent_chart import chart_route
+from towline.serve.bootstrap import restrict_permissions, write_first_token, write_setup_link
 from towline.serve.console import console_folder
-from towline.serve.door import DoorAccess, DoorAudit, DoorIdentity
-from towline.serve.first import keep_private, leave_first_token, leave_setup_link
-from towline.serve.gitpart import GitPart, git_settings
+from towline.serve.git_cache import GitCacheComponent, git_settings
+from towline.serve.lifecycle import run_until_stopped, wait_for_failure
 from towline.serve.listeners import (
     agents_server,
     check_addresses,
@@ -43,13 +43,13 @@ from towline.serve.listeners import (
     known_hosts,
     listen_for_agents,
 )
-from towline.serve.live import StoreLive
-from towline.serve.livedoor import LiveDoor
-from towline.serve.loglevel import LogLevels
+from towline.serve.live_digests import StoreLiveDigests
+from towline.serve.live_objects import ProxyLiveObjects
+from towline.serve.log_level import LogLevelFollower
 from towline.serve.metrics import gauge, metrics_listener, registry_of
-from towline.serve.parts import run_until_stopped, wait_failed
-from towline.serve.readiness import StoreProbe
-from towline.serve.replicas import ReplicaPart
+from towline.serve.proxy_adapters import ProxyAuditLog, ProxyAuthenticator, ProxyAuthorizer
+from towline.serve.readiness import StoreReadiness
+from towline.serve.replicas import ReplicaMembership
 from towline.serve.sockets import OFF, Listener, address, serve
 from towline.settings import ServeSettings
 
@@ -58,7 +58,7 @@ _COLLECT_AFTER = (20_000, 20, 20)
 
 
 @dataclass(slots=True)
-class Addresses:
+class ListenerAddresses:
     """Addresses of the listeners; None for a disabled one."""
 
     https: str
@@ -69,7 +69,7 @@ class Addresses:
     replicas: str | None = None
 
 
-class Process:
+class ControlPlaneProcess:
     """Runs all components of the control plane in one process."""
 
     def __init__(self, settings: ServeSettings, clock: Clock | None = None) -> None:
@@ -78,10 +78,10 @@ class Process:
         self._listeners: list[Listener] = []
         self._not_ready: str | None = "starting"
         self._tasks = Tasks("serve")
-        self._census = CensusLoop(self._take_census, self._clock)
+        self._census = MetricsSnapshotLoop(self._take_census, self._clock)
         self._ends = AsyncExitStack()
 
-    async def start(self) -> Addresses:
+    async def start(self) -> ListenerAddresses:
         """Starts every component, stores first and listeners last.
 
         Raises Unavailable, Invalid or Conflict on failure, after stopping everything.
@@ -108,22 +108,22 @@ class Process:
         self._not_ready = "draining"
         await self._ends.aclose()
 
-    async def _start(self) -> Addresses:
+    async def _start(self) -> ListenerAddresses:
         settings, clock, ends = self._settings, self._clock, self._ends
         check_addresses(settings)
-        keep_private(settings.data, embedded=settings.database is None)
+        restrict_permissions(settings.data, embedded=settings.database is None)
         tls = credentials(settings.tls, settings.data / "tls", clock)
-        egress = Egress(clock)
+        egress = EgressProxy(clock)
         await egress.start()
         ends.push_async_callback(egress.stop)
-        live = StoreLive(lambda: self.plane.store)
-        self._git = GitPart(settings, clock, egress=egress, live=live)
+        live = StoreLiveDigests(lambda: self.plane.store)
+        self._git = GitCacheComponent(settings, clock, egress=egress, live=live)
         self.plane = await controlplane.build(
             ControlPlaneSettings(
                 data_dir=settings.data,
                 database=settings.database,
                 agents_port=address(settings.listen_agents, "listen_agents")[1],
-                signing_key=signer(git_settings(settings)).public_pem.decode(),
+                signing_key=load_signer(git_settings(settings)).public_pem.decode(),
                 redis=settings.redis,
                 introspection=settings.introspection,
                 api=settings.api,
@@ -143,10 +143,10 @@ class Process:
         self.plane.verbs.triggers.git_tags = self._git.hosts
         ends.push_async_callback(self._git.stop)
         ends.push_async_callback(self.plane.stop)
-        await leave_first_token(self.plane, settings.data / "admin.token")
+        await write_first_token(self.plane, settings.data / "admin.token")
         self._peers = await self._git.start()
         await self.plane.start()
-        self._audit = DoorAudit(self.plane.verbs.records, clock)
+        self._audit = ProxyAuditLog(self.plane.verbs.records, clock)
         ends.push_async_callback(self._audit.stop)
         self._audit.start()
         ends.push_async_callback(self._census.tasks.stop)
@@ -154,13 +154,13 @@ class Process:
         secrets = self.plane.verbs.repositories.webhook_secret
         self._webhooks = Webhooks(self._git.manifests, secrets, clock)
         ends.push_async_callback(self._webhooks.tasks.stop)
-        self._probe = StoreProbe(self.plane.store, clock, self._tasks)
+        self._probe = StoreReadiness(self.plane.store, clock, self._tasks)
         self._replica = self._build_replica()
         self.door = self._build_door()
         egress.use(self.door.find)
-        self.plane.verbs.components.live = LiveDoor(self.door)
-        self.plane.checks.live = LiveDoor(self.door)
-        self.plane.secrets.sources.live = LiveDoor(self.door)
+        self.plane.verbs.components.live = ProxyLiveObjects(self.door)
+        self.plane.checks.live = ProxyLiveObjects(self.door)
+        self.plane.secrets.sources.live = ProxyLiveObjects(self.door)
         self.plane.verbs.streams.door = self.door
         ends.push_async_callback(self.door.stop)
         self.door.start()
@@ -172,7 +172,7 @@ class Process:
         return await self._listen(tls)
 
     def _follow(self) -> None:
-        levels = LogLevels(self._settings.data, self._settings.log_level, self._clock)
+        levels = LogLevelFollower(self._settings.data, self._settings.log_level, self._clock)
         self._tasks.forever("log level", levels.follow())
         self._tasks.forever("revocations", self._follow_revocations())
         self._tasks.forever("access", self._follow_access())
@@ -203,19 +203,19 @@ class Process:
 
     async def wait_failed(self) -> BaseException:
         """Waits until a background task ends unexpectedly; returns the reason."""
-        return await wait_failed(self._tasks, self.parts())
+        return await wait_for_failure(self._tasks, self.parts())
 
-    def _build_replica(self) -> ReplicaPart | None:
+    def _build_replica(self) -> ReplicaMembership | None:
         """Builds the part that shares agents with other replicas, if Redis is configured."""
         if self._settings.redis is None:
             return None
         plane = self.plane
-        return ReplicaPart(self._settings, plane.tunnels, plane.deps.bus, self._clock)
+        return ReplicaMembership(self._settings, plane.tunnels, plane.deps.bus, self._clock)
 
-    def _build_door(self) -> proxy.Door:
+    def _build_door(self) -> proxy.KubeProxy:
         identity = self.plane.verbs.identity
-        self._access = Access(self.plane.deps, identity)
-        access = DoorAccess(self._access)
+        self._access = ProxyAccess(self.plane.deps, identity)
+        access = ProxyAuthorizer(self._access)
 
         async def authenticate_agent(token: str) -> tuple[ClusterId, TokenId]:
             cluster_id, token_id = await identity.authenticate_agent(token)
@@ -224,7 +224,7 @@ class Process:
         return proxy.build(
             self._settings.proxy,
             self._clock,
-            DoorIdentity(identity),
+            ProxyAuthenticator(identity),
             access,
             self._audit,
             access,
@@ -233,7 +233,7 @@ class Process:
             neighbours=self._replica.neighbours() if self._replica is not None else None,
         )
 
-    async def _listen(self, tls) -> Addresses:
+    async def _listen(self, tls) -> ListenerAddresses:
         settings = self._settings
         where = address(settings.listen_agents, "listen_agents")
         handlers = {**self.plane.agentlink.handlers, TUNNEL: self.door.tunnels.serve}
@@ -246,7 +246,7 @@ class Process:
             self._readiness,
             [
                 self._webhooks.route,
-                *Hooks(verbs.triggers, verbs.pipeline_overrides, self._clock).routes,
+                *WebhookRoutes(verbs.triggers, verbs.pipeline_overrides, self._clock).routes,
                 agents_route((_own_address(where[0]), port)),
                 *self.plane.signin_routes.routes(),
                 *self.plane.scim.routes,
@@ -257,14 +257,14 @@ class Process:
             known_hosts(settings, tls),
         )
         self._ends.push_async_callback(self._drain)
-        addresses = Addresses(
+        addresses = ListenerAddresses(
             https=await self._serve_http("https", app, settings.listen, tls),
             agents=f"{where[0]}:{port}",
             peers=self._peers,
             replicas=self._replicas,
         )
         base = settings.auth.public_url.rstrip("/") or f"https://{addresses.https}"
-        await leave_setup_link(self.plane, base, settings.data / "setup.url")
+        await write_setup_link(self.plane, base, settings.data / "setup.url")
         if settings.listen_http != OFF:
             addresses.http = await self._serve_http("http", app, settings.listen_http, None)
         if settings.listen_metrics != OFF:
@@ -289,14 +289,14 @@ class Process:
                 self.door.meters,
                 *self._git.meters,
                 self.plane.graphql.meters,
-                CensusMeters(self._census),
+                SnapshotMetrics(self._census),
                 connected,
             ]
         )
         self._census.start()
         return await self._serve("metrics", metrics_listener(make_asgi_app(registry), text))
 
-    async def _take_census(self) -> Census:
+    async def _take_census(self) -> MetricsSnapshot:
         async with self.plane.store.read() as tx:
             return await tx.census.take(self._clock.now())
 
@@ -309,7 +309,7 @@ class Process:
         """Ends everything that a revoked token opened; `AgentLink` ends its own calls."""
         async for _, token_id in self.plane.deps.bus.subscribe(REVOKED):
             self.plane.verbs.identity.forget(token_id)
-            self._access.forget_token(token_id)
+            self._access.drop_token(token_id)
             self.door.revoke(token=token_id)
             self.door.disconnect(token_id)
 
@@ -318,9 +318,9 @@ class Process:
 
         Checks all users if events may have been lost.
         """
-        async for _, user_id in self.plane.deps.bus.subscribe(ACCESS, MISSED):
-            self.plane.verbs.identity.forget_user(user_id)
-            self._access.forget_user(user_id)
+        async for _, user_id in self.plane.deps.bus.subscribe(ACCESS, LOST_WAKES):
+            self.plane.verbs.identity.drop_user(user_id)
+            self._access.drop_user(user_id)
             await self.door.recheck(user_id or None)
 
     async def _readiness(self) -> str | None:
@@ -329,15 +329,15 @@ class Process:
 
 async def run(settings: ServeSettings) -> None:
     """Serves until SIGTERM or SIGINT; raises if a background task fails."""
-    process = Process(settings)
+    process = ControlPlaneProcess(settings)
 
     async def start() -> None:
-        announce(await process.start(), settings.data)
+        log_addresses(await process.start(), settings.data)
 
     await run_until_stopped(process, start)
 
 
-def announce(addresses: Addresses, data: Path) -> None:
+def log_addresses(addresses: ListenerAddresses, data: Path) -> None:
     """Logs the addresses of all listeners."""
     log.info(
         "ready",

@@ -3,15 +3,15 @@
 import asyncio
 
 from controlplane.ports import Store
-from fleet.errors import TowlineError
-from fleet.runtime.clock import Clock
-from fleet.runtime.tasks import Tasks
+from core.errors import TowlineError
+from core.runtime.clock import Clock
+from core.runtime.tasks import Tasks
 
-REMEMBERED_SECONDS = 1.0
-ANSWER_SECONDS = 2.0
+CACHE_SECONDS = 1.0
+TIMEOUT_SECONDS = 2.0
 
 
-class StoreProbe:
+class StoreReadiness:
     """Queries the store for a row that does not exist, one query at a time."""
 
     def __init__(self, store: Store, clock: Clock, tasks: Tasks) -> None:
@@ -27,7 +27,7 @@ class StoreProbe:
         if self._asking is None:
             self._asking = self._tasks.spawn("store probe", self._ask())
         # A query to an unreachable database cannot be cancelled, only left running.
-        await asyncio.wait({self._asking}, timeout=ANSWER_SECONDS)
+        await asyncio.wait({self._asking}, timeout=TIMEOUT_SECONDS)
         return "the store does not respond" if self._asking is not None else self._problem
 
     async def _ask(self) -> None:
@@ -38,5 +38,5 @@ class StoreProbe:
         except TowlineError as error:
             self._problem = error.message
         finally:
-            self._good_until = self._clock.monotonic() + REMEMBERED_SECONDS
+            self._good_until = self._clock.monotonic() + CACHE_SECONDS
             self._asking = None

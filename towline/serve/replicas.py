@@ -7,29 +7,29 @@ from dataclasses import dataclass
 import structlog
 
 from controlplane.domain.tunnels import Tunnel
-from controlplane.ports import MISSED, Bus
+from controlplane.ports import LOST_WAKES, Bus
 from controlplane.secrets.envelope import load_or_make_key
 from controlplane.usecases.deps import TUNNEL
-from controlplane.usecases.tunnels import Tunnels
-from fleet.errors import TowlineError, Unavailable
-from fleet.identity import ClusterId, new_id
-from fleet.runtime.clock import Clock
-from fleet.runtime.tasks import Tasks
-from gitcache.peers.authority import contexts
-from proxy.compose import Door, Neighbours
-from proxy.domain.places import Neighbour, Place
+from controlplane.usecases.tunnels import TunnelClaims
+from core.errors import TowlineError, Unavailable
+from core.identity import ClusterId, new_id
+from core.runtime.clock import Clock
+from core.runtime.tasks import Tasks
+from gitcache.peers.tls import make_tls_contexts
+from proxy.compose import KubeProxy, ReplicaConfig
+from proxy.domain.link_location import LinkLocation, PeerReplica
 from towline.serve.sockets import address
 from towline.settings import ServeSettings
 
 log = structlog.get_logger(__name__)
 
-BEAT_SECONDS = 5.0
-DEAD_SECONDS = 15.0
+HEARTBEAT_SECONDS = 5.0
+TIMEOUT_SECONDS = 15.0
 FRESH_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class _Member:
+class _ReplicaState:
     """Last known state of a replica; `changed`: monotonic time of its last heartbeat change."""
 
     address: str
@@ -37,17 +37,17 @@ class _Member:
     changed: float
 
 
-class StoreTunnels:
+class StoreTunnelRegistry:
     """Implements the Kubernetes proxy's `TunnelRegistry` with rows in the store.
 
     A replica counts as alive while its heartbeat changes; clocks of other replicas do not matter.
     """
 
-    def __init__(self, tunnels: Tunnels, me: str, clock: Clock) -> None:
+    def __init__(self, tunnels: TunnelClaims, me: str, clock: Clock) -> None:
         self._tunnels, self._clock = tunnels, clock
         self.me = me
         self.address = ""
-        self._members: dict[str, _Member] = {}
+        self._members: dict[str, _ReplicaState] = {}
         self._read = float("-inf")
 
     async def claim(self, cluster_id: ClusterId, instance: str, peer: str) -> int:
@@ -58,27 +58,29 @@ class StoreTunnels:
         """See `TunnelRegistry.release`."""
         await self._tunnels.release(cluster_id, epoch)
 
-    async def locate(self, cluster_id: ClusterId) -> Place | None:
+    async def locate(self, cluster_id: ClusterId) -> LinkLocation | None:
         """See `TunnelRegistry.locate`."""
         row = await self._tunnels.find(cluster_id)
         if row is None:
             return None
         is_known = row.replica_id in self._members
-        if not is_known or self._clock.monotonic() - self._read > 2 * BEAT_SECONDS:
+        if not is_known or self._clock.monotonic() - self._read > 2 * HEARTBEAT_SECONDS:
             await self.beat()
         return self._place(row)
 
-    async def lost(self, held: Mapping[ClusterId, int]) -> Mapping[ClusterId, Place]:
+    async def lost(self, held: Mapping[ClusterId, int]) -> Mapping[ClusterId, LinkLocation]:
         """See `TunnelRegistry.lost`."""
         rows = await self._tunnels.lost(self.me, held)
-        return {row.id: Place(row.replica_id or "", "", row.epoch, row.instance) for row in rows}
+        return {
+            row.id: LinkLocation(row.replica_id or "", "", row.epoch, row.instance) for row in rows
+        }
 
-    async def neighbours(self) -> Sequence[Neighbour]:
+    async def neighbours(self) -> Sequence[PeerReplica]:
         """See `TunnelRegistry.neighbours`. Of two replicas at one address, the older is dead."""
         if self._clock.monotonic() - self._read > FRESH_SECONDS:
             await self.beat()
         known = {
-            member.address: Neighbour(id, member.address)
+            member.address: PeerReplica(id, member.address)
             for id, member in sorted(self._members.items(), key=lambda item: item[1].changed)
             if member.address not in ("", self.address) and self._lives(member)
         }
@@ -94,39 +96,41 @@ class StoreTunnels:
             known = before.get(row.id)
             stands = known is not None and known.heartbeat == row.heartbeat
             changed = known.changed if known is not None and stands else now
-            self._members[row.id] = _Member(row.address, row.heartbeat, changed)
+            self._members[row.id] = _ReplicaState(row.address, row.heartbeat, changed)
 
     async def leave(self) -> None:
         """Removes this replica from the store."""
         await self._tunnels.leave(self.me)
 
-    def _place(self, row: Tunnel) -> Place | None:
+    def _place(self, row: Tunnel) -> LinkLocation | None:
         member = self._members.get(row.replica_id or "")
         if member is None or not self._lives(member):
             return None
-        return Place(row.replica_id or "", member.address, row.epoch, row.instance)
+        return LinkLocation(row.replica_id or "", member.address, row.epoch, row.instance)
 
-    def _lives(self, member: _Member) -> bool:
-        return self._clock.monotonic() - member.changed <= DEAD_SECONDS
+    def _lives(self, member: _ReplicaState) -> bool:
+        return self._clock.monotonic() - member.changed <= TIMEOUT_SECONDS
 
 
-class ReplicaPart:
+class ReplicaMembership:
     """Shares agents with other replicas; built only if Redis is configured."""
 
-    def __init__(self, settings: ServeSettings, tunnels: Tunnels, bus: Bus, clock: Clock) -> None:
+    def __init__(
+        self, settings: ServeSettings, tunnels: TunnelClaims, bus: Bus, clock: Clock
+    ) -> None:
         self._settings, self._bus, self._clock = settings, bus, clock
-        self.registry = StoreTunnels(tunnels, new_id(clock.now()), clock)
+        self.registry = StoreTunnelRegistry(tunnels, new_id(clock.now()), clock)
         self._tasks = Tasks("replica")
 
-    def neighbours(self) -> Neighbours:
+    def neighbours(self) -> ReplicaConfig:
         """Builds the settings for the Kubernetes proxy.
 
         The TLS key derives from the encryption key of the store: anyone with that key can read all
         credentials anyway."""
         server, client = self._contexts()
-        return Neighbours(self.registry, self.registry.me, server, client)
+        return ReplicaConfig(self.registry, self.registry.me, server, client)
 
-    async def start(self, door: Door) -> str:
+    async def start(self, door: KubeProxy) -> str:
         """Listens and announces the address; returns it. OSError: the port is in use."""
         host, port = address(self._settings.listen_replicas, "listen_replicas")
         bound = await door.listen_for_replicas(host, port)
@@ -151,24 +155,24 @@ class ReplicaPart:
 
     async def _beat(self) -> None:
         while True:
-            await self._clock.sleep(BEAT_SECONDS)
+            await self._clock.sleep(HEARTBEAT_SECONDS)
             try:
                 await self.registry.beat()
             except TowlineError as error:
                 log.warning("heartbeat not written", why=error.message)
 
-    async def _follow(self, door: Door) -> None:
-        async for topic, key in self._bus.subscribe(TUNNEL, MISSED):
+    async def _follow(self, door: KubeProxy) -> None:
+        async for topic, key in self._bus.subscribe(TUNNEL, LOST_WAKES):
             try:
-                if topic == MISSED:
-                    await door.look_for_moved()
+                if topic == LOST_WAKES:
+                    await door.check_moved_links()
                 else:
                     cluster_id, _, replica_id = key.partition(" ")
-                    await door.on_moved(ClusterId(cluster_id), replica_id)
+                    await door.on_link_moved(ClusterId(cluster_id), replica_id)
             except Unavailable as error:
                 log.warning("could not look up agent ownership", why=error.message)
 
     def _contexts(self) -> tuple[ssl.SSLContext, ssl.SSLContext]:
         key = load_or_make_key(self._settings.data / "encryption.key")
-        made = contexts(key.hex(), f"replica {self.registry.me}", self._clock.now())
+        made = make_tls_contexts(key.hex(), f"replica {self.registry.me}", self._clock.now())
         return made.server, made.client

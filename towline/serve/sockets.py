@@ -10,8 +10,8 @@ from contextlib import contextmanager
 
 import uvicorn
 
-from fleet.errors import Invalid, Unavailable
-from fleet.runtime.tasks import Tasks
+from core.errors import Invalid, Unavailable
+from core.runtime.tasks import Tasks
 
 OFF = "off"
 

@@ -6,16 +6,16 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 from uuid import UUID
 
-from fleet.identity import new_id
-from fleet.rpc.calls import Channel
-from fleet.runtime.clock import Clock
+from core.identity import new_id
+from core.rpc.calls import CallChannel
+from core.runtime.clock import Clock
 from syncagent.link.channel import Endpoint
 from syncagent.link.commands import Commands
-from syncagent.link.facts import Facts
-from syncagent.link.fetch import HubFetcher
+from syncagent.link.facts import ClusterFactsCache
+from syncagent.link.fetch import BundleTransfer
 from syncagent.link.logs import LogQueue
 from syncagent.link.reports import OutboxReports
-from syncagent.link.supervisor import Introduction, Link
+from syncagent.link.supervisor import AgentIdentity, LinkSupervisor
 from syncagent.tunnel.client import TunnelClient
 from syncagent.tunnel.guard import ImpersonationPolicy
 from syncagent.tunnel.keeper import TunnelKeeper
@@ -23,17 +23,17 @@ from syncagent.tunnel.upstream import Upstream
 from towline.simulate.cluster import SimulatedCluster
 from towline.simulate.outbox import MemoryOutbox
 
-_NOBODY = ("127.0.0.1", 9)
+_UNUSED_UPSTREAM = ("127.0.0.1", 9)
 _PROBE_S = 0.3
 
 
 @dataclass(frozen=True, slots=True)
-class Balanced(Endpoint):
+class BalancedEndpoint(Endpoint):
     """Endpoint that picks a random address that accepts connections, as a load balancer does."""
 
     addresses: tuple[str, ...] = ()
 
-    def connect(self, clock: Clock) -> Channel:
+    def connect(self, clock: Clock) -> CallChannel:
         """Creates a channel to one address, without connecting it."""
         drawn = random.sample(self.addresses, len(self.addresses))
         listening = (address for address in drawn if len(drawn) == 1 or _listens(address))
@@ -58,26 +58,26 @@ class SimulatedAgent:
     ) -> None:
         self.name = name
         instance = new_id(clock.now())
-        endpoint = Balanced(addresses[0], token, ca, addresses=addresses)
+        endpoint = BalancedEndpoint(addresses[0], token, ca, addresses=addresses)
         self.outbox = MemoryOutbox(clock, lambda: self.cluster.emptied())
-        fetcher = HubFetcher(endpoint.metadata)
+        fetcher = BundleTransfer(endpoint.metadata)
         self.cluster = SimulatedCluster(fetcher, OutboxReports(self.outbox), clock)
 
-        def dial(channel: Channel) -> TunnelClient:
-            upstream = Upstream(*_NOBODY, None, _no_token)
+        def dial(channel: CallChannel) -> TunnelClient:
+            upstream = Upstream(*_UNUSED_UPSTREAM, None, _no_token)
             id = UUID(instance).bytes
             policy = ImpersonationPolicy()
             return TunnelClient(channel, endpoint.metadata, upstream, clock, policy, instance=id)
 
-        self.link = Link(
+        self.link = LinkSupervisor(
             endpoint,
-            Introduction(instance),
+            AgentIdentity(instance),
             self.cluster,
             Commands(self.cluster),
             self.outbox,
             LogQueue(),
             fetcher,
-            Facts(self.cluster.facts, clock),
+            ClusterFactsCache(self.cluster.facts, clock),
             clock,
             (TunnelKeeper(dial, clock).run,),
         )

@@ -12,28 +12,28 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, ValidationError
 
-from fleet.errors import Invalid
-from syncagent.domain.health import Health
+from core.errors import Invalid
+from syncagent.domain.health import HealthState
 
-MOST_CHANGES = 200_000
-_MOST_BYTES = 64 << 20
+MAX_CHANGES = 200_000
+_MAX_BYTES = 64 << 20
 _STRICT = ConfigDict(frozen=True, extra="forbid")
 
 Model = TypeVar("Model", bound=BaseModel)
 
 
-def _health(value: Any) -> Health:
-    if value not in Health.__members__ and not isinstance(value, Health):
-        raise ValueError(f"one of {', '.join(Health.__members__)}")
-    return value if isinstance(value, Health) else Health[value]
+def _health(value: Any) -> HealthState:
+    if value not in HealthState.__members__ and not isinstance(value, HealthState):
+        raise ValueError(f"one of {', '.join(HealthState.__members__)}")
+    return value if isinstance(value, HealthState) else HealthState[value]
 
 
 NamedHealth = Annotated[
-    Health, BeforeValidator(_health), PlainSerializer(lambda one: one.name, return_type=str)
+    HealthState, BeforeValidator(_health), PlainSerializer(lambda one: one.name, return_type=str)
 ]
 
 
-class Change(BaseModel):
+class RecordedChange(BaseModel):
     """Change of one object, `at` seconds after the start."""
 
     model_config = _STRICT
@@ -41,11 +41,11 @@ class Change(BaseModel):
     at: float = Field(ge=0, allow_inf_nan=False)
     object: int = Field(ge=0)
     kind: str = Field(max_length=200, pattern=r"^([a-z0-9.-]+/)?[a-z0-9]+/[A-Za-z0-9]+$")
-    health: NamedHealth = Health.HEALTHY
+    health: NamedHealth = HealthState.HEALTHY
     gone: bool = False
 
 
-class _Head(BaseModel):
+class _RecordingHeader(BaseModel):
     model_config = _STRICT
 
     recording: Literal["churn/1"] = "churn/1"
@@ -54,12 +54,12 @@ class _Head(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class Recording:
+class ChurnRecording:
     """Changes ordered by time, and the number of objects at the end."""
 
     seconds: float
     objects: int
-    changes: tuple[Change, ...]
+    changes: tuple[RecordedChange, ...]
 
     @property
     def rate(self) -> float:
@@ -67,32 +67,34 @@ class Recording:
         return len(self.changes) / self.seconds
 
 
-def lines_of(recording: Recording) -> Iterator[str]:
+def lines_of(recording: ChurnRecording) -> Iterator[str]:
     """Formats the lines of a recording's file."""
-    yield _Head(seconds=recording.seconds, objects=recording.objects).model_dump_json()
+    yield _RecordingHeader(seconds=recording.seconds, objects=recording.objects).model_dump_json()
     for change in recording.changes:
         yield change.model_dump_json(exclude_defaults=True)
 
 
-def read(path: Path) -> Recording:
+def read(path: Path) -> ChurnRecording:
     """Reads a recording. Invalid: missing or malformed file; the message names the line."""
     try:
-        if path.stat().st_size > _MOST_BYTES:
-            raise Invalid(f"{path} is larger than {_MOST_BYTES >> 20} MiB", field="churn")
+        if path.stat().st_size > _MAX_BYTES:
+            raise Invalid(f"{path} is larger than {_MAX_BYTES >> 20} MiB", field="churn")
         first, *rest = path.read_bytes().splitlines() or [b""]
     except OSError as error:
         raise Invalid(f"cannot read {path}: {error.strerror}", field="churn") from error
-    head = _parsed(_Head, path, 1, first)
-    if not 0 < len(rest) <= MOST_CHANGES:
+    head = _parsed(_RecordingHeader, path, 1, first)
+    if not 0 < len(rest) <= MAX_CHANGES:
         raise Invalid(
-            f"{path} has {len(rest)} changes; the limit is 1 to {MOST_CHANGES:,}", field="churn"
+            f"{path} has {len(rest)} changes; the limit is 1 to {MAX_CHANGES:,}", field="churn"
         )
-    changes = [_parsed(Change, path, number, line) for number, line in enumerate(rest, start=2)]
+    changes = [
+        _parsed(RecordedChange, path, number, line) for number, line in enumerate(rest, start=2)
+    ]
     late = next((n for n, change in enumerate(changes, start=2) if change.at > head.seconds), None)
     if late is not None:
         raise Invalid(f"{path}, line {late}: after the end of the recording", field="churn")
     changes.sort(key=lambda change: change.at)
-    return Recording(head.seconds, head.objects, tuple(changes))
+    return ChurnRecording(head.seconds, head.objects, tuple(changes))
 
 
 def _parsed(model: type[Model], path: Path, number: int, line: bytes) -> Model:

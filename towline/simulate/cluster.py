@@ -5,24 +5,24 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import count
 
-from fleet.errors import TowlineError
-from fleet.runtime.clock import Clock
-from fleet.runtime.tasks import Tasks
-from syncagent.domain.events import ClusterFacts, CommandDone, DriftFound, Outcome
-from syncagent.domain.health import Health
+from core.errors import TowlineError
+from core.runtime.clock import Clock
+from core.runtime.tasks import Tasks
+from syncagent.domain.events import ClusterFacts, CommandAnswer, CommandOutcome, DriftFound
+from syncagent.domain.health import HealthState
 from syncagent.domain.inventory import Component, InventoryChange
 from syncagent.domain.objects import ObjectRef, ref_of
-from syncagent.domain.services import Desired, Phase, Stamps, Status
+from syncagent.domain.services import Desired, Phase, StageTimes, SyncStatus
 from syncagent.link.reports import OutboxReports
-from syncagent.ports import Fetcher
-from towline.simulate.churn import Change
+from syncagent.ports import BundleFetcher
+from towline.simulate.churn import RecordedChange
 
 _RETRY_S = 0.5
 _FACTS = ClusterFacts("v1.36.0", "eks", 12, 96_000, 384 << 30, 1_320, ("v1", "apps/v1", "batch/v1"))
 
 
 @dataclass(slots=True)
-class Settled:
+class AppliedState:
     """An applied desired state of a service; times are monotonic seconds, 0.0 if not yet.
 
     `told`: acknowledgement of its last report. `names`: names of its objects.
@@ -42,14 +42,14 @@ class SimulatedCluster:
     Also works without services: `drift` reports a change of an invented object.
     """
 
-    def __init__(self, fetcher: Fetcher, reports: OutboxReports, clock: Clock) -> None:
+    def __init__(self, fetcher: BundleFetcher, reports: OutboxReports, clock: Clock) -> None:
         self._fetcher = fetcher
         self._reports = reports
         self._clock = clock
         self._desired: dict[str, Desired] = {}
-        self._untold: list[Settled] = []
+        self._untold: list[AppliedState] = []
         self._numbers = count(1)
-        self.settled: list[Settled] = []
+        self.settled: list[AppliedState] = []
         self.links = 0
         self.changes = 0
         self.tasks = Tasks("cluster")
@@ -65,7 +65,7 @@ class SimulatedCluster:
             self._desired[desired.service_id] = desired
             self.tasks.spawn("settle", self._settle(desired))
 
-    def held(self) -> list[tuple[str, int]]:
+    def stored_services(self) -> list[tuple[str, int]]:
         """See `Reconciler.held`."""
         return [(service.service_id, service.sequence) for service in self._desired.values()]
 
@@ -73,22 +73,22 @@ class SimulatedCluster:
         """See `Reconciler.linked`."""
         self.links += 1
 
-    def retell(self) -> None:
-        """See `Reconciler.retell`."""
+    def report_all(self) -> None:
+        """See `Reconciler.report_all`."""
         for desired in self._desired.values():
             self.tasks.spawn("settle", self._settle(desired))
 
     def sync_now(self, command_id: str, service_id: str) -> None:
         """See `Reconciler.sync_now`."""
-        self._reports.done(CommandDone(command_id, Outcome.SUCCEEDED))
+        self._reports.done(CommandAnswer(command_id, CommandOutcome.SUCCEEDED))
 
     def terminate(self, command_id: str, service_id: str) -> None:
         """See `Reconciler.terminate`."""
-        self._reports.done(CommandDone(command_id, Outcome.SUCCEEDED))
+        self._reports.done(CommandAnswer(command_id, CommandOutcome.SUCCEEDED))
 
     def refuse(self, command_id: str, reason: str) -> None:
         """See `Reconciler.refuse`."""
-        self._reports.done(CommandDone(command_id, Outcome.REFUSED, reason))
+        self._reports.done(CommandAnswer(command_id, CommandOutcome.REFUSED, reason))
 
     def drift(self) -> str:
         """Reports drift of a new object; returns the name of the object."""
@@ -99,7 +99,7 @@ class SimulatedCluster:
         self._reports.drift(found)
         return name
 
-    def change(self, change: Change) -> None:
+    def change(self, change: RecordedChange) -> None:
         """Reports a change of an object of the first service, as the agent does."""
         service_id = next(iter(self._desired), None)
         if service_id is None:
@@ -128,14 +128,14 @@ class SimulatedCluster:
         received = self._now_ms()
         if desired.spec is None:
             del self._desired[desired.service_id]
-            return self._tell(desired, Phase.REMOVED, Stamps(received), ())
+            return self._tell(desired, Phase.REMOVED, StageTimes(received), ())
         data = await self._fetched(desired)
         if data is not None:
             now = self._now_ms()
             objects = tuple(_objects(data))
             present = tuple(_component(resource) for resource in objects)
             self._reports.inventory(InventoryChange(desired.service_id, True, present, ()))
-            stamps = Stamps(received, now, now, now)
+            stamps = StageTimes(received, now, now, now)
             self._tell(desired, Phase.HEALTHY, stamps, tuple(resource.name for resource in objects))
 
     async def _fetched(self, desired: Desired) -> bytes | None:
@@ -147,12 +147,16 @@ class SimulatedCluster:
                 await self._clock.sleep(_RETRY_S)
         return None
 
-    def _tell(self, desired: Desired, phase: Phase, stamps: Stamps, names: tuple[str, ...]) -> None:
+    def _tell(
+        self, desired: Desired, phase: Phase, stamps: StageTimes, names: tuple[str, ...]
+    ) -> None:
         digest = desired.spec.digest if desired.spec else ""
-        status = Status(desired.service_id, desired.sequence, digest, phase, (), stamps)
+        status = SyncStatus(desired.service_id, desired.sequence, digest, phase, (), stamps)
         self._reports.status(replace(status, written=len(names)))
         now = self._clock.monotonic()
-        self._untold.append(Settled(desired.service_id, desired.sequence, digest, now, names=names))
+        self._untold.append(
+            AppliedState(desired.service_id, desired.sequence, digest, now, names=names)
+        )
 
     def _now_ms(self) -> int:
         return int(self._clock.now().timestamp() * 1000)
@@ -162,5 +166,5 @@ def _objects(data: bytes) -> Iterator[ObjectRef]:
     return (ref_of(json.loads(line)) for line in data.splitlines())
 
 
-def _component(ref: ObjectRef, health: Health = Health.HEALTHY) -> Component:
+def _component(ref: ObjectRef, health: HealthState = HealthState.HEALTHY) -> Component:
     return Component(ref, f"{ref.kind}/{ref.name}"[:64], "", health, "", "", True, ())

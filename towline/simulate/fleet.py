@@ -4,15 +4,15 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from fleet.errors import TowlineError
-from towline.client import Client
-from towline.demo.gitserver import GitServer, Repository
+from core.errors import TowlineError
+from towline.client import GraphQLClient
+from towline.demo.git_server import GitServer, ServedRepository
 
 Json = dict[str, Any]
 
 GROUPS = 3
-_BATCH = 25
-_AT_ONCE = 4
+_BATCH_SIZE = 25
+_MAX_CONCURRENT_REQUESTS = 4
 _REPOSITORY = """mutation ($url: String!) {
   createGitRepository(attributes: {url: $url}) { id } }"""
 _SYNC = "mutation ($id: ID!) { syncGitRepository(id: $id) { id } }"
@@ -23,14 +23,14 @@ _SERVICE = """s{n}: createServiceDeployment(clusterId: "{cluster}", attributes: 
 _DETACH = 'd{n}: detachCluster(id: "{id}") {{ id }}'
 
 
-class Fleet:
+class SimulatedFleet:
     """Clusters named `<prefix>-<number>`; creates them through the API, `remove` deletes them."""
 
-    def __init__(self, client: Client, prefix: str) -> None:
+    def __init__(self, client: GraphQLClient, prefix: str) -> None:
         self._client = client
         self._prefix = prefix
         self.clusters: list[Json] = []
-        self.repository: Repository | None = None
+        self.repository: ServedRepository | None = None
         self.repository_id = ""
 
     def register(self, count: int) -> list[Json]:
@@ -83,7 +83,7 @@ class Fleet:
                 raise TowlineError("the control plane returned an incomplete response")
             return list(answer.values())
 
-        with ThreadPoolExecutor(_AT_ONCE) as threads:
+        with ThreadPoolExecutor(_MAX_CONCURRENT_REQUESTS) as threads:
             return [answer for answers in threads.map(ask, _batches(things)) for answer in answers]
 
 
@@ -93,7 +93,7 @@ def folder_of(number: int) -> str:
 
 
 def _batches(things: Sequence[Any]) -> Iterator[Sequence[Any]]:
-    return (things[start : start + _BATCH] for start in range(0, len(things), _BATCH))
+    return (things[start : start + _BATCH_SIZE] for start in range(0, len(things), _BATCH_SIZE))
 
 
 def _manifests(group: int, version: int) -> str:

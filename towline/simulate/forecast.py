@@ -3,22 +3,22 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from towline.simulate.outcome import Outcome, line_through
+from towline.simulate.results import ScenarioResult, linear_fit
 
-MOST_REST = 0.5
-MOST_RECONNECT_S = 60.0
-MOST_COMMIT_S = 60.0
+MAX_IDLE_CORES = 0.5
+MAX_RECONNECT_S = 60.0
+MAX_COMMIT_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ReplicaLimits:
     """Limits of one replica: bytes of memory. Its event loop has one core."""
 
     memory: float
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
+class ForecastConstraint:
     """Forecast of one resource: value for all clusters, limit, and maximum number of clusters."""
 
     need: str
@@ -38,7 +38,7 @@ class Forecast:
     """Forecast for a total of `clusters` on one replica, with its reasons."""
 
     clusters: int
-    grounds: Sequence[Ground]
+    grounds: Sequence[ForecastConstraint]
 
     @property
     def fits(self) -> bool:
@@ -58,7 +58,7 @@ class Forecast:
         )
 
 
-def forecast(outcomes: Sequence[Outcome], clusters: int, limits: Limits) -> Forecast:
+def forecast(outcomes: Sequence[ScenarioResult], clusters: int, limits: ReplicaLimits) -> Forecast:
     """Extrapolates the measurements to a number of clusters."""
     curves = {
         curve.title: curve.lines["measured"]
@@ -69,32 +69,34 @@ def forecast(outcomes: Sequence[Outcome], clusters: int, limits: Limits) -> Fore
     figures = {figure.name: figure.value for outcome in outcomes for figure in outcome.figures}
     grounds = []
     if rest := curves.get("CPU of the control plane at rest"):
-        line = line_through([(x, y / 1000) for x, y in rest])
-        grounds.append(_ground("CPU at rest", line, clusters, MOST_REST, "cores"))
+        line = linear_fit([(x, y / 1000) for x, y in rest])
+        grounds.append(_ground("CPU at rest", line, clusters, MAX_IDLE_CORES, "cores"))
     if memory := curves.get("Memory of the control plane"):
-        line = line_through([(x, y * 1e6) for x, y in memory])
+        line = linear_fit([(x, y * 1e6) for x, y in memory])
         grounds.append(_ground("memory", line, clusters, limits.memory, "bytes"))
-    for need, name, limit in _LINEAR:
+    for need, name, limit in _LINEAR_COSTS:
         if name in figures:
             line = (0.0, figures[name] / 1000)
             grounds.append(_ground(need, line, clusters, limit, "s"))
     return Forecast(clusters, grounds)
 
 
-_LINEAR = (
+_LINEAR_COSTS = (
     (
         "reconnecting all agents",
         "register and connect, control plane's CPU per cluster",
-        MOST_RECONNECT_S,
+        MAX_RECONNECT_S,
     ),
-    ("a commit to all", "commit to all, control plane's CPU per cluster", MOST_COMMIT_S),
+    ("a commit to all", "commit to all, control plane's CPU per cluster", MAX_COMMIT_S),
 )
 
 
-def _ground(need: str, line: tuple[float, float], clusters: int, limit: float, unit: str) -> Ground:
+def _ground(
+    need: str, line: tuple[float, float], clusters: int, limit: float, unit: str
+) -> ForecastConstraint:
     start, each = line
     most = int((limit - start) / each) if each > 0 else 10**9
-    return Ground(need, start + each * clusters, limit, unit, max(0, most))
+    return ForecastConstraint(need, start + each * clusters, limit, unit, max(0, most))
 
 
 def as_json(result: Forecast) -> Mapping[str, object]:

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import islice
 
-from fleet.runtime.clock import Clock
-from syncagent.ports import Merge, Numbered
+from core.runtime.clock import Clock
+from syncagent.ports import Merge, NumberedReport
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class MemoryOutbox:
         self._emptied = emptied
         self._waiting: dict[int, _Waiting] = {}
         self._newest: dict[str, int] = {}
-        self._sent: deque[Numbered] = deque()
+        self._sent: deque[NumberedReport] = deque()
         self._position = 0
         self._number = 0
         self._acknowledged = 0
@@ -62,11 +62,11 @@ class MemoryOutbox:
         """Number of reports that the control plane has not acknowledged."""
         return len(self._waiting) + len(self._sent)
 
-    def sent(self) -> list[Numbered]:
+    def sent(self) -> list[NumberedReport]:
         """See `Outbox.sent`."""
         return list(self._sent)
 
-    def take(self, limit: int) -> list[Numbered]:
+    def take(self, limit: int) -> list[NumberedReport]:
         """See `Outbox.take`."""
         taken = []
         for position in list(islice(self._waiting, limit)):
@@ -74,7 +74,7 @@ class MemoryOutbox:
             if self._newest.get(report.topic) == position:
                 del self._newest[report.topic]
             self._number += 1
-            taken.append(Numbered(self._number, report.at_ms, report.body))
+            taken.append(NumberedReport(self._number, report.at_ms, report.body))
         self._sent.extend(taken)
         if not self._waiting:
             self._filled.clear()

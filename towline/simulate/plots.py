@@ -3,7 +3,7 @@
 import math
 from html import escape
 
-from towline.simulate.outcome import Curve, Points
+from towline.simulate.results import Curve, Points
 
 _WIDTH, _HEIGHT = 560, 320
 _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 16, 36, 44

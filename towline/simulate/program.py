@@ -5,24 +5,24 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
-from fleet.errors import Invalid, TowlineError
-from fleet.identity import new_id
-from fleet.runtime.clock import SystemClock
-from towline.demo.processes import ProcessGroup
+from core.errors import Invalid, TowlineError
+from core.identity import new_id
+from core.runtime.clock import SystemClock
+from towline.demo.process_group import ProcessGroup
 from towline.simulate.churn import read
-from towline.simulate.crowds import Crowd
-from towline.simulate.fleet import Fleet
-from towline.simulate.hub import Hub, OwnHub
-from towline.simulate.outcome import Outcome
+from towline.simulate.control_plane import ControlPlaneAddresses, TemporaryControlPlane
+from towline.simulate.fleet import SimulatedFleet
+from towline.simulate.results import ScenarioResult
 from towline.simulate.scenarios import SCENARIOS
-from towline.simulate.stage import Plan, Say, Stage
+from towline.simulate.simulation import PrintProgress, Simulation, SimulationPlan
+from towline.simulate.worker_processes import WorkerProcess
 
-MOST_CLUSTERS = 20_000
-MOST_PROCESSES = 64
+MAX_CLUSTERS = 20_000
+MAX_PROCESSES = 64
 _AGENTS_A_PROCESS = 700
 
 
-def ordered(names: Sequence[str]) -> list[str]:
+def sort_scenarios(names: Sequence[str]) -> list[str]:
     """Sorts scenarios in the order they must run. Invalid: unknown scenario."""
     for name in names:
         if name not in SCENARIOS:
@@ -33,10 +33,10 @@ def ordered(names: Sequence[str]) -> list[str]:
     return [name for name in SCENARIOS if name in names]
 
 
-def checked(plan: Plan, processes: int | None) -> int:
+def validate_plan(plan: SimulationPlan, processes: int | None) -> int:
     """Validates a plan; returns the number of processes for agents. Raises Invalid."""
-    if not 2 <= plan.clusters <= MOST_CLUSTERS:
-        raise Invalid(f"must be 2 to {MOST_CLUSTERS:,} clusters", field="clusters")
+    if not 2 <= plan.clusters <= MAX_CLUSTERS:
+        raise Invalid(f"must be 2 to {MAX_CLUSTERS:,} clusters", field="clusters")
     if not 1 <= plan.seconds <= 3600:
         raise Invalid("must be 1 to 3600 seconds", field="seconds")
     if not 1 <= plan.noise <= 10_000:
@@ -44,18 +44,22 @@ def checked(plan: Plan, processes: int | None) -> int:
     if plan.churn is not None:
         read(plan.churn)
     count = processes or 2 + plan.clusters // _AGENTS_A_PROCESS
-    if not 2 <= count <= MOST_PROCESSES:
-        raise Invalid(f"must be 2 to {MOST_PROCESSES} processes", field="processes")
+    if not 2 <= count <= MAX_PROCESSES:
+        raise Invalid(f"must be 2 to {MAX_PROCESSES} processes", field="processes")
     return count
 
 
 async def run(
-    names: Sequence[str], plan: Plan, processes: int | None, hub: Hub | None, say: Say
-) -> list[Outcome]:
+    names: Sequence[str],
+    plan: SimulationPlan,
+    processes: int | None,
+    hub: ControlPlaneAddresses | None,
+    say: PrintProgress,
+) -> list[ScenarioResult]:
     """Runs the scenarios against `hub`, or against a temporary control plane."""
-    wanted, count = ordered(names), checked(plan, processes)
+    wanted, count = sort_scenarios(names), validate_plan(plan, processes)
     outcomes = []
-    async with stage_for(plan, count, hub, say) as stage:
+    async with start_simulation(plan, count, hub, say) as stage:
         for name in wanted:
             if name not in ("idle", "onboard") and stage.size < plan.clusters:
                 await stage.grow(plan.clusters)
@@ -67,31 +71,31 @@ async def run(
 
 
 @asynccontextmanager
-async def stage_for(
-    plan: Plan, processes: int, hub: Hub | None, say: Say
-) -> AsyncGenerator[Stage, None]:
+async def start_simulation(
+    plan: SimulationPlan, processes: int, hub: ControlPlaneAddresses | None, say: PrintProgress
+) -> AsyncGenerator[Simulation, None]:
     """Creates a stage without agents; cleans up after the block."""
     async with AsyncExitStack() as ends:
         folder = Path(ends.enter_context(tempfile.TemporaryDirectory(prefix="towline-crowds-")))
         own = None
         if hub is None:
             say("starting a control plane")
-            own = ends.enter_context(OwnHub())
+            own = ends.enter_context(TemporaryControlPlane())
             hub = own.hub
         group = ends.enter_context(ProcessGroup())
         prefix = f"simulated-{new_id(SystemClock().now())[-8:]}"
-        fleet = Fleet(hub.client(), prefix)
-        crowds = [await Crowd.start(group, folder / "crowds.log") for _ in range(processes)]
+        fleet = SimulatedFleet(hub.client(), prefix)
+        crowds = [await WorkerProcess.start(group, folder / "crowds.log") for _ in range(processes)]
         try:
-            yield Stage(hub, fleet, crowds, plan, say, own)
+            yield Simulation(hub, fleet, crowds, plan, say, own)
         finally:
             for crowd in crowds:
                 await crowd.stop()
             if own is None and fleet.clusters:
-                _forget(fleet, say)
+                _remove_clusters(fleet, say)
 
 
-def _forget(fleet: Fleet, say: Say) -> None:
+def _remove_clusters(fleet: SimulatedFleet, say: PrintProgress) -> None:
     say(f"removing {len(fleet.clusters)} clusters")
     try:
         fleet.remove()

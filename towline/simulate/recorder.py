@@ -4,63 +4,63 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from fleet.errors import Unavailable
-from fleet.runtime.clock import Clock
-from fleet.runtime.tasks import Tasks
-from syncagent.domain.events import Gone, Relisted, Seen, Sighting, Unlisted
+from core.errors import Unavailable
+from core.runtime.clock import Clock
+from core.runtime.tasks import Tasks
+from syncagent.domain.events import ObjectGone, ObjectSeen, Observation, WatchListed, WatchRefused
 from syncagent.domain.inventory import Component, child_of
-from syncagent.domain.objects import Api, KubeObject, ObjectKey, ref_of
-from syncagent.kube.access import Access
+from syncagent.domain.objects import GroupVersionKind, KubeObject, ObjectKey, ref_of
+from syncagent.kube.access import ApiServerAccess
 from syncagent.kube.client import KubeClient
-from syncagent.kube.discovery import Discovery
-from syncagent.kube.watch import Follower
-from towline.simulate.churn import MOST_CHANGES, Change, Recording
+from syncagent.kube.discovery import ApiDiscovery
+from syncagent.kube.watch import KindWatcher
+from towline.simulate.churn import MAX_CHANGES, ChurnRecording, RecordedChange
 
 WORKLOADS = (
-    Api("", "v1", "Pod"),
-    Api("", "v1", "Service"),
-    Api("", "v1", "PersistentVolumeClaim"),
-    Api("apps", "v1", "Deployment"),
-    Api("apps", "v1", "ReplicaSet"),
-    Api("apps", "v1", "StatefulSet"),
-    Api("apps", "v1", "DaemonSet"),
-    Api("batch", "v1", "Job"),
-    Api("batch", "v1", "CronJob"),
+    GroupVersionKind("", "v1", "Pod"),
+    GroupVersionKind("", "v1", "Service"),
+    GroupVersionKind("", "v1", "PersistentVolumeClaim"),
+    GroupVersionKind("apps", "v1", "Deployment"),
+    GroupVersionKind("apps", "v1", "ReplicaSet"),
+    GroupVersionKind("apps", "v1", "StatefulSet"),
+    GroupVersionKind("apps", "v1", "DaemonSet"),
+    GroupVersionKind("batch", "v1", "Job"),
+    GroupVersionKind("batch", "v1", "CronJob"),
 )
 _LISTED_S = 120.0
-_BRIEFEST_S = 0.001
+_MIN_DURATION_S = 0.001
 
 
 @dataclass(slots=True)
-class Recorder:
+class ChurnRecorder:
     """Records the changes that an agent would report.
 
     Existing objects at the start are not changes. An object that is deleted and created again
-    under its name keeps its number. The recording ends after `MOST_CHANGES` changes.
+    under its name keeps its number. The recording ends after `MAX_CHANGES` changes.
     """
 
     clock: Clock
     began: float = 0.0
-    listed: set[Api] = field(default_factory=set)
+    listed: set[GroupVersionKind] = field(default_factory=set)
     refused: str = ""
-    changes: list[Change] = field(default_factory=list)
+    changes: list[RecordedChange] = field(default_factory=list)
     _numbers: dict[ObjectKey, int] = field(default_factory=dict)
     _known: dict[ObjectKey, Component] = field(default_factory=dict)
 
-    def take(self, sighting: Sighting) -> None:
+    def take(self, sighting: Observation) -> None:
         """See `syncagent.ports.Sink`."""
         match sighting:
-            case Seen(api, live):
+            case ObjectSeen(api, live):
                 self._seen(api, live)
-            case Gone(api, live):
+            case ObjectGone(api, live):
                 self._gone(api, ref_of(live).key)
-            case Relisted(api, _, keys):
+            case WatchListed(api, _, keys):
                 missed = [key for key in self._known if key[:2] == (api.group, api.kind)]
                 for key in missed:
                     if key not in keys:
                         self._gone(api, key)
                 self.listed.add(api)
-            case Unlisted(api, _, reason):
+            case WatchRefused(api, _, reason):
                 self.refused = f"cannot list {api}: {reason}"
 
     def begin(self) -> None:
@@ -68,30 +68,34 @@ class Recorder:
         self.began = self.clock.monotonic()
         self.changes.clear()
 
-    def recording(self) -> Recording:
+    def recording(self) -> ChurnRecording:
         """Returns the recording until now."""
-        full = len(self.changes) >= MOST_CHANGES
+        full = len(self.changes) >= MAX_CHANGES
         seconds = self.changes[-1].at if full else self._elapsed()
-        return Recording(max(seconds, _BRIEFEST_S), len(self._known), tuple(self.changes))
+        return ChurnRecording(max(seconds, _MIN_DURATION_S), len(self._known), tuple(self.changes))
 
-    def _seen(self, api: Api, live: KubeObject) -> None:
+    def _seen(self, api: GroupVersionKind, live: KubeObject) -> None:
         component = child_of(live)
         key = component.ref.key
         if self._known.get(key) != component:
             self._known[key] = component
             self._note(api, key, component)
 
-    def _gone(self, api: Api, key: ObjectKey) -> None:
+    def _gone(self, api: GroupVersionKind, key: ObjectKey) -> None:
         component = self._known.pop(key, None)
         if component is not None:
             self._note(api, key, component, gone=True)
 
-    def _note(self, api: Api, key: ObjectKey, component: Component, *, gone: bool = False) -> None:
+    def _note(
+        self, api: GroupVersionKind, key: ObjectKey, component: Component, *, gone: bool = False
+    ) -> None:
         number = self._numbers.setdefault(key, len(self._numbers))
-        if len(self.changes) < MOST_CHANGES:
+        if len(self.changes) < MAX_CHANGES:
             kind = f"{api.group_version}/{api.kind}"
             at = self._elapsed()
-            change = Change(at=at, object=number, kind=kind, health=component.health, gone=gone)
+            change = RecordedChange(
+                at=at, object=number, kind=kind, health=component.health, gone=gone
+            )
             self.changes.append(change)
 
     def _elapsed(self) -> float:
@@ -99,17 +103,17 @@ class Recorder:
 
 
 @asynccontextmanager
-async def recording(access: Access, clock: Clock) -> AsyncGenerator[Recorder]:
+async def recording(access: ApiServerAccess, clock: Clock) -> AsyncGenerator[ChurnRecorder]:
     """Starts a recorder of all workloads of a cluster, after it has listed them once.
 
     Unavailable: the API server is not reachable, or denies listing.
     """
-    recorder, watches = Recorder(clock), Tasks("record churn")
+    recorder, watches = ChurnRecorder(clock), Tasks("record churn")
     client = KubeClient(access, clock)
-    discovery = Discovery(client)
+    discovery = ApiDiscovery(client)
     try:
         for api in WORKLOADS:
-            follower = Follower(client, discovery, clock, recorder.take)
+            follower = KindWatcher(client, discovery, clock, recorder.take)
             watches.spawn(str(api), follower.run(api, "", ""))
         await _until_listed(recorder, clock)
         recorder.begin()
@@ -119,7 +123,7 @@ async def recording(access: Access, clock: Clock) -> AsyncGenerator[Recorder]:
         await client.close()
 
 
-async def _until_listed(recorder: Recorder, clock: Clock) -> None:
+async def _until_listed(recorder: ChurnRecorder, clock: Clock) -> None:
     began = clock.monotonic()
     while len(recorder.listed) < len(WORKLOADS):
         if recorder.refused:

@@ -6,8 +6,8 @@ from html import escape
 from typing import Any
 
 from towline.simulate.forecast import Forecast, as_json
-from towline.simulate.outcome import Figure, Outcome
 from towline.simulate.plots import svg
+from towline.simulate.results import Figure, ScenarioResult
 
 Json = dict[str, Any]
 
@@ -17,7 +17,7 @@ td.n{text-align:right}.no{color:#dc2626}svg{margin:1em 1em 1em 0}"""
 _WORDS = {True: "met", False: "missed", None: ""}
 
 
-def rows(outcomes: Sequence[Outcome]) -> list[Json]:
+def rows(outcomes: Sequence[ScenarioResult]) -> list[Json]:
     """Returns one row per figure."""
     return [
         {
@@ -32,13 +32,13 @@ def rows(outcomes: Sequence[Outcome]) -> list[Json]:
     ]
 
 
-def document(outcomes: Sequence[Outcome], after: Forecast | None) -> Json:
+def document(outcomes: Sequence[ScenarioResult], after: Forecast | None) -> Json:
     """Converts outcomes and forecast to JSON values."""
     scenarios = [asdict(outcome) for outcome in outcomes]
     return {"scenarios": scenarios, "forecast": as_json(after) if after else None}
 
 
-def html(title: str, outcomes: Sequence[Outcome], after: Forecast | None) -> str:
+def html(title: str, outcomes: Sequence[ScenarioResult], after: Forecast | None) -> str:
     """Formats a self-contained HTML page."""
     parts = [
         f"<!doctype html><meta charset=utf-8><title>{escape(title)}</title>",

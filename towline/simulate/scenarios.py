@@ -7,11 +7,18 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from itertools import cycle
 
-from fleet.errors import Invalid
-from fleet.runtime.tasks import Tasks
-from towline.simulate.beside import compared
-from towline.simulate.outcome import Curve, Figure, Outcome, line_through, percentile, summed_up
-from towline.simulate.stage import Stage
+from core.errors import Invalid
+from core.runtime.tasks import Tasks
+from towline.simulate.noisy_neighbour import measure_interference
+from towline.simulate.results import (
+    Curve,
+    Figure,
+    ScenarioResult,
+    cumulative_distribution,
+    linear_fit,
+    percentile,
+)
+from towline.simulate.simulation import Simulation
 
 _SETTLE_S = 3.0
 _STEPS = (0.05, 0.25, 0.5, 1.0)
@@ -21,15 +28,15 @@ _SLOW_DUTY = (0.45, 0.05)
 _HOUR = 3600.0
 
 
-async def onboard(stage: Stage) -> Outcome:
+async def onboard(stage: Simulation) -> ScenarioResult:
     """Registers and connects all clusters at once."""
     figures = await _joined(stage, stage.plan.clusters)
     if not figures:
         raise Invalid("onboard must run before scenarios that need agents")
-    return Outcome("onboard", figures)
+    return ScenarioResult("onboard", figures)
 
 
-async def idle(stage: Stage) -> Outcome:
+async def idle(stage: Simulation) -> ScenarioResult:
     """Measures 5 %, 25 %, 50 % and 100 % of the clusters without any changes.
 
     The last half connects at once.
@@ -51,7 +58,7 @@ async def idle(stage: Stage) -> Outcome:
     each = [(size, mcpu / size) for size, mcpu in cpu]
     figures = [
         Figure("idle agent, control plane's CPU", each[-1][1], "mCPU", 1.0),
-        Figure("idle agent, control plane's memory", 1000 * line_through(memory)[1], "kB", 250.0),
+        Figure("idle agent, control plane's memory", 1000 * linear_fit(memory)[1], "kB", 250.0),
         Figure("idle agent, bytes per hour", hourly / 1000, "kB", 200.0),
         *joined,
     ]
@@ -59,10 +66,10 @@ async def idle(stage: Stage) -> Outcome:
         Curve("CPU of the control plane at rest", "agents", "mCPU", {"measured": cpu}),
         Curve("Memory of the control plane", "agents", "MB", {"measured": memory}),
     ]
-    return Outcome("idle", figures, curves)
+    return ScenarioResult("idle", figures, curves)
 
 
-async def commit(stage: Stage) -> Outcome:
+async def commit(stage: Simulation) -> ScenarioResult:
     """Changes a service in every cluster with one commit."""
     first = await stage.deploy()
     before = stage.hub.gauge.read().cpu
@@ -76,11 +83,13 @@ async def commit(stage: Stage) -> Outcome:
         Figure("commit to all, p95", percentile(took, 0.95), "s"),
         Figure("commit to all, control plane's CPU per cluster", 1000 * used / stage.size, "ms"),
     ]
-    lines = {"acknowledged": summed_up(took)}
-    return Outcome("commit", figures, [Curve("Commit to all", "seconds", "% of clusters", lines)])
+    lines = {"acknowledged": cumulative_distribution(took)}
+    return ScenarioResult(
+        "commit", figures, [Curve("Commit to all", "seconds", "% of clusters", lines)]
+    )
 
 
-async def noisy(stage: Stage) -> Outcome:
+async def noisy(stage: Simulation) -> ScenarioResult:
     """Measures report latencies while one agent reports drift continuously.
 
     Each round uses another, fresh agent, so that its first burst counts too.
@@ -100,15 +109,15 @@ async def noisy(stage: Stage) -> Outcome:
             await loud.ask("renew", agents=[name])
         await stage.until_linked()
 
-    found = await compared(stage, talking)
+    found = await measure_interference(stage, talking)
     figures = [
         *found.figures("with a noisy agent"),
         Figure("control plane's CPU for the noisy agent", found.cpu, "mCPU"),
     ]
-    return Outcome("noisy", figures, [found.curve()])
+    return ScenarioResult("noisy", figures, [found.curve()])
 
 
-async def churn(stage: Stage) -> Outcome:
+async def churn(stage: Simulation) -> ScenarioResult:
     """Measures costs and report latencies while all agents replay a recording."""
     if stage.plan.churn is None:
         raise Invalid("scenario churn needs a recording: set --churn", field="churn")
@@ -126,16 +135,16 @@ async def churn(stage: Stage) -> Outcome:
             told += await stage.churn(None) - before
             took += time.monotonic() - began
 
-    found = await compared(stage, playing)
+    found = await measure_interference(stage, playing)
     figures = [
         Figure("churn, changes reported per second", told / took, ""),
         Figure("churn, control plane's CPU per agent", found.cpu / stage.size, "mCPU"),
         *found.figures("during churn"),
     ]
-    return Outcome("churn", figures, [found.curve()])
+    return ScenarioResult("churn", figures, [found.curve()])
 
 
-async def hung(stage: Stage) -> Outcome:
+async def hung(stage: Simulation) -> ScenarioResult:
     """Measures report latencies while 30 % of the agents accept data but never respond."""
 
     async def stand_still() -> None:
@@ -145,7 +154,7 @@ async def hung(stage: Stage) -> Outcome:
     return await _disturbed(stage, "hung", f"{len(stage.crowds[0].names)} agents hang", stand_still)
 
 
-async def slow(stage: Stage) -> Outcome:
+async def slow(stage: Simulation) -> ScenarioResult:
     """Measures report latencies while 30 % of the agents read 10 % of the time."""
     rest, awake = _SLOW_DUTY
 
@@ -159,7 +168,7 @@ async def slow(stage: Stage) -> Outcome:
     return await _disturbed(stage, "slow", f"{len(stage.crowds[0].names)} read slowly", stop_and_go)
 
 
-async def flapping(stage: Stage) -> Outcome:
+async def flapping(stage: Simulation) -> ScenarioResult:
     """Closes 5 % of all connections every second, then waits until all agents are back."""
     before = stage.hub.gauge.read().cpu
     stage.say(f"cutting {_FLAP_SHARE:.0%} of all connections every second")
@@ -176,10 +185,10 @@ async def flapping(stage: Stage) -> Outcome:
         Figure("flapping, control plane's CPU per cut", 1000 * used / max(cuts, 1), "ms"),
     ]
     curve = Curve("Linked while connections are cut", "seconds", _LINKED, {"linked": linked})
-    return Outcome("flapping", figures, [curve])
+    return ScenarioResult("flapping", figures, [curve])
 
 
-async def storm(stage: Stage) -> Outcome:
+async def storm(stage: Simulation) -> ScenarioResult:
     """Kills and restarts the control plane; an existing one only loses all connections."""
     if stage.own is not None:
         stage.say("killing the control plane")
@@ -191,12 +200,12 @@ async def storm(stage: Stage) -> Outcome:
         await stage.cut(1.0)
     back = await stage.returning()
     curve = Curve("Back after the storm", "seconds", _LINKED, {"linked": back})
-    return Outcome(
+    return ScenarioResult(
         "storm", [Figure(f"all {stage.size} agents back", back[-1][0], "s", 20.0)], [curve]
     )
 
 
-Scenario = Callable[[Stage], Awaitable[Outcome]]
+Scenario = Callable[[Simulation], Awaitable[ScenarioResult]]
 SCENARIOS: Mapping[str, Scenario] = {
     "idle": idle,
     "onboard": onboard,
@@ -210,7 +219,7 @@ SCENARIOS: Mapping[str, Scenario] = {
 }
 
 
-async def _joined(stage: Stage, size: int) -> list[Figure]:
+async def _joined(stage: Simulation, size: int) -> list[Figure]:
     """Registers and connects clusters up to `size`; returns no figures if none were missing."""
     before, more = stage.hub.gauge.read(), size - stage.size
     if more <= 0:
@@ -223,7 +232,7 @@ async def _joined(stage: Stage, size: int) -> list[Figure]:
     ]
 
 
-async def _at_rest(stage: Stage) -> tuple[float, int, int]:
+async def _at_rest(stage: Simulation) -> tuple[float, int, int]:
     """Measures CPU seconds, bytes sent and bytes received for the plan's duration."""
     before, (sent, received) = stage.hub.gauge.read(), await stage.traffic()
     await asyncio.sleep(stage.plan.seconds)
@@ -232,8 +241,8 @@ async def _at_rest(stage: Stage) -> tuple[float, int, int]:
 
 
 async def _disturbed(
-    stage: Stage, name: str, text: str, disturb: Callable[[], Awaitable[None]]
-) -> Outcome:
+    stage: Simulation, name: str, text: str, disturb: Callable[[], Awaitable[None]]
+) -> ScenarioResult:
     """Compares report latencies of quiet agents with and without disturbed agents."""
     backs: list[float] = []
     stage.say(f"{text}, with pauses")
@@ -249,10 +258,10 @@ async def _disturbed(
             stage.crowds[0].go_on()
         backs.append(await stage.until_linked())
 
-    found = await compared(stage, disturbing)
+    found = await measure_interference(stage, disturbing)
     figures = found.figures(f"with {name} agents")
     figures.append(Figure(f"{name} agents reconnected after", max(backs), "s"))
-    return Outcome(name, figures, [found.curve()])
+    return ScenarioResult(name, figures, [found.curve()])
 
 
 async def _awaited(work: Callable[[], Awaitable[None]]) -> None:

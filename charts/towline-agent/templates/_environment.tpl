@@ -1,4 +1,4 @@
-{{- /* Variables of the agent that its flags do not cover. */ -}}
+{{- /* Environment variables for settings without a command-line flag. */ -}}
 {{- define "towline-agent.environment" -}}
 - name: HOME
   value: /tmp

@@ -1,7 +1,7 @@
-{{- /* Rules of the role; without names of groups it would allow all, system:masters among them. */ -}}
+{{- /* Rules of the role. Group names are required: without them the role allows all groups, including system:masters. */ -}}
 {{- define "towline-agent.impersonation" -}}
 {{- if not .Values.impersonation.groups }}
-{{- fail "impersonation.groups: name at least one group, or set impersonation.enabled to false" }}
+{{- fail "impersonation.groups: set at least one group, or set impersonation.enabled to false" }}
 {{- end -}}
 - apiGroups: [""]
   resources: [users]
@@ -24,7 +24,7 @@
     {{- toYaml .Values.impersonation.groups | nindent 4 }}
 {{- end }}
 
-{{- /* The account that people's requests are sent as, if not the agent's; else empty. */ -}}
+{{- /* Service account that sends users' requests; empty: the agent's own account. */ -}}
 {{- define "towline-agent.impersonator" -}}
 {{- if and .Values.impersonation.enabled .Values.impersonation.ownAccount }}
 {{- printf "%s-people" (include "towline-agent.fullname" . | trunc 56 | trimSuffix "-") }}

@@ -30,7 +30,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- if .Values.serviceAccount.create }}
 {{- default (include "towline-agent.fullname" .) .Values.serviceAccount.name }}
 {{- else }}
-{{- required "serviceAccount.name: name the account to use, or let serviceAccount.create be true" .Values.serviceAccount.name }}
+{{- required "serviceAccount.name: required; set an existing account, or set serviceAccount.create to true" .Values.serviceAccount.name }}
 {{- end }}
 {{- end }}
 
@@ -59,7 +59,7 @@ subjects:
 {{- $host := (urlParse .Values.consoleUrl).hostname }}
 {{- printf "%s:8444" (contains ":" $host | ternary (printf "[%s]" $host) $host) }}
 {{- else }}
-{{- fail "hub.address: say where the control plane is, HOST:PORT of its agent port (or set consoleUrl)" }}
+{{- fail "hub.address: required; set HOST:PORT of the control plane's agent port, or set consoleUrl" }}
 {{- end }}
 {{- end }}
 
@@ -69,7 +69,7 @@ subjects:
 {{- else if .Values.secrets.deployToken }}
 {{- include "towline-agent.fullname" . }}
 {{- else }}
-{{- fail "secrets.deployToken: give the token that `towline clusters create` showed, or name a Secret in secrets.existingSecret" }}
+{{- fail "secrets.deployToken: required; set the token from `towline clusters create`, or a Secret in secrets.existingSecret" }}
 {{- end }}
 {{- end }}
 
@@ -77,7 +77,7 @@ subjects:
 {{- if .Values.secrets.existingSecret }}{{ .Values.secrets.key }}{{ else }}deployToken{{ end }}
 {{- end }}
 
-{{- /* The projected source of the authority; empty where the public ones are trusted. */ -}}
+{{- /* Projected volume source of the CA; empty: public CAs. */ -}}
 {{- define "towline-agent.caSource" -}}
 {{- $from := .Values.hub.caFrom }}
 {{- if .Values.hub.ca }}

@@ -1,46 +1,46 @@
-{{- /* Refuses what cannot work, before anything is installed. */ -}}
+{{- /* Rejects invalid combinations of values before the installation. */ -}}
 {{- define "towline.check" -}}
 {{- $several := include "towline.several" . }}
 {{- if and .Values.trial.postgresql.enabled .Values.database.existingSecret }}
-{{- fail "trial.postgresql.enabled: database.existingSecret names a database already; give one of both" }}
+{{- fail "trial.postgresql.enabled: conflicts with database.existingSecret; set only one of them" }}
 {{- end }}
 {{- if and .Values.trial.redis.enabled .Values.redis.existingSecret }}
-{{- fail "trial.redis.enabled: redis.existingSecret names a Redis already; give one of both" }}
+{{- fail "trial.redis.enabled: conflicts with redis.existingSecret; set only one of them" }}
 {{- end }}
 {{- if and (or $several .Values.gitcache.enabled) (not (include "towline.redisSecret" .)) }}
-{{- fail (printf "redis.existingSecret: %s needs a Redis that all processes share; name the Secret with its URL" (ternary "more than one replica" "a git cache of its own" (eq $several "true"))) }}
+{{- fail (printf "redis.existingSecret: %s needs a shared Redis; set the Secret with its URL" (ternary "more than one replica" "a separate git cache" (eq $several "true"))) }}
 {{- end }}
 {{- if include "towline.shared" . }}
 {{- if not (include "towline.databaseSecret" .) }}
-{{- fail "database.existingSecret: replicas share a PostgreSQL; name the Secret with its URL" }}
+{{- fail "database.existingSecret: replicas need a shared PostgreSQL; set the Secret with its URL" }}
 {{- end }}
 {{- if not .Values.keys.existingSecret }}
-{{- fail "keys.existingSecret: replicas share encryption.key and peers.key; name the Secret that holds both" }}
+{{- fail "keys.existingSecret: replicas share encryption.key and peers.key; set the Secret with both" }}
 {{- end }}
 {{- if not (include "towline.tlsSecret" .) }}
-{{- fail "tls.existingSecret: replicas share one certificate; name its Secret, or let cert-manager make it with certificate.enabled" }}
+{{- fail "tls.existingSecret: replicas share one certificate; set its Secret, or create it with certificate.enabled" }}
 {{- end }}
 {{- end }}
 {{- if and $several .Values.persistence.existingClaim }}
-{{- fail "persistence.existingClaim: each replica has a volume of its own; leave it empty" }}
+{{- fail "persistence.existingClaim: each replica needs its own volume; leave it empty" }}
 {{- end }}
 {{- if and .Values.certificate.enabled .Values.tls.existingSecret }}
-{{- fail "certificate.enabled: tls.existingSecret names a certificate already; give one of both" }}
+{{- fail "certificate.enabled: conflicts with tls.existingSecret; set only one of them" }}
 {{- end }}
 {{- with .Values.gateway }}
 {{- if and .enabled (not .parentRefs) }}
-{{- fail "gateway.parentRefs: name the Gateway whose listener ends TLS" }}
+{{- fail "gateway.parentRefs: required; set the Gateway with a listener that terminates TLS" }}
 {{- end }}
 {{- if and .agents.enabled (not .agents.parentRefs) }}
-{{- fail "gateway.agents.parentRefs: name the Gateway whose listener passes TLS through" }}
+{{- fail "gateway.agents.parentRefs: required; set the Gateway with a TLS passthrough listener" }}
 {{- end }}
 {{- end }}
 {{- if and .Values.certificate.enabled (not .Values.certificate.internalNames) (not .Values.tls.names) }}
-{{- fail "tls.names: name what agents and clients call this control plane" }}
+{{- fail "tls.names: required; set the host names that agents and clients use" }}
 {{- end }}
 {{- range $target := list .Values (dict "replicas" .Values.gitcache.replicas "autoscaling" .Values.gitcache.autoscaling) }}
 {{- if and $target.autoscaling.enabled (lt (int $target.autoscaling.maxReplicas) (int $target.replicas)) }}
-{{- fail "autoscaling.maxReplicas: not below replicas, which is where it begins" }}
+{{- fail "autoscaling.maxReplicas: must be at least replicas" }}
 {{- end }}
 {{- end }}
 {{- end }}

@@ -2,7 +2,7 @@
 {{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" }}
 {{- end }}
 
-{{- /* Leaves room for the suffixes of Services and of the StatefulSet's revisions. */ -}}
+{{- /* Shortened to leave space for the suffixes of Services and StatefulSet revisions. */ -}}
 {{- define "towline.fullname" -}}
 {{- if .Values.fullnameOverride }}
 {{- .Values.fullnameOverride | trunc 52 | trimSuffix "-" }}
@@ -13,7 +13,7 @@
 {{- end }}
 {{- end }}
 
-{{- /* A further workload's name, which leaves the same room; root, part. */ -}}
+{{- /* Name of another workload, shortened the same way; arguments: root, part. */ -}}
 {{- define "towline.partName" -}}
 {{- $most := sub 51 (len .part) | int }}
 {{- printf "%s-%s" (include "towline.fullname" .root | trunc $most | trimSuffix "-") .part }}
@@ -28,7 +28,7 @@ app.kubernetes.io/name: {{ include "towline.name" . }}
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 
-{{- /* The replicas of the git cache have a name of their own, so that no Service mixes them up. */ -}}
+{{- /* Name of the git cache's pods; separate, so that no Service selects both kinds. */ -}}
 {{- define "towline.gitcache.selector" -}}
 app.kubernetes.io/name: {{ include "towline.name" . }}-gitcache
 app.kubernetes.io/instance: {{ .Release.Name }}
@@ -67,7 +67,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end }}
 {{- end }}
 
-{{- /* Names for the certificate of the own authority, as a JSON list. */ -}}
+{{- /* Names for the certificate of Towline's own CA, as a JSON list. */ -}}
 {{- define "towline.certificateNames" -}}
 {{- $names := list "localhost" "127.0.0.1" }}
 {{- range $service := list (include "towline.fullname" .) (printf "%s-agents" (include "towline.fullname" .)) }}
@@ -83,7 +83,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- concat $names .Values.tls.names | uniq | toJson }}
 {{- end }}
 
-{{- /* The Secret with the listeners' certificate; empty: the own authority makes one. */ -}}
+{{- /* Secret with the certificate of the listeners; empty: Towline's own CA issues one. */ -}}
 {{- define "towline.tlsSecret" -}}
 {{- if .Values.certificate.enabled }}
 {{- printf "%s-tls" (include "towline.fullname" .) }}
@@ -92,7 +92,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end }}
 {{- end }}
 
-{{- /* The Secrets with the URLs of database and Redis; empty: neither is shared. */ -}}
+{{- /* Secrets with the URLs of the database and Redis; empty: not shared. */ -}}
 {{- define "towline.databaseSecret" -}}
 {{- ternary (include "towline.trial.postgresql" .) .Values.database.existingSecret .Values.trial.postgresql.enabled }}
 {{- end }}
@@ -101,17 +101,17 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- ternary (include "towline.trial.redis" .) .Values.redis.existingSecret .Values.trial.redis.enabled }}
 {{- end }}
 
-{{- /* Whether plain HTTP is spoken with whatever ends TLS before the pods. */ -}}
+{{- /* True if an ingress or gateway terminates TLS and sends plain HTTP. */ -}}
 {{- define "towline.plainHttp" -}}
 {{- if or .Values.ingress.enabled .Values.gateway.enabled }}true{{ end }}
 {{- end }}
 
-{{- /* Whether there may be several processes: those share a database, Redis and keys. */ -}}
+{{- /* True if several processes share a database, Redis and keys. */ -}}
 {{- define "towline.shared" -}}
 {{- if include "towline.redisSecret" . }}true{{ end }}
 {{- end }}
 
-{{- /* Whether there may be more than one control plane. */ -}}
+{{- /* True if more than one control plane replica can run. */ -}}
 {{- define "towline.several" -}}
 {{- if or (gt (int .Values.replicas) 1) .Values.autoscaling.enabled }}true{{ end }}
 {{- end }}

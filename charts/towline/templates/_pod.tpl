@@ -1,4 +1,4 @@
-{{- /* What both kinds of pods have in common. */ -}}
+{{- /* Common settings of both kinds of pods. */ -}}
 {{- define "towline.podHead" -}}
 {{- with .Values.imagePullSecrets }}
 imagePullSecrets:
@@ -6,7 +6,7 @@ imagePullSecrets:
 {{- end }}
 serviceAccountName: {{ include "towline.serviceAccount" . }}
 automountServiceAccountToken: false
-# Variables of a Service named towline would be taken for settings, and refused.
+# Kubernetes' variables for a Service named towline would be invalid TOWLINE_ settings.
 enableServiceLinks: false
 {{- with .Values.priorityClassName }}
 priorityClassName: {{ . }}
@@ -37,7 +37,7 @@ affinity:
 {{- end }}
 {{- end }}
 
-{{- /* Replicas apart, as far as there are zones and nodes; root, selector. */ -}}
+{{- /* Spreads replicas over zones and nodes; arguments: root, selector. */ -}}
 {{- define "towline.podSpread" -}}
 {{- $selector := .selector }}
 topologySpreadConstraints:
@@ -58,7 +58,7 @@ capabilities:
   drop: [ALL]
 {{- end }}
 
-{{- /* Where secrets come from: files, never values of variables. */ -}}
+{{- /* Paths of secret files; secrets are never values of environment variables. */ -}}
 {{- define "towline.secretVariables" -}}
 - name: HOME
   value: /tmp
@@ -76,7 +76,7 @@ capabilities:
 {{- end }}
 {{- end }}
 
-{{- /* Sources of the volume `settings` that all pods of a shared installation need. */ -}}
+{{- /* Sources of the volume `settings` in all pods of a shared installation. */ -}}
 {{- define "towline.sharedSources" -}}
 {{- if include "towline.shared" . }}
 - secret:

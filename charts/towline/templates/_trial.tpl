@@ -1,4 +1,4 @@
-{{- /* Parts of the servers that a trial brings with it; each takes root and part. */ -}}
+{{- /* Templates of the bundled trial servers; arguments: root, part. */ -}}
 {{- define "towline.trial.postgresql" -}}
 {{- include "towline.partName" (dict "root" . "part" "postgresql") }}
 {{- end }}
@@ -25,13 +25,13 @@ app.kubernetes.io/component: {{ .part }}
 {{ include "towline.commonLabels" .root }}
 {{- end }}
 
-{{- /* The password that there is already, in base64, or a new one. */ -}}
+{{- /* The existing password in base64, or a new one. */ -}}
 {{- define "towline.trial.password" -}}
 {{- $there := lookup "v1" "Secret" .root.Release.Namespace (include "towline.partName" .) | default dict }}
 {{- dig "data" "password" (randAlphaNum 32 | b64enc) $there }}
 {{- end }}
 
-{{- /* Its only port, for the pods that are told its URL and nobody else. */ -}}
+{{- /* NetworkPolicy that opens the port only to pods of this release. */ -}}
 {{- define "towline.trial.network" -}}
 apiVersion: v1
 kind: Service

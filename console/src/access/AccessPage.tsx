@@ -1,5 +1,5 @@
 import { useQuery } from "urql";
-import { MineDocument } from "../api/generated";
+import { ProfileDocument } from "../api/generated";
 import { exactly } from "../text/time";
 import { Problem } from "../ui/Problem";
 import { Skeleton } from "../ui/Skeleton";
@@ -13,7 +13,7 @@ import { Tokens } from "./Tokens";
 import { WhoCan } from "./WhoCan";
 
 function Profile() {
-  const [{ data, error }] = useQuery({ query: MineDocument });
+  const [{ data, error }] = useQuery({ query: ProfileDocument });
   if (error !== undefined && data == null) return <Problem error={error} />;
   if (data == null) return <Skeleton lines={6} />;
   return (
@@ -25,7 +25,7 @@ function Profile() {
           {data.myGroups.length > 0 && `, in ${data.myGroups.map(({ name }) => name).join(", ")}`}
         </p>
       </section>
-      <Table label="What you may do" titles={["Role", "Where", "Why", "Until"]}>
+      <Table label="Your roles" titles={["Role", "Scope", "Source", "Expires"]}>
         {data.myAccess.map(({ role, scope, why, expiresAt }, index) => (
           <tr key={index}>
             <td>
@@ -41,14 +41,14 @@ function Profile() {
   );
 }
 
-/** Who one is here, by which rights, from where; and who else may do what. */
+/** Profile, access requests, kubeconfig, tokens, sessions and roles. */
 export function AccessPage() {
   return (
     <>
       <h1>Access</h1>
       <Tabs
         tabs={[
-          { id: "profile", title: "You", content: () => <Profile /> },
+          { id: "profile", title: "Profile", content: () => <Profile /> },
           { id: "requests", title: "Requests", content: () => <Requests /> },
           { id: "kubeconfig", title: "kubectl", content: () => <Kubeconfig /> },
           { id: "tokens", title: "Tokens", content: () => <Tokens /> },

@@ -4,7 +4,7 @@ import { Problem } from "../ui/Problem";
 import { Skeleton } from "../ui/Skeleton";
 import { kubeconfig } from "./kubeconfigs";
 
-/** The way to every cluster with kubectl: a file without a secret in it. */
+/** Kubeconfig of all clusters or of one, without a secret. */
 export function Kubeconfig() {
   const { handles, error } = useHandles();
   const [chosen, choose] = useState("");
@@ -31,13 +31,13 @@ export function Kubeconfig() {
           </select>
         </label>
         <button type="button" className="primary" onClick={download}>
-          Download the kubeconfig
+          Download kubeconfig
         </button>
       </div>
       <p className="quiet">
-        It has no secret in it: kubectl asks <code>towline-kubectl-login</code>, which is part of the command line, after <code>towline login {location.origin}</code>.
+        The file contains no secret. kubectl gets a token from <code>towline-kubectl-login</code>, which is part of the CLI. Run <code>towline login {location.origin}</code> first.
       </p>
-      {location.protocol === "http:" && <p className="status warn">This page is read without TLS. kubectl sends a token only to https: open this page by its HTTPS address and download there.</p>}
+      {location.protocol === "http:" && <p className="status warn">This page uses plain HTTP. kubectl sends tokens only over HTTPS: open the console over HTTPS and download the file there.</p>}
       <pre className="block" tabIndex={0}>
         {text}
       </pre>

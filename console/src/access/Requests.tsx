@@ -1,6 +1,6 @@
 import { useEffect, useState, type SubmitEvent } from "react";
 import { useMutation, useQuery, type CombinedError } from "urql";
-import { ApproveAccessDocument, AskAccessDocument, MeDocument, RefuseAccessDocument, RequestsDocument, RevokeAccessDocument, RolesDocument, type AskedFragment } from "../api/generated";
+import { ApproveAccessDocument, RequestAccessDocument, MeDocument, DenyAccessDocument, RequestsDocument, RevokeAccessDocument, RolesDocument, type AccessRequestRowFragment } from "../api/generated";
 import { useNow } from "../live/clock";
 import { exactly } from "../text/time";
 import { Age } from "../ui/Age";
@@ -8,45 +8,39 @@ import { textOf } from "../ui/form";
 import { FormBar } from "../ui/FormBar";
 import { Problem } from "../ui/Problem";
 import { Skeleton } from "../ui/Skeleton";
-import { Status, type Tone } from "../ui/Status";
+import { REQUEST_STATES, STATES, type State } from "../ui/states";
+import { Status } from "../ui/Status";
 import { Table } from "../ui/Table";
 import { toast } from "../ui/toast";
 import { useParam } from "../ui/useParam";
-import { NoPlace } from "./NoPlace";
-import { PLACES, scopeOf } from "./scopes";
+import { UnknownScope } from "./UnknownScope";
+import { SCOPE_HINT, scopeId } from "./scopes";
 
 const FOLLOW = 3_000;
 
-const STATES: Record<AskedFragment["state"], readonly [Tone, string]> = {
-  PENDING: ["warn", "Waits"],
-  APPROVED: ["ok", "Given"],
-  REFUSED: ["bad", "Refused"],
-  REVOKED: ["idle", "Taken back"],
-};
-
-function Ask({ onDone }: { readonly onDone: () => void }) {
+function RequestForm({ onDone }: { readonly onDone: () => void }) {
   const [{ data }] = useQuery({ query: RolesDocument });
-  const [wanted] = useParam("role");
-  const [{ error, fetching }, ask] = useMutation(AskAccessDocument);
-  const [lost, lose] = useState("");
+  const [suggested] = useParam("role");
+  const [{ error, fetching }, requestAccess] = useMutation(RequestAccessDocument);
+  const [unknown, setUnknown] = useState("");
   const submit = async (event: SubmitEvent<HTMLFormElement>) => {
     event.preventDefault();
     const form = new FormData(event.currentTarget);
-    const scope = await scopeOf(textOf(form, "scope"));
-    lose(scope === null ? textOf(form, "scope") : "");
+    const scope = await scopeId(textOf(form, "scope"));
+    setUnknown(scope === null ? textOf(form, "scope") : "");
     if (scope === null) return;
-    const result = await ask({ role: textOf(form, "role"), scope, minutes: Number(textOf(form, "minutes")), reason: textOf(form, "reason") });
+    const result = await requestAccess({ role: textOf(form, "role"), scope, minutes: Number(textOf(form, "minutes")), reason: textOf(form, "reason") });
     if (result.error !== undefined) return;
-    toast("Asked. Somebody else decides.");
+    toast("Access requested");
     onDone();
   };
   return (
     <form className="form card" onSubmit={(event) => void submit(event)}>
-      <h2>Ask for a role for some time</h2>
+      <h2>Request temporary access</h2>
       <div className="two">
         <label>
           Role
-          <select name="role" key={data === undefined ? "" : wanted} defaultValue={wanted}>
+          <select name="role" key={data === undefined ? "" : suggested} defaultValue={suggested}>
             {data?.roles.map(({ id, name }) => (
               <option key={id} value={name}>
                 {name}
@@ -60,66 +54,67 @@ function Ask({ onDone }: { readonly onDone: () => void }) {
         </label>
       </div>
       <label>
-        Where <small>{PLACES}</small>
+        Scope <small>{SCOPE_HINT}</small>
         <input name="scope" required placeholder="cluster/prod" />
       </label>
       <label>
-        Why
+        Reason
         <input name="reason" required maxLength={1000} placeholder="release 42 is stuck" />
       </label>
-      <FormBar action="Ask" busy={fetching} error={error}>
-        <NoPlace named={lost} />
+      <FormBar action="Request access" busy={fetching} error={error}>
+        <UnknownScope named={unknown} />
       </FormBar>
     </form>
   );
 }
 
-/** Where a request stands; what was given ends by itself. */
-function stateOf({ state, expiresAt }: AskedFragment, now: number): readonly [Tone, string] {
-  return state === "APPROVED" && expiresAt !== null && new Date(expiresAt).getTime() <= now ? ["idle", "Over"] : STATES[state];
+/** State of a request. Granted access expires without a further change by the server. */
+function stateOf({ state, expiresAt }: AccessRequestRowFragment, now: number): State {
+  return state === "APPROVED" && expiresAt !== null && new Date(expiresAt).getTime() <= now ? STATES.expired : REQUEST_STATES[state];
 }
 
-/** Every request that one may see, the own ones among them; what can be decided, beside it. */
-function Asked({ requests, onProblem }: { readonly requests: readonly AskedFragment[]; readonly onProblem: (error: CombinedError | undefined) => void }) {
+/** Requests that the user may read, with decision buttons. */
+function RequestTable({ requests, onProblem }: { readonly requests: readonly AccessRequestRowFragment[]; readonly onProblem: (error: CombinedError | undefined) => void }) {
   const [me] = useQuery({ query: MeDocument, requestPolicy: "cache-first" });
   const [, approve] = useMutation(ApproveAccessDocument);
-  const [, refuse] = useMutation(RefuseAccessDocument);
+  const [, refuse] = useMutation(DenyAccessDocument);
   const [, revoke] = useMutation(RevokeAccessDocument);
   const now = useNow();
-  const told = ({ error }: { readonly error?: CombinedError | undefined }) => onProblem(error);
-  if (requests.length === 0) return <p className="quiet">Nobody has asked for anything that you may see.</p>;
+  const report = ({ error }: { readonly error?: CombinedError | undefined }) => onProblem(error);
+  if (requests.length === 0) return <p className="quiet">No access requests.</p>;
   return (
-    <Table label="Requests" titles={["Asked", "Who", "Role", "Where", "Minutes", "Why", "State", ""]}>
-      {requests.map((one) => {
-        const [tone, word] = stateOf(one, now);
+    <Table label="Requests" titles={["Requested", "User", "Role", "Scope", "Minutes", "Reason", "State", ""]}>
+      {requests.map((request) => {
+        const state = stateOf(request, now);
+        const isGranted = state === STATES.granted;
         return (
-          <tr key={one.id}>
+          <tr key={request.id}>
             <td>
-              <Age at={one.insertedAt} />
+              <Age at={request.insertedAt} />
             </td>
-            <td>{one.user.email}</td>
-            <td>{one.role.name}</td>
-            <td>{one.place}</td>
-            <td className="number">{one.minutes}</td>
-            <td className="wide">{one.reason}</td>
+            <td>{request.user.email}</td>
+            <td>{request.role.name}</td>
+            <td>{request.place}</td>
+            <td className="number">{request.minutes}</td>
+            <td className="wide">{request.reason}</td>
             <td>
-              <Status tone={tone}>{word}</Status> <span className="quiet">{one.decidedBy}</span>
-              {word === "Given" && one.expiresAt !== null && <span className="quiet"> until {exactly(one.expiresAt)}</span>}
+              <Status state={state} /> <span className="quiet">{request.decidedBy}</span>
+              {isGranted && request.expiresAt !== null && <span className="quiet"> expires {exactly(request.expiresAt)}</span>}
             </td>
             <td>
-              {one.state === "PENDING" && one.user.id !== me.data?.me.id && (
+              {request.state === "PENDING" && request.user.id !== me.data?.me.id && (
                 <>
-                  <button type="button" className="primary" onClick={() => void approve({ id: one.id }).then(told)}>
-                    Give it
+                  <button type="button" className="primary" onClick={() => void approve({ id: request.id }).then(report)}>
+                    Approve
                   </button>{" "}
-                  <button type="button" onClick={() => void refuse({ id: one.id }).then(told)}>
-                    Refuse
+                  <button type="button" onClick={() => void refuse({ id: request.id }).then(report)}>
+                    Deny
                   </button>
                 </>
               )}
-              {word === "Given" && (
-                <button type="button" onClick={() => void revoke({ id: one.id }).then(told)}>
-                  Take it back
+              {isGranted && (
+                <button type="button" onClick={() => void revoke({ id: request.id }).then(report)}>
+                  Revoke
                 </button>
               )}
             </td>
@@ -130,20 +125,20 @@ function Asked({ requests, onProblem }: { readonly requests: readonly AskedFragm
   );
 }
 
-/** Access for some minutes: asked for by one, given by another, ended by itself. */
+/** Temporary access: requested by request user, approved by another, expires automatically. */
 export function Requests() {
-  const [{ data, error }, again] = useQuery({ query: RequestsDocument, requestPolicy: "network-only" });
+  const [{ data, error }, refetch] = useQuery({ query: RequestsDocument, requestPolicy: "network-only" });
   const [problem, complain] = useState<CombinedError>();
   useEffect(() => {
-    const timer = setInterval(() => again({ requestPolicy: "network-only" }), FOLLOW);
+    const timer = setInterval(() => refetch({ requestPolicy: "network-only" }), FOLLOW);
     return () => clearInterval(timer);
-  }, [again]);
+  }, [refetch]);
   return (
     <div className="stack">
-      <Ask onDone={() => again({ requestPolicy: "network-only" })} />
+      <RequestForm onDone={() => refetch({ requestPolicy: "network-only" })} />
       {problem !== undefined && <Problem error={problem} />}
       {error !== undefined && data == null && <Problem error={error} />}
-      {data == null ? error === undefined && <Skeleton lines={4} /> : <Asked requests={data.accessRequests} onProblem={complain} />}
+      {data == null ? error === undefined && <Skeleton lines={4} /> : <RequestTable requests={data.accessRequests} onProblem={complain} />}
     </div>
   );
 }

@@ -3,19 +3,19 @@ import { useMutation } from "urql";
 import { refresh } from "../api/client";
 import { CreateRoleDocument, UpdateRoleDocument, type RoleAttributes, type RoleFullFragment } from "../api/generated";
 import { ROLE } from "../api/inputs";
-import { conform } from "../text/conform";
-import { judged } from "../text/judge";
+import { validateInput } from "../text/validate";
+import { parseMapping } from "../text/parseMapping";
 import { toYaml } from "../text/yaml";
 import { Code } from "../ui/Code";
 import { textOf } from "../ui/form";
 import { FormBar } from "../ui/FormBar";
 import { toast } from "../ui/toast";
-import { gridOf, has, KINDS, rulesOf, turned, VERBS, type Grid } from "./rights";
-import "./rights.css";
+import { gridOf, has, KINDS, rulesOf, toggled, VERBS, type Grid } from "./permissions";
+import "./permissions.css";
 
-const NARROWED = `groups: []      # as members of these groups inside clusters
-rules: []       # what passes the door; none: everything
-impersonate: [] # for whom they may act, like group:team-*
+const DEFAULT_KUBERNETES = `groups: []      # Kubernetes groups of the user inside clusters
+rules: []       # requests that the Kubernetes proxy allows; empty: all
+impersonate: [] # subjects that the user may impersonate, such as group:team-*
 record: false
 recordInput: false
 `;
@@ -25,13 +25,13 @@ function kubernetesOf({ kubernetes }: RoleFullFragment): string {
   return toYaml({ groups, rules: rules.map(({ verbs, groups: of, resources, namespaces, names }) => ({ verbs, groups: of, resources, namespaces, names })), impersonate, record, recordInput });
 }
 
-function Rights({ grid, onChange }: { readonly grid: Grid; readonly onChange: (next: Grid) => void }) {
+function Permissions({ grid, onChange }: { readonly grid: Grid; readonly onChange: (next: Grid) => void }) {
   return (
-    <div className="table-frame" tabIndex={0} role="region" aria-label="Rights">
-      <table className="table rights">
+    <div className="table-frame" tabIndex={0} role="region" aria-label="Permissions">
+      <table className="table permissions">
         <thead>
           <tr>
-            <th scope="col">May</th>
+            <th scope="col">Resource</th>
             {VERBS.map((verb) => (
               <th key={verb} scope="col">
                 {verb.toLowerCase()}
@@ -45,7 +45,7 @@ function Rights({ grid, onChange }: { readonly grid: Grid; readonly onChange: (n
               <th scope="row">{kind.toLowerCase()}</th>
               {VERBS.map((verb) => (
                 <td key={verb}>
-                  <input type="checkbox" aria-label={`${verb.toLowerCase()} ${kind.toLowerCase()}`} checked={has(grid, verb, kind)} onChange={() => onChange(turned(grid, verb, kind))} />
+                  <input type="checkbox" aria-label={`${verb.toLowerCase()} ${kind.toLowerCase()}`} checked={has(grid, verb, kind)} onChange={() => onChange(toggled(grid, verb, kind))} />
                 </td>
               ))}
             </tr>
@@ -58,16 +58,16 @@ function Rights({ grid, onChange }: { readonly grid: Grid; readonly onChange: (n
 
 type Props = { readonly role: RoleFullFragment | null; readonly onDone: () => void };
 
-/** A role: its rights here as a grid, those inside clusters as YAML, checked while it is typed. */
+/** Form of a role: Towline permissions as a grid, Kubernetes permissions as YAML. */
 export function RoleForm({ role, onDone }: Props) {
   const [grid, setGrid] = useState<Grid>(() => gridOf(role?.rules ?? []));
-  const [text, setText] = useState(() => (role === null ? NARROWED : kubernetesOf(role)));
-  const [made, create] = useMutation(CreateRoleDocument);
+  const [text, setText] = useState(() => (role === null ? DEFAULT_KUBERNETES : kubernetesOf(role)));
+  const [created, create] = useMutation(CreateRoleDocument);
   const [changed, update] = useMutation(UpdateRoleDocument);
-  const { value, problem } = judged(text);
+  const { value, problem } = parseMapping(text);
   const wrong = [
-    ...(grid.size === 0 ? ["tick at least one right"] : []),
-    ...(problem === "" ? conform(ROLE, "KubernetesRightsAttributes", value) : [problem]),
+    ...(grid.size === 0 ? ["select at least one permission"] : []),
+    ...(problem === "" ? validateInput(ROLE, "KubernetesRightsAttributes", value) : [problem]),
   ];
   const submit = async (event: SubmitEvent<HTMLFormElement>) => {
     event.preventDefault();
@@ -75,7 +75,7 @@ export function RoleForm({ role, onDone }: Props) {
     const attributes = { name: textOf(form, "name"), description: textOf(form, "description"), rules: rulesOf(grid), kubernetes: value } as RoleAttributes;
     const result = role === null ? await create({ attributes }) : await update({ id: role.id, attributes });
     if (result.error !== undefined) return;
-    toast(`${attributes.name} is saved; it holds for all who have it.`);
+    toast(`Role ${attributes.name} saved`);
     refresh();
     onDone();
   };
@@ -88,14 +88,14 @@ export function RoleForm({ role, onDone }: Props) {
           <input name="name" required maxLength={255} defaultValue={role?.name} autoFocus={role === null} />
         </label>
         <label>
-          What it is for
+          Description
           <input name="description" maxLength={1000} defaultValue={role?.description ?? ""} />
         </label>
       </div>
-      <Rights grid={grid} onChange={setGrid} />
-      <h3>Inside clusters, for who may connect</h3>
-      <Code text={text} label="Rights inside clusters, as YAML" onChange={setText} />
-      <FormBar action="Save the role" busy={made.fetching || changed.fetching} complaints={wrong} error={made.error ?? changed.error} onCancel={onDone} />
+      <Permissions grid={grid} onChange={setGrid} />
+      <h3>Kubernetes permissions of users who may connect</h3>
+      <Code text={text} label="Kubernetes permissions as YAML" onChange={setText} />
+      <FormBar action="Save role" busy={created.fetching || changed.fetching} complaints={wrong} error={created.error ?? changed.error} onCancel={onDone} />
     </form>
   );
 }

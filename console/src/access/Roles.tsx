@@ -4,13 +4,15 @@ import { refresh } from "../api/client";
 import { DeleteRoleDocument, RolesDocument, type RoleFullFragment } from "../api/generated";
 import { Confirm } from "../ui/Confirm";
 import { Problem } from "../ui/Problem";
+import { STATES } from "../ui/states";
+import { Status } from "../ui/Status";
 import { Skeleton } from "../ui/Skeleton";
 import { Table } from "../ui/Table";
 import { useParam } from "../ui/useParam";
 import { Bindings } from "./Bindings";
 import { RoleForm } from "./RoleForm";
 
-const words = (names: readonly string[]): string => (names.length === 0 ? "everything" : names.map((name) => name.toLowerCase()).join(", "));
+const words = (names: readonly string[]): string => (names.length === 0 ? "all" : names.map((name) => name.toLowerCase()).join(", "));
 
 type RowProps = { readonly role: RoleFullFragment; readonly onEdit: () => void; readonly onDelete: () => void };
 
@@ -19,17 +21,17 @@ function Row({ role, onEdit, onDelete }: RowProps) {
   return (
     <tr>
       <td>
-        <strong>{name}</strong> <span className="quiet">{builtIn ? "built in" : description}</span>
+        <strong>{name}</strong> <span className="quiet">{builtIn ? "built-in" : description}</span>
       </td>
       <td className="wide">
         {rules.map(({ verbs, kinds }, index) => (
           <div key={index}>
-            {words(verbs)} <span className="quiet">of {words(kinds)}</span>
+            {words(verbs)} <span className="quiet">on {words(kinds)}</span>
           </div>
         ))}
       </td>
       <td>
-        {kubernetes.groups.join(", ")} {kubernetes.record && <span className="status warn">recorded</span>}
+        {kubernetes.groups.join(", ")} {kubernetes.record && <Status state={STATES.recorded} />}
       </td>
       <td>
         {!builtIn && (
@@ -47,19 +49,19 @@ function Row({ role, onEdit, onDelete }: RowProps) {
   );
 }
 
-/** What each role lets its holders do, here and inside clusters; and who has which, where. */
+/** Roles with their permissions, and role bindings. */
 export function Roles() {
   const [{ data, error }] = useQuery({ query: RolesDocument });
   const [removed, remove] = useMutation(DeleteRoleDocument);
   const [edited, edit] = useParam("role");
-  const [leaving, leave] = useState<RoleFullFragment | null>(null);
+  const [chosen, choose] = useState<RoleFullFragment | null>(null);
   if (error !== undefined && data == null) return <Problem error={error} />;
   if (data == null) return <Skeleton lines={4} />;
   const role = data.roles.find(({ name }) => name === edited) ?? null;
   const end = async () => {
-    if (leaving === null) return;
-    leave(null);
-    const result = await remove({ id: leaving.id });
+    if (chosen === null) return;
+    choose(null);
+    const result = await remove({ id: chosen.id });
     if (result.error === undefined) refresh();
   };
   return (
@@ -74,14 +76,14 @@ export function Roles() {
         <RoleForm key={edited} role={role} onDone={() => edit("")} />
       )}
       {removed.error !== undefined && <Problem error={removed.error} />}
-      <Table label="Roles" titles={["Role", "May", "In clusters", ""]}>
-        {data.roles.map((one) => (
-          <Row key={one.id} role={one} onEdit={() => edit(one.name)} onDelete={() => leave(one)} />
+      <Table label="Roles" titles={["Role", "Permissions", "Kubernetes groups", ""]}>
+        {data.roles.map((each) => (
+          <Row key={each.id} role={each} onEdit={() => edit(each.name)} onDelete={() => choose(each)} />
         ))}
       </Table>
-      {leaving !== null && (
-        <Confirm title={`Delete the role ${leaving.name}?`} action="Delete it" typed={leaving.name} onCancel={() => leave(null)} onConfirm={() => void end()}>
-          <p>Who has it loses its rights at once, and what they opened by them ends.</p>
+      {chosen !== null && (
+        <Confirm title={`Delete role ${chosen.name}?`} action="Delete role" typed={chosen.name} onCancel={() => choose(null)} onConfirm={() => void end()}>
+          <p>Its subjects lose these permissions immediately, and their sessions that depend on them end.</p>
         </Confirm>
       )}
       <Bindings roles={data.roles.map(({ name }) => name)} />

@@ -9,18 +9,18 @@ import { Problem } from "../ui/Problem";
 import { Skeleton } from "../ui/Skeleton";
 import { Table } from "../ui/Table";
 
-/** Where one is signed in, and the way out. */
+/** Sign-in sessions of the user, with sign-out. */
 export function Sessions() {
   const [{ data, error }] = useQuery({ query: SessionsDocument });
   const [ended, endAll] = useMutation(SignOutEverywhereDocument);
-  const leave = async () => {
+  const signOut = async () => {
     const response = await fetch("/oauth/session", { method: "DELETE", headers: CSRF });
     if (response.ok) signedOut();
   };
-  const [asking, ask] = useState(false);
-  const everywhere = async () => {
+  const [dialog, setDialog] = useState(false);
+  const signOutEverywhere = async () => {
     const result = await endAll({});
-    ask(false);
+    setDialog(false);
     if (result.error === undefined) signedOut();
   };
   if (error !== undefined && data == null) return <Problem error={error} />;
@@ -28,30 +28,30 @@ export function Sessions() {
   return (
     <>
       <div className="bar">
-        <button type="button" onClick={() => void leave()}>
+        <button type="button" onClick={() => void signOut()}>
           Sign out
         </button>
-        <button type="button" className="danger" onClick={() => ask(true)}>
-          Sign out everywhere…
+        <button type="button" className="danger" onClick={() => setDialog(true)}>
+          Sign out signOutEverywhere…
         </button>
       </div>
       {ended.error !== undefined && <Problem error={ended.error} />}
-      {asking && (
-        <Confirm title="Sign out everywhere?" action="Sign out everywhere" onCancel={() => ask(false)} onConfirm={() => void everywhere()}>
-          <p>All sessions end, this one too. Tokens that you have made stay: revoke them one by one.</p>
+      {dialog && (
+        <Confirm title="Sign out signOutEverywhere?" action="Sign out everywhere" onCancel={() => setDialog(false)} onConfirm={() => void signOutEverywhere()}>
+          <p>Ends all your sessions, including this session. Your tokens stay valid until you revoke them.</p>
         </Confirm>
       )}
-      <Table label="Sessions" titles={["Session", "Since", "Used", "Until"]}>
-        {data.sessions.map((one) => (
-          <tr key={one.id}>
-            <td>{one.name}</td>
+      <Table label="Sessions" titles={["Session", "Signed in", "Last used", "Expires"]}>
+        {data.sessions.map((session) => (
+          <tr key={session.id}>
+            <td>{session.name}</td>
             <td>
-              <Age at={one.insertedAt} />
+              <Age at={session.insertedAt} />
             </td>
             <td>
-              <Age at={one.lastUsedAt} />
+              <Age at={session.lastUsedAt} />
             </td>
-            <td>{one.expiresAt?.slice(0, 16).replace("T", " ")}</td>
+            <td>{session.expiresAt?.slice(0, 16).replace("T", " ")}</td>
           </tr>
         ))}
       </Table>

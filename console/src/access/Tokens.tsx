@@ -9,12 +9,12 @@ import { Secret } from "../ui/Secret";
 import { Skeleton } from "../ui/Skeleton";
 import { Table } from "../ui/Table";
 
-/** Secrets for programs that act as oneself. */
+/** Access tokens for programs that act as the user. */
 export function Tokens() {
-  const [{ data, error }, again] = useQuery({ query: TokensDocument });
+  const [{ data, error }, refetch] = useQuery({ query: TokensDocument });
   const [made, create] = useMutation(CreateTokenDocument);
   const [revoked, revoke] = useMutation(RevokeTokenDocument);
-  const [leaving, leave] = useState<{ readonly id: string; readonly name: string } | null>(null);
+  const [chosen, choose] = useState<{ readonly id: string; readonly name: string } | null>(null);
   if (error !== undefined && data == null) return <Problem error={error} />;
   if (data == null) return <Skeleton lines={4} />;
   const problem = made.error ?? revoked.error;
@@ -22,42 +22,42 @@ export function Tokens() {
     event.preventDefault();
     const form = new FormData(event.currentTarget);
     await create({ attributes: { name: textOf(form, "name"), expiresInDays: Number(textOf(form, "days")) } });
-    again({ requestPolicy: "network-only" });
+    refetch({ requestPolicy: "network-only" });
   };
   const end = async () => {
-    if (leaving !== null) await revoke({ id: leaving.id });
-    leave(null);
+    if (chosen !== null) await revoke({ id: chosen.id });
+    choose(null);
   };
   const secret = made.data?.createAccessToken.token;
   return (
     <div className="stack">
       <form className="bar" onSubmit={(event) => void submit(event)}>
         <label>
-          For <input name="name" required maxLength={255} placeholder="nightly job" />
+          Name <input name="name" required maxLength={255} placeholder="nightly job" />
         </label>
         <label>
-          days <input name="days" type="number" min={1} max={365} defaultValue={90} />
+          Expires in days <input name="days" type="number" min={1} max={365} defaultValue={90} />
         </label>
         <button className="primary" disabled={made.fetching}>
-          Make a token
+          Create token
         </button>
       </form>
       {problem !== undefined && <Problem error={problem} />}
-      {secret != null && <Secret title="The new token" text={secret} />}
-      <Table label="Tokens" titles={["Token", "Made", "Used", "Ends", ""]}>
-        {data.accessTokens.map((one) => (
-          <tr key={one.id}>
-            <td>{one.name}</td>
+      {secret != null && <Secret title="New token" text={secret} />}
+      <Table label="Tokens" titles={["Token", "Created", "Last used", "Expires", ""]}>
+        {data.accessTokens.map((token) => (
+          <tr key={token.id}>
+            <td>{token.name}</td>
             <td>
-              <Age at={one.insertedAt} />
+              <Age at={token.insertedAt} />
             </td>
             <td>
-              <Age at={one.lastUsedAt} />
+              <Age at={token.lastUsedAt} />
             </td>
-            <td>{one.revokedAt === null ? one.expiresAt?.slice(0, 10) : "revoked"}</td>
+            <td>{token.revokedAt === null ? token.expiresAt?.slice(0, 10) : "revoked"}</td>
             <td>
-              {one.revokedAt === null && (
-                <button type="button" onClick={() => leave(one)}>
+              {token.revokedAt === null && (
+                <button type="button" onClick={() => choose(token)}>
                   Revoke…
                 </button>
               )}
@@ -65,9 +65,9 @@ export function Tokens() {
           </tr>
         ))}
       </Table>
-      {leaving !== null && (
-        <Confirm title={`Revoke ${leaving.name}?`} action="Revoke it" onConfirm={() => void end()} onCancel={() => leave(null)}>
-          <p>What uses it is refused from now on, and what it has opened ends within seconds.</p>
+      {chosen !== null && (
+        <Confirm title={`Revoke ${chosen.name}?`} action="Revoke token" onConfirm={() => void end()} onCancel={() => choose(null)}>
+          <p>Programs that use this token lose access immediately, and their open sessions end within seconds.</p>
         </Confirm>
       )}
     </div>

@@ -1,26 +1,27 @@
 import { useState } from "react";
 import { useQuery } from "urql";
-import { PlacesDocument, WhoCanDocument, type PlaceKind, type ThingKind, type WhoCanQuery } from "../api/generated";
+import { PlacesDocument, WhoCanDocument, type PlaceKind, type ResourceKind, type WhoCanQuery } from "../api/generated";
 import { exactly } from "../text/time";
 import { Problem } from "../ui/Problem";
 import { Skeleton } from "../ui/Skeleton";
+import { STATES } from "../ui/states";
 import { Status } from "../ui/Status";
-import { Suggested } from "../ui/Suggested";
+import { Combobox } from "../ui/Combobox";
 import { Table } from "../ui/Table";
 import { useParam } from "../ui/useParam";
-import { KINDS, VERBS } from "./rights";
-import "./rights.css";
+import { KINDS, VERBS } from "./permissions";
+import "./permissions.css";
 
 type Holder = WhoCanQuery["whoCan"][number];
 
-// Clusters are grouped, but rights are not given on groups.
-const PLACED: Partial<Record<PlaceKind, ThingKind>> = { CLUSTER: "CLUSTER", SERVICE: "SERVICE", REPOSITORY: "REPOSITORY", PIPELINE: "PIPELINE" };
+// Roles cannot be scoped to groups of clusters.
+const PLACED: Partial<Record<PlaceKind, ResourceKind>> = { CLUSTER: "CLUSTER", SERVICE: "SERVICE", REPOSITORY: "REPOSITORY", PIPELINE: "PIPELINE" };
 
-const whyOf = ({ reasons }: Holder): string => reasons.map(({ why, expiresAt }) => (expiresAt === null ? why : `${why} until ${exactly(expiresAt)}`)).join("; ");
+const whyOf = ({ reasons }: Holder): string => reasons.map(({ why, expiresAt }) => (expiresAt === null ? why : `${why}, expires ${exactly(expiresAt)}`)).join("; ");
 const byOf = ({ reasons }: Holder): string => reasons.map(({ role, scope }) => `${role} in ${scope}`).join(", ");
 
-/** A thing by its name: what is typed is looked up, what is chosen counts. */
-function PlaceField({ onChoose }: { readonly onChoose: (kind: ThingKind, id: string) => void }) {
+/** Search field for one resource; choosing a suggestion selects it. */
+function ResourceField({ onChoose }: { readonly onChoose: (kind: ResourceKind, id: string) => void }) {
   const [text, setText] = useState("");
   const q = text.trim();
   const [{ data }] = useQuery({ query: PlacesDocument, variables: { q }, pause: q === "" });
@@ -34,7 +35,7 @@ function PlaceField({ onChoose }: { readonly onChoose: (kind: ThingKind, id: str
     if (found !== undefined) onChoose(found.kind, found.id);
   };
   return (
-    <Suggested label="A certain one, by its name" placeholder="which one? empty: everywhere" value={text} offered={places.map(({ title }) => title)} onChange={change} />
+    <Combobox label="Resource name" placeholder="name of a resource; empty: all" value={text} offered={places.map(({ title }) => title)} onChange={change} />
   );
 }
 
@@ -42,44 +43,44 @@ function Choice({ label, name, value, options }: { readonly label: string; reado
   const [, change] = useParam(name);
   return (
     <select aria-label={label} value={value} onChange={(event) => change(event.target.value)}>
-      {options.map((one) => (
-        <option key={one} value={one}>
-          {one.toLowerCase()}
+      {options.map((option) => (
+        <option key={option} value={option}>
+          {option.toLowerCase()}
         </option>
       ))}
     </select>
   );
 }
 
-/** May one person do it, and by what; if not, who is to be asked. */
+/** Whether one user has a permission, and the role that grants it. */
 function Explained({ who, holders, what }: { readonly who: string; readonly holders: readonly Holder[]; readonly what: string }) {
   const wanted = who.toLowerCase();
   const holder = holders.find(({ user }) => user.email.toLowerCase() === wanted || user.name.toLowerCase() === wanted);
   return (
-    <section className={`card explained ${holder === undefined ? "no" : "yes"}`} aria-label="Explained">
+    <section className={`card explained ${holder === undefined ? "no" : "yes"}`} aria-label="Access check">
       {holder === undefined ? (
         <>
-          <Status tone="bad">No</Status> {who} may not {what}: no role that they have, by themselves or by a group, has this right there. The list below can.
+          <Status state={STATES.denied} /> {who} cannot {what}: no role of this user or of their groups grants it. The table below lists the users who can.
         </>
       ) : (
         <>
-          <Status tone="ok">Yes</Status> {holder.user.email} may {what}: {byOf(holder)}, {whyOf(holder)}.
+          <Status state={STATES.allowed} /> {holder.user.email} can {what}: {byOf(holder)}, {whyOf(holder)}.
         </>
       )}
     </section>
   );
 }
 
-/** Everybody who may do something, and by what; or whether one person may, and why. */
+/** Users who have a permission, and an access check for one user. */
 export function WhoCan() {
   const [verb] = useParam("verb");
   const [kind, setKind] = useParam("kind");
   const [id, setId] = useParam("of");
   const [who, setWho] = useParam("person");
-  const asked = { verb: VERBS.find((one) => one === verb) ?? "WRITE", kind: KINDS.find((one) => one === kind) ?? "SERVICE", id: id || null };
+  const asked = { verb: VERBS.find((known) => known === verb) ?? "WRITE", kind: KINDS.find((known) => known === kind) ?? "SERVICE", id: id || null };
   const [{ data, error, fetching }] = useQuery({ query: WhoCanDocument, variables: asked });
   const what = `${asked.verb.toLowerCase()} ${asked.id === null ? `any ${asked.kind.toLowerCase()}` : `this ${asked.kind.toLowerCase()}`}`;
-  const choose = (of: ThingKind, chosen: string) => {
+  const choose = (of: ResourceKind, chosen: string) => {
     if (of !== asked.kind) setKind(of);
     setId(chosen);
   };
@@ -87,15 +88,15 @@ export function WhoCan() {
     <>
       <div className="bar">
         Who can
-        <Choice label="What" name="verb" value={asked.verb} options={VERBS} />
-        <Choice label="Of which kind" name="kind" value={asked.kind} options={KINDS} />
-        <PlaceField onChoose={choose} />
+        <Choice label="Verb" name="verb" value={asked.verb} options={VERBS} />
+        <Choice label="Resource kind" name="kind" value={asked.kind} options={KINDS} />
+        <ResourceField onChoose={choose} />
         {id !== "" && (
           <button type="button" onClick={() => setId("")}>
-            everywhere
+            All resources
           </button>
         )}
-        <input aria-label="One person" placeholder="one person? e-mail or name" defaultValue={who} onBlur={(event) => setWho(event.target.value.trim())} onKeyDown={(event) => event.key === "Enter" && setWho(event.currentTarget.value.trim())} />
+        <input aria-label="User" placeholder="user: e-mail or name" defaultValue={who} onBlur={(event) => setWho(event.target.value.trim())} onKeyDown={(event) => event.key === "Enter" && setWho(event.currentTarget.value.trim())} />
       </div>
       {error !== undefined && <Problem error={error} />}
       {data == null ? (
@@ -103,7 +104,7 @@ export function WhoCan() {
       ) : (
         <div className="stack">
           {who !== "" && <Explained who={who} holders={data.whoCan} what={what} />}
-          <Table label="Who can" titles={["Who", "By", "Why"]}>
+          <Table label="Who can" titles={["User", "Role", "Source"]}>
             {data.whoCan.map((holder) => (
               <tr key={holder.user.id}>
                 <td>

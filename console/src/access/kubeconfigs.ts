@@ -1,7 +1,7 @@
-// Kubeconfigs that name the way and no secret: a plug-in of the command line brings the token.
+// Kubeconfigs without a secret: an exec plug-in of the CLI provides the token.
 import { toYaml } from "../text/yaml";
 
-/** One context a cluster, named `towline-<handle>`. `origin` is where this installation is reached. */
+/** Kubeconfig with one context per cluster, `towline-<handle>`. `origin` is the URL of the control plane. */
 export function kubeconfig(origin: string, handles: readonly string[]): string {
   const name = (handle: string) => `towline-${handle}`;
   return toYaml({

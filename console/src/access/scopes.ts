@@ -1,11 +1,11 @@
-// The places where a role counts, as people name them: `project/shop`, `cluster/dev`, `service/dev/web`.
+// Scopes of roles as users write them: `project/shop`, `cluster/dev`, `service/dev/web`.
 import { client } from "../api/client";
-import { PlaceIdsDocument } from "../api/generated";
+import { ScopeIdsDocument } from "../api/generated";
 
-export const PLACES = "everywhere, project/NAME, cluster/HANDLE or service/HANDLE/NAME";
+export const SCOPE_HINT = "everywhere, project/NAME, cluster/HANDLE or service/HANDLE/NAME";
 
-/** Kind, cluster and name of a place; null: it is not written like one. */
-export function placeOf(text: string): readonly [kind: string, cluster: string, name: string] | null {
+/** Parses a scope into kind, cluster and name; null: invalid syntax. */
+export function parseScope(text: string): readonly [kind: string, cluster: string, name: string] | null {
   const [kind = "", ...names] = text.split("/");
   if (names.includes("")) return null;
   const [first = "", second] = names;
@@ -13,14 +13,14 @@ export function placeOf(text: string): readonly [kind: string, cluster: string, 
   return (kind === "project" || kind === "cluster") && names.length === 1 ? [kind, "", first] : null;
 }
 
-/** The scope that a place means to the API; null: there is no such place here. */
-export async function scopeOf(text: string): Promise<string | null> {
+/** Scope id for the API; null: not found. */
+export async function scopeId(text: string): Promise<string | null> {
   if (text === "everywhere" || text === "installation") return "installation";
-  const place = placeOf(text);
-  if (place === null) return null;
-  const [kind, cluster, name] = place;
+  const scope = parseScope(text);
+  if (scope === null) return null;
+  const [kind, cluster, name] = scope;
   const asked = { cluster, name, isProject: kind === "project", isCluster: kind === "cluster", isService: kind === "service" };
-  const { data } = await client.query(PlaceIdsDocument, asked, { requestPolicy: "network-only" }).toPromise();
+  const { data } = await client.query(ScopeIdsDocument, asked, { requestPolicy: "network-only" }).toPromise();
   const found = data?.project ?? data?.cluster ?? data?.serviceDeployment;
   return found == null ? null : `${kind}:${found.id}`;
 }

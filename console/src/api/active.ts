@@ -1,10 +1,10 @@
-// Which queries are on the screen, so that they can be asked again after an outage or a sign-in.
+// Active queries of the page, which are fetched again after an outage or a sign-in.
 import { makeOperation, type Client, type Exchange, type Operation } from "@urql/core";
 import { tap, pipe } from "wonka";
 
 const active = new Map<number, Operation>();
 
-/** Notes queries while somebody looks at their answers. */
+/** Tracks queries while a component uses them. */
 export const activeExchange: Exchange =
   ({ forward }) =>
   (operations) =>
@@ -18,8 +18,8 @@ export const activeExchange: Exchange =
       ),
     );
 
-/** Ask everything that is on the screen again. */
-export function askAgain(client: Client): void {
+/** Fetches all active queries again. */
+export function refetchActive(client: Client): void {
   for (const operation of active.values())
     client.reexecuteOperation(
       makeOperation(operation.kind, operation, { ...operation.context, requestPolicy: "network-only" }),

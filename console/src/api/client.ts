@@ -1,58 +1,58 @@
-// The one connection to the control plane: queries over HTTP, changes over one WebSocket.
+// GraphQL client: queries and mutations over HTTP, subscriptions over one WebSocket.
 import { cacheExchange, type KeyGenerator } from "@urql/exchange-graphcache";
 import { Client, fetchExchange, mapExchange, subscriptionExchange, type CombinedError, type SubscriptionForwarder } from "@urql/core";
 import { createClient as createSocket } from "graphql-ws";
-import { onReached, reached, unreachable } from "../live/reach";
-import { activeExchange, askAgain } from "./active";
+import { onReconnect, reportReachable, reportUnreachable } from "../live/connection";
+import { activeExchange, refetchActive } from "./active";
 import { distinctExchange } from "./distinct";
 import { KEYLESS, TicketDocument } from "./generated";
-import { refused } from "./session";
+import { sessionExpired } from "./session";
 import { isUncached, UNCACHED, uncachedExchange } from "./uncached";
 
-/** Says that the request comes from this page and not from a form of another site. */
+/** Header that the control plane requires against cross-site request forgery. */
 export const CSRF = { "X-Towline-CSRF": "console" };
 
 const SIGNED_OUT = 4401;
 const NORMAL = 1000;
-// graphql-ws ends a connection so for which there was no ticket: why not is told by what was asked for it.
+// graphql-ws closes a connection with this code if it gets no ticket; the ticket request reports the reason.
 const NO_TICKET = 4005;
 
-/** A secret that opens one WebSocket: browsers put no headers into its request. Past the cache, which is no place for it. */
+/** Fetches a one-time secret for a WebSocket, because browsers cannot set headers on it. Bypasses the cache. */
 export async function ticket(): Promise<string> {
   const { data, error } = await client.mutation(TicketDocument, {}, UNCACHED).toPromise();
-  if (data == null) throw error ?? new Error("no ticket was given");
+  if (data == null) throw error ?? new Error("the control plane returned no ticket");
   return data.createTicket;
 }
 
-let coming: Promise<string> | undefined;
+let pendingTicket: Promise<string> | undefined;
 
-/** Where the socket is opened; its ticket is asked for meanwhile. */
+/** URL of the WebSocket; starts the ticket request in parallel. */
 function socketUrl(): string {
-  coming = ticket();
-  // Whoever waits for it hears why it does not come.
-  coming.catch(() => undefined);
+  pendingTicket = ticket();
+  // `connectionParams` awaits the ticket and handles its error.
+  pendingTicket.catch(() => undefined);
   return `${location.protocol === "https:" ? "wss" : "ws"}://${location.host}/gql`;
 }
 
 const socket = createSocket({
   url: socketUrl,
   lazyCloseTimeout: 3000,
-  connectionParams: async () => ({ token: await (coming ?? ticket()) }),
+  connectionParams: async () => ({ token: await (pendingTicket ?? ticket()) }),
   retryAttempts: Number.POSITIVE_INFINITY,
   shouldRetry: () => true,
-  // Full jitter, so that a restarted control plane is not met by all consoles at once.
+  // Full jitter, so that the consoles do not all reconnect to a restarted control plane at the same time.
   retryWait: (retries) => pause(Math.random() * Math.min(20_000, 500 * 2 ** retries)),
   keepAlive: 12_000,
   on: {
     connected: () => {
-      reached();
-      // What changed between the first answers and this moment was told to nobody.
+      reportReachable();
+      // Changes between the first answers and this connection sent no message.
       refresh();
     },
     closed: (event) => {
       const code = event instanceof CloseEvent ? event.code : 0;
-      if (code === SIGNED_OUT) refused();
-      else if (code !== NORMAL && code !== NO_TICKET) unreachable();
+      if (code === SIGNED_OUT) sessionExpired();
+      else if (code !== NORMAL && code !== NO_TICKET) reportUnreachable();
     },
   },
 });
@@ -63,15 +63,15 @@ function pause(milliseconds: number): Promise<void> {
 
 const unkeyed: KeyGenerator = () => null;
 
-// Their id is that of something else, or is not always told.
-const BORROWED = ["AffectedService", "ComponentContent", "ComponentLive", "FleetMapRow", "FoundObject", "Place", "PlannedService", "PolicyBinding"];
+// Types whose id belongs to another type or is not always selected.
+const SHARED_IDS = ["AffectedService", "ComponentContent", "ComponentLive", "FleetMapRow", "FoundObject", "Place", "PlannedService", "PolicyBinding"];
 
-// What has no id of its own is kept within what it belongs to.
-const answers = cacheExchange({
-  keys: Object.fromEntries([...KEYLESS, ...BORROWED].map((name) => [name, unkeyed])),
+// The cache embeds types without an id in their parent.
+const cache = cacheExchange({
+  keys: Object.fromEntries([...KEYLESS, ...SHARED_IDS].map((name) => [name, unkeyed])),
 });
 
-/** The server's code of a failure: `FORBIDDEN`, `NOT_FOUND`, …; empty if it did not answer. */
+/** Error code of the API: `FORBIDDEN`, `NOT_FOUND`, …; empty if the server did not respond. */
 export function codeOf(error: CombinedError | undefined): string {
   const code = error?.graphQLErrors[0]?.extensions["code"];
   return typeof code === "string" ? code : "";
@@ -80,11 +80,11 @@ export function codeOf(error: CombinedError | undefined): string {
 async function watchedFetch(input: RequestInfo | URL, init?: RequestInit): Promise<Response> {
   try {
     const response = await fetch(input, init);
-    if (response.status < 500) reached();
-    else unreachable();
+    if (response.status < 500) reportReachable();
+    else reportUnreachable();
     return response;
   } catch (error) {
-    if (!(error instanceof DOMException && error.name === "AbortError")) unreachable();
+    if (!(error instanceof DOMException && error.name === "AbortError")) reportUnreachable();
     throw error;
   }
 }
@@ -107,20 +107,20 @@ export const client = new Client({
   exchanges: [
     mapExchange({
       onResult: ({ error }) => {
-        if (codeOf(error) === "UNAUTHENTICATED") refused();
+        if (codeOf(error) === "UNAUTHENTICATED") sessionExpired();
       },
     }),
     activeExchange,
     distinctExchange,
-    subscriptionExchange({ forwardSubscription, isSubscriptionOperation: (one) => one.kind === "subscription" && isUncached(one) }),
+    subscriptionExchange({ forwardSubscription, isSubscriptionOperation: (operation) => operation.kind === "subscription" && isUncached(operation) }),
     uncachedExchange,
-    answers,
+    cache,
     fetchExchange,
     subscriptionExchange({ forwardSubscription }),
   ],
 });
 
-/** After a sign-in: what is on the screen is asked for again, and nothing typed is lost. */
-export const refresh = (): void => askAgain(client);
+/** Fetches all active queries again; unsaved input stays. */
+export const refresh = (): void => refetchActive(client);
 
-onReached(refresh);
+onReconnect(refresh);

@@ -1,15 +1,15 @@
-// The cache knows operations by their keys, and the same change asked for twice has one: the second would never be answered.
+// The cache identifies operations by key, and two equal mutations have the same key: the second would never get a result.
 import { makeOperation, type Exchange, type Operation, type OperationResult } from "@urql/core";
 import { map, pipe } from "wonka";
 
-/** Gives each change a key of its own for all that comes after; its answer has the key by which it was asked. */
+/** Gives each mutation a unique key for the following exchanges, and its result the original key. */
 export const distinctExchange: Exchange = ({ forward }) => {
   let last = 0;
-  const keyed = (one: Operation, key: number, context = one.context) => makeOperation(one.kind, { ...one, key }, context);
-  const apart = (one: Operation) => (one.kind === "mutation" ? keyed(one, (last -= 1), { ...one.context, askedAs: one.key }) : one);
-  const told = (result: OperationResult): OperationResult => {
-    const key: unknown = result.operation.context["askedAs"];
-    return typeof key === "number" ? { ...result, operation: keyed(result.operation, key) } : result;
+  const withKey = (operation: Operation, key: number, context = operation.context) => makeOperation(operation.kind, { ...operation, key }, context);
+  const separate = (operation: Operation) => (operation.kind === "mutation" ? withKey(operation, (last -= 1), { ...operation.context, originalKey: operation.key }) : operation);
+  const restore = (result: OperationResult): OperationResult => {
+    const key: unknown = result.operation.context["originalKey"];
+    return typeof key === "number" ? { ...result, operation: withKey(result.operation, key) } : result;
   };
-  return (operations) => pipe(operations, map(apart), forward, map(told));
+  return (operations) => pipe(operations, map(separate), forward, map(restore));
 };

@@ -944,7 +944,7 @@ export type RoleRuleAttributes = {
   /** Operations. An empty list means all. */
   verbs: Array<Verb>;
   /** Kinds of resources. An empty list means all. */
-  kinds: Array<ThingKind>;
+  kinds: Array<ResourceKind>;
 };
 
 /** Strategy of a rollout. */
@@ -1159,7 +1159,7 @@ export type ServiceImportAttributes = {
 };
 
 /** State of a service in reports. */
-export type ServiceMark =
+export type ServiceStatusCode =
   /** All objects are applied and healthy. */
   | 'HEALTHY'
   /** All objects are applied but not healthy yet. */
@@ -1312,7 +1312,7 @@ export type TagAttributes = {
 };
 
 /** Kind of resource that a permission covers. */
-export type ThingKind =
+export type ResourceKind =
   /** A project. */
   | 'PROJECT'
   /** A cluster. */
@@ -1347,7 +1347,7 @@ export type TokenScopeAttributes = {
   /** Operations. */
   verbs?: Array<Verb>;
   /** Kinds of resources. */
-  kinds?: Array<ThingKind>;
+  kinds?: Array<ResourceKind>;
   /** Scopes, such as `project:ID`. Limit: 500 scopes of 64 characters. */
   scopes?: Array<string>;
 };
@@ -1414,10 +1414,10 @@ export type VerificationAttributes = {
   metric?: MetricCheckAttributes | null | undefined;
 };
 
-export type MineQueryVariables = Exact<{ [key: string]: never; }>;
+export type ProfileQueryVariables = Exact<{ [key: string]: never; }>;
 
 
-export type MineQuery = { me: { id: string, name: string, email: string, role: BuiltInRole | null, kind: UserKind }, myAccess: Array<{ role: string, scope: string, why: string, expiresAt: string | null }>, myGroups: Array<{ id: string, name: string }> };
+export type ProfileQuery = { me: { id: string, name: string, email: string, role: BuiltInRole | null, kind: UserKind }, myAccess: Array<{ role: string, scope: string, why: string, expiresAt: string | null }>, myGroups: Array<{ id: string, name: string }> };
 
 export type SessionsQueryVariables = Exact<{ [key: string]: never; }>;
 
@@ -1448,14 +1448,14 @@ export type SignOutEverywhereMutationVariables = Exact<{ [key: string]: never; }
 
 export type SignOutEverywhereMutation = { signOutEverywhere: number };
 
-export type AskedFragment = { id: string, scope: string, place: string, minutes: number, reason: string, state: AccessRequestState, decidedBy: string, insertedAt: string, decidedAt: string | null, expiresAt: string | null, role: { id: string, name: string }, user: { id: string, email: string, name: string } };
+export type AccessRequestRowFragment = { id: string, scope: string, place: string, minutes: number, reason: string, state: AccessRequestState, decidedBy: string, insertedAt: string, decidedAt: string | null, expiresAt: string | null, role: { id: string, name: string }, user: { id: string, email: string, name: string } };
 
 export type RequestsQueryVariables = Exact<{ [key: string]: never; }>;
 
 
 export type RequestsQuery = { accessRequests: Array<{ id: string, scope: string, place: string, minutes: number, reason: string, state: AccessRequestState, decidedBy: string, insertedAt: string, decidedAt: string | null, expiresAt: string | null, role: { id: string, name: string }, user: { id: string, email: string, name: string } }> };
 
-export type AskAccessMutationVariables = Exact<{
+export type RequestAccessMutationVariables = Exact<{
   role: string;
   scope: string;
   minutes: number;
@@ -1463,7 +1463,7 @@ export type AskAccessMutationVariables = Exact<{
 }>;
 
 
-export type AskAccessMutation = { requestAccess: { id: string, scope: string, place: string, minutes: number, reason: string, state: AccessRequestState, decidedBy: string, insertedAt: string, decidedAt: string | null, expiresAt: string | null, role: { id: string, name: string }, user: { id: string, email: string, name: string } } };
+export type RequestAccessMutation = { requestAccess: { id: string, scope: string, place: string, minutes: number, reason: string, state: AccessRequestState, decidedBy: string, insertedAt: string, decidedAt: string | null, expiresAt: string | null, role: { id: string, name: string }, user: { id: string, email: string, name: string } } };
 
 export type ApproveAccessMutationVariables = Exact<{
   id: string;
@@ -1472,12 +1472,12 @@ export type ApproveAccessMutationVariables = Exact<{
 
 export type ApproveAccessMutation = { approveAccess: { id: string, scope: string, place: string, minutes: number, reason: string, state: AccessRequestState, decidedBy: string, insertedAt: string, decidedAt: string | null, expiresAt: string | null, role: { id: string, name: string }, user: { id: string, email: string, name: string } } };
 
-export type RefuseAccessMutationVariables = Exact<{
+export type DenyAccessMutationVariables = Exact<{
   id: string;
 }>;
 
 
-export type RefuseAccessMutation = { refuseAccess: { id: string, scope: string, place: string, minutes: number, reason: string, state: AccessRequestState, decidedBy: string, insertedAt: string, decidedAt: string | null, expiresAt: string | null, role: { id: string, name: string }, user: { id: string, email: string, name: string } } };
+export type DenyAccessMutation = { denyAccess: { id: string, scope: string, place: string, minutes: number, reason: string, state: AccessRequestState, decidedBy: string, insertedAt: string, decidedAt: string | null, expiresAt: string | null, role: { id: string, name: string }, user: { id: string, email: string, name: string } } };
 
 export type RevokeAccessMutationVariables = Exact<{
   id: string;
@@ -1489,25 +1489,25 @@ export type RevokeAccessMutation = { revokeAccess: { id: string, scope: string, 
 export type RolesQueryVariables = Exact<{ [key: string]: never; }>;
 
 
-export type RolesQuery = { roles: Array<{ id: string, name: string, description: string | null, builtIn: boolean, rules: Array<{ verbs: Array<Verb>, kinds: Array<ThingKind> }>, kubernetes: { groups: Array<string>, impersonate: Array<string>, record: boolean, recordInput: boolean, rules: Array<{ verbs: Array<string>, groups: Array<string>, resources: Array<string>, namespaces: Array<string>, names: Array<string> }> } }> };
+export type RolesQuery = { roles: Array<{ id: string, name: string, description: string | null, builtIn: boolean, rules: Array<{ verbs: Array<Verb>, kinds: Array<ResourceKind> }>, kubernetes: { groups: Array<string>, impersonate: Array<string>, record: boolean, recordInput: boolean, rules: Array<{ verbs: Array<string>, groups: Array<string>, resources: Array<string>, namespaces: Array<string>, names: Array<string> }> } }> };
 
 export type WhoCanQueryVariables = Exact<{
   verb: Verb;
-  kind: ThingKind;
+  kind: ResourceKind;
   id?: string | null | undefined;
 }>;
 
 
 export type WhoCanQuery = { whoCan: Array<{ user: { id: string, email: string, name: string, kind: UserKind }, reasons: Array<{ role: string, scope: string, why: string, expiresAt: string | null }> }> };
 
-export type RoleFullFragment = { id: string, name: string, description: string | null, builtIn: boolean, rules: Array<{ verbs: Array<Verb>, kinds: Array<ThingKind> }>, kubernetes: { groups: Array<string>, impersonate: Array<string>, record: boolean, recordInput: boolean, rules: Array<{ verbs: Array<string>, groups: Array<string>, resources: Array<string>, namespaces: Array<string>, names: Array<string> }> } };
+export type RoleFullFragment = { id: string, name: string, description: string | null, builtIn: boolean, rules: Array<{ verbs: Array<Verb>, kinds: Array<ResourceKind> }>, kubernetes: { groups: Array<string>, impersonate: Array<string>, record: boolean, recordInput: boolean, rules: Array<{ verbs: Array<string>, groups: Array<string>, resources: Array<string>, namespaces: Array<string>, names: Array<string> }> } };
 
 export type CreateRoleMutationVariables = Exact<{
   attributes: RoleAttributes;
 }>;
 
 
-export type CreateRoleMutation = { createRole: { id: string, name: string, description: string | null, builtIn: boolean, rules: Array<{ verbs: Array<Verb>, kinds: Array<ThingKind> }>, kubernetes: { groups: Array<string>, impersonate: Array<string>, record: boolean, recordInput: boolean, rules: Array<{ verbs: Array<string>, groups: Array<string>, resources: Array<string>, namespaces: Array<string>, names: Array<string> }> } } | null };
+export type CreateRoleMutation = { createRole: { id: string, name: string, description: string | null, builtIn: boolean, rules: Array<{ verbs: Array<Verb>, kinds: Array<ResourceKind> }>, kubernetes: { groups: Array<string>, impersonate: Array<string>, record: boolean, recordInput: boolean, rules: Array<{ verbs: Array<string>, groups: Array<string>, resources: Array<string>, namespaces: Array<string>, names: Array<string> }> } } | null };
 
 export type UpdateRoleMutationVariables = Exact<{
   id: string;
@@ -1515,7 +1515,7 @@ export type UpdateRoleMutationVariables = Exact<{
 }>;
 
 
-export type UpdateRoleMutation = { updateRole: { id: string, name: string, description: string | null, builtIn: boolean, rules: Array<{ verbs: Array<Verb>, kinds: Array<ThingKind> }>, kubernetes: { groups: Array<string>, impersonate: Array<string>, record: boolean, recordInput: boolean, rules: Array<{ verbs: Array<string>, groups: Array<string>, resources: Array<string>, namespaces: Array<string>, names: Array<string> }> } } | null };
+export type UpdateRoleMutation = { updateRole: { id: string, name: string, description: string | null, builtIn: boolean, rules: Array<{ verbs: Array<Verb>, kinds: Array<ResourceKind> }>, kubernetes: { groups: Array<string>, impersonate: Array<string>, record: boolean, recordInput: boolean, rules: Array<{ verbs: Array<string>, groups: Array<string>, resources: Array<string>, namespaces: Array<string>, names: Array<string> }> } } | null };
 
 export type DeleteRoleMutationVariables = Exact<{
   id: string;
@@ -1529,21 +1529,21 @@ export type BindingsQueryVariables = Exact<{ [key: string]: never; }>;
 
 export type BindingsQuery = { roleBindings: Array<{ id: string, place: string, expiresAt: string | null, givenBy: string, reason: string, insertedAt: string, role: { id: string, name: string }, user: { id: string, email: string, name: string } | null, group: { id: string, name: string } | null }> };
 
-export type GiveRoleMutationVariables = Exact<{
+export type GrantRoleMutationVariables = Exact<{
   attributes: RoleBindingAttributes;
 }>;
 
 
-export type GiveRoleMutation = { createRoleBinding: { id: string } | null };
+export type GrantRoleMutation = { createRoleBinding: { id: string } | null };
 
-export type TakeRoleMutationVariables = Exact<{
+export type RevokeRoleMutationVariables = Exact<{
   id: string;
 }>;
 
 
-export type TakeRoleMutation = { deleteRoleBinding: { id: string } | null };
+export type RevokeRoleMutation = { deleteRoleBinding: { id: string } | null };
 
-export type PlaceIdsQueryVariables = Exact<{
+export type ScopeIdsQueryVariables = Exact<{
   name: string;
   cluster: string;
   isProject: boolean;
@@ -1552,7 +1552,7 @@ export type PlaceIdsQueryVariables = Exact<{
 }>;
 
 
-export type PlaceIdsQuery = { project?: { id: string } | null, cluster?: { id: string } | null, serviceDeployment?: { id: string } | null };
+export type ScopeIdsQuery = { project?: { id: string } | null, cluster?: { id: string } | null, serviceDeployment?: { id: string } | null };
 
 export type MeQueryVariables = Exact<{ [key: string]: never; }>;
 
@@ -1581,7 +1581,7 @@ export type RecordingQueryVariables = Exact<{
 }>;
 
 
-export type RecordingQuery = { sessionRecording: { data: string, next: number | null, goingOn: boolean } };
+export type RecordingQuery = { sessionRecording: { data: string, next: number | null, ongoing: boolean } };
 
 export type ClustersQueryVariables = Exact<{
   after?: string | null | undefined;
@@ -1730,7 +1730,7 @@ export type FleetAtQueryVariables = Exact<{
 }>;
 
 
-export type FleetAtQuery = { fleet: { at: string, clusters: Array<{ clusterId: string, cluster: string | null, services: Array<{ serviceId: string, service: string | null, mark: ServiceMark }> }> } };
+export type FleetAtQuery = { fleet: { at: string, clusters: Array<{ clusterId: string, cluster: string | null, services: Array<{ serviceId: string, service: string | null, mark: ServiceStatusCode }> }> } };
 
 export type LastHourQueryVariables = Exact<{
   then: string;
@@ -1738,16 +1738,16 @@ export type LastHourQueryVariables = Exact<{
 }>;
 
 
-export type LastHourQuery = { fleetChanges: Array<{ kind: FleetChangeKind, serviceId: string, service: string | null, clusterId: string, cluster: string | null, shaBefore: string | null, shaAfter: string | null, markBefore: ServiceMark | null, markAfter: ServiceMark | null }> };
+export type LastHourQuery = { fleetChanges: Array<{ kind: FleetChangeKind, serviceId: string, service: string | null, clusterId: string, cluster: string | null, shaBefore: string | null, shaAfter: string | null, statusBefore: ServiceStatusCode | null, statusAfter: ServiceStatusCode | null }> };
 
-export type WrongQueryVariables = Exact<{
+export type FailedServicesQueryVariables = Exact<{
   q?: string | null | undefined;
   projectId?: string | null | undefined;
   status?: Array<ServiceDeploymentStatus> | ServiceDeploymentStatus | null | undefined;
 }>;
 
 
-export type WrongQuery = { serviceDeployments: { totalCount: number | null, totalCountKind: CountKind | null, edges: Array<{ node: { id: string, name: string, status: ServiceDeploymentStatus, updatedAt: string, message: string | null, cluster: { id: string, handle: string, pingedAt: string | null } | null, errors: Array<{ source: string, message: string }> } }> } };
+export type FailedServicesQuery = { serviceDeployments: { totalCount: number | null, totalCountKind: CountKind | null, edges: Array<{ node: { id: string, name: string, status: ServiceDeploymentStatus, updatedAt: string, message: string | null, cluster: { id: string, handle: string, pingedAt: string | null } | null, errors: Array<{ source: string, message: string }> } }> } };
 
 export type CellNamesQueryVariables = Exact<{
   clusterId: string;
@@ -1807,12 +1807,12 @@ export type ComponentEventsQueryVariables = Exact<{
 
 export type ComponentEventsQuery = { componentEvents: Array<{ kind: string, namespace: string | null, name: string, type: string, reason: string, message: string, count: number, source: string | null, firstAt: string | null, lastAt: string | null }> };
 
-export type OfServiceQueryVariables = Exact<{
+export type OwnerServiceQueryVariables = Exact<{
   id: string;
 }>;
 
 
-export type OfServiceQuery = { serviceDeployment: { id: string, name: string, cluster: { id: string, handle: string, pingedAt: string | null } | null } | null };
+export type OwnerServiceQuery = { serviceDeployment: { id: string, name: string, cluster: { id: string, handle: string, pingedAt: string | null } | null } | null };
 
 export type ComponentBlameQueryVariables = Exact<{
   id: string;
@@ -1889,7 +1889,7 @@ export type FleetDiffQueryVariables = Exact<{
 }>;
 
 
-export type FleetDiffQuery = { fleetDiff: { sha: string, looked: number, untouched: number, added: number, removed: number, changed: number, more: number, groups: Array<{ oldDigest: string | null, newDigest: string | null, error: string | null, added: number, removed: number, changed: number, objects: Array<{ change: ChangeKind, apiVersion: string, kind: string, namespace: string | null, name: string, more: number, fields: Array<{ pointer: string, old: string | null, new: string | null }> }>, services: Array<{ id: string, name: string, cluster: string }> }> } };
+export type FleetDiffQuery = { fleetDiff: { sha: string, compared: number, unchanged: number, added: number, removed: number, changed: number, more: number, groups: Array<{ oldDigest: string | null, newDigest: string | null, error: string | null, added: number, removed: number, changed: number, objects: Array<{ change: ChangeKind, apiVersion: string, kind: string, namespace: string | null, name: string, more: number, fields: Array<{ pointer: string, old: string | null, new: string | null }> }>, services: Array<{ id: string, name: string, cluster: string }> }> } };
 
 export type PipelinesQueryVariables = Exact<{
   after?: string | null | undefined;
@@ -2052,7 +2052,7 @@ export type ObjectsQueryVariables = Exact<{
 
 export type ObjectsQuery = { search: { totalCount: number | null, totalCountKind: CountKind | null, pageInfo: { hasNextPage: boolean, endCursor: string | null }, edges: Array<{ node: { id: string, serviceId: string, service: string, clusterId: string, cluster: string, clusterPingedAt: string | null, ageSeconds: number | null, stale: boolean, object: { id: string, uid: string | null, ownerUid: string | null, group: string | null, version: string | null, kind: string, namespace: string | null, name: string, state: ComponentState | null, synced: boolean, message: string | null, images: Array<string>, updatedAt: string } } }> } };
 
-export type SecretRowFragment = { id: string, name: string, description: string | null, currentVersion: number | null, newestVersion: number | null, refreshSeconds: number, refreshedAt: string | null, problem: string | null, insertedAt: string, updatedAt: string, source: { kind: SecretSourceKind, store: string | null, path: string | null, key: string } | null, rotation: { phase: SecretRotationPhase, oldVersion: number, newVersion: number, batch: number, soakSeconds: number, timeoutSeconds: number, automatic: boolean, reason: string | null, beganBy: string, beganAt: string, quietSince: string | null, endedAt: string | null } | null, project: { id: string, name: string } | null };
+export type SecretRowFragment = { id: string, name: string, description: string | null, currentVersion: number | null, newestVersion: number | null, refreshSeconds: number, refreshedAt: string | null, problem: string | null, insertedAt: string, updatedAt: string, source: { kind: SecretSourceKind, store: string | null, path: string | null, key: string } | null, rotation: { phase: SecretRotationPhase, oldVersion: number, newVersion: number, batch: number, soakSeconds: number, timeoutSeconds: number, automatic: boolean, reason: string | null, startedBy: string, startedAt: string, healthySince: string | null, endedAt: string | null } | null, project: { id: string, name: string } | null };
 
 export type SecretsQueryVariables = Exact<{
   after?: string | null | undefined;
@@ -2060,14 +2060,14 @@ export type SecretsQueryVariables = Exact<{
 }>;
 
 
-export type SecretsQuery = { secrets: { totalCount: number | null, totalCountKind: CountKind | null, pageInfo: { hasNextPage: boolean, endCursor: string | null }, edges: Array<{ node: { id: string, name: string, description: string | null, currentVersion: number | null, newestVersion: number | null, refreshSeconds: number, refreshedAt: string | null, problem: string | null, insertedAt: string, updatedAt: string, source: { kind: SecretSourceKind, store: string | null, path: string | null, key: string } | null, rotation: { phase: SecretRotationPhase, oldVersion: number, newVersion: number, batch: number, soakSeconds: number, timeoutSeconds: number, automatic: boolean, reason: string | null, beganBy: string, beganAt: string, quietSince: string | null, endedAt: string | null } | null, project: { id: string, name: string } | null } }> } };
+export type SecretsQuery = { secrets: { totalCount: number | null, totalCountKind: CountKind | null, pageInfo: { hasNextPage: boolean, endCursor: string | null }, edges: Array<{ node: { id: string, name: string, description: string | null, currentVersion: number | null, newestVersion: number | null, refreshSeconds: number, refreshedAt: string | null, problem: string | null, insertedAt: string, updatedAt: string, source: { kind: SecretSourceKind, store: string | null, path: string | null, key: string } | null, rotation: { phase: SecretRotationPhase, oldVersion: number, newVersion: number, batch: number, soakSeconds: number, timeoutSeconds: number, automatic: boolean, reason: string | null, startedBy: string, startedAt: string, healthySince: string | null, endedAt: string | null } | null, project: { id: string, name: string } | null } }> } };
 
 export type SecretDetailQueryVariables = Exact<{
   id: string;
 }>;
 
 
-export type SecretDetailQuery = { secret: { id: string, name: string, description: string | null, currentVersion: number | null, newestVersion: number | null, refreshSeconds: number, refreshedAt: string | null, problem: string | null, insertedAt: string, updatedAt: string, source: { kind: SecretSourceKind, store: string | null, path: string | null, key: string } | null, rotation: { phase: SecretRotationPhase, oldVersion: number, newVersion: number, batch: number, soakSeconds: number, timeoutSeconds: number, automatic: boolean, reason: string | null, beganBy: string, beganAt: string, quietSince: string | null, endedAt: string | null } | null, project: { id: string, name: string } | null } | null, secretVersions: Array<{ id: string, number: number, insertedAt: string, actor: string, revokedAt: string | null }>, secretConsumers: Array<{ id: string, name: string, serviceId: string, serviceName: string, clusterId: string, version: number, pinned: boolean, applied: boolean, changedAt: string }> };
+export type SecretDetailQuery = { secret: { id: string, name: string, description: string | null, currentVersion: number | null, newestVersion: number | null, refreshSeconds: number, refreshedAt: string | null, problem: string | null, insertedAt: string, updatedAt: string, source: { kind: SecretSourceKind, store: string | null, path: string | null, key: string } | null, rotation: { phase: SecretRotationPhase, oldVersion: number, newVersion: number, batch: number, soakSeconds: number, timeoutSeconds: number, automatic: boolean, reason: string | null, startedBy: string, startedAt: string, healthySince: string | null, endedAt: string | null } | null, project: { id: string, name: string } | null } | null, secretVersions: Array<{ id: string, number: number, insertedAt: string, actor: string, revokedAt: string | null }>, secretConsumers: Array<{ id: string, name: string, serviceId: string, serviceName: string, clusterId: string, version: number, pinned: boolean, applied: boolean, changedAt: string }> };
 
 export type ServiceSecretsQueryVariables = Exact<{
   serviceId: string;
@@ -2081,7 +2081,7 @@ export type SecretLiveSubscriptionVariables = Exact<{
 }>;
 
 
-export type SecretLiveSubscription = { secretDelta: { id: string, payload: { id: string, name: string, description: string | null, currentVersion: number | null, newestVersion: number | null, refreshSeconds: number, refreshedAt: string | null, problem: string | null, insertedAt: string, updatedAt: string, source: { kind: SecretSourceKind, store: string | null, path: string | null, key: string } | null, rotation: { phase: SecretRotationPhase, oldVersion: number, newVersion: number, batch: number, soakSeconds: number, timeoutSeconds: number, automatic: boolean, reason: string | null, beganBy: string, beganAt: string, quietSince: string | null, endedAt: string | null } | null, project: { id: string, name: string } | null } | null } };
+export type SecretLiveSubscription = { secretDelta: { id: string, payload: { id: string, name: string, description: string | null, currentVersion: number | null, newestVersion: number | null, refreshSeconds: number, refreshedAt: string | null, problem: string | null, insertedAt: string, updatedAt: string, source: { kind: SecretSourceKind, store: string | null, path: string | null, key: string } | null, rotation: { phase: SecretRotationPhase, oldVersion: number, newVersion: number, batch: number, soakSeconds: number, timeoutSeconds: number, automatic: boolean, reason: string | null, startedBy: string, startedAt: string, healthySince: string | null, endedAt: string | null } | null, project: { id: string, name: string } | null } | null } };
 
 export type SaveSecretMutationVariables = Exact<{
   name: string;
@@ -2089,7 +2089,7 @@ export type SaveSecretMutationVariables = Exact<{
 }>;
 
 
-export type SaveSecretMutation = { saveSecret: { id: string, name: string, description: string | null, currentVersion: number | null, newestVersion: number | null, refreshSeconds: number, refreshedAt: string | null, problem: string | null, insertedAt: string, updatedAt: string, source: { kind: SecretSourceKind, store: string | null, path: string | null, key: string } | null, rotation: { phase: SecretRotationPhase, oldVersion: number, newVersion: number, batch: number, soakSeconds: number, timeoutSeconds: number, automatic: boolean, reason: string | null, beganBy: string, beganAt: string, quietSince: string | null, endedAt: string | null } | null, project: { id: string, name: string } | null } };
+export type SaveSecretMutation = { saveSecret: { id: string, name: string, description: string | null, currentVersion: number | null, newestVersion: number | null, refreshSeconds: number, refreshedAt: string | null, problem: string | null, insertedAt: string, updatedAt: string, source: { kind: SecretSourceKind, store: string | null, path: string | null, key: string } | null, rotation: { phase: SecretRotationPhase, oldVersion: number, newVersion: number, batch: number, soakSeconds: number, timeoutSeconds: number, automatic: boolean, reason: string | null, startedBy: string, startedAt: string, healthySince: string | null, endedAt: string | null } | null, project: { id: string, name: string } | null } };
 
 export type DeleteSecretMutationVariables = Exact<{
   id: string;
@@ -2104,7 +2104,7 @@ export type RevokeVersionMutationVariables = Exact<{
 }>;
 
 
-export type RevokeVersionMutation = { revokeSecretVersion: { id: string, name: string, description: string | null, currentVersion: number | null, newestVersion: number | null, refreshSeconds: number, refreshedAt: string | null, problem: string | null, insertedAt: string, updatedAt: string, source: { kind: SecretSourceKind, store: string | null, path: string | null, key: string } | null, rotation: { phase: SecretRotationPhase, oldVersion: number, newVersion: number, batch: number, soakSeconds: number, timeoutSeconds: number, automatic: boolean, reason: string | null, beganBy: string, beganAt: string, quietSince: string | null, endedAt: string | null } | null, project: { id: string, name: string } | null } };
+export type RevokeVersionMutation = { revokeSecretVersion: { id: string, name: string, description: string | null, currentVersion: number | null, newestVersion: number | null, refreshSeconds: number, refreshedAt: string | null, problem: string | null, insertedAt: string, updatedAt: string, source: { kind: SecretSourceKind, store: string | null, path: string | null, key: string } | null, rotation: { phase: SecretRotationPhase, oldVersion: number, newVersion: number, batch: number, soakSeconds: number, timeoutSeconds: number, automatic: boolean, reason: string | null, startedBy: string, startedAt: string, healthySince: string | null, endedAt: string | null } | null, project: { id: string, name: string } | null } };
 
 export type DecideRotationMutationVariables = Exact<{
   id: string;
@@ -2112,14 +2112,14 @@ export type DecideRotationMutationVariables = Exact<{
 }>;
 
 
-export type DecideRotationMutation = { decideSecretRotation: { id: string, name: string, description: string | null, currentVersion: number | null, newestVersion: number | null, refreshSeconds: number, refreshedAt: string | null, problem: string | null, insertedAt: string, updatedAt: string, source: { kind: SecretSourceKind, store: string | null, path: string | null, key: string } | null, rotation: { phase: SecretRotationPhase, oldVersion: number, newVersion: number, batch: number, soakSeconds: number, timeoutSeconds: number, automatic: boolean, reason: string | null, beganBy: string, beganAt: string, quietSince: string | null, endedAt: string | null } | null, project: { id: string, name: string } | null } };
+export type DecideRotationMutation = { decideSecretRotation: { id: string, name: string, description: string | null, currentVersion: number | null, newestVersion: number | null, refreshSeconds: number, refreshedAt: string | null, problem: string | null, insertedAt: string, updatedAt: string, source: { kind: SecretSourceKind, store: string | null, path: string | null, key: string } | null, rotation: { phase: SecretRotationPhase, oldVersion: number, newVersion: number, batch: number, soakSeconds: number, timeoutSeconds: number, automatic: boolean, reason: string | null, startedBy: string, startedAt: string, healthySince: string | null, endedAt: string | null } | null, project: { id: string, name: string } | null } };
 
 export type RefreshSecretMutationVariables = Exact<{
   id: string;
 }>;
 
 
-export type RefreshSecretMutation = { refreshSecret: { id: string, name: string, description: string | null, currentVersion: number | null, newestVersion: number | null, refreshSeconds: number, refreshedAt: string | null, problem: string | null, insertedAt: string, updatedAt: string, source: { kind: SecretSourceKind, store: string | null, path: string | null, key: string } | null, rotation: { phase: SecretRotationPhase, oldVersion: number, newVersion: number, batch: number, soakSeconds: number, timeoutSeconds: number, automatic: boolean, reason: string | null, beganBy: string, beganAt: string, quietSince: string | null, endedAt: string | null } | null, project: { id: string, name: string } | null } };
+export type RefreshSecretMutation = { refreshSecret: { id: string, name: string, description: string | null, currentVersion: number | null, newestVersion: number | null, refreshSeconds: number, refreshedAt: string | null, problem: string | null, insertedAt: string, updatedAt: string, source: { kind: SecretSourceKind, store: string | null, path: string | null, key: string } | null, rotation: { phase: SecretRotationPhase, oldVersion: number, newVersion: number, batch: number, soakSeconds: number, timeoutSeconds: number, automatic: boolean, reason: string | null, startedBy: string, startedAt: string, healthySince: string | null, endedAt: string | null } | null, project: { id: string, name: string } | null } };
 
 export type ServiceRowFragment = { id: string, name: string, namespace: string, status: ServiceDeploymentStatus, sha: string | null, message: string | null, paused: boolean, waiting: boolean, updatedAt: string, observedAt: string | null, cluster: { id: string, handle: string, pingedAt: string | null } | null, errors: Array<{ source: string, message: string }> };
 
@@ -2201,12 +2201,12 @@ export type ServiceDeltaSubscriptionVariables = Exact<{
 
 export type ServiceDeltaSubscription = { serviceDeploymentDelta: { id: string, payload: { id: string, name: string, namespace: string, status: ServiceDeploymentStatus, sha: string | null, message: string | null, paused: boolean, waiting: boolean, updatedAt: string, observedAt: string | null, cluster: { id: string, handle: string, pingedAt: string | null } | null, errors: Array<{ source: string, message: string }> } | null } };
 
-export type KickMutationVariables = Exact<{
+export type SyncServiceMutationVariables = Exact<{
   id: string;
 }>;
 
 
-export type KickMutation = { kickService: { id: string, status: ServiceDeploymentStatus } | null };
+export type SyncServiceMutation = { kickService: { id: string, status: ServiceDeploymentStatus } | null };
 
 export type RollbackMutationVariables = Exact<{
   id: string;
@@ -2268,7 +2268,7 @@ export type TargetsQueryVariables = Exact<{
 
 
 export type TargetsQuery = { clusters: { edges: Array<{ node: { id: string, handle: string } }> }, gitRepositories: { edges: Array<{ node: { id: string, url: string } }> }, cluster: { id: string } | null, gitRepository: { id: string } | null };
-const AskedText = "fragment Asked on AccessRequest{id scope place minutes reason state decidedBy insertedAt decidedAt expiresAt role{id name}user{id email name}}";
+const AccessRequestRowText = "fragment AccessRequestRow on AccessRequest{id scope place minutes reason state decidedBy insertedAt decidedAt expiresAt role{id name}user{id email name}}";
 const RoleFullText = "fragment RoleFull on Role{id name description builtIn rules{verbs kinds}kubernetes{groups impersonate record recordInput rules{verbs groups resources namespaces names}}}";
 const AuditRowText = "fragment AuditRow on AuditLog{id at actor action verdict source target targetId status requestId detail kind number hash}";
 const ClusterRowText = "fragment ClusterRow on Cluster{id handle name pingedAt currentVersion agentVersion agentAlarm nodeCount distro tags{name value}project{id name}}";
@@ -2281,35 +2281,35 @@ const GateFullText = "fragment GateFull on PipelineGate{...GateBoard settings ch
 const PipelineGatesText = "fragment PipelineGates on Pipeline{...PipelineBoard stages{id workflow{...GateFull}}edges{id gates{...GateFull}}}";
 const CountsText = "fragment Counts on DeliveryCounts{begun healthy failed failureRate}";
 const RepositoryRowText = "fragment RepositoryRow on GitRepository{id url health error authMethod signIn pulledAt polledAt size commits{ref sha subject}}";
-const SecretRowText = "fragment SecretRow on Secret{id name description currentVersion newestVersion refreshSeconds refreshedAt problem insertedAt updatedAt source{kind store path key}rotation{phase oldVersion newVersion batch soakSeconds timeoutSeconds automatic reason beganBy beganAt quietSince endedAt}project{id name}}";
+const SecretRowText = "fragment SecretRow on Secret{id name description currentVersion newestVersion refreshSeconds refreshedAt problem insertedAt updatedAt source{kind store path key}rotation{phase oldVersion newVersion batch soakSeconds timeoutSeconds automatic reason startedBy startedAt healthySince endedAt}project{id name}}";
 const ServiceRowText = "fragment ServiceRow on ServiceDeployment{id name namespace status sha message paused waiting updatedAt observedAt cluster{id handle pingedAt}errors{source message}}";
 const ServiceFullText = "fragment ServiceFull on ServiceDeployment{...ServiceRow version digest pinnedSha promoted protect mirrored origin dryRun awaiting{group version kind namespace name}git{ref folder}repository{id url health error pulledAt commits{ref sha subject}}revision{id sha author subject committedAt}components{...ComponentRow}syncConfig{driftPolicy keepOnPrune failOnConflict deletionBudget}dependencies{name}metadata{images fqdns}}";
 const ComponentRowText = "fragment ComponentRow on ServiceComponent{id uid ownerUid group version kind namespace name state synced message images updatedAt}";
 const ChangeText = "fragment Change on ObjectChange{change apiVersion kind namespace name more fields{pointer old new}}";
-export const MineDocument = typed<MineQuery, MineQueryVariables>("query Mine{me{id name email role kind}myAccess{role scope why expiresAt}myGroups{id name}}");
+export const ProfileDocument = typed<ProfileQuery, ProfileQueryVariables>("query Profile{me{id name email role kind}myAccess{role scope why expiresAt}myGroups{id name}}");
 export const SessionsDocument = typed<SessionsQuery, SessionsQueryVariables>("query Sessions{sessions{id name insertedAt expiresAt lastUsedAt revokedAt}}");
 export const TokensDocument = typed<TokensQuery, TokensQueryVariables>("query Tokens{accessTokens{id name insertedAt expiresAt lastUsedAt revokedAt}}");
 export const CreateTokenDocument = typed<CreateTokenMutation, CreateTokenMutationVariables>("mutation CreateToken($attributes:AccessTokenAttributes!){createAccessToken(attributes:$attributes){id name token expiresAt}}");
 export const RevokeTokenDocument = typed<RevokeTokenMutation, RevokeTokenMutationVariables>("mutation RevokeToken($id:ID!){deleteAccessToken(id:$id){id revokedAt}}");
 export const SignOutEverywhereDocument = typed<SignOutEverywhereMutation, SignOutEverywhereMutationVariables>("mutation SignOutEverywhere{signOutEverywhere}");
-export const RequestsDocument = typed<RequestsQuery, RequestsQueryVariables>("query Requests{accessRequests{...Asked}}" + AskedText);
-export const AskAccessDocument = typed<AskAccessMutation, AskAccessMutationVariables>("mutation AskAccess($role:String!$scope:String!$minutes:Int!$reason:String!){requestAccess(role:$role scope:$scope minutes:$minutes reason:$reason){...Asked}}" + AskedText);
-export const ApproveAccessDocument = typed<ApproveAccessMutation, ApproveAccessMutationVariables>("mutation ApproveAccess($id:ID!){approveAccess(id:$id){...Asked}}" + AskedText);
-export const RefuseAccessDocument = typed<RefuseAccessMutation, RefuseAccessMutationVariables>("mutation RefuseAccess($id:ID!){refuseAccess(id:$id){...Asked}}" + AskedText);
-export const RevokeAccessDocument = typed<RevokeAccessMutation, RevokeAccessMutationVariables>("mutation RevokeAccess($id:ID!){revokeAccess(id:$id){...Asked}}" + AskedText);
+export const RequestsDocument = typed<RequestsQuery, RequestsQueryVariables>("query Requests{accessRequests{...AccessRequestRow}}" + AccessRequestRowText);
+export const RequestAccessDocument = typed<RequestAccessMutation, RequestAccessMutationVariables>("mutation RequestAccess($role:String!$scope:String!$minutes:Int!$reason:String!){requestAccess(role:$role scope:$scope minutes:$minutes reason:$reason){...AccessRequestRow}}" + AccessRequestRowText);
+export const ApproveAccessDocument = typed<ApproveAccessMutation, ApproveAccessMutationVariables>("mutation ApproveAccess($id:ID!){approveAccess(id:$id){...AccessRequestRow}}" + AccessRequestRowText);
+export const DenyAccessDocument = typed<DenyAccessMutation, DenyAccessMutationVariables>("mutation DenyAccess($id:ID!){denyAccess(id:$id){...AccessRequestRow}}" + AccessRequestRowText);
+export const RevokeAccessDocument = typed<RevokeAccessMutation, RevokeAccessMutationVariables>("mutation RevokeAccess($id:ID!){revokeAccess(id:$id){...AccessRequestRow}}" + AccessRequestRowText);
 export const RolesDocument = typed<RolesQuery, RolesQueryVariables>("query Roles{roles{...RoleFull}}" + RoleFullText);
-export const WhoCanDocument = typed<WhoCanQuery, WhoCanQueryVariables>("query WhoCan($verb:Verb!$kind:ThingKind!$id:ID){whoCan(verb:$verb kind:$kind id:$id){user{id email name kind}reasons{role scope why expiresAt}}}");
+export const WhoCanDocument = typed<WhoCanQuery, WhoCanQueryVariables>("query WhoCan($verb:Verb!$kind:ResourceKind!$id:ID){whoCan(verb:$verb kind:$kind id:$id){user{id email name kind}reasons{role scope why expiresAt}}}");
 export const CreateRoleDocument = typed<CreateRoleMutation, CreateRoleMutationVariables>("mutation CreateRole($attributes:RoleAttributes!){createRole(attributes:$attributes){...RoleFull}}" + RoleFullText);
 export const UpdateRoleDocument = typed<UpdateRoleMutation, UpdateRoleMutationVariables>("mutation UpdateRole($id:ID!$attributes:RoleAttributes!){updateRole(id:$id attributes:$attributes){...RoleFull}}" + RoleFullText);
 export const DeleteRoleDocument = typed<DeleteRoleMutation, DeleteRoleMutationVariables>("mutation DeleteRole($id:ID!){deleteRole(id:$id){id}}");
 export const BindingsDocument = typed<BindingsQuery, BindingsQueryVariables>("query Bindings{roleBindings{id place expiresAt givenBy reason insertedAt role{id name}user{id email name}group{id name}}}");
-export const GiveRoleDocument = typed<GiveRoleMutation, GiveRoleMutationVariables>("mutation GiveRole($attributes:RoleBindingAttributes!){createRoleBinding(attributes:$attributes){id}}");
-export const TakeRoleDocument = typed<TakeRoleMutation, TakeRoleMutationVariables>("mutation TakeRole($id:ID!){deleteRoleBinding(id:$id){id}}");
-export const PlaceIdsDocument = typed<PlaceIdsQuery, PlaceIdsQueryVariables>("query PlaceIds($name:String!$cluster:String!$isProject:Boolean!$isCluster:Boolean!$isService:Boolean!){project(name:$name)@include(if:$isProject){id}cluster(handle:$name)@include(if:$isCluster){id}serviceDeployment(cluster:$cluster name:$name)@include(if:$isService){id}}");
+export const GrantRoleDocument = typed<GrantRoleMutation, GrantRoleMutationVariables>("mutation GrantRole($attributes:RoleBindingAttributes!){createRoleBinding(attributes:$attributes){id}}");
+export const RevokeRoleDocument = typed<RevokeRoleMutation, RevokeRoleMutationVariables>("mutation RevokeRole($id:ID!){deleteRoleBinding(id:$id){id}}");
+export const ScopeIdsDocument = typed<ScopeIdsQuery, ScopeIdsQueryVariables>("query ScopeIds($name:String!$cluster:String!$isProject:Boolean!$isCluster:Boolean!$isService:Boolean!){project(name:$name)@include(if:$isProject){id}cluster(handle:$name)@include(if:$isCluster){id}serviceDeployment(cluster:$cluster name:$name)@include(if:$isService){id}}");
 export const MeDocument = typed<MeQuery, MeQueryVariables>("query Me{me{id name email role kind}}");
 export const TicketDocument = typed<TicketMutation, TicketMutationVariables>("mutation Ticket{createTicket}");
 export const AuditRowsDocument = typed<AuditRowsQuery, AuditRowsQueryVariables>("query AuditRows($after:String$q:String$filter:AuditLogFilter){auditLogs(first:50 after:$after q:$q filter:$filter){pageInfo{hasNextPage endCursor}edges{node{...AuditRow}}}}" + AuditRowText);
-export const RecordingDocument = typed<RecordingQuery, RecordingQueryVariables>("query Recording($requestId:ID!$offset:Int!){sessionRecording(requestId:$requestId offset:$offset){data next goingOn}}");
+export const RecordingDocument = typed<RecordingQuery, RecordingQueryVariables>("query Recording($requestId:ID!$offset:Int!){sessionRecording(requestId:$requestId offset:$offset){data next ongoing}}");
 export const ClustersDocument = typed<ClustersQuery, ClustersQueryVariables>("query Clusters($after:String$q:String$health:ClusterHealth){clusters(first:50 after:$after q:$q health:$health){totalCount totalCountKind pageInfo{hasNextPage endCursor}edges{node{...ClusterRow}}}}" + ClusterRowText);
 export const ClusterDeltaDocument = typed<ClusterDeltaSubscription, ClusterDeltaSubscriptionVariables>("subscription ClusterDelta($id:ID){clusterDelta(id:$id){id payload{...ClusterRow}}}" + ClusterRowText);
 export const ClusterDocument = typed<ClusterQuery, ClusterQueryVariables>("query Cluster($handle:String!){cluster(handle:$handle){...ClusterRow insertedAt protect agentMode facts{cpuMillis memoryBytes podCapacity deprecatedApis{group version resource removedIn}}}}" + ClusterRowText);
@@ -2329,8 +2329,8 @@ export const LayerDocument = typed<LayerQuery, LayerQueryVariables>("query Layer
 export const OverrideContextDocument = typed<OverrideContextMutation, OverrideContextMutationVariables>("mutation OverrideContext($id:ID!$layer:ContextLayer!$placeId:ID!$configuration:Json!){overrideServiceContext(id:$id layer:$layer placeId:$placeId configuration:$configuration){id}}");
 export const FleetChangesDocument = typed<FleetChangesSubscription, FleetChangesSubscriptionVariables>("subscription FleetChanges($filter:FleetFilter){fleetDelta(filter:$filter){gone rows{...MapRow}}}" + MapRowText);
 export const FleetAtDocument = typed<FleetAtQuery, FleetAtQueryVariables>("query FleetAt($at:DateTime!){fleet(at:$at){at clusters{clusterId cluster services{serviceId service mark}}}}");
-export const LastHourDocument = typed<LastHourQuery, LastHourQueryVariables>("query LastHour($then:DateTime!$now:DateTime!){fleetChanges(then:$then now:$now){kind serviceId service clusterId cluster shaBefore shaAfter markBefore markAfter}}");
-export const WrongDocument = typed<WrongQuery, WrongQueryVariables>("query Wrong($q:String$projectId:ID$status:[ServiceDeploymentStatus!]){serviceDeployments(first:40 q:$q projectId:$projectId status:$status){totalCount totalCountKind edges{node{id name status updatedAt cluster{id handle pingedAt}errors{source message}message}}}}");
+export const LastHourDocument = typed<LastHourQuery, LastHourQueryVariables>("query LastHour($then:DateTime!$now:DateTime!){fleetChanges(then:$then now:$now){kind serviceId service clusterId cluster shaBefore shaAfter statusBefore statusAfter}}");
+export const FailedServicesDocument = typed<FailedServicesQuery, FailedServicesQueryVariables>("query FailedServices($q:String$projectId:ID$status:[ServiceDeploymentStatus!]){serviceDeployments(first:40 q:$q projectId:$projectId status:$status){totalCount totalCountKind edges{node{id name status updatedAt cluster{id handle pingedAt}errors{source message}message}}}}");
 export const CellNamesDocument = typed<CellNamesQuery, CellNamesQueryVariables>("query CellNames($clusterId:ID!$after:String$q:String$status:[ServiceDeploymentStatus!]){serviceDeployments(first:100 after:$after clusterId:$clusterId q:$q status:$status){pageInfo{hasNextPage endCursor}edges{node{id name}}}}");
 export const ProjectsDocument = typed<ProjectsQuery, ProjectsQueryVariables>("query Projects{projects(first:100){edges{node{id name}}}}");
 export const ServiceValuesDocument = typed<ServiceValuesQuery, ServiceValuesQueryVariables>("query ServiceValues($id:ID!){serviceFlow(serviceId:$id){serviceId problem exports{name type value shared}imports{alias sourceId export default value origin}}affectedServices(serviceId:$id){serviceId name clusterId}serviceContextValues(serviceId:$id){context key value origin}}");
@@ -2339,7 +2339,7 @@ export const SaveFlowDocument = typed<SaveFlowMutation, SaveFlowMutationVariable
 export const ComponentDocument = typed<ComponentQuery, ComponentQueryVariables>("query Component($id:ID!){component(id:$id){id component{...ComponentRow labels finalizers generation content{id live desired}}parents{id kind name state labels}children{id kind name namespace state message}}}" + ComponentRowText);
 export const ComponentLiveDocument = typed<ComponentLiveQuery, ComponentLiveQueryVariables>("query ComponentLive($id:ID!){componentLive(id:$id){id object readAt}}");
 export const ComponentEventsDocument = typed<ComponentEventsQuery, ComponentEventsQueryVariables>("query ComponentEvents($id:ID!){componentEvents(id:$id){kind namespace name type reason message count source firstAt lastAt}}");
-export const OfServiceDocument = typed<OfServiceQuery, OfServiceQueryVariables>("query OfService($id:ID!){serviceDeployment(id:$id){id name cluster{id handle pingedAt}}}");
+export const OwnerServiceDocument = typed<OwnerServiceQuery, OwnerServiceQueryVariables>("query OwnerService($id:ID!){serviceDeployment(id:$id){id name cluster{id handle pingedAt}}}");
 export const ComponentBlameDocument = typed<ComponentBlameQuery, ComponentBlameQueryVariables>("query ComponentBlame($id:ID!){componentBlame(id:$id){pointer value manager operation subresource at person requestId isOldestRevision revision{id sha author subject}}}");
 export const PipelineDefinitionDocument = typed<PipelineDefinitionQuery, PipelineDefinitionQueryVariables>("query PipelineDefinition($id:ID!){pipeline(id:$id){...PipelineDefinition}}" + PipelineDefinitionText);
 export const GateMeasurementsDocument = typed<GateMeasurementsQuery, GateMeasurementsQueryVariables>("query GateMeasurements($id:ID!){gateMeasurements(id:$id){at step release passed values}}");
@@ -2348,7 +2348,7 @@ export const GatesDeltaDocument = typed<GatesDeltaSubscription, GatesDeltaSubscr
 export const GateJobDocument = typed<GateJobQuery, GateJobQueryVariables>("query GateJob($id:ID!){clusterJob(id:$id){id clusterId namespace phase message actor exitCode insertedAt startedAt finishedAt logTail object{kind name}}}");
 export const GateJobLogDocument = typed<GateJobLogSubscription, GateJobLogSubscriptionVariables>("subscription GateJobLog($id:ID!){clusterJobLogs(id:$id){text job{id phase message exitCode startedAt finishedAt}}}");
 export const SkipGateDocument = typed<SkipGateMutation, SkipGateMutationVariables>("mutation SkipGate($id:ID!$releaseId:ID!$reason:String!){skipGate(id:$id releaseId:$releaseId reason:$reason){...PipelineBoard}}" + PipelineBoardText + GateBoardText);
-export const FleetDiffDocument = typed<FleetDiffQuery, FleetDiffQueryVariables>("query FleetDiff($repositoryId:ID!$ref:String!$serviceIds:[ID!]){fleetDiff(repositoryId:$repositoryId ref:$ref serviceIds:$serviceIds){sha looked untouched added removed changed more groups{oldDigest newDigest error added removed changed objects{...Change}services{id name cluster}}}}" + ChangeText);
+export const FleetDiffDocument = typed<FleetDiffQuery, FleetDiffQueryVariables>("query FleetDiff($repositoryId:ID!$ref:String!$serviceIds:[ID!]){fleetDiff(repositoryId:$repositoryId ref:$ref serviceIds:$serviceIds){sha compared unchanged added removed changed more groups{oldDigest newDigest error added removed changed objects{...Change}services{id name cluster}}}}" + ChangeText);
 export const PipelinesDocument = typed<PipelinesQuery, PipelinesQueryVariables>("query Pipelines($after:String){pipelines(first:20 after:$after){pageInfo{hasNextPage endCursor}edges{node{...PipelineBoard}}}}" + PipelineBoardText + GateBoardText);
 export const PipelineDocument = typed<PipelineQuery, PipelineQueryVariables>("query Pipeline($id:ID!){pipeline(id:$id){...PipelineBoard history{at place releaseId text actor}}}" + PipelineBoardText + GateBoardText);
 export const PipelineDeltaDocument = typed<PipelineDeltaSubscription, PipelineDeltaSubscriptionVariables>("subscription PipelineDelta{pipelineDelta{id payload{...PipelineBoard}}}" + PipelineBoardText + GateBoardText);
@@ -2388,7 +2388,7 @@ export const TraceDocument = typed<TraceQuery, TraceQueryVariables>("query Trace
 export const ServiceEventsDocument = typed<ServiceEventsQuery, ServiceEventsQueryVariables>("query ServiceEvents($id:ID!){serviceEvents(serviceId:$id){kind namespace name type reason message count source firstAt lastAt}}");
 export const ServiceChangesDocument = typed<ServiceChangesQuery, ServiceChangesQueryVariables>("query ServiceChanges($id:ID!$ref:String$newDigest:String){serviceDiff(id:$id ref:$ref newDigest:$newDigest){oldDigest newDigest sha added removed changed objects{...Change}}}" + ChangeText);
 export const ServiceDeltaDocument = typed<ServiceDeltaSubscription, ServiceDeltaSubscriptionVariables>("subscription ServiceDelta($id:ID){serviceDeploymentDelta(id:$id){id payload{...ServiceRow}}}" + ServiceRowText);
-export const KickDocument = typed<KickMutation, KickMutationVariables>("mutation Kick($id:ID!){kickService(serviceId:$id){id status}}");
+export const SyncServiceDocument = typed<SyncServiceMutation, SyncServiceMutationVariables>("mutation SyncService($id:ID!){kickService(serviceId:$id){id status}}");
 export const RollbackDocument = typed<RollbackMutation, RollbackMutationVariables>("mutation Rollback($id:ID!$revisionId:ID!){rollbackService(id:$id revisionId:$revisionId){id pinnedSha status}}");
 export const ReleaseDocument = typed<ReleaseMutation, ReleaseMutationVariables>("mutation Release($id:ID!){releaseService(id:$id){id pinnedSha status}}");
 export const ConfirmDeletionsDocument = typed<ConfirmDeletionsMutation, ConfirmDeletionsMutationVariables>("mutation ConfirmDeletions($id:ID!$objects:[ObjectAttributes!]!){confirmDeletions(serviceId:$id objects:$objects){id status awaiting{kind name namespace group version}}}");
@@ -2397,5 +2397,5 @@ export const UpdateServiceDocument = typed<UpdateServiceMutation, UpdateServiceM
 export const DeleteServiceDocument = typed<DeleteServiceMutation, DeleteServiceMutationVariables>("mutation DeleteService($id:ID!){deleteServiceDeployment(id:$id){id}}");
 export const DetachServiceDocument = typed<DetachServiceMutation, DetachServiceMutationVariables>("mutation DetachService($id:ID!){detachServiceDeployment(id:$id){id}}");
 export const TargetsDocument = typed<TargetsQuery, TargetsQueryVariables>("query Targets($cluster:String!$repository:String!){clusters(first:20 q:$cluster){edges{node{id handle}}}gitRepositories(first:20 q:$repository){edges{node{id url}}}cluster(handle:$cluster){id}gitRepository(url:$repository){id}}");
-/** Types without an id of their own. */
-export const KEYLESS: readonly string[] = ["AccessHolder","AccessReason","AiSettings","AnthropicSettings","AppNotificationConnection","AppNotificationEdge","AuditChain","AuditLogConnection","AuditLogEdge","ClaimPattern","ClusterCondition","ClusterConnection","ClusterEdge","ClusterFacts","ClusterGroupConnection","ClusterGroupEdge","ClusterJobConnection","ClusterJobEdge","ClusterJobLog","ClusterMoment","ClusterSelector","ClusterStatus","CommitTrace","CommitWalk","ComponentEvent","ContextValue","DefinitionState","DeliveryCounts","DeliveryReport","DeploymentRecord","DeprecatedApi","DiffNormalizer","DryRunPlan","EncryptionKeys","FieldBlame","FieldChange","FieldDifference","FleetChange","FleetDelta","FleetDiff","FleetDiffGroup","FleetMap","FleetMoment","FlowImport","FlowService","FolderGenerator","FoundObjectConnection","FoundObjectEdge","GateApproval","GateCheck","GateMeasurement","GateOutput","GitChange","GitRef","GitRepositoryConnection","GitRepositoryEdge","GlobalServiceConnection","GlobalServiceDelta","GlobalServiceEdge","GroupConnection","GroupEdge","HealthCondition","HealthRule","HelmChart","HelmRepositoryConnection","HelmRepositoryEdge","HelmSpec","Installation","KubernetesRightsType","KubernetesRuleType","Kustomize","LedgerEventConnection","LedgerEventEdge","ManagedNamespaceConnection","ManagedNamespaceEdge","Mutation","NamespaceMetadata","NotificationDeliveryConnection","NotificationDeliveryEdge","NotificationFilter","NotificationRouterConnection","NotificationRouterEdge","NotificationSinkConnection","NotificationSinkEdge","ObjectChange","ObjectReference","OpenStreams","OpenaiSettings","PageInfo","PipelineConnection","PipelineEdge","PipelineEvent","PipelineWhatIf","PlannedChange","ProjectConnection","ProjectEdge","Query","RefCommit","RefusedRevision","RequestGenerator","RevisionConnection","RevisionEdge","RoleRule","SecretConnection","SecretEdge","SecretRotation","SecretSource","ServiceConfiguration","ServiceContextConnection","ServiceContextEdge","ServiceDependency","ServiceDeploymentConnection","ServiceDeploymentEdge","ServiceDiff","ServiceError","ServiceExport","ServiceFlow","ServiceHold","ServiceImport","ServiceMetadata","ServiceMetricCheck","ServiceMoment","ServiceRevision","ServiceSetConnection","ServiceSetEdge","ServiceSource","ServiceTemplate","ServiceVerification","SessionRecording","StackOutput","StageRollout","StageService","StageTime","Subscription","SyncConfig","Tag","Taint","TargetPlan","TemplateSecret","UserConnection","UserEdge","WhatIfStep","WhatIfWaiting"];
+/** Types without an id. */
+export const KEYLESS: readonly string[] = ["AccessHolder","AccessReason","AiSettings","AnthropicSettings","AppNotificationConnection","AppNotificationEdge","AuditChain","AuditLogConnection","AuditLogEdge","ClaimPattern","ClusterCondition","ClusterConnection","ClusterEdge","ClusterFacts","ClusterGroupConnection","ClusterGroupEdge","ClusterJobConnection","ClusterJobEdge","ClusterJobLog","ClusterSnapshot","ClusterSelector","ClusterStatus","CommitTrace","CommitProgress","ComponentEvent","ContextValue","DefinitionState","DeliveryCounts","DeliveryReport","DeploymentRecord","DeprecatedApi","DiffNormalizer","DryRunPlan","EncryptionKeys","FieldBlame","FieldChange","FieldDifference","FleetChange","FleetDelta","FleetDiff","FleetDiffGroup","FleetMap","FleetSnapshot","FlowImport","FlowService","FolderGenerator","FoundObjectConnection","FoundObjectEdge","GateApproval","GateCheck","GateMeasurement","GateOutput","GitChange","GitRef","GitRepositoryConnection","GitRepositoryEdge","GlobalServiceConnection","GlobalServiceDelta","GlobalServiceEdge","GroupConnection","GroupEdge","HealthCondition","HealthRule","HelmChart","HelmRepositoryConnection","HelmRepositoryEdge","HelmSpec","Installation","KubernetesRightsType","KubernetesRuleType","Kustomize","LedgerEventConnection","LedgerEventEdge","ManagedNamespaceConnection","ManagedNamespaceEdge","Mutation","NamespaceMetadata","NotificationDeliveryConnection","NotificationDeliveryEdge","NotificationFilter","NotificationRouterConnection","NotificationRouterEdge","NotificationSinkConnection","NotificationSinkEdge","ObjectChange","ObjectReference","OpenStreams","OpenaiSettings","PageInfo","PipelineConnection","PipelineEdge","PipelineEvent","PipelineWhatIf","PlannedChange","ProjectConnection","ProjectEdge","Query","RefCommit","DeniedRevision","RequestGenerator","RevisionConnection","RevisionEdge","RoleRule","SecretConnection","SecretEdge","SecretRotation","SecretSource","ServiceConfiguration","ServiceContextConnection","ServiceContextEdge","ServiceDependency","ServiceDeploymentConnection","ServiceDeploymentEdge","ServiceDiff","ServiceError","ServiceExport","ServiceFlow","ServiceHold","ServiceImport","ServiceMetadata","ServiceMetricCheck","ServiceSnapshot","ServiceRevision","ServiceSetConnection","ServiceSetEdge","ServiceSource","ServiceTemplate","ServiceVerification","SessionRecording","StackOutput","StageRollout","StageService","StageTime","Subscription","SyncConfig","Tag","Taint","TargetPlan","TemplateSecret","UserConnection","UserEdge","WhatIfStep","WhatIfWaiting"];

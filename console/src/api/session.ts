@@ -1,7 +1,7 @@
-// Whether this browser is signed in. Pages stay where they are while somebody signs in again.
+// Sign-in state of this browser. Pages stay open while the user signs in again.
 import { useSyncExternalStore } from "react";
 
-/** `unknown` until the server has said; `expired` where somebody was signed in before. */
+/** `unknown` until the first response; `expired` if the user was signed in before. */
 export type SessionState = "unknown" | "in" | "out" | "expired";
 
 const KEY = "towline.signed-in";
@@ -17,11 +17,11 @@ function change(next: SessionState): void {
   for (const listener of listeners) listener();
 }
 
-/** Whether somebody was signed in when this browser last heard: their page need not wait until the server says so again. */
+/** Whether the user was signed in at the last visit; the page then renders before the first response. */
 export const wasSignedIn = (): boolean => localStorage.getItem(KEY) !== null;
 
 export const signedIn = (): void => change("in");
-export const refused = (): void => change(state === "in" || state === "expired" ? "expired" : "out");
+export const sessionExpired = (): void => change(state === "in" || state === "expired" ? "expired" : "out");
 export const signedOut = (): void => change("out");
 
 function listen(listener: () => void): () => void {

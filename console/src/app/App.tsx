@@ -9,7 +9,7 @@ import { SessionGate } from "./SessionGate";
 import { Shell } from "./Shell";
 import { Skeleton } from "../ui/Skeleton";
 
-/** The whole console: who is it, where are they, what do they see. */
+/** Root of the console: client, session, frame and pages. */
 export function App() {
   const [where] = useLocation();
   return (

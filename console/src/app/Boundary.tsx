@@ -3,7 +3,7 @@ import "../ui/problem.css";
 
 type Props = { readonly where: string; readonly children: ReactNode };
 
-/** Keeps the frame where a page cannot be shown; another page is shown again. */
+/** Shows an error in place of a page that throws; navigation resets it. */
 export class Boundary extends Component<Props, { readonly failed: boolean }> {
   override state = { failed: false };
 
@@ -19,11 +19,11 @@ export class Boundary extends Component<Props, { readonly failed: boolean }> {
     if (!this.state.failed) return this.props.children;
     return (
       <div className="problem" role="alert">
-        <strong>This page cannot be shown.</strong>
-        The control plane may be away, or a newer version than this page.
+        <strong>This page failed to load.</strong>
+        The control plane may be unavailable, or it was upgraded since this page was loaded.
         <p>
           <button type="button" onClick={() => location.reload()}>
-            Load it anew
+            Reload
           </button>
         </p>
       </div>

@@ -4,15 +4,15 @@ import { typing } from "./keys";
 import "./keyhelp.css";
 
 const GENERAL: readonly (readonly [string, string])[] = [
-  ["Ctrl K", "go anywhere by typing"],
-  ["/", "search, or filter this page"],
-  ["j k", "next, previous row"],
-  ["Enter", "open it"],
-  ["Esc", "close, clear"],
+  ["Ctrl K", "command palette"],
+  ["/", "search or filter this page"],
+  ["j k", "next or previous row"],
+  ["Enter", "open selected row"],
+  ["Esc", "close or clear"],
   ["?", "this help"],
 ];
 
-/** The keys of the console, on `?`. */
+/** Keyboard shortcuts, opened with `?`. */
 export function KeyHelp() {
   const dialog = useRef<HTMLDialogElement>(null);
   useEffect(() => {
@@ -25,11 +25,11 @@ export function KeyHelp() {
   const jumps = PAGES.flatMap(({ nav }) => (nav === undefined ? [] : [[`g ${nav.key}`, nav.title] as const]));
   return (
     <>
-      <button type="button" className="plain" onClick={() => dialog.current?.showModal()} title="Keys">
-        ?<span className="hidden-text"> Keys</span>
+      <button type="button" className="plain" onClick={() => dialog.current?.showModal()} title="Keyboard shortcuts">
+        ?<span className="hidden-text"> Keyboard shortcuts</span>
       </button>
       <dialog ref={dialog} className="keys" aria-labelledby="keys-title">
-        <h2 id="keys-title">Keys</h2>
+        <h2 id="keys-title">Keyboard shortcuts</h2>
         <dl>
           {[...jumps, ...GENERAL].map(([key, what]) => (
             <div key={key}>

@@ -3,20 +3,20 @@ import { CSRF } from "../api/client";
 import "./login.css";
 
 type Provider = { readonly name: string; readonly title: string };
-type Ways = { readonly local: boolean; readonly providers: readonly Provider[] };
+type SignInMethods = { readonly local: boolean; readonly providers: readonly Provider[] };
 
-async function ways(): Promise<Ways> {
+async function signInMethods(): Promise<SignInMethods> {
   const response = await fetch("/oauth/providers");
-  return (await response.json()) as Ways;
+  return (await response.json()) as SignInMethods;
 }
 
-const REFUSED: Record<number, string> = {
-  401: "That name and password do not belong together.",
-  429: "Too many attempts. Wait a quarter of an hour, then try again.",
-  503: "The control plane is busy or just starting. Try again in a moment.",
+const ERRORS: Record<number, string> = {
+  401: "Wrong e-mail or password.",
+  429: "Too many attempts. Try again in 15 minutes.",
+  503: "The control plane is starting or overloaded. Try again in a moment.",
 };
 
-/** Sends name and password; why not, or null: this browser is signed in. */
+/** Signs in with a password. Returns an error message, or null after success. */
 async function signIn(form: FormData): Promise<string | null> {
   const fields = { email: form.get("email"), password: form.get("password") };
   try {
@@ -27,18 +27,18 @@ async function signIn(form: FormData): Promise<string | null> {
       body: JSON.stringify(fields),
     });
     const isDone = response.ok || response.type === "opaqueredirect";
-    return isDone ? null : (REFUSED[response.status] ?? `The control plane refused it (${response.status}).`);
+    return isDone ? null : (ERRORS[response.status] ?? `Sign-in failed with status ${response.status}. Try again, or check the log of the control plane.`);
   } catch {
-    return "The control plane does not answer. Try again in a moment.";
+    return "The control plane does not respond. Try again in a moment.";
   }
 }
 
 function LoginForm({ onDone }: { readonly onDone: () => void }) {
-  const [known, setKnown] = useState<Ways | null>(null);
+  const [methods, setMethods] = useState<SignInMethods | null>(null);
   const [problem, setProblem] = useState("");
   const [busy, setBusy] = useState(false);
   useEffect(() => {
-    ways().then(setKnown, () => setKnown({ local: true, providers: [] }));
+    signInMethods().then(setMethods, () => setMethods({ local: true, providers: [] }));
   }, []);
   const submit = async (event: SubmitEvent<HTMLFormElement>) => {
     event.preventDefault();
@@ -51,13 +51,13 @@ function LoginForm({ onDone }: { readonly onDone: () => void }) {
   const back = encodeURIComponent(location.pathname + location.search);
   return (
     <form onSubmit={(event) => void submit(event)} aria-busy={busy}>
-      {known?.providers.map(({ name, title }) => (
+      {methods?.providers.map(({ name, title }) => (
         <a key={name} className="button wide-button" href={`/oauth/login?provider=${encodeURIComponent(name)}&back=${back}`}>
           Sign in with {title}
         </a>
       ))}
-      {known !== null && known.local && known.providers.length > 0 && <p className="or">or</p>}
-      {known?.local === true && (
+      {methods !== null && methods.local && methods.providers.length > 0 && <p className="or">or</p>}
+      {methods?.local === true && (
         <>
           <label>
             E-mail
@@ -81,7 +81,7 @@ function LoginForm({ onDone }: { readonly onDone: () => void }) {
   );
 }
 
-/** The first page of who is not signed in. The address stays, so that one lands where one wanted to. */
+/** Sign-in page. The URL stays, so that the user lands on the requested page. */
 export function Login({ onDone }: { readonly onDone: () => void }) {
   return (
     <main className="login">
@@ -91,14 +91,14 @@ export function Login({ onDone }: { readonly onDone: () => void }) {
         </h1>
         <LoginForm onDone={onDone} />
         <p className="quiet">
-          The first administrator opens the link in <code>setup.url</code> of the data directory.
+          First sign-in? Open the link in <code>setup.url</code> in the data directory.
         </p>
       </div>
     </main>
   );
 }
 
-/** The same above a page whose session has ended; what was typed there is still there afterwards. */
+/** Sign-in dialog over a page whose session has ended; the page keeps unsaved input. */
 export function LoginAgain({ onDone }: { readonly onDone: () => void }) {
   const dialog = useRef<HTMLDialogElement>(null);
   const title = useId();
@@ -106,7 +106,7 @@ export function LoginAgain({ onDone }: { readonly onDone: () => void }) {
   return (
     <dialog ref={dialog} className="login-card" aria-labelledby={title} onCancel={(event) => event.preventDefault()}>
       <h2 id={title}>Your session has ended</h2>
-      <p className="quiet">Sign in again: the page stays as you left it.</p>
+      <p className="quiet">Sign in again. This page keeps your unsaved input.</p>
       <LoginForm onDone={onDone} />
     </dialog>
   );

@@ -1,13 +1,13 @@
 import { Link, useLocation } from "wouter";
 
-/** An address that no page has. */
+/** Page for an unknown URL. */
 export function NotFound() {
   const [where] = useLocation();
   return (
     <section>
-      <h1>Nothing is here</h1>
+      <h1>Page not found</h1>
       <p>
-        No page has the address <code>{where}</code>. <Link href="/">To the fleet</Link>
+        <code>{where}</code> does not exist. <Link href="/">Go to the fleet</Link>
       </p>
     </section>
   );

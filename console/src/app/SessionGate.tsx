@@ -6,17 +6,17 @@ import { signedIn, useSession, wasSignedIn } from "../api/session";
 import { Skeleton } from "../ui/Skeleton";
 import { Login, LoginAgain } from "./Login";
 
-/** Lets through who is signed in. Whose session ends signs in above the page, which stays as it is. */
+/** Shows the page to signed-in users. If a session expires, the sign-in dialog opens over the page. */
 export function SessionGate({ children }: { readonly children: ReactNode }) {
   const session = useSession();
-  const [{ data, error }, again] = useQuery({ query: MeDocument });
+  const [{ data, error }, refetch] = useQuery({ query: MeDocument });
   const known = data != null;
   useEffect(() => {
     if (known && error === undefined) signedIn();
   }, [known, error]);
   const done = () => {
     signedIn();
-    again({ requestPolicy: "network-only" });
+    refetch({ requestPolicy: "network-only" });
     refresh();
   };
   if (session === "out") return <Login onDone={done} />;

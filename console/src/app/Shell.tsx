@@ -5,16 +5,16 @@ import { MeDocument } from "../api/generated";
 import { KeyHelp } from "./KeyHelp";
 import { PAGES, type Group } from "./pages";
 import { Palette } from "../search/Palette";
-import { ReachBanner } from "../live/ReachBanner";
+import { ConnectionBanner } from "../live/ConnectionBanner";
 import { Toasts } from "../ui/Toasts";
 import { useJumpKeys } from "./keys";
 import { useTheme } from "./theme";
 import "./shell.css";
 
 const GROUPS: readonly (readonly [Group, string])[] = [
-  ["watch", "Watch"],
-  ["change", "Change"],
-  ["prove", "Prove"],
+  ["operate", "Operate"],
+  ["configure", "Configure"],
+  ["insights", "Insights"],
 ];
 
 function Navigation({ onGo }: { readonly onGo: () => void }) {
@@ -42,14 +42,14 @@ function Navigation({ onGo }: { readonly onGo: () => void }) {
 function ThemeButton() {
   const { theme, next } = useTheme();
   return (
-    <button type="button" className="plain" onClick={next} title={`Theme: ${theme}. Light, dark, or as the system says`}>
+    <button type="button" className="plain" onClick={next} title={`Theme: ${theme}. Options: light, dark, system`}>
       {theme === "system" ? "◐" : theme === "light" ? "○" : "●"}
       <span className="hidden-text">Theme: {theme}</span>
     </button>
   );
 }
 
-function Who() {
+function CurrentUser() {
   const [{ data }] = useQuery({ query: MeDocument, requestPolicy: "cache-first" });
   const me = data?.me;
   if (me === undefined) return null;
@@ -63,14 +63,14 @@ function Who() {
   );
 }
 
-/** What stays while pages change: where one is, what can be reached, whether all this is true now. */
+/** Frame around all pages: navigation, search and connection banner. */
 export function Shell({ children }: { readonly children: ReactNode }) {
   const [open, setOpen] = useState(false);
   useJumpKeys();
   return (
     <div className={open ? "shell open" : "shell"}>
       <a className="skip" href="#main">
-        To the content
+        Skip to content
       </a>
       <aside>
         <div className="aside-head">
@@ -85,13 +85,13 @@ export function Shell({ children }: { readonly children: ReactNode }) {
         <Palette />
         <Navigation onGo={() => setOpen(false)} />
         <div className="aside-foot">
-          <Who />
+          <CurrentUser />
           <ThemeButton />
           <KeyHelp />
         </div>
       </aside>
       <div className="content">
-        <ReachBanner />
+        <ConnectionBanner />
         <main id="main" tabIndex={-1}>
           {children}
         </main>

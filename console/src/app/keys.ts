@@ -1,4 +1,4 @@
-// Keys that work on every page. None of them fires while somebody types into a field.
+// Keyboard shortcuts of all pages. They are off while the user types into a field.
 import { useEffect } from "react";
 import { useLocation } from "wouter";
 import { PAGES } from "./pages";
@@ -6,14 +6,14 @@ import { PAGES } from "./pages";
 const FIELDS = new Set(["INPUT", "TEXTAREA", "SELECT"]);
 const PATIENCE = 1200;
 
-/** Whether this key press belongs to a field or to a browser shortcut. */
+/** Whether a key press belongs to a field or to a browser shortcut. */
 export function typing(event: KeyboardEvent): boolean {
   if (event.ctrlKey || event.metaKey || event.altKey) return true;
   const target = event.target;
   return target instanceof HTMLElement && (FIELDS.has(target.tagName) || target.isContentEditable);
 }
 
-/** `g` and then a page's letter goes there. */
+/** Opens a page on `g` followed by its letter. */
 export function useJumpKeys(): void {
   const [, go] = useLocation();
   useEffect(() => {

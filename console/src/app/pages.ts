@@ -1,13 +1,13 @@
-// Every screen and its address. A page is loaded when it is first gone to; the fleet page at once.
+// All pages and their URLs. A page is loaded on its first visit; the fleet page immediately.
 import { lazy, type ComponentType } from "react";
 import { FleetPage } from "../fleet/FleetPage";
 
-export type Group = "watch" | "change" | "prove";
+export type Group = "operate" | "configure" | "insights";
 
 export type Page = {
   readonly path: string;
   readonly page: ComponentType;
-  /** In the navigation, with the key that follows `g`. */
+  /** Entry in the navigation; `key` follows `g`. */
   readonly nav?: { readonly title: string; readonly key: string; readonly group: Group };
 };
 
@@ -15,11 +15,11 @@ const later = <Name extends string>(load: () => Promise<Record<Name, ComponentTy
   lazy(async () => ({ default: (await load())[name] }));
 
 export const PAGES: readonly Page[] = [
-  { path: "/", page: FleetPage, nav: { title: "Fleet", key: "f", group: "watch" } },
+  { path: "/", page: FleetPage, nav: { title: "Fleet", key: "f", group: "operate" } },
   {
     path: "/services",
     page: later(() => import("../services/ServicesPage"), "ServicesPage"),
-    nav: { title: "Services", key: "s", group: "watch" },
+    nav: { title: "Services", key: "s", group: "operate" },
   },
   { path: "/services/new", page: later(() => import("../services/NewServicePage"), "NewServicePage") },
   { path: "/services/:id", page: later(() => import("../services/ServicePage"), "ServicePage") },
@@ -27,14 +27,14 @@ export const PAGES: readonly Page[] = [
   {
     path: "/clusters",
     page: later(() => import("../clusters/ClustersPage"), "ClustersPage"),
-    nav: { title: "Clusters", key: "c", group: "watch" },
+    nav: { title: "Clusters", key: "c", group: "operate" },
   },
-  { path: "/clusters/new", page: later(() => import("../clusters/JoinPage"), "JoinPage") },
+  { path: "/clusters/new", page: later(() => import("../clusters/RegisterClusterPage"), "RegisterClusterPage") },
   { path: "/clusters/:handle", page: later(() => import("../clusters/ClusterPage"), "ClusterPage") },
   {
     path: "/pipelines",
     page: later(() => import("../pipelines/PipelinesPage"), "PipelinesPage"),
-    nav: { title: "Pipelines", key: "p", group: "watch" },
+    nav: { title: "Pipelines", key: "p", group: "operate" },
   },
   { path: "/pipelines/new", page: later(() => import("../pipelines/EditPipelinePage"), "EditPipelinePage") },
   { path: "/pipelines/:id/edit", page: later(() => import("../pipelines/EditPipelinePage"), "EditPipelinePage") },
@@ -43,38 +43,38 @@ export const PAGES: readonly Page[] = [
   {
     path: "/search",
     page: later(() => import("../search/SearchPage"), "SearchPage"),
-    nav: { title: "Objects", key: "o", group: "watch" },
+    nav: { title: "Objects", key: "o", group: "operate" },
   },
   {
     path: "/repositories",
     page: later(() => import("../repositories/RepositoriesPage"), "RepositoriesPage"),
-    nav: { title: "Repositories", key: "r", group: "change" },
+    nav: { title: "Repositories", key: "r", group: "configure" },
   },
   {
     path: "/secrets",
     page: later(() => import("../secrets/SecretsPage"), "SecretsPage"),
-    nav: { title: "Secrets", key: "e", group: "change" },
+    nav: { title: "Secrets", key: "e", group: "configure" },
   },
   { path: "/secrets/:id", page: later(() => import("../secrets/SecretPage"), "SecretPage") },
   {
     path: "/contexts",
     page: later(() => import("../contexts/ContextsPage"), "ContextsPage"),
-    nav: { title: "Contexts", key: "x", group: "change" },
+    nav: { title: "Contexts", key: "x", group: "configure" },
   },
   {
     path: "/reports",
     page: later(() => import("../reports/ReportsPage"), "ReportsPage"),
-    nav: { title: "Delivery", key: "d", group: "prove" },
+    nav: { title: "Delivery", key: "d", group: "insights" },
   },
   {
     path: "/audit",
     page: later(() => import("../audit/AuditPage"), "AuditPage"),
-    nav: { title: "Audit", key: "a", group: "prove" },
+    nav: { title: "Audit log", key: "a", group: "insights" },
   },
   { path: "/recordings/:id", page: later(() => import("../audit/ReplayPage"), "ReplayPage") },
   {
     path: "/access",
     page: later(() => import("../access/AccessPage"), "AccessPage"),
-    nav: { title: "Access", key: "i", group: "prove" },
+    nav: { title: "Access", key: "i", group: "insights" },
   },
 ];

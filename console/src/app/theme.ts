@@ -1,4 +1,4 @@
-// The theme that was chosen in this browser.
+// Theme of this browser.
 import { useSyncExternalStore } from "react";
 
 export type Theme = "system" | "light" | "dark";
@@ -11,7 +11,7 @@ let theme = stored();
 
 function stored(): Theme {
   const value = localStorage.getItem(KEY);
-  return ORDER.find((one) => one === value) ?? "system";
+  return ORDER.find((known) => known === value) ?? "system";
 }
 
 function show(): void {
@@ -34,11 +34,11 @@ function listen(listener: () => void): () => void {
 show();
 dark.addEventListener("change", show);
 
-/** The theme chosen in this browser, and how to go on to the next one. */
+/** Theme of this browser, and a function that switches to the next one. */
 export function useTheme(): { readonly theme: Theme; readonly next: () => void } {
   return { theme: useSyncExternalStore(listen, () => theme), next };
 }
 
-/** `light` or `dark`, as it is shown now: for what paints by itself. */
+/** Active theme, `light` or `dark`, for canvases and editors. */
 export const useThemeName = (): string =>
   useSyncExternalStore(listen, () => (theme === "system" ? (dark.matches ? "dark" : "light") : theme));

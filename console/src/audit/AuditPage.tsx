@@ -5,6 +5,7 @@ import { Age } from "../ui/Age";
 import { Chips } from "../ui/Chips";
 import { FilterField } from "../ui/FilterField";
 import { PagedTable } from "../ui/PagedTable";
+import { auditState } from "../ui/states";
 import { Status } from "../ui/Status";
 import { useParam } from "../ui/useParam";
 import "./audit.css";
@@ -19,7 +20,7 @@ const KINDS: readonly (readonly [AuditKind | "", string])[] = [
 const VERDICTS: readonly (readonly [AuditVerdict | "", string])[] = [
   ["", "Any"],
   ["ALLOWED", "Allowed"],
-  ["REFUSED", "Refused"],
+  ["REFUSED", "Denied"],
 ];
 const FOLLOW = 3_000;
 
@@ -28,8 +29,8 @@ function useFilter(): AuditLogFilter {
   const [verdict] = useParam("verdict");
   const [actor] = useParam("actor");
   return {
-    kind: KINDS.find(([one]) => one === kind)?.[0] || null,
-    verdict: VERDICTS.find(([one]) => one === verdict)?.[0] || null,
+    kind: KINDS.find(([key]) => key === kind)?.[0] || null,
+    verdict: VERDICTS.find(([key]) => key === verdict)?.[0] || null,
     actor: actor || null,
   };
 }
@@ -55,16 +56,16 @@ function Row({ row }: { readonly row: AuditRowFragment }) {
         <code>{row.action}</code>
       </td>
       <td>
-        <Status tone={row.verdict === "refused" ? "bad" : "ok"}>{row.verdict}</Status>
+        <Status state={auditState(row.verdict)} />
       </td>
       <td className="wide">{row.target}</td>
       <td>{row.source}</td>
       <td>
         {isRecorded && <Link href={`/recordings/${row.requestId}`}>Play</Link>}
         <details className="detail">
-          <summary>More</summary>
+          <summary>Details</summary>
           <dl>
-            <dt>row</dt>
+            <dt>entry</dt>
             <dd>
               {row.kind.toLowerCase()} {row.number}
             </dd>
@@ -89,7 +90,7 @@ function Row({ row }: { readonly row: AuditRowFragment }) {
   );
 }
 
-/** Who did what, from where, with which result; followed as it happens. */
+/** Audit log with filters and live updates. */
 export function AuditPage() {
   const [q] = useParam("q");
   const filter = useFilter();
@@ -97,29 +98,29 @@ export function AuditPage() {
   return (
     <>
       <div className="bar">
-        <h1>Audit</h1>
+        <h1>Audit log</h1>
         <FilterField label="Filter by action or target" />
-        <FilterField label="By whom (whole e-mail)" name="actor" />
+        <FilterField label="Actor (full e-mail)" name="actor" />
         <Chips label="Kind" name="kind" options={KINDS} />
-        <Chips label="Verdict" name="verdict" options={VERDICTS} />
+        <Chips label="Result" name="verdict" options={VERDICTS} />
         <label className="check">
           <input type="checkbox" checked={follow} onChange={(event) => setFollow(event.target.checked)} /> Follow
         </label>
         <span className="fill" />
-        {/* Saved by the browser as it comes: a trail may be larger than a page's memory. */}
+        {/* The browser streams this to a file: the log may exceed the memory of a page. */}
         <a className="button" href={exportAddress(q, filter)} download="audit.jsonl">
           Export
         </a>
       </div>
       <PagedTable
-        label="Audit trail"
-        titles={["When", "Who", "What", "Verdict", "To what", "From", ""]}
+        label="Audit log"
+        titles={["Time", "Actor", "Action", "Result", "Target", "Source", ""]}
         query={AuditRowsDocument}
         variables={{ q: q || null, filter }}
         pick={(data) => data.auditLogs}
-        row={(one) => <Row key={one.id} row={one} />}
+        row={(row) => <Row key={row.id} row={row} />}
         follow={follow ? FOLLOW : null}
-        empty={<p className="quiet">No row is like that.</p>}
+        empty={<p className="quiet">No matching entries.</p>}
       />
     </>
   );

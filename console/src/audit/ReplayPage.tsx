@@ -15,17 +15,17 @@ async function load(requestId: string): Promise<{ readonly text: string; readonl
   let text = "";
   let offset: number | null = 0;
   while (offset !== null) {
-    const asked: number = offset;
-    const { data, error } = await client.query(RecordingDocument, { requestId, offset: asked }, { requestPolicy: "network-only" }).toPromise();
+    const requested: number = offset;
+    const { data, error } = await client.query(RecordingDocument, { requestId, offset: requested }, { requestPolicy: "network-only" }).toPromise();
     if (data == null) return error === undefined ? { text } : { text, error };
     text += data.sessionRecording.data;
     const next: number | null = data.sessionRecording.next;
-    offset = next === null || next === asked ? null : next;
+    offset = next === null || next === requested ? null : next;
   }
   return { text };
 }
 
-/** A recorded terminal session, played as it was typed. */
+/** Playback of a recorded terminal session. */
 export function ReplayPage() {
   const { id } = useParams<{ id: string }>();
   const [cast, setCast] = useState<Cast | null>(null);
@@ -42,32 +42,32 @@ export function ReplayPage() {
   useEffect(() => {
     if (cast === null || host.current === null) return undefined;
     const element = host.current;
-    let gone = false;
+    let cancelled = false;
     let end = () => {};
     void import("../terminal/player").then(({ play }) => {
-      if (!gone) end = play(element, cast, speed);
+      if (!cancelled) end = play(element, cast, speed);
     });
     return () => {
-      gone = true;
+      cancelled = true;
       end();
     };
   }, [cast, speed, round]);
   return (
     <article className="player">
       <p className="crumbs">
-        <Link href="/audit">Audit</Link> / recording
+        <Link href="/audit">Audit log</Link> / Recording
       </p>
       <div className="bar">
         <h1>Recorded session</h1>
         <button type="button" onClick={() => setRound(round + 1)}>
-          From the beginning
+          Restart
         </button>
         <label>
           Speed{" "}
           <select value={speed} onChange={(event) => setSpeed(Number(event.target.value))}>
-            {SPEEDS.map((one) => (
-              <option key={one} value={one}>
-                {one}×
+            {SPEEDS.map((factor) => (
+              <option key={factor} value={factor}>
+                {factor}×
               </option>
             ))}
           </select>

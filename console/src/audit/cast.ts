@@ -1,11 +1,11 @@
-// asciicast v2: a line of what the terminal was, then a line an event.
+// asciicast v2: a header line, followed by one line per event.
 
-/** `at` in seconds from the beginning. */
+/** `at`: seconds from the start. */
 export type CastEvent = { readonly at: number; readonly text: string };
 export type Cast = { readonly width: number; readonly height: number; readonly events: readonly CastEvent[] };
 
-const bounded = (value: unknown, most: number, usual: number): number =>
-  typeof value === "number" && value >= 1 && value <= most ? Math.floor(value) : usual;
+const bounded = (value: unknown, max: number, fallback: number): number =>
+  typeof value === "number" && value >= 1 && value <= max ? Math.floor(value) : fallback;
 
 function lineOf(text: string): unknown {
   try {
@@ -15,7 +15,7 @@ function lineOf(text: string): unknown {
   }
 }
 
-/** What was shown, and when. Lines that are none of the format are passed over. */
+/** Parses a recording; skips invalid lines. */
 export function parseCast(text: string): Cast {
   const lines = text.split("\n").filter((line) => line !== "").map(lineOf);
   const head = lines[0];

@@ -5,16 +5,16 @@ import { ClusterDeltaDocument, ClusterDocument, DetachClusterDocument, RotateTok
 import { ServiceList } from "../services/ServicesPage";
 import { Age } from "../ui/Age";
 import { Confirm } from "../ui/Confirm";
-import { NotShown, NotThere } from "../ui/NotThere";
+import { ResourceError, ResourceNotFound } from "../ui/ResourceNotFound";
 import { Problem } from "../ui/Problem";
 import { Secret } from "../ui/Secret";
 import { Skeleton } from "../ui/Skeleton";
 import { Table } from "../ui/Table";
 import { Tabs } from "../ui/Tabs";
 import { toast } from "../ui/toast";
-import { AWAY } from "./away";
+import { OFFLINE_AFTER } from "./offline";
 import { Presence } from "./ClustersPage";
-import { Streams } from "./Streams";
+import { ActiveSessions } from "./ActiveSessions";
 import "./clusters.css";
 import "../services/service.css";
 
@@ -27,10 +27,10 @@ function Figures({ cluster }: { readonly cluster: Cluster }) {
   const figures: readonly (readonly [string, string])[] = [
     ["Kubernetes", cluster.currentVersion ?? "–"],
     ["Distribution", cluster.distro?.toLowerCase() ?? "–"],
-    ["Nodes", cluster.nodeCount?.toString() ?? "–"],
+    ["Nodes", cluster.nodeCount?.toLocaleString() ?? "–"],
     ["CPU", facts.cpuMillis === null ? "–" : `${Math.round(facts.cpuMillis / 100) / 10} cores`],
     ["Memory", facts.memoryBytes === null ? "–" : `${Math.round(facts.memoryBytes / GIB)} GiB`],
-    ["Room for pods", facts.podCapacity?.toString() ?? "–"],
+    ["Pod capacity", facts.podCapacity?.toLocaleString() ?? "–"],
     ["Agent", `${cluster.agentVersion ?? "–"}${cluster.agentMode === "MANAGED" ? "" : ` ${cluster.agentMode.toLowerCase()}`}`],
   ];
   return (
@@ -45,12 +45,12 @@ function Figures({ cluster }: { readonly cluster: Cluster }) {
   );
 }
 
-function OldApis({ cluster }: { readonly cluster: Cluster }) {
-  const old = cluster.facts.deprecatedApis;
-  if (old.length === 0) return <p className="quiet">Nobody has asked for an API of late that Kubernetes will drop.</p>;
+function DeprecatedApis({ cluster }: { readonly cluster: Cluster }) {
+  const apis = cluster.facts.deprecatedApis;
+  if (apis.length === 0) return <p className="quiet">No recent requests to deprecated Kubernetes APIs.</p>;
   return (
-    <Table label="Old APIs" titles={["API", "Resource", "Gone in"]}>
-      {old.map(({ group, version, resource, removedIn }) => (
+    <Table label="Deprecated APIs" titles={["API", "Resource", "Removed in"]}>
+      {apis.map(({ group, version, resource, removedIn }) => (
         <tr key={`${group} ${version} ${resource}`}>
           <td>
             {group === null ? "" : `${group}/`}
@@ -64,51 +64,51 @@ function OldApis({ cluster }: { readonly cluster: Cluster }) {
   );
 }
 
-function Upkeep({ cluster }: { readonly cluster: Cluster }) {
-  const [asking, ask] = useState<"rotate" | "detach" | null>(null);
+function Maintenance({ cluster }: { readonly cluster: Cluster }) {
+  const [dialog, setDialog] = useState<"rotate" | "detach" | null>(null);
   const [rotated, rotate] = useMutation(RotateTokenDocument);
   const [detached, detach] = useMutation(DetachClusterDocument);
   const [, go] = useLocation();
   const error = rotated.error ?? detached.error;
   const token = rotated.data?.rotateClusterToken?.deployToken;
   const end = async () => {
-    const result = asking === "rotate" ? await rotate({ id: cluster.id }) : await detach({ id: cluster.id });
-    ask(null);
-    if (result.error !== undefined || asking === "rotate") return;
-    toast(`${cluster.handle} is forgotten here; everything in it stays.`);
+    const result = dialog === "rotate" ? await rotate({ id: cluster.id }) : await detach({ id: cluster.id });
+    setDialog(null);
+    if (result.error !== undefined || dialog === "rotate") return;
+    toast(`${cluster.handle} removed from Towline; its workloads stay`);
     go("/clusters");
   };
   return (
     <div className="stack">
       <section className="card stack">
-        <h2>Reach it with kubectl</h2>
+        <h2>Connect with kubectl</h2>
         <pre className="block">{`towline kubeconfig ${cluster.handle} --merge\nkubectl --context towline-${cluster.handle} get pods -A`}</pre>
       </section>
       {error !== undefined && <Problem error={error} />}
-      {token != null && <Secret title="The new deploy token" text={token} />}
+      {token != null && <Secret title="New deploy token" text={token} />}
       <section className="card stack">
-        <h2>Its agent</h2>
+        <h2>Agent</h2>
         <div className="bar">
-          <button type="button" onClick={() => ask("rotate")}>
-            New deploy token…
+          <button type="button" onClick={() => setDialog("rotate")}>
+            Rotate deploy token…
           </button>
-          <button type="button" className="danger" onClick={() => ask("detach")}>
-            Forget this cluster…
+          <button type="button" className="danger" onClick={() => setDialog("detach")}>
+            Remove cluster…
           </button>
         </div>
       </section>
-      {asking !== null && (
+      {dialog !== null && (
         <Confirm
-          title={asking === "rotate" ? `A new token for ${cluster.handle}?` : `Forget ${cluster.handle}?`}
-          action={asking === "rotate" ? "Make a new one" : "Forget it"}
-          typed={asking === "detach" ? cluster.handle : undefined}
+          title={dialog === "rotate" ? `Rotate the deploy token of ${cluster.handle}?` : `Remove ${cluster.handle} from Towline?`}
+          action={dialog === "rotate" ? "Rotate token" : "Remove cluster"}
+          typed={dialog === "detach" ? cluster.handle : undefined}
           onConfirm={() => void end()}
-          onCancel={() => ask(null)}
+          onCancel={() => setDialog(null)}
         >
           <p>
-            {asking === "rotate"
-              ? "The old token ends at once: its agent stays away until it is given the new one."
-              : "Its services are forgotten here. Everything in it stays as it is, and nobody looks after it."}
+            {dialog === "rotate"
+              ? "The old token stops working immediately. The agent stays offline until you configure the new token."
+              : "Removes the cluster and its services from Towline. The workloads stay, and Towline no longer manages them."}
           </p>
         </Confirm>
       )}
@@ -116,15 +116,15 @@ function Upkeep({ cluster }: { readonly cluster: Cluster }) {
   );
 }
 
-/** One cluster: whether it is heard of, what runs there, who is in it, how it is reached. */
+/** Page of one cluster: agent, services, active sessions, deprecated APIs and maintenance. */
 export function ClusterPage() {
   const { handle } = useParams<{ handle: string }>();
   const [{ data, error }] = useQuery({ query: ClusterDocument, variables: { handle } });
   const cluster = data?.cluster;
   useSubscription({ query: ClusterDeltaDocument, variables: { id: cluster?.id ?? null }, pause: cluster == null });
-  if (error !== undefined && data == null) return <NotShown error={error} what="cluster" />;
+  if (error !== undefined && data == null) return <ResourceError error={error} kind="cluster" />;
   if (data == null) return <Skeleton lines={12} />;
-  if (cluster == null) return <NotThere what="cluster" />;
+  if (cluster == null) return <ResourceNotFound kind="cluster" />;
   return (
     <article>
       <header className="service-head">
@@ -136,7 +136,7 @@ export function ClusterPage() {
         </div>
         <Presence pingedAt={cluster.pingedAt} />
         <span className="quiet">
-          heard <Age at={cluster.pingedAt} staleAfter={AWAY} />, joined <Age at={cluster.insertedAt} />
+          last seen <Age at={cluster.pingedAt} staleAfter={OFFLINE_AFTER} />, registered <Age at={cluster.insertedAt} />
         </span>
         <span className="fill" />
         {cluster.tags.map(({ name, value }) => (
@@ -154,9 +154,9 @@ export function ClusterPage() {
       <Tabs
         tabs={[
           { id: "services", title: "Services", content: () => <ServiceList filter={{ clusterId: cluster.id }} /> },
-          { id: "open", title: "Who is in", content: () => <Streams handle={cluster.handle} /> },
-          { id: "apis", title: "Old APIs", content: () => <OldApis cluster={cluster} /> },
-          { id: "upkeep", title: "Reach and upkeep", content: () => <Upkeep cluster={cluster} /> },
+          { id: "sessions", title: "Active sessions", content: () => <ActiveSessions handle={cluster.handle} /> },
+          { id: "apis", title: "Deprecated APIs", content: () => <DeprecatedApis cluster={cluster} /> },
+          { id: "maintenance", title: "Connect & maintenance", content: () => <Maintenance cluster={cluster} /> },
         ]}
       />
     </article>

@@ -6,27 +6,28 @@ import { Chips } from "../ui/Chips";
 import { Empty } from "../ui/Empty";
 import { FilterField } from "../ui/FilterField";
 import { PagedTable } from "../ui/PagedTable";
+import { STATES } from "../ui/states";
 import { Status } from "../ui/Status";
 import { useNow } from "../live/clock";
 import { useParam } from "../ui/useParam";
 import { useRowKeys } from "../ui/useRowKeys";
-import { AWAY, isAway } from "./away";
+import { OFFLINE_AFTER, isOffline } from "./offline";
 import { NoClusters } from "./NoClusters";
 import "./clusters.css";
 
 const HEALTHS: readonly (readonly [ClusterHealth | "", string])[] = [
   ["", "All"],
-  ["CONNECTED", "Connected"],
-  ["SILENT", "Silent"],
-  ["NEVER", "Never came"],
+  ["CONNECTED", STATES.connected.label],
+  ["SILENT", STATES.offline.label],
+  ["NEVER", STATES.neverConnected.label],
 ];
-const TITLES = ["Cluster", "Agent", "Heard", "Kubernetes", "Nodes", "Version", "Tags"];
+const TITLES = ["Cluster", "Agent", "Last seen", "Kubernetes", "Nodes", "Agent version", "Tags"];
 
-/** Whether a cluster's agent is there, in a word. */
+/** Connection state of a cluster's agent. */
 export function Presence({ pingedAt }: { readonly pingedAt: string | null }) {
   const now = useNow();
-  if (pingedAt === null) return <Status tone="idle">Never came</Status>;
-  return isAway(pingedAt, now) ? <Status tone="warn">Silent</Status> : <Status tone="ok">Connected</Status>;
+  if (pingedAt === null) return <Status state={STATES.neverConnected} />;
+  return <Status state={isOffline(pingedAt, now) ? STATES.offline : STATES.connected} />;
 }
 
 function Row({ cluster }: { readonly cluster: ClusterRowFragment }) {
@@ -36,15 +37,15 @@ function Row({ cluster }: { readonly cluster: ClusterRowFragment }) {
         <Link href={`/clusters/${cluster.handle}`}>{cluster.handle}</Link> {cluster.name !== cluster.handle && <span className="quiet">{cluster.name}</span>}
       </td>
       <td title={cluster.agentAlarm ?? ""}>
-        <Presence pingedAt={cluster.pingedAt} /> {cluster.agentAlarm !== null && <Status tone="bad">{cluster.agentAlarm}</Status>}
+        <Presence pingedAt={cluster.pingedAt} /> {cluster.agentAlarm !== null && <Status state={STATES.failed} detail={cluster.agentAlarm} />}
       </td>
       <td>
-        <Age at={cluster.pingedAt} staleAfter={AWAY} />
+        <Age at={cluster.pingedAt} staleAfter={OFFLINE_AFTER} />
       </td>
       <td>
         {cluster.currentVersion} <span className="quiet">{cluster.distro?.toLowerCase()}</span>
       </td>
-      <td className="number">{cluster.nodeCount}</td>
+      <td className="number">{cluster.nodeCount?.toLocaleString()}</td>
       <td>{cluster.agentVersion}</td>
       <td>
         {cluster.tags.map(({ name, value }) => (
@@ -57,7 +58,7 @@ function Row({ cluster }: { readonly cluster: ClusterRowFragment }) {
   );
 }
 
-/** All clusters, and when each was last heard of. */
+/** Table of all clusters with the state of their agents. */
 export function ClustersPage() {
   const [q] = useParam("q");
   const [health] = useParam("health");
@@ -71,14 +72,14 @@ export function ClustersPage() {
         <Chips label="Agent" name="health" options={HEALTHS} />
         <span className="fill" />
         <Link className="button primary" href="/clusters/new">
-          Join a cluster
+          Register cluster
         </Link>
       </div>
       <PagedTable
         label="Clusters"
         titles={TITLES}
         query={ClustersDocument}
-        variables={{ q: q || null, health: HEALTHS.find(([one]) => one === health)?.[0] || null }}
+        variables={{ q: q || null, health: HEALTHS.find(([key]) => key === health)?.[0] || null }}
         pick={(data) => data.clusters}
         row={(cluster) => <Row key={cluster.id} cluster={cluster} />}
         counted={["cluster", "clusters"]}
@@ -89,6 +90,6 @@ export function ClustersPage() {
 }
 
 function Nothing({ filtered }: { readonly filtered: boolean }) {
-  if (filtered) return <Empty title="No cluster is like that">Try fewer letters.</Empty>;
+  if (filtered) return <Empty title="No matching clusters">Change the filter.</Empty>;
   return <NoClusters />;
 }

@@ -1,13 +1,13 @@
 import { Link } from "wouter";
 import { Empty } from "../ui/Empty";
 
-/** An installation that nothing has joined yet, and how something does. */
+/** Empty state of an installation without clusters. */
 export function NoClusters() {
   return (
     <Empty title="No clusters yet">
-      <p>A cluster joins by one command that is run in it. Nothing has to reach into it.</p>
+      <p>Install the agent with one Helm command. The agent connects out; the cluster needs no inbound access.</p>
       <Link className="button primary" href="/clusters/new">
-        Join the first cluster
+        Register cluster
       </Link>
     </Empty>
   );

@@ -1,4 +1,4 @@
-// The handles of all clusters, however many there are.
+// Handles of all clusters, across all pages.
 import { useEffect, useState } from "react";
 import type { CombinedError } from "urql";
 import { client } from "../api/client";
@@ -18,17 +18,17 @@ async function all(): Promise<Handles> {
   return { handles, error: undefined };
 }
 
-/** All handles, page by page; undefined until the last one is there. */
+/** All handles; undefined until the last page has arrived. */
 export function useHandles(): Handles {
-  const [known, know] = useState<Handles>({ handles: undefined, error: undefined });
+  const [state, setState] = useState<Handles>({ handles: undefined, error: undefined });
   useEffect(() => {
-    let gone = false;
+    let cancelled = false;
     void all().then((found) => {
-      if (!gone) know(found);
+      if (!cancelled) setState(found);
     });
     return () => {
-      gone = true;
+      cancelled = true;
     };
   }, []);
-  return known;
+  return state;
 }

@@ -14,7 +14,7 @@ import { Skeleton } from "../ui/Skeleton";
 import { toast } from "../ui/toast";
 import { useParam } from "../ui/useParam";
 import { toYaml } from "../text/yaml";
-import { judged } from "../text/judge";
+import { parseMapping } from "../text/parseMapping";
 import { Overrides } from "./Overrides";
 import { secretsOf } from "./secrets";
 
@@ -24,14 +24,14 @@ function Edit({ context, onDone }: { readonly context: Context | null; readonly 
   const [{ error, fetching }, save] = useMutation(SaveContextDocument);
   const [text, setText] = useState(context === null ? "region: eu-west\n" : toYaml(context.configuration));
   const [secrets, setSecrets] = useState("");
-  const { value, problem } = judged(text);
+  const { value, problem } = parseMapping(text);
   const hidden = secretsOf(secrets);
   const submit = async (event: SubmitEvent<HTMLFormElement>) => {
     event.preventDefault();
     const form = new FormData(event.currentTarget);
     const result = await save({ name: context?.name ?? textOf(form, "name"), attributes: { configuration: JSON.stringify(value), secrets: hidden.secrets === null ? null : [...hidden.secrets] } });
     if (result.error !== undefined) return;
-    toast("The context is saved; services that use it are rendered again.");
+    toast("Context saved. Services that use it are rendered again.");
     onDone();
   };
   return (
@@ -43,12 +43,12 @@ function Edit({ context, onDone }: { readonly context: Context | null; readonly 
           <input name="name" required maxLength={255} />
         </label>
       )}
-      <Code text={text} label="Values, as YAML" onChange={setText} />
+      <Code text={text} label="Values as YAML" onChange={setText} />
       <label>
-        Secrets <small>{context !== null && context.secretsVersion > 0 ? "as YAML; they replace all that it has, empty leaves them; sealed, nobody sees them again" : "as YAML: name and text, a line each; sealed, nobody sees them again"}</small>
+        Secrets <small>{context !== null && context.secretsVersion > 0 ? "YAML; replaces all current secrets; empty: keep them. Stored encrypted; cannot be viewed again" : "YAML, one `name: text` per line. Stored encrypted; cannot be viewed again"}</small>
         <textarea className="masked" rows={3} autoComplete="off" spellCheck={false} value={secrets} onChange={(event) => setSecrets(event.target.value)} />
       </label>
-      <FormBar action="Save" busy={fetching} complaints={[problem, hidden.problem].filter((one) => one !== "")} error={error} onCancel={onDone} />
+      <FormBar action="Save" busy={fetching} complaints={[problem, hidden.problem].filter((complaint) => complaint !== "")} error={error} onCancel={onDone} />
     </form>
   );
 }
@@ -73,14 +73,14 @@ function Row({ context, onEdit, onDelete }: { readonly context: Context; readonl
   );
 }
 
-/** The form of the context that the address names; `*` is a new one. */
+/** Form of the context in the URL; `*` creates a new one. */
 function Edited({ name, onDone }: { readonly name: string; readonly onDone: () => void }) {
   const isNew = name === "*";
   const [{ data, error }] = useQuery({ query: ContextDocument, variables: { name }, pause: isNew });
   if (error !== undefined && data == null) return <Problem error={error} />;
   if (isNew) return <Edit context={null} onDone={onDone} />;
   if (data == null) return <Skeleton lines={6} />;
-  if (data.serviceContext === null) return <p className="quiet">There is no context {name}.</p>;
+  if (data.serviceContext === null) return <p className="quiet">Context {name} not found.</p>;
   return (
     <div className="stack">
       <Edit context={data.serviceContext} onDone={onDone} />
@@ -89,20 +89,20 @@ function Edited({ name, onDone }: { readonly name: string; readonly onDone: () =
   );
 }
 
-/** Named values that templates of many services read. */
+/** Contexts: named sets of values that templates of several services read. */
 export function ContextsPage() {
   const [q] = useParam("q");
   const [name, edit] = useParam("edit");
   const [removed, remove] = useMutation(DeleteContextDocument);
-  const [leaving, leave] = useState<Context | null>(null);
+  const [chosen, choose] = useState<Context | null>(null);
   const done = () => {
     edit("");
     refresh();
   };
   const end = async () => {
-    if (leaving === null) return;
-    const result = await remove({ id: leaving.id });
-    leave(null);
+    if (chosen === null) return;
+    const result = await remove({ id: chosen.id });
+    choose(null);
     if (result.error === undefined) refresh();
   };
   return (
@@ -123,18 +123,18 @@ export function ContextsPage() {
         query={ContextsDocument}
         variables={{ q: q || null }}
         pick={(data) => data.serviceContexts}
-        row={(one) => <Row key={one.id} context={one} onEdit={() => edit(one.name)} onDelete={() => leave(one)} />}
+        row={(context) => <Row key={context.id} context={context} onEdit={() => edit(context.name)} onDelete={() => choose(context)} />}
         empty={
           name === "" && (
-            <Empty title={q === "" ? "No contexts yet" : "No context is like that"}>
-              A context is a set of values under a name: templates of the services that are bound to it read them, secret ones sealed. A project, a group or a cluster may have some of them otherwise.
+            <Empty title={q === "" ? "No contexts yet" : "No matching contexts"}>
+              A context is a named set of values and secrets. Templates of the services bound to it can read them. Projects, groups and clusters can override single values.
             </Empty>
           )
         }
       />
-      {leaving !== null && (
-        <Confirm title={`Delete ${leaving.name}?`} action="Delete it" typed={leaving.name} onConfirm={() => void end()} onCancel={() => leave(null)}>
-          <p className="quiet">It is refused while a service uses it.</p>
+      {chosen !== null && (
+        <Confirm title={`Delete ${chosen.name}?`} action="Delete context" typed={chosen.name} onConfirm={() => void end()} onCancel={() => choose(null)}>
+          <p className="quiet">A context that a service uses cannot be deleted.</p>
         </Confirm>
       )}
     </div>

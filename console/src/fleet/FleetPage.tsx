@@ -2,7 +2,7 @@ import { useCallback, useMemo } from "react";
 import { useQuery } from "urql";
 import { useLocation } from "wouter";
 import { ProjectsDocument, type FleetFilter, type MapRowFragment, type ServiceDeploymentStatus } from "../api/generated";
-import { isAway } from "../clusters/away";
+import { isOffline } from "../clusters/offline";
 import { NoClusters } from "../clusters/NoClusters";
 import { useNow } from "../live/clock";
 import { counted } from "../text/counts";
@@ -20,7 +20,7 @@ import { Summary } from "./Summary";
 import { TimeTravel } from "./TimeTravel";
 import { useFleetAt, useLiveFleet } from "./useFleet";
 import { useMoment } from "./useMoment";
-import { WrongNow } from "./WrongNow";
+import { NeedsAttention } from "./NeedsAttention";
 import "./fleet.css";
 
 const STATUSES: readonly ServiceDeploymentStatus[] = ["FAILED", "STALE", "SYNCED", "HEALTHY", "PAUSED"];
@@ -29,18 +29,18 @@ const COARSE = 10_000;
 function useFilter(): FleetFilter {
   const [q] = useParam("q");
   const [status] = useParam("status");
-  const known = STATUSES.find((one) => one === status);
+  const known = STATUSES.find((known) => known === status);
   return useMemo(() => ({ q: q || null, status: known === undefined ? null : [known] }), [q, known]);
 }
 
-/** The first page: every service as a cell, what is wrong beside it, and what has changed. */
+/** Start page: map of all services, services that need attention, and recent changes. */
 export function FleetPage() {
   const filter = useFilter();
   const [at] = useMoment();
   const live = useLiveFleet(filter, at !== "");
   const then = useFleetAt(at === "" ? null : at);
   const { rows, error, moves } = at === "" ? live : then;
-  // Ages grow by the second; whether a cluster counts as away is looked at now and then.
+  // The offline check runs every 10 s, not with every tick of the clock.
   const now = Math.floor(useNow() / COARSE) * COARSE;
   return (
     <>
@@ -62,7 +62,7 @@ export function FleetPage() {
               {rows.length === 0 ? <Nothing filter={filter} /> : <Maps rows={rows} filter={filter} now={now} past={at !== ""} />}
             </div>
             <div className="stack">
-              {at === "" && <WrongNow rows={rows} q={filter.q ?? ""} now={now} moves={moves} />}
+              {at === "" && <NeedsAttention rows={rows} q={filter.q ?? ""} now={now} moves={moves} />}
               <LastHour until={at === "" ? null : at} moves={moves} />
             </div>
           </div>
@@ -79,7 +79,7 @@ function Maps({ rows, filter, now, past }: { readonly rows: readonly MapRowFragm
   const projects = useMemo(() => new Map(data?.projects.edges.map(({ node }) => [node.id, node.name])), [data]);
   const cell = useMemo(() => cellSize(countOf(rows)), [rows]);
   const parts = useMemo(() => partsOf(rows, by, projects), [rows, by, projects]);
-  const isStale = useCallback((pingedAt: string | null) => !past && isAway(pingedAt, now), [now, past]);
+  const isStale = useCallback((pingedAt: string | null) => !past && isOffline(pingedAt, now), [now, past]);
   const asked = useMemo(() => ({ q: filter.q ?? null, status: filter.status ?? null }), [filter]);
   const open = async ({ row, index }: Hit) => {
     const service = index === null ? undefined : (await namesIn(row.id, asked))[index];
@@ -106,11 +106,11 @@ function GroupBy({ rows }: { readonly rows: readonly MapRowFragment[] }) {
   const tags = useMemo(() => tagNames(rows).slice(0, 12), [rows]);
   return (
     <select aria-label="Group by" value={by} onChange={(event) => group(event.target.value)}>
-      <option value="">not grouped</option>
-      <option value="project">by project</option>
+      <option value="">No grouping</option>
+      <option value="project">By project</option>
       {tags.map((tag) => (
         <option key={tag} value={`tag:${tag}`}>
-          by {tag}
+          By {tag}
         </option>
       ))}
     </select>
@@ -119,6 +119,6 @@ function GroupBy({ rows }: { readonly rows: readonly MapRowFragment[] }) {
 
 function Nothing({ filter }: { readonly filter: FleetFilter }) {
   if (filter.q != null || filter.status != null)
-    return <Empty title="No service is like that">Take a filter away, or search everything with Ctrl-K.</Empty>;
+    return <Empty title="No matching services">Remove a filter, or search everything with Ctrl-K.</Empty>;
   return <NoClusters />;
 }

@@ -1,8 +1,9 @@
 import { useEffect, useMemo, useRef, useState, type MouseEvent, type RefObject } from "react";
 import { useThemeName } from "../app/theme";
+import { counted } from "../text/counts";
 import { exactly } from "../text/time";
 import { hit, inSight, layOut, type FleetRow, type Hit, type Layout, type Slice } from "./layout";
-import { wordOf } from "./marks";
+import { stateOfLetter } from "./statusCodes";
 import { paint, palette, type Palette } from "./paint";
 import "./map.css";
 
@@ -12,7 +13,7 @@ type Props = {
   readonly cell: number;
   readonly isStale: (pingedAt: string | null) => boolean;
   readonly onOpen: (hit: Hit) => void;
-  /** The name of the service at a cell; undefined: it is not known. */
+  /** Name of the service at a cell; undefined: unknown. */
   readonly nameOf: (hit: Hit) => Promise<string | undefined>;
 };
 
@@ -35,8 +36,8 @@ function useWidth() {
 type Settled = { readonly picture: string; readonly rows: readonly FleetRow[]; readonly stale: ReadonlySet<string> };
 
 /**
- * The rows as long as they look the same: agents are heard of all the time, and a hundred thousand
- * cells are painted again only when one of them changed.
+ * Returns the same rows until a cell changes. Agents report all the time, and painting a hundred
+ * thousand cells is expensive.
  */
 function useSettled(rows: readonly FleetRow[], isStale: Props["isStale"]): Settled {
   const stale = new Set(rows.filter(({ pingedAt }) => isStale(pingedAt)).map(({ id }) => id));
@@ -48,7 +49,7 @@ function useSettled(rows: readonly FleetRow[], isStale: Props["isStale"]): Settl
   return next;
 }
 
-/** Shows a slice of the map on a canvas of its size. */
+/** Paints a slice of the map on a canvas of the same size. */
 function show(canvas: HTMLCanvasElement, layout: Layout, colours: Palette, [top, bottom]: Slice, width: number, stale: ReadonlySet<string>): void {
   const context = canvas.getContext("2d");
   if (context === null) return;
@@ -60,7 +61,7 @@ function show(canvas: HTMLCanvasElement, layout: Layout, colours: Palette, [top,
   paint(context, layout, colours, top, bottom, (row) => stale.has(row.id));
 }
 
-/** Keeps on the canvas what is in sight: a hundred thousand cells are never painted all at once. */
+/** Paints only the visible part of the map. */
 function usePainted(holder: RefObject<HTMLElement | null>, canvas: RefObject<HTMLCanvasElement | null>, layout: Layout, stale: ReadonlySet<string>, width: number): void {
   const theme = useThemeName();
   useEffect(() => {
@@ -68,23 +69,23 @@ function usePainted(holder: RefObject<HTMLElement | null>, canvas: RefObject<HTM
     if (frame === null || width === 0) return undefined;
     const colours = palette(frame);
     let painted = "";
-    const look = () => {
+    const repaint = () => {
       const slice = inSight(frame.getBoundingClientRect().top, innerHeight, layout.height);
       if (canvas.current === null || painted === slice.join()) return;
       painted = slice.join();
       show(canvas.current, layout, colours, slice, width, stale);
     };
-    look();
-    addEventListener("scroll", look, { passive: true });
-    addEventListener("resize", look);
+    repaint();
+    addEventListener("scroll", repaint, { passive: true });
+    addEventListener("resize", repaint);
     return () => {
-      removeEventListener("scroll", look);
-      removeEventListener("resize", look);
+      removeEventListener("scroll", repaint);
+      removeEventListener("resize", repaint);
     };
   }, [holder, canvas, layout, stale, width, theme]);
 }
 
-/** One cell a service, one block a cluster. The lists beside it say the same in words. */
+/** Map with one cell per service and one block per cluster. The lists next to it show the same as text. */
 export function HealthMap({ rows, cell, isStale, onOpen, nameOf }: Props) {
   const { holder, width } = useWidth();
   const canvas = useRef<HTMLCanvasElement>(null);
@@ -110,7 +111,7 @@ export function HealthMap({ rows, cell, isStale, onOpen, nameOf }: Props) {
         if (found !== null) onOpen(found.hit);
       }}
     >
-      <canvas ref={canvas} role="img" aria-label="Health of all services; the lists beside it say it in words" />
+      <canvas ref={canvas} role="img" aria-label="Health of all services; the lists on this page show it as text" />
       {under !== null && <Tip key={`${under.hit.row.id} ${under.hit.index}`} pointed={under} width={width} nameOf={nameOf} />}
     </div>
   );
@@ -127,8 +128,8 @@ function Tip({ pointed, width, nameOf }: { readonly pointed: Pointed; readonly w
   return (
     <output className="map-tip" style={{ left: Math.max(0, Math.min(x + 12, width - 240)), top: y + 16 }}>
       <strong>{index === null ? row.handle : `${row.handle}/${name ?? "…"}`}</strong>
-      {index === null ? `${row.services.length} services` : wordOf(row.services.charAt(index))}
-      <span className="quiet">{row.pingedAt === null ? "never heard of" : `heard ${exactly(row.pingedAt)}`}</span>
+      {index === null ? counted(row.services.length, "service") : stateOfLetter(row.services.charAt(index)).label}
+      <span className="quiet">{row.pingedAt === null ? "never connected" : `last seen ${exactly(row.pingedAt)}`}</span>
     </output>
   );
 }

@@ -5,15 +5,15 @@ import { LastHourDocument } from "../api/generated";
 import { UNCACHED } from "../api/uncached";
 import { Problem } from "../ui/Problem";
 import { Skeleton } from "../ui/Skeleton";
-import { letterOf, wordOf } from "./marks";
+import { CELL_STATES } from "../ui/states";
 
 const HOUR = 3_600_000;
-const MOST = 12;
+const MAX_CHANGES = 12;
 const PAUSE = 10_000;
 
-const WORDS: Record<string, string> = { ADDED: "is new", REMOVED: "is gone", CHANGED: "" };
+const WORDS: Record<string, string> = { ADDED: "created", REMOVED: "deleted", CHANGED: "" };
 
-/** Another number when services have moved, but not again within ten seconds: the answer looks at the whole fleet. */
+/** Changes when services have changed, at most once in 10 s: the query reads the whole fleet. */
 function useRound(moves: number): number {
   const [round, next] = useState(moves);
   useEffect(() => {
@@ -24,7 +24,14 @@ function useRound(moves: number): number {
   return round;
 }
 
-/** What is otherwise than an hour before a moment. */
+/** Commit before and after a change; only the new one of a service that had none. */
+function Commits({ before, after }: { readonly before: string | null; readonly after: string | null }) {
+  if (before === after) return null;
+  const short = (sha: string | null) => <code>{sha?.slice(0, 7) ?? "–"}</code>;
+  return before === null ? <>at {short(after)} </> : <>{short(before)} → {short(after)} </>;
+}
+
+/** Changes of the fleet in the hour before a point in time. */
 export function LastHour({ until, moves }: { readonly until: string | null; readonly moves: number }) {
   const round = useRound(moves);
   const span = useMemo(() => {
@@ -38,27 +45,23 @@ export function LastHour({ until, moves }: { readonly until: string | null; read
   return (
     <section className="card" aria-labelledby="last-hour">
       <h2 id="last-hour">
-        Changed within an hour <small>{changes.length === 0 ? "nothing" : changes.length}</small>
+        Changed in the last hour <small>{changes.length === 0 ? "none" : changes.length.toLocaleString()}</small>
       </h2>
       <ul className="changes">
-        {changes.slice(0, MOST).map((one) => (
-          <li key={one.serviceId}>
-            <Link href={`/services/${one.serviceId}`}>
-              {one.cluster ?? "deleted cluster"}/{one.service ?? "deleted service"}
+        {changes.slice(0, MAX_CHANGES).map((change) => (
+          <li key={change.serviceId}>
+            <Link href={`/services/${change.serviceId}`}>
+              {change.cluster ?? "deleted cluster"}/{change.service ?? "deleted service"}
             </Link>{" "}
-            {WORDS[one.kind]}{" "}
+            {WORDS[change.kind]}{" "}
             <span className="quiet">
-              {one.shaBefore !== one.shaAfter && (
-                <>
-                  <code>{one.shaBefore?.slice(0, 7) ?? "–"}</code> → <code>{one.shaAfter?.slice(0, 7) ?? "–"}</code>{" "}
-                </>
-              )}
-              {one.markAfter !== null && one.markBefore !== one.markAfter && wordOf(letterOf(one.markAfter))}
+              <Commits before={change.shaBefore} after={change.shaAfter} />
+              {change.statusAfter !== null && change.statusBefore !== change.statusAfter && CELL_STATES[change.statusAfter].label}
             </span>
           </li>
         ))}
       </ul>
-      {changes.length > MOST && <p className="quiet">and {changes.length - MOST} more</p>}
+      {changes.length > MAX_CHANGES && <p className="quiet">and {changes.length - MAX_CHANGES} more</p>}
     </section>
   );
 }

@@ -3,11 +3,9 @@ import type { MapRowFragment } from "../api/generated";
 import { counted } from "../text/counts";
 import { useParam } from "../ui/useParam";
 import { countOf } from "./layout";
-import { count, MARKS } from "./marks";
+import { count, STATUS_CODES } from "./statusCodes";
 
-const SHAPES: Record<string, string> = { F: "✕", A: "▲", P: "◐", S: "◐", H: "●", Z: "○" };
-
-/** How many services are in each state; each figure is a filter. */
+/** Number of services in each state; each number is a filter. */
 export function Summary({ rows }: { readonly rows: readonly MapRowFragment[] }) {
   const [status, filter] = useParam("status");
   const counts = useMemo(() => count(rows), [rows]);
@@ -22,7 +20,7 @@ export function Summary({ rows }: { readonly rows: readonly MapRowFragment[] }) 
           </span>
         </button>
       </li>
-      {MARKS.map(({ letter, word, tone, status: own }) => (
+      {STATUS_CODES.map(({ letter, state: { label, tone, shape }, status: own }) => (
         <li key={letter}>
           <button
             type="button"
@@ -31,9 +29,9 @@ export function Summary({ rows }: { readonly rows: readonly MapRowFragment[] }) 
             onClick={() => filter(status === own ? "" : own)}
           >
             <strong>
-              <span aria-hidden="true">{SHAPES[letter]}</span> {(counts.get(letter) ?? 0).toLocaleString()}
+              <span aria-hidden="true">{shape}</span> {(counts.get(letter) ?? 0).toLocaleString()}
             </strong>
-            <span>{word}</span>
+            <span>{label}</span>
           </button>
         </li>
       ))}

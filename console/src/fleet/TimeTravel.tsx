@@ -10,22 +10,22 @@ const SPANS: readonly (readonly [string, number])[] = [
 ];
 const STEPS = 240;
 
-/** Moves the map to a moment of the past. The moment stands in the address; none is now. */
+/** Slider that shows the map at a point in the past. The URL keeps the time; none: now. */
 export function TimeTravel() {
   const [at, go] = useMoment();
   const [span, setSpan] = useState(1);
-  const [held, hold] = useState<number | null>(null);
+  const [dragged, drag] = useState<number | null>(null);
   const now = useNow();
   const [, length] = SPANS[span] ?? ["day", 86_400_000];
   const past = at === "" ? 0 : now - new Date(at).getTime();
-  const value = held ?? STEPS - Math.round((Math.min(past, length) / length) * STEPS);
+  const value = dragged ?? STEPS - Math.round((Math.min(past, length) / length) * STEPS);
   const moment = new Date(now - ((STEPS - value) / STEPS) * length);
   const settle = () => {
-    if (held === null) return;
-    go(held >= STEPS ? "" : moment.toISOString());
-    hold(null);
+    if (dragged === null) return;
+    go(dragged >= STEPS ? "" : moment.toISOString());
+    drag(null);
   };
-  const isPast = at !== "" || (held !== null && held < STEPS);
+  const isPast = at !== "" || (dragged !== null && dragged < STEPS);
   return (
     <div className={isPast ? "travel past" : "travel"}>
       <label>
@@ -36,13 +36,13 @@ export function TimeTravel() {
           max={STEPS}
           value={value}
           aria-valuetext={isPast ? `${duration(now - moment.getTime())} ago` : "now"}
-          onChange={(event) => hold(Number(event.target.value))}
+          onChange={(event) => drag(Number(event.target.value))}
           onPointerUp={settle}
           onKeyUp={settle}
           onBlur={settle}
         />
       </label>
-      <select aria-label="How far back" value={span} onChange={(event) => setSpan(Number(event.target.value))}>
+      <select aria-label="Time range" value={span} onChange={(event) => setSpan(Number(event.target.value))}>
         {SPANS.map(([name], index) => (
           <option key={name} value={index}>
             last {name}
@@ -51,14 +51,14 @@ export function TimeTravel() {
       </select>
       {isPast ? (
         <>
-          <strong>{exactly((held === null ? new Date(at) : moment).toISOString())}</strong>
+          <strong>{exactly((dragged === null ? new Date(at) : moment).toISOString())}</strong>
           <button type="button" onClick={() => go("")}>
-            Back to now
+            Back to live
           </button>
         </>
       ) : (
         <span className="live">
-          <span aria-hidden="true">●</span> live
+          <span aria-hidden="true">●</span> Live
         </span>
       )}
     </div>

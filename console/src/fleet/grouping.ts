@@ -1,16 +1,16 @@
-// The map in parts: by project, or by a tag such as region or stage.
+// Groups of the map: by project, or by a tag such as region or stage.
 import type { MapRowFragment } from "../api/generated";
 
 export type Part = { readonly title: string; readonly rows: readonly MapRowFragment[] };
 
-/** Names of tags that clusters have, most used first. */
+/** Tag names of all clusters, most used first. */
 export function tagNames(rows: readonly MapRowFragment[]): readonly string[] {
   const uses = new Map<string, number>();
   for (const { tags } of rows) for (const { name } of tags) uses.set(name, (uses.get(name) ?? 0) + 1);
   return [...uses.entries()].sort(([, left], [, right]) => right - left).map(([name]) => name);
 }
 
-/** Rows in parts. `by`: empty (one part), `project`, or `tag:<name>`. */
+/** Groups rows. `by`: empty (one group), `project`, or `tag:<name>`. */
 export function partsOf(rows: readonly MapRowFragment[], by: string, projects: ReadonlyMap<string, string>): readonly Part[] {
   if (by === "") return [{ title: "", rows }];
   const titleOf = (row: MapRowFragment) =>

@@ -1,6 +1,6 @@
-// Where each service's cell lies. Pure: sizes in, places out; thousands of cells in a millisecond.
+// Layout of the map: pure functions from sizes to positions.
 
-/** One cluster: its services are one letter each, in name order. */
+/** One cluster; each letter of `services` is one service, by name. */
 export type FleetRow = {
   readonly id: string;
   readonly handle: string;
@@ -13,11 +13,11 @@ export type Layout = { readonly blocks: readonly Block[]; readonly height: numbe
 
 export const LABEL = 16;
 const GAP = 10;
-const NARROWEST = 84;
-// What is painted follows the window in steps of so many pixels.
+const MIN_BLOCK_WIDTH = 84;
+// The painted slice follows the window in steps of this many pixels.
 const STEP = 300;
 
-/** Cell size in pixels: large while the fleet is small, down to 4 for tens of thousands. */
+/** Cell size in pixels: 24 for a small fleet, down to 4 for tens of thousands of services. */
 export function cellSize(services: number): number {
   if (services <= 60) return 24;
   if (services <= 500) return 14;
@@ -25,17 +25,17 @@ export function cellSize(services: number): number {
   return services <= 25_000 ? 7 : 4;
 }
 
-/** How many services rows have. */
+/** Number of services in all rows. */
 export const countOf = (rows: readonly FleetRow[]): number => rows.reduce((sum, { services }) => sum + services.length, 0);
 
-/** Blocks of cells, one a cluster, in rows of the given width; parts of one fleet have cells of one size. */
+/** Blocks of cells, one per cluster, in lines of the given width. All parts of a fleet share a cell size. */
 export function layOut(rows: readonly FleetRow[], width: number, cell = cellSize(countOf(rows))): Layout {
   const blocks: Block[] = [];
   let x = 0;
   let y = 0;
   let tallest = 0;
   for (const row of rows) {
-    const columns = Math.max(Math.ceil(NARROWEST / cell), Math.ceil(Math.sqrt(row.services.length * 2.5)));
+    const columns = Math.max(Math.ceil(MIN_BLOCK_WIDTH / cell), Math.ceil(Math.sqrt(row.services.length * 2.5)));
     const height = LABEL + Math.max(1, Math.ceil(row.services.length / columns)) * cell;
     const wide = columns * cell;
     if (x > 0 && x + wide > width) {
@@ -50,10 +50,10 @@ export function layOut(rows: readonly FleetRow[], width: number, cell = cellSize
   return { blocks, height: y + tallest, cell };
 }
 
-/** From where to where, in pixels from the top of the map. */
+/** Begin and end, in pixels from the top of the map. */
 export type Slice = readonly [number, number];
 
-/** The part of a map of a height that is in sight, and some more, if the map's top is at `top` of a window so high. */
+/** Visible slice of a map plus a margin; `top` is the map's offset in a window of height `window`. */
 export function inSight(top: number, window: number, height: number): Slice {
   const within = (steps: number) => Math.min(height, Math.max(0, steps * STEP));
   return [within(Math.floor(-top / STEP) - 1), within(Math.ceil((window - top) / STEP) + 1)];
@@ -61,10 +61,10 @@ export function inSight(top: number, window: number, height: number): Slice {
 
 export type Hit = { readonly row: FleetRow; readonly index: number | null };
 
-/** What lies at a point: a cluster, and the number of the service in it. */
+/** Cluster at a point, with the index of the service; null: nothing there. */
 export function hit(layout: Layout, x: number, y: number): Hit | null {
   const block = layout.blocks.find(
-    (one) => x >= one.x && x < one.x + one.columns * layout.cell && y >= one.y && y < one.y + one.height,
+    ({ x: left, y: top, columns, height }) => x >= left && x < left + columns * layout.cell && y >= top && y < top + height,
   );
   if (block === undefined) return null;
   const line = Math.floor((y - block.y - LABEL) / layout.cell);

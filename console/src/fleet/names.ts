@@ -1,18 +1,18 @@
-// Which service a cell is: the map has letters only, names are asked for where somebody points.
+// Names of the services in the cells. The map has only letters, so names are fetched on hover.
 import { client } from "../api/client";
 import { CellNamesDocument, type CellNamesQuery, type ServiceDeploymentStatus } from "../api/generated";
 
 export type CellService = { readonly id: string; readonly name: string };
-type Asked = { readonly q: string | null; readonly status: ServiceDeploymentStatus[] | null };
+type Filter = { readonly q: string | null; readonly status: ServiceDeploymentStatus[] | null };
 
-async function pageOf(clusterId: string, after: string | null, asked: Asked): Promise<CellNamesQuery["serviceDeployments"]> {
-  const { data, error } = await client.query(CellNamesDocument, { clusterId, after, ...asked }).toPromise();
-  if (data == null) throw error ?? new Error("the names were not told");
+async function pageOf(clusterId: string, after: string | null, filter: Filter): Promise<CellNamesQuery["serviceDeployments"]> {
+  const { data, error } = await client.query(CellNamesDocument, { clusterId, after, ...filter }).toPromise();
+  if (data == null) throw error ?? new Error("the API returned no names");
   return data.serviceDeployments;
 }
 
-/** The services of a cluster in the order of their cells: by name. */
-export async function namesIn(clusterId: string, { q, status }: Asked): Promise<readonly CellService[]> {
+/** Services of a cluster in the order of their cells, which is by name. */
+export async function namesIn(clusterId: string, { q, status }: Filter): Promise<readonly CellService[]> {
   const found: CellService[] = [];
   let after: string | null = null;
   do {

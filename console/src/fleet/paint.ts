@@ -1,21 +1,21 @@
-// Draws the health map. Only here do colours of the theme become numbers for a canvas.
+// Paints the health map; resolves the colours of the theme for the canvas.
+import { STATUS_CODES } from "./statusCodes";
 import { LABEL, type FleetRow, type Layout } from "./layout";
 
 export type Palette = { readonly ink: string; readonly quiet: string; readonly warn: string; readonly cells: Readonly<Record<string, string>> };
 
-// About the width of a letter of the labels, in pixels.
+// Approximate width of a letter in labels, in pixels.
 const LETTER = 6.2;
-const VARIABLES: Record<string, string> = { H: "--ok", S: "--busy", P: "--busy", F: "--bad", Z: "--idle", A: "--warn" };
 
-/** The colours of the theme that is on now. */
+/** Colours of the active theme. */
 export function palette(element: Element): Palette {
   const style = getComputedStyle(element);
   const read = (name: string) => style.getPropertyValue(name);
-  const cells = Object.fromEntries(Object.entries(VARIABLES).map(([letter, name]) => [letter, resolve(element, read(name))]));
+  const cells = Object.fromEntries(STATUS_CODES.map(({ letter, state }) => [letter, resolve(element, read(`--${state.tone}`))]));
   return { ink: resolve(element, read("--ink")), quiet: resolve(element, read("--quiet")), warn: resolve(element, read("--warn-text")), cells };
 }
 
-/** `light-dark()` and friends as a plain colour: the canvas does not know them. */
+/** Resolves functions such as `light-dark()`, which the canvas does not support. */
 function resolve(element: Element, colour: string): string {
   const probe = document.createElement("span");
   probe.style.color = colour;
@@ -25,13 +25,13 @@ function resolve(element: Element, colour: string): string {
   return plain;
 }
 
-/** A label cut to a width in pixels: squeezed letters cannot be read. */
+/** Cuts a label to a width in pixels, because squeezed letters are unreadable. */
 export function fitted(label: string, width: number): string {
-  const most = Math.floor(width / LETTER);
-  return label.length <= most ? label : `${label.slice(0, Math.max(1, most - 1))}…`;
+  const max = Math.floor(width / LETTER);
+  return label.length <= max ? label : `${label.slice(0, Math.max(1, max - 1))}…`;
 }
 
-/** Paint all that lies between two heights of the map. */
+/** Paints the blocks between two heights of the map. */
 export function paint(context: CanvasRenderingContext2D, layout: Layout, colours: Palette, top: number, bottom: number, isStale: (row: FleetRow) => boolean): void {
   const { cell } = layout;
   const inner = cell > 5 ? cell - 2 : cell - 1;
@@ -47,7 +47,7 @@ export function paint(context: CanvasRenderingContext2D, layout: Layout, colours
     let last = "";
     for (let index = 0; index < row.services.length; index += 1) {
       const letter = row.services.charAt(index);
-      // A colour is a text that the canvas has to read each time: mostly the last one still holds.
+      // Setting a colour makes the canvas parse it, so set it only when it changes.
       if (letter !== last) context.fillStyle = colours.cells[letter] ?? colours.quiet;
       last = letter;
       context.fillRect(x + (index % columns) * cell, y - top + LABEL + Math.floor(index / columns) * cell, inner, inner);

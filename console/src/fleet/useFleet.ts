@@ -1,14 +1,14 @@
-// The rows of the map: live from the subscription, or as they were at a moment.
+// Rows of the map: live from the subscription, or at a point in time.
 import { useCallback, useMemo, useState } from "react";
 import { useQuery, useSubscription, type CombinedError } from "urql";
 import { FleetAtDocument, FleetChangesDocument, type FleetChangesSubscription, type FleetFilter, type MapRowFragment } from "../api/generated";
 import { UNCACHED } from "../api/uncached";
-import { letterOf } from "./marks";
+import { letterOf } from "./statusCodes";
 
 export type Fleet = {
   readonly rows: readonly MapRowFragment[] | undefined;
   readonly error: CombinedError | undefined;
-  /** How often services have changed since the map was first shown as it is filtered now. */
+  /** Number of changes since the map was first shown with the current filter. */
   readonly moves: number;
 };
 
@@ -16,7 +16,7 @@ type Known = { readonly filter: string; readonly rows: ReadonlyMap<string, MapRo
 
 const byHandle = (left: MapRowFragment, right: MapRowFragment) => (left.handle < right.handle ? -1 : 1);
 
-/** Rows with what a delta says: those that it brings are new or changed, those gone are gone. */
+/** Applies a delta: sets its rows and removes those that are gone. */
 export function merge(known: ReadonlyMap<string, MapRowFragment>, delta: FleetChangesSubscription["fleetDelta"]): ReadonlyMap<string, MapRowFragment> {
   const next = new Map(known);
   for (const id of delta.gone) next.delete(id);
@@ -24,7 +24,7 @@ export function merge(known: ReadonlyMap<string, MapRowFragment>, delta: FleetCh
   return next;
 }
 
-/** The map as it changes. The first message has all rows, also after a reconnect. */
+/** Live map. The first message has all rows, also after a reconnect. */
 export function useLiveFleet(filter: FleetFilter, paused: boolean): Fleet {
   const key = JSON.stringify(filter);
   const take = useCallback(
@@ -38,12 +38,12 @@ export function useLiveFleet(filter: FleetFilter, paused: boolean): Fleet {
   const [{ data, error }] = useSubscription({ query: FleetChangesDocument, variables: { filter }, pause: paused, context: UNCACHED }, take);
   const [last, setLast] = useState<readonly MapRowFragment[] | undefined>();
   const rows = useMemo(() => (data == null ? undefined : [...data.rows.values()].sort(byHandle)), [data]);
-  // While a new filter is being answered, the old picture stays.
+  // Keep the old rows until the first message for a new filter arrives.
   if (rows !== undefined && rows !== last) setLast(rows);
   return { rows: rows ?? last, error, moves: data?.moves ?? 0 };
 }
 
-/** The map as the ledger says that it was; null: not asked for. */
+/** Map at a point in time, from the ledger; null: do not load. */
 export function useFleetAt(at: string | null): Fleet {
   const [{ data, error }] = useQuery({ query: FleetAtDocument, variables: { at: at ?? "" }, pause: at === null, context: UNCACHED });
   const rows = useMemo(
@@ -51,7 +51,7 @@ export function useFleetAt(at: string | null): Fleet {
       data?.fleet.clusters
         .map(({ clusterId, cluster, services }) => ({
           id: clusterId,
-          handle: cluster ?? "a deleted cluster",
+          handle: cluster ?? "deleted cluster",
           name: cluster ?? "",
           projectId: null,
           pingedAt: data.fleet.at,

@@ -1,6 +1,6 @@
 import { useParam } from "../ui/useParam";
 
-/** The moment that the address names, and how to go to another; empty is now, and so is what is no time. */
+/** Point in time in the URL, and a setter; empty or invalid: now. */
 export function useMoment(): readonly [string, (at: string) => void] {
   const [at, go] = useParam("at");
   return [Number.isNaN(Date.parse(at)) ? "" : at, go];

@@ -2,8 +2,8 @@ import { useState } from "react";
 import { useMutation } from "urql";
 import { SaveFlowDocument, type ServiceFlowAttributes, type ServiceValuesQuery } from "../api/generated";
 import { SERVICE_FLOW } from "../api/inputs";
-import { conform } from "../text/conform";
-import { judged } from "../text/judge";
+import { validateInput } from "../text/validate";
+import { parseMapping } from "../text/parseMapping";
 import { toYaml } from "../text/yaml";
 import { Code } from "../ui/Code";
 import { FormBar } from "../ui/FormBar";
@@ -11,11 +11,11 @@ import { toast } from "../ui/toast";
 
 type Flow = ServiceValuesQuery["serviceFlow"];
 
-/** A value of the flow travels as JSON text; people write it as it is. */
+/** The API sends values as JSON text; the editor shows them as YAML. */
 const written = ({ exports, imports }: Flow): string =>
   toYaml({
     exports: exports.map(({ name, type, value, shared }) => ({ name, type, value: parsed(value), ...(shared ? { shared } : {}) })),
-    imports: imports.map(({ alias, sourceId, export: name, default: other }) => ({ alias, sourceId, export: name, ...(other === null ? {} : { default: parsed(other) }) })),
+    imports: imports.map(({ alias, sourceId, export: name, default: fallback }) => ({ alias, sourceId, export: name, ...(fallback === null ? {} : { default: parsed(fallback) }) })),
   });
 
 function parsed(value: unknown): unknown {
@@ -27,32 +27,32 @@ function parsed(value: unknown): unknown {
   }
 }
 
-/** What the API takes: every value as JSON text. */
+/** Input of the API, with every value as JSON text. */
 function attributesOf(value: Record<string, unknown>): ServiceFlowAttributes {
   const list = (name: string) => (Array.isArray(value[name]) ? (value[name] as Record<string, unknown>[]) : []);
   return {
     ...value,
-    exports: list("exports").map((one) => ({ ...one, value: JSON.stringify(one["value"] ?? null) })),
-    imports: list("imports").map((one) => ("default" in one ? { ...one, default: JSON.stringify(one["default"]) } : one)),
+    exports: list("exports").map((entry) => ({ ...entry, value: JSON.stringify(entry["value"] ?? null) })),
+    imports: list("imports").map((entry) => ("default" in entry ? { ...entry, default: JSON.stringify(entry["default"]) } : entry)),
   } as ServiceFlowAttributes;
 }
 
-/** What a service exports and imports as YAML, checked before it is sent. */
+/** YAML editor of exports and imports, checked before it is sent. */
 export function EditFlow({ serviceId, flow, onDone }: { readonly serviceId: string; readonly flow: Flow; readonly onDone: () => void }) {
   const [text, setText] = useState(() => written(flow));
   const [{ error, fetching }, save] = useMutation(SaveFlowDocument);
-  const { value, problem } = judged(text);
+  const { value, problem } = parseMapping(text);
   const attributes = attributesOf(value);
-  const wrong = problem === "" ? conform(SERVICE_FLOW, "ServiceFlowAttributes", attributes) : [problem];
+  const wrong = problem === "" ? validateInput(SERVICE_FLOW, "ServiceFlowAttributes", attributes) : [problem];
   const submit = async () => {
     const result = await save({ id: serviceId, attributes });
     if (result.error !== undefined) return;
-    toast("Saved. Who imports from it is rendered again.");
+    toast("Exports and imports saved. Services that import from this one are rendered again.");
     onDone();
   };
   return (
     <section className="card stack">
-      <h2>What it exports and imports</h2>
+      <h2>Exports and imports</h2>
       <Code text={text} label="Exports and imports, as YAML" onChange={setText} />
       <FormBar action="Save" busy={fetching} complaints={wrong} error={error} onAction={() => void submit()} onCancel={onDone} />
     </section>

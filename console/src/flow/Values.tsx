@@ -6,14 +6,15 @@ import { UseCells } from "../secrets/UseCells";
 import { FlowGraph } from "../ui/FlowGraph";
 import { Problem } from "../ui/Problem";
 import { Skeleton } from "../ui/Skeleton";
+import { STATES } from "../ui/states";
 import { Status } from "../ui/Status";
 import { Table } from "../ui/Table";
 import { EditFlow } from "./EditFlow";
-import { around, pictured, type FlowPicture } from "./neighbours";
+import { around, flowGraph, type FlowPicture } from "./neighbours";
 
 type Flow = ServiceValuesQuery["serviceFlow"];
 
-/** A value as the API tells it, as JSON text or as itself. */
+/** Text of a value, which the API sends as JSON text or as the value itself. */
 function shown(value: unknown): string {
   return typeof value === "string" ? value : JSON.stringify(value);
 }
@@ -22,12 +23,12 @@ function usePicture(serviceId: string, affected: readonly string[]): FlowPicture
   const [picture, show] = useState<FlowPicture | null>(null);
   const key = affected.join();
   useEffect(() => {
-    let gone = false;
+    let cancelled = false;
     void around(serviceId, key === "" ? [] : key.split(",")).then(({ found, cut }) => {
-      if (!gone) show(pictured(serviceId, found, cut));
+      if (!cancelled) show(flowGraph(serviceId, found, cut));
     });
     return () => {
-      gone = true;
+      cancelled = true;
     };
   }, [serviceId, key]);
   return picture;
@@ -36,21 +37,21 @@ function usePicture(serviceId: string, affected: readonly string[]): FlowPicture
 function Picture({ serviceId, affected }: { readonly serviceId: string; readonly affected: ServiceValuesQuery["affectedServices"] }) {
   const picture = usePicture(
     serviceId,
-    affected.map((one) => one.serviceId),
+    affected.map((service) => service.serviceId),
   );
   if (picture === null) return <Skeleton lines={4} />;
-  if (picture.ways.length === 0) return null;
+  if (picture.edges.length === 0) return null;
   return (
-    <section className="stack" aria-label="Flow of values">
-      <FlowGraph label="Flow of values" spots={picture.spots} ways={picture.ways} />
-      {picture.cut && <p className="quiet">More services take part than are drawn.</p>}
+    <section className="stack" aria-label="Value flow">
+      <FlowGraph label="Value flow" nodes={picture.nodes} edges={picture.edges} />
+      {picture.cut && <p className="quiet">The graph shows only the first 60 services.</p>}
       {affected.length > 0 && (
-        <p className="reaches">
-          A change of what it exports reaches{" "}
-          {affected.map((one, index) => (
-            <span key={one.serviceId}>
+        <p className="affected">
+          A change of the exports affects{" "}
+          {affected.map(({ serviceId: id, name }, index) => (
+            <span key={id}>
               {index > 0 && ", then "}
-              <Link href={`/services/${one.serviceId}?tab=values`}>{one.name}</Link>
+              <Link href={`/services/${id}?tab=values`}>{name}</Link>
             </span>
           ))}
           .
@@ -61,17 +62,17 @@ function Picture({ serviceId, affected }: { readonly serviceId: string; readonly
 }
 
 function Imports({ flow }: { readonly flow: Flow }) {
-  if (flow.imports.length === 0) return <p className="quiet">It imports nothing from other services.</p>;
+  if (flow.imports.length === 0) return <p className="quiet">No imports from other services.</p>;
   return (
-    <Table label="Imports" titles={["Here", "Value now", "Comes from"]}>
-      {flow.imports.map((one) => (
-        <tr key={one.alias}>
+    <Table label="Imports" titles={["Name", "Value", "Source"]}>
+      {flow.imports.map(({ alias, value, sourceId, export: name, origin }) => (
+        <tr key={alias}>
           <td>
-            <code>imports.{one.alias}</code>
+            <code>imports.{alias}</code>
           </td>
-          <td className="wide">{one.value === null ? <Status tone="bad">cannot be had</Status> : <code>{shown(one.value)}</code>}</td>
+          <td className="wide">{value === null ? <Status state={STATES.unavailable} /> : <code>{shown(value)}</code>}</td>
           <td className="wide">
-            <Link href={`/services/${one.sourceId}?tab=values`}>{one.export}</Link> <span className="quiet">{one.origin.join(" ← ")}</span>
+            <Link href={`/services/${sourceId}?tab=values`}>{name}</Link> <span className="quiet">{origin.join(" ← ")}</span>
           </td>
         </tr>
       ))}
@@ -80,9 +81,9 @@ function Imports({ flow }: { readonly flow: Flow }) {
 }
 
 function Contexts({ values }: { readonly values: ServiceValuesQuery["serviceContextValues"] }) {
-  if (values.length === 0) return <p className="quiet">It is bound to no context.</p>;
+  if (values.length === 0) return <p className="quiet">No bound contexts.</p>;
   return (
-    <Table label="Values of contexts" titles={["Context", "Name", "Value", "Comes from"]}>
+    <Table label="Context values" titles={["Context", "Name", "Value", "Source"]}>
       {values.map(({ context, key, value, origin }) => (
         <tr key={`${context} ${key}`}>
           <td>
@@ -91,7 +92,7 @@ function Contexts({ values }: { readonly values: ServiceValuesQuery["serviceCont
           <td>
             <code>{key}</code>
           </td>
-          <td className="wide">{value === null ? <Status tone="idle">secret</Status> : <code>{shown(value)}</code>}</td>
+          <td className="wide">{value === null ? <Status state={STATES.secret} /> : <code>{shown(value)}</code>}</td>
           <td>{origin}</td>
         </tr>
       ))}
@@ -103,18 +104,18 @@ function Secrets({ serviceId }: { readonly serviceId: string }) {
   const [{ data, error }] = useQuery({ query: ServiceSecretsDocument, variables: { serviceId } });
   if (error !== undefined && data == null) return <Problem error={error} />;
   if (data == null) return <Skeleton lines={2} />;
-  if (data.serviceSecrets.length === 0) return <p className="quiet">It uses no secret.</p>;
+  if (data.serviceSecrets.length === 0) return <p className="quiet">No secrets in use.</p>;
   return (
-    <Table label="Secrets" titles={["As", "Secret", "Version", "In the cluster", "Changed"]}>
-      {data.serviceSecrets.map((one) => (
-        <tr key={one.id}>
+    <Table label="Secrets" titles={["Name", "Secret", "Version", "In the cluster", "Changed"]}>
+      {data.serviceSecrets.map((use) => (
+        <tr key={use.id}>
           <td>
-            <code>{one.name}</code>
+            <code>{use.name}</code>
           </td>
           <td>
-            <Link href={`/secrets/${one.secretId}`}>{one.secretName}</Link>
+            <Link href={`/secrets/${use.secretId}`}>{use.secretName}</Link>
           </td>
-          <UseCells use={one} />
+          <UseCells use={use} />
         </tr>
       ))}
     </Table>
@@ -122,9 +123,9 @@ function Secrets({ serviceId }: { readonly serviceId: string }) {
 }
 
 function Exports({ flow }: { readonly flow: Flow }) {
-  if (flow.exports.length === 0) return <p className="quiet">It exports nothing.</p>;
+  if (flow.exports.length === 0) return <p className="quiet">No exports.</p>;
   return (
-    <Table label="Exports" titles={["Exports", "Type", "Value", "To"]}>
+    <Table label="Exports" titles={["Name", "Type", "Value", "Visibility"]}>
       {flow.exports.map(({ name, type, value, shared }) => (
         <tr key={name}>
           <td>
@@ -134,7 +135,7 @@ function Exports({ flow }: { readonly flow: Flow }) {
           <td className="wide">
             <code>{shown(value)}</code>
           </td>
-          <td>{shared ? "other projects as well" : "its own project"}</td>
+          <td>{shared ? "all projects" : "own project"}</td>
         </tr>
       ))}
     </Table>
@@ -150,16 +151,16 @@ function Part({ title, children }: { readonly title: string; readonly children: 
   );
 }
 
-/** Every value that a service finds, where it comes from, and whom its own ones reach. */
+/** Values of a service: imports, exports, context values and secrets, with their sources. */
 export function Values({ serviceId }: { readonly serviceId: string }) {
-  const [{ data, error }, again] = useQuery({ query: ServiceValuesDocument, variables: { id: serviceId } });
+  const [{ data, error }, refetch] = useQuery({ query: ServiceValuesDocument, variables: { id: serviceId } });
   const [editing, edit] = useState(false);
   if (error !== undefined && data == null) return <Problem error={error} />;
   if (data == null) return <Skeleton lines={8} />;
   const { serviceFlow: flow, affectedServices, serviceContextValues } = data;
   const done = () => {
     edit(false);
-    again({ requestPolicy: "network-only" });
+    refetch({ requestPolicy: "network-only" });
   };
   return (
     <div className="stack">
@@ -181,12 +182,12 @@ export function Values({ serviceId }: { readonly serviceId: string }) {
           </Part>
           <div>
             <button type="button" onClick={() => edit(true)}>
-              Change what it exports and imports
+              Edit exports and imports
             </button>
           </div>
         </>
       )}
-      <Part title="Of contexts">
+      <Part title="Context values">
         <Contexts values={serviceContextValues} />
       </Part>
       <Part title="Secrets">

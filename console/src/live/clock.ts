@@ -1,4 +1,4 @@
-// One timer for every age on the screen.
+// One timer for all ages on the page.
 import { useSyncExternalStore } from "react";
 
 let now = Date.now();
@@ -21,5 +21,5 @@ function listen(listener: () => void): () => void {
   };
 }
 
-/** Milliseconds since 1970, a second at a time. */
+/** Milliseconds since 1970, updated every second. */
 export const useNow = (): number => useSyncExternalStore(listen, () => now);

@@ -1,22 +1,22 @@
 import type { ComponentQuery } from "../api/generated";
 import { asYaml } from "../text/yaml";
 import { Diff } from "../ui/Code";
-import { Strangers } from "./Blame";
+import { OutsideChanges } from "./FieldOwners";
 
 type Component = NonNullable<ComponentQuery["component"]>["component"];
 
-/** What git says against what is there, and who has set what differs. Only where it differs, the agent tells of it. */
+/** Diff of the desired and the live manifest, with the owners of foreign fields. The agent reports content only for drifted objects. */
 export function Drift({ component: { id, content, synced } }: { readonly component: Component }) {
-  const isTold = content?.live != null && content.desired != null;
+  const isReported = content?.live != null && content.desired != null;
   return (
     <div className="stack">
-      {isTold ? (
-        <Diff before={asYaml(content.desired ?? "")} after={asYaml(content.live ?? "")} label="From what git says to what is there" />
+      {isReported ? (
+        <Diff before={asYaml(content.desired ?? "")} after={asYaml(content.live ?? "")} label="Diff from Git to live" />
       ) : (
-        <p className="quiet">{synced ? "What is there is what git says, in every field that it names." : "It differs from git; its agent has not told how yet."}</p>
+        <p className="quiet">{synced ? "In sync with Git" : "Out of sync with Git. Waiting for the agent to report the diff."}</p>
       )}
-      <h2>Set by somebody else</h2>
-      <Strangers id={id} />
+      <h2>Changed outside Git</h2>
+      <OutsideChanges id={id} />
     </div>
   );
 }

@@ -1,20 +1,21 @@
 import type { ServiceEventsQuery } from "../api/generated";
 import { Age } from "../ui/Age";
+import { eventState } from "../ui/states";
 import { Status } from "../ui/Status";
 import { Table } from "../ui/Table";
 
-/** What Kubernetes says has happened, newest first. */
+/** Kubernetes Events, newest first. */
 export function EventsTable({ events }: { readonly events: ServiceEventsQuery["serviceEvents"] }) {
-  if (events.length === 0) return <p className="quiet">The cluster tells of no events; it forgets them after an hour.</p>;
+  if (events.length === 0) return <p className="quiet">No events. Kubernetes deletes events after one hour by default.</p>;
   return (
-    <Table label="Events" titles={["Last", "Kind", "Object", "Reason", "What", "Times", "By"]}>
+    <Table label="Events" titles={["Last seen", "Type", "Object", "Reason", "Message", "Count", "From"]}>
       {events.map((event, index) => (
         <tr key={index}>
           <td>
             <Age at={event.lastAt ?? event.firstAt} />
           </td>
           <td>
-            <Status tone={event.type === "Warning" ? "warn" : "idle"}>{event.type}</Status>
+            <Status state={eventState(event.type)} />
           </td>
           <td>
             <span className="quiet">{event.kind}</span> {event.name}

@@ -1,5 +1,6 @@
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { useEffect, useMemo, useRef, useState } from "react";
+import { counted } from "../text/counts";
 import { plain } from "../text/escapes";
 import type { Line } from "./lines";
 import { useLogs } from "./useLogs";
@@ -9,15 +10,15 @@ type PodRow = { readonly namespace: string | null; readonly name: string };
 type Props = {
   readonly handle: string;
   readonly pods: readonly PodRow[];
-  /** How many pods there are, where these are only some of them. */
+  /** Total number of pods, if `pods` is only a part. */
   readonly of?: number;
   readonly container?: string;
 };
 
 const HUES = 8;
 
-/** The logs of so many pods are read at once. */
-export const MOST_PODS = 20;
+/** Maximum number of pods whose logs are read at the same time. */
+export const MAX_PODS = 20;
 
 function hueOf(pod: string): number {
   let sum = 0;
@@ -34,7 +35,7 @@ function download(lines: readonly Line[]): void {
   URL.revokeObjectURL(link.href);
 }
 
-/** The logs of many pods in one list: searched, followed, kept as a file. */
+/** Logs of several pods in one list, with search, follow and download. */
 export function Logs({ handle, pods, of = pods.length, container = "" }: Props) {
   const [text, setText] = useState("");
   const [follow, setFollow] = useState(true);
@@ -42,24 +43,24 @@ export function Logs({ handle, pods, of = pods.length, container = "" }: Props) 
   const chosen = useMemo(() => pods.map(({ namespace, name }) => ({ namespace: namespace ?? "", name })), [pods]);
   const { lines, problems, open } = useLogs(handle, chosen, { container, follow: !previous, tail: 2000, previous });
   const shown = useMemo(() => {
-    const wanted = text.toLowerCase();
-    return wanted === "" ? lines : lines.filter((line) => line.text.toLowerCase().includes(wanted));
+    const needle = text.toLowerCase();
+    return needle === "" ? lines : lines.filter((line) => line.text.toLowerCase().includes(needle));
   }, [lines, text]);
-  if (pods.length === 0) return <p className="quiet">There is no pod to read logs of.</p>;
+  if (pods.length === 0) return <p className="quiet">No pods.</p>;
   return (
     <div className="logs">
       <div className="bar">
         <input type="search" aria-label="Search in logs" placeholder="Search in logs" value={text} onChange={(event) => setText(event.target.value)} />
         <label className="check">
-          <input type="checkbox" checked={follow} onChange={(event) => setFollow(event.target.checked)} /> Stay at the end
+          <input type="checkbox" checked={follow} onChange={(event) => setFollow(event.target.checked)} /> Follow
         </label>
         <label className="check">
-          <input type="checkbox" checked={previous} onChange={(event) => setPrevious(event.target.checked)} /> Before the last restart
+          <input type="checkbox" checked={previous} onChange={(event) => setPrevious(event.target.checked)} /> Previous container
         </label>
         <span className="quiet" role="status">
-          {shown.length.toLocaleString()} lines of {pods.length} {of > pods.length && `of ${of.toLocaleString()} `}
+          {counted(shown.length, "line")} of {pods.length} {of > pods.length && `of ${of.toLocaleString()} `}
           {of === 1 ? "pod" : "pods"}
-          {open > 0 ? ", following" : ", ended"}
+          {open > 0 ? ", streaming" : ", ended"}
         </span>
         <span className="fill" />
         <button type="button" disabled={shown.length === 0} onClick={() => download(shown)}>

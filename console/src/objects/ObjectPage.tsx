@@ -1,22 +1,22 @@
 import type { ReactNode } from "react";
 import { useQuery, useSubscription } from "urql";
 import { Link, useParams } from "wouter";
-import { ComponentDocument, ComponentEventsDocument, ComponentLiveDocument, OfServiceDocument, ServiceDeltaDocument, type ComponentQuery } from "../api/generated";
-import { AWAY } from "../clusters/away";
-import { useAgain } from "../live/useAgain";
-import { componentState } from "../services/status";
+import { ComponentDocument, ComponentEventsDocument, ComponentLiveDocument, OwnerServiceDocument, ServiceDeltaDocument, type ComponentQuery } from "../api/generated";
+import { OFFLINE_AFTER } from "../clusters/offline";
+import { useRefetch } from "../live/useRefetch";
+import { componentState, STATES } from "../ui/states";
 import { toYaml } from "../text/yaml";
 import { Age } from "../ui/Age";
 import { Code } from "../ui/Code";
-import { NotShown, NotThere } from "../ui/NotThere";
+import { ResourceError, ResourceNotFound } from "../ui/ResourceNotFound";
 import { Problem } from "../ui/Problem";
 import { Skeleton } from "../ui/Skeleton";
 import { Status } from "../ui/Status";
 import { Tabs, type Tab } from "../ui/Tabs";
-import { Blame } from "./Blame";
+import { FieldOwners } from "./FieldOwners";
 import { Drift } from "./Drift";
 import { EventsTable } from "./Events";
-import { Logs, MOST_PODS } from "./Logs";
+import { Logs, MAX_PODS } from "./Logs";
 import { Shell } from "./Shell";
 import "../services/service.css";
 
@@ -24,21 +24,21 @@ type Family = NonNullable<ComponentQuery["component"]>;
 type Relative = { readonly id: string; readonly kind: string; readonly name: string; readonly state: string | null };
 
 function Live({ id }: { readonly id: string }) {
-  const [{ data, error, fetching }, again] = useQuery({ query: ComponentLiveDocument, variables: { id }, requestPolicy: "network-only" });
+  const [{ data, error, fetching }, refetch] = useQuery({ query: ComponentLiveDocument, variables: { id }, requestPolicy: "network-only" });
   if (error !== undefined && data == null) return <Problem error={error} />;
   if (data == null) return <Skeleton lines={14} />;
-  if (data.componentLive === null) return <p className="quiet">It is not in the cluster now.</p>;
+  if (data.componentLive === null) return <p className="quiet">This object is no longer in the cluster.</p>;
   return (
     <>
       <div className="bar">
         <span className="quiet">
-          read <Age at={data.componentLive.readAt} staleAfter={AWAY} />
+          read <Age at={data.componentLive.readAt} staleAfter={OFFLINE_AFTER} />
         </span>
-        <button type="button" disabled={fetching} onClick={() => again({ requestPolicy: "network-only" })}>
-          Read again
+        <button type="button" disabled={fetching} onClick={() => refetch({ requestPolicy: "network-only" })}>
+          Refresh
         </button>
       </div>
-      <Code text={toYaml(data.componentLive.object)} label="The object as it is in its cluster" />
+      <Code text={toYaml(data.componentLive.object)} label="Live manifest" />
     </>
   );
 }
@@ -56,21 +56,18 @@ function Relatives({ title, of }: { readonly title: string; readonly of: readonl
     <>
       <dt>{title}</dt>
       <dd className="relatives">
-        {of.slice(0, 100).map((one) => {
-          const { tone, word } = componentState(one.state);
-          return (
-            <span key={one.id}>
-              <span className="kind">{one.kind}</span> <Link href={`/objects/${one.id}`}>{one.name}</Link> <Status tone={tone}>{word}</Status>
-            </span>
-          );
-        })}
+        {of.slice(0, 100).map(({ id, kind, name, state }) => (
+          <span key={id}>
+            <span className="kind">{kind}</span> <Link href={`/objects/${id}`}>{name}</Link> <Status state={componentState(state)} />
+          </span>
+        ))}
         {of.length > 100 && <span className="quiet">and {of.length - 100} more</span>}
       </dd>
     </>
   );
 }
 
-/** The labels that are not Towline's own. */
+/** Labels, without those that Towline sets. */
 function Labels({ labels }: { readonly labels: Readonly<Record<string, unknown>> }) {
   const others = Object.entries(labels).filter(([name]) => !name.startsWith("towline.dev/"));
   if (others.length === 0) return null;
@@ -88,13 +85,13 @@ function Labels({ labels }: { readonly labels: Readonly<Record<string, unknown>>
   );
 }
 
-/** The service that an object belongs to: what is applied bears a label, what it owns has it above. */
+/** Id of the service that owns an object. Applied objects have a label; their descendants take it from a parent. */
 function serviceOf({ component, parents }: Family): string {
   const ids = [component, ...parents].map(({ labels }) => labels["towline.dev/service"]);
   return ids.find((id) => typeof id === "string") ?? "";
 }
 
-/** What needs the cluster's name waits until it is known. */
+/** Shows a placeholder until the cluster's handle is known. */
 const inCluster = (handle: string, content: ReactNode): ReactNode => (handle === "" ? <Skeleton lines={6} /> : content);
 
 function tabsOf(family: Family, handle: string): readonly [Tab, ...Tab[]] {
@@ -104,27 +101,26 @@ function tabsOf(family: Family, handle: string): readonly [Tab, ...Tab[]] {
   const pods = isPod ? [pod] : family.children.filter(({ kind }) => kind === "Pod");
   return [
     { id: "live", title: "Live", content: () => <Live id={component.id} /> },
-    { id: "drift", title: component.synced ? "Git and live" : "Drift", content: () => <Drift component={component} /> },
-    { id: "who", title: "Who set what", content: () => <Blame id={component.id} /> },
+    { id: "drift", title: component.synced ? "Diff" : "Drift", content: () => <Drift component={component} /> },
+    { id: "owners", title: "Field owners", content: () => <FieldOwners id={component.id} /> },
     { id: "events", title: "Events", content: () => <Events id={component.id} /> },
-    ...(pods.length > 0 ? [{ id: "logs", title: "Logs", content: () => inCluster(handle, <Logs handle={handle} pods={pods.slice(0, MOST_PODS)} of={pods.length} />) }] : []),
+    ...(pods.length > 0 ? [{ id: "logs", title: "Logs", content: () => inCluster(handle, <Logs handle={handle} pods={pods.slice(0, MAX_PODS)} of={pods.length} />) }] : []),
     ...(isPod ? [{ id: "shell", title: "Shell", content: () => inCluster(handle, <Shell handle={handle} pod={pod} />) }] : []),
   ];
 }
 
-/** One object of a cluster: its state and why, what owns it, and all that can be looked at. */
+/** Page of one object: state, owners, manifest, drift, events, logs and shell. */
 export function ObjectPage() {
   const { id } = useParams<{ id: string }>();
-  const [{ data, error }, again] = useQuery({ query: ComponentDocument, variables: { id } });
+  const [{ data, error }, refetch] = useQuery({ query: ComponentDocument, variables: { id } });
   const serviceId = data?.component == null ? "" : serviceOf(data.component);
   const [moved] = useSubscription({ query: ServiceDeltaDocument, variables: { id: serviceId }, pause: serviceId === "" });
-  useAgain(again, moved.data?.serviceDeploymentDelta.payload?.observedAt ?? "");
-  const [owner] = useQuery({ query: OfServiceDocument, variables: { id: serviceId }, pause: serviceId === "" });
-  if (error !== undefined && data == null) return <NotShown error={error} what="object" />;
+  useRefetch(refetch, moved.data?.serviceDeploymentDelta.payload?.observedAt ?? "");
+  const [owner] = useQuery({ query: OwnerServiceDocument, variables: { id: serviceId }, pause: serviceId === "" });
+  if (error !== undefined && data == null) return <ResourceError error={error} kind="object" />;
   if (data == null) return <Skeleton lines={14} />;
-  if (data.component === null) return <NotThere what="object" />;
+  if (data.component === null) return <ResourceNotFound kind="object" />;
   const { component, parents, children } = data.component;
-  const { tone, word } = componentState(component.state);
   const service = owner.data?.serviceDeployment;
   const handle = service?.cluster?.handle ?? "";
   return (
@@ -137,14 +133,8 @@ export function ObjectPage() {
           </p>
           <h1>
             {component.name}{" "}
-            <Status tone={tone} pill>
-              {word}
-            </Status>
-            {!component.synced && (
-              <Status tone="warn" pill>
-                drifted
-              </Status>
-            )}
+            <Status state={componentState(component.state)} pill />
+            {!component.synced && <Status state={STATES.outOfSync} pill />}
           </h1>
         </div>
         <span className="fill" />
@@ -152,7 +142,7 @@ export function ObjectPage() {
           changed <Age at={component.updatedAt} />
           {service?.cluster != null && (
             <>
-              , agent heard <Age at={service.cluster.pingedAt} staleAfter={AWAY} />
+              , agent last seen <Age at={service.cluster.pingedAt} staleAfter={OFFLINE_AFTER} />
             </>
           )}
         </span>

@@ -1,10 +1,10 @@
 import { useEffect, useRef, useState } from "react";
-import { containersOf, type Container, type Pod } from "../api/door";
+import { containersOf, type Container, type Pod } from "../api/kubeProxy";
 import "./shell.css";
 
 type Props = { readonly handle: string; readonly pod: Pod };
 
-/** A terminal in a pod, through the door. It opens when asked to: a shell is never an accident. */
+/** Terminal in a pod through the Kubernetes proxy; opens only on request. */
 export function Shell({ handle, pod }: Props) {
   const [containers, setContainers] = useState<readonly Container[]>([]);
   const [container, choose] = useState("");
@@ -22,20 +22,20 @@ export function Shell({ handle, pod }: Props) {
         <label>
           Container{" "}
           <select value={chosen} onChange={(event) => choose(event.target.value)}>
-            {containers.map((one) => (
-              <option key={one.name}>{one.name}</option>
+            {containers.map(({ name: option }) => (
+              <option key={option}>{option}</option>
             ))}
           </select>
         </label>
         <button type="button" className="primary" disabled={chosen === ""} onClick={() => setSession(session + 1)}>
-          {session === 0 ? "Open a shell" : "Open it again"}
+          {session === 0 ? "Open shell" : "Reopen shell"}
         </button>
-        <span className="quiet">You act as yourself; the audit trail has it, and a role may ask that it is recorded.</span>
+        <span className="quiet">The shell uses your own permissions. The audit log lists it, and some roles record it.</span>
       </div>
       {problem !== "" && <p className="status bad">{problem}</p>}
       {session > 0 && <Screen key={session} handle={handle} pod={pod} container={chosen} />}
       <p className="quiet">
-        A port of it on your machine:{" "}
+        Port forwarding:{" "}
         <code>
           kubectl --context towline-{handle} -n {namespace} port-forward {name} {port < 1024 ? port + 8000 : port}:{port}
         </code>
@@ -48,14 +48,14 @@ function Screen({ handle, pod, container }: Props & { readonly container: string
   const host = useRef<HTMLDivElement>(null);
   const { namespace, name } = pod;
   useEffect(() => {
-    let gone = false;
+    let cancelled = false;
     let end = () => {};
     void import("../terminal/session").then(({ openShell }) => {
-      if (gone || host.current === null) return;
+      if (cancelled || host.current === null) return;
       end = openShell(host.current, handle, { namespace, name }, container);
     });
     return () => {
-      gone = true;
+      cancelled = true;
       end();
     };
   }, [handle, namespace, name, container]);

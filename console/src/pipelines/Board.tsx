@@ -3,7 +3,7 @@ import { Gates } from "./Gates";
 import { StageCard } from "./StageCard";
 import "./pipelines.css";
 
-/** Stages side by side, before each what leads into it. */
+/** Stages next to each other, each after the gates that lead to it. */
 export function Board({ pipeline }: { readonly pipeline: PipelineBoardFragment }) {
   return (
     <div className="board" tabIndex={0} role="region" aria-label={`Board of ${pipeline.name}`}>

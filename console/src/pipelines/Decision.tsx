@@ -5,15 +5,15 @@ import { ServiceChanges } from "../services/ServiceChanges";
 import { Confirm } from "../ui/Confirm";
 import { Problem } from "../ui/Problem";
 import { toast } from "../ui/toast";
-import { FleetWide } from "./FleetWide";
-import type { Asked, Gate } from "./stages";
+import { FleetDiff } from "./FleetDiff";
+import type { GateQuestion, Gate } from "./stages";
 
-type Props = { readonly gate: Gate; readonly asked: Asked; readonly verdict: "approve" | "reject"; readonly onDone: () => void };
+type Props = { readonly gate: Gate; readonly question: GateQuestion; readonly verdict: "approve" | "reject"; readonly onDone: () => void };
 
-// What more services would have changed is grouped by what it is.
-const MOST_COMPARED = 20;
+// Above this number of services, equal changes are grouped.
+const MAX_COMPARED = 20;
 
-function Digest({ one: { serviceId, service, sha, digest }, isCompared }: { readonly one: Asked["digests"][number]; readonly isCompared: boolean }) {
+function Digest({ digest: { serviceId, service, sha, digest }, isCompared }: { readonly digest: GateQuestion["digests"][number]; readonly isCompared: boolean }) {
   return (
     <section>
       <p className="quiet">
@@ -24,50 +24,50 @@ function Digest({ one: { serviceId, service, sha, digest }, isCompared }: { read
   );
 }
 
-/** What each commit of a release would change: in the services that it is about, if they are many, and in the fleet. */
-function Wide({ digests }: { readonly digests: Asked["digests"] }) {
-  const commits = new Map(digests.map((one) => [one.sha, one.serviceId]));
+/** Changes of each commit of a release: in this stage, if it has many services, and in the fleet. */
+function FleetDiffs({ digests }: { readonly digests: GateQuestion["digests"] }) {
+  const commits = new Map(digests.map(({ sha, serviceId }) => [sha, serviceId]));
   return [...commits].map(([sha, serviceId]) => {
     const commit = sha.slice(0, 12);
-    const own = digests.flatMap((one) => (one.sha === sha ? [one.serviceId] : []));
+    const own = digests.flatMap((digest) => (digest.sha === sha ? [digest.serviceId] : []));
     return (
       <Fragment key={sha}>
-        {digests.length > MOST_COMPARED && <FleetWide title={`What ${commit} would change here`} serviceId={serviceId} sha={sha} serviceIds={own} />}
-        <FleetWide title={`What ${commit} would change in the whole fleet`} serviceId={serviceId} sha={sha} serviceIds={null} />
+        {digests.length > MAX_COMPARED && <FleetDiff title={`Changes of ${commit} in this stage`} serviceId={serviceId} sha={sha} serviceIds={own} />}
+        <FleetDiff title={`Changes of ${commit} in the whole fleet`} serviceId={serviceId} sha={sha} serviceIds={null} />
       </Fragment>
     );
   });
 }
 
-/** Approves or rejects: above the button stands exactly what is decided, and what it would change. */
-export function Decision({ gate, asked, verdict, onDone }: Props) {
+/** Dialog that approves or rejects a release; shows the exact digests and their changes. */
+export function Decision({ gate, question, verdict, onDone }: Props) {
   const [comment, setComment] = useState("");
   const [approved, approve] = useMutation(ApproveDocument);
   const [rejected, reject] = useMutation(RejectDocument);
   const error = approved.error ?? rejected.error;
-  const isYes = verdict === "approve";
+  const isApproval = verdict === "approve";
   const decide = async () => {
-    const digests = asked.digests.map(({ serviceId, digest }) => ({ serviceId, digest }));
-    const result = isYes ? await approve({ gate: gate.id, digests, comment }) : await reject({ gate: gate.id, comment });
+    const digests = question.digests.map(({ serviceId, digest }) => ({ serviceId, digest }));
+    const result = isApproval ? await approve({ gate: gate.id, digests, comment }) : await reject({ gate: gate.id, comment });
     if (result.error !== undefined) return;
-    toast(isYes ? `Approved: exactly these digests may ${asked.within ? "stay in" : "enter"} ${asked.stage}.` : "Rejected.");
+    toast(isApproval ? `Release approved for ${question.stage}` : "Release rejected");
     onDone();
   };
   return (
     <Confirm
-      title={`${isYes ? "Approve" : "Reject"} release #${asked.release?.number ?? "?"} for ${asked.stage}?`}
-      action={isYes ? "Approve exactly this" : "Reject it"}
+      title={`${isApproval ? "Approve" : "Reject"} release #${question.release?.number ?? "?"} for ${question.stage}?`}
+      action={isApproval ? "Approve release" : "Reject release"}
       onCancel={onDone}
       onConfirm={() => void decide()}
     >
       {error !== undefined && <Problem error={error} />}
       <div className="preview stack">
-        {asked.digests.map((one) => (
-          <Digest key={one.serviceId} one={one} isCompared={asked.digests.length <= MOST_COMPARED} />
+        {question.digests.map((digest) => (
+          <Digest key={digest.serviceId} digest={digest} isCompared={question.digests.length <= MAX_COMPARED} />
         ))}
-        {asked.digests.length === 0 && <p className="quiet">It is not rendered for this stage yet.</p>}
+        {question.digests.length === 0 && <p className="quiet">Not rendered for this stage yet.</p>}
       </div>
-      {isYes && <Wide digests={asked.digests} />}
+      {isApproval && <FleetDiffs digests={question.digests} />}
       <label>
         Comment
         <textarea rows={2} value={comment} maxLength={2000} onChange={(event) => setComment(event.target.value)} />

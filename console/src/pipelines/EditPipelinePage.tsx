@@ -2,11 +2,11 @@ import { useState } from "react";
 import { useMutation, useQuery } from "urql";
 import { Link, useLocation, useParams } from "wouter";
 import { PipelineDefinitionDocument, SavePipelineDocument, ServiceChoicesDocument, type PipelineDefinitionFragment } from "../api/generated";
-import { judged } from "../text/judge";
+import { parseMapping } from "../text/parseMapping";
 import { toYaml } from "../text/yaml";
 import { Code } from "../ui/Code";
 import { FormBar } from "../ui/FormBar";
-import { NotShown } from "../ui/NotThere";
+import { ResourceError } from "../ui/ResourceNotFound";
 import { Skeleton } from "../ui/Skeleton";
 import { toast } from "../ui/toast";
 import { attributesOf, complaints, definitionOf, written, type Choice, type Definition } from "./definition";
@@ -15,7 +15,7 @@ import { useServices } from "./services";
 import { StageForm } from "./StageForm";
 import "./pipelines.css";
 
-const BEGUN = `stages:
+const INITIAL = `stages:
   - name: dev
     services: []
   - name: prod
@@ -31,21 +31,21 @@ edges:
 
 function Editor({ pipeline, offered }: { readonly pipeline: PipelineDefinitionFragment | null; readonly offered: readonly Choice[] }) {
   const [name, setName] = useState(pipeline?.name ?? "");
-  const [text, setText] = useState(() => (pipeline === null ? BEGUN : written(pipeline)));
+  const [text, setText] = useState(() => (pipeline === null ? INITIAL : written(pipeline)));
   const [{ error, fetching }, save] = useMutation(SavePipelineDocument);
   const [, go] = useLocation();
-  const { value, problem } = judged(text);
+  const { value, problem } = parseMapping(text);
   const definition = definitionOf(value);
   const services = useServices(
     definition.stages.flatMap(({ services: named }) => named),
     offered,
   );
-  const names = offered.map(({ name: one }) => one);
-  const wrong = [...(name === "" ? ["give it a name"] : []), ...(problem === "" ? complaints(definition, services) : [problem])];
+  const names = offered.map(({ name: title }) => title);
+  const wrong = [...(name === "" ? ["name is required"] : []), ...(problem === "" ? complaints(definition, services) : [problem])];
   const submit = async () => {
     const result = await save({ name, attributes: attributesOf(definition, services) });
     if (result.error !== undefined || result.data?.savePipeline == null) return;
-    toast(`${name} is saved.`);
+    toast(`Pipeline ${name} saved`);
     go(`/pipelines/${result.data.savePipeline.id}`);
   };
   const change = (next: Definition) => setText(toYaml(next));
@@ -62,7 +62,7 @@ function Editor({ pipeline, offered }: { readonly pipeline: PipelineDefinitionFr
           <EdgeForm definition={definition} onChange={change} />
         </form>
         <div className="stack beside">
-          <Code text={text} label="The pipeline as YAML" onChange={setText} />
+          <Code text={text} label="Pipeline as YAML" onChange={setText} />
           <FormBar
             action="Save"
             busy={fetching}
@@ -77,13 +77,13 @@ function Editor({ pipeline, offered }: { readonly pipeline: PipelineDefinitionFr
   );
 }
 
-/** A pipeline as a form and as YAML side by side: a change of one shows in the other. */
+/** Editor of a pipeline: a form and YAML, kept in sync. */
 export function EditPipelinePage() {
   const { id } = useParams<{ id?: string }>();
   const [known] = useQuery({ query: PipelineDefinitionDocument, variables: { id: id ?? "" }, pause: id === undefined });
   const [choices] = useQuery({ query: ServiceChoicesDocument });
   const error = known.error ?? choices.error;
-  if (error !== undefined) return <NotShown error={error} what="pipeline" />;
+  if (error !== undefined) return <ResourceError error={error} kind="pipeline" />;
   if (choices.data == null || (id !== undefined && known.data == null)) return <Skeleton lines={10} />;
   const offered = choices.data.serviceDeployments.edges.map(({ node }) => ({ id: node.id, name: `${node.cluster?.handle ?? ""}/${node.name}` }));
   return (
@@ -92,7 +92,7 @@ export function EditPipelinePage() {
         <Link href="/pipelines">Pipelines</Link>
       </p>
       <div className="bar">
-        <h1>{id === undefined ? "New pipeline" : "Change a pipeline"}</h1>
+        <h1>{id === undefined ? "New pipeline" : "Edit pipeline"}</h1>
       </div>
       <Editor pipeline={known.data?.pipeline ?? null} offered={offered} />
     </>

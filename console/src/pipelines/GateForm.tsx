@@ -5,7 +5,7 @@ import { StepsForm } from "./StepsForm";
 
 type Props = { readonly gate: GateText; readonly onChange: (next: GateText) => void; readonly onRemove: () => void };
 
-/** One gate of any kind; of a workflow also its steps. */
+/** Form of a gate; a workflow also has its steps. */
 export function GateForm({ gate, onChange, onRemove }: Props) {
   return (
     <RuleForm rule={gate} kinds={GATE_KINDS} noun="gate" onChange={onChange} onRemove={onRemove}>

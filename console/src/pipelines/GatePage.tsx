@@ -2,19 +2,20 @@ import { useState } from "react";
 import { useMutation, useQuery, useSubscription } from "urql";
 import { Link, useParams } from "wouter";
 import { GateMeasurementsDocument, GatesDeltaDocument, GatesDocument, SkipGateDocument, type GateFullFragment, type GatesQuery } from "../api/generated";
-import { useAgain } from "../live/useAgain";
+import { useRefetch } from "../live/useRefetch";
 import { toYaml } from "../text/yaml";
 import { Age } from "../ui/Age";
 import { Code } from "../ui/Code";
 import { Confirm } from "../ui/Confirm";
-import { NotShown, NotThere } from "../ui/NotThere";
+import { ResourceError, ResourceNotFound } from "../ui/ResourceNotFound";
 import { Person } from "../ui/Person";
 import { Problem } from "../ui/Problem";
 import { Skeleton } from "../ui/Skeleton";
+import { gateState } from "../ui/states";
 import { Status } from "../ui/Status";
-import { GateDecision, gateState } from "./Gates";
+import { GateDecision } from "./Gates";
 import { GATE_KINDS } from "./gatekinds";
-import { askedBefore, askedWithin, type Asked } from "./stages";
+import { edgeQuestion, workflowQuestion, type GateQuestion } from "./stages";
 import { Steps } from "./Steps";
 import { stepsOf } from "./gatesteps";
 import "../services/service.css";
@@ -22,36 +23,36 @@ import "./pipelines.css";
 
 type Pipeline = NonNullable<GatesQuery["pipeline"]>;
 
-/** A gate of an edge, or the workflow of a stage, with what it is asked. */
-function found({ edges, stages }: Pipeline, id: string): { readonly gate: GateFullFragment; readonly asked: Asked } | null {
+/** Gate of an edge, or workflow of a stage, with its question. */
+function found({ edges, stages }: Pipeline, id: string): { readonly gate: GateFullFragment; readonly question: GateQuestion } | null {
   for (const edge of edges) {
-    const gate = edge.gates.find((one) => one.id === id);
-    if (gate !== undefined) return { gate, asked: askedBefore(edge, stages) };
+    const gate = edge.gates.find((candidate) => candidate.id === id);
+    if (gate !== undefined) return { gate, question: edgeQuestion(edge, stages) };
   }
   const stage = stages.find(({ workflow }) => workflow?.id === id);
-  return stage?.workflow == null ? null : { gate: stage.workflow, asked: askedWithin(stage) };
+  return stage?.workflow == null ? null : { gate: stage.workflow, question: workflowQuestion(stage) };
 }
 
-function Skip({ gate, asked }: { readonly gate: GateFullFragment; readonly asked: Asked }) {
-  const [asking, ask] = useState(false);
+function Skip({ gate, question }: { readonly gate: GateFullFragment; readonly question: GateQuestion }) {
+  const [dialog, setDialog] = useState(false);
   const [reason, setReason] = useState("");
   const [{ error }, skip] = useMutation(SkipGateDocument);
-  if (asked.release === null || gate.state === "OPEN") return null;
-  const { id: releaseId, number } = asked.release;
+  if (question.release === null || gate.state === "OPEN") return null;
+  const { id: releaseId, number } = question.release;
   const go = async () => {
     const result = await skip({ id: gate.id, releaseId, reason });
-    if (result.error === undefined) ask(false);
+    if (result.error === undefined) setDialog(false);
   };
   return (
     <>
-      <button type="button" onClick={() => ask(true)}>
-        Let #{number} pass without it…
+      <button type="button" onClick={() => setDialog(true)}>
+        Skip this gate for #{number}…
       </button>
-      {asking && (
-        <Confirm title={`Let #${number} pass ${gate.name} without its answer?`} action="Let it pass" typed={gate.name} onCancel={() => ask(false)} onConfirm={() => void go()}>
+      {dialog && (
+        <Confirm title={`Skip ${gate.name} for release #${number}?`} action="Skip gate" typed={gate.name} onCancel={() => setDialog(false)} onConfirm={() => void go()}>
           {error !== undefined && <Problem error={error} />}
           <label>
-            Why <small>it stands in the history and in the audit trail</small>
+            Reason <small>shown in the activity and in the audit log</small>
             <input value={reason} required maxLength={1000} onChange={(event) => setReason(event.target.value)} />
           </label>
         </Confirm>
@@ -60,48 +61,45 @@ function Skip({ gate, asked }: { readonly gate: GateFullFragment; readonly asked
   );
 }
 
-/** One gate: what it asks, what it has been told, the job that it waits for, and what can be decided. */
+/** Page of candidate gate: state, approvals, checks and settings. */
 export function GatePage() {
   const { id, gate: gateId } = useParams<{ id: string; gate: string }>();
   const [{ data, error }] = useQuery({ query: GatesDocument, variables: { id } });
   const [changes] = useSubscription({ query: GatesDeltaDocument, variables: { id } }, (count: number | undefined) => (count ?? 0) + 1);
-  const [measured, again] = useQuery({ query: GateMeasurementsDocument, variables: { id: gateId } });
-  useAgain(again, String(changes.data ?? 0), gateId);
-  if (error !== undefined && data == null) return <NotShown error={error} what="gate" />;
+  const [measured, refetch] = useQuery({ query: GateMeasurementsDocument, variables: { id: gateId } });
+  useRefetch(refetch, String(changes.data ?? 0), gateId);
+  if (error !== undefined && data == null) return <ResourceError error={error} kind="gate" />;
   if (data == null) return <Skeleton lines={10} />;
   const { pipeline } = data;
   const here = pipeline === null ? null : found(pipeline, gateId);
-  if (pipeline === null || here === null) return <NotThere what="gate" />;
-  const { gate, asked } = here;
-  const [tone, word] = gateState(gate.state);
+  if (pipeline === null || here === null) return <ResourceNotFound kind="gate" />;
+  const { gate, question } = here;
   return (
     <article className="stack">
       <header className="service-head">
         <div>
           <p className="crumbs">
-            <Link href="/pipelines">Pipelines</Link> / <Link href={`/pipelines/${pipeline.id}`}>{pipeline.name}</Link> / {asked.place}
+            <Link href="/pipelines">Pipelines</Link> / <Link href={`/pipelines/${pipeline.id}`}>{pipeline.name}</Link> / {question.place}
           </p>
           <h1>
             {gate.name}{" "}
-            <Status tone={tone} pill>
-              {word}
-            </Status>
+            <Status state={gateState(gate.state)} pill />
           </h1>
           <p className="quiet">
-            {GATE_KINDS[gate.type].title}: {GATE_KINDS[gate.type].what}
+            {GATE_KINDS[gate.type].title}: {GATE_KINDS[gate.type].description}
           </p>
         </div>
         <span className="fill" />
-        <GateDecision gate={gate} asked={asked} />
-        <Skip gate={gate} asked={asked} />
+        <GateDecision gate={gate} question={question} />
+        <Skip gate={gate} question={question} />
       </header>
       <section className="card stack">
         <h2>
-          {asked.release === null ? (
-            "No release waits here"
+          {question.release === null ? (
+            "No release is waiting"
           ) : (
             <span>
-              Release #{asked.release.number} by <Person author={asked.release.author} />
+              Release #{question.release.number} by <Person author={question.release.author} />
             </span>
           )}
         </h2>
@@ -116,8 +114,8 @@ export function GatePage() {
       <Steps steps={stepsOf(gate, measured.data?.gateMeasurements ?? [])} alone={gate.type !== "WORKFLOW"} />
       {gate.settings !== "{}" && (
         <section className="stack">
-          <h2>What it asks</h2>
-          <Code text={toYaml(JSON.parse(gate.settings))} label="What the gate asks" />
+          <h2>Settings</h2>
+          <Code text={toYaml(JSON.parse(gate.settings))} label="Gate settings" />
         </section>
       )}
     </article>

@@ -1,30 +1,24 @@
 import { useMemo } from "react";
 import type { PipelineBoardFragment } from "../api/generated";
 import { FlowGraph } from "../ui/FlowGraph";
-import { stageHealth } from "./stages";
+import { gateState, stageState } from "../ui/states";
 
-const SHAPES: Record<string, string> = { OPEN: "✓", CLOSED: "✕" };
-
-/** The pipeline as a graph; a release on its way moves along its edge. The board says the same in words. */
+/** Graph of a pipeline; edges with a waiting release are animated. The board shows the same as text. */
 export function Graph({ pipeline }: { readonly pipeline: PipelineBoardFragment }) {
-  const spots = useMemo(
-    () =>
-      pipeline.stages.map(({ id, name, health, release }) => {
-        const [tone, word] = stageHealth(health);
-        return { id, title: name, note: release === null ? "no release" : `#${release.number}`, tone, word };
-      }),
+  const nodes = useMemo(
+    () => pipeline.stages.map(({ id, name, health, release }) => ({ id, title: name, note: release === null ? "no release" : `#${release.number}`, state: stageState(health) })),
     [pipeline],
   );
-  const ways = useMemo(
+  const edges = useMemo(
     () =>
       pipeline.edges.map(({ id, from, to, gates, release }) => ({
         id,
         from: from.id,
         to: to.id,
-        label: gates.map(({ name, state }) => `${SHAPES[state] ?? "▲"} ${name}`).join("  "),
+        label: gates.map(({ name, state }) => `${gateState(state).shape} ${name}`).join("  "),
         moving: release !== null,
       })),
     [pipeline],
   );
-  return <FlowGraph label={`Graph of ${pipeline.name}`} spots={spots} ways={ways} />;
+  return <FlowGraph label={`Graph of ${pipeline.name}`} nodes={nodes} edges={edges} />;
 }

@@ -1,7 +1,8 @@
+import { counted } from "../text/counts";
 import { exactly } from "../text/time";
 import { Age } from "../ui/Age";
 import type { Measured } from "./gatesteps";
-import { said, within, type Limit } from "./limits";
+import { formatLimit, within, type Limit } from "./limits";
 
 type Props = { readonly measured: Measured; readonly limit: Limit };
 
@@ -11,7 +12,7 @@ const MARGIN = 8;
 
 const short = (value: number): string => Number(value.toPrecision(4)).toString();
 
-/** Where values stand, from the smallest at the bottom to the largest; zero and the limit are always in sight. */
+/** Scales of the chart; zero and the limit are always visible. */
 function scaleOf(measured: Measured, { threshold }: Limit) {
   const all = [...measured.flatMap(({ values }) => values), threshold, 0];
   const [low, high] = [Math.min(...all), Math.max(...all)];
@@ -20,14 +21,14 @@ function scaleOf(measured: Measured, { threshold }: Limit) {
   return { low, high, x, y };
 }
 
-/** What a query has answered against its limit: a column an answer, the newest on the right; its sentence says the same. */
+/** Chart of measurements with the limit: one column per measurement, the newest on the right. The label repeats it as text. */
 export function MetricChart({ measured, limit }: Props) {
   const [first, last] = [measured[0], measured.at(-1)];
   if (first === undefined || last === undefined) return null;
   const { low, high, x, y } = scaleOf(measured, limit);
   const beyond = measured.filter(({ passed }) => !passed).length;
   const single = measured.every(({ values }) => values.length === 1);
-  const summary = `${measured.length} ${measured.length === 1 ? "answer" : "answers"}, wanted ${said(limit)}: ${beyond} did not pass. Newest: ${last.values.map(short).join(", ")}.`;
+  const summary = `${counted(measured.length, "measurement")}, limit ${formatLimit(limit)}: ${beyond} failed. Latest: ${last.values.map(short).join(", ")}.`;
   return (
     <figure className="metric">
       <div className="plot">
@@ -48,7 +49,7 @@ export function MetricChart({ measured, limit }: Props) {
         </svg>
       </div>
       <figcaption className="quiet">
-        dashed: {said(limit)}. {measured.length === 1 ? "One answer" : `${measured.length} answers`} since <Age at={first.at} />, {beyond} did not pass.
+        Dashed line: {formatLimit(limit)}. {counted(measured.length, "measurement")} since <Age at={first.at} />, {beyond} failed.
       </figcaption>
     </figure>
   );

@@ -4,9 +4,10 @@ import { Link, useLocation, useParams } from "wouter";
 import { DeletePipelineDocument, PausePipelineDocument, PipelineDeltaDocument, PipelineDocument, ResumePipelineDocument, RetryStageDocument, type PipelineQuery } from "../api/generated";
 import { Age } from "../ui/Age";
 import { Confirm } from "../ui/Confirm";
-import { NotShown, NotThere } from "../ui/NotThere";
+import { ResourceError, ResourceNotFound } from "../ui/ResourceNotFound";
 import { Problem } from "../ui/Problem";
 import { Skeleton } from "../ui/Skeleton";
+import { STATES } from "../ui/states";
 import { Status } from "../ui/Status";
 import { Tabs } from "../ui/Tabs";
 import { toast } from "../ui/toast";
@@ -17,7 +18,7 @@ const Graph = lazy(async () => ({ default: (await import("./Graph")).Graph }));
 type Pipeline = NonNullable<PipelineQuery["pipeline"]>;
 
 function Actions({ pipeline }: { readonly pipeline: Pipeline }) {
-  const [asking, ask] = useState(false);
+  const [dialog, setDialog] = useState(false);
   const [paused, pause] = useMutation(PausePipelineDocument);
   const [resumed, resume] = useMutation(ResumePipelineDocument);
   const [retried, retry] = useMutation(RetryStageDocument);
@@ -27,45 +28,45 @@ function Actions({ pipeline }: { readonly pipeline: Pipeline }) {
   const failed = pipeline.stages.filter(({ health }) => health === "FAILED");
   const end = async () => {
     const result = await remove({ id: pipeline.id });
-    ask(false);
+    setDialog(false);
     if (result.error === undefined) go("/pipelines");
   };
   return (
     <>
       {failed.map(({ id, name }) => (
-        <button key={id} type="button" onClick={() => void retry({ id: pipeline.id, stage: name }).then(({ error: no }) => no === undefined && toast(`${name} is tried again.`))}>
-          Try {name} again
+        <button key={id} type="button" onClick={() => void retry({ id: pipeline.id, stage: name }).then(({ error: no }) => no === undefined && toast(`Retry of ${name} started`))}>
+          Retry {name}
         </button>
       ))}
       {pipeline.paused === null ? (
-        <button type="button" onClick={() => void pause({ id: pipeline.id, reason: "paused in the console" })}>
-          Pause
+        <button type="button" onClick={() => void pause({ id: pipeline.id, reason: "in the console" })}>
+          Suspend
         </button>
       ) : (
         <button type="button" className="primary" onClick={() => void resume({ id: pipeline.id })}>
-          Go on
+          Resume
         </button>
       )}
       <Link className="button" href={`/pipelines/${pipeline.id}/edit`}>
         Edit
       </Link>
-      <button type="button" className="danger" onClick={() => ask(true)}>
+      <button type="button" className="danger" onClick={() => setDialog(true)}>
         Delete…
       </button>
       {error !== undefined && <Problem error={error} />}
-      {asking && (
-        <Confirm title={`Delete ${pipeline.name}?`} action="Delete it" typed={pipeline.name} onConfirm={() => void end()} onCancel={() => ask(false)}>
-          <p>Its services stay, each at the commit that it has now.</p>
+      {dialog && (
+        <Confirm title={`Delete ${pipeline.name}?`} action="Delete pipeline" typed={pipeline.name} onConfirm={() => void end()} onCancel={() => setDialog(false)}>
+          <p>Its services stay deployed at their current commits.</p>
         </Confirm>
       )}
     </>
   );
 }
 
-function Past({ pipeline }: { readonly pipeline: Pipeline }) {
-  if (pipeline.history.length === 0) return <p className="quiet">Nothing has happened yet.</p>;
+function Activity({ pipeline }: { readonly pipeline: Pipeline }) {
+  if (pipeline.history.length === 0) return <p className="quiet">No activity yet.</p>;
   return (
-    <ol className="timeline card past">
+    <ol className="timeline card activity">
       {pipeline.history.map((event, index) => (
         <li key={index}>
           <Age at={event.at} />
@@ -78,15 +79,15 @@ function Past({ pipeline }: { readonly pipeline: Pipeline }) {
   );
 }
 
-/** One pipeline: its board and its graph, what has happened, and what can be decided. */
+/** Page of one pipeline: board, graph and activity. */
 export function PipelinePage() {
   const { id } = useParams<{ id: string }>();
   const [{ data, error }] = useQuery({ query: PipelineDocument, variables: { id } });
   useSubscription({ query: PipelineDeltaDocument });
-  if (error !== undefined && data == null) return <NotShown error={error} what="pipeline" />;
+  if (error !== undefined && data == null) return <ResourceError error={error} kind="pipeline" />;
   if (data == null) return <Skeleton lines={10} />;
   const { pipeline } = data;
-  if (pipeline === null) return <NotThere what="pipeline" />;
+  if (pipeline === null) return <ResourceNotFound kind="pipeline" />;
   return (
     <article>
       <p className="crumbs">
@@ -94,7 +95,7 @@ export function PipelinePage() {
       </p>
       <header className="bar">
         <h1>{pipeline.name}</h1>
-        {pipeline.paused !== null && <Status tone="warn" pill>{`Paused: ${pipeline.paused}`}</Status>}
+        {pipeline.paused !== null && <Status state={STATES.suspended} detail={pipeline.paused} pill />}
         <span className="fill" />
         <Actions pipeline={pipeline} />
       </header>
@@ -102,7 +103,7 @@ export function PipelinePage() {
         tabs={[
           { id: "board", title: "Board", content: () => <Board pipeline={pipeline} /> },
           { id: "graph", title: "Graph", content: () => <Graph pipeline={pipeline} /> },
-          { id: "history", title: "What happened", content: () => <Past pipeline={pipeline} /> },
+          { id: "history", title: "Activity", content: () => <Activity pipeline={pipeline} /> },
         ]}
       />
     </article>

@@ -6,10 +6,11 @@ import { Empty } from "../ui/Empty";
 import { More } from "../ui/More";
 import { Problem } from "../ui/Problem";
 import { Skeleton } from "../ui/Skeleton";
+import { STATES } from "../ui/states";
 import { Status } from "../ui/Status";
 import { Board } from "./Board";
 
-/** A page of boards, and after it the next one. */
+/** One page of boards, followed by the next page on demand. */
 function Boards({ after }: { readonly after: string | null }) {
   const [{ data, error }] = useQuery({ query: PipelinesDocument, variables: { after } });
   const [isMore, setMore] = useState(false);
@@ -20,9 +21,9 @@ function Boards({ after }: { readonly after: string | null }) {
   if (edges.length === 0 && after === null)
     return (
       <Empty title="No pipelines yet">
-        <p>A pipeline moves a change from stage to stage, past gates that people and time open.</p>
+        <p>A pipeline promotes a release from stage to stage. Gates between stages wait for approvals, checks or time.</p>
         <Link className="button primary" href="/pipelines/new">
-          Define the first one
+          Create pipeline
         </Link>
       </Empty>
     );
@@ -34,7 +35,7 @@ function Boards({ after }: { readonly after: string | null }) {
             <h2>
               <Link href={`/pipelines/${node.id}`}>{node.name}</Link>
             </h2>
-            {node.paused !== null && <Status tone="warn" pill>{`Paused: ${node.paused}`}</Status>}
+            {node.paused !== null && <Status state={STATES.suspended} detail={node.paused} pill />}
           </header>
           <Board pipeline={node} />
         </article>
@@ -44,7 +45,7 @@ function Boards({ after }: { readonly after: string | null }) {
   );
 }
 
-/** Every pipeline as a board, moving as releases do. */
+/** All pipelines as boards with live updates. */
 export function PipelinesPage() {
   useSubscription({ query: PipelineDeltaDocument });
   return (

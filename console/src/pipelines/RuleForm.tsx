@@ -1,5 +1,5 @@
 import { useState, type ReactNode } from "react";
-import { judged } from "../text/judge";
+import { parseMapping } from "../text/parseMapping";
 import { toYaml } from "../text/yaml";
 import type { RuleText } from "./definition";
 import { at, withAt, type GateField, type GateKind } from "./gatekinds";
@@ -8,12 +8,12 @@ type FieldProps = { readonly field: GateField; readonly value: unknown; readonly
 
 const asText = (value: unknown): string => (Array.isArray(value) ? value.join(" ") : typeof value === "string" || typeof value === "number" ? String(value) : "");
 
-/** An object as YAML. What is none yet is kept as it is typed, and complained of. */
+/** YAML editor of an object. Invalid text is kept as typed and reported as an error. */
 function YamlInput({ value, onChange }: { readonly value: unknown; readonly onChange: (next: unknown) => void }) {
   const [text, setText] = useState(() => (typeof value === "object" && value !== null ? toYaml(value) : asText(value)));
   const change = (next: string) => {
     setText(next);
-    const { value: object, problem } = judged(next);
+    const { value: object, problem } = parseMapping(next);
     onChange(problem === "" ? object : next);
   };
   return <textarea rows={10} className="code-input" spellCheck={false} value={text} onChange={(event) => change(event.target.value)} />;
@@ -23,9 +23,9 @@ function Input({ field: { of }, value, onChange }: FieldProps) {
   if (typeof of !== "string")
     return (
       <select value={asText(value) || of[0]} onChange={(event) => onChange(event.target.value)}>
-        {of.map((one) => (
-          <option key={one} value={one}>
-            {one.toLowerCase().replaceAll("_", " ")}
+        {of.map((option) => (
+          <option key={option} value={option}>
+            {option.toLowerCase().replaceAll("_", " ")}
           </option>
         ))}
       </select>
@@ -33,24 +33,24 @@ function Input({ field: { of }, value, onChange }: FieldProps) {
   const change = (text: string) => {
     if (text === "") onChange(undefined);
     else if (of === "number") onChange(Number(text));
-    else onChange(of === "list" ? text.split(/[\s,]+/).filter((one) => one !== "") : text);
+    else onChange(of === "list" ? text.split(/[\s,]+/).filter((word) => word !== "") : text);
   };
   if (of === "yaml") return <YamlInput value={value} onChange={onChange} />;
   if (of === "long") return <textarea rows={6} spellCheck={false} value={asText(value)} onChange={(event) => change(event.target.value)} />;
   const kind = of === "number" ? "number" : of === "secret" ? "password" : "text";
-  // A list is split when it is left: while it is typed, a blank at its end belongs to it.
+  // Split the list on blur: a trailing space is part of the text while the user types.
   if (of === "list") return <input key={asText(value)} defaultValue={asText(value)} onBlur={(event) => change(event.target.value)} />;
   return <input type={kind} step="any" autoComplete="off" value={asText(value)} onChange={(event) => change(event.target.value)} />;
 }
 
-/** A field of a form, as its kind says. */
+/** Form field of any kind. */
 export function Field(props: FieldProps) {
   const { field, value, onChange } = props;
   if (field.of === "check") {
-    const { usual = false } = field;
+    const { default: fallback = false } = field;
     return (
       <label className="check">
-        <input type="checkbox" checked={(value ?? usual) === true} onChange={({ target: { checked } }) => onChange(checked === usual ? undefined : checked)} /> {field.title}
+        <input type="checkbox" checked={(value ?? fallback) === true} onChange={({ target: { checked } }) => onChange(checked === fallback ? undefined : checked)} /> {field.title}
       </label>
     );
   }
@@ -64,27 +64,27 @@ export function Field(props: FieldProps) {
 
 type Kinds<Type extends string> = Readonly<Record<Type, GateKind>>;
 
-/** A gate or a step of a kind as it is begun with. */
-export const begun = <Type extends string>(kinds: Kinds<Type>, name: string, type: Type): RuleText<Type> => ({ name, type, ...kinds[type].begun });
+/** New gate or step of a kind, with its initial settings. */
+export const newRule = <Type extends string>(kinds: Kinds<Type>, name: string, type: Type): RuleText<Type> => ({ name, type, ...kinds[type].initial });
 
 type Props<Type extends string> = {
   readonly rule: RuleText<Type>;
   readonly kinds: Kinds<Type>;
-  /** In a word: gate, step. */
+  /** `gate` or `step`. */
   readonly noun: string;
   readonly onChange: (next: RuleText<Type>) => void;
   readonly onRemove: () => void;
   readonly children?: ReactNode;
 };
 
-/** A gate or a step of any kind; what its form does not show stands in the YAML and stays. */
+/** Form of a gate or a step. Settings that the form does not show stay in the YAML. */
 export function RuleForm<Type extends string>({ rule, kinds, noun, onChange, onRemove, children }: Props<Type>) {
   const types = Object.keys(kinds) as Type[];
   const kind = types.includes(rule.type) ? kinds[rule.type] : undefined;
   return (
     <details className="gate-form" open={rule.name === ""}>
       <summary>
-        <strong>{rule.name || `a ${noun}`}</strong> <span className="quiet">{kind === undefined ? "of no kind" : `${kind.title.toLowerCase()}: ${kind.what}`}</span>
+        <strong>{rule.name || `New ${noun}`}</strong> <span className="quiet">{kind === undefined ? "unknown kind" : `${kind.title}: ${kind.description}`}</span>
       </summary>
       <div className="stack">
         <div className="two">
@@ -94,8 +94,8 @@ export function RuleForm<Type extends string>({ rule, kinds, noun, onChange, onR
           </label>
           <label>
             Kind
-            <select value={rule.type} onChange={(event) => onChange(begun(kinds, rule.name, event.target.value as Type))}>
-              {kind === undefined && <option value={rule.type}>choose one</option>}
+            <select value={rule.type} onChange={(event) => onChange(newRule(kinds, rule.name, event.target.value as Type))}>
+              {kind === undefined && <option value={rule.type}>Select a kind</option>}
               {types.map((type) => (
                 <option key={type} value={type}>
                   {kinds[type].title}
@@ -110,7 +110,7 @@ export function RuleForm<Type extends string>({ rule, kinds, noun, onChange, onR
         {children}
         <div>
           <button type="button" onClick={onRemove}>
-            Remove this {noun}
+            Remove {noun}
           </button>
         </div>
       </div>

@@ -1,24 +1,23 @@
 import { Link } from "wouter";
-import { serviceStatus } from "../services/status";
+import { serviceState, stageState } from "../ui/states";
 import { Age } from "../ui/Age";
 import { Person } from "../ui/Person";
 import { Status } from "../ui/Status";
 import { GateLine } from "./Gates";
-import { askedWithin, stageHealth, type Stage } from "./stages";
+import { workflowQuestion, type Stage } from "./stages";
 
 type Props = { readonly stage: Stage; readonly pipelineId: string };
 
-/** A stage: the release that is in it, how it fares, its services, and the workflow that has the last word. */
+/** One stage: its release, health, services and workflow. */
 export function StageCard({ stage, pipelineId }: Props) {
-  const [tone, word] = stageHealth(stage.health);
   return (
     <section className="stage" aria-label={`Stage ${stage.name}`}>
       <header>
         <h3>{stage.name}</h3>
-        <Status tone={tone}>{word}</Status>
+        <Status state={stageState(stage.health)} />
       </header>
       {stage.release === null ? (
-        <p className="quiet">no release yet</p>
+        <p className="quiet">No release yet</p>
       ) : (
         <p className="release">
           <strong>#{stage.release.number}</strong> <Person author={stage.release.author} /> <Age at={stage.release.seenAt} />
@@ -26,21 +25,18 @@ export function StageCard({ stage, pipelineId }: Props) {
       )}
       {stage.reason !== "" && <p className="why">{stage.reason}</p>}
       <ul className="members">
-        {stage.services.map(({ service }) => {
-          const { tone: own, word: state } = serviceStatus(service.status);
-          return (
-            <li key={service.id}>
-              <Link href={`/services/${service.id}`}>
-                {service.cluster?.handle}/{service.name}
-              </Link>
-              <Status tone={own}>{state}</Status>
-            </li>
-          );
-        })}
+        {stage.services.map(({ service: { id, name, cluster, status } }) => (
+          <li key={id}>
+            <Link href={`/services/${id}`}>
+              {cluster?.handle}/{name}
+            </Link>
+            <Status state={serviceState(status)} />
+          </li>
+        ))}
       </ul>
       {stage.workflow !== null && (
         <ul className="own-workflow" aria-label={`Workflow of ${stage.name}`}>
-          <GateLine gate={stage.workflow} asked={askedWithin(stage)} pipelineId={pipelineId} />
+          <GateLine gate={stage.workflow} question={workflowQuestion(stage)} pipelineId={pipelineId} />
         </ul>
       )}
     </section>

@@ -1,63 +1,63 @@
 import { useState } from "react";
-import { Suggested } from "../ui/Suggested";
+import { Combobox } from "../ui/Combobox";
 import { stepsOf, type Definition } from "./definition";
 import { withAt } from "./gatekinds";
 import { StepsForm } from "./StepsForm";
 import { useFound } from "./services";
 
-// As many as the list of choices holds: there may be more.
-const MOST_OFFERED = 100;
+// Size of the list of choices; the installation may have more services.
+const MAX_OFFERED = 100;
 
 type Props = {
   readonly definition: Definition;
-  /** What is offered, as `cluster/name`; there may be more. */
+  /** Suggested services as `cluster/name`; there may be more. */
   readonly offered: readonly string[];
   readonly onChange: (next: Definition) => void;
 };
 
-/** Adds a service that is not among those that are offered, by a part of its name. */
+/** Search field that adds a service which is not in the list. */
 function AnotherService({ stage, onAdd }: { readonly stage: string; readonly onAdd: (name: string) => void }) {
   const [text, setText] = useState("");
   const found = useFound(text);
   const change = (next: string) => {
-    const isOne = found.includes(next);
-    setText(isOne ? "" : next);
-    if (isOne) onAdd(next);
+    const isMatch = found.includes(next);
+    setText(isMatch ? "" : next);
+    if (isMatch) onAdd(next);
   };
-  return <Suggested label={`Another service of ${stage}`} placeholder="another one, by a part of its name" value={text} offered={found} onChange={change} />;
+  return <Combobox label={`Add a service to ${stage}`} placeholder="search more services by name" value={text} offered={found} onChange={change} />;
 }
 
 type Stage = Definition["stages"][number];
 type StageProps = { readonly stage: Stage; readonly onChange: (next: Stage) => void };
 
-/** What runs in a stage once its services are healthy, and has the last word. */
+/** Workflow of a stage, which runs when its services are healthy. */
 function Workflow({ stage, onChange }: StageProps) {
   if (stage["workflow"] === undefined)
     return (
       <div>
         <button type="button" onClick={() => onChange({ ...stage, workflow: { steps: [{ name: "wait", type: "WAIT", waitSeconds: 60 }] } })}>
-          Add a workflow
+          Add workflow
         </button>
       </div>
     );
   return (
     <fieldset>
       <legend>Workflow of {stage.name}</legend>
-      <p className="quiet">Runs once its services are healthy; the stage is healthy when all steps have passed.</p>
+      <p className="quiet">Runs after the services are healthy. The stage is healthy when all steps have passed.</p>
       <StepsForm steps={stepsOf(stage["workflow"])} onChange={(steps) => onChange(withAt(stage, "workflow.steps", steps))} />
       <div>
         <button type="button" onClick={() => onChange(withAt(stage, "workflow", undefined))}>
-          Remove the workflow
+          Remove workflow
         </button>
       </div>
     </fieldset>
   );
 }
 
-/** The stages of a pipeline with their services. */
+/** Stages of a pipeline, with their services. */
 export function StageForm({ definition, offered, onChange }: Props) {
   const change = (index: number, part: Partial<Definition["stages"][number]>) =>
-    onChange({ ...definition, stages: definition.stages.map((one, at) => (at === index ? { ...one, ...part } : one)) });
+    onChange({ ...definition, stages: definition.stages.map((stage, at) => (at === index ? { ...stage, ...part } : stage)) });
   return (
     <fieldset>
       <legend>Stages</legend>
@@ -66,7 +66,7 @@ export function StageForm({ definition, offered, onChange }: Props) {
           <div className="bar">
             <input aria-label={`Name of stage ${index + 1}`} value={stage.name} onChange={(event) => change(index, { name: event.target.value })} />
             <button type="button" onClick={() => onChange({ ...definition, stages: definition.stages.filter((_, at) => at !== index) })}>
-              Remove
+              Remove stage
             </button>
           </div>
           <select
@@ -82,13 +82,13 @@ export function StageForm({ definition, offered, onChange }: Props) {
               </option>
             ))}
           </select>
-          {offered.length >= MOST_OFFERED && <AnotherService stage={stage.name} onAdd={(name) => change(index, { services: [...stage.services, name] })} />}
+          {offered.length >= MAX_OFFERED && <AnotherService stage={stage.name} onAdd={(name) => change(index, { services: [...stage.services, name] })} />}
           <Workflow stage={stage} onChange={(next) => onChange({ ...definition, stages: definition.stages.with(index, next) })} />
         </div>
       ))}
       <div>
         <button type="button" onClick={() => onChange({ ...definition, stages: [...definition.stages, { name: `stage-${definition.stages.length + 1}`, services: [] }] })}>
-          Add a stage
+          Add stage
         </button>
       </div>
     </fieldset>

@@ -1,32 +1,23 @@
 import { lazy, Suspense } from "react";
 import { Skeleton } from "../ui/Skeleton";
-import { Status, type Tone } from "../ui/Status";
+import { gateState, type State } from "../ui/states";
+import { Status } from "../ui/Status";
 import { JobLog } from "./JobLog";
 import { MetricChart } from "./MetricChart";
 import type { GateStep } from "./gatesteps";
 
 const FlowGraph = lazy(async () => ({ default: (await import("../ui/FlowGraph")).FlowGraph }));
 
-const STATES: Readonly<Record<string, readonly [Tone, string]>> = {
-  PENDING: ["idle", "Not begun"],
-  RUNNING: ["warn", "Waits"],
-  OPEN: ["ok", "Passed"],
-  CLOSED: ["bad", "Failed"],
-};
-
-const stateOf = ({ check }: GateStep): readonly [Tone, string] => STATES[check?.state ?? "PENDING"] ?? ["idle", check?.state ?? ""];
+const stateOf = ({ check }: GateStep): State => gateState(check?.state ?? "PENDING");
 
 function StepCard({ step, alone }: { readonly step: GateStep; readonly alone: boolean }) {
   const { name, title, after, check, limit, measured } = step;
-  const [tone, word] = stateOf(step);
   return (
     <section className="card stack" aria-label={alone ? "Check" : `Step ${name}`}>
       <h2>
         <span>
-          {alone ? "What it looks at" : name}{" "}
-          <Status tone={tone} pill>
-            {word}
-          </Status>
+          {alone ? "Check" : name}{" "}
+          <Status state={stateOf(step)} pill />
         </span>
         <small>
           {title.toLowerCase()}
@@ -53,21 +44,18 @@ function StepCard({ step, alone }: { readonly step: GateStep; readonly alone: bo
   );
 }
 
-/** The steps as a graph; below it each says the same in words. */
+/** Graph of the steps; the cards below repeat it as text. */
 function Picture({ steps }: { readonly steps: readonly GateStep[] }) {
-  const spots = steps.map((step) => {
-    const [tone, word] = stateOf(step);
-    return { id: step.name, title: step.name, note: step.title.toLowerCase(), tone, word };
-  });
-  const ways = steps.flatMap(({ name, after, check }) => after.map((from) => ({ id: `${from} ${name}`, from, to: name, label: "", moving: check?.state === "RUNNING" })));
+  const nodes = steps.map((step) => ({ id: step.name, title: step.name, note: step.title.toLowerCase(), state: stateOf(step) }));
+  const edges = steps.flatMap(({ name, after, check }) => after.map((from) => ({ id: `${from} ${name}`, from, to: name, label: "", moving: check?.state === "RUNNING" })));
   return (
     <Suspense fallback={<Skeleton lines={4} />}>
-      <FlowGraph label="Steps" spots={spots} ways={ways} />
+      <FlowGraph label="Steps" nodes={nodes} edges={edges} />
     </Suspense>
   );
 }
 
-/** What a gate looks at: its one check, or the steps of its workflow, with their logs and charts. */
+/** The check of a gate, or the steps of its workflow, with logs and charts. */
 export function Steps({ steps, alone }: { readonly steps: readonly GateStep[]; readonly alone: boolean }) {
   return (
     <>

@@ -1,15 +1,15 @@
 import { STEP_KINDS, withAt, type GateField } from "./gatekinds";
 import type { StepText } from "./definition";
-import { begun, Field, RuleForm } from "./RuleForm";
+import { newRule, Field, RuleForm } from "./RuleForm";
 
 type Props = { readonly steps: readonly StepText[]; readonly onChange: (next: readonly StepText[]) => void };
 
-const AFTER: GateField = { path: "after", title: "After", note: "names of steps, separated by blanks; empty: at once", of: "list" };
+const AFTER: GateField = { path: "after", title: "After", note: "names of steps, separated by spaces; empty: start immediately", of: "list" };
 
-/** The steps of a workflow: each begins when those that it names have passed. */
+/** Steps of a workflow. A step starts when the steps in `after` have passed. */
 export function StepsForm({ steps, onChange }: Props) {
   const free = (number: number): string => (steps.some(({ name }) => name === `step-${number}`) ? free(number + 1) : `step-${number}`);
-  const add = () => onChange([...steps, begun(STEP_KINDS, free(steps.length + 1), "JOB")]);
+  const add = () => onChange([...steps, newRule(STEP_KINDS, free(steps.length + 1), "JOB")]);
   return (
     <div className="part">
       {steps.map((step, index) => (
@@ -18,7 +18,7 @@ export function StepsForm({ steps, onChange }: Props) {
           rule={step}
           kinds={STEP_KINDS}
           noun="step"
-          // Another kind has other settings, but still its place among the steps.
+          // A new kind resets the settings but keeps the order of the steps.
           onChange={(next) => onChange(steps.with(index, { ...(step["after"] === undefined ? {} : { after: step["after"] }), ...next }))}
           onRemove={() => onChange(steps.toSpliced(index, 1))}
         >
@@ -27,7 +27,7 @@ export function StepsForm({ steps, onChange }: Props) {
       ))}
       <div>
         <button type="button" onClick={add}>
-          Add a step
+          Add step
         </button>
       </div>
     </div>

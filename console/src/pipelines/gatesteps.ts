@@ -1,4 +1,4 @@
-// The steps of a gate that asks workers, as they are written and as they are under way.
+// Steps of a gate, with their settings and their progress.
 import type { GateFullFragment, GateMeasurementsQuery } from "../api/generated";
 import { at, GATE_KINDS, STEP_KINDS } from "./gatekinds";
 import type { Limit } from "./limits";
@@ -11,9 +11,9 @@ export type GateStep = {
   readonly name: string;
   readonly title: string;
   readonly after: readonly string[];
-  /** Null: it has not begun. */
+  /** Null: not started. */
   readonly check: Check | null;
-  /** Of a metric. */
+  /** Limit of a METRIC step. */
   readonly limit: Limit | null;
   readonly measured: Measured;
 };
@@ -29,25 +29,25 @@ function limitOf(settings: Settings): Limit | null {
 const TITLES: Readonly<Record<string, string>> = Object.fromEntries(Object.entries(STEP_KINDS).map(([type, { title }]) => [type, title]));
 const titleOf = (type: unknown): string => (isText(type) ? (TITLES[type] ?? type) : "");
 
-// Kinds whose gates ask a worker, so that they are one step.
+// Kinds of gates with exactly one check.
 const CHECKS: readonly string[] = ["JOB", "METRIC", "HTTP", "VERSION"];
 
-/** Steps in the order in which they are written; a gate that is one check has one, others have none. */
+/** Steps in the order of the settings; one for a gate with a single check, none for other kinds. */
 export function stepsOf({ type, checks, settings }: Pick<GateFullFragment, "type" | "checks" | "settings">, measured: Measured): readonly GateStep[] {
-  const asked = JSON.parse(settings) as Settings;
+  const parsed = JSON.parse(settings) as Settings;
   if (type !== "WORKFLOW") {
-    return CHECKS.includes(type) ? [{ name: type, title: GATE_KINDS[type].title, after: [], check: checks[0] ?? null, limit: limitOf(asked), measured }] : [];
+    return CHECKS.includes(type) ? [{ name: type, title: GATE_KINDS[type].title, after: [], check: checks[0] ?? null, limit: limitOf(parsed), measured }] : [];
   }
-  const steps = Array.isArray(asked["steps"]) ? (asked["steps"] as Settings[]) : [];
+  const steps = Array.isArray(parsed["steps"]) ? (parsed["steps"] as Settings[]) : [];
   return steps.map((step) => {
     const name = isText(step["name"]) ? step["name"] : "";
     return {
       name,
       title: titleOf(step["type"]),
       after: Array.isArray(step["after"]) ? step["after"].filter(isText) : [],
-      check: checks.find((one) => one.step === name) ?? null,
+      check: checks.find((check) => check.step === name) ?? null,
       limit: limitOf(step),
-      measured: measured.filter((one) => one.step === name),
+      measured: measured.filter(({ step: owner }) => owner === name),
     };
   });
 }

@@ -1,4 +1,4 @@
-// The limit of a metric, and what of a series is within it.
+// Limit of a metric.
 
 export type Limit = { readonly comparison: string; readonly threshold: number };
 
@@ -12,5 +12,5 @@ const HOLDS: Readonly<Record<string, (value: number, limit: number) => boolean>>
 /** Whether a value is within its limit. */
 export const within = (value: number, { comparison, threshold }: Limit): boolean => HOLDS[comparison]?.(value, threshold) ?? true;
 
-/** The limit as a person says it: `at most 1`. */
-export const said = ({ comparison, threshold }: Limit): string => `${comparison.toLowerCase().replaceAll("_", " ")} ${threshold}`;
+/** Formats a limit as `at most 1`. */
+export const formatLimit = ({ comparison, threshold }: Limit): string => `${comparison.toLowerCase().replaceAll("_", " ")} ${threshold}`;

@@ -1,4 +1,4 @@
-// The services that a pipeline names: found by their names, however many there are.
+// Lookup of the services that a pipeline names.
 import { useEffect, useState } from "react";
 import { useQuery } from "urql";
 import { client } from "../api/client";
@@ -13,24 +13,24 @@ async function idOf(title: string): Promise<readonly [string, string | null]> {
   return [title, data?.serviceDeployment?.id ?? null];
 }
 
-/** Those of `names`, written `cluster/name`, that there are; `known` need not be looked up. */
+/** Existing services among `names`, written as `cluster/name`; skips the lookup of `known`. */
 export function useServices(names: readonly string[], known: readonly Choice[]): readonly Choice[] {
   const [ids, setIds] = useState<Ids>(() => new Map(known.map(({ id, name }) => [name, id])));
   const wanted = names.filter((name) => !ids.has(name)).join("\n");
   useEffect(() => {
     if (wanted === "") return undefined;
-    let gone = false;
+    let cancelled = false;
     void Promise.all(wanted.split("\n").map(idOf)).then((found) => {
-      if (!gone) setIds((before) => new Map([...before, ...found]));
+      if (!cancelled) setIds((before) => new Map([...before, ...found]));
     });
     return () => {
-      gone = true;
+      cancelled = true;
     };
   }, [wanted]);
   return [...ids].flatMap(([name, id]) => (id === null ? [] : [{ id, name }]));
 }
 
-/** Services whose names contain a text, as `cluster/name`. */
+/** Services whose name contains a text, as `cluster/name`. */
 export function useFound(text: string): readonly string[] {
   const q = text.trim();
   const [{ data }] = useQuery({ query: PlacesDocument, variables: { q }, pause: q === "" });

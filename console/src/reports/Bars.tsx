@@ -3,15 +3,15 @@ type Props = { readonly titles: readonly string[]; readonly rows: readonly Row[]
 
 const HEIGHT = 160;
 
-/** Counts over time as stacked bars; a table says the same to who does not see them. */
+/** Stacked bars over time, with a table for screen readers. */
 export function Bars({ titles, rows }: Props) {
-  const most = Math.max(1, ...rows.map(({ ok, bad, rest }) => ok + bad + rest));
+  const max = Math.max(1, ...rows.map(({ ok, bad, rest }) => ok + bad + rest));
   const width = 100 / Math.max(1, rows.length);
   return (
     <>
       <svg className="bars" viewBox={`0 0 100 ${HEIGHT}`} preserveAspectRatio="none" aria-hidden="true">
         {rows.map(({ ok, bad, rest }, index) => {
-          const scale = (HEIGHT - 4) / most;
+          const scale = (HEIGHT - 4) / max;
           const parts = [
             ["ok", ok],
             ["bad", bad],
@@ -27,7 +27,7 @@ export function Bars({ titles, rows }: Props) {
       <p className="axis quiet">
         <span>{titles[0]}</span>
         <span>
-          <span className="status ok">■ healthy</span> <span className="status bad">■ failed</span> <span className="status idle">■ not there yet</span> · at most {most}
+          <span className="status ok">■ healthy</span> <span className="status bad">■ failed</span> <span className="status idle">■ in progress</span> · maximum {max.toLocaleString()}
         </span>
         <span>{titles.at(-1)}</span>
       </p>
@@ -39,7 +39,7 @@ export function Bars({ titles, rows }: Props) {
               <th scope="row">{titles[index]}</th>
               <td>{ok} healthy</td>
               <td>{bad} failed</td>
-              <td>{rest} not there yet</td>
+              <td>{rest} in progress</td>
             </tr>
           ))}
         </tbody>

@@ -10,18 +10,18 @@ import { Bars } from "./Bars";
 import "./reports.css";
 
 const DAY = 86_400_000;
-const ANEW = 300_000;
+const REFRESH = 300_000;
 const SPANS: readonly (readonly [string, string, number, Period])[] = [
   ["7", "7 days", 7, "DAY"],
   ["", "30 days", 30, "DAY"],
   ["90", "90 days", 90, "WEEK"],
-  ["365", "a year", 365, "MONTH"],
+  ["365", "1 year", 365, "MONTH"],
 ];
 
 const seconds = (value: number | null): string => (value === null ? "–" : value < 1 ? "under 1s" : duration(value * 1000));
-/** How often something is: a day, or a week where that is less than once in two days. */
-const often = (perDay: number): string => (perDay === 0 || perDay >= 0.5 ? `${Math.round(perDay * 10) / 10} a day` : `${Math.round(perDay * 70) / 10} a week`);
-const percent = (value: number | null): string => (value === null ? "–" : `${Math.round(value * 1000) / 10} %`);
+/** Formats a rate per day, or per week below 0.5 a day. */
+const rate = (perDay: number): string => (perDay === 0 || perDay >= 0.5 ? `${Math.round(perDay * 10) / 10} per day` : `${Math.round(perDay * 70) / 10} per week`);
+const percent = (value: number | null): string => (value === null ? "–" : `${Math.round(value * 1000) / 10}%`);
 
 function Figure({ title, value, note }: { readonly title: string; readonly value: string; readonly note: string }) {
   return (
@@ -40,10 +40,10 @@ function Report({ report, by }: { readonly report: DeliveryQuery["deliveryReport
   return (
     <>
       <div className="dora">
-        <Figure title="Deployments" value={often(report.deploymentsPerDay)} note={`${total.healthy} became healthy of ${total.begun}`} />
+        <Figure title="Deployments" value={rate(report.deploymentsPerDay)} note={`${total.healthy.toLocaleString()} of ${total.begun.toLocaleString()} became healthy`} />
         <Figure title="Lead time" value={seconds(report.leadP50)} note={`p90 ${seconds(report.leadP90)}, from commit to healthy`} />
-        <Figure title="Failed" value={percent(total.failureRate)} note={`${total.failed} failed, degraded or were reverted`} />
-        <Figure title="Restored in" value={seconds(report.restoreP50)} note={`p90 ${seconds(report.restoreP90)}`} />
+        <Figure title="Change failure rate" value={percent(total.failureRate)} note={`${total.failed.toLocaleString()} failed, degraded or were reverted`} />
+        <Figure title="Time to restore" value={seconds(report.restoreP50)} note={`p90 ${seconds(report.restoreP90)}`} />
       </div>
       <section className="card stack">
         <h2>Deployments over time</h2>
@@ -53,19 +53,19 @@ function Report({ report, by }: { readonly report: DeliveryQuery["deliveryReport
   );
 }
 
-/** How well is delivered: the four figures of DORA over a window. */
+/** DORA metrics over a time range. */
 export function ReportsPage() {
   const [chosen] = useParam("span");
   const [, , days, by] = SPANS.find(([key]) => key === chosen) ?? ["", "", 30, "DAY" as const];
-  // Asked for again once in five minutes, not with every second; ahead of now, so that no part of some moments begins.
-  const next = Math.ceil(useNow() / ANEW) * ANEW;
+  // Rounded up to five minutes, so that the query does not change every second and no partial period begins.
+  const next = Math.ceil(useNow() / REFRESH) * REFRESH;
   const since = new Date(next - days * DAY).toISOString();
   const [{ data, error }] = useQuery({ query: DeliveryDocument, variables: { since, by } });
   return (
     <>
       <div className="bar">
         <h1>Delivery</h1>
-        <Chips label="Window" name="span" options={SPANS.map(([key, title]) => [key, title])} />
+        <Chips label="Time range" name="span" options={SPANS.map(([key, title]) => [key, title])} />
       </div>
       {error !== undefined && data == null && <Problem error={error} />}
       {data == null ? error === undefined && <Skeleton lines={8} /> : <Report report={data.deliveryReport} by={by} />}

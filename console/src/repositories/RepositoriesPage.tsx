@@ -10,6 +10,7 @@ import { Empty } from "../ui/Empty";
 import { FilterField } from "../ui/FilterField";
 import { PagedTable } from "../ui/PagedTable";
 import { Problem } from "../ui/Problem";
+import { STATES } from "../ui/states";
 import { Status } from "../ui/Status";
 import { toast } from "../ui/toast";
 import { useParam } from "../ui/useParam";
@@ -34,7 +35,7 @@ function Row({ repository, onEdit, onDelete }: RowProps) {
         )}
       </td>
       <td>
-        {repository.health === "PULLABLE" ? <Status tone="ok">Read</Status> : <Status tone={repository.health === null ? "idle" : "bad"}>{repository.health === null ? "Not yet" : "Failed"}</Status>}
+        <Status state={repository.health === null ? STATES.pending : repository.health === "PULLABLE" ? STATES.ready : STATES.failed} />
       </td>
       <td className="wide">
         {repository.error ??
@@ -44,13 +45,13 @@ function Row({ repository, onEdit, onDelete }: RowProps) {
             </div>
           ))}
       </td>
-      <td>{repository.signIn?.toLowerCase() ?? "nobody"}</td>
+      <td>{repository.signIn?.toLowerCase() ?? "none"}</td>
       <td>
         <Age at={repository.pulledAt ?? repository.polledAt} />
       </td>
       <td>
-        <button type="button" disabled={fetching} onClick={() => void sync({ id: repository.id }).then((result) => result.error === undefined && toast(repository.health === null ? "It is read once a service comes from it." : "It is looked at now."))}>
-          Look now
+        <button type="button" disabled={fetching} onClick={() => void sync({ id: repository.id }).then((result) => result.error === undefined && toast(repository.health === null ? "The first service that uses this repository starts the first fetch." : "Fetch started"))}>
+          Fetch now
         </button>{" "}
         <button type="button" onClick={onEdit}>
           Edit…
@@ -64,12 +65,12 @@ function Row({ repository, onEdit, onDelete }: RowProps) {
   );
 }
 
-/** Where services come from: whether each can be read, and what was read last. */
+/** Git repositories: fetch state and newest commits. */
 export function RepositoriesPage() {
   const [q] = useParam("q");
   const [isNew, setNew] = useParam("new");
   const [removed, remove] = useMutation(DeleteRepositoryDocument);
-  const [leaving, leave] = useState<RepositoryRowFragment | null>(null);
+  const [chosen, choose] = useState<RepositoryRowFragment | null>(null);
   const [edited, edit] = useState<RepositoryRowFragment | null>(null);
   const done = () => {
     setNew("");
@@ -77,9 +78,9 @@ export function RepositoriesPage() {
     refresh();
   };
   const end = async () => {
-    if (leaving === null) return;
-    const result = await remove({ id: leaving.id });
-    leave(null);
+    if (chosen === null) return;
+    const result = await remove({ id: chosen.id });
+    choose(null);
     if (result.error === undefined) refresh();
   };
   return (
@@ -89,7 +90,7 @@ export function RepositoriesPage() {
         <FilterField label="Filter repositories" />
         <span className="fill" />
         <button type="button" className="primary" onClick={() => setNew("1")}>
-          Connect a repository
+          Connect repository
         </button>
       </div>
       {isNew !== "" && <RepositoryForm onDone={done} />}
@@ -97,24 +98,24 @@ export function RepositoriesPage() {
       {removed.error !== undefined && <Problem error={removed.error} />}
       <PagedTable
         label="Repositories"
-        titles={["Address", "State", "Newest", "Signs in", "Read", ""]}
+        titles={["URL", "State", "Newest commits", "Authentication", "Last fetch", ""]}
         query={RepositoriesDocument}
         variables={{ q: q || null }}
         pick={(data) => data.gitRepositories}
-        row={(one) => <Row key={one.id} repository={one} onEdit={() => edit(one)} onDelete={() => leave(one)} />}
+        row={(repository) => <Row key={repository.id} repository={repository} onEdit={() => edit(repository)} onDelete={() => choose(repository)} />}
         follow={FOLLOW}
         empty={
           isNew === "" && (
-            <Empty title={q === "" ? "No repositories yet" : "No repository is like that"}>
-              Services are folders of repositories. <Link href="/repositories?new=1">Connect one</Link>, public or with a token or a key.
+            <Empty title={q === "" ? "No repositories yet" : "No matching repositories"}>
+              A service renders a folder of a repository. <Link href="/repositories?new=1">Connect a repository</Link>: public, or with a token or an SSH key.
             </Empty>
           )
         }
       />
-      {leaving !== null && (
-        <Confirm title="Remove this repository?" action="Remove it" onConfirm={() => void end()} onCancel={() => leave(null)}>
-          <p>{leaving.url}</p>
-          <p className="quiet">It is refused while a service comes from it.</p>
+      {chosen !== null && (
+        <Confirm title="Remove this repository?" action="Remove repository" onConfirm={() => void end()} onCancel={() => choose(null)}>
+          <p>{chosen.url}</p>
+          <p className="quiet">A repository that a service uses cannot be removed.</p>
         </Confirm>
       )}
     </div>

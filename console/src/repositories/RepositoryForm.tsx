@@ -6,16 +6,16 @@ import { FormBar } from "../ui/FormBar";
 import { toast } from "../ui/toast";
 
 type Props = {
-  /** What is to be changed; without it a new one is connected. */
+  /** Repository to edit; without it the form connects a new one. */
   readonly repository?: RepositoryRowFragment;
   readonly onDone: () => void;
 };
 
-/** Where a repository is and how it is read. What is kept of its sign-in is never shown, only replaced. */
+/** URL and credentials of a repository. Stored credentials are never shown, only replaced. */
 export function RepositoryForm({ repository, onDone }: Props) {
   const [created, create] = useMutation(CreateRepositoryDocument);
   const [updated, update] = useMutation(UpdateRepositoryDocument);
-  const [way, setWay] = useState("none");
+  const [method, setMethod] = useState("none");
   const isNew = repository === undefined;
   const submit = async (event: SubmitEvent<HTMLFormElement>) => {
     event.preventDefault();
@@ -24,28 +24,28 @@ export function RepositoryForm({ repository, onDone }: Props) {
     const attributes = { url: textOf(form, "url"), username: textOf(form, "username") || null, password: secret("password"), privateKey: secret("privateKey") };
     const result = isNew ? await create({ attributes }) : await update({ id: repository.id, attributes });
     if (result.error !== undefined) return;
-    toast(isNew ? "The repository is connected; it is read once a service comes from it." : "It is read that way from now on.");
+    toast(isNew ? "Repository connected. The first service that uses it starts the first fetch." : "Repository updated");
     onDone();
   };
   return (
     <form className="form card" onSubmit={(event) => void submit(event)}>
-      <h2>{isNew ? "Connect a repository" : "Change how it is read"}</h2>
+      <h2>{isNew ? "Connect repository" : "Edit repository"}</h2>
       <label>
-        Address {!isNew && <small>on another server, its sign-in has to be given again</small>}
+        URL {!isNew && <small>for another host, enter the credentials again</small>}
         <input name="url" required placeholder="https://git.example.org/shop.git" defaultValue={repository?.url} autoFocus />
       </label>
       <label>
-        Sign in
-        <select value={way} onChange={(event) => setWay(event.target.value)}>
-          <option value="none">{isNew ? "not needed" : "as it was"}</option>
-          <option value="password">by name and token</option>
-          <option value="key">by SSH key</option>
+        Authentication
+        <select value={method} onChange={(event) => setMethod(event.target.value)}>
+          <option value="none">{isNew ? "none" : "keep current"}</option>
+          <option value="password">username and token</option>
+          <option value="key">SSH key</option>
         </select>
       </label>
-      {way === "password" && (
+      {method === "password" && (
         <div className="two">
           <label>
-            Name
+            Username
             <input name="username" autoComplete="off" />
           </label>
           <label>
@@ -54,9 +54,9 @@ export function RepositoryForm({ repository, onDone }: Props) {
           </label>
         </div>
       )}
-      {way === "key" && (
+      {method === "key" && (
         <label>
-          Private key <small>kept sealed; nobody sees it again</small>
+          Private key <small>stored encrypted; cannot be viewed again</small>
           <textarea name="privateKey" rows={6} spellCheck={false} />
         </label>
       )}

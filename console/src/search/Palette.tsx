@@ -29,9 +29,9 @@ const PAGE_ENTRIES: () => readonly Entry[] = () =>
 
 const searchPath = (q: string): string => `/search?q=${encodeURIComponent(q)}`;
 
-/** What leads on where no name fits: into the objects of all clusters, and the images that they run. */
-const further = (q: string): readonly Entry[] => [
-  { kind: "objects", title: `Search objects of all clusters for “${q}”`, path: searchPath(q) },
+/** Fallback entries: search for objects and for running images in all clusters. */
+const fallbacks = (q: string): readonly Entry[] => [
+  { kind: "objects", title: `Search objects in all clusters for “${q}”`, path: searchPath(q) },
   { kind: "images", title: `Search running images for “${q}”`, path: searchPath(`image:${q}`) },
 ];
 
@@ -40,14 +40,14 @@ function useEntries(text: string): readonly Entry[] {
   const [{ data }] = useQuery({ query: PlacesDocument, variables: { q }, pause: q === "" });
   return useMemo(() => {
     if (q === "") return [...recent(), ...ACTIONS];
-    const small = q.toLowerCase();
-    const own = [...PAGE_ENTRIES(), ...ACTIONS].filter(({ title }) => title.toLowerCase().includes(small));
+    const needle = q.toLowerCase();
+    const own = [...PAGE_ENTRIES(), ...ACTIONS].filter(({ title }) => title.toLowerCase().includes(needle));
     const found = data?.places.map(entryOf) ?? [];
-    return [...found, ...own, ...further(q)];
+    return [...found, ...own, ...fallbacks(q)];
   }, [q, data]);
 }
 
-/** Goes anywhere by typing: Ctrl-K on every page, `/` where a page has no filter of its own. */
+/** Command palette: Ctrl-K on every page, or `/` on pages without a filter. */
 export function Palette() {
   const [open, setOpen] = useState(false);
   useEffect(() => {
@@ -113,7 +113,7 @@ function Dialog({ onClose }: { readonly onClose: () => void }) {
         }}
         onKeyDown={onKey}
       />
-      <ul id={list} role="listbox" aria-label="Found">
+      <ul id={list} role="listbox" aria-label="Results">
         {entries.map((entry, index) => (
           <li
             key={`${entry.kind} ${entry.path}`}

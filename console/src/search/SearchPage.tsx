@@ -1,7 +1,7 @@
 import { useRef, useState, type SubmitEvent } from "react";
 import { Link } from "wouter";
 import { ObjectsDocument, type ObjectsQuery } from "../api/generated";
-import { componentState } from "../services/status";
+import { componentState } from "../ui/states";
 import { Age } from "../ui/Age";
 import { PagedTable } from "../ui/PagedTable";
 import { Status } from "../ui/Status";
@@ -14,7 +14,6 @@ const EXAMPLES = ["kind:Deployment", "kind:Pod state:FAILED", "image:log4j<2.17"
 type FoundObject = ObjectsQuery["search"]["edges"][number]["node"];
 
 function Row({ found }: { readonly found: FoundObject }) {
-  const { tone, word } = componentState(found.object.state);
   return (
     <tr>
       <td>
@@ -28,7 +27,7 @@ function Row({ found }: { readonly found: FoundObject }) {
       </td>
       <td>{found.object.namespace}</td>
       <td>
-        <Status tone={tone}>{word}</Status>
+        <Status state={componentState(found.object.state)} />
       </td>
       <td>
         <code>{found.object.images.join(" ")}</code>
@@ -44,33 +43,33 @@ function Found({ q }: { readonly q: string }) {
   return (
     <PagedTable
       label="Objects"
-      titles={["Object", "Cluster", "Service", "Namespace", "State", "Images", "Known since"]}
+      titles={["Object", "Cluster", "Service", "Namespace", "State", "Images", "Last seen"]}
       query={ObjectsDocument}
       variables={{ q }}
       pick={(data) => data.search}
       row={(found) => <Row key={found.id} found={found} />}
       counted={["object", "objects"]}
-      empty={<p className="quiet">No object of any cluster is like that.</p>}
+      empty={<p className="quiet">No matching objects.</p>}
     />
   );
 }
 
-/** Objects of all clusters at once, by kind, image and version, label, state, and words. */
+/** Search for objects in all clusters by kind, image, version, label, state and name. */
 export function SearchPage() {
-  const [q, look] = useParam("q");
+  const [q, search] = useParam("q");
   const [text, setText] = useState(q);
   const [shown, show] = useState(q);
   const field = useRef<HTMLInputElement>(null);
   useRowKeys();
   useSlash(field);
-  // The palette leads here with another question while this page is open.
+  // The command palette can open this page with another query while it is already open.
   if (shown !== q) {
     show(q);
     setText(q);
   }
   const submit = (event: SubmitEvent) => {
     event.preventDefault();
-    look(text.trim());
+    search(text.trim());
   };
   return (
     <>
@@ -81,8 +80,8 @@ export function SearchPage() {
           type="search"
           data-page-filter=""
           className="question"
-          aria-label="Objects to look for"
-          placeholder="kind:Deployment image:log4j<2.17 label:app=shop, and words that names contain"
+          aria-label="Search objects"
+          placeholder="kind:Deployment image:log4j<2.17 label:app=shop, or part of a name"
           value={text}
           onChange={(event) => setText(event.target.value)}
           autoFocus
@@ -91,11 +90,11 @@ export function SearchPage() {
       </form>
       {q === "" ? (
         <section className="card stack">
-          <h2>Of all clusters at once</h2>
+          <h2>Example searches across all clusters</h2>
           <ul className="examples">
             {EXAMPLES.map((example) => (
               <li key={example}>
-                <button type="button" className="link" onClick={() => look(example)}>
+                <button type="button" className="link" onClick={() => search(example)}>
                   <code>{example}</code>
                 </button>
               </li>

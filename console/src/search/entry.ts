@@ -1,2 +1,2 @@
-/** Something that the palette leads to. */
+/** Entry of the command palette. */
 export type Entry = { readonly kind: string; readonly title: string; readonly path: string };

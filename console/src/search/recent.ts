@@ -1,8 +1,8 @@
-// Where this browser went by the palette, newest first.
+// Recent entries of the command palette in this browser, newest first.
 import type { Entry } from "./entry";
 
 const KEY = "towline.recent";
-const MOST = 6;
+const MAX_ENTRIES = 6;
 
 function isEntry(value: unknown): value is Entry {
   if (typeof value !== "object" || value === null) return false;
@@ -22,5 +22,5 @@ export function recent(): readonly Entry[] {
 export function remember(entry: Entry): void {
   if (entry.kind === "action" || entry.kind === "page") return;
   const others = recent().filter(({ path }) => path !== entry.path);
-  localStorage.setItem(KEY, JSON.stringify([entry, ...others].slice(0, MOST)));
+  localStorage.setItem(KEY, JSON.stringify([entry, ...others].slice(0, MAX_ENTRIES)));
 }

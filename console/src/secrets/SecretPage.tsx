@@ -3,16 +3,16 @@ import { useMutation, useQuery, useSubscription } from "urql";
 import { Link, useLocation, useParams } from "wouter";
 import { codeOf } from "../api/client";
 import { DeleteSecretDocument, RefreshSecretDocument, SecretDetailDocument, SecretLiveDocument, type SecretDetailQuery, type SecretRowFragment } from "../api/generated";
-import { useAgain } from "../live/useAgain";
+import { useRefetch } from "../live/useRefetch";
 import { Age } from "../ui/Age";
 import { Confirm } from "../ui/Confirm";
-import { NotThere } from "../ui/NotThere";
+import { ResourceNotFound } from "../ui/ResourceNotFound";
 import { Problem } from "../ui/Problem";
 import { Skeleton } from "../ui/Skeleton";
 import { Status } from "../ui/Status";
 import { Table } from "../ui/Table";
 import { useParam } from "../ui/useParam";
-import { keptIn, stateOf } from "./rotation";
+import { storeOf, stateOf } from "./rotation";
 import { RotationCard } from "./RotationCard";
 import { UseCells } from "./UseCells";
 import { ValueForm } from "./ValueForm";
@@ -22,18 +22,18 @@ import "../services/service.css";
 type Secret = SecretRowFragment;
 
 function Uses({ uses }: { readonly uses: SecretDetailQuery["secretConsumers"] }) {
-  if (uses.length === 0) return <p className="quiet">No service uses it.</p>;
+  if (uses.length === 0) return <p className="quiet">No services use this secret.</p>;
   return (
-    <Table label="Who uses it" titles={["Service", "As", "Version", "In the cluster", "Changed"]}>
-      {uses.map((one) => (
-        <tr key={one.id}>
+    <Table label="Consumers" titles={["Service", "Name", "Version", "In the cluster", "Changed"]}>
+      {uses.map((use) => (
+        <tr key={use.id}>
           <td>
-            <Link href={`/services/${one.serviceId}?tab=values`}>{one.serviceName}</Link>
+            <Link href={`/services/${use.serviceId}?tab=values`}>{use.serviceName}</Link>
           </td>
           <td>
-            <code>{one.name}</code>
+            <code>{use.name}</code>
           </td>
-          <UseCells use={one} />
+          <UseCells use={use} />
         </tr>
       ))}
     </Table>
@@ -42,13 +42,13 @@ function Uses({ uses }: { readonly uses: SecretDetailQuery["secretConsumers"] })
 
 function Actions({ secret }: { readonly secret: Secret }) {
   const [, set] = useParam("set");
-  const [asking, ask] = useState(false);
+  const [dialog, setDialog] = useState(false);
   const [read, readAgain] = useMutation(RefreshSecretDocument);
   const [deleted, remove] = useMutation(DeleteSecretDocument);
   const [, go] = useLocation();
   const error = read.error ?? deleted.error;
   const end = async () => {
-    ask(false);
+    setDialog(false);
     const result = await remove({ id: secret.id });
     if (result.error === undefined) go("/secrets");
   };
@@ -56,37 +56,36 @@ function Actions({ secret }: { readonly secret: Secret }) {
     <>
       {secret.source !== null && (
         <button type="button" disabled={read.fetching} onClick={() => void readAgain({ id: secret.id })}>
-          Read it now
+          Refresh now
         </button>
       )}
-      <button type="button" onClick={() => ask(true)}>
+      <button type="button" onClick={() => setDialog(true)}>
         Delete…
       </button>
       <button type="button" className="primary" onClick={() => set("1")}>
         New version
       </button>
       {error !== undefined && <Problem error={error} />}
-      {asking && (
-        <Confirm title={`Delete ${secret.name}?`} action="Delete it" typed={secret.name} onCancel={() => ask(false)} onConfirm={() => void end()}>
-          <p>All its values are destroyed. It is refused while a service uses it.</p>
+      {dialog && (
+        <Confirm title={`Delete ${secret.name}?`} action="Delete secret" typed={secret.name} onCancel={() => setDialog(false)} onConfirm={() => void end()}>
+          <p>Destroys all versions. A secret that a service uses cannot be deleted.</p>
         </Confirm>
       )}
     </>
   );
 }
 
-/** One secret: how its rotation goes, who has which version, and no value. */
+/** Page of one secret: rotation, consumers and versions, without values. */
 export function SecretPage() {
   const { id } = useParams<{ id: string }>();
   const [isSetting, set] = useParam("set");
-  const [{ data, error }, again] = useQuery({ query: SecretDetailDocument, variables: { id } });
+  const [{ data, error }, refetch] = useQuery({ query: SecretDetailDocument, variables: { id } });
   const [moved] = useSubscription({ query: SecretLiveDocument, variables: { id }, pause: data == null });
-  useAgain(again, JSON.stringify(moved.data?.secretDelta.payload ?? null));
-  if (codeOf(error) === "NOT_FOUND" || data?.secret === null) return <NotThere what="secret" />;
+  useRefetch(refetch, JSON.stringify(moved.data?.secretDelta.payload ?? null));
+  if (codeOf(error) === "NOT_FOUND" || data?.secret === null) return <ResourceNotFound kind="secret" />;
   if (error !== undefined && data == null) return <Problem error={error} />;
   if (data?.secret == null) return <Skeleton lines={10} />;
   const { secret, secretVersions, secretConsumers } = data;
-  const [tone, word] = stateOf(secret);
   return (
     <article className="stack">
       <header className="service-head">
@@ -96,16 +95,14 @@ export function SecretPage() {
           </p>
           <h1>
             {secret.name}{" "}
-            <Status tone={tone} pill>
-              {word}
-            </Status>
+            <Status state={stateOf(secret)} pill />
           </h1>
           <p className="quiet">
             {secret.description !== null && secret.description !== "" && <>{secret.description}. </>}
-            Kept {keptIn(secret)}
+            Stored in {storeOf(secret)}
             {secret.refreshedAt !== null && (
               <>
-                , read <Age at={secret.refreshedAt} />
+                , last read <Age at={secret.refreshedAt} />
               </>
             )}
           </p>
@@ -121,7 +118,7 @@ export function SecretPage() {
       {isSetting !== "" && <ValueForm secret={secret} onDone={() => set("")} />}
       <RotationCard secret={secret} uses={secretConsumers} />
       <section className="part">
-        <h2>Who uses it</h2>
+        <h2>Consumers</h2>
         <Uses uses={secretConsumers} />
       </section>
       <section className="part">

@@ -7,24 +7,21 @@ import { PagedTable } from "../ui/PagedTable";
 import { Status } from "../ui/Status";
 import { useParam } from "../ui/useParam";
 import { useRowKeys } from "../ui/useRowKeys";
-import { keptIn, stateOf } from "./rotation";
+import { storeOf, stateOf } from "./rotation";
 import { ValueForm } from "./ValueForm";
 
 function Row({ secret }: { readonly secret: SecretRowFragment }) {
-  const [tone, word] = stateOf(secret);
   return (
     <tr>
       <td>
         <Link href={`/secrets/${secret.id}`}>{secret.name}</Link>
       </td>
       <td>
-        <Status tone={tone} pill>
-          {word}
-        </Status>
+        <Status state={stateOf(secret)} pill />
       </td>
       <td className="wide">{secret.problem ?? secret.description}</td>
       <td className="number">{secret.currentVersion}</td>
-      <td>{keptIn(secret)}</td>
+      <td>{storeOf(secret)}</td>
       <td>{secret.project?.name}</td>
       <td>
         <Age at={secret.updatedAt} />
@@ -33,7 +30,7 @@ function Row({ secret }: { readonly secret: SecretRowFragment }) {
   );
 }
 
-/** Secrets by name: what is known of them, and never a value. */
+/** Table of all secrets, without values. */
 export function SecretsPage() {
   const [q] = useParam("q");
   const [isNew, setNew] = useParam("new");
@@ -51,7 +48,7 @@ export function SecretsPage() {
       {isNew !== "" && <ValueForm secret={null} onDone={() => setNew("")} />}
       <PagedTable
         label="Secrets"
-        titles={["Secret", "State", "What for", "Version", "Kept", "Project", "Changed"]}
+        titles={["Secret", "State", "Description", "Version", "Stored in", "Project", "Changed"]}
         query={SecretsDocument}
         variables={{ q: q || null }}
         pick={(data) => data.secrets}
@@ -59,8 +56,8 @@ export function SecretsPage() {
         counted={["secret", "secrets"]}
         empty={
           isNew === "" && (
-            <Empty title={q === "" ? "No secrets yet" : "No secret is like that"}>
-              <p>A secret is sealed here or read from where you keep it. Services use it by name; only their agents open it, and a new version is rolled out while they stay healthy.</p>
+            <Empty title={q === "" ? "No secrets yet" : "No matching secrets"}>
+              <p>Towline stores a secret encrypted or reads it from your secret store. Services use it by name, and only their agents can decrypt it. A new version rolls out while the services stay healthy.</p>
             </Empty>
           )
         }

@@ -6,17 +6,17 @@ import { exactlyOf, textOf } from "../ui/form";
 import { FormBar } from "../ui/FormBar";
 import { toast } from "../ui/toast";
 
-type Kept = "HERE" | SecretSourceKind;
-const KEPT: readonly (readonly [Kept, string])[] = [
-  ["HERE", "sealed here"],
-  ["VAULT", "in Vault"],
-  ["KUBERNETES", "in a Secret of the control plane's cluster"],
-  ["ENVIRONMENT", "in an environment variable of the control plane"],
+type Store = "HERE" | SecretSourceKind;
+const STORES: readonly (readonly [Store, string])[] = [
+  ["HERE", "Towline (encrypted)"],
+  ["VAULT", "Vault"],
+  ["KUBERNETES", "Kubernetes Secret in the control plane's cluster"],
+  ["ENVIRONMENT", "environment variable of the control plane"],
 ];
 
-function whereOf(form: FormData, kept: Kept): SecretAttributes {
-  if (kept === "HERE") return { value: exactlyOf(form, "value") };
-  return { source: { kind: kept, key: textOf(form, "key"), store: textOf(form, "store"), path: textOf(form, "path") } };
+function sourceOf(form: FormData, store: Store): SecretAttributes {
+  if (store === "HERE") return { value: exactlyOf(form, "value") };
+  return { source: { kind: store, key: textOf(form, "key"), store: textOf(form, "store"), path: textOf(form, "path") } };
 }
 
 function rotationOf(form: FormData): SecretAttributes["rotation"] {
@@ -28,23 +28,23 @@ function rotationOf(form: FormData): SecretAttributes["rotation"] {
 function Rotation() {
   return (
     <fieldset>
-      <legend>How the services get it</legend>
+      <legend>Rotation</legend>
       <div className="two">
         <label>
-          At a time <small>services</small>
+          Batch size <small>services updated at the same time</small>
           <input name="batch" type="number" min={1} max={1000} defaultValue={1} />
         </label>
         <label>
-          Healthy for <small>seconds, each</small>
+          Soak time <small>seconds that each service must stay healthy</small>
           <input name="soak" type="number" min={0} max={86400} defaultValue={60} />
         </label>
         <label>
-          Give up after <small>seconds</small>
+          Timeout <small>seconds</small>
           <input name="timeout" type="number" min={1} max={86400} defaultValue={900} />
         </label>
       </div>
       <label className="check">
-        <input type="checkbox" name="automatic" /> Destroy the old version by itself when all is well
+        <input type="checkbox" name="automatic" /> Destroy the old version automatically after success
       </label>
     </fieldset>
   );
@@ -53,7 +53,7 @@ function Rotation() {
 function Value() {
   return (
     <label>
-      Value <small>sealed as it arrives; nobody sees it again, also you</small>
+      Value <small>stored encrypted; cannot be viewed again</small>
       <textarea name="value" className="masked" rows={3} autoComplete="off" spellCheck={false} required />
     </label>
   );
@@ -84,18 +84,18 @@ function Source({ kind }: { readonly kind: SecretSourceKind }) {
 
 type Props = { readonly secret: SecretRowFragment | null; readonly onDone: () => void };
 
-/** Sets a value that nobody reads back: of a new secret, or the next version of one that is there. */
+/** Creates a secret, or the next version of an existing one. The API never returns the value. */
 export function ValueForm({ secret, onDone }: Props) {
   const [{ error, fetching }, save] = useMutation(SaveSecretDocument);
-  const [kept, keep] = useState<Kept>("HERE");
+  const [store, setStore] = useState<Store>("HERE");
   const submit = async (event: SubmitEvent<HTMLFormElement>) => {
     event.preventDefault();
     const form = new FormData(event.currentTarget);
     const described = form.has("description") ? { description: textOf(form, "description") } : {};
     const name = secret?.name ?? textOf(form, "name");
-    const result = await save({ name, attributes: { ...described, ...whereOf(form, kept), rotation: rotationOf(form) } });
+    const result = await save({ name, attributes: { ...described, ...sourceOf(form, store), rotation: rotationOf(form) } });
     if (result.error !== undefined) return;
-    toast(secret === null ? `${name} is sealed.` : `${name} has a new version.`);
+    toast(secret === null ? `Secret ${name} created` : `New version of ${name} created`);
     refresh();
     onDone();
   };
@@ -109,24 +109,24 @@ export function ValueForm({ secret, onDone }: Props) {
             <input name="name" required maxLength={255} autoFocus />
           </label>
           <label>
-            What it is for
+            Description
             <input name="description" maxLength={1000} />
           </label>
         </>
       )}
       <label>
-        Its value is
-        <select value={kept} onChange={(event) => keep(KEPT.find(([one]) => one === event.target.value)?.[0] ?? "HERE")}>
-          {KEPT.map(([one, title]) => (
-            <option key={one} value={one}>
+        Store
+        <select value={store} onChange={(event) => setStore(STORES.find(([kind]) => kind === event.target.value)?.[0] ?? "HERE")}>
+          {STORES.map(([kind, title]) => (
+            <option key={kind} value={kind}>
               {title}
             </option>
           ))}
         </select>
       </label>
-      {kept === "HERE" ? <Value /> : <Source kind={kept} />}
+      {store === "HERE" ? <Value /> : <Source kind={store} />}
       {secret !== null && <Rotation />}
-      <FormBar action={secret === null ? "Seal it" : "Begin the rotation"} busy={fetching} error={error} onCancel={onDone} />
+      <FormBar action={secret === null ? "Create secret" : "Start rotation"} busy={fetching} error={error} onCancel={onDone} />
     </form>
   );
 }

@@ -5,24 +5,25 @@ import { RevokeVersionDocument, type SecretDetailQuery, type SecretRowFragment }
 import { Age } from "../ui/Age";
 import { Confirm } from "../ui/Confirm";
 import { Problem } from "../ui/Problem";
+import { STATES } from "../ui/states";
 import { Status } from "../ui/Status";
 import { Table } from "../ui/Table";
 
 type Props = { readonly secret: SecretRowFragment; readonly versions: SecretDetailQuery["secretVersions"]; readonly used: ReadonlySet<number> };
 
-/** Every version that a secret has had; those that nobody uses can be destroyed. */
+/** All versions of a secret; unused ones can be destroyed. */
 export function Versions({ secret, versions, used }: Props) {
   const [{ error }, revoke] = useMutation(RevokeVersionDocument);
-  const [leaving, leave] = useState<number | null>(null);
+  const [chosen, choose] = useState<number | null>(null);
   const end = async (number: number) => {
-    leave(null);
+    choose(null);
     const result = await revoke({ id: secret.id, number });
     if (result.error === undefined) refresh();
   };
   return (
     <>
       {error !== undefined && <Problem error={error} />}
-      <Table label="Versions" titles={["Version", "Set", "By", "State", ""]}>
+      <Table label="Versions" titles={["Version", "Created", "Created by", "State", ""]}>
         {versions.map(({ id, number, insertedAt, actor, revokedAt }) => (
           <tr key={id}>
             <td>{number}</td>
@@ -31,11 +32,11 @@ export function Versions({ secret, versions, used }: Props) {
             </td>
             <td>{actor}</td>
             <td>
-              {revokedAt !== null ? <Status tone="idle">Destroyed</Status> : number === secret.currentVersion ? <Status tone="ok">Given to services</Status> : <Status tone="idle">Kept</Status>}
+              <Status state={revokedAt !== null ? STATES.destroyed : number === secret.currentVersion ? STATES.current : STATES.retained} />
             </td>
             <td>
               {revokedAt === null && number !== secret.currentVersion && !used.has(number) && (
-                <button type="button" onClick={() => leave(number)}>
+                <button type="button" onClick={() => choose(number)}>
                   Destroy…
                 </button>
               )}
@@ -43,9 +44,9 @@ export function Versions({ secret, versions, used }: Props) {
           </tr>
         ))}
       </Table>
-      {leaving !== null && (
-        <Confirm title={`Destroy version ${leaving} of ${secret.name}?`} action="Destroy it" typed={secret.name} onCancel={() => leave(null)} onConfirm={() => void end(leaving)}>
-          <p>Its value cannot be had again.</p>
+      {chosen !== null && (
+        <Confirm title={`Destroy version ${chosen} of ${secret.name}?`} action="Destroy version" typed={secret.name} onCancel={() => choose(null)} onConfirm={() => void end(chosen)}>
+          <p>This cannot be undone.</p>
         </Confirm>
       )}
     </>

@@ -1,35 +1,42 @@
-// What the phases of a rotation mean, and what can be decided in each.
+// Explanations of secret rotations, and the decisions that each phase allows.
 import type { SecretRotationDecision, SecretRotationPhase, SecretRowFragment } from "../api/generated";
-import type { Tone } from "../ui/Status";
+import { ROTATION_STATES, STATES, type State } from "../ui/states";
 
-type Phase = { readonly tone: Tone; readonly word: string; readonly text: string; readonly decisions: readonly SecretRotationDecision[] };
+type Phase = { readonly text: string; readonly decisions: readonly SecretRotationDecision[] };
 
 export const PHASES: Record<SecretRotationPhase, Phase> = {
-  ROLLING: { tone: "busy", word: "Rolling out", text: "Services are given the new version, a few at a time.", decisions: ["ABORT"] },
-  VERIFYING: { tone: "busy", word: "Proving itself", text: "All have the new version; they have to stay healthy with it for a while.", decisions: ["ABORT"] },
-  READY: { tone: "warn", word: "Waits for a person", text: "Nobody uses the old version any more: it can be destroyed.", decisions: ["REVOKE", "ABORT"] },
-  HELD: { tone: "bad", word: "Held", text: "Something went wrong on the way.", decisions: ["RESUME", "ABORT"] },
-  REVOKED: { tone: "ok", word: "Done", text: "The old version is destroyed.", decisions: [] },
-  ABORTED: { tone: "idle", word: "Taken back", text: "Services have the old version again.", decisions: [] },
+  ROLLING: { text: "Services receive the new version in batches.", decisions: ["ABORT"] },
+  VERIFYING: { text: "All services have the new version and must stay healthy for the soak time.", decisions: ["ABORT"] },
+  READY: { text: "No service uses the old version. It can be destroyed.", decisions: ["REVOKE", "ABORT"] },
+  HELD: { text: "The rotation stopped after a failure.", decisions: ["RESUME", "ABORT"] },
+  REVOKED: { text: "The old version is destroyed.", decisions: [] },
+  ABORTED: { text: "All services use the old version again.", decisions: [] },
 };
 
 export const DECISIONS: Record<SecretRotationDecision, string> = {
-  RESUME: "Go on",
-  REVOKE: "Destroy the old version",
-  ABORT: "Go back to the old one",
+  RESUME: "Resume rotation",
+  REVOKE: "Destroy old version",
+  ABORT: "Roll back",
 };
 
-/** Tone and word of a secret on one line: what is wrong first. */
-export function stateOf({ problem, rotation, currentVersion }: SecretRowFragment): readonly [Tone, string] {
-  if (problem !== null) return ["bad", "Not read"];
-  if (rotation !== null && rotation.endedAt === null) return [PHASES[rotation.phase].tone, PHASES[rotation.phase].word];
-  return currentVersion === null ? ["idle", "No value yet"] : ["ok", "In use"];
+/** Messages after a decision. */
+export const DECIDED: Record<SecretRotationDecision, string> = {
+  RESUME: "Rotation resumed",
+  REVOKE: "Old version destroyed",
+  ABORT: "Rollback started",
+};
+
+/** State of a secret in a list; a problem has precedence over a rotation. */
+export function stateOf({ problem, rotation, currentVersion }: SecretRowFragment): State {
+  if (problem !== null) return STATES.failed;
+  if (rotation !== null && rotation.endedAt === null) return ROTATION_STATES[rotation.phase];
+  return currentVersion === null ? STATES.noValue : STATES.ready;
 }
 
-const PLACES = { VAULT: "Vault", KUBERNETES: "a Kubernetes Secret", ENVIRONMENT: "the environment" };
+const STORES = { VAULT: "Vault", KUBERNETES: "Kubernetes Secret", ENVIRONMENT: "environment variable" };
 
-/** Where the value is kept, in words. */
-export function keptIn({ source }: SecretRowFragment): string {
-  if (source === null) return "sealed here";
-  return `${PLACES[source.kind]} ${[source.store, source.path, source.key].filter((part) => part !== null && part !== "").join(" / ")}`;
+/** Store of a secret's value, such as `Vault kv / shop / password`. */
+export function storeOf({ source }: SecretRowFragment): string {
+  if (source === null) return "Towline (encrypted)";
+  return `${STORES[source.kind]} ${[source.store, source.path, source.key].filter((part) => part !== null && part !== "").join(" / ")}`;
 }

@@ -1,12 +1,8 @@
 import type { ChangeFragment } from "../api/generated";
-import { Status, type Tone } from "../ui/Status";
+import { counted } from "../text/counts";
+import { CHANGE_STATES } from "../ui/states";
+import { Status } from "../ui/Status";
 import "./changes.css";
-
-const TONES: Record<ChangeFragment["change"], readonly [Tone, string]> = {
-  ADDED: ["ok", "added"],
-  REMOVED: ["bad", "removed"],
-  CHANGED: ["busy", "changed"],
-};
 
 function Field({ pointer, old, new: next }: ChangeFragment["fields"][number]) {
   return (
@@ -18,36 +14,35 @@ function Field({ pointer, old, new: next }: ChangeFragment["fields"][number]) {
   );
 }
 
-function ObjectChange({ one, isOpen }: { readonly one: ChangeFragment; readonly isOpen: boolean }) {
-  const [tone, word] = TONES[one.change];
+function ObjectChange({ change, isOpen }: { readonly change: ChangeFragment; readonly isOpen: boolean }) {
   const title = (
     <>
-      <Status tone={tone}>{word}</Status> <span className="kind">{one.kind}</span> {one.namespace !== null && `${one.namespace}/`}
-      {one.name}
+      <Status state={CHANGE_STATES[change.change]} /> <span className="kind">{change.kind}</span> {change.namespace !== null && `${change.namespace}/`}
+      {change.name}
     </>
   );
-  if (one.fields.length === 0) return <p>{title}</p>;
+  if (change.fields.length === 0) return <p>{title}</p>;
   return (
     <details open={isOpen}>
       <summary>{title}</summary>
       <ul className="fields">
-        {one.fields.map((field) => (
+        {change.fields.map((field) => (
           <Field key={field.pointer} {...field} />
         ))}
       </ul>
-      {one.more > 0 && <p className="quiet">and {one.more} more fields</p>}
+      {change.more > 0 && <p className="quiet">and {counted(change.more, "more field")}</p>}
     </details>
   );
 }
 
-/** What would become of each object, field by field. Values of Secrets are never among them. */
+/** Changes of each object, field by field. The API never sends the values of Secrets. */
 export function Changes({ objects }: { readonly objects: readonly ChangeFragment[] }) {
-  if (objects.length === 0) return <p className="quiet">No object would change.</p>;
+  if (objects.length === 0) return <p className="quiet">No objects would change.</p>;
   return (
     <ul className="object-changes">
-      {objects.map((one) => (
-        <li key={`${one.apiVersion} ${one.kind} ${one.namespace} ${one.name}`}>
-          <ObjectChange one={one} isOpen={objects.length <= 10} />
+      {objects.map((change) => (
+        <li key={`${change.apiVersion} ${change.kind} ${change.namespace} ${change.name}`}>
+          <ObjectChange change={change} isOpen={objects.length <= 10} />
         </li>
       ))}
     </ul>

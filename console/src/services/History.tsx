@@ -12,7 +12,7 @@ import type { Service } from "./service";
 
 type Revision = HistoryQuery["revisions"]["edges"][number]["node"];
 
-function Row({ revision, isNow, onReturn }: { readonly revision: Revision; readonly isNow: boolean; readonly onReturn: () => void }) {
+function Row({ revision, isCurrent, onRollback }: { readonly revision: Revision; readonly isCurrent: boolean; readonly onRollback: () => void }) {
   return (
     <tr>
       <td>
@@ -26,11 +26,11 @@ function Row({ revision, isNow, onReturn }: { readonly revision: Revision; reado
         <Person author={revision.author} />
       </td>
       <td>
-        {isNow ? (
-          <strong>now</strong>
+        {isCurrent ? (
+          <strong>Current</strong>
         ) : (
-          <button type="button" onClick={onReturn}>
-            Return to this…
+          <button type="button" onClick={onRollback}>
+            Roll back…
           </button>
         )}
       </td>
@@ -38,7 +38,7 @@ function Row({ revision, isNow, onReturn }: { readonly revision: Revision; reado
   );
 }
 
-/** What ran before, and the way back to it. */
+/** Earlier revisions of a service, with rollback. */
 export function History({ service }: { readonly service: Service }) {
   const [back, rollback] = useMutation(RollbackDocument);
   const [target, choose] = useState<Revision | null>(null);
@@ -46,7 +46,7 @@ export function History({ service }: { readonly service: Service }) {
     if (target === null) return;
     const result = await rollback({ id: service.id, revisionId: target.id });
     choose(null);
-    if (result.error === undefined) toast(`${service.name} returns to ${target.sha.slice(0, 8)}.`);
+    if (result.error === undefined) toast(`Rollback of ${service.name} to ${target.sha.slice(0, 8)} started`);
   };
   return (
     <>
@@ -54,17 +54,17 @@ export function History({ service }: { readonly service: Service }) {
       <PagedTable
         key={service.revision?.id}
         label="Revisions"
-        titles={["Since", "Commit", "Subject", "Author", ""]}
+        titles={["Deployed", "Commit", "Subject", "Author", ""]}
         query={HistoryDocument}
         variables={{ id: service.id }}
         pick={(data) => data.revisions}
-        row={(one) => <Row key={one.id} revision={one} isNow={one.id === service.revision?.id} onReturn={() => choose(one)} />}
-        empty={<p className="quiet">Nothing of it has run yet.</p>}
+        row={(revision) => <Row key={revision.id} revision={revision} isCurrent={revision.id === service.revision?.id} onRollback={() => choose(revision)} />}
+        empty={<p className="quiet">No revisions yet.</p>}
       />
       {target !== null && (
-        <Confirm title={`Return ${service.name} to ${target.sha.slice(0, 8)}?`} action="Return to it" onCancel={() => choose(null)} onConfirm={() => void go()}>
+        <Confirm title={`Roll back ${service.name} to ${target.sha.slice(0, 8)}?`} action="Roll back" onCancel={() => choose(null)} onConfirm={() => void go()}>
           <p>
-            “{target.subject}” by {target.author}. The service is held there: new commits do not move it until you let it go.
+            “{target.subject}” by {target.author}. The service is then pinned to this commit and ignores new commits until you unpin it.
           </p>
           <div className="preview">
             <ServiceChanges serviceId={service.id} digest={target.digest} />

@@ -2,35 +2,35 @@ import { useState, type SubmitEvent } from "react";
 import { useMutation } from "urql";
 import { Link, useLocation } from "wouter";
 import { CreateServiceDocument, type ServiceDeploymentAttributes } from "../api/generated";
-import { judged } from "../text/judge";
+import { parseMapping } from "../text/parseMapping";
 import { toYaml } from "../text/yaml";
 import { Code } from "../ui/Code";
 import { FormBar } from "../ui/FormBar";
-import { Suggested } from "../ui/Suggested";
+import { Combobox } from "../ui/Combobox";
 import { toast } from "../ui/toast";
 import { draftOf, missing, type Draft } from "./draft";
 import { useTargets } from "./targets";
 import "../pipelines/pipelines.css";
 
-const BEGUN: Draft = { cluster: "", repository: "", ref: "main", folder: "", name: "", namespace: "" };
+const INITIAL: Draft = { cluster: "", repository: "", ref: "main", folder: "", name: "", namespace: "" };
 
 type Field = { readonly key: keyof Draft; readonly title: string; readonly note: string };
 const FIELDS: readonly Field[] = [
   { key: "name", title: "Name", note: "unique in its cluster" },
-  { key: "namespace", title: "Namespace", note: "where its objects go that name none" },
-  { key: "ref", title: "Branch, tag or commit", note: "what it follows" },
-  { key: "folder", title: "Folder", note: "of manifests, kustomize, Helm or Jsonnet" },
+  { key: "namespace", title: "Default namespace", note: "for objects without a namespace" },
+  { key: "ref", title: "Branch, tag or commit", note: "revision to deploy" },
+  { key: "folder", title: "Folder", note: "with manifests, Kustomize, Helm or Jsonnet" },
 ];
 
-/** Defines a service: a form, and the same as YAML beside it. */
+/** Creates a service from a form or from YAML; both show the same values. */
 export function NewServicePage() {
   const [created, create] = useMutation(CreateServiceDocument);
-  const [text, setText] = useState(toYaml(BEGUN));
+  const [text, setText] = useState(toYaml(INITIAL));
   const [, go] = useLocation();
-  const { value, problem } = judged(text);
+  const { value, problem } = parseMapping(text);
   const draft = draftOf(value);
   const { handles, urls, clusterId, repositoryId } = useTargets(draft.cluster, draft.repository);
-  const isSought = clusterId === undefined || repositoryId === undefined;
+  const isLookingUp = clusterId === undefined || repositoryId === undefined;
   const wrong = problem === "" ? missing(draft, { clusterId, repositoryId }) : [problem];
   const set = (key: keyof Draft, next: string) => setText(toYaml({ ...draft, [key]: next }));
   const submit = async (event: SubmitEvent) => {
@@ -44,7 +44,7 @@ export function NewServicePage() {
     };
     const result = await create({ clusterId, attributes });
     if (result.error !== undefined || result.data?.createServiceDeployment == null) return;
-    toast(`${draft.name} is defined and being rendered.`);
+    toast(`Service ${draft.name} created`);
     go(`/services/${result.data.createServiceDeployment.id}`);
   };
   return (
@@ -58,12 +58,12 @@ export function NewServicePage() {
       <div className="editor-pair">
         <form className="form card" onSubmit={(event) => void submit(event)}>
           <label>
-            Cluster <small>by a part of its name</small>
-            <Suggested value={draft.cluster} offered={handles} onChange={(next) => set("cluster", next)} />
+            Cluster <small>type part of its name</small>
+            <Combobox value={draft.cluster} offered={handles} onChange={(next) => set("cluster", next)} />
           </label>
           <label>
-            Repository <small>by a part of its address</small>
-            <Suggested value={draft.repository} offered={urls} onChange={(next) => set("repository", next)} />
+            Repository <small>type part of its URL</small>
+            <Combobox value={draft.repository} offered={urls} onChange={(next) => set("repository", next)} />
           </label>
           {FIELDS.map(({ key, title, note }) => (
             <label key={key}>
@@ -71,9 +71,9 @@ export function NewServicePage() {
               <input value={draft[key]} onChange={(event) => set(key, event.target.value)} maxLength={255} />
             </label>
           ))}
-          <FormBar action="Define it" busy={created.fetching || isSought} isBegun={text !== toYaml(BEGUN)} complaints={wrong} error={created.error} onCancel={() => go("/services")} />
+          <FormBar action="Create service" busy={created.fetching || isLookingUp} isTouched={text !== toYaml(INITIAL)} complaints={wrong} error={created.error} onCancel={() => go("/services")} />
         </form>
-        <Code text={text} label="The service as YAML" onChange={setText} />
+        <Code text={text} label="Service as YAML" onChange={setText} />
       </div>
     </>
   );

@@ -7,24 +7,24 @@ import { Changes } from "./Changes";
 
 type Props = {
   readonly serviceId: string;
-  /** A branch, tag or commit; or else a digest that the service once had. */
+  /** Branch, tag or commit; without it, `digest` selects an earlier revision. */
   readonly gitRef?: string;
   readonly digest?: string;
-  /** What the ref has to come to: it is said if it does not. */
+  /** Digest that was approved; a warning appears if the ref now renders to another one. */
   readonly expected?: string;
 };
 
-/** What a ref, or a digest that it once had, would make of a service. */
+/** Changes that a ref or an earlier digest would make to a service. */
 export function ServiceChanges({ serviceId, gitRef, digest, expected }: Props) {
   const variables = { id: serviceId, ref: gitRef ?? null, newDigest: digest ?? null };
   const [{ data, error, fetching }] = useQuery({ query: ServiceChangesDocument, variables });
-  if (codeOf(error) === "NOT_FOUND") return <p className="quiet">{gitRef === undefined ? "What it was then is not kept any more." : `Its repository has no ${gitRef}.`}</p>;
+  if (codeOf(error) === "NOT_FOUND") return <p className="quiet">{gitRef === undefined ? "The manifests of this revision are no longer stored." : `Revision ${gitRef} not found in the repository.`}</p>;
   if (error !== undefined && data == null) return <Problem error={error} />;
   if (data == null || fetching) return <Skeleton lines={4} />;
   const { added, removed, changed, objects, newDigest } = data.serviceDiff;
   return (
     <div className="stack">
-      {expected !== undefined && newDigest !== expected && <p className="status bad">By now it comes to {newDigest.slice(0, 23)}…: this approval would not let that in.</p>}
+      {expected !== undefined && newDigest !== expected && <p className="status bad">This revision now renders to {newDigest.slice(0, 23)}…; the approval would not cover it.</p>}
       <p>
         <strong>{added}</strong> added, <strong>{changed}</strong> changed, <strong>{removed}</strong> removed
       </p>

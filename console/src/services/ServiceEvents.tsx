@@ -9,16 +9,16 @@ type Props = {
   readonly render: ComponentType<{ readonly events: ServiceEventsQuery["serviceEvents"] }>;
 };
 
-/** What the cluster tells of a service's objects. */
+/** Kubernetes Events of a service's objects. */
 export function ServiceEvents({ serviceId, render: Render }: Props) {
-  const [{ data, error }, again] = useQuery({ query: ServiceEventsDocument, variables: { id: serviceId } });
+  const [{ data, error }, refetch] = useQuery({ query: ServiceEventsDocument, variables: { id: serviceId } });
   if (error !== undefined && data == null) return <Problem error={error} />;
   if (data == null) return <Skeleton lines={6} />;
   return (
     <>
       <div className="bar">
-        <button type="button" onClick={() => again({ requestPolicy: "network-only" })}>
-          Read again
+        <button type="button" onClick={() => refetch({ requestPolicy: "network-only" })}>
+          Refresh
         </button>
       </div>
       <Render events={data.serviceEvents} />

@@ -2,49 +2,46 @@ import { lazy, useState } from "react";
 import { useQuery, useSubscription } from "urql";
 import { Link, useParams } from "wouter";
 import { ServiceDocument, ServiceLiveDocument } from "../api/generated";
-import { AWAY } from "../clusters/away";
-import { Logs, MOST_PODS } from "../objects/Logs";
+import { OFFLINE_AFTER } from "../clusters/offline";
+import { Logs, MAX_PODS } from "../objects/Logs";
 import { EventsTable } from "../objects/Events";
 import { Age } from "../ui/Age";
-import { NotShown, NotThere } from "../ui/NotThere";
+import { ResourceError, ResourceNotFound } from "../ui/ResourceNotFound";
 import { Skeleton } from "../ui/Skeleton";
 import { Status } from "../ui/Status";
 import { Tabs } from "../ui/Tabs";
-import { Awaiting } from "./Awaiting";
+import { PendingDeletions } from "./PendingDeletions";
 import { Components } from "./Components";
 import { History } from "./History";
 import { Settings } from "./Settings";
 import { Source } from "./Source";
 import { ServiceActions } from "./ServiceActions";
 import { ServiceEvents } from "./ServiceEvents";
-import { serviceStatus } from "./status";
+import { serviceState } from "../ui/states";
 import { Timeline } from "./Timeline";
-import { WhatIf } from "./WhatIf";
+import { Preview } from "./Preview";
 import type { Service } from "./service";
 import "./service.css";
 
 const Values = lazy(async () => ({ default: (await import("../flow/Values")).Values }));
 
 function Head({ service }: { readonly service: Service }) {
-  const { tone, word } = serviceStatus(service.status);
   const handle = service.cluster?.handle;
   return (
     <header className="service-head">
       <div>
         <p className="crumbs">
           <Link href="/services">Services</Link> /{" "}
-          {handle === undefined ? "a deleted cluster" : <Link href={`/clusters/${handle}`}>{handle}</Link>} / {service.namespace}
+          {handle === undefined ? "deleted cluster" : <Link href={`/clusters/${handle}`}>{handle}</Link>} / {service.namespace}
         </p>
         <h1>
           {service.name}{" "}
-          <Status tone={tone} pill>
-            {word}
-          </Status>
+          <Status state={serviceState(service.status)} pill />
         </h1>
       </div>
       <span className="fill" />
       <span className="quiet">
-        agent heard <Age at={service.cluster?.pingedAt ?? null} staleAfter={AWAY} />
+        agent last seen <Age at={service.cluster?.pingedAt ?? null} staleAfter={OFFLINE_AFTER} />
       </span>
       <ServiceActions service={service} />
     </header>
@@ -52,10 +49,10 @@ function Head({ service }: { readonly service: Service }) {
 }
 
 function Problems({ service }: { readonly service: Service }) {
-  const notes = [...(service.message === null ? [] : [service.message]), ...(service.waiting ? ["It waits until the services that it depends on are healthy."] : [])];
+  const notes = [...(service.message === null ? [] : [service.message]), ...(service.waiting ? ["Waiting for dependencies to become healthy."] : [])];
   if (service.errors.length === 0 && notes.length === 0) return null;
   return (
-    <ul className="problems" aria-label="What is wrong">
+    <ul className="problems" aria-label="Problems">
       {service.errors.map(({ source, message }, index) => (
         <li key={index}>
           <strong>{source}</strong> {message}
@@ -70,39 +67,39 @@ function Problems({ service }: { readonly service: Service }) {
   );
 }
 
-/** The first value that there was for a key: from then on changes are told of, none is missed. */
+/** First value of a key. The subscription starts from it, so that no change is missed. */
 function useFirst(key: string, value: string | undefined): string | undefined {
   const [kept, keep] = useState<{ readonly key: string; readonly value: string } | null>(null);
   if (value !== undefined && kept?.key !== key) keep({ key, value });
   return kept?.key === key ? kept.value : value;
 }
 
-/** One service: what is wrong, what runs, where it came from, how to go back. */
+/** Page of one service: problems, objects, rollout, history and settings. */
 export function ServicePage() {
   const { id } = useParams<{ id: string }>();
   const [{ data, error }] = useQuery({ query: ServiceDocument, variables: { id } });
   const service = data?.serviceDeployment;
   const since = useFirst(id, service?.updatedAt);
   useSubscription({ query: ServiceLiveDocument, variables: { id, since }, pause: since === undefined });
-  if (error !== undefined && service == null) return <NotShown error={error} what="service" />;
+  if (error !== undefined && service == null) return <ResourceError error={error} kind="service" />;
   if (data == null) return <Skeleton lines={14} />;
-  if (service == null) return <NotThere what="service" />;
+  if (service == null) return <ResourceNotFound kind="service" />;
   const pods = service.components.filter(({ kind, group }) => kind === "Pod" && !group);
   return (
     <article>
       <Head service={service} />
       <Problems service={service} />
-      <Awaiting service={service} />
+      <PendingDeletions service={service} />
       <Source service={service} />
       <Tabs
         tabs={[
-          { id: "objects", title: `Objects ${service.components.length}`, content: () => <Components of={service.components} /> },
-          { id: "timeline", title: "Why not live", content: () => <Timeline service={service} /> },
+          { id: "objects", title: `Objects ${service.components.length.toLocaleString()}`, content: () => <Components of={service.components} /> },
+          { id: "timeline", title: "Rollout", content: () => <Timeline service={service} /> },
           { id: "history", title: "History", content: () => <History service={service} /> },
-          { id: "whatif", title: "What if", content: () => <WhatIf service={service} /> },
+          { id: "preview", title: "Preview", content: () => <Preview service={service} /> },
           { id: "values", title: "Values", content: () => <Values serviceId={service.id} /> },
           { id: "events", title: "Events", content: () => <ServiceEvents serviceId={service.id} render={EventsTable} /> },
-          { id: "logs", title: "Logs", content: () => <Logs handle={service.cluster?.handle ?? ""} pods={pods.slice(0, MOST_PODS)} of={pods.length} /> },
+          { id: "logs", title: "Logs", content: () => <Logs handle={service.cluster?.handle ?? ""} pods={pods.slice(0, MAX_PODS)} of={pods.length} /> },
           { id: "settings", title: "Settings", content: () => <Settings service={service} /> },
         ]}
       />

@@ -1,16 +1,15 @@
 import { Link } from "wouter";
 import type { ServiceRowFragment } from "../api/generated";
-import { AWAY } from "../clusters/away";
+import { OFFLINE_AFTER } from "../clusters/offline";
 import { Age } from "../ui/Age";
 import { Status } from "../ui/Status";
-import { serviceStatus } from "./status";
+import { serviceState } from "../ui/states";
 
-export const SERVICE_TITLES = ["Service", "Cluster", "Namespace", "Status", "Reason", "Commit", "Changed", "Heard"];
+export const SERVICE_TITLES = ["Service", "Cluster", "Namespace", "Status", "Reason", "Commit", "Changed", "Last seen"];
 
-/** A service on one line: the name first, the age of what is known last. */
+/** One service as a table row. */
 export function ServiceRow({ service }: { readonly service: ServiceRowFragment }) {
-  const { tone, word } = serviceStatus(service.status);
-  const reason = service.errors[0]?.message ?? service.message ?? (service.waiting ? "waits for services that it depends on" : "");
+  const reason = service.errors[0]?.message ?? service.message ?? (service.waiting ? "waiting for dependencies to become healthy" : "");
   return (
     <tr>
       <td>
@@ -19,9 +18,7 @@ export function ServiceRow({ service }: { readonly service: ServiceRowFragment }
       <td>{service.cluster === null ? "" : <Link href={`/clusters/${service.cluster.handle}`}>{service.cluster.handle}</Link>}</td>
       <td>{service.namespace}</td>
       <td>
-        <Status tone={tone} pill>
-          {word}
-        </Status>
+        <Status state={serviceState(service.status)} pill />
       </td>
       <td title={reason}>{reason}</td>
       <td>
@@ -31,7 +28,7 @@ export function ServiceRow({ service }: { readonly service: ServiceRowFragment }
         <Age at={service.updatedAt} />
       </td>
       <td>
-        <Age at={service.cluster?.pingedAt ?? null} staleAfter={AWAY} never="agent never came" />
+        <Age at={service.cluster?.pingedAt ?? null} staleAfter={OFFLINE_AFTER} never="never connected" />
       </td>
     </tr>
   );

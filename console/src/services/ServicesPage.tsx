@@ -5,22 +5,17 @@ import { Chips } from "../ui/Chips";
 import { Empty } from "../ui/Empty";
 import { FilterField } from "../ui/FilterField";
 import { PagedTable } from "../ui/PagedTable";
+import { serviceState } from "../ui/states";
 import { useParam } from "../ui/useParam";
 import { useRowKeys } from "../ui/useRowKeys";
 import { SERVICE_TITLES, ServiceRow } from "./ServiceRow";
 
-const STATUSES: readonly (readonly [ServiceDeploymentStatus | "", string])[] = [
-  ["", "All"],
-  ["FAILED", "Failed"],
-  ["STALE", "On its way"],
-  ["SYNCED", "Applied"],
-  ["HEALTHY", "Healthy"],
-  ["PAUSED", "Paused"],
-];
+const FILTERED: readonly ServiceDeploymentStatus[] = ["FAILED", "STALE", "SYNCED", "HEALTHY", "PAUSED"];
+const STATUSES: readonly (readonly [ServiceDeploymentStatus | "", string])[] = [["", "All"], ...FILTERED.map((status) => [status, serviceState(status).label] as const)];
 
 export type Filter = { readonly q?: string; readonly status?: string; readonly clusterId?: string; readonly repositoryId?: string };
 
-/** All services, what is wrong beside the name, kept true by the subscription. */
+/** Table of all services with live updates. */
 export function ServicesPage() {
   const [q] = useParam("q");
   const [status] = useParam("status");
@@ -40,7 +35,7 @@ export function ServicesPage() {
   );
 }
 
-/** The services that fit a filter, page by page as one scrolls. */
+/** Services that match a filter; loads more pages while the user scrolls. */
 export function ServiceList({ filter }: { readonly filter: Filter }) {
   useSubscription({ query: ServiceDeltaDocument });
   useRowKeys();
@@ -66,12 +61,12 @@ export function ServiceList({ filter }: { readonly filter: Filter }) {
 }
 
 function NoServices({ filtered }: { readonly filtered: boolean }) {
-  if (filtered) return <Empty title="No service is like that">Try fewer letters, or search everything with Ctrl-K.</Empty>;
+  if (filtered) return <Empty title="No matching services">Change the filter, or search everything with Ctrl-K.</Empty>;
   return (
     <Empty title="No services yet">
-      <p>A service is a folder of a git repository that runs in a cluster.</p>
+      <p>A service deploys a folder of a Git repository to a cluster.</p>
       <Link className="button primary" href="/services/new">
-        Define the first one
+        Create service
       </Link>
     </Empty>
   );

@@ -2,6 +2,7 @@ import { useState, type SubmitEvent } from "react";
 import { useMutation } from "urql";
 import { useLocation } from "wouter";
 import { DeleteServiceDocument, DetachServiceDocument, UpdateServiceDocument } from "../api/generated";
+import { counted } from "../text/counts";
 import { Confirm } from "../ui/Confirm";
 import { textOf } from "../ui/form";
 import { FormBar } from "../ui/FormBar";
@@ -21,14 +22,14 @@ function Edit({ service }: { readonly service: Service }) {
       git: { ref: text("ref"), folder: text("folder") },
       protect: form.has("protect"),
       dryRun: form.has("dryRun"),
-      syncConfig: { driftPolicy: POLICIES.find((one) => one === text("drift")) ?? "HEAL" },
+      syncConfig: { driftPolicy: POLICIES.find((known) => known === text("drift")) ?? "HEAL" },
     };
     const result = await update({ id: service.id, attributes });
-    if (result.error === undefined) toast(`${service.name} is changed.`);
+    if (result.error === undefined) toast(`${service.name} updated`);
   };
   return (
     <form className="form card" onSubmit={(event) => void submit(event)}>
-      <h2>What it is</h2>
+      <h2>Configuration</h2>
       <div className="two">
         <label>
           Branch, tag or commit
@@ -40,61 +41,61 @@ function Edit({ service }: { readonly service: Service }) {
         </label>
       </div>
       <label>
-        Drift
+        Drift policy
         <select name="drift" defaultValue={service.syncConfig.driftPolicy}>
-          <option value="HEAL">put right what somebody changes by hand</option>
-          <option value="REPORT">only say what differs</option>
-          <option value="IGNORE">do not look</option>
+          <option value="HEAL">Self-heal drift</option>
+          <option value="REPORT">Detect only</option>
+          <option value="IGNORE">Off</option>
         </select>
       </label>
       <label className="check">
-        <input type="checkbox" name="protect" defaultChecked={service.protect} /> Refuse to delete it
+        <input type="checkbox" name="protect" defaultChecked={service.protect} /> Deletion protection
       </label>
       <label className="check">
-        <input type="checkbox" name="dryRun" defaultChecked={service.dryRun} /> Dry run: tell what would be done, do nothing
+        <input type="checkbox" name="dryRun" defaultChecked={service.dryRun} /> Dry run: report changes without applying them
       </label>
       <FormBar action="Save" busy={fetching} error={error} />
     </form>
   );
 }
 
-function Endings({ service }: { readonly service: Service }) {
-  const [asking, ask] = useState<"delete" | "detach" | null>(null);
+function DangerZone({ service }: { readonly service: Service }) {
+  const [dialog, setDialog] = useState<"delete" | "detach" | null>(null);
   const [deleted, remove] = useMutation(DeleteServiceDocument);
   const [detached, detach] = useMutation(DetachServiceDocument);
   const [, go] = useLocation();
   const error = deleted.error ?? detached.error;
   const end = async () => {
-    const result = asking === "delete" ? await remove({ id: service.id }) : await detach({ id: service.id });
-    ask(null);
+    const result = dialog === "delete" ? await remove({ id: service.id }) : await detach({ id: service.id });
+    setDialog(null);
     if (result.error !== undefined) return;
-    toast(asking === "delete" ? `${service.name} and its objects are being deleted.` : `${service.name} is forgotten here; its objects stay.`);
+    toast(dialog === "delete" ? `Deleting ${service.name} and its resources` : `${service.name} removed from Towline; its resources stay in the cluster`);
     go("/services");
   };
   return (
     <section className="form card danger-zone">
-      <h2>End it</h2>
+      <h2>Danger zone</h2>
       {error !== undefined && <Problem error={error} />}
       <div className="bar">
-        <button type="button" onClick={() => ask("detach")}>
-          Forget it, leave its objects…
+        <button type="button" onClick={() => setDialog("detach")}>
+          Remove from Towline, keep resources…
         </button>
-        <button type="button" className="danger" onClick={() => ask("delete")}>
-          Delete it with its {service.components.length} objects…
+        <button type="button" className="danger" onClick={() => setDialog("delete")}>
+          Delete service and {counted(service.components.length, "resource")}…
         </button>
       </div>
-      {asking !== null && (
+      {dialog !== null && (
         <Confirm
-          title={asking === "delete" ? `Delete ${service.name} in ${service.cluster?.handle ?? "its cluster"}?` : `Forget ${service.name}?`}
-          action={asking === "delete" ? "Delete it" : "Forget it"}
-          typed={asking === "delete" ? service.name : undefined}
+          title={dialog === "delete" ? `Delete ${service.name} in ${service.cluster?.handle ?? "its cluster"}?` : `Remove ${service.name} from Towline?`}
+          action={dialog === "delete" ? "Delete service" : "Remove service"}
+          typed={dialog === "delete" ? service.name : undefined}
           onConfirm={() => void end()}
-          onCancel={() => ask(null)}
+          onCancel={() => setDialog(null)}
         >
           <p>
-            {asking === "delete"
-              ? `Its ${service.components.length} objects are deleted in the cluster. This cannot be undone.`
-              : "Its objects stay in the cluster as they are, and nobody looks after them any more."}
+            {dialog === "delete"
+              ? `Deletes ${counted(service.components.length, "resource")} in the cluster. This cannot be undone.`
+              : "Its resources stay in the cluster, and Towline no longer manages them."}
           </p>
         </Confirm>
       )}
@@ -102,12 +103,12 @@ function Endings({ service }: { readonly service: Service }) {
   );
 }
 
-/** How a service is defined, and how it ends. */
+/** Configuration and removal of a service. */
 export function Settings({ service }: { readonly service: Service }) {
   return (
     <div className="stack">
       <Edit key={service.id} service={service} />
-      <Endings service={service} />
+      <DangerZone service={service} />
     </div>
   );
 }

@@ -3,7 +3,7 @@ import { Age } from "../ui/Age";
 import { Person } from "../ui/Person";
 import type { Service } from "./service";
 
-/** A text from outside: a link where a browser may follow it. */
+/** Untrusted text; a link only if it is a safe URL. */
 function Address({ text }: { readonly text: string }) {
   const url = safeUrl(text);
   return url === null ? (
@@ -15,12 +15,12 @@ function Address({ text }: { readonly text: string }) {
   );
 }
 
-/** Where a service comes from, and what holds it. */
+/** Source, commit and pin of a service. */
 export function Source({ service }: { readonly service: Service }) {
   const { repository, git, revision, sha, pinnedSha } = service;
   return (
     <dl className="facts card">
-      <dt>From</dt>
+      <dt>Source</dt>
       <dd>
         {repository === null ? "no repository" : <Address text={repository.url} />} <span className="quiet">at</span> <code>{git?.ref}</code> <span className="quiet">in</span> <code>{git?.folder || "/"}</code>
         {repository?.error != null && <p className="status bad">{repository.error}</p>}
@@ -35,21 +35,21 @@ export function Source({ service }: { readonly service: Service }) {
       </dd>
       {pinnedSha !== null && (
         <>
-          <dt>Held</dt>
+          <dt>Pinned</dt>
           <dd>
-            at <code>{pinnedSha.slice(0, 12)}</code>: {service.promoted ? "only its pipeline moves it" : "new commits do not move it until it is let go"}
+            at <code>{pinnedSha.slice(0, 12)}</code>: {service.promoted ? "only its pipeline changes it" : "new commits are ignored"}
           </dd>
         </>
       )}
       {service.origin !== null && (
         <>
-          <dt>Made by</dt>
+          <dt>Created by</dt>
           <dd>{service.origin}</dd>
         </>
       )}
       {service.metadata.fqdns.length > 0 && (
         <>
-          <dt>Reached at</dt>
+          <dt>Hostnames</dt>
           <dd>{service.metadata.fqdns.join(", ")}</dd>
         </>
       )}

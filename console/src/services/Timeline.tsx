@@ -1,47 +1,47 @@
 import { useQuery } from "urql";
 import { TimelineDocument, TraceDocument, type TimelineQuery } from "../api/generated";
-import { useAgain } from "../live/useAgain";
+import { useRefetch } from "../live/useRefetch";
+import { counted } from "../text/counts";
 import { duration } from "../text/time";
 import { Age } from "../ui/Age";
 import { Person } from "../ui/Person";
 import { Problem } from "../ui/Problem";
 import { Skeleton } from "../ui/Skeleton";
+import { COMMIT_STATES } from "../ui/states";
 import { Status } from "../ui/Status";
-import { STANDINGS } from "./standings";
+import { COMMIT_TEXTS } from "./commitStates";
 import type { Service } from "./service";
 
 type Row = TimelineQuery["ledger"]["edges"][number]["node"];
 
-/** What changes when the ledger has a new row. */
-const momentOf = ({ sha, status, observedAt }: Service): string => `${sha} ${status} ${observedAt}`;
+/** Key that changes when the ledger has a new row. */
+const ledgerKey = ({ sha, status, observedAt }: Service): string => `${sha} ${status} ${observedAt}`;
 
-/** Where the newest commit of its branch stands, for this service. */
-function Verdict({ service }: { readonly service: Service }) {
+/** State of the branch's newest commit in this service. */
+function NewestCommit({ service }: { readonly service: Service }) {
   const newest = service.repository?.commits.find(({ ref }) => ref === service.git?.ref);
   const variables = { sha: newest?.sha ?? "", repositoryId: service.repository?.id ?? null };
-  const [{ data, error }, again] = useQuery({ query: TraceDocument, variables, pause: newest === undefined });
-  useAgain(again, momentOf(service));
-  if (newest === undefined) return <p className="quiet">No commit of {service.git?.ref ?? "its branch"} is known yet.</p>;
+  const [{ data, error }, refetch] = useQuery({ query: TraceDocument, variables, pause: newest === undefined });
+  useRefetch(refetch, ledgerKey(service));
+  if (newest === undefined) return <p className="quiet">Waiting for the first fetch of {service.git?.ref ?? "the branch"}.</p>;
   if (error !== undefined && data == null) return <Problem error={error} />;
   if (data == null) return <Skeleton lines={2} />;
-  const walk = data.commitTrace.stragglers.find(({ serviceId }) => serviceId === service.id);
-  const { tone, word, text } = STANDINGS[walk?.standing ?? "LIVE"];
+  const trace = data.commitTrace.stragglers.find(({ serviceId }) => serviceId === service.id);
+  const standing = trace?.standing ?? "LIVE";
   return (
-    <section className="card verdict">
-      <Status tone={tone} pill>
-        {word}
-      </Status>
+    <section className="card newest-commit">
+      <Status state={COMMIT_STATES[standing]} pill />
       <div>
         <p>
-          The newest commit of <code>{newest.ref}</code> is <code>{newest.sha.slice(0, 8)}</code>, “{newest.subject}”. {text}
+          The newest commit of <code>{newest.ref}</code> is <code>{newest.sha.slice(0, 8)}</code>, “{newest.subject}”. {COMMIT_TEXTS[standing]}
         </p>
-        {walk?.reason != null && walk.reason !== "" && (
+        {trace?.reason != null && trace.reason !== "" && (
           <p>
-            <strong>{walk.reason}</strong> {walk.since !== null && <Age at={walk.since} />}
+            <strong>{trace.reason}</strong> {trace.since !== null && <Age at={trace.since} />}
           </p>
         )}
         <p className="quiet">
-          Live in {data.commitTrace.live} of {data.commitTrace.services} services that follow it.
+          Live in {data.commitTrace.live} of {counted(data.commitTrace.services, "service")} that follow this branch.
         </p>
       </div>
     </section>
@@ -64,16 +64,16 @@ function Line({ row, before }: { readonly row: Row; readonly before: Row | undef
   );
 }
 
-/** Why the newest commit is live or is not, and how far each one before has come. */
+/** Rollout of the newest commit, and the stages that earlier commits have reached. */
 export function Timeline({ service }: { readonly service: Service }) {
-  const [{ data, error }, again] = useQuery({ query: TimelineDocument, variables: { id: service.id } });
-  useAgain(again, momentOf(service));
+  const [{ data, error }, refetch] = useQuery({ query: TimelineDocument, variables: { id: service.id } });
+  useRefetch(refetch, ledgerKey(service));
   if (error !== undefined && data == null) return <Problem error={error} />;
   if (data == null) return <Skeleton lines={8} />;
   const rows = data.ledger.edges.map(({ node }) => node);
   return (
     <div className="stack">
-      <Verdict service={service} />
+      <NewestCommit service={service} />
       <ol className="timeline card">
         {rows.map((row, index) => (
           <Line key={row.id} row={row} before={rows[index + 1]} />

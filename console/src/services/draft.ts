@@ -1,4 +1,4 @@
-// A service that is being written.
+// Values of the form that creates a service.
 import type { Targets } from "./targets";
 
 export type Draft = {
@@ -12,26 +12,26 @@ export type Draft = {
 
 const LABEL = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/;
 
-/** What a text says of it; what is missing is empty. */
+/** Reads the form's values from YAML; a missing value becomes empty. */
 export function draftOf(value: Record<string, unknown>): Draft {
   const text = (name: keyof Draft) => (typeof value[name] === "string" ? value[name] : "");
   return { cluster: text("cluster"), repository: text("repository"), ref: text("ref"), folder: text("folder"), name: text("name"), namespace: text("namespace") };
 }
 
-/** Of a thing that is named: what there is to complain of. Nothing while its id is being looked up. */
-function unnamed(what: string, name: string, id: string | null | undefined): readonly string[] {
-  if (name === "") return [`choose a ${what}`];
-  return id === null ? [`no ${what} ${name} here`] : [];
+/** Problems of a cluster or repository that was named; none while its id is being compared up. */
+function nameProblems(kind: string, name: string, id: string | null | undefined): readonly string[] {
+  if (name === "") return [`${kind} is required`];
+  return id === null ? [`${kind} ${name} not found`] : [];
 }
 
-/** What it still lacks, each in a sentence. */
+/** Everything that is missing or invalid, one sentence each. */
 export function missing(draft: Draft, { clusterId, repositoryId }: Pick<Targets, "clusterId" | "repositoryId">): readonly string[] {
   return [
-    ...unnamed("cluster", draft.cluster, clusterId),
-    ...unnamed("repository", draft.repository, repositoryId),
-    ...(draft.name === "" ? ["give it a name"] : []),
-    ...(draft.namespace === "" ? ["give it a namespace"] : []),
-    ...(draft.namespace === "" || LABEL.test(draft.namespace) ? [] : ["namespace: small letters, digits and -, 63 at most"]),
-    ...(draft.ref === "" ? ["say what it follows: a branch, a tag or a commit"] : []),
+    ...nameProblems("cluster", draft.cluster, clusterId),
+    ...nameProblems("repository", draft.repository, repositoryId),
+    ...(draft.name === "" ? ["name is required"] : []),
+    ...(draft.namespace === "" ? ["namespace is required"] : []),
+    ...(draft.namespace === "" || LABEL.test(draft.namespace) ? [] : ["namespace: use lowercase letters, digits and -; at most 63 characters"]),
+    ...(draft.ref === "" ? ["branch, tag or commit is required"] : []),
   ];
 }

@@ -3,24 +3,24 @@ import type { ServiceQuery } from "../api/generated";
 export type Service = NonNullable<ServiceQuery["serviceDeployment"]>;
 export type Component = Service["components"][number];
 
-/** A component with those that it owns. */
+/** Component and the components that it owns. */
 export type Branch = { readonly component: Component; readonly children: readonly Branch[] };
 
 const byName = (left: Component, right: Component) =>
   left.kind.localeCompare(right.kind) || left.name.localeCompare(right.name);
 
 /**
- * Components as trees of ownership. One whose owner is not there, or that is its own ancestor,
- * stands at the top: nothing that was reported is left out.
+ * Builds ownership trees. A component with a missing owner or a circular ownership becomes a root,
+ * so that every reported component is shown.
  */
 export function grow(components: readonly Component[]): readonly Branch[] {
-  const byUid = new Map(components.flatMap((one) => (one.uid ? [[one.uid, one] as const] : [])));
+  const byUid = new Map(components.flatMap((component) => (component.uid ? [[component.uid, component] as const] : [])));
   const owned = new Map<string, Component[]>();
   const roots: Component[] = [];
-  for (const one of [...components].sort(byName)) {
-    const owner = one.ownerUid ? byUid.get(one.ownerUid) : undefined;
-    if (owner?.uid == null || circular(one, byUid)) roots.push(one);
-    else owned.set(owner.uid, [...(owned.get(owner.uid) ?? []), one]);
+  for (const component of [...components].sort(byName)) {
+    const owner = component.ownerUid ? byUid.get(component.ownerUid) : undefined;
+    if (owner?.uid == null || circular(component, byUid)) roots.push(component);
+    else owned.set(owner.uid, [...(owned.get(owner.uid) ?? []), component]);
   }
   const branch = (component: Component): Branch => ({
     component,

@@ -1,13 +1,13 @@
-// Where a service can run and come from, found while somebody types, however many there are.
+// Lookup of the cluster and the repository of a new service while the user types.
 import { useDeferredValue } from "react";
 import { useQuery } from "urql";
 import { TargetsDocument } from "../api/generated";
 
-/** An id; null: there is nothing of that name; undefined: that is not known yet. */
+/** Id; null: not found; undefined: still being compared up. */
 type Id = string | null | undefined;
 export type Targets = { readonly handles: readonly string[]; readonly urls: readonly string[]; readonly clusterId: Id; readonly repositoryId: Id };
 
-/** Clusters and repositories that fit to what is typed, and the ids of those of exactly these names. */
+/** Suggestions for the typed text, and the ids of exact matches. */
 export function useTargets(cluster: string, repository: string): Targets {
   const asked = { cluster: useDeferredValue(cluster), repository: useDeferredValue(repository) };
   const [{ data, operation, fetching }] = useQuery({ query: TargetsDocument, variables: asked });

@@ -1,11 +1,11 @@
-// Plays a recording into a terminal; nobody can type into it.
+// Plays a recording in a read-only terminal.
 import type { Cast } from "../audit/cast";
 import { openTerminal } from "./terminal";
 
-// Nobody waits through a pause of hours.
-const LONGEST_PAUSE = 2;
+// Longest pause between two events, in seconds.
+const MAX_PAUSE = 2;
 
-/** Begins to play; gives what ends it. */
+/** Starts the playback; returns a function that stops it. */
 export function play(host: HTMLElement, cast: Cast, speed: number): () => void {
   const screen = openTerminal(host, { cols: cast.width, rows: cast.height, fixed: true });
   let timer: ReturnType<typeof setTimeout> | undefined;
@@ -13,7 +13,7 @@ export function play(host: HTMLElement, cast: Cast, speed: number): () => void {
     const event = cast.events[index];
     if (event === undefined) return;
     const before = cast.events[index - 1]?.at ?? 0;
-    const pause = Math.min(LONGEST_PAUSE, Math.max(0, event.at - before));
+    const pause = Math.min(MAX_PAUSE, Math.max(0, event.at - before));
     timer = setTimeout(() => {
       screen.terminal.write(event.text);
       next(index + 1);

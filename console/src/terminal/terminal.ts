@@ -1,11 +1,11 @@
-// xterm without inline styles: what it would write into style elements goes into adopted sheets.
+// xterm without inline styles, which the Content Security Policy forbids: uses adopted style sheets.
 import { FitAddon } from "@xterm/addon-fit";
 import { Terminal } from "@xterm/xterm";
 import "@xterm/xterm/css/xterm.css";
 
 export type Screen = { readonly terminal: Terminal; readonly fit: () => void; readonly end: () => void };
 
-/** Stands for a style element: its text becomes a sheet that the page adopts. */
+/** Replaces a style element; its text goes into an adopted style sheet. */
 function adoptingElement(make: (tag: string) => HTMLElement, sheets: CSSStyleSheet[]): HTMLElement {
   const sheet = new CSSStyleSheet();
   sheets.push(sheet);
@@ -16,7 +16,7 @@ function adoptingElement(make: (tag: string) => HTMLElement, sheets: CSSStyleShe
   return element;
 }
 
-/** An element whose style attribute goes the way that the page's policy allows: through its CSSOM. */
+/** Element that sets its style attribute through the CSSOM, which the policy allows. */
 function styledElement(element: HTMLElement): HTMLElement {
   element.setAttribute = (name: string, value: string) => {
     if (name === "style") element.style.cssText = value;
@@ -25,7 +25,7 @@ function styledElement(element: HTMLElement): HTMLElement {
   return element;
 }
 
-/** The document as xterm sees it. */
+/** Document proxy for xterm. */
 function documentFor(sheets: CSSStyleSheet[]): Document {
   return new Proxy(document, {
     get(target, name) {
@@ -38,9 +38,9 @@ function documentFor(sheets: CSSStyleSheet[]): Document {
   });
 }
 
-/** The scroll bar's style element is made of the page's own document, while the terminal opens. */
+/** Opens the terminal. Its scroll bar creates a style element from the page's document meanwhile. */
 function openAdopting(terminal: Terminal, host: HTMLElement, sheets: CSSStyleSheet[]): void {
-  // Elements of another document are taken over where they are put in.
+  // The page adopts elements of another document when they are inserted.
   const other = document.implementation.createHTMLDocument("");
   const make = (tag: string): HTMLElement => other.createElement(tag);
   const value = (tag: string) => (tag === "style" ? adoptingElement(make, sheets) : make(tag));
@@ -52,7 +52,7 @@ function openAdopting(terminal: Terminal, host: HTMLElement, sheets: CSSStyleShe
   }
 }
 
-/** A terminal in an element, as wide as it. */
+/** Terminal that fills an element. */
 export function openTerminal(host: HTMLElement, options: { readonly cols?: number; readonly rows?: number; readonly fixed?: boolean } = {}): Screen {
   const sheets: CSSStyleSheet[] = [];
   const { fixed = false, ...size } = options;

@@ -1,2 +1,2 @@
-/** A number and what it counts, in one or many: `1 service`, `2,736 services`. */
-export const counted = (count: number, what: string): string => `${count.toLocaleString()} ${what}${count === 1 ? "" : "s"}`;
+/** Number with its noun in singular or plural: `1 service`, `2,736 services`. */
+export const counted = (count: number, noun: string): string => `${count.toLocaleString()} ${noun}${count === 1 ? "" : "s"}`;

@@ -1,8 +1,8 @@
-// The only way a string from outside becomes a link.
+// Turns untrusted strings into links; no other code may.
 
 const SAFE = new Set(["http:", "https:"]);
 
-/** The address if a browser may go there, else null: `javascript:`, `data:` and friends are text. */
+/** URL if its scheme is HTTP or HTTPS, else null: `javascript:` and `data:` stay text. */
 export function safeUrl(text: string): string | null {
   try {
     const url = new URL(text.trim());

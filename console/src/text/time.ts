@@ -1,4 +1,4 @@
-// Times as people on call read them: ages first, the exact time on demand.
+// Formats durations and times.
 
 const STEPS: readonly (readonly [number, string])[] = [
   [86_400, "d"],
@@ -7,7 +7,7 @@ const STEPS: readonly (readonly [number, string])[] = [
   [1, "s"],
 ];
 
-/** `3m`, `2h 5m`, `4d`: two parts at most, nothing below a second. */
+/** Formats as `3m`, `2h 5m` or `4d`: at most two units, whole seconds. */
 export function duration(milliseconds: number): string {
   const seconds = Math.max(0, Math.floor(milliseconds / 1000));
   const index = STEPS.findIndex(([size]) => seconds >= size);
@@ -19,7 +19,7 @@ export function duration(milliseconds: number): string {
   return next !== undefined && rest > 0 && index > 0 ? `${whole} ${rest}${next[1]}` : whole;
 }
 
-/** `2026-11-21 14:02:09`, in the reader's own zone. */
+/** Formats as `2026-11-21 14:02:09`, in the user's time zone. */
 export function exactly(time: string): string {
   const date = new Date(time);
   return Number.isNaN(date.getTime()) ? time : date.toLocaleString("sv-SE");

@@ -1,15 +1,15 @@
-// Objects as people read them.
+// Formats objects as YAML.
 import { stringify } from "yaml";
 
 const LARGE = 1_000_000;
 
-/** YAML; JSON for what is so large that YAML would keep the page waiting. */
+/** YAML, or JSON for objects above 1 MB, which YAML would format too slowly. */
 export function toYaml(value: unknown): string {
   const json = JSON.stringify(value, null, 2);
   return json.length > LARGE ? json : stringify(value, { lineWidth: 0 });
 }
 
-/** A text of JSON as YAML; a text of anything else as it is. */
+/** YAML of a JSON text; other text unchanged. */
 export function asYaml(text: string): string {
   try {
     return toYaml(JSON.parse(text));

@@ -5,12 +5,12 @@ import "./age.css";
 type Props = {
   /** RFC 3339; null: never. */
   readonly at: string | null;
-  /** From this age on, in milliseconds, it is shown as stale. */
+  /** Age in milliseconds from which the value is shown as stale. */
   readonly staleAfter?: number;
   readonly never?: string;
 };
 
-/** How long ago something was, kept true while it is on the screen. */
+/** Live age of a time, such as `5m ago`. */
 export function Age({ at, staleAfter = Number.POSITIVE_INFINITY, never = "never" }: Props) {
   const now = useNow();
   if (at === null) return <span className="age stale">{never}</span>;

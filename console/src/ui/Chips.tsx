@@ -3,7 +3,7 @@ import "./chips.css";
 
 type Props = { readonly label: string; readonly name: string; readonly options: readonly (readonly [string, string])[] };
 
-/** One choice of a few, kept in the address; the first is none. */
+/** Group of exclusive options, kept in the URL; the first one means no filter. */
 export function Chips({ label, name, options }: Props) {
   const [value, change] = useParam(name);
   return (

@@ -5,13 +5,13 @@ type Props = {
   readonly title: string;
   readonly action: string;
   readonly children: ReactNode;
-  /** What must be typed first: for what cannot be undone. */
+  /** Text that the user must type first; for actions that cannot be undone. */
   readonly typed?: string;
   readonly onConfirm: () => void;
   readonly onCancel: () => void;
 };
 
-/** Asks before something is done, in proportion to how hard it is to undo. */
+/** Confirmation dialog. */
 export function Confirm({ title, action, children, typed, onConfirm, onCancel }: Props) {
   const dialog = useRef<HTMLDialogElement>(null);
   const heading = useId();
@@ -23,7 +23,7 @@ export function Confirm({ title, action, children, typed, onConfirm, onCancel }:
       {children}
       {typed !== undefined && (
         <label>
-          Type <code>{typed}</code> to go on
+          Type <code>{typed}</code> to confirm
           <input value={text} onChange={(event) => setText(event.target.value)} autoComplete="off" />
         </label>
       )}

@@ -3,7 +3,7 @@ import "./empty.css";
 
 type Props = { readonly title: string; readonly children: ReactNode };
 
-/** An empty list that says how to fill it. */
+/** Empty state of a list, with the next step. */
 export function Empty({ title, children }: Props) {
   return (
     <section className="empty">

@@ -2,32 +2,32 @@ import { useEffect, useRef } from "react";
 import { useParam } from "./useParam";
 import { useSlash } from "./useSlash";
 
-// What is typed in one go is asked for once.
+// Delay before a query, in milliseconds, so that fast typing sends one query.
 const PAUSE = 50;
 
 type Props = {
   readonly label: string;
-  /** Of the parameter; `/` goes into the field of `q`. */
+  /** URL parameter; `/` focuses the field of `q`. */
   readonly name?: string;
 };
 
-/** A filter of a page, kept in the address. */
+/** Text filter, kept in the URL. */
 export function FilterField({ label, name = "q" }: Props) {
   const [text, change] = useParam(name);
   const isMain = name === "q";
   const field = useRef<HTMLInputElement>(null);
   const waiting = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
-  const told = useRef(text);
+  const sent = useRef(text);
   const settle = (value: string) => {
-    told.current = value;
+    sent.current = value;
     clearTimeout(waiting.current);
     waiting.current = setTimeout(() => change(value), PAUSE);
   };
   useEffect(() => () => clearTimeout(waiting.current), []);
-  // The address changes by the way back, or a link, too; what is being typed is only on its way there.
+  // The back button and links change the URL too; typed text reaches it only after the delay.
   useEffect(() => {
-    if (field.current === null || text === told.current) return;
-    told.current = text;
+    if (field.current === null || text === sent.current) return;
+    sent.current = text;
     field.current.value = text;
   }, [text]);
   useSlash(field, isMain);

@@ -4,71 +4,71 @@ import { useMemo } from "react";
 import "@xyflow/react/dist/style.css";
 import { useLocation } from "wouter";
 import { useThemeName } from "../app/theme";
-import { Status, type Tone } from "./Status";
+import type { State } from "./states";
+import { Status } from "./Status";
 import "./graph.css";
 
-export type Spot = {
+export type GraphNode = {
   readonly id: string;
   readonly title: string;
   readonly note: string;
-  readonly tone: Tone;
-  readonly word: string;
-  /** Where a click leads. */
+  readonly state: State;
+  /** Path that a click opens. */
   readonly path?: string;
-  readonly chosen?: boolean;
+  readonly selected?: boolean;
 };
-export type Way = { readonly id: string; readonly from: string; readonly to: string; readonly label: string; readonly moving?: boolean };
+export type GraphEdge = { readonly id: string; readonly from: string; readonly to: string; readonly label: string; readonly moving?: boolean };
 
-type SpotNode = Node<{ readonly spot: Spot }, "spot">;
+type BoxNode = Node<{ readonly node: GraphNode }, "box">;
 
 const WIDTH = 200;
 const HEIGHT = 76;
 const RANK = 150;
 const MARGIN = 64;
-const MOST = 420;
+const MAX_HEIGHT = 420;
 
-function Box({ data: { spot } }: NodeProps<SpotNode>) {
+function Box({ data: { node } }: NodeProps<BoxNode>) {
   return (
-    <div className={`graph-spot ${spot.tone}${spot.chosen === true ? " chosen" : ""}`} title={spot.title}>
+    <div className={`graph-node ${node.state.tone}${node.selected === true ? " selected" : ""}`} title={node.title}>
       <Handle type="target" position={Position.Left} />
-      <strong>{spot.title}</strong>
-      <span className="quiet">{spot.note}</span>
-      <Status tone={spot.tone}>{spot.word}</Status>
+      <strong>{node.title}</strong>
+      <span className="quiet">{node.note}</span>
+      <Status state={node.state} />
       <Handle type="source" position={Position.Right} />
     </div>
   );
 }
 
-const TYPES = { spot: Box };
+const TYPES = { box: Box };
 
-/** Places from left to right, so that no way runs back. */
-function placed(spots: readonly Spot[], ways: readonly Way[]): SpotNode[] {
+/** Positions the nodes from left to right, so that no edge runs backwards. */
+function positioned(nodes: readonly GraphNode[], edges: readonly GraphEdge[]): BoxNode[] {
   const graph = new graphlib.Graph();
   graph.setGraph({ rankdir: "LR", ranksep: RANK, nodesep: 30 });
   graph.setDefaultEdgeLabel(() => ({}));
-  for (const { id } of spots) graph.setNode(id, { width: WIDTH, height: HEIGHT });
-  for (const { from, to } of ways) graph.setEdge(from, to);
+  for (const { id } of nodes) graph.setNode(id, { width: WIDTH, height: HEIGHT });
+  for (const { from, to } of edges) graph.setEdge(from, to);
   layout(graph);
-  return spots.map((spot) => {
-    const { x, y } = graph.node(spot.id) as { readonly x: number; readonly y: number };
-    return { id: spot.id, type: "spot", position: { x: x - WIDTH / 2, y: y - HEIGHT / 2 }, data: { spot } };
+  return nodes.map((node) => {
+    const { x, y } = graph.node(node.id) as { readonly x: number; readonly y: number };
+    return { id: node.id, type: "box", position: { x: x - WIDTH / 2, y: y - HEIGHT / 2 }, data: { node } };
   });
 }
 
-type Props = { readonly label: string; readonly spots: readonly Spot[]; readonly ways: readonly Way[] };
+type Props = { readonly label: string; readonly nodes: readonly GraphNode[]; readonly edges: readonly GraphEdge[] };
 
-/** Boxes and the ways between them. Whoever shows it says the same in words beside it. */
-export function FlowGraph({ label, spots, ways }: Props) {
+/** Graph of boxes and edges. The page that shows it repeats its content as text, for screen readers. */
+export function FlowGraph({ label, nodes, edges }: Props) {
   const [, go] = useLocation();
   const theme = useThemeName() === "dark" ? "dark" : "light";
-  const nodes = useMemo(() => placed(spots, ways), [spots, ways]);
-  const edges: Edge[] = useMemo(() => ways.map(({ id, from, to, label: text, moving }) => ({ id, source: from, target: to, animated: moving === true, label: text || undefined })), [ways]);
-  const tallest = Math.max(...nodes.map(({ position }) => position.y)) + HEIGHT;
+  const boxes = useMemo(() => positioned(nodes, edges), [nodes, edges]);
+  const lines: Edge[] = useMemo(() => edges.map(({ id, from, to, label: text, moving }) => ({ id, source: from, target: to, animated: moving === true, label: text || undefined })), [edges]);
+  const tallest = Math.max(...boxes.map(({ position }) => position.y)) + HEIGHT;
   return (
-    <div className="graph" style={{ height: Math.min(MOST, tallest + 2 * MARGIN) }}>
+    <div className="graph" style={{ height: Math.min(MAX_HEIGHT, tallest + 2 * MARGIN) }}>
       <ReactFlow
-        nodes={nodes}
-        edges={edges}
+        nodes={boxes}
+        edges={lines}
         nodeTypes={TYPES}
         colorMode={theme}
         fitView
@@ -77,7 +77,7 @@ export function FlowGraph({ label, spots, ways }: Props) {
         nodesConnectable={false}
         edgesFocusable={false}
         proOptions={{ hideAttribution: true }}
-        onNodeClick={(_, { data: { spot } }) => spot.path !== undefined && go(spot.path)}
+        onNodeClick={(_, { data: { node } }) => node.path !== undefined && go(node.path)}
         aria-label={label}
       >
         <Background />

@@ -6,25 +6,25 @@ import "./formbar.css";
 type Props = {
   readonly action: string;
   readonly busy: boolean;
-  /** What is still wrong, each in a sentence; nothing is sent while there is something. */
+  /** Validation errors, one sentence each; they disable the button. */
   readonly complaints?: readonly string[];
-  /** Not yet: what is still wrong is only what there is to do. */
-  readonly isBegun?: boolean;
+  /** False before the first input: missing fields are hints, not errors. */
+  readonly isTouched?: boolean;
   readonly error?: CombinedError | undefined;
   readonly onCancel?: (() => void) | undefined;
-  /** Without it, the button sends the form that it stands in. */
+  /** Without it, the button submits its form. */
   readonly onAction?: () => void;
   readonly children?: ReactNode;
 };
 
-/** The foot of every form: what hinders it, what the server said to it, do it, leave it. */
-export function FormBar({ action, busy, complaints = [], isBegun = true, error, onCancel, onAction, children }: Props) {
+/** Footer of a form: validation errors, server error, submit and cancel. */
+export function FormBar({ action, busy, complaints = [], isTouched = true, error, onCancel, onAction, children }: Props) {
   return (
     <footer className="form-bar">
-      <ul className={isBegun ? "complaints" : "complaints quiet"} aria-live="polite">
-        {complaints.map((one) => (
-          <li key={one}>
-            {isBegun ? "✕" : "○"} {one}
+      <ul className={isTouched ? "complaints" : "complaints quiet"} aria-live="polite">
+        {complaints.map((complaint) => (
+          <li key={complaint}>
+            {isTouched ? "✕" : "○"} {complaint}
           </li>
         ))}
       </ul>

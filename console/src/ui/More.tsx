@@ -1,6 +1,6 @@
 import { useEffect, useRef } from "react";
 
-/** Asks for the next page when it comes into sight; a button for who has no pointer. */
+/** Loads the next page when it becomes visible; also a button for keyboard users. */
 export function More({ onMore }: { readonly onMore: () => void }) {
   const mark = useRef<HTMLButtonElement>(null);
   useEffect(() => {
@@ -11,7 +11,7 @@ export function More({ onMore }: { readonly onMore: () => void }) {
   }, [onMore]);
   return (
     <button ref={mark} type="button" className="more" onClick={onMore}>
-      More
+      Load more
     </button>
   );
 }

@@ -20,23 +20,23 @@ type Props<Data, Variables extends AnyVariables, Node> = {
   readonly pick: (data: Data) => Connection<Node>;
   readonly row: (node: Node) => ReactNode;
   readonly empty: ReactNode;
-  /** What a row is, one and many: how many there are is said above the table. */
+  /** Noun of a row, singular and plural, for the count above the table. */
   readonly counted?: readonly [string, string];
-  /** Milliseconds after which the first page is asked for again, and again. */
+  /** Interval in milliseconds at which the first page is fetched again. */
   readonly follow?: number | null;
 };
 
-type Told = { readonly rows: number; readonly next: string | null; readonly count: string };
+type PageInfo = { readonly rows: number; readonly next: string | null; readonly count: string };
 
-// So far out of sight, in pixels, rows are an empty space of their height.
+// Rows further than this from the visible area, in pixels, are replaced by an empty space.
 const MARGIN = 1500;
 
-function countOf<Node>({ totalCount, totalCountKind }: Connection<Node>, [one, many]: readonly [string, string]): string {
+function countOf<Node>({ totalCount, totalCountKind }: Connection<Node>, [singular, plural]: readonly [string, string]): string {
   if (totalCount == null) return "";
-  return `${totalCountKind === "AT_LEAST" ? "more than " : ""}${totalCount.toLocaleString()} ${totalCount === 1 ? one : many}`;
+  return `${totalCountKind === "AT_LEAST" ? "more than " : ""}${totalCount.toLocaleString()} ${totalCount === 1 ? singular : plural}`;
 }
 
-/** The height of a body that is far from sight; null while it is near. */
+/** Height of a table body far from the visible area; null while it is near. */
 function useFar(body: RefObject<HTMLTableSectionElement | null>, isThere: boolean): number | null {
   const [far, setFar] = useState<number | null>(null);
   useEffect(() => {
@@ -51,7 +51,7 @@ function useFar(body: RefObject<HTMLTableSectionElement | null>, isThere: boolea
   return far;
 }
 
-/** The last value that was one. */
+/** Last value that was not null or undefined. */
 function useLast<Value>(value: Value | null | undefined): Value | undefined {
   const [last, setLast] = useState<Value>();
   if (value != null && value !== last) setLast(value);
@@ -60,15 +60,15 @@ function useLast<Value>(value: Value | null | undefined): Value | undefined {
 
 type PageProps<Data, Variables extends AnyVariables, Node> = Props<Data, Variables, Node> & {
   readonly after: string | null;
-  readonly tell: (after: string | null, told: Told) => void;
+  readonly report: (after: string | null, info: PageInfo) => void;
 };
 
-function Page<Data, Variables extends AnyVariables, Node>({ titles, query, variables, pick, row, counted, follow, after, tell }: PageProps<Data, Variables, Node>) {
+function Page<Data, Variables extends AnyVariables, Node>({ titles, query, variables, pick, row, counted, follow, after, report }: PageProps<Data, Variables, Node>) {
   const body = useRef<HTMLTableSectionElement>(null);
-  // Every document of a list takes `after` beside what filters it.
-  const [{ data, error }, again] = useQuery<Data>({ query, variables: { ...variables, after } });
+  // Every list query takes `after` in addition to its filters.
+  const [{ data, error }, refetch] = useQuery<Data>({ query, variables: { ...variables, after } });
   const kept = useLast(data);
-  // With the server away the last answer stays; a refusal takes it back.
+  // Keep the last answer while the server is unavailable; an error of the API replaces it.
   const isRefused = (error?.graphQLErrors.length ?? 0) > 0;
   const shown = data ?? (isRefused ? undefined : kept);
   const connection = shown == null ? undefined : pick(shown);
@@ -77,13 +77,13 @@ function Page<Data, Variables extends AnyVariables, Node>({ titles, query, varia
   const rows = connection?.edges.length;
   const count = connection === undefined || counted === undefined ? "" : countOf(connection, counted);
   useEffect(() => {
-    if (rows !== undefined) tell(after, { rows, next, count });
-  }, [tell, after, rows, next, count]);
+    if (rows !== undefined) report(after, { rows, next, count });
+  }, [report, after, rows, next, count]);
   useEffect(() => {
     if (follow == null) return undefined;
-    const timer = setInterval(() => again({ requestPolicy: "network-only" }), follow);
+    const timer = setInterval(() => refetch({ requestPolicy: "network-only" }), follow);
     return () => clearInterval(timer);
-  }, [follow, again]);
+  }, [follow, refetch]);
   const filled = (content: ReactNode) => (
     <tr>
       <td colSpan={titles.length}>{content}</td>
@@ -100,23 +100,23 @@ function Page<Data, Variables extends AnyVariables, Node>({ titles, query, varia
 
 function Rows<Data, Variables extends AnyVariables, Node>(props: Props<Data, Variables, Node>) {
   const [cursors, setCursors] = useState<readonly (string | null)[]>([null]);
-  const [told, setTold] = useState<ReadonlyMap<string | null, Told>>(new Map());
-  const tell = useCallback((after: string | null, what: Told) => setTold((known) => new Map(known).set(after, what)), []);
-  const next = told.get(cursors.at(-1) ?? null)?.next ?? null;
+  const [pages, setPages] = useState<ReadonlyMap<string | null, PageInfo>>(new Map());
+  const report = useCallback((after: string | null, info: PageInfo) => setPages((known) => new Map(known).set(after, info)), []);
+  const next = pages.get(cursors.at(-1) ?? null)?.next ?? null;
   const more = useCallback(() => {
     if (next !== null) setCursors((known) => (known.includes(next) ? known : [...known, next]));
   }, [next]);
-  const first = told.get(null);
+  const first = pages.get(null);
   const isEmpty = first?.rows === 0 && next === null;
   return (
     <>
       {isEmpty && props.empty}
       {!isEmpty && first !== undefined && first.count !== "" && <p className="quiet count">{first.count}</p>}
-      {/* While it is empty, it is still asked for: the first row appears by itself. */}
+      {/* An empty list still polls, so that the first row appears without a reload. */}
       <div hidden={isEmpty}>
         <TableFrame label={props.label} titles={props.titles}>
           {cursors.map((after, index) => (
-            <Page key={after ?? ""} {...props} follow={index === 0 ? (props.follow ?? null) : null} after={after} tell={tell} />
+            <Page key={after ?? ""} {...props} follow={index === 0 ? (props.follow ?? null) : null} after={after} report={report} />
           ))}
         </TableFrame>
       </div>
@@ -125,7 +125,7 @@ function Rows<Data, Variables extends AnyVariables, Node>(props: Props<Data, Var
   );
 }
 
-/** A list of any length: pages by cursor as one scrolls, only those near to sight as rows of the page. */
+/** Table with cursor pagination: loads pages while the user scrolls and renders only those near the visible area. */
 export function PagedTable<Data, Variables extends AnyVariables, Node>(props: Props<Data, Variables, Node>) {
   return <Rows key={JSON.stringify(props.variables)} {...props} />;
 }

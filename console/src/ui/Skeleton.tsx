@@ -1,6 +1,6 @@
 import "./skeleton.css";
 
-/** The shape of what is being loaded. */
+/** Placeholder while data is loading. */
 export function Skeleton({ lines }: { readonly lines: number }) {
   return (
     <div className="skeleton" aria-busy="true" aria-label="Loading">

@@ -1,16 +1,18 @@
+import type { State } from "./states";
 import "./status.css";
 
-export type Tone = "ok" | "busy" | "warn" | "bad" | "idle";
+type Props = {
+  readonly state: State;
+  /** Text after the label, such as the reason of a pause. */
+  readonly detail?: string;
+  readonly pill?: boolean;
+};
 
-const SHAPES: Record<Tone, string> = { ok: "●", busy: "◐", warn: "▲", bad: "✕", idle: "○" };
-
-type Props = { readonly tone: Tone; readonly children: string; readonly title?: string; readonly pill?: boolean };
-
-/** A state in one word. The shape says as much as the colour does. */
-export function Status({ tone, children, title, pill = false }: Props) {
+/** Shows a state by shape, colour and label, so that nobody depends on the colour. */
+export function Status({ state: { label, tone, shape }, detail = "", pill = false }: Props) {
   return (
-    <span className={`status ${tone}${pill ? " pill" : ""}`} title={title}>
-      <span aria-hidden="true">{SHAPES[tone]}</span> {children}
+    <span className={`status ${tone}${pill ? " pill" : ""}`}>
+      <span aria-hidden="true">{shape}</span> {detail === "" ? label : `${label}: ${detail}`}
     </span>
   );
 }

@@ -3,7 +3,7 @@ import "./table.css";
 
 type Props = { readonly label: string; readonly titles: readonly string[]; readonly children: ReactNode };
 
-/** The frame and the heads of a dense table; bodies are children. It scrolls sideways by itself where it is narrow. */
+/** Frame and header of a dense table; the table bodies are children. Scrolls horizontally on narrow screens. */
 export function TableFrame({ label, titles, children }: Props) {
   return (
     <div className="table-frame" tabIndex={0} role="region" aria-label={label}>
@@ -11,7 +11,7 @@ export function TableFrame({ label, titles, children }: Props) {
         <thead>
           <tr>
             {titles.map((title) =>
-              // The column of what can be done needs no name.
+              // The column of row actions has no header.
               title === "" ? (
                 <td key={title} />
               ) : (
@@ -28,7 +28,7 @@ export function TableFrame({ label, titles, children }: Props) {
   );
 }
 
-/** A dense table whose rows are children. */
+/** Dense table; the rows are children. */
 export function Table({ label, titles, children }: Props) {
   return (
     <TableFrame label={label} titles={titles}>

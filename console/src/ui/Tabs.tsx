@@ -5,15 +5,15 @@ import "./tabs.css";
 
 export type Tab = { readonly id: string; readonly title: string; readonly content: () => ReactNode };
 
-/** Parts of a page, one at a time; which one stands in the address. */
+/** Tabs; the URL keeps the selected one. */
 export function Tabs({ tabs }: { readonly tabs: readonly [Tab, ...Tab[]] }) {
-  const [wanted, want] = useParam("tab");
-  const shown = tabs.find(({ id }) => id === wanted) ?? tabs[0];
+  const [selected, select] = useParam("tab");
+  const shown = tabs.find(({ id }) => id === selected) ?? tabs[0];
   const onKey = (event: KeyboardEvent) => {
     const step = event.key === "ArrowRight" ? 1 : event.key === "ArrowLeft" ? -1 : 0;
     const next = tabs[(tabs.indexOf(shown) + step + tabs.length) % tabs.length];
     if (step === 0 || next === undefined) return;
-    want(next.id);
+    select(next.id);
     document.getElementById(`tab-${next.id}`)?.focus();
   };
   return (
@@ -28,7 +28,7 @@ export function Tabs({ tabs }: { readonly tabs: readonly [Tab, ...Tab[]] }) {
             aria-selected={id === shown.id}
             aria-controls="tab-panel"
             tabIndex={id === shown.id ? 0 : -1}
-            onClick={() => want(id)}
+            onClick={() => select(id)}
           >
             {title}
           </button>

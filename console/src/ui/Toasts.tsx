@@ -1,7 +1,7 @@
 import { useToasts } from "./toast";
 import "./toasts.css";
 
-/** What was just done, for some seconds. The page and the audit trail keep it: this is no record. */
+/** Short-lived messages about completed actions. */
 export function Toasts() {
   const toasts = useToasts();
   return (

@@ -1,4 +1,4 @@
-// CodeMirror below a shadow root: there it adopts its style sheets, and needs no inline style.
+// CodeMirror in a shadow root, where it uses adopted style sheets instead of inline styles.
 import { defaultKeymap, history, historyKeymap } from "@codemirror/commands";
 import { yaml } from "@codemirror/lang-yaml";
 import { foldGutter, HighlightStyle, syntaxHighlighting } from "@codemirror/language";
@@ -9,7 +9,7 @@ import { tags } from "@lezer/highlight";
 
 export type Editor = { readonly set: (text: string) => void; readonly end: () => void };
 
-const look = EditorView.theme({
+const theme = EditorView.theme({
   "&": { fontSize: "12px", maxHeight: "72vh", backgroundColor: "var(--surface)", color: "var(--ink)" },
   ".cm-scroller": { fontFamily: "var(--mono)", lineHeight: "18px" },
   ".cm-gutters": { backgroundColor: "var(--surface)", color: "var(--quiet)", border: "0" },
@@ -38,30 +38,30 @@ function common(label: string, fixed: boolean): Extension {
     foldGutter(),
     yaml(),
     syntaxHighlighting(colours),
-    look,
+    theme,
     EditorView.contentAttributes.of({ "aria-label": label, tabindex: "0" }),
     fixed ? [EditorState.readOnly.of(true), EditorView.editable.of(false)] : [history(), keymap.of([...defaultKeymap, ...historyKeymap])],
   ];
 }
 
-/** The shadow root of an element; one that it has already is emptied. */
-function shade(host: HTMLElement): ShadowRoot {
+/** Empty shadow root of an element. */
+function emptyRoot(host: HTMLElement): ShadowRoot {
   const root = host.shadowRoot ?? host.attachShadow({ mode: "open" });
   root.replaceChildren();
   return root;
 }
 
 function open(host: HTMLElement, doc: string, extensions: Extension): EditorView {
-  const root = shade(host);
+  const root = emptyRoot(host);
   return new EditorView({ parent: root, root, state: EditorState.create({ doc, extensions }) });
 }
 
-/** An editor in an element; `onChange` is told of what somebody types, without it nobody can. */
+/** Opens an editor in an element; without `onChange` it is read-only. */
 export function openEditor(host: HTMLElement, doc: string, label: string, onChange?: (text: string) => void): Editor {
-  const tell = EditorView.updateListener.of((update) => {
+  const listener = EditorView.updateListener.of((update) => {
     if (update.docChanged) onChange?.(update.state.doc.toString());
   });
-  const view = open(host, doc, [common(label, onChange === undefined), tell]);
+  const view = open(host, doc, [common(label, onChange === undefined), listener]);
   const set = (text: string) => {
     if (view.state.doc.toString() === text) return;
     view.dispatch({ changes: { from: 0, to: view.state.doc.length, insert: text } });
@@ -69,7 +69,7 @@ export function openEditor(host: HTMLElement, doc: string, label: string, onChan
   return { set, end: () => view.destroy() };
 }
 
-/** What differs between two texts, the unchanged parts folded. */
+/** Opens a diff of two texts with unchanged parts folded. */
 export function openDiff(host: HTMLElement, before: string, after: string, label: string): Editor {
   const merge = unifiedMergeView({ original: before, mergeControls: false, gutter: true, collapseUnchanged: { margin: 3, minSize: 6 } });
   const view = open(host, after, [common(label, true), merge]);

@@ -1,10 +1,10 @@
-/** The text of a form's field; empty if there is none. */
+/** Trimmed text of a form field; empty if the field is missing. */
 export function textOf(form: FormData, name: string): string {
   const value = form.get(name);
   return typeof value === "string" ? value.trim() : "";
 }
 
-/** The same with every blank and line end, as a key or a password needs it. */
+/** Untrimmed text of a form field, for keys and passwords. */
 export function exactlyOf(form: FormData, name: string): string {
   const value = form.get(name);
   return typeof value === "string" ? value : "";

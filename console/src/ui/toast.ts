@@ -1,4 +1,4 @@
-// Sentences that say what was just done.
+// Messages about completed actions.
 import { useSyncExternalStore } from "react";
 
 type Toast = { readonly id: number; readonly text: string };
@@ -14,12 +14,12 @@ function change(next: readonly Toast[]): void {
   for (const listener of listeners) listener();
 }
 
-/** Show a sentence for some seconds. */
+/** Shows a message for 5 seconds. */
 export function toast(text: string): void {
   last += 1;
   const id = last;
   change([...shown.slice(-2), { id, text }]);
-  setTimeout(() => change(shown.filter((one) => one.id !== id)), LIFE);
+  setTimeout(() => change(shown.filter((message) => message.id !== id)), LIFE);
 }
 
 function listen(listener: () => void): () => void {

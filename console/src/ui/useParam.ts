@@ -1,15 +1,15 @@
-// Filters live in the address, so that a view can be sent to somebody.
+// Filters are kept in the URL, so that users can share a view.
 import { useCallback } from "react";
 import { useLocation, useSearch } from "wouter";
 
-/** A parameter of the address and how to change it; empty removes it. */
+/** Value and setter of a URL parameter; an empty value removes it. */
 export function useParam(name: string): readonly [string, (value: string) => void] {
   const search = useSearch();
   const [, go] = useLocation();
   const value = new URLSearchParams(search).get(name) ?? "";
   const change = useCallback(
     (next: string) => {
-      // As the address is by now: another parameter may have changed a moment ago.
+      // Read the current URL: another parameter may have changed since the last render.
       const params = new URLSearchParams(location.search);
       if (next === "") params.delete(name);
       else params.set(name, next);

@@ -1,4 +1,4 @@
-// `j` and `k` walk through the rows of a page's tables; Enter follows the link that is focused.
+// `j` and `k` move the focus through the rows of a page's tables; Enter opens the focused link.
 import { useEffect } from "react";
 import { typing } from "../app/keys";
 

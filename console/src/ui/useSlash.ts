@@ -1,8 +1,8 @@
-// `/` goes into the field of a page.
+// `/` focuses the filter of a page.
 import { useEffect, type RefObject } from "react";
 import { typing } from "../app/keys";
 
-/** Puts the cursor into a field on `/`, unless somebody types elsewhere; `isMain`: whether it is the page's. */
+/** Focuses a field on `/`, unless the user types elsewhere. Does nothing if `isMain` is false. */
 export function useSlash(field: RefObject<HTMLInputElement | null>, isMain = true): void {
   useEffect(() => {
     if (!isMain) return undefined;

@@ -12,7 +12,7 @@ from controlplane.domain.access.actor import (
     require,
     require_member,
 )
-from controlplane.domain.access.policy import NOTHING, Grant, Limit, Policy, Visible
+from controlplane.domain.access.policy import NO_PERMISSIONS, Grant, Limit, Policy, Visible
 from controlplane.domain.access.roles import (
     ADMIN,
     BUILT_IN,
@@ -26,9 +26,9 @@ from controlplane.domain.access.roles import (
 from controlplane.domain.access.targets import (
     DEFAULT_PROJECT,
     INSTALLATION,
-    Kind,
+    Resource,
+    ResourceKind,
     Scope,
-    Target,
     Verb,
 )
 
@@ -39,13 +39,13 @@ __all__ = [
     "DEFAULT_PROJECT",
     "EDITOR",
     "INSTALLATION",
-    "NOTHING",
+    "NO_PERMISSIONS",
     "SYSTEM",
     "VIEWER",
     "Actor",
     "ActorKind",
     "Grant",
-    "Kind",
+    "ResourceKind",
     "KubernetesRights",
     "KubernetesRule",
     "Limit",
@@ -53,7 +53,7 @@ __all__ = [
     "Role",
     "Rule",
     "Scope",
-    "Target",
+    "Resource",
     "Verb",
     "Visible",
     "require",

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
-from controlplane.domain.access.policy import NOTHING, Grant, Policy
+from controlplane.domain.access.policy import NO_PERMISSIONS, Grant, Policy
 from controlplane.domain.access.roles import ADMIN, weakest_with
-from controlplane.domain.access.targets import Target, Verb
-from fleet.errors import Forbidden, NotFound, Unauthenticated
+from controlplane.domain.access.targets import Resource, Verb
+from core.errors import Forbidden, NotFound, Unauthenticated
 
 EVERYBODY = "towline:users"
 """Kubernetes group of all users who connect through the Kubernetes proxy."""
@@ -35,12 +35,12 @@ class Actor:
     id: str = ""
     name: str = ""
     email: str = ""
-    policy: Policy = field(default=NOTHING, repr=False)
+    policy: Policy = field(default=NO_PERMISSIONS, repr=False)
     token_id: str | None = None
     expires_at: datetime | None = None
     source: str = field(default="", compare=False)
 
-    def may(self, verb: Verb, target: Target) -> bool:
+    def may(self, verb: Verb, target: Resource) -> bool:
         """Returns whether the actor has the permission."""
         return self.policy.may(verb, target)
 
@@ -55,7 +55,7 @@ def require_member(actor: Actor) -> None:
         raise Unauthenticated("sign in first: send a token, or run `towline login`")
 
 
-def require(actor: Actor, verb: Verb, target: Target) -> None:
+def require(actor: Actor, verb: Verb, target: Resource) -> None:
     """Raises unless `actor` may `verb` the target.
 
     Raises NotFound if the actor may not even see the target, else Forbidden with the missing
@@ -66,17 +66,17 @@ def require(actor: Actor, verb: Verb, target: Target) -> None:
         return
     if target.id and not actor.may(Verb.READ, target):
         raise NotFound
-    raise Forbidden(refusal(actor, verb, target))
+    raise Forbidden(permission_error(actor, verb, target))
 
 
-def require_any(actor: Actor, verb: Verb, kind: "Target") -> None:
+def require_any(actor: Actor, verb: Verb, kind: "Resource") -> None:
     """Raises unless `actor` may `verb` the target's kind in at least one scope."""
     require_member(actor)
     if not actor.policy.anywhere(verb, kind.kind):
-        raise Forbidden(refusal(actor, verb, kind))
+        raise Forbidden(permission_error(actor, verb, kind))
 
 
-def refusal(actor: Actor, verb: Verb, target: Target) -> str:
+def permission_error(actor: Actor, verb: Verb, target: Resource) -> str:
     """Returns the error text for a missing permission."""
     needed = weakest_with((verb, target.kind)).name
     who = actor.email or actor.name

@@ -15,7 +15,7 @@ from controlplane.domain.access.roles import (
     Role,
     matches_any,
 )
-from controlplane.domain.access.targets import INSTALLATION, Kind, Scope, Target, Verb
+from controlplane.domain.access.targets import INSTALLATION, Resource, ResourceKind, Scope, Verb
 
 Visible = tuple[frozenset[Scope], ...]
 """Filter for lists: a visible row is in one scope of each set. Empty: everything is visible."""
@@ -40,14 +40,14 @@ class Limit:
     """
 
     verbs: tuple[Verb, ...] = ()
-    kinds: tuple[Kind, ...] = ()
+    kinds: tuple[ResourceKind, ...] = ()
     scopes: tuple[Scope, ...] = ()
 
-    def concerns(self, verb: Verb, kind: Kind) -> bool:
+    def concerns(self, verb: Verb, kind: ResourceKind) -> bool:
         """Returns whether it permits the verb on the kind in some scope."""
         return (not self.verbs or verb in self.verbs) and (not self.kinds or kind in self.kinds)
 
-    def allows(self, verb: Verb, target: Target) -> bool:
+    def allows(self, verb: Verb, target: Resource) -> bool:
         """Returns whether it permits the verb on the target."""
         return self.concerns(verb, target.kind) and (
             not self.scopes or not set(self.scopes).isdisjoint(target.path)
@@ -55,7 +55,7 @@ class Limit:
 
 
 @dataclass(frozen=True, slots=True)
-class Door:
+class ClusterIdentity:
     """Identity and session rules of an actor in a cluster; `why` and
     `binding_ids` name the grants.
     """
@@ -67,7 +67,7 @@ class Door:
     why: str
     binding_ids: tuple[str, ...]
 
-    def may_act_as(self, user: str, groups: Iterable[str] = ()) -> bool:
+    def allows_impersonation(self, user: str, groups: Iterable[str] = ()) -> bool:
         """Returns whether the actor may impersonate this user with these groups."""
         wanted = (f"user:{user}", *(f"group:{group}" for group in groups))
         return all(matches_any(subject, self.impersonate) for subject in wanted)
@@ -89,22 +89,22 @@ class Policy:
             rights[grant.scope] = rights.get(grant.scope, frozenset()) | grant.role.rights
         object.__setattr__(self, "_rights", rights)
 
-    def may(self, verb: Verb, target: Target) -> bool:
+    def may(self, verb: Verb, target: Resource) -> bool:
         """Returns the decision."""
         right = (verb, target.kind)
         rights = self._rights
         for scope in target.path:
             if scope in rights and right in rights[scope]:
-                return not self.limits or self._let_through(verb, target)
+                return not self.limits or self._within_token_limits(verb, target)
         return False
 
-    def reasons(self, verb: Verb, target: Target) -> list[Grant]:
+    def reasons(self, verb: Verb, target: Resource) -> list[Grant]:
         """Returns the grants that permit it; empty if it is denied."""
         if not self.may(verb, target):
             return []
         return [grant for grant in self._on(target) if (verb, target.kind) in grant.role.rights]
 
-    def visible(self, kind: Kind, verb: Verb = Verb.READ) -> Visible:
+    def visible(self, kind: ResourceKind, verb: Verb = Verb.READ) -> Visible:
         """Returns the scopes whose rows a list of this kind may show."""
         right = (verb, kind)
         sets = [frozenset(scope for scope, rights in self._rights.items() if right in rights)]
@@ -113,11 +113,13 @@ class Policy:
             sets.append(frozenset(s for limit in fit for s in limit.scopes or (INSTALLATION,)))
         return tuple(scopes for scopes in sets if INSTALLATION not in scopes)
 
-    def anywhere(self, verb: Verb, kind: Kind) -> bool:
+    def anywhere(self, verb: Verb, kind: ResourceKind) -> bool:
         """Returns whether the verb is permitted on this kind in at least one scope."""
         return all(self.visible(kind, verb))
 
-    def door(self, cluster: Target, request: KubernetesRequest | None = None) -> Door | None:
+    def door(
+        self, cluster: Resource, request: KubernetesRequest | None = None
+    ) -> ClusterIdentity | None:
         """Returns the actor's identity in a cluster for a request; None: no access."""
         if not self.may(Verb.CONNECT, cluster):
             return None
@@ -129,7 +131,7 @@ class Policy:
         if not grants:
             return None
         rights = [grant.role.kubernetes for grant in grants]
-        return Door(
+        return ClusterIdentity(
             groups=_joined(right.groups for right in rights),
             impersonate=_joined(right.impersonate for right in rights),
             record=any(right.record for right in rights),
@@ -138,12 +140,12 @@ class Policy:
             binding_ids=tuple(grant.binding_id for grant in grants),
         )
 
-    def covers(self, role: Role, target: Target) -> bool:
+    def covers(self, role: Role, target: Resource) -> bool:
         """Returns whether binding the role there would give nobody permissions that
         this actor lacks.
         """
         has_rights = all(
-            self.may(verb, Target(kind, target.id, target.path)) for verb, kind in role.rights
+            self.may(verb, Resource(kind, target.id, target.path)) for verb, kind in role.rights
         )
         return has_rights and self._covers_clusters(role.kubernetes, target)
 
@@ -152,22 +154,22 @@ class Policy:
         """Returns the earliest expiry of the grants; None: no grant expires."""
         return min((grant.expires_at for grant in self.grants if grant.expires_at), default=None)
 
-    def _covers_clusters(self, wanted: KubernetesRights, target: Target) -> bool:
+    def _covers_clusters(self, wanted: KubernetesRights, target: Resource) -> bool:
         if wanted == KubernetesRights():
             return True
-        right = (Verb.CONNECT, Kind.CLUSTER)
+        right = (Verb.CONNECT, ResourceKind.CLUSTER)
         held = [grant.role.kubernetes for grant in self._on(target) if right in grant.role.rights]
         # An actor who may impersonate any user can already appear in any group.
         return any(rights.covers(wanted) or "*" in rights.impersonate for rights in held)
 
-    def _on(self, target: Target) -> Iterable[Grant]:
+    def _on(self, target: Resource) -> Iterable[Grant]:
         return (grant for grant in self.grants if grant.scope in target.path)
 
-    def _let_through(self, verb: Verb, target: Target) -> bool:
+    def _within_token_limits(self, verb: Verb, target: Resource) -> bool:
         return any(limit.allows(verb, target) for limit in self.limits)
 
 
-NOTHING = Policy()
+NO_PERMISSIONS = Policy()
 
 
 def _joined(parts: Iterable[tuple[str, ...]]) -> tuple[str, ...]:

@@ -6,13 +6,13 @@ from datetime import datetime
 from enum import StrEnum
 from fnmatch import fnmatchcase
 
-from controlplane.domain.access.targets import Kind, Verb
-from fleet.errors import Invalid
+from controlplane.domain.access.targets import ResourceKind, Verb
+from core.errors import Invalid
 
-Right = tuple[Verb, Kind]
+Right = tuple[Verb, ResourceKind]
 ANY = "*"
-MOST_RULES = 50
-_LONGEST_NAME = 253
+MAX_RULES = 50
+_MAX_NAME_LENGTH = 253
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,12 +20,12 @@ class Rule:
     """Every one of the verbs on every one of the kinds; empty means all of them."""
 
     verbs: tuple[Verb, ...] = ()
-    kinds: tuple[Kind, ...] = ()
+    kinds: tuple[ResourceKind, ...] = ()
 
     @property
     def rights(self) -> frozenset[Right]:
         """Returns the (verb, kind) pairs of the rule."""
-        return frozenset((v, k) for v in self.verbs or Verb for k in self.kinds or Kind)
+        return frozenset((v, k) for v in self.verbs or Verb for k in self.kinds or ResourceKind)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,14 +134,14 @@ class BuiltInRole(StrEnum):
 
 
 _THINGS = (
-    Kind.PROJECT,
-    Kind.CLUSTER,
-    Kind.SERVICE,
-    Kind.PIPELINE,
-    Kind.REPOSITORY,
-    Kind.SECRET,
-    Kind.CONTEXT,
-    Kind.NOTIFICATION,
+    ResourceKind.PROJECT,
+    ResourceKind.CLUSTER,
+    ResourceKind.SERVICE,
+    ResourceKind.PIPELINE,
+    ResourceKind.REPOSITORY,
+    ResourceKind.SECRET,
+    ResourceKind.CONTEXT,
+    ResourceKind.NOTIFICATION,
 )
 _VIEWER_KUBERNETES = KubernetesRights(("towline:viewers",))
 _EDITOR_KUBERNETES = KubernetesRights(("towline:editors",))
@@ -150,7 +150,7 @@ VIEWER = Role(
     "viewer",
     "viewer",
     description="Read everything except the audit log, and connect to clusters.",
-    rules=(Rule((Verb.READ,), _THINGS), Rule((Verb.CONNECT,), (Kind.CLUSTER,))),
+    rules=(Rule((Verb.READ,), _THINGS), Rule((Verb.CONNECT,), (ResourceKind.CLUSTER,))),
     kubernetes=_VIEWER_KUBERNETES,
 )
 EDITOR = Role(
@@ -158,11 +158,11 @@ EDITOR = Role(
     "editor",
     description="All of VIEWER, plus changes and gate approvals.",
     rules=(
-        Rule((Verb.READ, Verb.WRITE), tuple(k for k in _THINGS if k is not Kind.PROJECT)),
-        Rule((Verb.READ,), (Kind.PROJECT,)),
-        Rule((Verb.USE,), (Kind.SECRET,)),
-        Rule((Verb.CONNECT,), (Kind.CLUSTER,)),
-        Rule((Verb.APPROVE, Verb.PAUSE, Verb.RESUME), (Kind.PIPELINE,)),
+        Rule((Verb.READ, Verb.WRITE), tuple(k for k in _THINGS if k is not ResourceKind.PROJECT)),
+        Rule((Verb.READ,), (ResourceKind.PROJECT,)),
+        Rule((Verb.USE,), (ResourceKind.SECRET,)),
+        Rule((Verb.CONNECT,), (ResourceKind.CLUSTER,)),
+        Rule((Verb.APPROVE, Verb.PAUSE, Verb.RESUME), (ResourceKind.PIPELINE,)),
     ),
     kubernetes=_EDITOR_KUBERNETES,
 )
@@ -196,9 +196,9 @@ def check_kubernetes(rights: KubernetesRights) -> KubernetesRights:
     rules = [(r.verbs, r.groups, r.resources, r.namespaces, r.names) for r in rights.rules]
     words: Iterable[str] = (word for rule in rules for part in rule for word in part)
     every = [*rights.groups, *rights.impersonate, *words]
-    if len(every) > MOST_RULES * 10 or any(not 0 < len(name) <= _LONGEST_NAME for name in every):
+    if len(every) > MAX_RULES * 10 or any(not 0 < len(name) <= _MAX_NAME_LENGTH for name in every):
         raise Invalid(
-            f"names must have 1 to {_LONGEST_NAME} characters, at most {MOST_RULES * 10} names",
+            f"names must have 1 to {_MAX_NAME_LENGTH} characters, at most {MAX_RULES * 10} names",
             field="kubernetes",
         )
     return rights

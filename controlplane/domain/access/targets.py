@@ -39,7 +39,7 @@ class Verb(StrEnum):
     """Administer the resource, for example end requests of other users."""
 
 
-class Kind(StrEnum):
+class ResourceKind(StrEnum):
     """Kinds of resources."""
 
     PROJECT = "project"
@@ -72,42 +72,46 @@ class Kind(StrEnum):
     """The installation and its settings."""
 
 
-def scope_of(kind: Kind, id: str) -> Scope:
+def scope_of(kind: ResourceKind, id: str) -> Scope:
     """Returns the scope of a resource."""
     return Scope(f"{kind.value}:{id}")
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class Resource:
     """A resource, or all resources of a kind in a scope (`id` is empty).
 
     `path` lists its scopes, widest first.
     """
 
-    kind: Kind
+    kind: ResourceKind
     id: str
     path: tuple[Scope, ...]
     name: str = field(default="", compare=False)
 
     @classmethod
-    def whole(cls, kind: Kind, id: str = "", name: str = "") -> "Target":
+    def whole(cls, kind: ResourceKind, id: str = "", name: str = "") -> "Resource":
         """Returns a resource directly below the installation, or all of a kind."""
         return cls(kind, id, (INSTALLATION,), name)
 
     @classmethod
-    def within(cls, kind: Kind, project_id: str | None, id: str = "", name: str = "") -> "Target":
+    def within(
+        cls, kind: ResourceKind, project_id: str | None, id: str = "", name: str = ""
+    ) -> "Resource":
         """Returns a resource of a project, or all of a kind there; None is the default project."""
-        path = (INSTALLATION, scope_of(Kind.PROJECT, project_id or DEFAULT_PROJECT))
+        path = (INSTALLATION, scope_of(ResourceKind.PROJECT, project_id or DEFAULT_PROJECT))
         return cls(kind, id, (*path, scope_of(kind, id)) if id else path, name)
 
     @classmethod
-    def project(cls, id: str, name: str = "") -> "Target":
+    def project(cls, id: str, name: str = "") -> "Resource":
         """Returns a project itself."""
-        return cls(Kind.PROJECT, id, (INSTALLATION, scope_of(Kind.PROJECT, id)), name)
+        return cls(
+            ResourceKind.PROJECT, id, (INSTALLATION, scope_of(ResourceKind.PROJECT, id)), name
+        )
 
-    def below(self, kind: Kind, id: str = "", name: str = "") -> "Target":
+    def below(self, kind: ResourceKind, id: str = "", name: str = "") -> "Resource":
         """Returns a resource below this one, or all of a kind there."""
-        return Target(kind, id, (*self.path, scope_of(kind, id)) if id else self.path, name)
+        return Resource(kind, id, (*self.path, scope_of(kind, id)) if id else self.path, name)
 
     @property
     def scope(self) -> Scope:
@@ -121,7 +125,7 @@ class Target:
 
 
 _PLURALS = {
-    Kind.REPOSITORY: "repositories",
-    Kind.AUDIT: "the audit log",
-    Kind.INSTALLATION: "the installation",
+    ResourceKind.REPOSITORY: "repositories",
+    ResourceKind.AUDIT: "the audit log",
+    ResourceKind.INSTALLATION: "the installation",
 }

@@ -8,34 +8,34 @@ from dataclasses import replace
 
 from controlplane.domain.pipelines.draft import Draft
 from controlplane.domain.pipelines.effects import Promote, RenderStage
-from controlplane.domain.pipelines.health import work
-from controlplane.domain.pipelines.judging import changes_nothing, judge_edge
-from controlplane.domain.pipelines.landing import follow
-from controlplane.domain.pipelines.model import Edge, Stage
-from controlplane.domain.pipelines.rolling import guard, roll
-from controlplane.domain.pipelines.starting import fire
-from controlplane.domain.pipelines.state import Candidate, Health, ReleaseId, StageState
+from controlplane.domain.pipelines.health import advance_workflow
+from controlplane.domain.pipelines.judging import changes_nothing, evaluate_edge
+from controlplane.domain.pipelines.landing import follow_change
+from controlplane.domain.pipelines.model import Stage, StageEdge
+from controlplane.domain.pipelines.rolling import check_verification, continue_rollout
+from controlplane.domain.pipelines.starting import run_triggers
+from controlplane.domain.pipelines.state import Health, ReleaseId, StageState, WaitingRelease
 
 
 def advance(draft: Draft) -> None:
     """Moves every release as far as it may go now, one stage after the other."""
     if draft.pipeline.triggers:
-        fire(draft)
+        run_triggers(draft)
     for stage in draft.pipeline.order:
         edges = draft.pipeline.edges_into[stage.id]
-        work(draft, stage)
+        advance_workflow(draft, stage)
         if edges:
-            guard(draft, stage)
+            check_verification(draft, stage)
         for edge in edges:
             _queue(draft, edge)
-            judge_edge(draft, edge)
+            evaluate_edge(draft, edge)
         if edges:
             _enter(draft, stage, edges)
-            roll(draft, stage)
-            follow(draft, stage)
+            continue_rollout(draft, stage)
+            follow_change(draft, stage)
 
 
-def _queue(draft: Draft, edge: Edge) -> None:
+def _queue(draft: Draft, edge: StageEdge) -> None:
     """Puts the release of the source stage before the edge, unless the target stage has had it."""
     release = draft.stage(edge.source).release
     waiting = draft.candidates.get(edge.id)
@@ -43,7 +43,7 @@ def _queue(draft: Draft, edge: Edge) -> None:
         draft.candidates.pop(edge.id, None)
         return
     if waiting is None or waiting.release != release:
-        draft.candidates[edge.id] = Candidate(release)
+        draft.candidates[edge.id] = WaitingRelease(release)
         if waiting is not None:
             draft.record(edge.id, waiting.release, f"superseded by {release}")
     _ask_render(draft, edge)
@@ -53,7 +53,7 @@ def _is_newer(draft: Draft, release: ReleaseId, than: ReleaseId | None) -> bool:
     return than is None or draft.releases[release].number > draft.releases[than].number
 
 
-def _ask_render(draft: Draft, edge: Edge) -> None:
+def _ask_render(draft: Draft, edge: StageEdge) -> None:
     candidate = draft.candidates[edge.id]
     release, stage = candidate.release, edge.target
     wanted = draft.pipeline.stage[stage].services
@@ -66,7 +66,7 @@ def _ask_render(draft: Draft, edge: Edge) -> None:
         draft.emit(RenderStage(key, stage, release, draft.releases[release].commits))
 
 
-def _enter(draft: Draft, stage: Stage, edges: tuple[Edge, ...]) -> None:
+def _enter(draft: Draft, stage: Stage, edges: tuple[StageEdge, ...]) -> None:
     """Takes in the release for which all edges into the stage are open, if there is one."""
     waiting = [draft.candidates.get(edge.id) for edge in edges]
     first = waiting[0]
@@ -96,7 +96,7 @@ def _closed(draft: Draft, stage: Stage) -> str | None:
     return None
 
 
-def _hold(draft: Draft, edges: Iterable[Edge], reason: str) -> None:
+def _hold(draft: Draft, edges: Iterable[StageEdge], reason: str) -> None:
     for edge in edges:
         candidate = draft.candidates.get(edge.id)
         if candidate is not None and not candidate.reason:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from fleet.errors import Invalid
+from core.errors import Invalid
 
 MAX_HOURS = 50
 MAX_DATES = 1_000
@@ -18,7 +18,7 @@ _DAY = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
-class Hours:
+class OpeningHours:
     """Opening hours from `begin` until `end` on weekdays (0 is Monday).
 
     An end that is not after the begin belongs to the next day.
@@ -30,7 +30,7 @@ class Hours:
 
 
 @dataclass(frozen=True, slots=True)
-class Period:
+class FreezePeriod:
     """A freeze from `begin` until `end` (timezone-aware), in which the gate stays closed; `reason`
     says why.
     """
@@ -48,9 +48,9 @@ class Calendar:
     """
 
     zone: str = "UTC"
-    hours: tuple[Hours, ...] = ()
+    hours: tuple[OpeningHours, ...] = ()
     holidays: tuple[date, ...] = ()
-    freezes: tuple[Period, ...] = ()
+    freezes: tuple[FreezePeriod, ...] = ()
 
     def check(self, field: str) -> None:
         """Raises Invalid for an unknown zone or too many entries."""
@@ -72,7 +72,9 @@ class Calendar:
         """Returns the reason why the calendar is closed; None: it is open."""
         for period in self.freezes:
             if period.begin <= now < period.end:
-                return f"frozen until {_told(period.end)}: {period.reason or 'no reason given'}"
+                return (
+                    f"frozen until {_format_time(period.end)}: {period.reason or 'no reason given'}"
+                )
         local = now.astimezone(zone_of(self.zone))
         if local.date() in self.holidays:
             return f"{local.date()} is a holiday"
@@ -150,5 +152,5 @@ def _change_between(low: datetime, high: datetime, zone: ZoneInfo) -> datetime:
     return high.replace(microsecond=0)
 
 
-def _told(moment: datetime) -> str:
+def _format_time(moment: datetime) -> str:
     return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M} UTC"

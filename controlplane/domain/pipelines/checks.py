@@ -1,7 +1,7 @@
 """Progress of the steps of one gate; a single check is a workflow of one step.
 
-Pure: from the known state of each step, `walk` derives the new state, the checks to run, and the
-time of the next evaluation.
+Pure: from the known state of each step, `evaluate_steps` derives the new state, the checks to run,
+and the time of the next evaluation.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,16 +19,16 @@ from controlplane.domain.pipelines.rules import (
     Step,
     WaitRule,
     WorkflowRule,
-    in_order,
+    sort_steps,
 )
 from controlplane.domain.pipelines.state import CheckState, GateStatus
 
 ALONE = "check"
 """Name of the only step of a gate with a single check."""
-LONGEST_ATTEMPT = 3_600
+MAX_ATTEMPT_S = 3_600
 
 
-class Answer(StrEnum):
+class CheckAnswer(StrEnum):
     """Result of a check; UNDECIDED: the check is repeated later."""
 
     PASSED = "PASSED"
@@ -36,16 +36,16 @@ class Answer(StrEnum):
     UNDECIDED = "UNDECIDED"
 
 
-class Finding(NamedTuple):
+class CheckFinding(NamedTuple):
     """Result of one run of a check with its reason; `measured` are the values of a metric."""
 
-    answer: Answer
+    answer: CheckAnswer
     reason: str
     measured: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class CheckRequest:
     """A check to run. `attempt_key` is the same for all runs of one attempt."""
 
     key: str
@@ -55,11 +55,11 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Walk:
+class StepProgress:
     """The steps after an evaluation."""
 
     states: Mapping[str, CheckState]
-    questions: tuple[Question, ...] = ()
+    questions: tuple[CheckRequest, ...] = ()
     wakes: tuple[datetime, ...] = ()
 
     @property
@@ -89,49 +89,49 @@ def steps_of(rule: Rule, patience: Patience) -> Sequence[Step]:
     gates that people or time decide.
     """
     if isinstance(rule, WorkflowRule):
-        return in_order(rule.steps)
+        return sort_steps(rule.steps)
     if isinstance(rule, CheckRule):
         return (Step(ALONE, rule, patience=patience),)
     return ()
 
 
-def walk(
+def evaluate_steps(
     steps: Sequence[Step],
     before: Mapping[str, CheckState],
     base: str,
     now: datetime,
     *,
     approved: bool = False,
-) -> Walk:
+) -> StepProgress:
     """Evaluates each step once; `base` is the key prefix of the checks."""
-    stride = _Stride(before, base, now, approved)
+    stride = _StepEvaluator(before, base, now, approved)
     for step in steps:
         stride.take(step)
-    return Walk(stride.states, tuple(stride.questions), tuple(stride.wakes))
+    return StepProgress(stride.states, tuple(stride.questions), tuple(stride.wakes))
 
 
-def answered(
-    step: Step, state: CheckState, answer: Answer, reason: str, now: datetime
+def record_answer(
+    step: Step, state: CheckState, answer: CheckAnswer, reason: str, now: datetime
 ) -> CheckState:
     """Returns the step after an answer to its newest attempt."""
     match answer:
-        case Answer.PASSED:
+        case CheckAnswer.PASSED:
             return replace(state, status=GateStatus.OPEN, reason=reason, next_at=None)
-        case Answer.FAILED:
+        case CheckAnswer.FAILED:
             return _failed(step, state, reason, now)
-        case Answer.UNDECIDED:
+        case CheckAnswer.UNDECIDED:
             again = now + timedelta(seconds=step.patience.interval_seconds)
             return replace(state, reason=reason, next_at=again)
 
 
 @dataclass(slots=True)
-class _Stride:
+class _StepEvaluator:
     before: Mapping[str, CheckState]
     base: str
     now: datetime
     approved: bool
     states: dict[str, CheckState] = field(default_factory=dict)
-    questions: list[Question] = field(default_factory=list)
+    questions: list[CheckRequest] = field(default_factory=list)
     wakes: list[datetime] = field(default_factory=list)
 
     def take(self, step: Step) -> None:
@@ -194,7 +194,7 @@ class _Stride:
             for name, state in self.states.items()
             for key, value in state.outputs.items()
         }
-        self.questions.append(Question(f"{state.key}/{looks}", state.key, step, inputs))
+        self.questions.append(CheckRequest(f"{state.key}/{looks}", state.key, step, inputs))
         self.wakes.append(_deadline(step, state))
         return replace(state, looks=looks, next_at=None)
 
@@ -203,7 +203,7 @@ def _failed(step: Step, state: CheckState, reason: str, now: datetime) -> CheckS
     """Returns a step after a failed attempt: a pause before the next one, or a final failure."""
     if state.attempt >= step.patience.attempts:
         return replace(state, status=GateStatus.CLOSED, reason=reason, next_at=None)
-    again = now + timedelta(seconds=step.patience.pause_after(state.attempt))
+    again = now + timedelta(seconds=step.patience.delay_after(state.attempt))
     text = f"attempt {state.attempt} of {step.patience.attempts} failed: {reason}"
     return replace(state, reason=text, next_at=again, pausing=True)
 
@@ -213,7 +213,7 @@ def _seconds(step: Step) -> int:
         return step.patience.timeout_seconds
     # A job ends by itself and reports how; the check only has to outlive it.
     own = step.rule.timeout_seconds + 300 if isinstance(step.rule, JobRule) else 0
-    return own or LONGEST_ATTEMPT
+    return own or MAX_ATTEMPT_S
 
 
 def _deadline(step: Step, state: CheckState) -> datetime:

@@ -12,31 +12,31 @@ from pydantic import TypeAdapter, ValidationError
 from controlplane.domain.pipelines.effects import Effect
 from controlplane.domain.pipelines.events import Event
 from controlplane.domain.pipelines.model import Pipeline
-from controlplane.domain.pipelines.state import State
-from fleet.errors import Invalid
+from controlplane.domain.pipelines.state import PipelineState
+from core.errors import Invalid
 
 STATE_VERSION = 1
 
 Json = dict[str, Any]
 
-_STATE = TypeAdapter(State)
+_STATE = TypeAdapter(PipelineState)
 _PIPELINE = TypeAdapter(Pipeline)
 _EVENTS = {kind.__name__: TypeAdapter(kind) for kind in get_args(Event)}
 _EFFECTS = {kind.__name__: TypeAdapter(kind) for kind in get_args(Effect)}
 
 
-def state_to_json(state: State) -> Json:
+def state_to_json(state: PipelineState) -> Json:
     """Returns the JSON form of a state."""
     return {"version": STATE_VERSION, "state": _STATE.dump_python(state, mode="json")}
 
 
-def state_from_json(data: Mapping[str, Any]) -> State:
+def state_from_json(data: Mapping[str, Any]) -> PipelineState:
     """Decodes the result of `state_to_json`; the empty object is a pipeline that never ran.
 
     Raises Invalid for anything else, also for a state of a newer version.
     """
     if not data:
-        return State()
+        return PipelineState()
     if data.get("version") != STATE_VERSION:
         raise Invalid(f"a pipeline state of version {data.get('version')} cannot be read")
     return _build(_STATE, data.get("state"))

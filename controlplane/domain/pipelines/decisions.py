@@ -4,27 +4,27 @@ from controlplane.domain.pipelines.draft import Draft, clip
 from controlplane.domain.pipelines.effects import Topic
 from controlplane.domain.pipelines.events import (
     Approved,
-    Cleared,
-    KnownBad,
+    DenialRemoved,
     Paused,
-    Rejected,
+    ReleaseRejected,
     Resumed,
     Retried,
+    RevisionDenied,
     Superseded,
 )
-from controlplane.domain.pipelines.gates import asks_people
+from controlplane.domain.pipelines.gates import needs_approval
 from controlplane.domain.pipelines.model import GateId
-from controlplane.domain.pipelines.rolling import begin_again
+from controlplane.domain.pipelines.rolling import restart_rollout
 from controlplane.domain.pipelines.rules import ManualRule, Rule, WorkflowRule, approval_of
-from controlplane.domain.pipelines.seats import Seat, put_state, seat_of
+from controlplane.domain.pipelines.seats import GateContext, gate_context, save_gate_state
 from controlplane.domain.pipelines.state import (
     Approval,
-    Candidate,
     Digests,
     GateState,
     GateStatus,
     Health,
-    Refusal,
+    ReleaseRefusal,
+    WaitingRelease,
 )
 
 
@@ -37,20 +37,20 @@ def approved(draft: Draft, event: Approved) -> None:
     if problem:
         return draft.note(problem)
     given = Approval(clip(event.actor), draft.now, clip(event.comment), event.digests)
-    put_state(draft, seat, approvals=(*seat.state.approvals, given))
+    save_gate_state(draft, seat, approvals=(*seat.state.approvals, given))
     draft.record(seat.gate.id, seat.release, f"approved: {event.comment}", event.actor)
 
 
-def rejected(draft: Draft, event: Rejected) -> None:
+def rejected(draft: Draft, event: ReleaseRejected) -> None:
     """Rejects the release before the edge until it is retried or a newer one arrives."""
     seat = find_waiting(draft, event.gate, event.digests)
     if isinstance(seat, str):
         return draft.note(seat)
     gate, reason = seat.gate.id, f"rejected by {event.actor}: {event.comment}"
     if gate in draft.pipeline.workflow:
-        put_state(draft, seat, status=GateStatus.CLOSED, reason=clip(reason))
+        save_gate_state(draft, seat, status=GateStatus.CLOSED, reason=clip(reason))
     else:
-        refusal = Refusal(clip(event.actor), draft.now, clip(reason), gate)
+        refusal = ReleaseRefusal(clip(event.actor), draft.now, clip(reason), gate)
         draft.change_candidate(draft.pipeline.gate[gate][0].id, refusal=refusal)
     draft.record(gate, seat.release, f"rejected: {event.comment}", event.actor)
     draft.notify(Topic.REFUSED, gate, seat.release, str(seat.attempt), reason)
@@ -61,7 +61,7 @@ def superseded(draft: Draft, event: Superseded) -> None:
     text = f"withdrawn by {event.actor}: {event.reason}"
     queued = [e for e, c in draft.waiting(event.stage, event.release) if c.refusal is None]
     for edge in queued:
-        refusal = Refusal(clip(event.actor), draft.now, clip(text))
+        refusal = ReleaseRefusal(clip(event.actor), draft.now, clip(text))
         draft.change_candidate(edge.id, refusal=refusal)
     held = draft.stage(event.stage)
     entered = held.release == event.release and bool(held.revisions) and _is_later(draft, event)
@@ -88,7 +88,7 @@ def retried(draft: Draft, event: Retried) -> None:
         if candidate.refusal or candidate.render_error
     ]
     for edge, candidate in again:
-        draft.candidates[edge.id] = Candidate(candidate.release, candidate.attempt + 1)
+        draft.candidates[edge.id] = WaitingRelease(candidate.release, candidate.attempt + 1)
     held = draft.stage(event.stage)
     failed = held.release == event.release and held.health == Health.FAILED
     if failed and held.revisions and _is_later(draft, event):
@@ -101,19 +101,19 @@ def retried(draft: Draft, event: Retried) -> None:
     draft.record(event.stage, event.release, "retry requested", event.actor)
 
 
-def known_bad(draft: Draft, event: KnownBad) -> None:
+def revision_denied(draft: Draft, event: RevisionDenied) -> None:
     """Denies a commit or digest in all stages; above the limit the oldest denial is dropped."""
     if event.revision in draft.known_bad:
         return draft.note(f"{event.revision} is already denied")
-    draft.refuse_revision(event.revision, f"{event.actor}: {event.reason}")
+    draft.deny_revision(event.revision, f"{event.actor}: {event.reason}")
     draft.record("", None, f"{event.revision} denied in all stages: {event.reason}", event.actor)
     for stage, held in draft.stages():
-        running = draft.bad_among(held.revisions.values())
+        running = draft.denied_reason(held.revisions.values())
         if held.release is not None and running:
             draft.notify(Topic.REFUSED, stage, held.release, event.revision, running)
 
 
-def cleared(draft: Draft, event: Cleared) -> None:
+def denial_removed(draft: Draft, event: DenialRemoved) -> None:
     """Removes the denial of a revision."""
     if draft.known_bad.pop(event.revision, None) is None:
         return draft.note(f"{event.revision} is not denied")
@@ -136,11 +136,11 @@ def resumed(draft: Draft, event: Resumed) -> None:
     draft.record("", None, "resumed", event.actor)
 
 
-def find_waiting(draft: Draft, gate: GateId, digests: Digests | None) -> Seat | str:
+def find_waiting(draft: Draft, gate: GateId, digests: Digests | None) -> GateContext | str:
     """Returns the release that waits at a gate with these digests (None: any), or the reason why
     none does.
     """
-    seat = seat_of(draft, gate)
+    seat = gate_context(draft, gate)
     if isinstance(seat, str):
         return seat
     if seat.render is None and digests is not None:
@@ -162,7 +162,7 @@ def _approval_problem(rule: Rule, before: GateState, event: Approved) -> str | N
         return "the author of a release cannot approve it"
     if len(before.approvals) >= asked.quorum:
         return "the gate already has its approvals"
-    if isinstance(rule, WorkflowRule) and not asks_people(rule, before):
+    if isinstance(rule, WorkflowRule) and not needs_approval(rule, before):
         return "approval is possible only after the preceding steps have passed"
     if event.actor in asked.people or set(event.groups) & set(asked.groups):
         return None
@@ -180,8 +180,8 @@ def _is_later(draft: Draft, event: Superseded | Retried) -> bool:
 def _promote_again(draft: Draft, event: Retried) -> None:
     if draft.paused is not None:
         return draft.note(draft.paused)
-    bad = draft.bad_among(draft.stage(event.stage).revisions.values())
+    bad = draft.denied_reason(draft.stage(event.stage).revisions.values())
     if bad:
         return draft.note(bad)
-    begin_again(draft, draft.pipeline.stage[event.stage])
+    restart_rollout(draft, draft.pipeline.stage[event.stage])
     draft.record(event.stage, event.release, "promoted again", event.actor)

@@ -6,19 +6,19 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from controlplane.domain.pipelines.effects import Effect, Noted, Notify, Topic, WakeAt
-from controlplane.domain.pipelines.model import Edge, EdgeId, Pipeline, StageId
+from controlplane.domain.pipelines.effects import Effect, EventIgnored, Notify, Topic, WakeAt
+from controlplane.domain.pipelines.model import EdgeId, Pipeline, StageEdge, StageId
 from controlplane.domain.pipelines.state import (
     HISTORY_LENGTH,
     KNOWN_BAD_LENGTH,
     TEXT_LENGTH,
-    Candidate,
     HistoryEntry,
+    PipelineState,
     ReleaseId,
-    Revision,
+    RevisionRef,
     Revisions,
     StageState,
-    State,
+    WaitingRelease,
 )
 
 
@@ -27,7 +27,7 @@ class Draft:
     longer has.
     """
 
-    def __init__(self, pipeline: Pipeline, state: State, now: datetime) -> None:
+    def __init__(self, pipeline: Pipeline, state: PipelineState, now: datetime) -> None:
         self.pipeline = pipeline
         self.now = now
         self.number = state.number
@@ -64,7 +64,7 @@ class Draft:
     def change_candidate(self, edge: EdgeId, **changes: Any) -> None:
         self.candidates[edge] = replace(self.candidates[edge], **changes)
 
-    def waiting(self, stage: StageId, release: ReleaseId) -> list[tuple[Edge, Candidate]]:
+    def waiting(self, stage: StageId, release: ReleaseId) -> list[tuple[StageEdge, WaitingRelease]]:
         """Returns the edges into a stage before which the release waits."""
         return [
             (edge, self.candidates[edge.id])
@@ -84,7 +84,7 @@ class Draft:
         """Returns whether there is a revision for exactly the services of the stage."""
         return set(revisions) == set(self.pipeline.stage[stage].services)
 
-    def bad_among(self, revisions: Iterable[Revision]) -> str | None:
+    def denied_reason(self, revisions: Iterable[RevisionRef]) -> str | None:
         """Returns the reason if one of the revisions is denied."""
         if not self.known_bad:
             return None
@@ -94,7 +94,7 @@ class Draft:
                     return f"{name} is denied: {self.known_bad[name]}"
         return None
 
-    def refuse_revision(self, revision: str, reason: str) -> None:
+    def deny_revision(self, revision: str, reason: str) -> None:
         """Denies a commit or digest in all stages; above the limit the oldest denial is dropped."""
         self.known_bad[revision] = clip(reason)
         while len(self.known_bad) > KNOWN_BAD_LENGTH:
@@ -116,12 +116,14 @@ class Draft:
         self.emit(Notify(key, topic, place, release, clip(text)))
 
     def note(self, text: str) -> None:
-        self.emit(Noted(f"noted/{hashlib.sha256(text.encode()).hexdigest()[:12]}", clip(text)))
+        self.emit(
+            EventIgnored(f"noted/{hashlib.sha256(text.encode()).hexdigest()[:12]}", clip(text))
+        )
 
     def wake(self, at: datetime) -> None:
         self._wakes.append(at)
 
-    def finish(self) -> tuple[State, tuple[Effect, ...]]:
+    def finish(self) -> tuple[PipelineState, tuple[Effect, ...]]:
         """Returns the new state and the effects; drops everything unreferenced."""
         if self._wakes:
             at = min(self._wakes)
@@ -129,7 +131,7 @@ class Draft:
         for stage, held in tuple(self._stages.items()):
             self._drop_old_renders(stage, held)
         in_use = self._releases_in_use()
-        state = State(
+        state = PipelineState(
             number=self.number,
             releases={k: v for k, v in self.releases.items() if k in in_use},
             stages=self._stages,

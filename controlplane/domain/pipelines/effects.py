@@ -11,7 +11,7 @@ from enum import StrEnum
 from controlplane.domain.pipelines.model import GateId, StageId
 from controlplane.domain.pipelines.rules import CheckRule
 from controlplane.domain.pipelines.state import Digests, ReleaseId, Revisions
-from fleet.identity import ServiceId
+from core.identity import ServiceId
 
 
 class Topic(StrEnum):
@@ -67,9 +67,9 @@ class FollowChange:
 
 
 @dataclass(frozen=True, slots=True)
-class WriteFound:
-    """Write a trigger's finding into the source of the first stage; the answer is `FoundWritten` or
-    `FoundFailed`.
+class WriteFinding:
+    """Write a trigger's finding into the source of the first stage; the answer is `FindingWritten`
+    or `FindingFailed`.
     """
 
     key: str
@@ -128,7 +128,7 @@ class WakeAt:
 
 
 @dataclass(frozen=True, slots=True)
-class Noted:
+class EventIgnored:
     """The event was ignored; the text tells its sender why."""
 
     key: str
@@ -139,10 +139,10 @@ Effect = (
     RenderStage
     | Promote
     | FollowChange
-    | WriteFound
+    | WriteFinding
     | RunCheck
     | OpenGate
     | Notify
     | WakeAt
-    | Noted
+    | EventIgnored
 )

@@ -1,31 +1,24 @@
 """The engine: one event in, the next state and the effects out.
 
 `step` is pure and total: the same arguments give the same result. An event that does not apply
-changes nothing and produces a `Noted`.
+changes nothing and produces a `EventIgnored`.
 """
 
 from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
-from controlplane.domain.pipelines import (
-    decisions,
-    events,
-    landing,
-    overrides,
-    reports,
-    starting,
-)
+from controlplane.domain.pipelines import decisions, events, landing, overrides, reports, starting
 from controlplane.domain.pipelines.advance import advance
 from controlplane.domain.pipelines.draft import Draft
 from controlplane.domain.pipelines.effects import Effect
 from controlplane.domain.pipelines.model import Pipeline
-from controlplane.domain.pipelines.state import State
+from controlplane.domain.pipelines.state import PipelineState
 
 
 def step(
-    pipeline: Pipeline, state: State, event: events.Event, now: datetime
-) -> tuple[State, tuple[Effect, ...]]:
+    pipeline: Pipeline, state: PipelineState, event: events.Event, now: datetime
+) -> tuple[PipelineState, tuple[Effect, ...]]:
     """Returns the state after the event, and the effects; `now` is timezone-aware. Never raises."""
     draft = Draft(pipeline, state, now)
     _TAKE[type(event)](draft, event)
@@ -40,11 +33,11 @@ def _tick(_: Draft, __: events.Tick) -> None:
 _TAKE: dict[type, Callable[[Draft, Any], None]] = {
     events.StageObserved: reports.stage_observed,
     events.Started: starting.started,
-    events.Found: starting.found,
-    events.FoundWritten: starting.found_written,
-    events.FoundFailed: starting.found_failed,
-    events.Rendered: reports.rendered,
-    events.RenderFailed: reports.render_failed,
+    events.TriggerFound: starting.found,
+    events.FindingWritten: starting.found_written,
+    events.FindingFailed: starting.found_failed,
+    events.StageRendered: reports.rendered,
+    events.StageRenderFailed: reports.render_failed,
     events.StageHealth: reports.stage_health,
     events.ServicesHealth: reports.services_health,
     events.PromotionFailed: reports.promotion_failed,
@@ -62,11 +55,11 @@ _TAKE: dict[type, Callable[[Draft, Any], None]] = {
     events.Aborted: overrides.aborted,
     events.Lifted: overrides.lifted,
     events.Approved: decisions.approved,
-    events.Rejected: decisions.rejected,
+    events.ReleaseRejected: decisions.rejected,
     events.Superseded: decisions.superseded,
     events.Retried: decisions.retried,
-    events.KnownBad: decisions.known_bad,
-    events.Cleared: decisions.cleared,
+    events.RevisionDenied: decisions.revision_denied,
+    events.DenialRemoved: decisions.denial_removed,
     events.Paused: decisions.paused,
     events.Resumed: decisions.resumed,
     events.Tick: _tick,

@@ -3,11 +3,17 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from controlplane.domain.pipelines.checks import Answer
+from controlplane.domain.pipelines.checks import CheckAnswer
 from controlplane.domain.pipelines.model import GateId, StageId
-from controlplane.domain.pipelines.rollout import Room
-from controlplane.domain.pipelines.state import Change, Digests, Health, ReleaseId, Revisions
-from fleet.identity import ServiceId
+from controlplane.domain.pipelines.rollout import BudgetRoom
+from controlplane.domain.pipelines.state import (
+    Digests,
+    GitWriteStatus,
+    Health,
+    ReleaseId,
+    Revisions,
+)
+from core.identity import ServiceId
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +39,7 @@ class Started:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class TriggerFound:
     """A trigger has polled its source; this is the current value."""
 
     trigger: str
@@ -42,7 +48,7 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class FoundWritten:
+class FindingWritten:
     """A finding was written to the source of the first stage; `text`
     says how, if not by a change.
     """
@@ -50,12 +56,12 @@ class FoundWritten:
     trigger: str
     value: str
     digest: str = ""
-    change: Change | None = None
+    change: GitWriteStatus | None = None
     text: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class FoundFailed:
+class FindingFailed:
     """A finding could not be written."""
 
     trigger: str
@@ -65,7 +71,7 @@ class FoundFailed:
 
 
 @dataclass(frozen=True, slots=True)
-class Rendered:
+class StageRendered:
     """Revisions that a stage's services would run with the release."""
 
     stage: StageId
@@ -74,7 +80,7 @@ class Rendered:
 
 
 @dataclass(frozen=True, slots=True)
-class RenderFailed:
+class StageRenderFailed:
     """The release cannot be rendered for the stage."""
 
     stage: StageId
@@ -131,7 +137,7 @@ class Changed:
 
     stage: StageId
     release: ReleaseId
-    change: Change
+    change: GitWriteStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +169,7 @@ class Budgeted:
     pipeline; None: no group has a budget.
     """
 
-    room: Room | None
+    room: BudgetRoom | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +192,7 @@ class CheckAnswered:
     gate: GateId
     step: str
     key: str
-    answer: Answer
+    answer: CheckAnswer
     reason: str = ""
     outputs: Mapping[str, str] = field(default_factory=dict)
     measured: tuple[float, ...] = ()
@@ -258,7 +264,7 @@ class Lifted:
 
 
 @dataclass(frozen=True, slots=True)
-class Rejected:
+class ReleaseRejected:
     """A user rejects; without `digests` the decision applies to any
     release that waits at the gate.
     """
@@ -291,7 +297,7 @@ class Retried:
 
 
 @dataclass(frozen=True, slots=True)
-class KnownBad:
+class RevisionDenied:
     """A revision (commit or digest) is denied: it must not enter or leave any stage."""
 
     revision: str
@@ -300,7 +306,7 @@ class KnownBad:
 
 
 @dataclass(frozen=True, slots=True)
-class Cleared:
+class DenialRemoved:
     """A revision is no longer denied."""
 
     revision: str
@@ -330,11 +336,11 @@ class Tick:
 Event = (
     StageObserved
     | Started
-    | Found
-    | FoundWritten
-    | FoundFailed
-    | Rendered
-    | RenderFailed
+    | TriggerFound
+    | FindingWritten
+    | FindingFailed
+    | StageRendered
+    | StageRenderFailed
     | StageHealth
     | ServicesHealth
     | PromotionFailed
@@ -352,11 +358,11 @@ Event = (
     | Skipped
     | Aborted
     | Lifted
-    | Rejected
+    | ReleaseRejected
     | Superseded
     | Retried
-    | KnownBad
-    | Cleared
+    | RevisionDenied
+    | DenialRemoved
     | Paused
     | Resumed
     | Tick

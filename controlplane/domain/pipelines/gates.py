@@ -12,17 +12,11 @@ from controlplane.domain.pipelines.rules import (
     WindowRule,
     WorkflowRule,
 )
-from controlplane.domain.pipelines.state import (
-    Approval,
-    Digests,
-    GateState,
-    GateStatus,
-    StageState,
-)
+from controlplane.domain.pipelines.state import Approval, Digests, GateState, GateStatus, StageState
 
 
 @dataclass(frozen=True, slots=True)
-class Situation:
+class GateInputs:
     """Inputs of a gate's evaluation. `digests` are those that would
     enter the stage after the gate.
     """
@@ -34,7 +28,7 @@ class Situation:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class GateVerdict:
     """Result of a gate; `wake` is when it may change without an event."""
 
     status: GateStatus
@@ -42,7 +36,7 @@ class Verdict:
     wake: datetime | None = None
 
 
-def asks_people(rule: Rule, state: GateState) -> bool:
+def needs_approval(rule: Rule, state: GateState) -> bool:
     """Returns whether users decide now; a workflow asks for approval once
     the preceding steps have passed.
     """
@@ -57,58 +51,58 @@ def asks_people(rule: Rule, state: GateState) -> bool:
     )
 
 
-def judge(rule: Rule, situation: Situation) -> Verdict:
+def evaluate_gate(rule: Rule, situation: GateInputs) -> GateVerdict:
     """Evaluates a gate whose source stage is healthy with the release."""
     match rule:
         case ApprovalRule():
-            return _judge_approval(rule, situation)
+            return _evaluate_approval(rule, situation)
         case SoakRule():
-            return _judge_soak(rule, situation)
+            return _evaluate_soak(rule, situation)
         case WindowRule():
-            return _judge_window(rule, situation.now)
+            return _evaluate_window(rule, situation.now)
         case ManualRule():
-            return _judge_manual(rule, situation)
+            return _evaluate_manual(rule, situation)
         case ExternalRule():
-            return _judge_external(rule, situation)
+            return _evaluate_external(rule, situation)
         case _:
             raise TypeError(f"{rule.kind} is decided by its steps")
 
 
-def _judge_approval(rule: ApprovalRule, situation: Situation) -> Verdict:
+def _evaluate_approval(rule: ApprovalRule, situation: GateInputs) -> GateVerdict:
     actors = sorted({a.actor for a in situation.approvals if a.digests == situation.digests})
     names = ", ".join(actors)
     if len(actors) >= rule.quorum:
-        return Verdict(GateStatus.OPEN, f"approved by {names}")
+        return GateVerdict(GateStatus.OPEN, f"approved by {names}")
     so_far = f", so far {names}" if names else ""
-    return Verdict(GateStatus.RUNNING, f"{len(actors)} of {rule.quorum} approvals{so_far}")
+    return GateVerdict(GateStatus.RUNNING, f"{len(actors)} of {rule.quorum} approvals{so_far}")
 
 
-def _judge_soak(rule: SoakRule, situation: Situation) -> Verdict:
+def _evaluate_soak(rule: SoakRule, situation: GateInputs) -> GateVerdict:
     since = situation.source.healthy_since or situation.now
     until = since + timedelta(seconds=rule.seconds)
     if situation.now >= until:
-        return Verdict(GateStatus.OPEN, f"healthy since {since:%Y-%m-%d %H:%M:%S} UTC")
-    return Verdict(GateStatus.RUNNING, f"soaking until {until:%Y-%m-%d %H:%M:%S} UTC", until)
+        return GateVerdict(GateStatus.OPEN, f"healthy since {since:%Y-%m-%d %H:%M:%S} UTC")
+    return GateVerdict(GateStatus.RUNNING, f"soaking until {until:%Y-%m-%d %H:%M:%S} UTC", until)
 
 
-def _judge_window(rule: WindowRule, now: datetime) -> Verdict:
+def _evaluate_window(rule: WindowRule, now: datetime) -> GateVerdict:
     closed, change = rule.calendar.closed(now), rule.calendar.next_change(now)
     if closed is None:
-        return Verdict(GateStatus.OPEN, "within opening hours", change)
+        return GateVerdict(GateStatus.OPEN, "within opening hours", change)
     opens = f", opens {change:%Y-%m-%d %H:%M} UTC" if change else ", and never opens again"
-    return Verdict(GateStatus.RUNNING, f"{closed}{opens}", change)
+    return GateVerdict(GateStatus.RUNNING, f"{closed}{opens}", change)
 
 
-def _judge_manual(rule: ManualRule, situation: Situation) -> Verdict:
+def _evaluate_manual(rule: ManualRule, situation: GateInputs) -> GateVerdict:
     actors = sorted(a.actor for a in situation.approvals if a.digests == situation.digests)
     if actors:
-        return Verdict(GateStatus.OPEN, f"verified by {actors[0]}")
+        return GateVerdict(GateStatus.OPEN, f"verified by {actors[0]}")
     instructions = f": {rule.instructions}" if rule.instructions else ""
-    return Verdict(GateStatus.RUNNING, f"waiting for manual verification{instructions}")
+    return GateVerdict(GateStatus.RUNNING, f"waiting for manual verification{instructions}")
 
 
-def _judge_external(rule: ExternalRule, situation: Situation) -> Verdict:
+def _evaluate_external(rule: ExternalRule, situation: GateInputs) -> GateVerdict:
     given = [a for a in situation.approvals if a.digests == situation.digests]
     if given:
-        return Verdict(GateStatus.OPEN, f"passed by {given[0].actor}: {given[0].comment}")
-    return Verdict(GateStatus.RUNNING, f"waiting for the answer of {rule.account}")
+        return GateVerdict(GateStatus.OPEN, f"passed by {given[0].actor}: {given[0].comment}")
+    return GateVerdict(GateStatus.RUNNING, f"waiting for the answer of {rule.account}")

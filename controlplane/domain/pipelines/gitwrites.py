@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from controlplane.domain.names import check_text
-from fleet.changes import CopyFolder, Edit, SetField, SetImage
-from fleet.errors import Invalid
+from core.errors import Invalid
+from core.spec.edits import CopyFolder, Edit, SetField, SetImage
 
 MAX_CHANGES = 100
 MAX_PATH = 1_024
@@ -110,19 +110,19 @@ class GitWrite:
 
     def message_for(self, values: Mapping[str, str]) -> str:
         """Returns the commit message. Raises Invalid, naming a placeholder without a value."""
-        return filled(self.message, values)
+        return fill_text(self.message, values)
 
     def branch_for(self, values: Mapping[str, str]) -> str:
         """Returns the branch name; characters that git rejects become `-`."""
         plain = {name: _STRANGE.sub("-", text).strip("-.") or "_" for name, text in values.items()}
-        return filled(self.branch, plain)[:200].rstrip("./")
+        return fill_text(self.branch, plain)[:200].rstrip("./")
 
     def edits(self, values: Mapping[str, str], images: Images) -> list[Edit]:
         """Returns the edits of the files. Raises Invalid if an image has no tag, or several."""
         return [_edit(change, values, images) for change in self.changes]
 
 
-def filled(text: str, values: Mapping[str, str]) -> str:
+def fill_text(text: str, values: Mapping[str, str]) -> str:
     """Replaces all `${name}` in a text. Raises Invalid for a name without a value."""
 
     def value(found: re.Match[str]) -> str:
@@ -140,7 +140,7 @@ def _edit(change: FileChange, values: Mapping[str, str], images: Images) -> Edit
     known = dict(values)
     if change.image and "tag" not in known and "${tag}" in change.value:
         known["tag"] = _tag(change.image, images)
-    value = filled(change.value, known)
+    value = fill_text(change.value, known)
     if change.kind is FileKind.IMAGE:
         return SetImage(change.path, change.image, value)
     keys = [int(key) if key.isdecimal() else key for key in change.field]

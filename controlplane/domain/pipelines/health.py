@@ -2,12 +2,12 @@
 
 from dataclasses import replace
 
-from controlplane.domain.pipelines.asking import in_time, walked
+from controlplane.domain.pipelines.asking import advance_steps, apply_timeout
 from controlplane.domain.pipelines.draft import Draft, clip
 from controlplane.domain.pipelines.effects import Topic
-from controlplane.domain.pipelines.gates import asks_people
+from controlplane.domain.pipelines.gates import needs_approval
 from controlplane.domain.pipelines.model import Stage, StageId
-from controlplane.domain.pipelines.seats import Seat
+from controlplane.domain.pipelines.seats import GateContext
 from controlplane.domain.pipelines.state import (
     GateState,
     GateStatus,
@@ -43,14 +43,14 @@ def set_health(draft: Draft, stage: StageId, health: Health, reason: str) -> Non
         _announce(draft, stage, Topic.STAGE_FAILED, f"failed: {reason}")
 
 
-def work(draft: Draft, stage: Stage) -> None:
+def advance_workflow(draft: Draft, stage: Stage) -> None:
     """Advances the workflow of a stage whose services are healthy; a pause stops it."""
     held = draft.stage(stage.id)
     if stage.workflow is None or held.release is None or not held.settled:
         return
     before = held.workflow or GateState()
     if before.status in (GateStatus.PENDING, GateStatus.RUNNING) and draft.paused is None:
-        after = _worked(draft, stage, held, before)
+        after = _run_workflow(draft, stage, held, before)
         draft.change_stage(stage.id, workflow=after)
         _tell(draft, stage, held, before, after)
     now = draft.stage(stage.id)
@@ -59,15 +59,15 @@ def work(draft: Draft, stage: Stage) -> None:
         set_health(draft, stage.id, Health.HEALTHY, "")
 
 
-def _worked(draft: Draft, stage: Stage, held: StageState, before: GateState) -> GateState:
+def _run_workflow(draft: Draft, stage: Stage, held: StageState, before: GateState) -> GateState:
     if stage.workflow is None or held.release is None:
         return before
     begun = replace(before, since=before.since or draft.now)
     if begun.skipped:
         return replace(begun, status=GateStatus.OPEN, reason=begun.skipped)
-    seat = Seat(stage.workflow, stage.id, held.release, held.attempt, begun, held.revisions)
-    verdict, checks = walked(draft, seat, held)
-    verdict = in_time(draft, stage.workflow, begun, verdict)
+    seat = GateContext(stage.workflow, stage.id, held.release, held.attempt, begun, held.revisions)
+    verdict, checks = advance_steps(draft, seat, held)
+    verdict = apply_timeout(draft, stage.workflow, begun, verdict)
     return replace(begun, status=verdict.status, reason=clip(verdict.reason), checks=checks)
 
 
@@ -89,7 +89,7 @@ def _tell(
     rule = stage.workflow.rule
     if after.status is GateStatus.OPEN:
         draft.record(stage.id, held.release, f"workflow passed: {after.reason}")
-    elif asks_people(rule, after) and not asks_people(rule, before):
+    elif needs_approval(rule, after) and not needs_approval(rule, before):
         text = f"the workflow of {stage.name} needs approval"
         content = fingerprint(held.revisions)
         draft.notify(Topic.APPROVAL_WANTED, stage.workflow.id, held.release, content, text)

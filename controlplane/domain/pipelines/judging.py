@@ -2,27 +2,27 @@
 
 from dataclasses import replace
 
-from controlplane.domain.pipelines.asking import in_time, walked
+from controlplane.domain.pipelines.asking import advance_steps, apply_timeout
 from controlplane.domain.pipelines.checks import steps_of
 from controlplane.domain.pipelines.draft import Draft, clip
 from controlplane.domain.pipelines.effects import OpenGate, Topic
-from controlplane.domain.pipelines.gates import Situation, asks_people, judge
-from controlplane.domain.pipelines.model import Edge, Gate
-from controlplane.domain.pipelines.seats import Seat
+from controlplane.domain.pipelines.gates import GateInputs, evaluate_gate, needs_approval
+from controlplane.domain.pipelines.model import Gate, StageEdge
+from controlplane.domain.pipelines.seats import GateContext
 from controlplane.domain.pipelines.state import (
-    Candidate,
     GateState,
     GateStatus,
     Health,
-    Refusal,
+    ReleaseRefusal,
     Revisions,
     StageState,
+    WaitingRelease,
     digests_of,
     fingerprint,
 )
 
 
-def judge_edge(draft: Draft, edge: Edge) -> None:
+def evaluate_edge(draft: Draft, edge: StageEdge) -> None:
     """Evaluates every gate of the edge for the waiting release."""
     candidate = draft.candidates.get(edge.id)
     if candidate is None:
@@ -30,7 +30,7 @@ def judge_edge(draft: Draft, edge: Edge) -> None:
     render = draft.render_of(edge.target, candidate.release)
     blocker = _blocker(draft, edge, candidate, render)
     gates = {
-        gate.id: _judge_gate(draft, edge, gate, candidate, blocker, render or {})
+        gate.id: _evaluate_one_gate(draft, edge, gate, candidate, blocker, render or {})
         for gate in edge.gates
     }
     closed = [g.name for g in edge.gates if gates[g.id].status != GateStatus.OPEN]
@@ -38,15 +38,15 @@ def judge_edge(draft: Draft, edge: Edge) -> None:
     draft.change_candidate(edge.id, gates=gates, reason=clip(reason))
     failed = [g for g in edge.gates if gates[g.id].status == GateStatus.CLOSED]
     if failed and blocker is None:
-        refuse(draft, edge, failed[0], gates[failed[0].id].reason)
-        judge_edge(draft, edge)
+        reject_release(draft, edge, failed[0], gates[failed[0].id].reason)
+        evaluate_edge(draft, edge)
 
 
-def refuse(draft: Draft, edge: Edge, gate: Gate, why: str) -> None:
+def reject_release(draft: Draft, edge: StageEdge, gate: Gate, why: str) -> None:
     """Stops the release after a gate refused it, until it is retried or a newer one arrives."""
     candidate = draft.candidates[edge.id]
     reason = clip(f"{gate.name} failed: {why}")
-    refusal = Refusal("towline", draft.now, reason, gate.id)
+    refusal = ReleaseRefusal("towline", draft.now, reason, gate.id)
     draft.change_candidate(edge.id, refusal=refusal, reason=reason)
     draft.record(gate.id, candidate.release, reason)
     draft.notify(Topic.REFUSED, gate.id, candidate.release, str(candidate.attempt), reason)
@@ -58,7 +58,7 @@ def changes_nothing(held: StageState, render: Revisions) -> bool:
 
 
 def _blocker(
-    draft: Draft, edge: Edge, candidate: Candidate, render: Revisions | None
+    draft: Draft, edge: StageEdge, candidate: WaitingRelease, render: Revisions | None
 ) -> str | None:
     """Returns the reason why no gate may open for a release yet, if any."""
     source, target = draft.stage(edge.source), draft.pipeline.stage[edge.target]
@@ -74,14 +74,14 @@ def _blocker(
         detail = f": {source.reason}" if source.reason else ""
         return f"{draft.pipeline.stage[edge.source].name} is {source.health.lower()}{detail}"
     moving = draft.releases[candidate.release].revisions
-    return draft.bad_among((*moving.values(), *source.revisions.values(), *render.values()))
+    return draft.denied_reason((*moving.values(), *source.revisions.values(), *render.values()))
 
 
-def _judge_gate(
+def _evaluate_one_gate(
     draft: Draft,
-    edge: Edge,
+    edge: StageEdge,
     gate: Gate,
-    candidate: Candidate,
+    candidate: WaitingRelease,
     blocker: str | None,
     render: Revisions,
 ) -> GateState:
@@ -97,9 +97,9 @@ def _judge_gate(
 
 def _decided(
     draft: Draft,
-    edge: Edge,
+    edge: StageEdge,
     gate: Gate,
-    candidate: Candidate,
+    candidate: WaitingRelease,
     before: GateState,
     render: Revisions,
 ) -> GateState:
@@ -109,22 +109,24 @@ def _decided(
         reason = "no changes in the next stage"
         return replace(before, status=GateStatus.OPEN, reason=reason)
     begun = replace(before, since=before.since or draft.now)
-    situation = Situation(draft.stage(edge.source), digests_of(render), before.approvals, draft.now)
+    situation = GateInputs(
+        draft.stage(edge.source), digests_of(render), before.approvals, draft.now
+    )
     if steps_of(gate.rule, gate.patience):
-        seat = Seat(gate, edge.target, candidate.release, candidate.attempt, begun, render)
-        verdict, checks = walked(draft, seat, situation.source)
+        seat = GateContext(gate, edge.target, candidate.release, candidate.attempt, begun, render)
+        verdict, checks = advance_steps(draft, seat, situation.source)
     else:
-        verdict, checks = judge(gate.rule, situation), before.checks
+        verdict, checks = evaluate_gate(gate.rule, situation), before.checks
     if verdict.wake is not None:
         draft.wake(verdict.wake)
-    verdict = in_time(draft, gate, begun, verdict)
+    verdict = apply_timeout(draft, gate, begun, verdict)
     return replace(begun, status=verdict.status, reason=clip(verdict.reason), checks=checks)
 
 
 def _announce(
     draft: Draft,
     gate: Gate,
-    candidate: Candidate,
+    candidate: WaitingRelease,
     before: GateState,
     after: GateState,
     content: str,
@@ -134,6 +136,6 @@ def _announce(
         key = f"open/{gate.id}/{release}/{content}"
         draft.emit(OpenGate(key, gate.id, release, after.reason))
         draft.record(gate.id, release, f"gate {gate.name} opened: {after.reason}")
-    elif asks_people(gate.rule, after) and not asks_people(gate.rule, before):
+    elif needs_approval(gate.rule, after) and not needs_approval(gate.rule, before):
         text = f"{gate.name} needs approval: {after.reason}"
         draft.notify(Topic.APPROVAL_WANTED, gate.id, release, content, text)

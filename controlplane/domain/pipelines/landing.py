@@ -10,16 +10,16 @@ from controlplane.domain.pipelines.health import PASSED_BEFORE
 from controlplane.domain.pipelines.model import Stage, StageId
 from controlplane.domain.pipelines.rollout import Progress
 from controlplane.domain.pipelines.state import (
-    Candidate,
-    Change,
-    ChangeState,
+    GitChangeState,
+    GitWriteStatus,
     Health,
     StageState,
+    WaitingRelease,
 )
-from fleet.identity import ServiceId
+from core.identity import ServiceId
 
 _FIRST_LOOK = 15
-_LONGEST = 300
+_MAX_INTERVAL_S = 300
 
 
 def changed(draft: Draft, event: Changed) -> None:
@@ -30,15 +30,15 @@ def changed(draft: Draft, event: Changed) -> None:
     if held.release != event.release or not held.revisions:
         return draft.note(f"the stage does not hold release {event.release}")
     before, now = held.change, event.change
-    if before is not None and before.state is ChangeState.LANDED:
+    if before is not None and before.state is GitChangeState.LANDED:
         return draft.note(f"the release was already merged: {before}")
     if before is not None and (before.state, before.number) == (now.state, now.number):
         return None
     looked = replace(now, looks=before.looks if before else 0, looked_at=draft.now, next_at=None)
-    if looked.state is ChangeState.OPEN:
-        looked = replace(looked, next_at=_next_look(draft, looked))
+    if looked.state is GitChangeState.OPEN:
+        looked = replace(looked, next_at=_next_check_time(draft, looked))
     revisions = held.revisions
-    if looked.state is ChangeState.LANDED:
+    if looked.state is GitChangeState.LANDED:
         revisions = {id: replace(revision, commit=now.commit) for id, revision in revisions.items()}
     draft.change_stage(event.stage, change=looked, revisions=revisions)
     return draft.record(event.stage, event.release, str(now))
@@ -66,10 +66,10 @@ def base_moved(draft: Draft, event: BaseMoved) -> None:
     for edge in draft.pipeline.edges_into[event.stage]:
         if draft.stage(edge.source).release != event.release:
             continue  # A newer release already waits there.
-        draft.candidates[edge.id] = Candidate(event.release, attempt=held.attempt + 1)
+        draft.candidates[edge.id] = WaitingRelease(event.release, attempt=held.attempt + 1)
 
 
-def follow(draft: Draft, stage: Stage) -> None:
+def follow_change(draft: Draft, stage: Stage) -> None:
     """Requests a check of a waiting pull request when its time has come."""
     held = draft.stage(stage.id)
     change = _open(held)
@@ -85,7 +85,7 @@ def follow(draft: Draft, stage: Stage) -> None:
         key = f"follow/{stage.id}/{held.release}/{held.attempt}/{looks}"
         draft.emit(FollowChange(key, stage.id, held.release, given or held.revisions))
         change = replace(change, looks=looks, looked_at=draft.now)
-        change = replace(change, next_at=_next_look(draft, change))
+        change = replace(change, next_at=_next_check_time(draft, change))
         draft.change_stage(stage.id, change=change)
     if change.next_at is not None:
         draft.wake(change.next_at)
@@ -96,15 +96,17 @@ def _by_git(draft: Draft, id: StageId) -> bool:
     return stage is not None and stage.git is not None
 
 
-def _open(held: StageState) -> Change | None:
+def _open(held: StageState) -> GitWriteStatus | None:
     """Returns the pull request that the stage waits for, if any."""
-    waits = held.change is not None and held.change.state is ChangeState.OPEN
+    waits = held.change is not None and held.change.state is GitChangeState.OPEN
     return held.change if waits and not held.stopped else None
 
 
-def _next_look(draft: Draft, change: Change) -> datetime:
+def _next_check_time(draft: Draft, change: GitWriteStatus) -> datetime:
     """Frequent at first, then less and less."""
-    return draft.now + timedelta(seconds=min(_FIRST_LOOK * 1.5 ** min(change.looks, 20), _LONGEST))
+    return draft.now + timedelta(
+        seconds=min(_FIRST_LOOK * 1.5 ** min(change.looks, 20), _MAX_INTERVAL_S)
+    )
 
 
 def _given(held: StageState) -> list[ServiceId]:

@@ -13,18 +13,12 @@ from typing import NewType
 from controlplane.domain.names import check_text
 from controlplane.domain.pipelines.gitwrites import GitWrite
 from controlplane.domain.pipelines.rollout import Rollout, Strategy, Waves
-from controlplane.domain.pipelines.rules import (
-    GateKind,
-    Patience,
-    Rule,
-    WorkflowRule,
-    job_rules,
-)
+from controlplane.domain.pipelines.rules import GateKind, Patience, Rule, WorkflowRule, job_rules
 from controlplane.domain.pipelines.triggers import MAX_TRIGGERS, ScheduleRule, Trigger
 from controlplane.domain.selectors import Selector
 from controlplane.domain.verification import Verification
-from fleet.errors import Invalid
-from fleet.identity import ServiceId
+from core.errors import Invalid
+from core.identity import ServiceId
 
 StageId = NewType("StageId", str)
 EdgeId = NewType("EdgeId", str)
@@ -85,7 +79,7 @@ class Stage:
 
 
 @dataclass(frozen=True, slots=True)
-class Edge:
+class StageEdge:
     """Connection from one stage to the next; all its gates must be open at the same time."""
 
     id: EdgeId
@@ -115,7 +109,7 @@ class Pipeline:
     id: str
     name: str
     stages: tuple[Stage, ...]
-    edges: tuple[Edge, ...] = ()
+    edges: tuple[StageEdge, ...] = ()
     owner: Owner = field(default_factory=Owner)
     on_commit: bool = True
     triggers: tuple[Trigger, ...] = ()
@@ -126,14 +120,14 @@ class Pipeline:
         return {stage.id: stage for stage in self.stages}
 
     @cached_property
-    def edges_into(self) -> dict[StageId, tuple[Edge, ...]]:
+    def edges_into(self) -> dict[StageId, tuple[StageEdge, ...]]:
         """Returns the edges that end at each stage."""
         return {
             stage.id: tuple(e for e in self.edges if e.target == stage.id) for stage in self.stages
         }
 
     @cached_property
-    def gate(self) -> dict[GateId, tuple[Edge, Gate]]:
+    def gate(self) -> dict[GateId, tuple[StageEdge, Gate]]:
         """Returns the gates of edges by id, each with its edge."""
         return {gate.id: (edge, gate) for edge in self.edges for gate in edge.gates}
 
@@ -224,7 +218,7 @@ def _check_workflow(gate: Gate, field: str) -> None:
     gate.patience.check(field)
 
 
-def _check_edge(pipeline: Pipeline, edge: Edge, field: str) -> None:
+def _check_edge(pipeline: Pipeline, edge: StageEdge, field: str) -> None:
     for end in (edge.source, edge.target):
         if end not in pipeline.stage:
             raise Invalid(f"stage {end} does not exist", field=field)

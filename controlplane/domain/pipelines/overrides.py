@@ -13,9 +13,9 @@ from controlplane.domain.pipelines.events import (
     Lifted,
     Skipped,
 )
-from controlplane.domain.pipelines.judging import refuse
+from controlplane.domain.pipelines.judging import reject_release
 from controlplane.domain.pipelines.rules import ExternalRule
-from controlplane.domain.pipelines.seats import put_state, seat_of
+from controlplane.domain.pipelines.seats import gate_context, save_gate_state
 from controlplane.domain.pipelines.state import Approval, Health
 
 _CALLS_FOR = timedelta(minutes=15)
@@ -23,14 +23,14 @@ _CALLS_FOR = timedelta(minutes=15)
 
 def skipped(draft: Draft, event: Skipped) -> None:
     """Lets the waiting release pass the gate; the next one is evaluated again."""
-    seat = seat_of(draft, event.gate)
+    seat = gate_context(draft, event.gate)
     if isinstance(seat, str):
         return draft.note(seat)
     if seat.release != event.release:
         return draft.note(f"release {seat.release} is waiting there, not {event.release}")
     if seat.state.skipped:
         return draft.note(f"{seat.gate.name} was {seat.state.skipped}")
-    put_state(draft, seat, skipped=clip(f"skipped by {event.actor}: {event.reason}"))
+    save_gate_state(draft, seat, skipped=clip(f"skipped by {event.actor}: {event.reason}"))
     draft.record(seat.gate.id, seat.release, f"skipped: {event.reason}", event.actor)
 
 
@@ -66,7 +66,7 @@ def externally_answered(draft: Draft, event: ExternallyAnswered) -> None:
     """Applies a program's answer: approval counts for the current digests, refusal stops the
     release.
     """
-    seat = seat_of(draft, event.gate)
+    seat = gate_context(draft, event.gate)
     if isinstance(seat, str):
         return draft.note(seat)
     gate = seat.gate
@@ -79,11 +79,11 @@ def externally_answered(draft: Draft, event: ExternallyAnswered) -> None:
     _remember(draft, event.call)
     if not event.passed:
         edge, _ = draft.pipeline.gate[gate.id]
-        return refuse(draft, edge, gate, f"{event.actor}: {event.reason}")
+        return reject_release(draft, edge, gate, f"{event.actor}: {event.reason}")
     if seat.state.approvals:
         return draft.note(f"{event.actor} has already answered")
     given = Approval(clip(event.actor), draft.now, clip(event.reason), seat.digests)
-    put_state(draft, seat, approvals=(given,))
+    save_gate_state(draft, seat, approvals=(given,))
     draft.record(gate.id, seat.release, f"passed: {event.reason}", event.actor)
 
 
@@ -100,13 +100,13 @@ def approvers_left(draft: Draft, event: ApproversLeft) -> None:
     """Voids the approvals of users who may no longer approve, for waiting releases."""
     gone = {clip(actor) for actor in event.actors}
     for id in (*draft.pipeline.gate, *draft.pipeline.workflow):
-        seat = seat_of(draft, id)
+        seat = gate_context(draft, id)
         if isinstance(seat, str):
             continue
         kept = tuple(approval for approval in seat.state.approvals if approval.actor not in gone)
         if len(kept) == len(seat.state.approvals):
             continue
-        put_state(draft, seat, approvals=kept)
+        save_gate_state(draft, seat, approvals=kept)
         text = "approval void: the approver may no longer approve"
         draft.record(id, seat.release, text)
         draft.notify(Topic.APPROVAL_VOIDED, id, seat.release, f"left {len(kept)}", text)

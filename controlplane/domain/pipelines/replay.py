@@ -8,13 +8,13 @@ from controlplane.domain.pipelines.effects import Promote, WakeAt
 from controlplane.domain.pipelines.engine import step
 from controlplane.domain.pipelines.events import Event, Tick
 from controlplane.domain.pipelines.model import Pipeline, StageId
-from controlplane.domain.pipelines.state import ReleaseId, State
+from controlplane.domain.pipelines.state import PipelineState, ReleaseId
 
-MOST_TICKS = 10_000
+MAX_TICKS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
+class RecordedEvents:
     """Events of one moment, in order."""
 
     at: datetime
@@ -35,14 +35,14 @@ class Promotion:
 class Replay:
     """End state of a replay, and its promotions."""
 
-    state: State
+    state: PipelineState
     promotions: list[Promotion] = field(default_factory=list)
     wake: datetime | None = None
     ticks: int = 0
 
 
 def replay(
-    pipeline: Pipeline, state: State, recorded: Sequence[Recorded], until: datetime
+    pipeline: Pipeline, state: PipelineState, recorded: Sequence[RecordedEvents], until: datetime
 ) -> Replay:
     """Feeds recorded events to the engine, with the ticks between them.
 
@@ -57,7 +57,7 @@ def replay(
 
 
 def _pass_time(pipeline: Pipeline, run: Replay, until: datetime) -> None:
-    while run.wake is not None and run.wake <= until and run.ticks < MOST_TICKS:
+    while run.wake is not None and run.wake <= until and run.ticks < MAX_TICKS:
         at, run.wake = run.wake, None
         run.ticks += 1
         _take(pipeline, run, (Tick(),), at)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from controlplane.domain.pipelines.checks import answered, steps_of
+from controlplane.domain.pipelines.checks import record_answer, steps_of
 from controlplane.domain.pipelines.draft import Draft, clip
 from controlplane.domain.pipelines.effects import Topic
 from controlplane.domain.pipelines.events import (
@@ -12,19 +12,19 @@ from controlplane.domain.pipelines.events import (
     CheckStarted,
     Frozen,
     PromotionFailed,
-    Rendered,
-    RenderFailed,
     ServicesHealth,
     StageHealth,
     StageObserved,
+    StageRendered,
+    StageRenderFailed,
     VerificationFailed,
 )
 from controlplane.domain.pipelines.health import set_health
 from controlplane.domain.pipelines.model import Stage, StageId
-from controlplane.domain.pipelines.rolling import put_back, standing_of
+from controlplane.domain.pipelines.rolling import roll_back, rollout_state
 from controlplane.domain.pipelines.rollout import Progress, current_wave
 from controlplane.domain.pipelines.rules import Step
-from controlplane.domain.pipelines.seats import Seat, put_state, seat_of
+from controlplane.domain.pipelines.seats import GateContext, gate_context, save_gate_state
 from controlplane.domain.pipelines.starting import observed
 from controlplane.domain.pipelines.state import (
     CheckState,
@@ -35,9 +35,9 @@ from controlplane.domain.pipelines.state import (
     digests_of,
     fingerprint,
 )
-from fleet.identity import ServiceId
+from core.identity import ServiceId
 
-MOST_OUTPUTS = 64
+MAX_OUTPUTS = 64
 
 
 def stage_observed(draft: Draft, event: StageObserved) -> None:
@@ -86,9 +86,9 @@ def verification_failed(draft: Draft, event: VerificationFailed) -> None:
     if stage is None or held.release != event.release or bad is None:
         return draft.note(f"the stage does not hold release {event.release}")
     if stage.id == draft.pipeline.first.id or held.good_release == held.release:
-        draft.refuse_revision(bad.digest, f"towline: {event.reason}")
+        draft.deny_revision(bad.digest, f"towline: {event.reason}")
         return set_health(draft, event.stage, Health.FAILED, event.reason)
-    put_back(draft, stage, event.reason)
+    roll_back(draft, stage, event.reason)
 
 
 def frozen(draft: Draft, event: Frozen) -> None:
@@ -116,12 +116,12 @@ def check_answered(draft: Draft, event: CheckAnswered) -> None:
     if isinstance(found, str):
         return draft.note(found)
     seat, step, check = found
-    after = answered(step, check, event.answer, clip(event.reason), draft.now)
-    outputs = {clip(k): clip(v) for k, v in list(event.outputs.items())[:MOST_OUTPUTS]}
+    after = record_answer(step, check, event.answer, clip(event.reason), draft.now)
+    outputs = {clip(k): clip(v) for k, v in list(event.outputs.items())[:MAX_OUTPUTS]}
     _put_check(draft, seat, step, replace(after, outputs=outputs))
 
 
-def rendered(draft: Draft, event: Rendered) -> None:
+def rendered(draft: Draft, event: StageRendered) -> None:
     """Records a render; the first completes the content to approve, a different one voids
     approvals.
     """
@@ -137,7 +137,7 @@ def rendered(draft: Draft, event: Rendered) -> None:
     draft.change_stage(event.stage, rendered={**renders, event.release: event.revisions})
 
 
-def render_failed(draft: Draft, event: RenderFailed) -> None:
+def render_failed(draft: Draft, event: StageRenderFailed) -> None:
     """Records a failed render: the release waits, and earlier approvals are void."""
     waiting = draft.waiting(event.stage, event.release)
     if not waiting:
@@ -152,9 +152,9 @@ def render_failed(draft: Draft, event: RenderFailed) -> None:
 
 def _find_check(
     draft: Draft, event: CheckStarted | CheckAnswered
-) -> tuple[Seat, Step, CheckState] | str:
+) -> tuple[GateContext, Step, CheckState] | str:
     # An answer arrives once, so it must count even while a service is not healthy.
-    seat = seat_of(draft, event.gate, unsettled=True)
+    seat = gate_context(draft, event.gate, unsettled=True)
     if isinstance(seat, str):
         return "no check is waiting for this answer"
     check = seat.state.checks.get(event.step)
@@ -167,8 +167,8 @@ def _find_check(
     return seat, step, check
 
 
-def _put_check(draft: Draft, seat: Seat, step: Step, check: CheckState) -> None:
-    put_state(draft, seat, checks={**seat.state.checks, step.name: check})
+def _put_check(draft: Draft, seat: GateContext, step: Step, check: CheckState) -> None:
+    save_gate_state(draft, seat, checks={**seat.state.checks, step.name: check})
 
 
 def _assess(
@@ -182,7 +182,7 @@ def _assess(
     progress = {
         service: _progress(how, healths.get(service)) for service, how in before.progress.items()
     }
-    waves = standing_of(draft, stage, before).waves
+    waves = rollout_state(draft, stage, before).waves
     if current_wave(waves, progress)[0] > current_wave(waves, before.progress)[0]:
         draft.change_stage(stage.id, wave_done_at=draft.now)
     draft.change_stage(stage.id, progress=progress)
@@ -218,7 +218,7 @@ def _progress(before: Progress, health: Health | None) -> Progress:
     return before
 
 
-def _render_problem(draft: Draft, event: Rendered) -> str | None:
+def _render_problem(draft: Draft, event: StageRendered) -> str | None:
     if not draft.waiting(event.stage, event.release):
         return f"release {event.release} is not waiting before the stage"
     if not draft.covers(event.stage, event.revisions):

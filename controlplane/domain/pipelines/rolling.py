@@ -7,27 +7,27 @@ from controlplane.domain.pipelines.draft import Draft, clip
 from controlplane.domain.pipelines.effects import Promote, Topic
 from controlplane.domain.pipelines.health import PASSED_BEFORE
 from controlplane.domain.pipelines.model import Stage
-from controlplane.domain.pipelines.rollout import Progress, Standing, Strategy, next_batch
-from controlplane.domain.pipelines.state import ChangeState, Health, StageState
+from controlplane.domain.pipelines.rollout import Progress, RolloutStanding, Strategy, next_batch
+from controlplane.domain.pipelines.state import GitChangeState, Health, StageState
 
 
-def roll(draft: Draft, stage: Stage) -> None:
+def continue_rollout(draft: Draft, stage: Stage) -> None:
     """Gives the release to the next services of the stage."""
     held = draft.stage(stage.id)
     if held.release is None or not held.promoting or not held.revisions:
         return
     if draft.paused is not None:
         return _tell(draft, stage, draft.paused)
-    if missing := _without_canaries(stage, held):
+    if missing := _missing_canaries(stage, held):
         return _tell(draft, stage, missing)
-    batch = next_batch(stage.rollout, standing_of(draft, stage, held), draft.now)
+    batch = next_batch(stage.rollout, rollout_state(draft, stage, held), draft.now)
     if batch.wake is not None:
         draft.wake(batch.wake)
     if not batch.services:
-        waits = held.change is not None and held.change.state is ChangeState.OPEN
+        waits = held.change is not None and held.change.state is GitChangeState.OPEN
         return _tell(draft, stage, str(held.change) if waits else batch.reason)
     revisions = {service: held.revisions[service] for service in batch.services}
-    if bad := draft.bad_among(revisions.values()):
+    if bad := draft.denied_reason(revisions.values()):
         return _tell(draft, stage, bad)
     key = f"promote/{stage.id}/{held.release}/{held.attempt}/{held.batches}"
     draft.emit(Promote(key, stage.id, held.release, revisions))
@@ -35,16 +35,16 @@ def roll(draft: Draft, stage: Stage) -> None:
     draft.change_stage(stage.id, progress={**held.progress, **given}, batches=held.batches + 1)
     if len(given) < len(held.revisions):
         draft.record(stage.id, held.release, f"given to {len(given)} services: {batch.reason}")
-    roll(draft, stage)
+    continue_rollout(draft, stage)
 
 
-def standing_of(draft: Draft, stage: Stage, held: StageState) -> Standing:
+def rollout_state(draft: Draft, stage: Stage, held: StageState) -> RolloutStanding:
     """Returns the rollout state over the existing services with a revision."""
     waves = stage.waves or (stage.services,)
     present = tuple(
         tuple(service for service in wave if service in held.revisions) for wave in waves
     )
-    return Standing(
+    return RolloutStanding(
         waves=tuple(wave for wave in present if wave),
         progress=held.progress,
         frozen=draft.frozen,
@@ -54,7 +54,7 @@ def standing_of(draft: Draft, stage: Stage, held: StageState) -> Standing:
     )
 
 
-def begin_again(draft: Draft, stage: Stage) -> None:
+def restart_rollout(draft: Draft, stage: Stage) -> None:
     """Gives the release again to the services that are not healthy with it, or to all."""
     held = draft.stage(stage.id)
     well = {service: how for service, how in held.progress.items() if how is Progress.HEALTHY}
@@ -70,11 +70,11 @@ def begin_again(draft: Draft, stage: Stage) -> None:
         progress=well if partly else {},
         settled=False,
         workflow=None,
-        change=held.change if held.change and held.change.state is ChangeState.LANDED else None,
+        change=held.change if held.change and held.change.state is GitChangeState.LANDED else None,
     )
 
 
-def guard(draft: Draft, stage: Stage) -> None:
+def check_verification(draft: Draft, stage: Stage) -> None:
     """Records verified releases; rolls back releases that failed before verification."""
     held = draft.stage(stage.id)
     if held.release is None or not held.revisions or held.good_release == held.release:
@@ -87,10 +87,10 @@ def guard(draft: Draft, stage: Stage) -> None:
         else:
             draft.wake(until)
     elif held.health is Health.FAILED and stage.verification and not held.stopped:
-        put_back(draft, stage, held.reason)
+        roll_back(draft, stage, held.reason)
 
 
-def put_back(draft: Draft, stage: Stage, why: str) -> None:
+def roll_back(draft: Draft, stage: Stage, why: str) -> None:
     """Rolls the stage back to its last good release, and denies the failed one."""
     held = draft.stage(stage.id)
     good = {service: r for service, r in held.good.items() if service in stage.services}
@@ -100,7 +100,7 @@ def put_back(draft: Draft, stage: Stage, why: str) -> None:
     kept = {revision.digest for revision in good.values()}
     for revision in held.revisions.values():
         if revision.digest not in kept:
-            draft.refuse_revision(revision.digest, f"towline: {why}")
+            draft.deny_revision(revision.digest, f"towline: {why}")
     key = f"back/{stage.id}/{held.release}/{held.attempt}/{held.batches}"
     draft.emit(Promote(key, stage.id, held.good_release, good, back=True))
     draft.record(stage.id, held.release, text)
@@ -127,7 +127,7 @@ def put_back(draft: Draft, stage: Stage, why: str) -> None:
     )
 
 
-def _without_canaries(stage: Stage, held: StageState) -> str:
+def _missing_canaries(stage: Stage, held: StageState) -> str:
     """Returns the error if no canary exists. After the first wave, missing canaries no longer
     matter.
     """

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from fleet.errors import Invalid
-from fleet.identity import ServiceId
+from core.errors import Invalid
+from core.identity import ServiceId
 
 MAX_PAUSE_SECONDS = 30 * 86_400
 MAX_NAMES = 1_000
@@ -90,7 +90,7 @@ class Rollout:
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class StageMember:
     """A service of a stage, its cluster, and the rollout's groups that contain the cluster."""
 
     service: ServiceId
@@ -101,7 +101,7 @@ class Member:
 Waves = tuple[tuple[ServiceId, ...], ...]
 
 
-def plan(rollout: Rollout, members: Sequence[Member]) -> Waves:
+def plan_waves(rollout: Rollout, members: Sequence[StageMember]) -> Waves:
     """Plans the services of each wave, sorted by cluster handle.
 
     Empty waves are dropped, except a canary wave whose named clusters do not exist.
@@ -134,7 +134,7 @@ class Batch:
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class BudgetRoom:
     """Remaining budgets of cluster groups: only these services may begin now; `reason` explains the
     rest.
 
@@ -146,7 +146,7 @@ class Room:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class RolloutStanding:
     """State of a rollout.
 
     `wave_done_at`: when the last complete wave became complete. `group_of`: the group of each
@@ -158,10 +158,10 @@ class Standing:
     frozen: Collection[ServiceId] = ()
     wave_done_at: datetime | None = None
     group_of: Mapping[ServiceId, str] = field(default_factory=dict)
-    room: Room | None = None
+    room: BudgetRoom | None = None
 
 
-def next_batch(rollout: Rollout, standing: Standing, now: datetime) -> Batch:
+def next_batch(rollout: Rollout, standing: RolloutStanding, now: datetime) -> Batch:
     """Selects the next services: of the first incomplete wave, as many as the limits allow."""
     progress = standing.progress
     number, wave = current_wave(standing.waves, progress)
@@ -181,7 +181,7 @@ def next_batch(rollout: Rollout, standing: Standing, now: datetime) -> Batch:
     free = [service for service in thawed if service in may]
     if room is not None and not free:
         return Batch(reason=room.reason, wake=now + _LOOK_FOR_ROOM)
-    chosen = _with_room(rollout, standing, free)
+    chosen = _within_limits(rollout, standing, free)
     return Batch(tuple(chosen), _told(standing, number))
 
 
@@ -195,23 +195,23 @@ def current_wave(
     return len(waves), ()
 
 
-def _canaries_first(rollout: Rollout, ordered: Sequence[Member]) -> list[list[Member]]:
+def _canaries_first(rollout: Rollout, ordered: Sequence[StageMember]) -> list[list[StageMember]]:
     clusters = sorted({member.cluster for member in ordered})
     chosen = set(rollout.canaries) or set(clusters[: rollout.canary_count])
     first = [member for member in ordered if member.cluster in chosen]
     return [first, [member for member in ordered if member.cluster not in chosen]]
 
 
-def _by_group(rollout: Rollout, ordered: Sequence[Member]) -> list[list[Member]]:
-    waves: list[list[Member]] = [[] for _ in range(len(rollout.groups) + 1)]
+def _by_group(rollout: Rollout, ordered: Sequence[StageMember]) -> list[list[StageMember]]:
+    waves: list[list[StageMember]] = [[] for _ in range(len(rollout.groups) + 1)]
     for member in ordered:
         places = [n for n, group in enumerate(rollout.groups) if group in member.groups]
         waves[places[0] if places else -1].append(member)
     return waves
 
 
-def _with_room(
-    rollout: Rollout, standing: Standing, waiting: Sequence[ServiceId]
+def _within_limits(
+    rollout: Rollout, standing: RolloutStanding, waiting: Sequence[ServiceId]
 ) -> list[ServiceId]:
     under_way = [s for s, how in standing.progress.items() if how is Progress.GIVEN]
     room = rollout.max_unavailable - len(under_way) if rollout.max_unavailable else len(waiting)
@@ -227,7 +227,7 @@ def _with_room(
     return chosen
 
 
-def _told(standing: Standing, number: int) -> str:
+def _told(standing: RolloutStanding, number: int) -> str:
     total = sum(len(wave) for wave in standing.waves)
     healthy = sum(1 for how in standing.progress.values() if how is Progress.HEALTHY)
     wave = f", wave {number + 1} of {len(standing.waves)}" if len(standing.waves) > 1 else ""

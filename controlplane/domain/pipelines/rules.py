@@ -14,9 +14,9 @@ from semantic_version import NpmSpec, Version
 from controlplane.domain.clusterjobs import JobRequest
 from controlplane.domain.names import check_text
 from controlplane.domain.pipelines.calendar import Calendar
-from fleet.errors import Invalid
-from fleet.identity import ClusterId
-from fleet.thresholds import Comparison
+from core.errors import Invalid
+from core.identity import ClusterId
+from core.spec.thresholds import Comparison
 
 MAX_QUORUM = 20
 MAX_SOAK_SECONDS = 90 * 86_400
@@ -25,7 +25,7 @@ MAX_STEPS = 50
 MAX_NAMES = 100
 MAX_TEXT = 10_000
 MAX_ATTEMPTS = 20
-LONGEST_BACKOFF = 3_600
+MAX_BACKOFF_S = 3_600
 
 
 class GateKind(StrEnum):
@@ -166,7 +166,7 @@ class JobRule:
             raise Invalid(error.message, field=f"{field}.{error.field}") from None
 
 
-class Several(StrEnum):
+class SeriesPolicy(StrEnum):
     """Handling of several series: all must pass, one is enough, or it is an error."""
 
     ALL = "ALL"
@@ -193,7 +193,7 @@ class MetricRule:
     cluster_id: ClusterId | None = None
     service: str = ""
     baseline: str = ""
-    several: Several = Several.ALL
+    several: SeriesPolicy = SeriesPolicy.ALL
     empty_passes: bool = False
     kind: Literal[GateKind.METRIC] = GateKind.METRIC
 
@@ -285,9 +285,9 @@ class Patience:
     backoff_seconds: int = 10
     interval_seconds: int = 15
 
-    def pause_after(self, attempt: int) -> int:
+    def delay_after(self, attempt: int) -> int:
         """Returns the seconds between this attempt and the next."""
-        return min(self.backoff_seconds * 2 ** (attempt - 1), LONGEST_BACKOFF)
+        return min(self.backoff_seconds * 2 ** (attempt - 1), MAX_BACKOFF_S)
 
     def check(self, field: str) -> None:
         if not 0 <= self.timeout_seconds <= MAX_SOAK_SECONDS:
@@ -297,9 +297,9 @@ class Patience:
         if not 1 <= self.attempts <= MAX_ATTEMPTS:
             raise Invalid(f"must be 1 to {MAX_ATTEMPTS} attempts", field=f"{field}.attempts")
         for name, value in (("backoff", self.backoff_seconds), ("interval", self.interval_seconds)):
-            if not 1 <= value <= LONGEST_BACKOFF:
+            if not 1 <= value <= MAX_BACKOFF_S:
                 raise Invalid(
-                    f"must be 1 to {LONGEST_BACKOFF:,} seconds", field=f"{field}.{name}Seconds"
+                    f"must be 1 to {MAX_BACKOFF_S:,} seconds", field=f"{field}.{name}Seconds"
                 )
 
 
@@ -330,7 +330,7 @@ class WorkflowRule:
             _check_step(step, names, f"{field}.steps[{number}]")
         if sum(isinstance(step.rule, ApprovalRule) for step in self.steps) > 1:
             raise Invalid("only one step can require approval", field=f"{field}.steps")
-        in_order(self.steps)
+        sort_steps(self.steps)
 
 
 Rule = (
@@ -347,7 +347,7 @@ Rule = (
 )
 
 
-def in_order(steps: Sequence[Step]) -> list[Step]:
+def sort_steps(steps: Sequence[Step]) -> list[Step]:
     """Returns the steps in topological order. Raises Invalid, naming the cycle."""
     by_name = {step.name: step for step in steps}
     try:

@@ -15,7 +15,7 @@ from controlplane.domain.pipelines.state import (
 
 
 @dataclass(frozen=True, slots=True)
-class Seat:
+class GateContext:
     """A gate and its question: may this release be in this stage?
 
     `render` has the revisions that the stage's services run with it, or would run; None: not known
@@ -34,7 +34,7 @@ class Seat:
         return digests_of(self.render or {})
 
 
-def seat_of(draft: Draft, id: GateId, *, unsettled: bool = False) -> Seat | str:
+def gate_context(draft: Draft, id: GateId, *, unsettled: bool = False) -> GateContext | str:
     """Returns the context in which a gate is evaluated now, or the reason why it is not.
 
     `unsettled` includes workflows of stages whose services are no longer healthy.
@@ -52,10 +52,10 @@ def seat_of(draft: Draft, id: GateId, *, unsettled: bool = False) -> Seat | str:
         return candidate.refusal.reason
     state = candidate.gates.get(id, GateState())
     render = draft.render_of(edge.target, candidate.release)
-    return Seat(gate, edge.target, candidate.release, candidate.attempt, state, render)
+    return GateContext(gate, edge.target, candidate.release, candidate.attempt, state, render)
 
 
-def put_state(draft: Draft, seat: Seat, **changes: object) -> None:
+def save_gate_state(draft: Draft, seat: GateContext, **changes: object) -> None:
     """Stores the state of a gate."""
     state = replace(seat.state, **changes)
     if seat.gate.id in draft.pipeline.workflow:
@@ -65,11 +65,11 @@ def put_state(draft: Draft, seat: Seat, **changes: object) -> None:
     draft.change_candidate(edge.id, gates={**draft.candidates[edge.id].gates, gate.id: state})
 
 
-def _within(draft: Draft, id: GateId, *, unsettled: bool) -> Seat | str:
+def _within(draft: Draft, id: GateId, *, unsettled: bool) -> GateContext | str:
     stage, gate = draft.pipeline.workflow[id]
     held = draft.stage(stage.id)
     state = held.workflow or GateState()
     asks = held.settled or (unsettled and not held.stopped)
     if held.release is None or not asks or state.status is not GateStatus.RUNNING:
         return f"the workflow of {stage.name} is not running now"
-    return Seat(gate, stage.id, held.release, held.attempt, state, held.revisions)
+    return GateContext(gate, stage.id, held.release, held.attempt, state, held.revisions)

@@ -4,10 +4,10 @@ from collections.abc import Iterable, Mapping
 from graphlib import CycleError, TopologicalSorter
 
 from controlplane.domain.pipelines.model import Pipeline
-from fleet.errors import Invalid
+from core.errors import Invalid
 
 
-def check_order(pipelines: Iterable[Pipeline], names: Mapping[str, str]) -> None:
+def check_promotion_order(pipelines: Iterable[Pipeline], names: Mapping[str, str]) -> None:
     """Raises Invalid, naming the cycle, if services would promote each other in a cycle.
 
     A pipeline leads from the services of a stage to those of the next stages. `names` has the

@@ -3,21 +3,21 @@
 from dataclasses import replace
 
 from controlplane.domain.pipelines.draft import Draft, clip
-from controlplane.domain.pipelines.effects import WriteFound
+from controlplane.domain.pipelines.effects import WriteFinding
 from controlplane.domain.pipelines.events import (
-    Found,
-    FoundFailed,
-    FoundWritten,
+    FindingFailed,
+    FindingWritten,
     StageObserved,
     Started,
+    TriggerFound,
 )
 from controlplane.domain.pipelines.state import (
     FoundStatus,
     Release,
     ReleaseId,
-    Seen,
     StageState,
     TriggerState,
+    UnreleasedState,
     fingerprint,
 )
 from controlplane.domain.pipelines.triggers import ScheduleRule, Trigger
@@ -28,9 +28,11 @@ def observed(draft: Draft, event: StageObserved) -> bool:
     if event.revisions == draft.stage(event.stage).revisions:
         draft.seen = None
     elif draft.pipeline.on_commit:
-        begin(draft, Seen(event.revisions, event.author), "seen in git", event.author)
+        begin_release(
+            draft, UnreleasedState(event.revisions, event.author), "seen in git", event.author
+        )
     else:
-        draft.seen = Seen(event.revisions, event.author)
+        draft.seen = UnreleasedState(event.revisions, event.author)
     return draft.seen is None
 
 
@@ -42,10 +44,10 @@ def started(draft: Draft, event: Started) -> None:
         return draft.note(
             "nothing to start: the first stage has not changed since the newest release"
         )
-    return begin(draft, draft.seen, f"started: {event.reason}", event.actor)
+    return begin_release(draft, draft.seen, f"started: {event.reason}", event.actor)
 
 
-def found(draft: Draft, event: Found) -> None:
+def found(draft: Draft, event: TriggerFound) -> None:
     """Queues a new finding to be written; the same one again only after a failure."""
     before = draft.triggers.get(event.trigger, TriggerState())
     same = (before.value, before.digest) == (event.value, event.digest)
@@ -61,9 +63,9 @@ def found(draft: Draft, event: Found) -> None:
         draft.record(event.trigger, None, f"found {_name(event.value, event.digest)}")
 
 
-def found_written(draft: Draft, event: FoundWritten) -> None:
+def found_written(draft: Draft, event: FindingWritten) -> None:
     """Records that a finding was written to the source of the first stage."""
-    before = _awaited(draft, event)
+    before = _pending_write(draft, event)
     if before is None:
         return draft.note("another version has been found since")
     text = str(event.change) if event.change else event.text
@@ -72,9 +74,9 @@ def found_written(draft: Draft, event: FoundWritten) -> None:
     return draft.record(event.trigger, None, text)
 
 
-def found_failed(draft: Draft, event: FoundFailed) -> None:
+def found_failed(draft: Draft, event: FindingFailed) -> None:
     """Records that a finding could not be written; the next poll tries again."""
-    before = _awaited(draft, event)
+    before = _pending_write(draft, event)
     if before is None:
         return draft.note("another version has been found since")
     failed = replace(before, status=FoundStatus.FAILED, reason=clip(event.reason), at=draft.now)
@@ -82,16 +84,16 @@ def found_failed(draft: Draft, event: FoundFailed) -> None:
     return draft.record(event.trigger, None, f"could not be written: {event.reason}")
 
 
-def fire(draft: Draft) -> None:
+def run_triggers(draft: Draft) -> None:
     """Starts due releases of schedules and writes of findings, unless the pipeline is blocked."""
     for trigger in draft.pipeline.triggers:
         if isinstance(trigger.rule, ScheduleRule):
-            _keep_time(draft, trigger, trigger.rule)
+            _run_schedule(draft, trigger, trigger.rule)
         else:
             _write(draft, trigger)
 
 
-def begin(draft: Draft, seen: Seen, text: str, actor: str) -> None:
+def begin_release(draft: Draft, seen: UnreleasedState, text: str, actor: str) -> None:
     """Makes the first stage's revisions the next release."""
     stage = draft.pipeline.first.id
     draft.number += 1
@@ -103,7 +105,7 @@ def begin(draft: Draft, seen: Seen, text: str, actor: str) -> None:
     draft.record(stage, name, text, actor)
 
 
-def _keep_time(draft: Draft, trigger: Trigger, rule: ScheduleRule) -> None:
+def _run_schedule(draft: Draft, trigger: Trigger, rule: ScheduleRule) -> None:
     """Starts one release, however many times were missed."""
     state = draft.triggers.get(trigger.id, TriggerState())
     slot = state.slot or draft.now
@@ -111,7 +113,7 @@ def _keep_time(draft: Draft, trigger: Trigger, rule: ScheduleRule) -> None:
     if draft.now >= due and draft.paused is None:
         slot = draft.now
         if draft.seen is not None:
-            begin(draft, draft.seen, f"started by {trigger.name}", draft.seen.author)
+            begin_release(draft, draft.seen, f"started by {trigger.name}", draft.seen.author)
             state = replace(state, status=FoundStatus.DONE, reason="")
         else:
             state = replace(state, reason="no changes")
@@ -136,14 +138,14 @@ def _write(draft: Draft, trigger: Trigger) -> None:
     name = _name(state.value, state.digest)
     key = f"found/{trigger.id}/{name}/{state.attempt}"
     draft.triggers[trigger.id] = replace(state, status=FoundStatus.WRITING, reason="")
-    draft.emit(WriteFound(key, trigger.id, state.value, state.digest))
+    draft.emit(WriteFinding(key, trigger.id, state.value, state.digest))
 
 
 def _trigger(draft: Draft, id: str) -> Trigger | None:
     return next((trigger for trigger in draft.pipeline.triggers if trigger.id == id), None)
 
 
-def _awaited(draft: Draft, event: FoundWritten | FoundFailed) -> TriggerState | None:
+def _pending_write(draft: Draft, event: FindingWritten | FindingFailed) -> TriggerState | None:
     """Returns the trigger's pending write, if the event is about exactly that."""
     state = draft.triggers.get(event.trigger)
     if state is None or state.status is not FoundStatus.WRITING:

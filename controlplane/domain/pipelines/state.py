@@ -11,8 +11,8 @@ from enum import StrEnum
 from typing import NewType
 
 from controlplane.domain.pipelines.model import EdgeId, GateId, StageId
-from controlplane.domain.pipelines.rollout import Progress, Room
-from fleet.identity import ServiceId
+from controlplane.domain.pipelines.rollout import BudgetRoom, Progress
+from core.identity import ServiceId
 
 ReleaseId = NewType("ReleaseId", str)
 Digests = Mapping[ServiceId, str]
@@ -49,14 +49,14 @@ class GateStatus(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Revision:
+class RevisionRef:
     """Content of a service: a commit (full sha) and the digest of the bundle rendered from it."""
 
     commit: str
     digest: str
 
 
-Revisions = Mapping[ServiceId, Revision]
+Revisions = Mapping[ServiceId, RevisionRef]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ class Approval:
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class ReleaseRefusal:
     """Reason why a release stops before an edge; `gate` is set if one rejected it."""
 
     actor: str
@@ -136,7 +136,7 @@ class GateState:
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class WaitingRelease:
     """A release that waits before an edge.
 
     `reason` says why it still waits. `asked` is the key of the last requested render.
@@ -149,10 +149,10 @@ class Candidate:
     asked: str = ""
     render_error: str = ""
     gates: Mapping[GateId, GateState] = field(default_factory=dict)
-    refusal: Refusal | None = None
+    refusal: ReleaseRefusal | None = None
 
 
-class ChangeState(StrEnum):
+class GitChangeState(StrEnum):
     """OPEN: a request that waits to be merged. LANDED: the branch contains the change."""
 
     OPEN = "OPEN"
@@ -162,7 +162,7 @@ class ChangeState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class GitWriteStatus:
     """The git change of a release or of a trigger's finding.
 
     `branch` is the target branch, `commit` its commit that contains the change. `number` is that of
@@ -170,7 +170,7 @@ class Change:
     was checked `looks` times, last at `looked_at`.
     """
 
-    state: ChangeState
+    state: GitChangeState
     repository_id: str
     branch: str
     commit: str = ""
@@ -181,14 +181,14 @@ class Change:
     next_at: datetime | None = None
 
     def __str__(self) -> str:
-        if self.state is ChangeState.OPEN:
+        if self.state is GitChangeState.OPEN:
             return f"request #{self.number} waits to be merged into {self.branch}: {self.url}"
         request = f"request #{self.number} became " if self.number else ""
         return f"{request}commit {self.commit} of {self.branch}"
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class UnreleasedState:
     """The first stage's revisions that are not a release yet."""
 
     revisions: Revisions
@@ -223,7 +223,7 @@ class TriggerState:
     digest: str = ""
     status: FoundStatus = FoundStatus.IDLE
     reason: str = ""
-    change: Change | None = None
+    change: GitWriteStatus | None = None
     attempt: int = 0
     at: datetime | None = None
 
@@ -259,7 +259,7 @@ class StageState:
     good: Revisions = field(default_factory=dict)
     hold: str = ""
     rendered: Mapping[ReleaseId, Revisions] = field(default_factory=dict)
-    change: Change | None = None
+    change: GitWriteStatus | None = None
     settled: bool = False
     workflow: GateState | None = None
 
@@ -281,7 +281,7 @@ class HistoryEntry:
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class PipelineState:
     """State of a pipeline; the value without arguments is a pipeline that never ran.
 
     `candidates` has the waiting release of each edge. `known_bad` maps denied commits and digests
@@ -295,13 +295,13 @@ class State:
     number: int = 0
     releases: Mapping[ReleaseId, Release] = field(default_factory=dict)
     stages: Mapping[StageId, StageState] = field(default_factory=dict)
-    candidates: Mapping[EdgeId, Candidate] = field(default_factory=dict)
+    candidates: Mapping[EdgeId, WaitingRelease] = field(default_factory=dict)
     known_bad: Mapping[str, str] = field(default_factory=dict)
     paused: str | None = None
     frozen: Mapping[ServiceId, str] = field(default_factory=dict)
-    room: Room | None = None
+    room: BudgetRoom | None = None
     history: tuple[HistoryEntry, ...] = ()
-    seen: Seen | None = None
+    seen: UnreleasedState | None = None
     triggers: Mapping[str, TriggerState] = field(default_factory=dict)
     calls: Mapping[str, datetime] = field(default_factory=dict)
 

@@ -8,27 +8,27 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from fleet.errors import Invalid
+from core.errors import Invalid
 
 _NAMED = re.compile(r"\$\{(release|commit|stage|pipeline|steps\.[\w-]+\.[\w.-]+)\}")
-_LONGEST = 1 << 20
+_MAX_TEXT = 1 << 20
 
 
-def filled(value: Any, values: Mapping[str, str]) -> Any:
+def fill_manifest(value: Any, values: Mapping[str, str]) -> Any:
     """Replaces the placeholders in all texts. Raises Invalid for an unknown output."""
     if isinstance(value, str):
         text = _NAMED.sub(lambda found: _value(found[1], values), value)
-        if len(text) > _LONGEST:
+        if len(text) > _MAX_TEXT:
             raise Invalid("a text of the manifest is too long after placeholders are replaced")
         return text
     if isinstance(value, Mapping):
-        return {key: filled(item, values) for key, item in value.items()}
+        return {key: fill_manifest(item, values) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [filled(item, values) for item in value]
+        return [fill_manifest(item, values) for item in value]
     return value
 
 
-def outputs_of(messages: Mapping[str, str]) -> dict[str, str]:
+def parse_outputs(messages: Mapping[str, str]) -> dict[str, str]:
     """Returns the termination messages by container, and their lines
     `NAME=VALUE` by name as well.
     """

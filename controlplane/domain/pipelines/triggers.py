@@ -17,8 +17,8 @@ from semantic_version import NpmSpec, Version
 from controlplane.domain.names import check_text
 from controlplane.domain.pipelines.calendar import zone_of
 from controlplane.domain.pipelines.gitwrites import GitWrite
-from fleet import patterns
-from fleet.errors import Invalid
+from core import patterns
+from core.errors import Invalid
 
 MAX_TRIGGERS = 50
 MAX_TEXT = 512
@@ -103,7 +103,7 @@ class ImageRule:
 
     def check(self, field: str) -> None:
         """Raises Invalid for a rule that can never match."""
-        place_of(self.image, f"{field}.image")
+        split_repository(self.image, f"{field}.image")
         check_range(self.range, f"{field}.range")
         check_pattern(self.pattern, f"{field}.pattern", needed=self.policy is TagPolicy.REGEX)
         if not is_tag(self.tag):
@@ -120,7 +120,7 @@ class ChartRule:
 
     def check(self, field: str) -> None:
         """Raises Invalid for a rule that can never match."""
-        place_of(self.chart.removeprefix("oci://"), f"{field}.chart")
+        split_repository(self.chart.removeprefix("oci://"), f"{field}.chart")
         check_range(self.range, f"{field}.range")
 
 
@@ -178,14 +178,14 @@ class Trigger:
 
 
 @dataclass(frozen=True, slots=True)
-class Discovery:
+class TriggerFinding:
     """A finding: a tag or version, and the digest if it matters."""
 
     value: str
     digest: str = ""
 
 
-def place_of(image: str, field: str = "image") -> tuple[str, str]:
+def split_repository(image: str, field: str = "image") -> tuple[str, str]:
     """Splits an image into registry and name. Raises Invalid if it
     has no registry, or has a tag.
     """
@@ -209,7 +209,7 @@ def check_pattern(pattern: str, field: str, *, needed: bool) -> None:
     if needed and not pattern:
         raise Invalid("is needed", field=field)
     try:
-        patterns.check(pattern)
+        patterns.validate_pattern(pattern)
     except Invalid as error:
         raise Invalid(error.message, field=field) from None
 
@@ -219,7 +219,7 @@ def is_tag(text: str) -> bool:
     return _TAG.fullmatch(text) is not None
 
 
-def highest(tags: Iterable[str], wanted: str) -> str | None:
+def highest_version(tags: Iterable[str], wanted: str) -> str | None:
     """Returns the tag of the highest version in a range; `v1.2.0` counts as 1.2.0, `1_2` is a
     chart's form.
     """
@@ -232,19 +232,21 @@ def highest(tags: Iterable[str], wanted: str) -> str | None:
     return max(found, default=(None, None), key=lambda pair: (pair[0].precedence_key, pair[1]))[1]
 
 
-def last_matching(tags: Iterable[str], pattern: str) -> str | None:
+def highest_match(tags: Iterable[str], pattern: str) -> str | None:
     """Returns the highest tag by the first group of the pattern, or by the whole match."""
-    matches = [(tag, held) for tag in tags if (held := patterns.groups(pattern, tag)) is not None]
+    matches = [
+        (tag, held) for tag in tags if (held := patterns.match_groups(pattern, tag)) is not None
+    ]
     best = max(matches, default=None, key=lambda match: (_order(*match), match[0]))
     return best[0] if best else None
 
 
-def matching(tags: Iterable[str], pattern: str) -> list[str]:
+def matching_tags(tags: Iterable[str], pattern: str) -> list[str]:
     """Returns the tags that match a pattern; all without one."""
-    return [tag for tag in tags if not pattern or patterns.groups(pattern, tag) is not None]
+    return [tag for tag in tags if not pattern or patterns.match_groups(pattern, tag) is not None]
 
 
-def newest(made: Mapping[str, datetime]) -> str | None:
+def newest_tag(made: Mapping[str, datetime]) -> str | None:
     """Returns the tag of the most recently built image."""
     return max(made, default=None, key=lambda tag: (made[tag], tag))
 

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 
 from controlplane.domain.pipelines.gitwrites import GitWrite
 from controlplane.domain.pipelines.model import Pipeline, Stage
-from controlplane.domain.pipelines.state import ChangeState, Release, StageState, State
+from controlplane.domain.pipelines.state import GitChangeState, PipelineState, Release, StageState
 from controlplane.domain.pipelines.triggers import Trigger
-from fleet.errors import Invalid
+from core.errors import Invalid
 
 
 @dataclass(frozen=True, slots=True)
-class Tryout:
+class PreviewBranch:
     """A branch of the pipeline; `number` is its pull request's (0: none).
 
     If anybody but `author` has committed to it, the pipeline no longer owns it.
@@ -30,16 +30,16 @@ class Tryout:
 
 _OWN = ("${release}", "${tag}", "${digest}")
 """A branch with one of these placeholders in its name belongs to one release only."""
-Tryouts = Mapping[tuple[str, str], Tryout]
+Tryouts = Mapping[tuple[str, str], PreviewBranch]
 
 
-def tryouts(pipeline: Pipeline, state: State) -> Tryouts:
+def preview_branches(pipeline: Pipeline, state: PipelineState) -> Tryouts:
     """Returns all needed branches, by repository and branch name."""
     found = [*_of_stages(pipeline, state), *_of_triggers(pipeline, state)]
     return {(tryout.repository_id, tryout.branch): tryout for tryout in found}
 
 
-def left_over(before: Tryouts, after: Tryouts) -> list[Tryout]:
+def obsolete_branches(before: Tryouts, after: Tryouts) -> list[PreviewBranch]:
     """Returns the branches that were needed before and no longer are."""
     return [tryout for key, tryout in before.items() if key not in after]
 
@@ -71,7 +71,7 @@ def branch_of(write: GitWrite, values: Mapping[str, str], attempt: int = 1) -> s
     return write.branch_for(values) + (f"-{attempt}" if attempt > 1 else "")
 
 
-def _of_stages(pipeline: Pipeline, state: State) -> Iterator[Tryout]:
+def _of_stages(pipeline: Pipeline, state: PipelineState) -> Iterator[PreviewBranch]:
     for stage in pipeline.stages:
         if stage.git is None:
             continue
@@ -82,7 +82,7 @@ def _of_stages(pipeline: Pipeline, state: State) -> Iterator[Tryout]:
                 yield from _tryout(stage.git, stage.writes_to, values, attempt, number)
 
 
-def _moving(pipeline: Pipeline, stage: Stage, state: State) -> Iterator[tuple]:
+def _moving(pipeline: Pipeline, stage: Stage, state: PipelineState) -> Iterator[tuple]:
     """Returns the releases that are entering a stage, with attempt and request."""
     for edge in pipeline.edges_into[stage.id]:
         waiting = state.candidates.get(edge.id)
@@ -90,13 +90,13 @@ def _moving(pipeline: Pipeline, stage: Stage, state: State) -> Iterator[tuple]:
             yield waiting.release, waiting.attempt, 0
     held = state.stages.get(stage.id, StageState())
     change = held.change
-    if held.release is None or (change and change.state is ChangeState.LANDED):
+    if held.release is None or (change and change.state is GitChangeState.LANDED):
         return
     if change is not None or held.promoting:
         yield held.release, held.attempt, change.number if change else 0
 
 
-def _of_triggers(pipeline: Pipeline, state: State) -> Iterator[Tryout]:
+def _of_triggers(pipeline: Pipeline, state: PipelineState) -> Iterator[PreviewBranch]:
     for trigger in pipeline.triggers:
         write, found = trigger.write, state.triggers.get(trigger.id)
         if write is None or found is None or found.change is None or not found.change.number:
@@ -108,7 +108,7 @@ def _of_triggers(pipeline: Pipeline, state: State) -> Iterator[Tryout]:
 
 def _tryout(
     write: GitWrite, repository: str, values: Mapping[str, str], attempt: int, number: int
-) -> Iterator[Tryout]:
+) -> Iterator[PreviewBranch]:
     """Returns None if the branch name cannot be filled in, or if the next release uses it too."""
     if not any(placeholder in write.branch for placeholder in _OWN):
         return
@@ -116,4 +116,4 @@ def _tryout(
         branch = branch_of(write, values, attempt)
     except Invalid:
         return
-    yield Tryout(repository, branch, write.author, write.provider, number)
+    yield PreviewBranch(repository, branch, write.author, write.provider, number)

@@ -7,15 +7,15 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from fleet.errors import Conflict, TowlineError
+from core.errors import Conflict, TowlineError
 from tests import migrated
 from tests.integration.chaos.evidence import Seen, faults
 from tests.integration.chaos.trouble import SteppedClock
 from tests.integration.replicas.fleet import Fleet, Replica
 from tests.servers.postgres import Postgres
 from tests.servers.redis import Redis
-from towline.demo.gitserver import GitServer, Repository
-from towline.simulate.crowd import Crowd
+from towline.demo.git_server import GitServer, ServedRepository
+from towline.simulate.worker import AgentWorker
 
 AGENTS = 4
 PATIENCE = 180.0
@@ -52,7 +52,7 @@ class Place:
         if not first:
             self.replicas.start_others()
         self.clock = SteppedClock()
-        self.crowd = Crowd(self.clock)
+        self.crowd = AgentWorker(self.clock)
         self.seen = Seen({})
         self.version = 0
         self.refusals: list[TowlineError] = []
@@ -61,7 +61,7 @@ class Place:
         """Clusters with their agents, and a service of its own in each."""
         clusters = [await asyncio.to_thread(self.replicas.cluster) for _ in range(AGENTS)]
         self.seen.marks = {one["id"]: f"c{number}" for number, one in enumerate(clusters)}
-        self.repository: Repository = self.git.create_repository("chaos")
+        self.repository: ServedRepository = self.git.create_repository("chaos")
         self.commit()
         made = await self.ask(REPOSITORY, url=self.repository.url)
         repository = made["createGitRepository"]["id"]
@@ -104,7 +104,7 @@ class Place:
 
     async def look(self) -> dict[str, Any]:
         """How many agents are linked, and what waits; notes what they have carried out."""
-        said = await self.crowd.look()
+        said = await self.crowd.snapshot()
         self.seen.settled += said["settled"]
         return said
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from fleet.errors import Unavailable
-from fleet.runtime.tasks import Tasks
+from core.errors import Unavailable
+from core.runtime.tasks import Tasks
 from tests.integration.chaos.place import (
     AGENTS,
     NOISE,

@@ -13,15 +13,9 @@ from typing import Any
 import asyncpg
 import pytest
 
-from fleet.runtime.tasks import Tasks
+from core.runtime.tasks import Tasks
 from tests import previous
-from tests.integration.chaos.place import (
-    AGENTS,
-    PATIENCE,
-    Place,
-    commit_often,
-    make_clusters,
-)
+from tests.integration.chaos.place import AGENTS, PATIENCE, Place, commit_often, make_clusters
 from tests.integration.replicas.fleet import Replica
 from tests.servers.postgres import Postgres
 from tests.servers.redis import Redis
@@ -49,7 +43,7 @@ class OlderCrowd:
         self._process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-c",
-            "from towline.simulate.crowd import main; main()",
+            "from towline.simulate.worker import main; main()",
             env={**os.environ, **self._variables},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

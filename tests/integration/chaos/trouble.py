@@ -7,12 +7,12 @@ import signal
 from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
 
-from fleet.runtime.clock import SystemClock
+from core.runtime.clock import SystemClock
 from tests.integration.replicas.fleet import Fleet, Replica
 from tests.servers.postgres import Postgres
 from tests.servers.redis import Redis
-from towline.demo.gitserver import GitServer
-from towline.simulate.crowd import Crowd
+from towline.demo.git_server import GitServer
+from towline.simulate.worker import AgentWorker
 
 
 class SteppedClock(SystemClock):
@@ -35,7 +35,7 @@ class Trouble:
         postgres: Postgres,
         redis: Redis,
         git: GitServer,
-        crowd: Crowd,
+        crowd: AgentWorker,
         clock: SteppedClock,
     ) -> None:
         self._draw = random.Random(seed)

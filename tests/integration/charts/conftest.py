@@ -16,8 +16,8 @@ import pytest
 
 from tests.unit.charts.rendering import Json, helm, pod_of, render
 from tests.unit.charts.resources import DEFINITIONS
-from towline.demo.clusters.access import Access
-from towline.demo.clusters.cluster import Cluster
+from towline.demo.clusters.access import ClusterAccess
+from towline.demo.clusters.cluster import LocalCluster
 
 TOWLINE = str(Path(sys.executable).parent / "towline")
 
@@ -27,7 +27,7 @@ class Release:
     """A chart rendered for a namespace; `apply` installs it."""
 
     chart: str
-    cluster: Cluster
+    cluster: LocalCluster
     namespace: str
     values: Json
     objects: list[Json] = field(init=False)
@@ -61,20 +61,20 @@ class Release:
 
 
 @pytest.fixture
-def releases(cluster: Cluster, namespace: str) -> Iterator[Any]:
+def releases(cluster: LocalCluster, namespace: str) -> Iterator[Any]:
     """Helm's connection to the cluster."""
     with helm.Config(kubeconfig_path=cluster.kubeconfig, namespace=namespace) as connection:
         yield connection
 
 
 @pytest.fixture(scope="session")
-def operators(cluster: Cluster) -> None:
+def operators(cluster: LocalCluster) -> None:
     """The resources of operators that the charts may use; they stay for other tests."""
     cluster.kubectl("apply", "-f", str(DEFINITIONS))
     cluster.kubectl("wait", "--for=condition=established", "-f", str(DEFINITIONS), "--timeout=30s")
 
 
-def listed(cluster: Cluster, kinds: str, *flags: str) -> list[Json]:
+def listed(cluster: LocalCluster, kinds: str, *flags: str) -> list[Json]:
     """What kubectl gets."""
     return json.loads(cluster.kubectl("get", kinds, *flags, "-o=json"))["items"]
 
@@ -83,7 +83,7 @@ Install = Callable[[str, Json], Release]
 
 
 @pytest.fixture
-def install(cluster: Cluster, namespace: str) -> Iterator[Install]:
+def install(cluster: LocalCluster, namespace: str) -> Iterator[Install]:
     """Installs a chart in the test's namespace; it goes with the test."""
     installed: list[Release] = []
 
@@ -102,7 +102,7 @@ def install(cluster: Cluster, namespace: str) -> Iterator[Install]:
 class Account:
     """kubectl in the hands of a release's service account."""
 
-    access: Access
+    access: ClusterAccess
     program: str
 
     def kubectl(self, *words: str) -> str:
@@ -125,7 +125,7 @@ def account_of(kubernetes: Path, tmp_path: Path) -> Callable[[Release], Account]
         path = tmp_path / "account.kubeconfig"
         path.touch(mode=0o600)
         path.write_text(json.dumps(config))
-        return Account(Access(path, config["current-context"]), str(kubernetes / "kubectl"))
+        return Account(ClusterAccess(path, config["current-context"]), str(kubernetes / "kubectl"))
 
     return sign_in
 

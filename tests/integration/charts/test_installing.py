@@ -13,7 +13,7 @@ import yaml
 from charts.manifests import BASES, CHART_OF, ROOT, objects_of
 from tests.integration.charts.conftest import Install, Release, running
 from tests.unit.charts.rendering import VALUE_SETS, of_kind, settings_file, values_of
-from towline.demo.clusters.cluster import Cluster
+from towline.demo.clusters.cluster import LocalCluster
 from towline.demo.ports import free_ports
 
 RESTRICTED = "pod-security.kubernetes.io/enforce=restricted"
@@ -22,7 +22,7 @@ RESTRICTED = "pod-security.kubernetes.io/enforce=restricted"
 @pytest.mark.usefixtures("operators")
 @pytest.mark.parametrize(("chart", "path"), VALUE_SETS)
 def test_the_api_server_accepts_every_set_of_values(
-    cluster: Cluster, chart: str, path: Path
+    cluster: LocalCluster, chart: str, path: Path
 ) -> None:
     """All its validation and admission, without keeping the objects."""
     release = Release(chart, cluster, "default", yaml.safe_load(path.read_text()))
@@ -34,7 +34,7 @@ def test_the_api_server_accepts_every_set_of_values(
 @pytest.mark.usefixtures("operators")
 @pytest.mark.parametrize("base", CHART_OF)
 def test_the_api_server_accepts_the_plain_manifests(
-    cluster: Cluster, tmp_path: Path, base: str
+    cluster: LocalCluster, tmp_path: Path, base: str
 ) -> None:
     """By an overlay that moves them into another namespace."""
     shutil.copytree(ROOT / BASES / base, tmp_path / base)
@@ -46,7 +46,7 @@ def test_the_api_server_accepts_the_plain_manifests(
 
 
 def test_the_agent_runs_in_a_restricted_namespace(
-    cluster: Cluster, namespace: str, install: Install
+    cluster: LocalCluster, namespace: str, install: Install
 ) -> None:
     """Pod security admits its pod, and the Deployment becomes available."""
     cluster.kubectl("label", "namespace", namespace, RESTRICTED)
@@ -56,7 +56,7 @@ def test_the_agent_runs_in_a_restricted_namespace(
 
 
 async def test_the_control_plane_runs_in_a_restricted_namespace(
-    cluster: Cluster, namespace: str, install: Install
+    cluster: LocalCluster, namespace: str, install: Install
 ) -> None:
     """Pod security admits its pod, which asks for the volume and waits for it."""
     cluster.kubectl("label", "namespace", namespace, RESTRICTED)
@@ -70,7 +70,7 @@ async def test_the_control_plane_runs_in_a_restricted_namespace(
 
 
 async def test_the_control_plane_starts_and_drains_as_the_pod_says(
-    cluster: Cluster, namespace: str, tmp_path: Path
+    cluster: LocalCluster, namespace: str, tmp_path: Path
 ) -> None:
     """The pod's own command answers the pod's own probes, and ends within its grace period."""
     release = Release("towline", cluster, namespace, values_of("towline", "ingress"))
@@ -115,6 +115,6 @@ async def _answers(http: aiohttp.ClientSession, url: str) -> bool:
         return False
 
 
-def _names(cluster: Cluster, namespace: str, kind: str) -> list[str]:
+def _names(cluster: LocalCluster, namespace: str, kind: str) -> list[str]:
     found = json.loads(cluster.kubectl("-n", namespace, "get", kind, "-o", "json"))
     return [one["metadata"]["name"] for one in found["items"]]

@@ -5,11 +5,11 @@ from typing import Any
 
 from tests.integration.charts.conftest import listed
 from tests.unit.charts.rendering import CHARTS, Json, values_of
-from towline.demo.clusters.cluster import Cluster
+from towline.demo.clusters.cluster import LocalCluster
 
 
 def test_an_agent_is_installed_upgraded_and_removed(
-    cluster: Cluster, namespace: str, releases: Any
+    cluster: LocalCluster, namespace: str, releases: Any
 ) -> None:
     """A new token brings a new pod, alone; nothing stays behind, cluster-wide objects included."""
     name = f"agent-{namespace.rpartition('-')[2]}"
@@ -34,7 +34,7 @@ def test_an_agent_is_installed_upgraded_and_removed(
 
 
 def test_passwords_of_a_trial_stay_as_they_are(
-    cluster: Cluster, namespace: str, releases: Any
+    cluster: LocalCluster, namespace: str, releases: Any
 ) -> None:
     """By an upgrade, and, as the database's volume, over a removal: the next release gets in."""
     name = f"try-{namespace.rpartition('-')[2]}"
@@ -60,7 +60,7 @@ def test_passwords_of_a_trial_stay_as_they_are(
 
 
 def test_the_data_outlives_the_control_plane(
-    cluster: Cluster, namespace: str, releases: Any
+    cluster: LocalCluster, namespace: str, releases: Any
 ) -> None:
     """Removing the release keeps the claim with store and keys, and nothing else."""
     name = f"hub-{namespace.rpartition('-')[2]}"

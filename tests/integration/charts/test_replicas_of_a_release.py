@@ -15,9 +15,9 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from fleet.runtime.clock import SystemClock
+from core.runtime.clock import SystemClock
 from tests.unit.charts.rendering import Json, pod_of, render, settings_file, values_of
-from towline.authority import Authority
+from towline.certificate_authority import CertificateAuthority
 from towline.demo.ports import free_ports
 
 TOWLINE = str(Path(sys.executable).parent / "towline")
@@ -45,7 +45,7 @@ def shared(tmp_path: Path, postgres_url: str, redis_url: str) -> Shared:
     (folder / "database" / "url").write_text(postgres_url)
     (folder / "redis" / "url").write_text(redis_url)
     (folder / "keys" / "peers.key").write_text(secrets.token_hex(32))
-    authority = Authority.create(folder / "authority", "Test", SystemClock().now())
+    authority = CertificateAuthority.create(folder / "authority", "Test", SystemClock().now())
     made = authority.sign("server", "towline", SystemClock().now(), names=("127.0.0.1",))
     (folder / "tls" / "tls.crt").write_bytes(made.certificate.read_bytes())
     (folder / "tls" / "tls.key").write_bytes(made.key.read_bytes())

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from fleet.bundle import KubeObject
-from fleet.errors import Unavailable
-from fleet.wire.v1 import agent_pb2 as pb
+from core.errors import Unavailable
+from core.spec.bundle import KubeObject
+from core.wire.v1 import agent_pb2 as pb
 from tests.fakes.hub import TOKEN, FakeHub
 from tests.integration.charts.conftest import Account, Install, Release, running
 from tests.unit.charts.rendering import of_kind, values_of
-from towline.demo.clusters.cluster import Cluster
+from towline.demo.clusters.cluster import LocalCluster
 
 AGENT = "towline-agent"
 ADA = ("--as=ada@example.org", "--as-uid=019a0000-0000-7000-8000-00000000ada0")
@@ -205,7 +205,7 @@ def test_a_narrow_agent_speaks_only_for_those_named(narrow: Release, account_of:
 
 
 def test_the_control_plane_has_no_rights(
-    cluster: Cluster, install: Install, account_of: AccountOf
+    cluster: LocalCluster, install: Install, account_of: AccountOf
 ) -> None:
     """Its account may read nothing, and its pod is not even given the account's token."""
     release = install("towline", {})

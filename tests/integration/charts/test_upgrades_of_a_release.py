@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 import yaml
 
-from fleet import __version__
+from core import __version__
 from tests import previous
 from tests.integration.charts.conftest import listed
 from tests.unit.charts.rendering import CHARTS, Json
-from towline.demo.clusters.cluster import Cluster
+from towline.demo.clusters.cluster import LocalCluster
 
 Objects = dict[tuple[str, str], Json]
 
@@ -37,7 +37,7 @@ def before(tmp_path: Path) -> Path:
     [("towline", "tiers"), ("towline-agent", "default")],
 )
 def test_a_release_of_the_version_before_is_upgraded_and_taken_back(
-    cluster: Cluster, namespace: str, releases: Any, before: Path, chart: str, values: str
+    cluster: LocalCluster, namespace: str, releases: Any, before: Path, chart: str, values: str
 ) -> None:
     """With the same values; each object stays the one that it is, with the secrets it holds."""
     name = f"up-{namespace.rpartition('-')[2]}"

@@ -11,9 +11,9 @@ from types import MappingProxyType
 import pytest
 
 from tests import migrated
-from towline.cli.waiting import until
+from towline.cli.polling import poll_until
 from towline.demo.ports import free_ports
-from towline.demo.processes import ProcessGroup
+from towline.demo.process_group import ProcessGroup
 
 PROGRAMS = Path(sys.executable).parent
 TOWLINE = str(PROGRAMS / "towline")
@@ -54,7 +54,7 @@ class Installation:
         argv += ["--listen", listen[0], "--listen-agents", listen[1]]
         argv += ["--listen-http", "off", "--listen-metrics", "off"]
         program = self.group.spawn(argv, log=log, env=self.environment)
-        until(
+        poll_until(
             lambda: log.read_text(),
             lambda text: "serve.ready" in text or program.poll() is not None,
             60,

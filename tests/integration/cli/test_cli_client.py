@@ -7,9 +7,9 @@ from threading import Thread
 
 import pytest
 
-from fleet.errors import Forbidden, Invalid, TowlineError, Unavailable
-from towline.client import Client
-from towline.contexts import Target
+from core.errors import Forbidden, Invalid, TowlineError, Unavailable
+from towline.client import GraphQLClient
+from towline.contexts import ControlPlaneTarget
 
 
 class Answers(HTTPServer):
@@ -58,7 +58,9 @@ def server() -> Iterator[Answers]:
 
 def test_a_question_carries_the_token_and_its_variables(server: Answers) -> None:
     server.body = b'{"data": {"me": {"email": "ann"}}}'
-    assert Client(Target(server.url, "secret")).ask("{ me }", id="x") == {"me": {"email": "ann"}}
+    assert GraphQLClient(ControlPlaneTarget(server.url, "secret")).ask("{ me }", id="x") == {
+        "me": {"email": "ann"}
+    }
     ((path, headers, body),) = server.asked
     assert (path, headers["Authorization"]) == ("/gql", "Bearer secret")
     assert json.loads(body) == {"query": "{ me }", "variables": {"id": "x"}}
@@ -73,7 +75,7 @@ def test_an_error_of_the_api_becomes_ours(
     error = {"message": "because", "extensions": {"code": code}}
     server.body = json.dumps({"data": None, "errors": [error]}).encode()
     with pytest.raises(kind, match="because"):
-        Client(Target(server.url)).ask("{ me }")
+        GraphQLClient(ControlPlaneTarget(server.url)).ask("{ me }")
 
 
 @pytest.mark.parametrize(
@@ -85,28 +87,28 @@ def test_what_no_control_plane_says_is_unavailable(
 ) -> None:
     server.status, server.body = status, body
     with pytest.raises(Unavailable, match=f"got {status}"):
-        Client(Target(server.url)).ask("{ me }")
+        GraphQLClient(ControlPlaneTarget(server.url)).ask("{ me }")
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 def test_a_redirect_is_not_followed_with_the_token(server: Answers, status: int) -> None:
     server.status, server.location = status, f"{server.url}/elsewhere"
     with pytest.raises(Unavailable, match=f"got {status}"):
-        Client(Target(server.url, "secret")).ask("{ me }")
+        GraphQLClient(ControlPlaneTarget(server.url, "secret")).ask("{ me }")
     assert [path for path, _, _ in server.asked] == ["/gql"]
 
 
 def test_a_port_where_nothing_listens_is_unreachable(server: Answers) -> None:
     server.server_close()
     with pytest.raises(Unavailable, match="cannot reach"):
-        Client(Target(server.url)).ask("{ me }")
+        GraphQLClient(ControlPlaneTarget(server.url)).ask("{ me }")
 
 
 def test_a_token_does_not_travel_in_clear_text() -> None:
     with pytest.raises(Invalid, match="refusing to send a token"):
-        Client(Target("http://towline.example", "secret"))
+        GraphQLClient(ControlPlaneTarget("http://towline.example", "secret"))
 
 
 def test_an_authority_that_is_no_certificate_is_refused() -> None:
     with pytest.raises(Invalid, match="not a certificate in PEM format"):
-        Client(Target("https://towline.example", "secret", "rubbish"))
+        GraphQLClient(ControlPlaneTarget("https://towline.example", "secret", "rubbish"))

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.integration.cli.conftest import Installation
-from towline.cli.waiting import until
+from towline.cli.polling import poll_until
 
 FLEET = """
 apiVersion: towline/v1
@@ -93,10 +93,10 @@ def test_definitions_are_applied_and_reach_the_clusters(
         return sorted((one["cluster"]["handle"], one["name"]) for one in found)
 
     both = [("eu", "monitoring"), ("us", "monitoring")]
-    until(lambda: services("globals", "monitoring"), lambda found: found == both, 30)
-    until(lambda: services("sets", "tenants"), lambda found: len(found) == 4, 30)
+    poll_until(lambda: services("globals", "monitoring"), lambda found: found == both, 30)
+    poll_until(lambda: services("sets", "tenants"), lambda found: len(found) == 4, 30)
     inside = [("eu", "namespace-team-a")]
-    until(lambda: services("namespaces", "team-a"), lambda found: found == inside, 30)
+    poll_until(lambda: services("namespaces", "team-a"), lambda found: found == inside, 30)
 
     file.write_text(FLEET.replace('replicas: "2"', 'replicas: "3"'))
     changed = run("apply", "-f", str(file)).stdout
@@ -123,11 +123,11 @@ def test_definitions_are_applied_and_reach_the_clusters(
 
     file.write_text(FLEET.replace("items: [{tenant: red}, {tenant: blue}]", "items: []"))
     run("apply", "-f", str(file))
-    until(lambda: told("sets", "list")[0]["state"]["waiting"], lambda count: count == 4, 30)
+    poll_until(lambda: told("sets", "list")[0]["state"]["waiting"], lambda count: count == 4, 30)
     assert "withheld" in run("sets", "preview", "tenants").stdout
     run("sets", "sync", "tenants", "--confirm", "4")
-    until(lambda: services("sets", "tenants"), lambda found: found == [], 30)
+    poll_until(lambda: services("sets", "tenants"), lambda found: found == [], 30)
 
     for name in ("monitoring", "cache"):
         run("globals", "delete", name)
-    until(lambda: told("globals", "list"), lambda found: found == [], 30)
+    poll_until(lambda: told("globals", "list"), lambda found: found == [], 30)

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from tests.integration.cli.conftest import TOWLINE, Installation
-from towline.cli.waiting import until
+from towline.cli.polling import poll_until
 from towline.demo.clusters.access import agent_kubeconfig
-from towline.demo.clusters.cluster import Cluster
-from towline.demo.gitserver import GitServer, Repository
+from towline.demo.clusters.cluster import LocalCluster
+from towline.demo.git_server import GitServer, ServedRepository
 
 FLEET = """
 apiVersion: towline/v1
@@ -47,7 +47,7 @@ edges:
 """
 
 
-def commit(repository: Repository, greeting: str) -> str:
+def commit(repository: ServedRepository, greeting: str) -> str:
     """Both folders say the greeting."""
     config = "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {}}}\ndata: {{greeting: {}}}\n"
     files = {f"{one}/config.yaml": config.format(one, greeting) for one in ("dev", "prod")}
@@ -55,7 +55,7 @@ def commit(repository: Repository, greeting: str) -> str:
 
 
 @pytest.fixture
-def agent(installation: Installation, cluster: Cluster, tmp_path: Path) -> Iterator[None]:
+def agent(installation: Installation, cluster: LocalCluster, tmp_path: Path) -> Iterator[None]:
     """A cluster registered by the command line, with an agent started by it."""
     words = ("clusters", "create", "journey", "-o", "json")
     token = json.loads(installation.run(*words).stdout)["deployToken"]
@@ -78,7 +78,7 @@ def waits_for_approval(installation: Installation, sha: str) -> str:
         shown = installation.run("pipelines", "get", "journey", "-o", "json").stdout
         return json.loads(shown)["edges"][0]
 
-    edge = until(look, lambda one: [d["sha"] for d in one["digests"]] == [sha], 60)
+    edge = poll_until(look, lambda one: [d["sha"] for d in one["digests"]] == [sha], 60)
     return edge["release"]["id"]
 
 
@@ -86,7 +86,7 @@ def test_a_commit_is_promoted_by_commands(
     installation: Installation,
     agent: None,
     kubernetes: Path,
-    cluster: Cluster,
+    cluster: LocalCluster,
     namespace: str,
     git_server: GitServer,
     tmp_path: Path,
@@ -129,7 +129,7 @@ def check_door(installation: Installation, kubernetes: Path, namespace: str) -> 
     assert done.stdout.strip() == "configmap/prod", done.stderr
 
 
-def greeting(cluster: Cluster, namespace: str, name: str) -> str:
+def greeting(cluster: LocalCluster, namespace: str, name: str) -> str:
     """What the live object says."""
     path = "jsonpath={.data.greeting}"
     return cluster.kubectl("get", "configmap", name, "-n", namespace, "-o", path)

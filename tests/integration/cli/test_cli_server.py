@@ -9,10 +9,10 @@ import pytest
 import yaml
 
 from tests.integration.cli.conftest import PROGRAMS, TOWLINE, Installation
-from towline.cli.waiting import until
-from towline.client import Client
-from towline.contexts import Target
-from towline.demo.gitserver import GitServer
+from towline.cli.polling import poll_until
+from towline.client import GraphQLClient
+from towline.contexts import ControlPlaneTarget
+from towline.demo.git_server import GitServer
 
 FLEET = """
 apiVersion: towline/v1
@@ -154,10 +154,10 @@ def test_services_are_made_changed_and_deleted_by_commands(
     repository = git_server.create_repository("tool")
     sha = repository.commit({"deploy/a.yaml": CONFIG})
     installation.run("repos", "create", repository.url)
-    installation.run("clusters", "create", "Lonely", "--handle", "lonely")
-    words = ["--cluster", "lonely", "--repo", repository.url, "--folder", "deploy"]
+    installation.run("clusters", "create", "Lonely", "--handle", "is_trivial")
+    words = ["--cluster", "is_trivial", "--repo", repository.url, "--folder", "deploy"]
     installation.run("services", "create", "tool", *words, "--namespace", "tool")
-    until(
+    poll_until(
         lambda: json.loads(installation.run("services", "get", "lonely/tool", "-o", "json").stdout),
         lambda seen: seen["sha"] == sha,
         30,
@@ -184,17 +184,17 @@ def shows_its_copy(installation: Installation, git_server: GitServer, url: str) 
     def shown() -> dict:
         return json.loads(installation.run("repos", "get", url, "-o", "json").stdout)
 
-    good = until(shown, lambda seen: seen["size"], 60)
+    good = poll_until(shown, lambda seen: seen["size"], 60)
     assert good["health"] == "PULLABLE" and good["owner"] and good["error"] is None
     assert good["polledAt"] and good["pulledAt"]
     git_server.fail = HTTPStatus.INTERNAL_SERVER_ERROR
     installation.run("repos", "sync", url)
-    failed = until(shown, lambda seen: seen["health"] == "FAILED", 60)
+    failed = poll_until(shown, lambda seen: seen["health"] == "FAILED", 60)
     assert "answered 500" in failed["error"] and failed["size"] == good["size"]
     assert "answered 500" in installation.run("repos", "get", url).stdout
     git_server.fail = None
     installation.run("repos", "sync", url)
-    until(shown, lambda seen: seen["health"] == "PULLABLE", 60)
+    poll_until(shown, lambda seen: seen["health"] == "PULLABLE", 60)
 
 
 CONFIG = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: tool}\ndata: {a: b}\n"
@@ -290,19 +290,21 @@ def test_a_service_of_two_repositories_and_a_password_that_comes_later(
     def shown() -> dict:
         return json.loads(installation.run("services", "get", "two/web", "-o", "json").stdout)
 
-    assert until(shown, lambda seen: seen["errors"], 20, every=0.2)["digest"] is None
+    assert poll_until(shown, lambda seen: seen["errors"], 20, every=0.2)["digest"] is None
     (tmp_path / "password").write_text("open sesame\n")
     words = ("--username", "git", "--password-file", str(tmp_path / "password"))
     changed = installation.run("repos", "update", other.url, *words, "-o", "json").stdout
     assert json.loads(changed)["signIn"] == "BASIC" and "sesame" not in changed
-    assert not until(shown, lambda seen: seen["digest"], 30, every=0.2)["errors"]
+    assert not poll_until(shown, lambda seen: seen["digest"], 30, every=0.2)["errors"]
 
 
 def test_the_signing_key_of_a_running_server_is_that_of_its_folder(
     installation: Installation,
 ) -> None:
     """What agents are given to check renders with: read from the API, and from the disk."""
-    api = Client(Target(installation.url, installation.token, installation.ca.read_text()))
+    api = GraphQLClient(
+        ControlPlaneTarget(installation.url, installation.token, installation.ca.read_text())
+    )
     told = api.ask("{ installation { signingKey } }")["installation"]["signingKey"]
     kept = installation.run("admin", "signing-key", "--data", str(installation.data)).stdout
     assert told.strip() == kept.strip() and "PUBLIC KEY" in told

@@ -20,8 +20,8 @@ from playwright.sync_api import (
 )
 
 from tests.migrated import put_sqlite
-from towline.demo.stage import DemoStage
-from towline.demo.story import Story
+from towline.demo.environment import DemoEnvironment
+from towline.demo.steps import DemoSteps
 
 ROOT = Path(__file__).parents[3]
 BUILT = ROOT / "console" / "dist"
@@ -46,7 +46,7 @@ def browser_program() -> str:
     return found
 
 
-def commit(story: Story, files: dict[str, str | bytes | None], message: str) -> None:
+def commit(story: DemoSteps, files: dict[str, str | bytes | None], message: str) -> None:
     """Commit, and say so, as a webhook would."""
     story.stage.repository.commit(files, message)
     known = story.stage.ask("{ gitRepositories { edges { node { id } } } }")
@@ -56,7 +56,7 @@ def commit(story: Story, files: dict[str, str | bytes | None], message: str) -> 
     )
 
 
-def viewer(story: Story, name: str) -> str:
+def viewer(story: DemoSteps, name: str) -> str:
     """The token of an account of this name that may look at everything, and change nothing."""
     ask = story.stage.ask
     account = ask(
@@ -79,7 +79,7 @@ def viewer(story: Story, name: str) -> str:
 class Desk:
     """Somebody at a browser; whatever the page complains of is noted."""
 
-    stage: DemoStage
+    stage: DemoEnvironment
     page: Page
     complaints: list[str] = field(default_factory=list)
 
@@ -127,10 +127,10 @@ def chromium() -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="session")
-def stage(kubernetes: Path) -> Iterator[DemoStage]:
+def stage(kubernetes: Path) -> Iterator[DemoEnvironment]:
     """A started stage: two clusters with agents, and an administrator with a password."""
     browser_program()
-    with DemoStage(lambda _: None) as made:
+    with DemoEnvironment(lambda _: None) as made:
         put_sqlite(made.data)
         made.start()
         _set_up(made)
@@ -138,16 +138,16 @@ def stage(kubernetes: Path) -> Iterator[DemoStage]:
 
 
 @pytest.fixture(scope="session")
-def story(stage: DemoStage) -> Story:
+def story(stage: DemoEnvironment) -> DemoSteps:
     """The shop is in dev and healthy; a release waits for prod."""
-    begun = Story.begin(stage, lambda _: None)
+    begun = DemoSteps.begin(stage, lambda _: None)
     begun.wait_healthy("dev")
     begun.waiting_edge()
     return begun
 
 
 @pytest.fixture(scope="module")
-def signed_in(chromium: Browser, stage: DemoStage) -> Iterator[BrowserContext]:
+def signed_in(chromium: Browser, stage: DemoEnvironment) -> Iterator[BrowserContext]:
     """The administrator's browser, which has a session."""
     context = chromium.new_context(viewport=SCREEN)
     context.set_default_timeout(PATIENCE)
@@ -162,7 +162,7 @@ def signed_in(chromium: Browser, stage: DemoStage) -> Iterator[BrowserContext]:
 
 
 @pytest.fixture
-def stranger(chromium: Browser, stage: DemoStage) -> Iterator[Desk]:
+def stranger(chromium: Browser, stage: DemoEnvironment) -> Iterator[Desk]:
     """A browser in which nobody has signed in."""
     context = chromium.new_context(viewport=SCREEN)
     context.set_default_timeout(PATIENCE)
@@ -171,12 +171,12 @@ def stranger(chromium: Browser, stage: DemoStage) -> Iterator[Desk]:
 
 
 @pytest.fixture
-def ada(signed_in: BrowserContext, stage: DemoStage) -> Iterator[Desk]:
+def ada(signed_in: BrowserContext, stage: DemoEnvironment) -> Iterator[Desk]:
     """The administrator at a tab of their browser."""
     yield from _watched(signed_in, stage)
 
 
-def _watched(context: BrowserContext, stage: DemoStage) -> Iterator[Desk]:
+def _watched(context: BrowserContext, stage: DemoEnvironment) -> Iterator[Desk]:
     """A desk; at its end nothing was complained of: no error, no breach of the policy."""
     desk = Desk(stage, context.new_page())
     desk.listen()
@@ -185,7 +185,7 @@ def _watched(context: BrowserContext, stage: DemoStage) -> Iterator[Desk]:
     assert desk.complaints == []
 
 
-def _set_up(stage: DemoStage) -> None:
+def _set_up(stage: DemoEnvironment) -> None:
     """What somebody does with the setup link."""
     token = (stage.data / "setup.url").read_text().strip().partition("token=")[2]
     given = {"token": token, "email": EMAIL, "name": "Ada Lovelace", "password": PASSWORD}

@@ -3,7 +3,7 @@
 import json
 from dataclasses import dataclass
 
-from towline.demo.story import Story
+from towline.demo.steps import DemoSteps
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,7 +14,7 @@ class Furnished:
     gate: str
 
 
-def furnish(story: Story) -> Furnished:
+def furnish(story: DemoSteps) -> Furnished:
     """A secret, a context with an override, and values that flow from dev to prod; again and again
     the same."""
     ask, dev, prod = story.stage.ask, story.services["dev"], story.services["prod"]

@@ -41,7 +41,7 @@ class Keys:
     def skip(self) -> None:
         """From the top of the page to its content."""
         self._page.evaluate("document.activeElement.blur()")
-        self.use(self._page.get_by_role("link", name="To the content"))
+        self.use(self._page.get_by_role("link", name="Skip to content"))
 
     def turn(self, letter: str, title: str) -> None:
         """To a page by its letter, into its content."""

@@ -14,7 +14,7 @@ from tests.integration.console.conftest import EMAIL, PASSWORD, Desk, commit, vi
 from tests.integration.console.furnished import furnish
 from tests.integration.console.keys import Keys, button
 from towline.demo.sample import shop
-from towline.demo.story import NAMESPACE, Story
+from towline.demo.steps import NAMESPACE, DemoSteps
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -28,7 +28,7 @@ _JOB = {
 }
 
 
-def test_a_secret_is_sealed_rotated_and_never_shown(ada: Desk, story: Story) -> None:
+def test_a_secret_is_sealed_rotated_and_never_shown(ada: Desk, story: DemoSteps) -> None:
     """Its value goes in and does not come back; the rotation moves on the page by itself."""
     made = furnish(story)
     page = ada.go("/secrets")
@@ -36,17 +36,17 @@ def test_a_secret_is_sealed_rotated_and_never_shown(ada: Desk, story: Story) -> 
     keys.use(page.get_by_role("link", name="db-password"))
     keys.use(button(page, "New version"))
     keys.write(page.get_by_role("textbox", name=re.compile("^Value")), "not-to-be-seen-2")
-    keys.write(page.get_by_role("spinbutton", name=re.compile("^Healthy for")), "0")
-    keys.use(button(page, "Begin the rotation"))
+    keys.write(page.get_by_role("spinbutton", name=re.compile("^Soak time")), "0")
+    keys.use(button(page, "Start rotation"))
     rotation = page.get_by_role("region", name="Rotation")
     expect(rotation).to_contain_text("1 → 2")
-    expect(page.get_by_role("region", name="Who uses it")).to_contain_text("shop")
-    expect(rotation).to_contain_text("Waits for a person", timeout=90_000)
-    keys.use(rotation.get_by_role("button", name="Destroy the old version"))
+    expect(page.get_by_role("region", name="Consumers")).to_contain_text("shop")
+    expect(rotation).to_contain_text("Awaiting approval", timeout=90_000)
+    keys.use(rotation.get_by_role("button", name="Destroy old version"))
     dialog = page.get_by_role("dialog")
     keys.write(dialog.get_by_role("textbox"), "db-password")
-    keys.use(dialog.get_by_role("button", name="Destroy it"))
-    expect(rotation).to_contain_text("Done")
+    keys.use(dialog.get_by_role("button", name="Destroy version"))
+    expect(rotation).to_contain_text("Completed")
     expect(page.get_by_role("region", name="Versions")).to_contain_text("Destroyed")
     assert "not-to-be-seen-2" not in page.content()
     story.stage.ask(
@@ -56,7 +56,7 @@ def test_a_secret_is_sealed_rotated_and_never_shown(ada: Desk, story: Story) -> 
     story.stage.ask("mutation ($s: ID!) { deleteSecret(id: $s) { id } }", s=made.secret)
 
 
-def test_values_say_where_they_come_from_and_whom_they_reach(ada: Desk, story: Story) -> None:
+def test_values_say_where_they_come_from_and_whom_they_reach(ada: Desk, story: DemoSteps) -> None:
     """The graph and the words beside it; what is written is checked before it is sent. By keys."""
     furnish(story)
     page = ada.go(f"/services/{story.services['prod']}?tab=values")
@@ -66,18 +66,18 @@ def test_values_say_where_they_come_from_and_whom_they_reach(ada: Desk, story: S
     expect(page.locator(".react-flow__node")).to_have_count(2)
     keys = Keys(page)
     keys.use(imports.get_by_role("link", name="address"))
-    expect(page.get_by_text("A change of what it exports reaches")).to_be_visible()
+    expect(page.get_by_text("A change of the exports affects")).to_be_visible()
     expect(page.get_by_role("region", name="Exports")).to_contain_text("8080")
-    keys.use(button(page, "Change what it exports"))
+    keys.use(button(page, "Edit exports"))
     keys.reach(page.locator(".cm-content"))
     keys.press("Control+End")
     page.keyboard.insert_text("exportz: []\n")
-    expect(page.get_by_text("exportz: nothing is called so")).to_be_visible()
+    expect(page.get_by_text("exportz: unknown field")).to_be_visible()
     expect(page.get_by_role("button", name="Save")).to_be_disabled()
 
 
 @pytest.fixture
-def worked(story: Story) -> Iterator[None]:
+def worked(story: DemoSteps) -> Iterator[None]:
     """The pipeline with a workflow in dev, and before prod a metric that has measured already;
     afterwards as it was."""
     dev, prod = ({"name": n, "services": [{"serviceId": id}]} for n, id in story.services.items())
@@ -97,7 +97,7 @@ def worked(story: Story) -> Iterator[None]:
     story.stage.ask(_SAVE, a={"stages": [dev, prod], "edges": [{**edge, "gates": [approval]}]})
 
 
-def _have_measured(story: Story, values: tuple[float, ...]) -> None:
+def _have_measured(story: DemoSteps, values: tuple[float, ...]) -> None:
     """What the metric of the pipeline gave, a minute between the answers."""
     gates = story.stage.ask('{ pipeline(name: "shop") { edges { gates { id name } } } }')
     (gate,) = [
@@ -114,7 +114,7 @@ def _have_measured(story: Story, values: tuple[float, ...]) -> None:
 
 
 def test_a_stage_has_a_workflow_and_a_gate_its_figures(
-    ada: Desk, story: Story, worked: None
+    ada: Desk, story: DemoSteps, worked: None
 ) -> None:
     """The board leads to the workflow, its steps, the log of its job, and what somebody decides;
     a metric shows what it gave before anybody looked."""
@@ -124,7 +124,7 @@ def test_a_stage_has_a_workflow_and_a_gate_its_figures(
     own.get_by_role("link", name="dev workflow").press("Enter")
     smoke = page.get_by_role("region", name="Step smoke")
     expect(smoke).to_contain_text("Succeeded", timeout=90_000)
-    expect(page.get_by_role("region", name="Log of the job")).to_contain_text("line 100 of")
+    expect(page.get_by_role("region", name="Job log")).to_contain_text("line 100 of")
     expect(page.locator(".cm-content")).to_contain_text("restartPolicy: Never")
     look = page.get_by_role("region", name="Step look")
     expect(look).to_contain_text("waiting for approval")
@@ -133,18 +133,18 @@ def test_a_stage_has_a_workflow_and_a_gate_its_figures(
     expect(dialog).to_contain_text("dev/shop commit")
     expect(dialog).to_contain_text("sha256:")
     expect(dialog).to_contain_text("from this repository")
-    dialog.get_by_role("button", name="Approve exactly this").press("Enter")
+    dialog.get_by_role("button", name="Approve release").press("Enter")
     expect(look).to_contain_text("approved")
     ada.turn_to("/pipelines")
     expect(
         page.get_by_role("region", name="Stage dev").get_by_text("Healthy").first
     ).to_be_visible()
     page.get_by_role("link", name="errors").press("Enter")
-    chart = page.get_by_role("img", name="3 answers, wanted at most 1: 1 did not pass")
-    expect(chart).to_have_accessible_name(re.compile("Newest: 1.4"))
+    chart = page.get_by_role("img", name="3 measurements, limit at most 1: 1 failed")
+    expect(chart).to_have_accessible_name(re.compile("Latest: 1.4"))
 
 
-def test_a_role_is_written_given_and_explained(ada: Desk, story: Story) -> None:
+def test_a_role_is_written_given_and_explained(ada: Desk, story: DemoSteps) -> None:
     """Rights ticked in a grid; somebody is given them, and the page says why they may."""
     story.stage.ask(
         'mutation { upsertUser(attributes: {email: "kim@example.org", name: "Kim"}) { id } }'
@@ -152,35 +152,37 @@ def test_a_role_is_written_given_and_explained(ada: Desk, story: Story) -> None:
     page = ada.go("/access?tab=roles")
     page.get_by_role("button", name="New role").press("Enter")
     page.get_by_role("textbox", name="Name", exact=True).fill("on-call")
-    expect(page.get_by_text("tick at least one right")).to_be_visible()
+    expect(page.get_by_text("select at least one permission")).to_be_visible()
     page.get_by_role("checkbox", name="write service").press("Space")
-    page.get_by_role("button", name="Save the role").press("Enter")
+    page.get_by_role("button", name="Save role").press("Enter")
     expect(page.get_by_role("region", name="Roles", exact=True)).to_contain_text("on-call")
-    page.get_by_role("button", name="Give a role").press("Enter")
+    page.get_by_role("button", name="Grant role").press("Enter")
     page.locator("select[name=role]").select_option("on-call")
-    page.get_by_role("textbox", name="Who", exact=True).fill("kim@example.org")
-    page.get_by_role("button", name="Give it").press("Enter")
-    expect(page.get_by_role("region", name="Roles given")).to_contain_text("kim@example.org")
+    page.get_by_role("textbox", name="Subject", exact=True).fill("kim@example.org")
+    page.get_by_role("button", name="Grant role").last.press("Enter")
+    expect(page.get_by_role("region", name="Role bindings")).to_contain_text("kim@example.org")
     ada.turn_to("/access?tab=who&person=kim@example.org")
-    explained = page.get_by_role("region", name="Explained")
-    expect(explained).to_contain_text("Yes")
+    explained = page.get_by_role("region", name="Access check")
+    expect(explained).to_contain_text("Allowed")
     expect(explained).to_contain_text("on-call")
-    page.get_by_label("What", exact=True).select_option("ADMINISTER")
-    expect(explained).to_contain_text("No")
+    page.get_by_label("Verb", exact=True).select_option("ADMINISTER")
+    expect(explained).to_contain_text("Denied")
 
 
-def test_access_is_asked_for_given_and_taken_back(ada: Desk, stranger: Desk, story: Story) -> None:
+def test_access_is_asked_for_given_and_taken_back(
+    ada: Desk, stranger: Desk, story: DemoSteps
+) -> None:
     """For some minutes, in one cluster; somebody else decides, and who has asked sees it."""
     asking = stranger.page
     asking.set_extra_http_headers({"Authorization": f"Bearer {viewer(story, 'asker')}"})
     stranger.go("/access?tab=requests&role=editor")
     keys = Keys(asking)
-    where = asking.get_by_role("textbox", name=re.compile("^Where"))
+    where = asking.get_by_role("textbox", name=re.compile("^Scope"))
     keys.write(where, "cluster/nowhere")
-    keys.write(asking.get_by_role("textbox", name="Why"), "release 42 is stuck")
-    ask = asking.get_by_role("button", name="Ask", exact=True)
+    keys.write(asking.get_by_role("textbox", name="Reason"), "release 42 is stuck")
+    ask = asking.get_by_role("button", name="Request access", exact=True)
     keys.use(ask)
-    expect(asking.get_by_role("alert")).to_contain_text("no cluster/nowhere here")
+    expect(asking.get_by_role("alert")).to_contain_text("cluster/nowhere not found")
     keys.write(where, "cluster/prod")
     keys.use(ask)
     asked = asking.get_by_role("row").filter(has_text="release 42 is stuck")
@@ -188,14 +190,14 @@ def test_access_is_asked_for_given_and_taken_back(ada: Desk, stranger: Desk, sto
     page = ada.go("/access?tab=requests")
     given = page.get_by_role("row").filter(has_text="release 42 is stuck")
     keys = Keys(page)
-    keys.use(given.get_by_role("button", name="Give it"))
-    expect(given).to_contain_text("until")
-    expect(asked).to_contain_text("Given")
-    keys.use(given.get_by_role("button", name="Take it back"))
-    expect(given).to_contain_text("Taken back")
+    keys.use(given.get_by_role("button", name="Approve"))
+    expect(given).to_contain_text("expires")
+    expect(asked).to_contain_text("Granted")
+    keys.use(given.get_by_role("button", name="Revoke"))
+    expect(given).to_contain_text("Revoked")
 
 
-def test_a_context_keeps_its_secrets_and_differs_by_place(ada: Desk, story: Story) -> None:
+def test_a_context_keeps_its_secrets_and_differs_by_place(ada: Desk, story: DemoSteps) -> None:
     """A change of values leaves the secrets; a cluster finds another value."""
     page = ada.go("/contexts?edit=*")
     page.get_by_role("textbox", name="Name", exact=True).fill("limits")
@@ -211,7 +213,7 @@ def test_a_context_keeps_its_secrets_and_differs_by_place(ada: Desk, story: Stor
     known = '{ serviceContext(name: "limits") { secretsVersion } }'
     assert story.stage.ask(known)["serviceContext"]["secretsVersion"] == 1
     row.get_by_role("button", name="Edit").press("Enter")
-    place = page.get_by_role("combobox", name="Where it is otherwise")
+    place = page.get_by_role("combobox", name="Override scope")
     place.fill("prod")
     expect(page.locator("datalist option[value='cluster prod']")).to_be_attached()
     place.fill("cluster prod")
@@ -225,39 +227,39 @@ def test_a_context_keeps_its_secrets_and_differs_by_place(ada: Desk, story: Stor
     row.get_by_role("button", name="Delete…").press("Enter")
     dialog = page.get_by_role("dialog")
     dialog.get_by_role("textbox").fill("limits")
-    dialog.get_by_role("button", name="Delete it").press("Enter")
+    dialog.get_by_role("button", name="Delete context").press("Enter")
     expect(row).to_be_hidden()
 
 
 def test_a_repository_is_connected_changed_and_removed(
-    ada: Desk, stranger: Desk, story: Story
+    ada: Desk, stranger: Desk, story: DemoSteps
 ) -> None:
     """It waits for its first service, its token is replaced; who may not look at it hears why."""
     url = story.stage.repository.url.removesuffix(".git") + "-not-there.git"
     page = ada.go("/repositories?new=1")
-    page.get_by_role("textbox", name="Address").fill(url)
+    page.get_by_role("textbox", name="URL").fill(url)
     page.get_by_role("button", name="Connect", exact=True).press("Enter")
     row = page.get_by_role("row").filter(has_text=url)
-    expect(row).to_contain_text("Not yet")
+    expect(row).to_contain_text("Pending")
     row.get_by_role("button", name="Edit…").press("Enter")
-    page.get_by_role("combobox", name="Sign in").select_option(label="by name and token")
-    page.get_by_role("textbox", name="Name").fill("bot")
+    page.get_by_role("combobox", name="Authentication").select_option(label="username and token")
+    page.get_by_role("textbox", name="Username").fill("bot")
     page.get_by_role("textbox", name="Token").fill("replaced")
     page.get_by_role("button", name="Save").press("Enter")
     expect(row).to_contain_text("basic")
     stranger.page.set_extra_http_headers({"Authorization": f"Bearer {viewer(story, 'reader')}"})
     reading = stranger.go(f"/repositories?q={url}")
-    reading.get_by_role("button", name="Look now").press("Enter")
-    expect(reading.get_by_role("alert")).to_contain_text("Not allowed")
+    reading.get_by_role("button", name="Fetch now").press("Enter")
+    expect(reading.get_by_role("alert")).to_contain_text("Permission denied")
     row.get_by_role("button", name="Remove…").press("Enter")
-    page.get_by_role("dialog").get_by_role("button", name="Remove it").press("Enter")
+    page.get_by_role("dialog").get_by_role("button", name="Remove repository").press("Enter")
     expect(row).to_be_hidden()
 
 
-def test_delivery_is_counted_over_a_window(ada: Desk, story: Story) -> None:
+def test_delivery_is_counted_over_a_window(ada: Desk, story: DemoSteps) -> None:
     """The four figures, and what was delivered today, over a window that stands in the address."""
     page = ada.go("/reports")
-    expect(page.get_by_text(re.compile("^[1-9].* became healthy of"))).to_be_visible()
+    expect(page.get_by_text(re.compile("^[1-9].* became healthy"))).to_be_visible()
     page.get_by_role("button", name="7 days").press("Enter")
     expect(page).to_have_url(re.compile(r"span=7$"))
     days = page.get_by_role("table", name="Deployments over time").get_by_role("row")
@@ -265,21 +267,21 @@ def test_delivery_is_counted_over_a_window(ada: Desk, story: Story) -> None:
     expect(days.last).to_contain_text(re.compile("[1-9]\\d* healthy"))
 
 
-def test_every_field_has_a_commit_or_a_person(ada: Desk, story: Story) -> None:
+def test_every_field_has_a_commit_or_a_person(ada: Desk, story: DemoSteps) -> None:
     """What an object's fields come from, found by a part of their names."""
     known = story.stage.ask(
         "query ($id: ID!) { serviceDeployment(id: $id) { components { id kind } } }",
         id=story.services["dev"],
     )["serviceDeployment"]["components"]
     (web,) = [one["id"] for one in known if one["kind"] == "Deployment"]
-    page = ada.go(f"/objects/{web}?tab=who")
+    page = ada.go(f"/objects/{web}?tab=owners")
     page.get_by_label("Filter fields").fill("image")
     fields = page.get_by_role("region", name="Fields")
     expect(fields).to_contain_text("registry.example.org/shop")
     expect(fields).to_contain_text("Towline Demo")
 
 
-def test_drift_has_the_name_of_who_did_it(ada: Desk, story: Story) -> None:
+def test_drift_has_the_name_of_who_did_it(ada: Desk, story: DemoSteps) -> None:
     """What somebody changes by the door is told with their name beside what git says. By keys."""
     page = ada.go(f"/services/{story.services['dev']}")
     answer = page.request.patch(
@@ -295,17 +297,17 @@ def test_drift_has_the_name_of_who_did_it(ada: Desk, story: Story) -> None:
     keys = Keys(page)
     keys.use(page.get_by_role("link", name="settings", exact=True))
     keys.use(page.get_by_role("tab", selected=True), "ArrowRight")
-    strangers = page.get_by_role("region", name="Set by somebody else")
+    strangers = page.get_by_role("region", name="Changed outside Git")
     expect(strangers).to_contain_text("by-hand")
     expect(strangers).to_contain_text(EMAIL)
 
 
-def test_the_keys_are_told_and_lead_where_they_say(ada: Desk, story: Story) -> None:
+def test_the_keys_are_told_and_lead_where_they_say(ada: Desk, story: DemoSteps) -> None:
     """`?` shows every page's key; each key goes there, and the way back is right."""
     page = ada.go("/")
     page.get_by_role("heading", name="Fleet").wait_for()
     page.keyboard.press("?")
-    help_ = page.get_by_role("dialog", name="Keys")
+    help_ = page.get_by_role("dialog", name="Keyboard shortcuts")
     expect(help_).to_contain_text("g e")
     page.keyboard.press("Escape")
     for key, title in (("e", "Secrets"), ("x", "Contexts"), ("i", "Access")):
@@ -316,7 +318,7 @@ def test_the_keys_are_told_and_lead_where_they_say(ada: Desk, story: Story) -> N
     expect(page.get_by_role("heading", name="Contexts", level=1)).to_be_visible()
 
 
-def test_services_are_walked_by_keys_alone(stranger: Desk, story: Story) -> None:
+def test_services_are_walked_by_keys_alone(stranger: Desk, story: DemoSteps) -> None:
     """Sign in, filter, travel in time, find a service, its history, an object, its shell."""
     page = stranger.go("/")
     keys = Keys(page)
@@ -328,7 +330,7 @@ def test_services_are_walked_by_keys_alone(stranger: Desk, story: Story) -> None
     keys.type("shop")
     expect(page).to_have_url(re.compile(r"q=shop$"))
     keys.use(page.get_by_role("slider"), "ArrowLeft")
-    keys.use(button(page, "Back to now"))
+    keys.use(button(page, "Back to live"))
     keys.find("New service")
     keys.skip()
     keys.write(page.get_by_role("combobox", name=re.compile("^Cluster")), "dev")
@@ -346,14 +348,14 @@ def test_services_are_walked_by_keys_alone(stranger: Desk, story: Story) -> None
     keys.use(page.get_by_role("link", name=re.compile(r"^web-\w+-\w+$")))
     page.get_by_role("tab", name="Shell").wait_for()
     keys.use(page.get_by_role("tab", selected=True), "ArrowLeft")
-    keys.use(button(page, "Open a shell"))
+    keys.use(button(page, "Open shell"))
     expect(page.locator(".xterm-helper-textarea")).to_be_focused()
     keys.type("echo by-hand")
     keys.press("Enter")
     expect(page.locator(".xterm")).to_contain_text("by-hand")
 
 
-def test_changes_are_walked_by_keys_alone(ada: Desk, story: Story) -> None:
+def test_changes_are_walked_by_keys_alone(ada: Desk, story: DemoSteps) -> None:
     """Approve, edit a pipeline in form and text, seal a secret, write a role, join a cluster."""
     page = ada.go("/")
     keys = Keys(page)
@@ -362,7 +364,7 @@ def test_changes_are_walked_by_keys_alone(ada: Desk, story: Story) -> None:
     keys.use(button(page, "Approve…").first)
     dialog = page.get_by_role("dialog")
     expect(dialog).to_contain_text("sha256:")
-    keys.reach(dialog.get_by_role("button", name="Approve exactly this"))
+    keys.reach(dialog.get_by_role("button", name="Approve release"))
     keys.press("Escape")
     expect(dialog).to_be_hidden()
     keys.use(page.get_by_role("link", name="shop", exact=True))
@@ -375,7 +377,7 @@ def test_changes_are_walked_by_keys_alone(ada: Desk, story: Story) -> None:
     keys.use(button(page, "New secret"))
     keys.write(page.get_by_role("textbox", name="Name", exact=True), "by-keys")
     keys.write(page.get_by_role("textbox", name=re.compile("^Value")), "never-shown")
-    keys.use(button(page, "Seal it"))
+    keys.use(button(page, "Create secret"))
     keys.use(page.get_by_role("link", name="by-keys"))
     keys.use(button(page, "Delete"))
     keys.write(page.get_by_role("dialog").get_by_role("textbox"), "by-keys")
@@ -386,6 +388,6 @@ def test_changes_are_walked_by_keys_alone(ada: Desk, story: Story) -> None:
     keys.use(button(page, "New role"))
     keys.use(page.get_by_role("checkbox", name="read project"), "Space")
     expect(page.get_by_role("checkbox", name="read project")).to_be_checked()
-    keys.find("Join a cluster")
+    keys.find("Register cluster")
     keys.write(page.get_by_role("textbox", name=re.compile("^Name")), "by-keys")
-    keys.reach(button(page, "Register it"))
+    keys.reach(button(page, "Register cluster"))

@@ -12,9 +12,9 @@ from playwright.sync_api import Locator, Page, expect
 
 from tests.integration.console.conftest import EMAIL, PASSWORD, Desk, commit, viewer
 from tests.integration.console.keys import Keys, button
+from towline.demo.environment import DemoEnvironment
 from towline.demo.sample import shop
-from towline.demo.stage import DemoStage
-from towline.demo.story import Story
+from towline.demo.steps import DemoSteps
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -31,25 +31,25 @@ def chosen(page: Page, label: str) -> Locator:
     return page.get_by_role("combobox", name=re.compile(rf"^{label}\b"))
 
 
-def test_who_signs_in_lands_where_they_wanted_to(stranger: Desk, story: Story) -> None:
+def test_who_signs_in_lands_where_they_wanted_to(stranger: Desk, story: DemoSteps) -> None:
     page = stranger.go("/pipelines?tab=board")
     stranger.sign_in(password="not-the-password-1")
-    expect(page.get_by_role("alert")).to_contain_text("do not belong together")
+    expect(page.get_by_role("alert")).to_contain_text("Wrong e-mail or password")
     stranger.sign_in()
     expect(page.get_by_role("heading", name="Pipelines")).to_be_visible()
     expect(page).to_have_url(re.compile(r"/pipelines\?tab=board$"))
 
 
-def test_an_expired_session_loses_nothing_that_was_typed(stranger: Desk, story: Story) -> None:
+def test_an_expired_session_loses_nothing_that_was_typed(stranger: Desk, story: DemoSteps) -> None:
     page = stranger.go("/services/new")
     stranger.sign_in()
     field(page, "Name").fill("half-written")
     chosen(page, "Repository").fill(story.stage.repository.url)
     chosen(page, "Cluster").fill("dev")
-    field(page, "Namespace").fill("half")
-    expect(page.get_by_role("button", name="Define it")).to_be_enabled()
+    field(page, "Default namespace").fill("half")
+    expect(page.get_by_role("button", name="Create service")).to_be_enabled()
     page.context.clear_cookies()
-    page.get_by_role("button", name="Define it").click()
+    page.get_by_role("button", name="Create service").click()
     dialog = page.get_by_role("dialog", name="Your session has ended")
     expect(dialog).to_be_visible()
     stranger.sign_in()
@@ -57,42 +57,42 @@ def test_an_expired_session_loses_nothing_that_was_typed(stranger: Desk, story: 
     expect(field(page, "Name")).to_have_value("half-written")
 
 
-def test_the_fleet_shows_what_goes_wrong_without_being_asked(ada: Desk, story: Story) -> None:
+def test_the_fleet_shows_what_goes_wrong_without_being_asked(ada: Desk, story: DemoSteps) -> None:
     """A commit that cannot be rendered is on the screen with its reason, and goes away again."""
     page = ada.go("/")
-    wrong = page.get_by_role("region", name="Wrong now")
-    expect(wrong).to_contain_text("nothing")
+    wrong = page.get_by_role("region", name="Needs attention")
+    expect(wrong).to_contain_text("none")
     commit(story, {"dev/broken.yaml": "kind: [\n"}, "Break dev")
     expect(wrong.get_by_role("link", name="dev/shop")).to_be_visible()
     expect(wrong).to_contain_text("broken.yaml, line 2")
     commit(story, {"dev/broken.yaml": None}, "Mend dev")
-    expect(wrong).to_contain_text("nothing")
+    expect(wrong).to_contain_text("none")
 
 
-def test_filters_stand_in_the_address(ada: Desk, story: Story) -> None:
+def test_filters_stand_in_the_address(ada: Desk, story: DemoSteps) -> None:
     page = ada.go("/")
     page.get_by_role("heading", name="Fleet").wait_for()
     page.keyboard.press("/")
     page.keyboard.type("nothing-is-called-so")
-    expect(page.get_by_role("heading", name="No service is like that")).to_be_visible()
+    expect(page.get_by_role("heading", name="No matching services")).to_be_visible()
     expect(page).to_have_url(re.compile(r"\?q=nothing-is-called-so$"))
 
 
-def test_the_fleet_of_a_past_moment(ada: Desk, story: Story) -> None:
+def test_the_fleet_of_a_past_moment(ada: Desk, story: DemoSteps) -> None:
     """The slider goes back; what is shown says that it is the past."""
     page = ada.go("/")
     expect(page.locator(".travel .live")).to_be_visible()
-    page.get_by_label("How far back").select_option(label="last hour")
+    page.get_by_label("Time range").select_option(label="last hour")
     slider = page.get_by_role("slider")
     slider.focus()
     for _ in range(3):
         page.keyboard.press("ArrowLeft")
     expect(page).to_have_url(re.compile(r"at="))
-    page.get_by_role("button", name="Back to now").click()
+    page.get_by_role("button", name="Back to live").click()
     expect(page.locator(".travel .live")).to_be_visible()
 
 
-def test_from_the_palette_to_a_live_object(ada: Desk, story: Story) -> None:
+def test_from_the_palette_to_a_live_object(ada: Desk, story: DemoSteps) -> None:
     """Ctrl-K, a few letters, Enter; then the tree, an object, and its YAML, by keyboard."""
     page = ada.go("/")
     page.get_by_role("heading", name="Fleet").wait_for()
@@ -113,7 +113,7 @@ def test_from_the_palette_to_a_live_object(ada: Desk, story: Story) -> None:
 
 
 @pytest.fixture
-def recorded(story: Story) -> None:
+def recorded(story: DemoSteps) -> None:
     """What the administrator does in clusters is recorded, from now on."""
     role = {
         "name": "recorded",
@@ -128,17 +128,17 @@ def recorded(story: Story) -> None:
     )
 
 
-def test_logs_of_pods_and_a_shell(ada: Desk, story: Story, recorded: None) -> None:
+def test_logs_of_pods_and_a_shell(ada: Desk, story: DemoSteps, recorded: None) -> None:
     """Logs are followed and searched; the shell answers through the door, and is played again."""
     page = ada.go(f"/services/{story.services['dev']}?tab=logs")
     lines = page.get_by_role("region", name="Log lines")
     expect(lines).to_contain_text("line 100 of web-")
     page.get_by_label("Search in logs").fill("line 42 ")
-    expect(page.get_by_role("status").filter(has_text="1 lines of 1 pod")).to_be_visible()
+    expect(page.get_by_role("status").filter(has_text="1 line of 1 pod")).to_be_visible()
     page.get_by_role("tab", name=re.compile("Objects")).click()
     page.get_by_role("link", name=re.compile(r"^web-\w+-\w+$")).click()
     page.get_by_role("tab", name="Shell").click()
-    page.get_by_role("button", name="Open a shell").click()
+    page.get_by_role("button", name="Open shell").click()
     screen = page.locator(".xterm")
     screen.wait_for()
     expect(page.locator(".xterm-helper-textarea")).to_be_focused()
@@ -152,10 +152,10 @@ def test_logs_of_pods_and_a_shell(ada: Desk, story: Story, recorded: None) -> No
     expect(page.locator(".xterm")).to_contain_text("hello")
 
 
-def test_the_audit_trail_is_filtered_and_exported(ada: Desk, story: Story) -> None:
+def test_the_audit_trail_is_filtered_and_exported(ada: Desk, story: DemoSteps) -> None:
     """What is chosen stands in the address, and is what the file has."""
     page = ada.go("/audit?kind=SIGN_IN")
-    page.get_by_label("By whom").fill(EMAIL)
+    page.get_by_label("Actor").fill(EMAIL)
     expect(page).to_have_url(re.compile(r"actor=ada"))
     page.get_by_label("Filter by action or target").fill("signIn")
     expect(page).to_have_url(re.compile(r"q=signIn"))
@@ -165,10 +165,10 @@ def test_the_audit_trail_is_filtered_and_exported(ada: Desk, story: Story) -> No
     found = {(row["kind"], row["actor"], row["action"]) for row in rows}
     assert found == {("sign-in", EMAIL, "signIn")}
     ada.turn_to("/audit")
-    expect(page.get_by_label("By whom")).to_have_value("")
+    expect(page.get_by_label("Actor")).to_have_value("")
 
 
-def test_a_release_is_approved_and_goes_live(ada: Desk, story: Story) -> None:
+def test_a_release_is_approved_and_goes_live(ada: Desk, story: DemoSteps) -> None:
     """What is decided stands above the button; the board moves by itself."""
     page = ada.go("/pipelines")
     page.get_by_role("button", name="Approve…").first.press("Enter")
@@ -176,7 +176,7 @@ def test_a_release_is_approved_and_goes_live(ada: Desk, story: Story) -> None:
     expect(dialog).to_contain_text("sha256:")
     expect(dialog).to_contain_text("added Deployment web")
     expect(dialog).to_contain_text("from this repository")
-    dialog.get_by_role("button", name="Approve exactly this").press("Enter")
+    dialog.get_by_role("button", name="Approve release").press("Enter")
     expect(dialog).to_be_hidden()
     prod = page.get_by_role("region", name="Stage prod")
     expect(prod).to_contain_text("#", timeout=30_000)
@@ -184,52 +184,52 @@ def test_a_release_is_approved_and_goes_live(ada: Desk, story: Story) -> None:
     expect(prod.get_by_text("Healthy").first).to_be_visible()
 
 
-def test_returning_to_an_earlier_state_shows_what_it_changes(ada: Desk, story: Story) -> None:
+def test_returning_to_an_earlier_state_shows_what_it_changes(ada: Desk, story: DemoSteps) -> None:
     """After a release, back to the one before; the service is held, and let go again. By keys."""
     commit(story, shop("1.7"), "Release 1.7")
     service = story.services["dev"]
     page = ada.go(f"/services/{service}?tab=history")
     expect(page.get_by_role("row").filter(has_text="Release 1.7")).to_contain_text(
-        "now", timeout=30_000
+        "Current", timeout=30_000
     )
     keys = Keys(page)
     keys.use(page.get_by_role("row").filter(has_text="Open the shop").get_by_role("button").first)
     dialog = page.get_by_role("dialog")
     expect(dialog).to_contain_text("changed")
     expect(dialog).to_contain_text("registry.example.org/shop:1.0")
-    keys.use(dialog.get_by_role("button", name="Return to it"))
-    expect(page.get_by_text("new commits do not move it")).to_be_visible()
-    keys.use(button(page, "Follow main again"))
-    expect(page.get_by_text("new commits do not move it")).to_be_hidden()
+    keys.use(dialog.get_by_role("button", name="Roll back"))
+    expect(page.get_by_text("new commits are ignored")).to_be_visible()
+    keys.use(button(page, "Unpin and follow main"))
+    expect(page.get_by_text("new commits are ignored")).to_be_hidden()
 
 
-def test_what_if_another_commit_were_there(ada: Desk, story: Story) -> None:
+def test_what_if_another_commit_were_there(ada: Desk, story: DemoSteps) -> None:
     story.stage.repository.commit(shop("9.9"), "Try 9.9", branch="idea")
-    page = ada.go(f"/services/{story.services['dev']}?tab=whatif")
+    page = ada.go(f"/services/{story.services['dev']}?tab=preview")
     keys = Keys(page)
     keys.write(page.get_by_label("Branch, tag or commit"), "idea")
     keys.press("Enter")
     expect(page.get_by_text("registry.example.org/shop:9.9").first).to_be_visible()
 
 
-def test_a_service_is_defined_and_deleted(ada: Desk, story: Story) -> None:
+def test_a_service_is_defined_and_deleted(ada: Desk, story: DemoSteps) -> None:
     """Form and YAML are one; a delete that cannot be undone asks for the name."""
     page = ada.go("/services/new")
     chosen(page, "Cluster").fill("de")
-    expect(page.get_by_text("no cluster de here")).to_be_visible()
+    expect(page.get_by_text("cluster de not found")).to_be_visible()
     assert page.locator("datalist option[value='dev']").count() == 1
     chosen(page, "Cluster").fill("dev")
     chosen(page, "Repository").fill(story.stage.repository.url)
     field(page, "Name").fill("extra")
-    field(page, "Namespace").fill("extra")
+    field(page, "Default namespace").fill("extra")
     field(page, "Folder").fill("dev")
     expect(page.locator(".cm-content")).to_contain_text("namespace: extra")
-    page.get_by_role("button", name="Define it").click()
+    page.get_by_role("button", name="Create service").click()
     expect(page.get_by_role("heading", name="extra")).to_contain_text("Healthy", timeout=30_000)
     page.get_by_role("tab", name="Settings").click()
-    page.get_by_role("button", name=re.compile("Delete it with its")).click()
+    page.get_by_role("button", name=re.compile("Delete service and")).click()
     dialog = page.get_by_role("dialog")
-    sure = dialog.get_by_role("button", name="Delete it")
+    sure = dialog.get_by_role("button", name="Delete service")
     expect(sure).to_be_disabled()
     dialog.get_by_role("textbox").fill("extra")
     sure.click()
@@ -237,7 +237,7 @@ def test_a_service_is_defined_and_deleted(ada: Desk, story: Story) -> None:
 
 
 @pytest.fixture
-def newcomer(stage: DemoStage, tmp_path: Path) -> Iterator[list[subprocess.Popen[bytes]]]:
+def newcomer(stage: DemoEnvironment, tmp_path: Path) -> Iterator[list[subprocess.Popen[bytes]]]:
     started: list[subprocess.Popen[bytes]] = []
     yield started
     for one in started:
@@ -246,19 +246,19 @@ def newcomer(stage: DemoStage, tmp_path: Path) -> Iterator[list[subprocess.Popen
 
 
 def test_a_cluster_is_seen_to_arrive(
-    ada: Desk, story: Story, newcomer: list[subprocess.Popen[bytes]], tmp_path: Path
+    ada: Desk, story: DemoSteps, newcomer: list[subprocess.Popen[bytes]], tmp_path: Path
 ) -> None:
     """The wizard shows the command; the page says by itself when the agent has come."""
     page = ada.go("/clusters/new")
     field(page, "Name").fill("third")
     field(page, "Tags").fill("region=eu stage=try")
-    page.get_by_role("button", name="Register it").click()
+    page.get_by_role("button", name="Register cluster").click()
     shown = page.locator(".secret pre").inner_text()
     found = re.search(r"deployToken=(\S+)", shown)
     assert found is not None
     token = tmp_path / "token"
     token.write_text(found[1])
-    expect(page.get_by_text("Waiting for its agent")).to_be_visible()
+    expect(page.get_by_text("Waiting for agent")).to_be_visible()
     address = story.stage.ask("{ installation { agentsPort } }")["installation"]["agentsPort"]
     command = [
         *PROGRAM,
@@ -272,41 +272,41 @@ def test_a_cluster_is_seen_to_arrive(
     command += ["--kubeconfig", str(story.stage.members["dev"].kubeconfig)]
     with (tmp_path / "agent.log").open("wb") as log:
         newcomer.append(subprocess.Popen(command, stdout=log, stderr=log))
-    expect(page.get_by_role("heading", name="It has arrived")).to_be_visible(timeout=30_000)
+    expect(page.get_by_role("link", name="Open cluster")).to_be_visible(timeout=30_000)
 
 
-def test_a_pipeline_is_judged_while_it_is_written(ada: Desk, story: Story) -> None:
+def test_a_pipeline_is_judged_while_it_is_written(ada: Desk, story: DemoSteps) -> None:
     pipeline = story.pipeline()["id"]
     page = ada.go(f"/pipelines/{pipeline}/edit")
     save = page.get_by_role("button", name="Save")
     expect(save).to_be_enabled()
     page.get_by_label("Name of stage 2").fill("dev")
-    expect(page.get_by_text("dev is there already")).to_be_visible()
+    expect(page.get_by_text("duplicate name dev")).to_be_visible()
     expect(save).to_be_disabled()
     page.get_by_label("Name of stage 2").fill("prod")
     expect(save).to_be_enabled()
-    page.get_by_role("button", name="Add a workflow").last.click()
+    page.get_by_role("button", name="Add workflow").last.click()
     expect(page.locator(".cm-content")).to_contain_text("waitSeconds: 60")
     own = page.get_by_role("group", name="Workflow of prod")
-    own.get_by_text("wait: some time passes").click()
+    own.get_by_text("Wait: pauses for a fixed time").click()
     own.get_by_role("spinbutton", name="Seconds").fill("5")
     expect(page.locator(".cm-content")).to_contain_text("waitSeconds: 5")
     own.get_by_role("textbox", name=re.compile("^After")).fill("nothing")
     page.keyboard.press("Tab")
-    expect(page.get_by_text("there is no step nothing to wait for")).to_be_visible()
+    expect(page.get_by_text('step nothing in "after" not found')).to_be_visible()
     expect(save).to_be_disabled()
-    own.get_by_role("button", name="Remove the workflow").click()
+    own.get_by_role("button", name="Remove workflow").click()
     expect(save).to_be_enabled()
 
 
-def test_who_may_not_is_told_which_right_is_missing(stranger: Desk, story: Story) -> None:
+def test_who_may_not_is_told_which_right_is_missing(stranger: Desk, story: DemoSteps) -> None:
     """A viewer sees the service, and is told why nothing comes of the button; they may leave."""
     page = stranger.page
     page.set_extra_http_headers({"Authorization": f"Bearer {viewer(story, 'onlooker')}"})
     stranger.go(f"/services/{story.services['dev']}")
     page.get_by_role("button", name="Sync now").click()
     alert = page.get_by_role("alert")
-    expect(alert).to_contain_text("Not allowed")
+    expect(alert).to_contain_text("Permission denied")
     expect(alert).to_contain_text("write")
     stranger.turn_to("/access?tab=sessions")
     page.get_by_role("button", name="Sign out everywhere").click()
@@ -314,7 +314,7 @@ def test_who_may_not_is_told_which_right_is_missing(stranger: Desk, story: Story
     expect(page.get_by_label("Password")).to_be_visible()
 
 
-def test_hostile_strings_stay_text(ada: Desk, story: Story) -> None:
+def test_hostile_strings_stay_text(ada: Desk, story: DemoSteps) -> None:
     """Names, subjects, messages and tags that would be script or links anywhere else."""
     hostile = "<img src=x onerror=alert(1)>javascript:alert(1)"
     commit(
@@ -359,25 +359,25 @@ def test_hostile_strings_stay_text(ada: Desk, story: Story) -> None:
         assert page.locator("a[href^='javascript' i], img[src='x'], script:not([src])").count() == 0
 
 
-def test_with_the_server_gone_the_page_stays_and_catches_up(ada: Desk, story: Story) -> None:
+def test_with_the_server_gone_the_page_stays_and_catches_up(ada: Desk, story: DemoSteps) -> None:
     """A banner with the age; what was shown is still there; afterwards it is true again."""
     page = ada.go("/services")
     expect(page.get_by_role("link", name="shop").first).to_be_visible()
     story.stage.kill_control_plane()
     try:
-        expect(page.get_by_text("The control plane does not answer")).to_be_visible()
+        expect(page.get_by_text("The control plane does not respond")).to_be_visible()
         expect(page.get_by_role("link", name="shop").first).to_be_visible()
     finally:
         story.stage.start_control_plane()
-    expect(page.get_by_text("The control plane does not answer")).to_be_hidden()
+    expect(page.get_by_text("The control plane does not respond")).to_be_hidden()
     expect(page.get_by_role("link", name="shop").first).to_be_visible()
 
 
-def test_a_token_and_the_way_out(stranger: Desk, story: Story) -> None:
+def test_a_token_and_the_way_out(stranger: Desk, story: DemoSteps) -> None:
     page = stranger.go("/access?tab=tokens")
     stranger.sign_in(EMAIL, PASSWORD)
-    field(page, "For").fill("nightly")
-    page.get_by_role("button", name="Make a token").click()
+    field(page, "Name").fill("nightly")
+    page.get_by_role("button", name="Create token").click()
     expect(page.locator(".secret pre")).to_contain_text("twu_")
     page.get_by_role("tab", name="kubectl").click()
     expect(page.locator("pre.block")).to_contain_text("towline-dev")

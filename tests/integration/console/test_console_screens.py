@@ -13,7 +13,7 @@ from playwright.sync_api import CDPSession, Page, ViewportSize, expect
 from tests.integration.console.conftest import ARTEFACTS, AXE, BUILT, ROOT, Desk, commit
 from tests.integration.console.furnished import furnish
 from towline.demo.sample import shop
-from towline.demo.story import Story
+from towline.demo.steps import DemoSteps
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -28,7 +28,7 @@ _AXE = """async ([part, rules]) => (await axe.run(part ?? document, {resultTypes
   .map(({id, nodes}) => `${id}: ${nodes.slice(0, 3).map((node) => node.html).join(" ")}`)"""
 
 
-def _screens(story: Story) -> dict[str, str]:
+def _screens(story: DemoSteps) -> dict[str, str]:
     """The screens by name, with their addresses."""
     service, pipeline = story.services["dev"], story.pipeline()["id"]
     made = furnish(story)
@@ -42,19 +42,19 @@ def _screens(story: Story) -> dict[str, str]:
         "service": f"/services/{service}",
         "service-timeline": f"/services/{service}?tab=timeline",
         "service-history": f"/services/{service}?tab=history",
-        "service-whatif": f"/services/{service}?tab=whatif&ref=main",
+        "service-preview": f"/services/{service}?tab=preview&ref=main",
         "service-values": f"/services/{service}?tab=values",
         "service-events": f"/services/{service}?tab=events",
         "service-logs": f"/services/{service}?tab=logs",
         "service-settings": f"/services/{service}?tab=settings",
         "service-new": "/services/new",
         "object": f"/objects/{ids['Deployment']}",
-        "object-who": f"/objects/{ids['Deployment']}?tab=who",
+        "object-owners": f"/objects/{ids['Deployment']}?tab=owners",
         "object-drift": f"/objects/{ids['Deployment']}?tab=drift",
         "object-shell": f"/objects/{ids['Pod']}?tab=shell",
         "clusters": "/clusters",
         "cluster": "/clusters/dev",
-        "cluster-upkeep": "/clusters/dev?tab=upkeep",
+        "cluster-maintenance": "/clusters/dev?tab=maintenance",
         "join": "/clusters/new",
         "pipelines": "/pipelines",
         "pipeline-graph": f"/pipelines/{pipeline}?tab=graph",
@@ -119,7 +119,7 @@ def _report(found: dict[str, dict[str, int]]) -> str:
 
 
 @pytest.mark.timeout(400)
-def test_every_screen_is_for_everybody(ada: Desk, story: Story) -> None:
+def test_every_screen_is_for_everybody(ada: Desk, story: DemoSteps) -> None:
     """axe finds nothing to complain of, nothing is wider than the window; pictures are kept, and
     the documentation has the report."""
     ARTEFACTS.mkdir(parents=True, exist_ok=True)
@@ -148,7 +148,7 @@ def test_every_screen_is_for_everybody(ada: Desk, story: Story) -> None:
     )
 
 
-def test_pages_fit_a_phone(ada: Desk, story: Story) -> None:
+def test_pages_fit_a_phone(ada: Desk, story: DemoSteps) -> None:
     """A decision, the fleet, a service and a list, as wide as a hand."""
     ARTEFACTS.mkdir(parents=True, exist_ok=True)
     page = ada.page
@@ -175,7 +175,7 @@ def _too_small(page: Page, within: str) -> list[str]:
     )
 
 
-def test_a_release_is_approved_on_a_phone(ada: Desk, story: Story) -> None:
+def test_a_release_is_approved_on_a_phone(ada: Desk, story: DemoSteps) -> None:
     """From the link of a message to the decision: in sight, large enough, and it counts."""
     commit(story, shop("3.0"), "Release 3.0")
     edge = story.waiting_edge()
@@ -191,8 +191,8 @@ def test_a_release_is_approved_on_a_phone(ada: Desk, story: Story) -> None:
     assert _too_small(page, "dialog") == []
     assert not _wider(page)
     page.screenshot(path=ARTEFACTS / "approve-phone.png")
-    dialog.get_by_role("button", name="Approve exactly this").click()
-    expect(page.get_by_text("Approved: exactly these digests")).to_be_visible()
+    dialog.get_by_role("button", name="Approve release").click()
+    expect(page.get_by_text("Release approved for")).to_be_visible()
     story.wait_healthy("prod")
 
 
@@ -218,12 +218,15 @@ _ABOVE: dict[str, tuple[Callable[[Page], None], str]] = {
     "toast": (_sync, ".toasts"),
     "palette": (_open_palette, "dialog[open]"),
     "keys": (lambda page: page.keyboard.press("?"), "dialog[open]"),
-    "deletion": (lambda page: page.get_by_role("button", name="Delete it").click(), "dialog[open]"),
+    "deletion": (
+        lambda page: page.get_by_role("button", name="Delete service").click(),
+        "dialog[open]",
+    ),
     "signed-out": (_end_session, "dialog[open]"),
 }
 
 
-def test_what_opens_above_a_page_is_for_everybody(stranger: Desk, story: Story) -> None:
+def test_what_opens_above_a_page_is_for_everybody(stranger: Desk, story: DemoSteps) -> None:
     """What was just done, the palette, the keys, what asks before a deletion, and the sign-in of an
     ended session."""
     ARTEFACTS.mkdir(parents=True, exist_ok=True)

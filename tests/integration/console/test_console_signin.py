@@ -13,13 +13,13 @@ from urllib.request import urlopen
 import pytest
 from playwright.sync_api import Browser, expect
 
-from fleet.runtime.clock import SystemClock
+from core.runtime.clock import SystemClock
 from tests.fakes.clock import FakeClock
 from tests.fakes.issuer import CLIENT, FakeIssuer
 from tests.integration.console.conftest import PATIENCE
 from tests.migrated import put_sqlite
+from towline.demo.environment import wait_until
 from towline.demo.ports import free_ports
-from towline.demo.stage import wait_until
 
 pytestmark = pytest.mark.timeout(180)
 

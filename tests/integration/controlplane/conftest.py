@@ -10,7 +10,7 @@ import pytest
 from controlplane.domain.access import (
     BUILT_IN,
     INSTALLATION,
-    NOTHING,
+    NO_PERMISSIONS,
     Actor,
     ActorKind,
     Grant,
@@ -19,7 +19,7 @@ from controlplane.domain.access import (
 )
 from controlplane.domain.access.roles import BuiltInRole as Role
 from controlplane.domain.clusters import Cluster
-from controlplane.domain.reports import FactsReport, Greeting, Report, StatusReport
+from controlplane.domain.reports import AgentHello, FactsReport, Report, StatusReport
 from controlplane.domain.repositories import Repository
 from controlplane.domain.services import Phase, Problem, Service
 from controlplane.events.livelogs import MemoryLiveLogs
@@ -27,23 +27,23 @@ from controlplane.events.memory import MemoryBus
 from controlplane.secrets.envelope import EnvelopeSealer
 from controlplane.storage.engine import make_engine
 from controlplane.storage.store import SqlStore
-from controlplane.usecases.agents import Agents
+from controlplane.usecases.agents import AgentOperations
 from controlplane.usecases.clusterjobs import ClusterJobs
 from controlplane.usecases.clusters import ClusterChange, Clusters
-from controlplane.usecases.delivery import Delivery
-from controlplane.usecases.deps import Deps
-from controlplane.usecases.identity import Identity
-from controlplane.usecases.interventions import Interventions
-from controlplane.usecases.people import People
+from controlplane.usecases.delivery import RenderReconciler
+from controlplane.usecases.deps import OperationContext
+from controlplane.usecases.identity import CredentialAuthenticator
+from controlplane.usecases.interventions import AgentCommands
+from controlplane.usecases.people import UserOperations
 from controlplane.usecases.pipelines import Pipelines
 from controlplane.usecases.projects import Projects
 from controlplane.usecases.promotions import Promotions
-from controlplane.usecases.records import Records
-from controlplane.usecases.repositories import Repositories, RepositoryChange
+from controlplane.usecases.records import AuditLogOperations
+from controlplane.usecases.repositories import RepositoryChange, RepositoryOperations
 from controlplane.usecases.requests import AccessRequests
-from controlplane.usecases.rights import Rights
+from controlplane.usecases.rights import AccessControl
 from controlplane.usecases.services import ServiceChange, Services
-from fleet.sealing import SealingKey
+from core.sealing import SealingKey
 from tests import migrated
 from tests.fakes.clock import FakeClock
 from tests.fakes.manifests import FakeManifests
@@ -52,7 +52,7 @@ from tests.servers.postgres import Postgres
 
 def person(role: Role | None, name: str = "ada", scope: Scope = INSTALLATION) -> Actor:
     """A user with this role, everywhere if not told where."""
-    policy = Policy((Grant(BUILT_IN[role], scope),)) if role else NOTHING
+    policy = Policy((Grant(BUILT_IN[role], scope),)) if role else NO_PERMISSIONS
     return Actor(ActorKind.USER, id=name, name=name, email=f"{name}@example.org", policy=policy)
 
 
@@ -60,27 +60,27 @@ def person(role: Role | None, name: str = "ada", scope: Scope = INSTALLATION) ->
 class World:
     """All verbs over one store."""
 
-    deps: Deps
+    deps: OperationContext
     manifests: FakeManifests
     clock: FakeClock
 
     def __post_init__(self) -> None:
         self.admin = person(Role.ADMIN, "root")
-        self.identity = Identity(self.deps)
-        self.people = People(self.deps)
+        self.identity = CredentialAuthenticator(self.deps)
+        self.people = UserOperations(self.deps)
         self.projects = Projects(self.deps)
-        self.rights = Rights(self.deps)
+        self.rights = AccessControl(self.deps)
         self.requests = AccessRequests(self.deps)
         self.clusters = Clusters(self.deps)
-        self.repositories = Repositories(self.deps)
+        self.repositories = RepositoryOperations(self.deps)
         self.services = Services(self.deps)
-        self.delivery = Delivery(self.deps)
-        self.agents = Agents(self.deps)
+        self.delivery = RenderReconciler(self.deps)
+        self.agents = AgentOperations(self.deps)
         self.agent_key = SealingKey.from_bytes(b"a" * 32)
         self.logs = MemoryLiveLogs()
         self.jobs = ClusterJobs(self.deps, self.logs)
-        self.interventions = Interventions(self.deps)
-        self.records = Records(self.deps)
+        self.interventions = AgentCommands(self.deps)
+        self.records = AuditLogOperations(self.deps)
         self.pipelines = Pipelines(self.deps)
         self.promotions = Promotions(self.deps, self.pipelines, self.repositories)
 
@@ -89,7 +89,7 @@ class World:
         cluster, _ = await self.clusters.create(self.admin, ClusterChange(name=name))
         if connected:
             about = FactsReport("v1.36.3", "GENERIC", 3)
-            greeting = Greeting("instance", "0.1.0", about, sealing_key=self.agent_key.public)
+            greeting = AgentHello("instance", "0.1.0", about, sealing_key=self.agent_key.public)
             return (await self.agents.connected(cluster.id, greeting)).cluster
         return cluster
 
@@ -108,7 +108,7 @@ class World:
             None,
             ServiceChange(name=name, namespace="shop", repository_id=repository.id, **given),
         )
-        await self.repositories.follow_again(repository.id)
+        await self.repositories.update_followed_refs(repository.id)
         return service
 
     async def get(self, service: Service) -> Service:
@@ -154,4 +154,4 @@ def world_of(store: SqlStore) -> World:
     """A control plane on a migrated store."""
     clock, manifests = FakeClock(), FakeManifests()
     sealer = EnvelopeSealer(b"k" * 32)
-    return World(Deps(store, MemoryBus(), manifests, sealer, clock), manifests, clock)
+    return World(OperationContext(store, MemoryBus(), manifests, sealer, clock), manifests, clock)

@@ -37,7 +37,7 @@ from controlplane.settings import ControlPlaneSettings
 from controlplane.storage.audit import SqlAudit
 from controlplane.usecases.deps import SECRET
 from controlplane.usecases.rights import BindingDraft
-from fleet.identity import ClusterId, ServiceId
+from core.identity import ClusterId, ServiceId
 from tests import migrated
 from tests.fakes.clock import FakeClock
 from tests.fakes.manifests import FakeManifests, config_map
@@ -50,7 +50,7 @@ _REFUSALS = {"UNAUTHENTICATED": FORBIDDEN, "FORBIDDEN": FORBIDDEN, "NOT_FOUND": 
 
 # What every member of the installation may ask for: it concerns themselves, or tells names only.
 MEMBERS = frozenset(
-    """me myAccess myGroups refusedRevisions sessions accessTokens groups group roles role can
+    """me myAccess myGroups deniedRevisions sessions accessTokens groups group roles role can
     openStreams installation createAccessToken signOutEverywhere createTicket deliveryReport
     fleet fleetMap fleetDelta
     """.split()
@@ -150,7 +150,7 @@ ARGUMENTS = {
     "deleteRoleBinding": 'id: "{binding}"',
     "requestAccess": 'role: "viewer", scope: "project:{project}", minutes: 5, reason: "x"',
     "approveAccess": 'id: "{request}"',
-    "refuseAccess": 'id: "{request}"',
+    "denyAccess": 'id: "{request}"',
     "revokeAccess": 'id: "{request}"',
     "confirmDeletions": 'serviceId: "{service}", objects: [{{kind: "X", name: "x"}}]',
     "terminateService": 'serviceId: "{service}"',
@@ -199,9 +199,9 @@ ARGUMENTS = {
     "startRelease": 'id: "{pipeline}"',
     "checkTrigger": 'id: "{pipeline}", trigger: "nightly"',
     "abortRollout": 'id: "{pipeline}", stage: "prod"',
-    "liftHold": 'id: "{pipeline}", stage: "prod"',
-    "refuseRevision": 'revision: "sha256:0123456789ab", reason: "x"',
-    "liftRevision": 'revision: "{refused}"',
+    "acknowledgeRollback": 'id: "{pipeline}", stage: "prod"',
+    "denyRevision": 'revision: "sha256:0123456789ab", reason: "x"',
+    "allowRevision": 'revision: "{refused}"',
     "retryPipeline": 'id: "{pipeline}", stage: "prod"',
     "component": 'id: "component"',
     "componentLive": 'id: "component"',
@@ -365,7 +365,7 @@ async def _things(stage: Stage) -> None:
     project = f'projectId: "{ids["project"]}"'
     git = 'createGitRepository(attributes: {{url: "https://git.example.org/{}.git", {}}}) {{ id }}'
     ids["repository"] = (await stage.made(git.format("own", project)))["id"]
-    ids["lonely"] = (await stage.made(git.format("lonely", project)))["id"]
+    ids["is_trivial"] = (await stage.made(git.format("is_trivial", project)))["id"]
     charts = f'attributes: {{url: "oci://charts.example.org/own", {project}}}'
     ids["charts"] = (await stage.made(f"createHelmRepository({charts}) {{ id }}"))["id"]
     cluster = f'createCluster(attributes: {{name: "own", {project}}}) {{ id }}'
@@ -381,7 +381,7 @@ async def _things(stage: Stage) -> None:
     ids["context"] = (await stage.made(context))["id"]
     ids["waiting"] = await _waiting(stage)
     ids["refused"] = "sha256:ba9876543210"
-    await stage.made(f'refuseRevision(revision: "{ids["refused"]}", reason: "bad") {{ revision }}')
+    await stage.made(f'denyRevision(revision: "{ids["refused"]}", reason: "bad") {{ revision }}')
     await _secrets(stage, project)
     await _flowing(stage)
     manifest = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}}

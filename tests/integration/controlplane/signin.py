@@ -9,11 +9,11 @@ from argon2 import PasswordHasher
 
 from controlplane.domain.access import Actor
 from controlplane.domain.signin import Issuer
-from controlplane.oidc.issuers import Client, OidcIssuers
+from controlplane.oidc.issuers import OidcClient, OidcIssuers
 from controlplane.secrets.passwords import ArgonPasswords
-from controlplane.usecases.accounts import Accounts
+from controlplane.usecases.accounts import TokenExchange
 from controlplane.usecases.federation import Federation
-from controlplane.usecases.identity import Identity
+from controlplane.usecases.identity import CredentialAuthenticator
 from controlplane.usecases.signin import SignIn
 from tests.fakes.issuer import CLIENT, FakeIssuer
 from tests.integration.controlplane.conftest import World
@@ -28,9 +28,9 @@ class Gate:
     world: World
     issuer: FakeIssuer
     issuers: OidcIssuers
-    identity: Identity
+    identity: CredentialAuthenticator
     signin: SignIn
-    accounts: Accounts
+    accounts: TokenExchange
     http: aiohttp.ClientSession
 
     async def by_provider(self) -> Actor:
@@ -46,7 +46,7 @@ class Gate:
 async def gate(world: World, *required: str) -> AsyncGenerator[Gate, None]:
     """Signing in, with one provider called corp."""
     async with FakeIssuer(world.clock).serve() as issuer, aiohttp.ClientSession() as http:
-        known = Client(Issuer("corp", issuer.url, "Corp", required), CLIENT, "secret")
+        known = OidcClient(Issuer("corp", issuer.url, "Corp", required), CLIENT, "secret")
         issuers = OidcIssuers([known], world.clock)
         passwords = ArgonPasswords(PasswordHasher(time_cost=1, memory_cost=8, parallelism=1))
         federation = Federation(world.deps, issuers)
@@ -55,9 +55,9 @@ async def gate(world: World, *required: str) -> AsyncGenerator[Gate, None]:
                 world,
                 issuer,
                 issuers,
-                Identity(world.deps, federation),
+                CredentialAuthenticator(world.deps, federation),
                 SignIn(world.deps, federation, passwords),
-                Accounts(world.deps, issuers),
+                TokenExchange(world.deps, issuers),
                 http,
             )
         finally:

@@ -8,15 +8,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.domain.access import ANONYMOUS, SYSTEM, Actor, Kind, Target, Verb, require
+from controlplane.domain.access import (
+    ANONYMOUS,
+    SYSTEM,
+    Actor,
+    Resource,
+    ResourceKind,
+    Verb,
+    require,
+)
 from controlplane.domain.access.roles import BuiltInRole as Role
 from controlplane.ports import PageQuery
-from controlplane.usecases.access import Access
+from controlplane.usecases.access import ProxyAccess
 from controlplane.usecases.clusters import ClusterChange
-from controlplane.usecases.identity import Identity
+from controlplane.usecases.identity import CredentialAuthenticator
 from controlplane.usecases.services import ServiceChange
-from fleet.errors import Conflict, Forbidden, NotFound, Unauthenticated
-from fleet.identity import TokenKind, new_token
+from core.errors import Conflict, Forbidden, NotFound, Unauthenticated
+from core.identity import TokenKind, new_token
 from tests.integration.controlplane.conftest import World, person
 
 ARGUMENTS = {
@@ -42,7 +50,7 @@ class Untouchable:
 def test_strangers_are_told_to_sign_in(verb: Verb) -> None:
     """Somebody without a token learns nothing but how to sign in."""
     with pytest.raises(Unauthenticated, match="sign in"):
-        require(ANONYMOUS, verb, Target.whole(Kind.CLUSTER))
+        require(ANONYMOUS, verb, Resource.whole(ResourceKind.CLUSTER))
 
 
 def guarded(world: World) -> list[Any]:
@@ -155,7 +163,7 @@ async def test_the_door_grants_by_role_and_forgets_in_seconds(world: World) -> N
     """A verdict carries the user's groups and is asked for anew after 3 s."""
     user = await world.people.upsert(world.admin, "bo@example.org", "Bo", Role.EDITOR)
     cluster = await world.cluster()
-    access = Access(world.deps)
+    access = ProxyAccess(world.deps)
     grant = await access.connect(user.id, "dev")
     assert grant.cluster_id == cluster.id
     assert grant.groups == ("towline:users", "towline:editors")
@@ -168,24 +176,24 @@ async def test_the_door_grants_by_role_and_forgets_in_seconds(world: World) -> N
         await access.connect(user.id, "dev")
 
 
-@pytest.mark.parametrize("forget", ["forget_user", "forget_token"])
+@pytest.mark.parametrize("forget", ["drop_user", "drop_token"])
 async def test_a_right_lost_while_it_is_read_is_not_remembered(world: World, forget: str) -> None:
     user = await world.people.upsert(world.admin, "bo@example.org", "Bo", Role.EDITOR)
     shown = await world.people.token_for(SYSTEM, "bo@example.org", "first")
     token_id = (await world.identity.authenticate(shown)).token_id or ""
     await world.cluster()
 
-    class Slow(Identity):
+    class Slow(CredentialAuthenticator):
         """The right is taken away between its reading and its arrival."""
 
         async def actor_of(self, user_id: str, token_id: str | None = None) -> Actor:
             found = await super().actor_of(user_id, token_id)
             async with world.deps.store.write() as tx:
                 await tx.users.change(user.id, disabled_at=world.clock.now())
-            getattr(access, forget)(user.id if forget == "forget_user" else token_id)
+            getattr(access, forget)(user.id if forget == "drop_user" else token_id)
             return found
 
-    access = Access(world.deps, Slow(world.deps))
+    access = ProxyAccess(world.deps, Slow(world.deps))
     await access.connect(user.id, "dev", token_id=token_id)
     with pytest.raises(Unauthenticated, match="disabled"):
         await access.connect(user.id, "dev", token_id=token_id)
@@ -200,7 +208,7 @@ async def test_people_are_added_and_change_roles(world: World) -> None:
     assert (await world.identity.authenticate(token)).policy.grants == ()
     same = await world.people.upsert(root, "bo@example.org", "Bo", Role.EDITOR)
     assert (same.id, same.name) == (made.id, "Bo")
-    world.identity.forget_user(made.id)
+    world.identity.drop_user(made.id)
     (grant,) = (await world.identity.authenticate(token)).policy.grants
     assert grant.role.id == Role.EDITOR
     with pytest.raises(Conflict, match="your own role"):
@@ -211,4 +219,4 @@ async def test_people_are_added_and_change_roles(world: World) -> None:
 
 async def test_the_system_may_everything(world: World) -> None:
     """Work that nobody asked for in person acts as the installation itself."""
-    assert all(SYSTEM.may(verb, Target.whole(kind)) for verb in Verb for kind in Kind)
+    assert all(SYSTEM.may(verb, Resource.whole(kind)) for verb in Verb for kind in ResourceKind)

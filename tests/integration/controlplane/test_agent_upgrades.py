@@ -9,10 +9,10 @@ from controlplane.domain.access.roles import BuiltInRole as Role
 from controlplane.domain.clusters import AGENT_TAG, KEEP, Cluster
 from controlplane.domain.commands import CommandKind
 from controlplane.ports import PageQuery
-from controlplane.usecases.clustergroups import ClusterGroups, GroupChange
+from controlplane.usecases.clustergroups import ClusterGroupChange, ClusterGroups
 from controlplane.usecases.projects import ProjectChange
-from fleet.errors import Forbidden, Invalid, NotFound
-from fleet.identity import ClusterId
+from core.errors import Forbidden, Invalid, NotFound
+from core.identity import ClusterId
 from tests.integration.controlplane.conftest import World, person
 
 NEW = ("1.2.0", "registry.example.org/towline:1.2.0")
@@ -28,7 +28,7 @@ async def group_of(world: World, count: int, **tags: str) -> str:
     rows.append(replace(rows[0], id=ClusterId("dev"), handle="dev", tags={"stage": "dev"}))
     async with world.deps.store.write() as tx:
         await tx.clusters.add_each(rows)
-    change = GroupChange(name="production", tags={"stage": "prod"})
+    change = ClusterGroupChange(name="production", tags={"stage": "prod"})
     return (await ClusterGroups(world.deps).create(world.admin, change)).id
 
 

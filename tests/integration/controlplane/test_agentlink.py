@@ -9,24 +9,24 @@ import pytest
 
 from controlplane.agentlink.server import AgentLink
 from controlplane.agentlink.session import SMALL_BUNDLE_BYTES
-from controlplane.domain.ledger import Stage
+from controlplane.domain.ledger import LedgerStage
 from controlplane.domain.services import Service, ServiceStatus
 from controlplane.secretports import SecretValue
-from controlplane.usecases.agents import Agents
+from controlplane.usecases.agents import AgentOperations
 from controlplane.usecases.clusters import ClusterChange
-from controlplane.usecases.identity import Identity
+from controlplane.usecases.identity import CredentialAuthenticator
 from controlplane.usecases.services import ServiceChange
-from fleet.bundle import digest_of
-from fleet.errors import Unavailable
-from fleet.identity import ClusterId
-from fleet.rpc.calls import CallFailed, ServerLimits, Status, Talk
-from fleet.rpc.grpcio import GrpcioChannel
-from fleet.rpc.http2_server import Http2Server
-from fleet.rpc.methods import FETCH, SYNC
-from fleet.runtime.clock import Clock, SystemClock
-from fleet.sealing import SealedSecret, SealingKey
-from fleet.wire import limits
-from fleet.wire.v1 import agent_pb2 as wire
+from core.errors import Unavailable
+from core.identity import ClusterId
+from core.rpc.calls import CallFailed, CallStatus, MessageCall, ServerLimits
+from core.rpc.grpcio import GrpcioChannel
+from core.rpc.http2_server import Http2Server
+from core.rpc.methods import FETCH, SYNC
+from core.runtime.clock import Clock, SystemClock
+from core.sealing import SealedSecret, SealingKey
+from core.spec.bundle import digest_of
+from core.wire import limits
+from core.wire.v1 import agent_pb2 as wire
 from tests.fakes.manifests import config_map
 from tests.integration.controlplane.conftest import World
 
@@ -40,7 +40,7 @@ class TalkingAgent:
     def __init__(self, port: int, token: str) -> None:
         self.channel = GrpcioChannel(f"127.0.0.1:{port}", secure=False)
         self.metadata = (("authorization", f"Bearer {token}"),)
-        self.call: Talk[wire.AgentMessage, wire.HubMessage]
+        self.call: MessageCall[wire.AgentMessage, wire.HubMessage]
 
     async def begin(self) -> None:
         self.call = await SYNC.begin(self.channel, self.metadata)
@@ -108,7 +108,9 @@ class Hub:
 
 
 @asynccontextmanager
-async def listening(world: World, identity: Identity, clock: Clock) -> AsyncGenerator[Hub, None]:
+async def listening(
+    world: World, identity: CredentialAuthenticator, clock: Clock
+) -> AsyncGenerator[Hub, None]:
     """A hub that listens, and ends after its agents."""
     link = AgentLink(world.agents, identity, world.deps.bus, world.logs, clock)
     server = Http2Server(link.handlers, ServerLimits(), SystemClock())
@@ -245,7 +247,7 @@ async def test_reports_are_committed_before_they_are_acknowledged(hub: Hub) -> N
         (kept,) = await tx.components.select(service_id=service_id)
         stages = [row.stage for row in await tx.ledger.select(service_id=service_id)]
     assert (kept.kind, kept.name, kept.synced) == ("ConfigMap", "a", True)
-    assert Stage.HEALTHY in stages
+    assert LedgerStage.HEALTHY in stages
     again = await hub.agent(token)
     assert (await again.hello({service_id: 1})).acknowledged == 2
 
@@ -283,7 +285,7 @@ async def test_bundles_are_fetched_in_chunks_from_an_offset(hub: Hub) -> None:
     assert await fetch(digest, 10) == whole[10:]
     with pytest.raises(CallFailed) as caught:
         await fetch("sha256:" + "0" * 64)
-    assert caught.value.status is Status.NOT_FOUND
+    assert caught.value.status is CallStatus.NOT_FOUND
 
 
 @pytest.mark.parametrize("token", ["", "twa_wrong", "nonsense"])
@@ -292,7 +294,7 @@ async def test_a_wrong_token_is_refused_with_a_reason(hub: Hub, token: str) -> N
     agent = await hub.agent(token)
     with pytest.raises(CallFailed, match="token") as refused:
         await agent.call.read()
-    assert refused.value.status is Status.UNAUTHENTICATED
+    assert refused.value.status is CallStatus.UNAUTHENTICATED
 
 
 async def test_a_revoked_token_ends_the_stream_at_once(hub: Hub) -> None:
@@ -372,7 +374,7 @@ async def test_secrets_of_a_service_go_out_sealed_to_its_agent(world: World) -> 
     """Only the agent that told the key opens them, for this service only; without a key, or while
     they cannot be asked for, the service is kept back and says why."""
     kept = KeptSecrets(pw=SecretValue("7", b"canary-0a71-agent"))
-    world.agents = Agents(world.deps, kept)
+    world.agents = AgentOperations(world.deps, kept)
     key = SealingKey.generate()
     async with listening(world, world.identity, SystemClock()) as hub:
         cluster_id, token = await registered(world)

@@ -6,11 +6,11 @@ from itertools import pairwise
 
 import pytest
 
-from controlplane.agentlink.paces import BURST, SLOWED, weight
-from controlplane.agentlink.session import Session
+from controlplane.agentlink.paces import BURST, THROTTLED_ALARM, report_weight
+from controlplane.agentlink.session import AgentSession
 from controlplane.domain.services import ServiceStatus
-from fleet.identity import ClusterId
-from fleet.wire.v1 import agent_pb2 as wire
+from core.identity import ClusterId
+from core.wire.v1 import agent_pb2 as wire
 from tests.fakes.clock import FakeClock
 from tests.fakes.manifests import config_map
 from tests.integration.controlplane.conftest import World
@@ -45,7 +45,7 @@ async def test_what_the_protocol_cannot_carry_keeps_nothing_else_back(hub: Hub) 
     assert [one.service_id for one in await agent.difference()] == [good.id]
     shown = await world.services.get(world.admin, bad.id)
     assert shown.status is ServiceStatus.FAILED
-    assert "fleet.v1.ServiceSpec.name" in shown.problems[0].message
+    assert "towline.v1.ServiceSpec.name" in shown.problems[0].message
     world.manifests.push(repository.id, {"shop": [config_map("c")], "bad": [config_map("d")]})
     await world.delivery.deliver(repository.id)
     assert (await agent.read("desired")).desired.service_id == good.id
@@ -59,11 +59,11 @@ async def test_an_agent_that_tells_of_too_much_waits_and_people_see_why(hub: Hub
     agent = await hub.agent(token)
     await agent.hello()
     drift = wire.Drift(service_id="nobody")
-    burst = BURST // weight(wire.Report(drift=drift))
+    burst = BURST // report_weight(wire.Report(drift=drift))
     for number in range(1, burst + MORE + 1):
         await agent.report(number, drift=drift)
     number = 0
-    while (await world.clusters.get(world.admin, cluster_id)).alarm != SLOWED:
+    while (await world.clusters.get(world.admin, cluster_id)).alarm != THROTTLED_ALARM:
         assert number < burst + MORE
         number = await acknowledged(agent, world.clock)
     while number < burst + MORE:
@@ -130,7 +130,7 @@ async def test_large_reports_fill_no_memory_while_they_wait(world: World) -> Non
         await asyncio.Event().wait()
 
     stream = NarrowStream(most=100)
-    session = Session(ClusterId(cluster_id), "t", world.agents, stream, Stalled())
+    session = AgentSession(ClusterId(cluster_id), "t", world.agents, stream, Stalled())
     running = asyncio.ensure_future(session.run(HELLO, incoming()))
     async with asyncio.timeout(60):
         while read < 8:
@@ -147,7 +147,7 @@ async def test_a_wait_that_a_process_before_this_one_has_told_of_ends(hub: Hub) 
     world = hub.world
     assert isinstance(world.clock, FakeClock)
     cluster_id, token = await registered(world)
-    await world.agents.alarm(ClusterId(cluster_id), SLOWED)
+    await world.agents.alarm(ClusterId(cluster_id), THROTTLED_ALARM)
     await (await hub.agent(token)).hello()
     await world.clock.advance(30.0)
     async with asyncio.timeout(30):

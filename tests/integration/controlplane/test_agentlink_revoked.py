@@ -5,13 +5,13 @@ from collections.abc import AsyncIterator, Sequence
 
 import pytest
 
-from controlplane.agentlink.session import GOODBYE_SECONDS, Session
+from controlplane.agentlink.session import GOODBYE_SECONDS, AgentSession
 from controlplane.domain.ledger import LedgerEntry
 from controlplane.domain.services import Service
-from controlplane.usecases.identity import Identity
-from fleet.identity import ClusterId
-from fleet.rpc.calls import CallFailed, Status
-from fleet.wire.v1 import agent_pb2 as wire
+from controlplane.usecases.identity import CredentialAuthenticator
+from core.identity import ClusterId
+from core.rpc.calls import CallFailed, CallStatus
+from core.wire.v1 import agent_pb2 as wire
 from tests.integration.controlplane.conftest import World
 from tests.integration.controlplane.test_agentlink import Hub, listening, registered
 
@@ -19,7 +19,7 @@ HELLO = wire.Hello(lowest_protocol=1, highest_protocol=1, instance_id="i")
 A_GOOD_WHILE = GOODBYE_SECONDS + 8
 
 
-class WatchedIdentity(Identity):
+class WatchedIdentity(CredentialAuthenticator):
     """Tells when an agent has signed in."""
 
     def __init__(self, world: World) -> None:
@@ -47,7 +47,7 @@ class Observer:
     async def admit(self, cluster_id: ClusterId, weights: Sequence[int]) -> int:
         return len(weights)
 
-    def slowed(self, cluster_id: ClusterId) -> None:
+    def throttled(self, cluster_id: ClusterId) -> None:
         pass
 
     async def gather(self) -> None:
@@ -56,7 +56,7 @@ class Observer:
     async def rest(self) -> None:
         pass
 
-    def take_offers(self, cluster_id: ClusterId) -> list[LedgerEntry]:
+    def drain_offers(self, cluster_id: ClusterId) -> list[LedgerEntry]:
         return []
 
 
@@ -100,7 +100,7 @@ async def test_a_token_rotated_before_hello_is_refused(hub: Hub, identity: Watch
     await hub.world.clusters.rotate_token(hub.world.admin, cluster_id)
     with pytest.raises(CallFailed) as refused:
         await agent.hello()
-    assert refused.value.status is Status.UNAUTHENTICATED
+    assert refused.value.status is CallStatus.UNAUTHENTICATED
     assert not hub.link.connected()
 
 
@@ -142,7 +142,7 @@ async def test_reports_behind_a_goodbye_are_not_taken(world: World) -> None:
             yield await queue.get()
 
     stream = NarrowStream(most=2)
-    session = Session(ClusterId(cluster_id), "t", world.agents, stream, Observer())
+    session = AgentSession(ClusterId(cluster_id), "t", world.agents, stream, Observer())
     running = asyncio.ensure_future(session.run(HELLO, incoming()))
     async with asyncio.timeout(A_GOOD_WHILE):
         while stream.room:

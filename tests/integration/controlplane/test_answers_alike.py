@@ -8,7 +8,7 @@ import pytest
 
 from controlplane.domain.access import Actor, Scope
 from controlplane.domain.access.roles import BuiltInRole as Role
-from fleet.errors import NotFound
+from core.errors import NotFound
 from tests.integration.controlplane.conftest import World, person
 
 ROUNDS = 150

@@ -7,7 +7,7 @@ import pytest
 
 from controlplane.domain.access import ANONYMOUS, SYSTEM, Actor
 from controlplane.domain.audit import AuditFilter
-from controlplane.domain.ledger import AuditEntry, Verdict
+from controlplane.domain.ledger import AuditEntry, AuditVerdict
 from controlplane.ports import PageQuery
 from tests.fakes.clock import FakeClock
 from tests.integration.controlplane.matrix import Stage, document_of, operations, staged
@@ -44,7 +44,7 @@ async def test_every_mutation_leaves_one_row(stage: Stage) -> None:
     wrong, without = {}, set()
     for name in MUTATIONS:
         rows, code = await rows_of(stage, name, stage.callers["admin everywhere"])
-        made = [row for row in rows if row.verdict is Verdict.ALLOWED and row.actor]
+        made = [row for row in rows if row.verdict is AuditVerdict.ALLOWED and row.actor]
         if not made and code in ("CONFLICT", "INVALID"):
             without.add(name)
         elif len(made) != 1:
@@ -65,7 +65,7 @@ async def test_every_refused_mutation_leaves_one_row(stage: Stage) -> None:
             continue
         seen += 1
         told = [(row.action, row.verdict) for row in rows]
-        if told != [(name, Verdict.REFUSED)]:
+        if told != [(name, AuditVerdict.REFUSED)]:
             wrong[name] = told
     assert wrong == {}
     assert seen > 40

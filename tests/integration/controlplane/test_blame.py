@@ -7,10 +7,10 @@ import pytest
 
 from controlplane.domain.access import Actor
 from controlplane.domain.access.roles import BuiltInRole as Role
-from controlplane.domain.ledger import AuditEntry, Verdict
+from controlplane.domain.ledger import AuditEntry, AuditVerdict
 from controlplane.domain.services import Component, Service
 from controlplane.usecases.blame import Blame, FieldBlame
-from controlplane.usecases.components import Components
+from controlplane.usecases.components import ComponentOperations
 from tests.fakes.live import FakeLive
 from tests.fakes.manifests import config_map
 from tests.integration.controlplane.conftest import World, person
@@ -25,7 +25,7 @@ class Stand:
         self.world = world
         self.service = service
         self.live = FakeLive()
-        components = Components(world.deps)
+        components = ComponentOperations(world.deps)
         components.live = self.live
         self.blame = Blame(world.deps, components)
 
@@ -88,13 +88,13 @@ async def test_a_field_of_the_service_comes_from_the_commit_that_brought_its_val
 async def test_a_field_that_somebody_edited_comes_from_their_request(stand: Stand) -> None:
     """The nearest one to the cluster's note that was let through, and of this very object."""
     at = stand.world.clock.now()
-    row = AuditEntry(at, "eve@example.org", "kubernetes.patch", Verdict.ALLOWED,
+    row = AuditEntry(at, "eve@example.org", "kubernetes.patch", AuditVerdict.ALLOWED,
                      target="dev: patch configmaps shop/web", request_id="r1",
                      target_id=stand.service.cluster_id)  # fmt: skip
     others = [
         replace(row, request_id="late", at=at + timedelta(seconds=20)),
         replace(row, request_id="other", target="dev: patch configmaps shop/api"),
-        replace(row, request_id="refused", verdict=Verdict.REFUSED),
+        replace(row, request_id="refused", verdict=AuditVerdict.REFUSED),
     ]
     async with stand.world.deps.store.write() as tx:
         await tx.audit.append([*others, row])

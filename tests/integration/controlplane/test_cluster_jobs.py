@@ -10,11 +10,11 @@ from controlplane.domain.clusterjobs import JobPhase, JobRequest
 from controlplane.domain.clusters import Cluster
 from controlplane.domain.commands import CommandState
 from controlplane.domain.reports import CommandReport, Report
-from fleet.errors import Conflict, Forbidden, Invalid, NotFound
-from fleet.identity import ClusterId
-from fleet.runtime.clock import SystemClock
-from fleet.sealing import SealedSecret
-from fleet.wire.v1 import agent_pb2 as wire
+from core.errors import Conflict, Forbidden, Invalid, NotFound
+from core.identity import ClusterId
+from core.runtime.clock import SystemClock
+from core.sealing import SealedSecret
+from core.wire.v1 import agent_pb2 as wire
 from tests.integration.controlplane.conftest import World, person
 from tests.integration.controlplane.test_agentlink import Hub, listening, registered
 
@@ -179,7 +179,7 @@ async def test_what_ended_long_ago_is_deleted_and_what_has_not_ended_stays(
     await world.agents.record(cluster.id, [Report(1, world.clock.now(), end)])
 
     async def left() -> tuple[set[str], set[str]]:
-        await world.agents.forget_finished()
+        await world.agents.delete_finished()
         async with world.deps.store.read() as tx:
             commands, jobs = await tx.commands.select(), await tx.cluster_jobs.select()
         return {one.id for one in commands}, {one.id for one in jobs}

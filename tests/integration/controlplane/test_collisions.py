@@ -14,35 +14,35 @@ from controlplane.domain.bindings import SubjectKind
 from controlplane.domain.clustergroups import ClusterGroup
 from controlplane.domain.notifications import NotificationKind, notification
 from controlplane.domain.people import Group
-from controlplane.domain.promotion import Pipeline
-from controlplane.ports import Collided
+from controlplane.domain.promotion import PipelineRecord
+from controlplane.ports import TransactionConflict
 from controlplane.storage.store import SqlStore
-from controlplane.usecases.deps import Deps
-from controlplane.usecases.notification_routing import Routing
+from controlplane.usecases.deps import OperationContext
+from controlplane.usecases.notification_routing import NotificationRouting
 from controlplane.usecases.people import GroupChange
 from controlplane.usecases.projects import ProjectChange
-from controlplane.usecases.retrying import retried
+from controlplane.usecases.retrying import retry_operations
 from controlplane.usecases.services import ServiceChange
 from controlplane.usecases.subjects import Subjects
-from fleet.runtime.clock import SystemClock
+from core.runtime.clock import SystemClock
 from tests.integration.controlplane.conftest import World
 
 PATIENCE = 60.0
 
 
-@retried
+@retry_operations
 class Crossing:
     """A verb that holds one row and then wants another one."""
 
-    def __init__(self, deps: Deps) -> None:
-        self._deps = deps
+    def __init__(self, deps: OperationContext) -> None:
+        self._context = deps
         self._met = asyncio.Barrier(2)
         self.tries: list[str] = []
 
     async def describe(self, first: str, then: str) -> None:
         """Write its own name into two projects. The first try of both meets half-way."""
         self.tries.append(first)
-        async with self._deps.store.write() as tx:
+        async with self._context.store.write() as tx:
             await tx.projects.find(id=first)
             if self.tries.count(first) == 1:
                 await self._met.wait()
@@ -78,7 +78,7 @@ async def test_without_another_try_one_of_them_is_told_to_try_again(
             once(crossing, one.id, two.id), once(crossing, two.id, one.id), return_exceptions=True
         )
     (failed,) = [error for error in found if error is not None]
-    assert isinstance(failed, Collided)
+    assert isinstance(failed, TransactionConflict)
     assert failed.retry_after and "try again" in failed.message
 
 
@@ -119,11 +119,11 @@ async def test_news_of_a_pipeline_do_not_wait_for_it(postgres_world: World) -> N
     world, now = postgres_world, postgres_world.clock.now()
     told = notification(NotificationKind.PROMOTION_DONE, now, "done", pipeline_id="p")
     async with world.deps.store.write() as tx:
-        await tx.pipelines.add(Pipeline("p", "shop", now, now))
+        await tx.pipelines.add(PipelineRecord("p", "shop", now, now))
         await tx.notifications.append([told])
     async with asyncio.timeout(PATIENCE), world.deps.store.write() as tx:
         assert await tx.pipelines.get("p") is not None
-        assert await Routing(world.deps).route() == 1
+        assert await NotificationRouting(world.deps).route() == 1
 
 
 class Room:

@@ -13,13 +13,13 @@ from controlplane.domain.notifications import SinkType
 from controlplane.domain.ownership import OwnerKind
 from controlplane.domain.repositories import Repository
 from controlplane.domain.services import Phase, Problem, Service
-from controlplane.domain.sets import Generator, RequestSource, ServiceSet
-from controlplane.notify.outward import GuardedOutward
+from controlplane.domain.sets import Generator, PullRequestGenerator, ServiceSet
+from controlplane.notify.outward import GuardedSender
 from controlplane.ports import PageQuery
-from controlplane.usecases.notification_routing import Routing
-from controlplane.usecases.notification_sending import Sending
-from controlplane.usecases.notifications import Notifying, SinkDraft
-from fleet.errors import Invalid
+from controlplane.usecases.notification_routing import NotificationRouting
+from controlplane.usecases.notification_sending import NotificationSender
+from controlplane.usecases.notifications import NotificationOperations, SinkDraft
+from core.errors import Invalid
 from tests.integration.controlplane.conftest import World
 from tests.integration.controlplane.test_pipelines import Line
 
@@ -104,13 +104,13 @@ class Stand:
 
     world: World
     forge: Forge
-    outward: GuardedOutward
+    outward: GuardedSender
 
     async def sink(self, repository: Repository, type: SinkType = SinkType.GITHUB) -> None:
         draft = SinkDraft(
             "s", type, token="t0ken", api_url=self.forge.url, repository_id=repository.id
         )
-        await Notifying(self.world.deps).save_sink(self.world.admin, draft)
+        await NotificationOperations(self.world.deps).save_sink(self.world.admin, draft)
 
     async def preview(self, type: SinkType = SinkType.GITHUB) -> Service:
         """A service that a set has made of a request."""
@@ -118,7 +118,7 @@ class Stand:
         repository = await world.repository("https://git.example.org/example/fleet.git")
         await self.sink(repository, type)
         service = await world.service(await world.cluster(), repository, "shop-7", ref="topic")
-        now, generator = world.clock.now(), Generator(requests=RequestSource(repository.id))
+        now, generator = world.clock.now(), Generator(requests=PullRequestGenerator(repository.id))
         async with world.deps.store.write() as tx:
             await tx.sets.add(ServiceSet("set-1", "previews", now, now, generator=generator))
             row = replace(service, owner_kind=OwnerKind.SET, owner_id="set-1", sha=SHA)
@@ -128,13 +128,13 @@ class Stand:
 
     async def send(self) -> None:
         """Route and send whatever waits."""
-        await Routing(self.world.deps).route()
-        await Sending(self.world.deps, self.outward).deliver()
+        await NotificationRouting(self.world.deps).route()
+        await NotificationSender(self.world.deps, self.outward).deliver()
 
 
 @pytest.fixture
 async def stand(world: World, forge: Forge) -> AsyncIterator[Stand]:
-    outward = GuardedOutward(("127.0.0.0/8",))
+    outward = GuardedSender(("127.0.0.0/8",))
     yield Stand(world, forge, outward)
     await outward.close()
 
@@ -209,7 +209,7 @@ async def test_a_host_that_talks_nonsense_hinders_no_other_delivery(
     forge.requests = said
     await stand.world.report(service, Phase.HEALTHY)
     await stand.send()
-    page = await Notifying(stand.world.deps).deliveries(stand.world.admin, PageQuery())
+    page = await NotificationOperations(stand.world.deps).deliveries(stand.world.admin, PageQuery())
     assert {one.error for one in page.items} == {"cannot parse the response of the host"}
 
 
@@ -224,7 +224,7 @@ async def test_a_token_goes_to_the_host_that_it_was_given_for(stand: Stand) -> N
     assert not stand.forge.tokens
     other = await world.repository("https://git.example.net/example/fleet.git")
     draft = SinkDraft("t", SinkType.GITHUB, token="t0ken", repository_id=service.repository_id)
-    verbs = Notifying(world.deps)
+    verbs = NotificationOperations(world.deps)
     await verbs.save_sink(world.admin, draft)
     moved = replace(draft, token=None, repository_id=other.id)
     with pytest.raises(Invalid, match="set again"):
@@ -238,6 +238,8 @@ async def test_a_pipeline_of_a_newer_program_holds_no_news_back(stand: Stand) ->
     async with stand.world.deps.store.write() as tx:
         await tx.pipelines.change(id, state={"version": 1_000, "state": {}})
     await stand.send()
-    page = await Notifying(stand.world.deps).notifications(stand.world.admin, PageQuery())
+    page = await NotificationOperations(stand.world.deps).notifications(
+        stand.world.admin, PageQuery()
+    )
     assert page.items
     assert all(one.routed_at for one in page.items)

@@ -8,8 +8,8 @@ import pytest
 from controlplane.domain.access import Scope
 from controlplane.domain.access.roles import BuiltInRole as Role
 from controlplane.domain.services import Component, Service
-from controlplane.usecases.components import Components
-from fleet.errors import Conflict, Forbidden, NotFound, Unavailable
+from controlplane.usecases.components import ComponentOperations
+from core.errors import Conflict, Forbidden, NotFound, Unavailable
 from tests.fakes.live import FakeLive
 from tests.integration.controlplane.conftest import World, person
 
@@ -20,7 +20,7 @@ POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "uid": "u3
 class Stand:
     world: World
     service: Service
-    components: Components
+    components: ComponentOperations
     live: FakeLive
 
 
@@ -51,7 +51,7 @@ async def stand(world: World) -> Stand:
     ]
     async with world.deps.store.write() as tx:
         await tx.components.upsert(rows)
-    components, live = Components(world.deps), FakeLive()
+    components, live = ComponentOperations(world.deps), FakeLive()
     live.answers = {
         "/api/v1": {"resources": [{"name": "pods", "kind": "Pod"}]},
         "/api/v1/namespaces/shop/pods/web": POD,

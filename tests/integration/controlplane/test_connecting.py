@@ -6,12 +6,12 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any, cast
 
-from controlplane.domain.reports import FactsReport, Greeting
+from controlplane.domain.reports import AgentHello, FactsReport
 from controlplane.ports import Store
-from controlplane.usecases.agents import Agents
-from controlplane.usecases.connecting import Connected
-from fleet.errors import NotFound
-from fleet.identity import ClusterId
+from controlplane.usecases.agents import AgentOperations
+from controlplane.usecases.connecting import AgentConnected
+from core.errors import NotFound
+from core.identity import ClusterId
 from tests.fakes.manifests import config_map
 from tests.integration.controlplane.conftest import World
 
@@ -38,15 +38,15 @@ class CountingStore:
             yield tx
 
 
-def greeting(number: int) -> Greeting:
-    return Greeting(f"instance-{number}", "0.1.0", FactsReport("v1.36.3", "EKS", number))
+def greeting(number: int) -> AgentHello:
+    return AgentHello(f"instance-{number}", "0.1.0", FactsReport("v1.36.3", "EKS", number))
 
 
 async def test_agents_that_come_at_once_share_transactions(world: World) -> None:
     """Each is noted as itself, with a row of audit of its own."""
     ids = [(await world.cluster(f"c{n}", connected=False)).id for n in range(MANY)]
     store = CountingStore(world.deps.store)
-    agents = Agents(replace(world.deps, store=cast(Store, store)))
+    agents = AgentOperations(replace(world.deps, store=cast(Store, store)))
     told = await asyncio.gather(*(agents.connected(id, greeting(n)) for n, id in enumerate(ids)))
     assert [one.cluster.id for one in told] == ids
     assert [one.cluster.nodes for one in told] == list(range(MANY))
@@ -65,7 +65,7 @@ async def test_one_whose_cluster_is_gone_stops_nobody(world: World) -> None:
         world.agents.connected(last.id, greeting(3)),
         return_exceptions=True,
     )
-    assert [type(one) for one in told] == [Connected, NotFound, Connected]
+    assert [type(one) for one in told] == [AgentConnected, NotFound, AgentConnected]
 
 
 async def test_of_two_agents_of_a_cluster_the_later_one_stays(world: World) -> None:

@@ -6,10 +6,10 @@ import pytest
 
 from controlplane.domain.access import BUILT_IN, Grant, Policy
 from controlplane.domain.services import Service
-from controlplane.usecases.contexts import ContextChange, Contexts
-from controlplane.usecases.delivery import parameters_of
+from controlplane.usecases.contexts import ContextChange, ServiceContexts
+from controlplane.usecases.delivery import render_parameters
 from controlplane.usecases.services import ServiceChange
-from fleet.errors import Conflict, Forbidden, Invalid, NotFound
+from core.errors import Conflict, Forbidden, Invalid, NotFound
 from tests.fakes.manifests import config_map
 from tests.integration.controlplane.conftest import Role, World, person
 
@@ -17,8 +17,8 @@ CANARY = "canary-20c4-context"
 
 
 @pytest.fixture
-def contexts(world: World) -> Contexts:
-    return Contexts(world.deps)
+def contexts(world: World) -> ServiceContexts:
+    return ServiceContexts(world.deps)
 
 
 async def user_of(world: World, *context_ids: str) -> Service:
@@ -31,7 +31,7 @@ async def user_of(world: World, *context_ids: str) -> Service:
 
 
 async def test_templates_find_values_and_secrets_by_the_contexts_name(
-    world: World, contexts: Contexts
+    world: World, contexts: ServiceContexts
 ) -> None:
     change = ContextChange({"id": "vpc-1", "port": 1}, {"port": "2", "password": CANARY})
     vpc = await contexts.save(world.admin, "vpc", change)
@@ -40,7 +40,9 @@ async def test_templates_find_values_and_secrets_by_the_contexts_name(
     assert found == {"vpc": {"id": "vpc-1", "port": "2", "password": CANARY}}
 
 
-async def test_secrets_are_kept_sealed_and_never_shown(world: World, contexts: Contexts) -> None:
+async def test_secrets_are_kept_sealed_and_never_shown(
+    world: World, contexts: ServiceContexts
+) -> None:
     saved = await contexts.save(world.admin, "vpc", ContextChange({}, {"password": CANARY}))
     assert saved.sealed is not None
     assert CANARY.encode() not in saved.sealed
@@ -48,7 +50,7 @@ async def test_secrets_are_kept_sealed_and_never_shown(world: World, contexts: C
 
 
 async def test_saving_keeps_the_id_and_replaces_what_is_given(
-    world: World, contexts: Contexts
+    world: World, contexts: ServiceContexts
 ) -> None:
     first = await contexts.save(world.admin, "vpc", ContextChange({"a": 1}, {"s": "1"}))
     second = await contexts.save(world.admin, "vpc", ContextChange({"b": 2}))
@@ -57,7 +59,7 @@ async def test_saving_keeps_the_id_and_replaces_what_is_given(
 
 
 async def test_secrets_by_reference_are_filled_in_by_the_agent_only(
-    world: World, contexts: Contexts
+    world: World, contexts: ServiceContexts
 ) -> None:
     """Templates find placeholders; a changed secret raises the sequence, and is no other render."""
     change = ContextChange({"a": 1}, {"password": "canary-20c4-context"}, by_reference=True)
@@ -79,7 +81,7 @@ async def test_secrets_by_reference_are_filled_in_by_the_agent_only(
         await contexts.save(world.admin, "two words", change)
 
 
-async def test_a_change_renders_each_user_once(world: World, contexts: Contexts) -> None:
+async def test_a_change_renders_each_user_once(world: World, contexts: ServiceContexts) -> None:
     """And saving the same again renders nobody."""
     vpc = await contexts.save(world.admin, "vpc", ContextChange({"a": 1}))
     service = await user_of(world, vpc.id)
@@ -93,7 +95,7 @@ async def test_a_change_renders_each_user_once(world: World, contexts: Contexts)
 
 
 async def test_a_context_in_use_stays_and_goes_with_its_last_user(
-    world: World, contexts: Contexts
+    world: World, contexts: ServiceContexts
 ) -> None:
     vpc = await contexts.save(world.admin, "vpc", ContextChange({"a": 1}))
     service = await user_of(world, vpc.id)
@@ -106,7 +108,7 @@ async def test_a_context_in_use_stays_and_goes_with_its_last_user(
 
 
 async def test_only_contexts_that_one_may_read_can_be_bound(
-    world: World, contexts: Contexts
+    world: World, contexts: ServiceContexts
 ) -> None:
     """An id of nowhere and one of elsewhere answer alike."""
     vpc = await contexts.save(world.admin, "vpc", ContextChange({"a": 1}))
@@ -118,7 +120,7 @@ async def test_only_contexts_that_one_may_read_can_be_bound(
 
 
 async def test_secrets_of_a_context_are_handed_out_by_who_may_use_them(
-    world: World, contexts: Contexts
+    world: World, contexts: ServiceContexts
 ) -> None:
     """Who reads everything and changes one service does not have its templates show them."""
     plain = await contexts.save(world.admin, "plain", ContextChange({"a": 1}))
@@ -136,4 +138,4 @@ async def test_secrets_of_a_context_are_handed_out_by_who_may_use_them(
 async def test_a_service_without_contexts_finds_none(world: World) -> None:
     service = await user_of(world)
     cluster = await world.clusters.get(world.admin, service.cluster_id)
-    assert parameters_of(service, cluster, {})["contexts"] == {}
+    assert render_parameters(service, cluster, {})["contexts"] == {}

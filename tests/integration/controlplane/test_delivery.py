@@ -3,7 +3,7 @@
 import pytest
 
 from controlplane.domain.audit import AuditFilter
-from controlplane.domain.ledger import Stage, Verdict
+from controlplane.domain.ledger import AuditVerdict, LedgerStage
 from controlplane.domain.services import (
     Phase,
     Problem,
@@ -16,13 +16,13 @@ from controlplane.ports import ANY, PageQuery
 from controlplane.usecases.clusters import ClusterChange
 from controlplane.usecases.repositories import RepositoryChange
 from controlplane.usecases.services import ServiceChange
-from fleet.errors import Conflict, Invalid, NotFound
-from fleet.source import GitCredentials
+from core.errors import Conflict, Invalid, NotFound
+from core.spec.source import GitCredentials
 from tests.fakes.manifests import Folders, config_map
 from tests.integration.controlplane.conftest import World
 
 
-async def stages(world: World, service: Service) -> list[Stage]:
+async def stages(world: World, service: Service) -> list[LedgerStage]:
     """The ledger of a service, oldest first."""
     async with world.deps.store.read() as tx:
         return [entry.stage for entry in await tx.ledger.select(service_id=service.id)]
@@ -39,7 +39,7 @@ async def test_a_commit_becomes_desired_state(world: World) -> None:
     assert (now.sha, now.sequence, now.object_count) == (sha, 1, 1)
     page = await world.services.revisions(world.admin, service.id, PageQuery())
     assert [row.id for row in page.items] == [now.revision_id]
-    assert await stages(world, service) == [Stage.CREATED, Stage.RENDERED]
+    assert await stages(world, service) == [LedgerStage.CREATED, LedgerStage.RENDERED]
     await world.report(service)
     assert (await world.get(service)).status is ServiceStatus.HEALTHY
 
@@ -75,7 +75,7 @@ async def test_a_failed_render_keeps_the_last_good_state(world: World) -> None:
     assert now.errors == (Problem("render", broken.message),)
     assert (await world.get(good)).sequence == 2
     await world.delivery.deliver(repository.id)
-    assert (await stages(world, bad)).count(Stage.RENDER_FAILED) == 1
+    assert (await stages(world, bad)).count(LedgerStage.RENDER_FAILED) == 1
     world.manifests.push(repository.id, {"bad": [config_map("x")], "good": [config_map("y")]})
     await world.delivery.deliver(repository.id)
     recovered = await world.get(bad)
@@ -121,7 +121,7 @@ async def test_a_service_that_has_nothing_yet_says_that_git_cannot_be_read(world
     now = await world.get(service)
     assert now.status is ServiceStatus.FAILED
     assert now.errors[0].message == f"{repository.url} cannot be read: {world.manifests.error}"
-    assert (await stages(world, service)).count(Stage.RENDER_FAILED) == 1
+    assert (await stages(world, service)).count(LedgerStage.RENDER_FAILED) == 1
     world.manifests.error = None
     world.manifests.push(repository.id, {"shop": [config_map("a")]})
     await world.delivery.deliver(repository.id)
@@ -138,7 +138,7 @@ async def test_when_a_repository_was_asked_last_is_told_without_a_change(world: 
     async with world.deps.store.read() as tx:
         kept = await tx.repositories.get(repository.id)
         assert kept is not None and kept.polled_at is None
-    await world.repositories.note_polls()
+    await world.repositories.store_polls()
     async with world.deps.store.read() as tx:
         kept = await tx.repositories.get(repository.id)
         assert kept is not None and kept.polled_at == state.polled_at
@@ -149,8 +149,8 @@ async def test_a_repository_that_nothing_follows_was_never_asked(world: World) -
     repository = await world.repository()
     state = world.manifests.state(repository.id)
     assert state is not None
-    await world.repositories.note_state(state)
-    await world.repositories.note_polls()
+    await world.repositories.store_state(state)
+    await world.repositories.store_polls()
     shown = await world.repositories.get(world.admin, repository.id)
     assert (shown.polled_at, shown.health) == (None, None)
 
@@ -182,12 +182,12 @@ async def test_rollback_holds_until_released(world: World) -> None:
     assert good.revision_id is not None
     back = await world.services.rollback(world.admin, service.id, good.revision_id)
     assert (back.digest, back.sequence, back.pinned) == (good.digest, 3, good.sha)
-    await world.repositories.follow_again(repository.id)
+    await world.repositories.update_followed_refs(repository.id)
     newest = world.manifests.push(repository.id, {"shop": [config_map("a", v="newer")]})
     await world.delivery.deliver(repository.id)
     assert (await world.get(service)).digest == good.digest
     await world.services.release(world.admin, service.id)
-    await world.repositories.follow_again(repository.id)
+    await world.repositories.update_followed_refs(repository.id)
     await world.delivery.deliver(repository.id)
     assert (await world.get(service)).sha == newest
     with pytest.raises(NotFound):
@@ -206,7 +206,7 @@ async def test_syncing_a_held_service_does_not_need_its_old_commit(world: World)
     await world.services.rollback(world.admin, service.id, good.revision_id or "")
     del world.manifests.heads[repository.id][old]
     await world.services.sync(world.admin, service.id)
-    await world.repositories.follow_again(repository.id)
+    await world.repositories.update_followed_refs(repository.id)
     await world.delivery.deliver(repository.id)
     held = await world.get(service)
     assert (held.digest, held.errors) == (good.digest, ())
@@ -227,7 +227,7 @@ async def test_deleting_waits_for_the_agent(world: World) -> None:
     await world.report(service, Phase.REMOVED)
     with pytest.raises(NotFound):
         await world.get(service)
-    assert (await stages(world, service))[-2:] == [Stage.DELETED, Stage.REMOVED]
+    assert (await stages(world, service))[-2:] == [LedgerStage.DELETED, LedgerStage.REMOVED]
     await world.service(cluster, repository)
 
 
@@ -330,7 +330,7 @@ async def test_a_repository_that_nobody_uses_is_of_unknown_health(world: World) 
     repository = await world.repository()
     state = world.manifests.state(repository.id)
     assert state is not None
-    await world.repositories.note_state(state)
+    await world.repositories.store_state(state)
     assert (await world.repositories.get(world.admin, repository.id)).health is None
 
 
@@ -440,7 +440,7 @@ async def test_an_agent_gets_only_bundles_of_its_cluster(world: World) -> None:
             await world.agents.bundle(other.id, digest)
     with pytest.raises(NotFound):
         await world.agents.bundle(other.id, "sha256:" + "0" * 64)
-    wanted = AuditFilter(verdict=Verdict.REFUSED)
+    wanted = AuditFilter(verdict=AuditVerdict.REFUSED)
     (row,) = (await world.records.page(world.admin, PageQuery(), wanted)).items
     assert (row.actor, row.action, row.target) == ("agent of other", "agent.fetch", digest)
 

@@ -3,9 +3,9 @@
 import pytest
 
 from controlplane.domain.services import Phase, Service, ServiceStatus
-from controlplane.usecases.deps import DELIVER
+from controlplane.usecases.deps import RENDER_SERVICES
 from controlplane.usecases.services import ServiceChange
-from fleet.errors import Conflict, Invalid
+from core.errors import Conflict, Invalid
 from tests.fakes.manifests import Folders, config_map
 from tests.integration.controlplane.conftest import World
 
@@ -48,9 +48,9 @@ async def test_health_of_the_other_wakes_those_that_wait(world: World) -> None:
     database, shop, repository = await pair(world)
     push(world, repository, "one")
     await world.delivery.deliver(repository)
-    wakes = world.deps.bus.subscribe(DELIVER)
+    wakes = world.deps.bus.subscribe(RENDER_SERVICES)
     await world.report(database)
-    assert await anext(aiter(wakes)) == (DELIVER, f"{repository}/{shop.id}")
+    assert await anext(aiter(wakes)) == (RENDER_SERVICES, f"{repository}/{shop.id}")
 
 
 async def test_a_person_lets_a_service_go_on_once(world: World) -> None:

@@ -10,8 +10,8 @@ from controlplane.graphql.context import Context
 from controlplane.graphql.schema import schema
 from controlplane.usecases.diffs import Diffs
 from controlplane.usecases.services import ServiceChange
-from fleet.diff import Change
-from fleet.errors import Invalid, NotFound
+from core.errors import Invalid, NotFound
+from core.spec.diff import ObjectChangeKind
 from tests.fakes.manifests import config_map
 from tests.integration.controlplane.conftest import World, person
 
@@ -35,10 +35,10 @@ async def test_a_branch_shows_what_it_would_make_of_a_service(world: World) -> N
     found = await Diffs(world.deps).of_service(world.admin, service.id, ref="feature")
     assert found.commit is not None and found.commit.sha == sha
     assert [(one.change, one.kind, one.name) for one in found.difference.objects] == [
-        (Change.CHANGED, "ConfigMap", "a"),
-        (Change.REMOVED, "ConfigMap", "b"),
-        (Change.ADDED, "ConfigMap", "c"),
-        (Change.CHANGED, "Secret", "s"),
+        (ObjectChangeKind.CHANGED, "ConfigMap", "a"),
+        (ObjectChangeKind.REMOVED, "ConfigMap", "b"),
+        (ObjectChangeKind.ADDED, "ConfigMap", "c"),
+        (ObjectChangeKind.CHANGED, "Secret", "s"),
     ]
     assert CANARY not in repr(found.difference)
     assert await world.get(service) == before
@@ -95,7 +95,7 @@ async def test_a_branch_shows_what_it_would_do_to_the_fleet(world: World) -> Non
     }
     world.manifests.push(repository.id, branch, ref="feature")
     found = await Diffs(world.deps).of_fleet(world.admin, repository.id, "feature")
-    assert (found.looked, found.untouched) == (7, 3)
+    assert (found.compared, found.unchanged) == (7, 3)
     told = [
         (sorted(f"{one.cluster}/{one.service.name}" for one in group.members), group.error)
         for group in found.groups
@@ -118,7 +118,7 @@ async def test_a_merge_moves_no_service_that_is_held_or_promoted(world: World) -
     assert "shop" not in {one.service.name for group in found.groups for one in group.members}
     only = [promoted.id, "of-nobody"]
     found = await diffs.of_fleet(world.admin, repository.id, "feature", only)
-    assert found.looked == 1
+    assert found.compared == 1
     (group,) = found.groups
     assert group.difference.added == 1
 
@@ -165,7 +165,7 @@ async def test_the_api_tells_a_difference_and_the_fleet(world: World) -> None:
             added removed changed objects { change kind name fields { pointer old new } }
         }
         fleetDiff(repositoryId: $repository, ref: "feature") {
-            looked untouched changed groups { changed error services { name cluster } }
+            compared unchanged changed groups { changed error services { name cluster } }
         }
     }"""
     verbs: Any = SimpleNamespace(diffs=Diffs(world.deps), introspection=True)
@@ -185,8 +185,8 @@ async def test_the_api_tells_a_difference_and_the_fleet(world: World) -> None:
     services = [{"name": "shop", "cluster": cluster.handle}]
     groups = [{"changed": 1, "error": None, "services": services}]
     assert result.data["fleetDiff"] == {
-        "looked": 1,
-        "untouched": 0,
+        "compared": 1,
+        "unchanged": 0,
         "changed": 1,
         "groups": groups,
     }

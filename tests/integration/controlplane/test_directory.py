@@ -6,18 +6,29 @@ from dataclasses import dataclass, replace
 import pytest
 
 from controlplane.domain import scim
-from controlplane.domain.access import Actor, ActorKind, Grant, Kind, Policy, Role, Rule, Verb
+from controlplane.domain.access import (
+    Actor,
+    ActorKind,
+    Grant,
+    Policy,
+    ResourceKind,
+    Role,
+    Rule,
+    Verb,
+)
 from controlplane.domain.access.roles import BuiltInRole
 from controlplane.domain.people import Group, User
-from controlplane.domain.scim import GroupPush, PersonPush
-from controlplane.usecases.directory import Directory
+from controlplane.domain.scim import GroupPush, UserPush
+from controlplane.usecases.directory import ScimDirectory
 from controlplane.usecases.people import GroupChange
-from fleet.errors import Conflict, Forbidden, Invalid, NotFound, Unauthenticated
+from core.errors import Conflict, Forbidden, Invalid, NotFound, Unauthenticated
 from tests.integration.controlplane.conftest import World, person
 from tests.integration.controlplane.signin import Gate, gate
 
-PUSHES = Role("p", "directory", rules=(Rule((Verb.WRITE,), (Kind.USER, Kind.GROUP)),))
-ADA = PersonPush("ada@example.org", "Ada", "u1", True)
+PUSHES = Role(
+    "p", "directory", rules=(Rule((Verb.WRITE,), (ResourceKind.USER, ResourceKind.GROUP)),)
+)
+ADA = UserPush("ada@example.org", "Ada", "u1", True)
 
 
 def account(name: str, *roles: Role) -> Actor:
@@ -31,7 +42,7 @@ class Office:
     """A directory that pushes for the provider of a gate, and one of another provider."""
 
     gate: Gate
-    verbs: Directory
+    verbs: ScimDirectory
     corp: Actor
     other: Actor
 
@@ -50,7 +61,7 @@ async def office(world: World) -> AsyncIterator[Office]:
             "corp@service-accounts": opened.issuer.url,
             "other@service-accounts": "https://x.test",
         }
-        directory = Directory(world.deps, issuers)
+        directory = ScimDirectory(world.deps, issuers)
         yield Office(opened, directory, account("corp", PUSHES), account("other", PUSHES))
 
 
@@ -67,15 +78,15 @@ async def test_only_the_account_that_is_named_pushes(
 ) -> None:
     """And it needs the right, too."""
     with pytest.raises(Forbidden, match=says):
-        await office.verbs.add_person(caller, ADA)
+        await office.verbs.add_user(caller, ADA)
     with pytest.raises(Forbidden):
         await office.verbs.groups(caller, None)
 
 
 async def test_who_was_pushed_signs_in_without_a_vouched_address(office: Office) -> None:
     """By the id that directory and token have in common; to Entra's tokens that is `oid`."""
-    ada = await office.verbs.add_person(office.corp, ADA)
-    bo = await office.verbs.add_person(office.corp, PersonPush("bo@example.org", "Bo", "object-2"))
+    ada = await office.verbs.add_user(office.corp, ADA)
+    bo = await office.verbs.add_user(office.corp, UserPush("bo@example.org", "Bo", "object-2"))
     office.gate.issuer.claims["email_verified"] = False
     assert (await office.gate.by_provider()).id == ada.id
     office.gate.issuer.claims |= {"sub": "pairwise", "oid": "object-2", "email": "x@y.z"}
@@ -84,21 +95,21 @@ async def test_who_was_pushed_signs_in_without_a_vouched_address(office: Office)
 
 async def test_who_is_not_active_any_more_is_out_and_comes_back(office: Office) -> None:
     """Sessions end; so does signing in, until the directory says otherwise."""
-    await office.verbs.add_person(office.corp, ADA)
+    await office.verbs.add_user(office.corp, ADA)
     actor = await office.gate.by_provider()
-    await office.verbs.change_person(office.corp, actor.id, PersonPush(active=False))
+    await office.verbs.change_user(office.corp, actor.id, UserPush(active=False))
     assert await office.gate.identity.sessions(actor) == []
     with pytest.raises(Unauthenticated, match="disabled"):
         await office.gate.by_provider()
-    await office.verbs.change_person(office.corp, actor.id, PersonPush(active=True))
+    await office.verbs.change_user(office.corp, actor.id, UserPush(active=True))
     assert (await office.gate.by_provider()).id == actor.id
 
 
 async def test_whom_somebody_here_disabled_no_directory_lets_in(office: Office) -> None:
     """Each profile that Okta pushes says `active` once more."""
-    ada = await office.verbs.add_person(office.corp, ADA)
+    ada = await office.verbs.add_user(office.corp, ADA)
     await office.gate.world.people.disable(office.gate.world.admin, ada.id)
-    told = await office.verbs.change_person(office.corp, ada.id, ADA)
+    told = await office.verbs.change_user(office.corp, ada.id, ADA)
     assert told.disabled_at is not None
     await office.gate.world.people.disable(office.gate.world.admin, ada.id, disabled=False)
     assert (await office.user(ada.email)).disabled_at is None
@@ -106,16 +117,16 @@ async def test_whom_somebody_here_disabled_no_directory_lets_in(office: Office) 
 
 async def test_who_is_removed_is_gone_for_the_directory_and_disabled_here(office: Office) -> None:
     """Pushed anew, it is the same account."""
-    ada = await office.verbs.add_person(office.corp, ADA)
-    group = await office.verbs.add_group(office.corp, scim.group(
+    ada = await office.verbs.add_user(office.corp, ADA)
+    group = await office.verbs.add_group(office.corp, scim.parse_group(
         {"displayName": "crew", "members": [{"value": ada.id}]}))  # fmt: skip
-    await office.verbs.remove_person(office.corp, ada.id)
+    await office.verbs.remove_user(office.corp, ada.id)
     with pytest.raises(NotFound):
         await office.verbs.person(office.corp, ada.id)
     assert await office.verbs.people(office.corp, None) == []
     assert await office.members(group) == set()
     assert (await office.user(ada.email)).disabled_at is not None
-    again = await office.verbs.add_person(office.corp, ADA)
+    again = await office.verbs.add_user(office.corp, ADA)
     assert (again.id, again.disabled_at) == (ada.id, None)
 
 
@@ -124,57 +135,59 @@ async def test_accounts_of_others_are_not_taken_over(office: Office) -> None:
     world = office.gate.world
     await world.people.upsert(world.admin, "Hand@example.org")
     await world.people.create_account(world.admin, "robot")
-    theirs = await office.verbs.add_person(office.other, PersonPush("eve@example.org"))
+    theirs = await office.verbs.add_user(office.other, UserPush("eve@example.org"))
     for address in ("hand@example.org", "Hand@example.org", "EVE@example.org"):
         with pytest.raises(Conflict):
-            await office.verbs.add_person(office.corp, PersonPush(address))
+            await office.verbs.add_user(office.corp, UserPush(address))
     with pytest.raises(Invalid):
-        await office.verbs.add_person(office.corp, PersonPush("robot@service-accounts"))
+        await office.verbs.add_user(office.corp, UserPush("robot@service-accounts"))
     with pytest.raises(NotFound):
-        await office.verbs.change_person(office.corp, theirs.id, PersonPush(active=False))
-    ada = await office.verbs.add_person(office.corp, ADA)
+        await office.verbs.change_user(office.corp, theirs.id, UserPush(active=False))
+    ada = await office.verbs.add_user(office.corp, ADA)
     for address in ("eve@example.org", "EVE@example.org", "hand@example.org"):
         with pytest.raises(Conflict, match=address):
-            await office.verbs.change_person(office.corp, ada.id, PersonPush(address))
+            await office.verbs.change_user(office.corp, ada.id, UserPush(address))
 
 
 async def test_who_has_signed_in_before_is_kept_from_now_on(office: Office) -> None:
     actor = await office.gate.by_provider()
     assert await office.verbs.people(office.corp, None) == []
-    assert (await office.verbs.add_person(office.corp, ADA)).id == actor.id
-    (found,) = await office.verbs.people(office.corp, scim.Wanted("username", "ADA@example.org"))
+    assert (await office.verbs.add_user(office.corp, ADA)).id == actor.id
+    (found,) = await office.verbs.people(
+        office.corp, scim.AttributeFilter("username", "ADA@example.org")
+    )
     assert found.id == actor.id
     with pytest.raises(Conflict):
-        await office.verbs.add_person(office.corp, ADA)
+        await office.verbs.add_user(office.corp, ADA)
 
 
 async def test_no_directory_hands_an_account_to_somebody_else(office: Office) -> None:
     """Neither by the id that it gives to one who signs in already, nor by the address."""
     ada = await office.gate.by_provider()
-    await office.verbs.add_person(office.corp, replace(ADA, external_id="eve"))
+    await office.verbs.add_user(office.corp, replace(ADA, external_id="eve"))
     office.gate.issuer.claims |= {"sub": "eve", "email": "eve@example.org"}
     with pytest.raises(Conflict, match="another identity signs in to the account"):
         await office.gate.by_provider()
-    renamed = PersonPush("eve@example.org", external_id="u1")
-    await office.verbs.change_person(office.corp, ada.id, renamed)
+    renamed = UserPush("eve@example.org", external_id="u1")
+    await office.verbs.change_user(office.corp, ada.id, renamed)
     with pytest.raises(Conflict):
         await office.gate.by_provider()
-    await office.verbs.remove_person(office.corp, ada.id)
+    await office.verbs.remove_user(office.corp, ada.id)
     with pytest.raises(Conflict):
         await office.gate.by_provider()
     office.gate.issuer.claims |= {"sub": "u1"}
-    await office.verbs.add_person(office.corp, renamed)
+    await office.verbs.add_user(office.corp, renamed)
     assert (await office.gate.by_provider()).id == ada.id
 
 
 async def test_sign_ins_leave_pushed_groups_alone(office: Office) -> None:
     """The directory has the last word on them; other groups follow the claims as before."""
     world, verbs = office.gate.world, office.verbs
-    ada = await verbs.add_person(office.corp, ADA)
+    ada = await verbs.add_user(office.corp, ADA)
     url = office.gate.issuer.url
     claimed = await world.people.create_group(world.admin, GroupChange("platform", issuer=url))
     crew = await verbs.add_group(office.corp, GroupPush("crew"))
-    edit = scim.group_patch({"Operations": [
+    edit = scim.parse_group_patch({"Operations": [
         {"op": "add", "path": "members", "value": [{"value": ada.id}]}]})  # fmt: skip
     await verbs.change_group(office.corp, crew.id, edit)
     await office.gate.by_provider()
@@ -188,11 +201,11 @@ async def test_sign_ins_leave_pushed_groups_alone(office: Office) -> None:
 async def test_groups_of_others_are_out_of_reach(office: Office) -> None:
     """Those made here, and those of another provider: neither seen nor changed."""
     world = office.gate.world
-    ada = await office.verbs.add_person(office.corp, ADA)
+    ada = await office.verbs.add_user(office.corp, ADA)
     own = await world.people.create_group(world.admin, GroupChange("admins"))
     theirs = await office.verbs.add_group(office.other, GroupPush("theirs"))
     assert await office.verbs.groups(office.corp, None) == []
-    into = scim.group({"displayName": "x", "members": [{"value": ada.id}]})
+    into = scim.parse_group({"displayName": "x", "members": [{"value": ada.id}]})
     for group in (own, theirs):
         with pytest.raises(NotFound):
             await office.verbs.change_group(office.corp, group.id, into)
@@ -205,14 +218,14 @@ async def test_groups_of_others_are_out_of_reach(office: Office) -> None:
 async def test_members_are_people_of_the_directory(office: Office) -> None:
     """Whom somebody here has put into a group stays in it, whatever is pushed."""
     world = office.gate.world
-    ada = await office.verbs.add_person(office.corp, ADA)
+    ada = await office.verbs.add_user(office.corp, ADA)
     bo = await world.people.upsert(world.admin, "bo@example.org")
     with pytest.raises(Invalid, match="no user has the id"):
-        await office.verbs.add_group(office.corp, scim.group(
+        await office.verbs.add_group(office.corp, scim.parse_group(
             {"displayName": "crew", "members": [{"value": bo.id}]}))  # fmt: skip
     crew = await office.verbs.add_group(office.corp, GroupPush("crew"))
     await world.people.add_member(world.admin, crew.id, bo.id)
-    whole = scim.group({"displayName": "crew", "members": [{"value": ada.id}]})
+    whole = scim.parse_group({"displayName": "crew", "members": [{"value": ada.id}]})
     await office.verbs.change_group(office.corp, crew.id, whole)
     held = {one.id for one in await world.people.members(world.admin, crew.id)}
     assert held == {ada.id, bo.id}

@@ -6,12 +6,12 @@ from datetime import timedelta
 import pytest
 
 from controlplane.domain.access.roles import BuiltInRole as Role
-from controlplane.usecases.guesses import MOST_OF_ADDRESS
-from fleet.errors import LimitExceeded, Unauthenticated
-from fleet.identity import TokenKind, new_token
+from controlplane.usecases.guesses import MAX_PER_ADDRESS
+from core.errors import LimitExceeded, Unauthenticated
+from core.identity import TokenKind, new_token
 from proxy.domain.access import Credential, CredentialKind
 from tests.integration.controlplane.conftest import World, person
-from towline.serve.door import DoorIdentity
+from towline.serve.proxy_adapters import ProxyAuthenticator
 
 
 async def test_the_door_knows_when_a_token_ends(world: World) -> None:
@@ -19,7 +19,7 @@ async def test_the_door_knows_when_a_token_ends(world: World) -> None:
     user = await world.people.upsert(world.admin, "ann@example.org", "Ann", Role.VIEWER)
     owner = replace(person(Role.VIEWER, "ann"), id=user.id)
     token, secret = await world.identity.create_token(owner, "brief", timedelta(hours=1))
-    door = DoorIdentity(world.identity)
+    door = ProxyAuthenticator(world.identity)
     shown = Credential(CredentialKind.BEARER, secret)
     for _ in range(2):
         found = await door.authenticate(shown, source="127.0.0.1:1")
@@ -37,19 +37,19 @@ async def test_who_guesses_at_the_door_locks_out_nobody_known(world: World) -> N
     user = await world.people.upsert(world.admin, "ann@example.org", "Ann", Role.VIEWER)
     owner = replace(person(Role.VIEWER, "ann"), id=user.id)
     _, secret = await world.identity.create_token(owner, "laptop", timedelta(hours=1))
-    door = DoorIdentity(world.identity)
+    door = ProxyAuthenticator(world.identity)
 
     async def show(token: str, port: int) -> None:
         shown = Credential(CredentialKind.BEARER, token)
         await door.authenticate(shown, source=f"10.0.0.1:{port}")
 
     await show(secret, 1)
-    for port in range(MOST_OF_ADDRESS):
+    for port in range(MAX_PER_ADDRESS):
         with pytest.raises(Unauthenticated, match="invalid token"):
             await show(new_token(TokenKind.USER), port)
     with pytest.raises(LimitExceeded, match=r"10\.0\.0\.1:"):
         await show(new_token(TokenKind.SERVICE_ACCOUNT), 2)
-    world.identity.forget_user("")
+    world.identity.drop_user("")
     await show(secret, 3)
     actor = await world.identity.authenticate(secret, "10.0.0.1")
     ticket = await world.identity.ticket(actor)

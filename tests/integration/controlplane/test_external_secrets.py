@@ -9,11 +9,11 @@ import pytest
 
 from controlplane.domain.access import DEFAULT_PROJECT, Actor
 from controlplane.domain.secrets import SecretSource, SourceKind
-from controlplane.secrets.external import Sources
+from controlplane.secrets.external import ExternalSecretSources
 from controlplane.secrets.vault import KvStore, Vault
-from controlplane.usecases.refreshing import Refreshing
+from controlplane.usecases.refreshing import SecretRefresher
 from controlplane.usecases.secrets import SecretChange, Secrets
-from fleet.errors import Conflict, Forbidden, Invalid, NotFound
+from core.errors import Conflict, Forbidden, Invalid, NotFound
 from tests.fakes.vault import TOKEN, FakeVault, running_vault
 from tests.integration.controlplane.conftest import Role, World, person
 
@@ -40,10 +40,10 @@ class Elsewhere:
 
     world: World
     vault: FakeVault
-    sources: Sources
+    sources: ExternalSecretSources
 
     def __post_init__(self) -> None:
-        self.refreshing = Refreshing(self.world.deps, self.sources)
+        self.refreshing = SecretRefresher(self.world.deps, self.sources)
         self.secrets = Secrets(self.world.deps)
 
     async def look(self) -> None:
@@ -63,7 +63,9 @@ async def elsewhere(world: World) -> AsyncIterator[Elsewhere]:
     async with running_vault() as vault:
         store = KvStore(Vault(vault.url, TOKEN, title="vault prod"), prefix="{project}")
         environ = {"SHARED_DB": "of the environment", "HOME": "/"}
-        sources = Sources({"prod": store}, environ, "SHARED_", world.identity.actor_of)
+        sources = ExternalSecretSources(
+            {"prod": store}, environ, "SHARED_", world.identity.actor_of
+        )
         yield Elsewhere(world, vault, sources)
         await sources.close()
 
@@ -109,7 +111,7 @@ async def test_two_replicas_read_a_source_once(elsewhere: Elsewhere) -> None:
     await elsewhere.secrets.save(elsewhere.world.admin, "db", SecretChange(source=VAULT))
     (id,) = await elsewhere.refreshing.due()
     await elsewhere.refreshing.refresh(id)
-    await Refreshing(elsewhere.world.deps, elsewhere.sources).refresh(id)
+    await SecretRefresher(elsewhere.world.deps, elsewhere.sources).refresh(id)
     assert len(elsewhere.vault.asked) == 1
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.domain.ledger import LedgerEntry, Stage
+from controlplane.domain.ledger import LedgerEntry, LedgerStage
 from controlplane.storage.engine import make_engine
 from controlplane.storage.store import SqlStore
 from tests import migrated
@@ -35,7 +35,10 @@ async def test_no_cluster_is_skipped_or_doubled(store: SqlStore) -> None:
     assert {one.sequence for one in services} == {1}, "given twice"
     assert fleet.died > 0
     everybody = sorted(one.id for one in services)
-    promoted, healthy = await fleet.ledger(Stage.PROMOTED), await fleet.ledger(Stage.HEALTHY)
+    promoted, healthy = (
+        await fleet.ledger(LedgerStage.PROMOTED),
+        await fleet.ledger(LedgerStage.HEALTHY),
+    )
     assert sorted(names(promoted)) == sorted(names(healthy)) == everybody
     for start in range(WAVE, CLUSTERS, WAVE):
         before = {one.service_id for one in promoted[:start]}

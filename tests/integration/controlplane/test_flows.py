@@ -8,14 +8,14 @@ import pytest
 from controlplane.domain.access import Scope
 from controlplane.domain.contexts import ContextBinding
 from controlplane.domain.flow import Export, Import, ValueType
-from controlplane.domain.overrides import Layer
+from controlplane.domain.overrides import OverrideLayer
 from controlplane.domain.services import Service
 from controlplane.ports import Transaction
-from controlplane.usecases.clustergroups import ClusterGroups, GroupChange
-from controlplane.usecases.contexts import ContextChange, Contexts, Override
-from controlplane.usecases.flows import Flows
+from controlplane.usecases.clustergroups import ClusterGroupChange, ClusterGroups
+from controlplane.usecases.contexts import ContextChange, ContextOverrideChange, ServiceContexts
+from controlplane.usecases.flows import ConfigurationFlow
 from controlplane.usecases.projects import ProjectChange
-from fleet.errors import Conflict, Forbidden, Invalid, NotFound
+from core.errors import Conflict, Forbidden, Invalid, NotFound
 from tests.fakes.manifests import config_map
 from tests.integration.controlplane.conftest import Role, World, person
 
@@ -27,7 +27,7 @@ class Fleet:
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self.flows = Flows(world.deps)
+        self.flows = ConfigurationFlow(world.deps)
         self.services: dict[str, Service] = {}
 
     async def make(self, *names: str) -> None:
@@ -154,7 +154,7 @@ async def test_rights_on_both_ends_are_asked_for(fleet: Fleet) -> None:
     with pytest.raises(Forbidden):
         await fleet.flows.save(viewer, other.id, [], None)
     groups = ClusterGroups(fleet.world.deps)
-    change = GroupChange(name="eu", cluster_ids=[other.cluster_id])
+    change = ClusterGroupChange(name="eu", cluster_ids=[other.cluster_id])
     group = await groups.create(fleet.world.admin, change)
     await groups.freeze(fleet.world.admin, group.id, "")
     with pytest.raises(Conflict, match="frozen"):
@@ -163,21 +163,23 @@ async def test_rights_on_both_ends_are_asked_for(fleet: Fleet) -> None:
 
 async def test_contexts_have_layers_and_tell_which_a_value_is_from(fleet: Fleet) -> None:
     """Project, then group, then cluster; each change renders the users once."""
-    world, contexts = fleet.world, Contexts(fleet.world.deps)
+    world, contexts = fleet.world, ServiceContexts(fleet.world.deps)
     change = ContextChange({"size": 1, "zone": "a", "tier": "x"}, {"password": "p"})
     context = await contexts.save(world.admin, "net", change)
     async with world.deps.store.read() as tx:
         (cluster,) = await tx.clusters.select()
         project = (await tx.projects.select())[0]
     groups = ClusterGroups(world.deps)
-    group = await groups.create(world.admin, GroupChange(name="eu", cluster_ids=[cluster.id]))
+    group = await groups.create(
+        world.admin, ClusterGroupChange(name="eu", cluster_ids=[cluster.id])
+    )
     other = fleet.services["other"]
     async with world.deps.store.write() as tx:
         await bind_to(world, tx, other, context.id)
     for layer, place, values in (
-        (Layer.CLUSTER, cluster.id, {"size": 4}),
-        (Layer.GROUP, group.id, {"size": 3, "zone": "c"}),
-        (Layer.PROJECT, project.id, {"size": 2, "zone": "b"}),
+        (OverrideLayer.CLUSTER, cluster.id, {"size": 4}),
+        (OverrideLayer.GROUP, group.id, {"size": 3, "zone": "c"}),
+        (OverrideLayer.PROJECT, project.id, {"size": 2, "zone": "b"}),
     ):
         await contexts.override(world.admin, context.id, layer, place, values)
         assert len(await fleet.deliver()) == 1
@@ -188,26 +190,28 @@ async def test_contexts_have_layers_and_tell_which_a_value_is_from(fleet: Fleet)
         "tier": ("x", "context"),
         "password": (None, "secret"),
     }
-    await contexts.override(world.admin, context.id, Layer.CLUSTER, cluster.id, {})
+    await contexts.override(world.admin, context.id, OverrideLayer.CLUSTER, cluster.id, {})
     (parameters,) = await fleet.deliver()
     assert parameters["contexts"]["net"]["size"] == 3
     assert len(await contexts.overrides(world.admin, context.id)) == 2
 
 
 async def test_a_context_is_saved_with_all_its_layers_or_not_at_all(fleet: Fleet) -> None:
-    world, contexts = fleet.world, Contexts(fleet.world.deps)
+    world, contexts = fleet.world, ServiceContexts(fleet.world.deps)
     async with world.deps.store.read() as tx:
         (cluster,) = await tx.clusters.select()
     other = await world.cluster("gone-soon")
     size = {"size": 2}
-    layers = [Override(Layer.CLUSTER, one.id, size) for one in (cluster, other)]
+    layers = [
+        ContextOverrideChange(OverrideLayer.CLUSTER, one.id, size) for one in (cluster, other)
+    ]
     types = {"size": "number"}
     context = await contexts.save(
         world.admin, "net", ContextChange({"size": 1}, types=types, overrides=layers)
     )
     for wrong, error in (
-        ([Override(Layer.CLUSTER, cluster.id, {"size": "big"})], Invalid),
-        ([Override(Layer.CLUSTER, "absent", size)], NotFound),
+        ([ContextOverrideChange(OverrideLayer.CLUSTER, cluster.id, {"size": "big"})], Invalid),
+        ([ContextOverrideChange(OverrideLayer.CLUSTER, "absent", size)], NotFound),
         ([layers[0], layers[0]], Invalid),
     ):
         with pytest.raises(error):
@@ -224,10 +228,10 @@ async def test_a_context_is_saved_with_all_its_layers_or_not_at_all(fleet: Fleet
 
 async def test_no_layer_ends_that_its_writer_may_not_see(fleet: Fleet) -> None:
     """What a place has that is hidden is not taken for that of a place which is gone."""
-    world, contexts = fleet.world, Contexts(fleet.world.deps)
+    world, contexts = fleet.world, ServiceContexts(fleet.world.deps)
     hidden = await world.cluster("hidden")
     team = await world.projects.create(world.admin, ProjectChange(name="team"))
-    layers = [Override(Layer.CLUSTER, hidden.id, {"size": 2})]
+    layers = [ContextOverrideChange(OverrideLayer.CLUSTER, hidden.id, {"size": 2})]
     given = ContextChange({"size": 1}, project_id=team.id, overrides=layers)
     context = await contexts.save(world.admin, "net", given)
     bob = person(Role.EDITOR, "bob", Scope(f"project:{team.id}"))
@@ -236,12 +240,12 @@ async def test_no_layer_ends_that_its_writer_may_not_see(fleet: Fleet) -> None:
         await contexts.save(bob, "net", ContextChange(overrides=[]))
     for place in (hidden.id, "absent"):
         with pytest.raises(NotFound):
-            await contexts.override(bob, context.id, Layer.CLUSTER, place, {})
+            await contexts.override(bob, context.id, OverrideLayer.CLUSTER, place, {})
     assert len(await contexts.overrides(world.admin, context.id)) == 1
 
 
 async def test_values_of_contexts_are_held_to_their_types(fleet: Fleet) -> None:
-    world, contexts = fleet.world, Contexts(fleet.world.deps)
+    world, contexts = fleet.world, ServiceContexts(fleet.world.deps)
     typed = ContextChange({"size": 1}, types={"size": "number"})
     context = await contexts.save(world.admin, "net", typed)
     with pytest.raises(Invalid, match="size is not number"):
@@ -252,9 +256,11 @@ async def test_values_of_contexts_are_held_to_their_types(fleet: Fleet) -> None:
         (cluster,) = await tx.clusters.select()
     with pytest.raises(Invalid, match="size is not number"):
         wrong = {"size": "big"}
-        await contexts.override(world.admin, context.id, Layer.CLUSTER, cluster.id, wrong)
+        await contexts.override(world.admin, context.id, OverrideLayer.CLUSTER, cluster.id, wrong)
     with pytest.raises(NotFound):
-        await contexts.override(world.admin, context.id, Layer.CLUSTER, "absent", {"size": 2})
+        await contexts.override(
+            world.admin, context.id, OverrideLayer.CLUSTER, "absent", {"size": 2}
+        )
 
 
 async def bind_to(world: World, tx: Transaction, service: Service, context_id: str) -> None:

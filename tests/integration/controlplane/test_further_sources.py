@@ -4,13 +4,13 @@ import asyncio
 
 import pytest
 
-from controlplane.domain.reports import FactsReport, Greeting, Report
+from controlplane.domain.reports import AgentHello, FactsReport, Report
 from controlplane.domain.repositories import Repository
 from controlplane.domain.services import Service, ServiceStatus
-from controlplane.usecases.deps import DELIVER
+from controlplane.usecases.deps import RENDER_SERVICES
 from controlplane.usecases.services import ServiceChange
 from controlplane.usecases.sources import SourceChange
-from fleet.errors import Conflict, Invalid, NotFound
+from core.errors import Conflict, Invalid, NotFound
 from tests.fakes.manifests import config_map
 from tests.integration.controlplane.conftest import World
 
@@ -26,7 +26,7 @@ async def service_with_source(world: World, charts: Repository) -> Service:
     cluster, repository = await world.cluster(), await world.repository()
     source = SourceChange(charts.id, "v1", "/web/", "chart")
     service = await world.service(cluster, repository, sources=[source])
-    await world.repositories.follow_again(charts.id)
+    await world.repositories.update_followed_refs(charts.id)
     return service
 
 
@@ -60,7 +60,7 @@ async def test_a_service_takes_a_chart_from_here_and_values_from_there(
 
 async def hear(world: World, repository_id: str, service: Service) -> None:
     """Wait until a service is to be delivered."""
-    async for _, key in world.deps.bus.subscribe(DELIVER):
+    async for _, key in world.deps.bus.subscribe(RENDER_SERVICES):
         if key == f"{repository_id}/{service.id}":
             return
 
@@ -104,7 +104,7 @@ async def test_a_new_version_of_a_cluster_renders_its_services_again(world: Worl
     assert (await world.get(service)).sequence == 1
     world.manifests.renders.clear()
     await world.agents.connected(
-        cluster.id, Greeting("i", "0.1.0", newer, sealing_key=world.agent_key.public)
+        cluster.id, AgentHello("i", "0.1.0", newer, sealing_key=world.agent_key.public)
     )
     await world.delivery.deliver(repository.id)
     assert not world.manifests.renders

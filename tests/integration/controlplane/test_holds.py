@@ -9,29 +9,29 @@ import pytest
 from controlplane.agentlink import messages
 from controlplane.domain.access import SYSTEM
 from controlplane.domain.access.roles import BuiltInRole as Role
-from controlplane.domain.ledger import Stage
+from controlplane.domain.ledger import LedgerStage
 from controlplane.domain.ownership import OwnerKind
 from controlplane.domain.pipelines.rules import SoakRule
 from controlplane.domain.pipelines.state import Health
-from controlplane.domain.promotion import RefusedRevision
+from controlplane.domain.promotion import DeniedRevision
 from controlplane.domain.reports import Report, VerifiedReport
 from controlplane.domain.services import Service
 from controlplane.domain.verification import MetricCheck, Verification
 from controlplane.ports import Transaction
 from controlplane.usecases import holds, reporting
-from controlplane.usecases.definitions import DefinitionChange
-from controlplane.usecases.globals import GlobalChange, Globals
-from controlplane.usecases.holds import content_of
-from controlplane.usecases.pipeline_overrides import PipelineOverrides
+from controlplane.usecases.definitions import GeneratorChange
+from controlplane.usecases.globals import GlobalChange, GlobalServices
+from controlplane.usecases.holds import bundle_columns
+from controlplane.usecases.pipeline_overrides import ReleaseDecisions
 from controlplane.usecases.pipelines import EdgeDraft, GateDraft, PipelineDraft, StageDraft
-from controlplane.usecases.reportbatch import Bounds, ReportBatch
+from controlplane.usecases.reportbatch import ReportBatch, ReportLimits
 from controlplane.usecases.services import ServiceChange
-from controlplane.usecases.targets import Targets
-from fleet.bundle import make_bundle
-from fleet.errors import Conflict, Forbidden, Invalid
-from fleet.identity import ClusterId
-from fleet.thresholds import Comparison
-from fleet.wire.v1 import agent_pb2 as wire
+from controlplane.usecases.targets import GeneratorReconciler
+from core.errors import Conflict, Forbidden, Invalid
+from core.identity import ClusterId
+from core.spec.bundle import make_bundle
+from core.spec.thresholds import Comparison
+from core.wire.v1 import agent_pb2 as wire
 from tests.fakes.manifests import config_map
 from tests.integration.controlplane.conftest import World, person
 from tests.integration.controlplane.test_pipelines import Line
@@ -60,13 +60,13 @@ async def push(world: World, service: Service, value: str) -> Service:
     return await world.get(service)
 
 
-async def stages(world: World, service: Service) -> list[Stage]:
+async def stages(world: World, service: Service) -> list[LedgerStage]:
     async with world.deps.store.read() as tx:
         return [one.stage for one in await tx.ledger.select(service_id=service.id)]
 
 
 async def lift(world: World, revision: str) -> None:
-    await PipelineOverrides(world.deps, world.pipelines).lift(world.admin, revision)
+    await ReleaseDecisions(world.deps, world.pipelines).lift(world.admin, revision)
 
 
 @pytest.fixture
@@ -110,10 +110,10 @@ async def test_what_was_delivered_meanwhile_is_not_taken_back(
 
     class Overtaken(ReportBatch):
         @classmethod
-        async def of_each(
-            cls, tx: Transaction, told: Mapping[ClusterId, Sequence[Report]], bounds: Bounds
+        async def for_clusters(
+            cls, tx: Transaction, told: Mapping[ClusterId, Sequence[Report]], bounds: ReportLimits
         ) -> dict[ClusterId, Self]:
-            batches = await super().of_each(tx, told, bounds)
+            batches = await super().for_clusters(tx, told, bounds)
             await tx.services.change(bad.id, digest="sha256:newer", sequence=9)
             return batches
 
@@ -128,7 +128,7 @@ async def test_what_agents_find_at_once_ends_no_call(
 ) -> None:
     """With PostgreSQL another one's row may come between the look for it and the writing."""
     bad = await push(world, service, "bad")
-    found, failures = holds.taken_back, [Conflict("this refused_revision exists already")]
+    found, failures = holds.roll_back_denied, [Conflict("this refused_revision exists already")]
 
     async def overtaken(*given: Any) -> Any:
         if failures:
@@ -147,7 +147,7 @@ async def test_what_the_agent_went_back_to_is_what_is_desired(
     assert (held.digest, held.sha, held.sequence) == (service.digest, service.sha, 3)
     assert held.hold is not None and held.held == bad_digest()
     assert WHY in held.errors[0].message and held.errors[0].source == "verification"
-    assert (await stages(world, held))[-2:] == [Stage.HELD, Stage.ROLLED_BACK]
+    assert (await stages(world, held))[-2:] == [LedgerStage.HELD, LedgerStage.ROLLED_BACK]
     assert held.repository_id is not None
     assert await world.delivery.deliver(held.repository_id) == 0
 
@@ -204,14 +204,14 @@ async def test_git_brings_it_to_no_other_service(world: World, held: Service) ->
     assert (now.digest, now.sequence, now.held) == (None, 0, bad_digest())
     assert "agent of dev" not in now.errors[0].message and WHY in now.errors[0].message
     assert await world.delivery.deliver(other.repository_id) == 0
-    assert (await stages(world, other)) == [Stage.CREATED, Stage.HELD]
+    assert (await stages(world, other)) == [LedgerStage.CREATED, LedgerStage.HELD]
 
 
 async def test_a_refused_commit_reaches_nobody(world: World, service: Service) -> None:
     """A person may name the commit instead of the digest."""
     assert service.repository_id is not None
     sha = world.manifests.push(service.repository_id, {"shop": [config_map("a", v="odd")]})
-    overrides = PipelineOverrides(world.deps, world.pipelines)
+    overrides = ReleaseDecisions(world.deps, world.pipelines)
     await overrides.refuse(world.admin, sha, "the author says so")
     await world.delivery.deliver(service.repository_id)
     now = await world.get(service)
@@ -237,7 +237,7 @@ async def test_no_generated_bundle_is_it(world: World, held: Service) -> None:
     """What managed namespaces give their services is asked for as well."""
     content = await world.manifests.keep(make_bundle([config_map("a", v="bad")]).data)
     async with world.deps.store.write() as tx:
-        columns = await content_of(world.deps, tx, held, content)
+        columns = await bundle_columns(world.deps, tx, held, content)
     assert columns.keys() == {"held", "hold"}
 
 
@@ -288,7 +288,7 @@ async def test_a_newer_commit_ends_the_hold(world: World, held: Service) -> None
 @pytest.mark.parametrize("role", [Role.VIEWER, Role.EDITOR])
 async def test_lifting_needs_the_right(world: World, held: Service, role: Role) -> None:
     """A reader has none; an editor of the installation may."""
-    overrides = PipelineOverrides(world.deps, world.pipelines)
+    overrides = ReleaseDecisions(world.deps, world.pipelines)
     if role is Role.EDITOR:
         await overrides.lift(person(role), bad_digest())
         return
@@ -338,8 +338,8 @@ async def _repository(world: World, service: Service) -> Any:
         return await tx.repositories.get(service.repository_id or "")
 
 
-def _refused(revision: str, world: World) -> RefusedRevision:
-    return RefusedRevision(revision, SYSTEM.name, "odd", world.clock.now())
+def _refused(revision: str, world: World) -> DeniedRevision:
+    return DeniedRevision(revision, SYSTEM.name, "odd", world.clock.now())
 
 
 async def test_restarts_while_it_soaks_stop_a_release(world: World, service: Service) -> None:
@@ -366,19 +366,19 @@ async def test_restarts_while_it_soaks_stop_a_release(world: World, service: Ser
 async def test_a_global_service_hands_its_policy_on(world: World) -> None:
     """To those that there are and to those that come; agents hear of a change."""
     cluster, repository = await world.cluster(), await world.repository()
-    targets = Targets(world.deps)
-    globals = Globals(world.deps, targets)
+    targets = GeneratorReconciler(world.deps)
+    globals = GlobalServices(world.deps, targets)
     given = ServiceChange(None, None, repository.id, "main", "shop", verification=POLICY)
     template = replace(given, name="shop", namespace="shop")
-    change = GlobalChange(DefinitionChange(name="everywhere"), template=template)
+    change = GlobalChange(GeneratorChange(name="everywhere"), template=template)
     one = await globals.create(world.admin, change)
     key = f"{OwnerKind.GLOBAL.value}/{one.id}"
     await targets.reconcile(key)
-    await world.repositories.follow_again(repository.id)
+    await world.repositories.update_followed_refs(repository.id)
     made = await push(world, await world.services.named(world.admin, cluster.handle, "shop"), "1")
     assert (made.policy, made.sequence) == (POLICY, 1)
     stricter = replace(POLICY, max_restarts=0)
-    change = GlobalChange(DefinitionChange(), template=ServiceChange(verification=stricter))
+    change = GlobalChange(GeneratorChange(), template=ServiceChange(verification=stricter))
     await globals.update(world.admin, one.id, change)
     await targets.reconcile(key)
     after = await world.get(made)

@@ -26,9 +26,9 @@ from controlplane.secrets.envelope import EnvelopeSealer
 from controlplane.secrets.hooks import CommandKek, HttpKek
 from controlplane.secrets.keks import AgeKek, LocalKek, age_identity, key_of
 from controlplane.secrets.vault import TransitKek, Vault
-from controlplane.usecases.contexts import ContextChange, Contexts
-from controlplane.usecases.gatesecrets import opened, sealed_anew, without_secrets
-from controlplane.usecases.keys import HEAD_START, Keys
+from controlplane.usecases.contexts import ContextChange, ServiceContexts
+from controlplane.usecases.gatesecrets import open_gate_secret, resealed, without_secrets
+from controlplane.usecases.keys import ACTIVATION_DELAY, DataKeyOperations
 from controlplane.usecases.pipelines import (
     EdgeDraft,
     GateDraft,
@@ -38,9 +38,9 @@ from controlplane.usecases.pipelines import (
     TriggerDraft,
 )
 from controlplane.usecases.secrets import SecretChange, Secrets
-from controlplane.usecases.triggerrows import opened_webhook
-from fleet.age import AgeIdentity
-from fleet.errors import Forbidden, Invalid, TowlineError, Unavailable
+from controlplane.usecases.triggerrows import open_webhook_secret
+from core.age import AgeIdentity
+from core.errors import Forbidden, Invalid, TowlineError, Unavailable
 from tests.fakes.vault import TOKEN, FakeVault, running_vault
 from tests.integration.controlplane.conftest import Role, World, person
 
@@ -152,8 +152,10 @@ class Sealing:
         self.world = world
         self.ring = EnvelopeSealer(b"k" * 32)
         self.deps = replace(world.deps, sealer=self.ring)
-        self.keys = Keys(self.deps, self.ring, keks[0], {one.name: one for one in keks[1:]})
-        self.secrets, self.contexts = Secrets(self.deps), Contexts(self.deps)
+        self.keys = DataKeyOperations(
+            self.deps, self.ring, keks[0], {one.name: one for one in keks[1:]}
+        )
+        self.secrets, self.contexts = Secrets(self.deps), ServiceContexts(self.deps)
 
     async def sealed(self) -> list[bytes]:
         async with self.world.deps.store.read() as tx:
@@ -174,12 +176,12 @@ async def test_both_keys_are_rotated_while_everything_stays_readable(
     after = Sealing(world, TransitKek(signed_in, "towline"), LocalKek(b"k" * 32))
     assert await after.keys.rewrap() == 1
     await after.keys.load()
-    assert await after.keys.seal_anew() == 0
-    await world.clock.advance(HEAD_START / timedelta(seconds=1))
+    assert await after.keys.reseal() == 0
+    await world.clock.advance(ACTIVATION_DELAY / timedelta(seconds=1))
     await after.keys.load()
-    assert (await after.keys.state(world.admin)).behind == 2
-    assert await after.keys.seal_anew() == 2
-    assert await after.keys.seal_anew() == 0
+    assert (await after.keys.state(world.admin)).outdated == 2
+    assert await after.keys.reseal() == 2
+    assert await after.keys.reseal() == 0
     now = await after.sealed()
     assert not set(old) & set(now)
     vault.rotate("towline")
@@ -210,18 +212,18 @@ async def test_what_does_not_open_is_named_and_stops_nothing_else(world: World) 
         for name, sealed in (("altered", own[:-1] + last), ("cut", kept[:12]), ("moved", kept)):
             await tx.contexts.change(rows[name].id, sealed=sealed)
     await sealing.keys.rotate(world.admin)
-    await world.clock.advance(HEAD_START / timedelta(seconds=1))
+    await world.clock.advance(ACTIVATION_DELAY / timedelta(seconds=1))
     await sealing.keys.load()
-    assert await sealing.keys.seal_anew() == 2
-    assert await sealing.keys.seal_anew() == 0
+    assert await sealing.keys.reseal() == 2
+    assert await sealing.keys.reseal() == 0
     state = await sealing.keys.state(world.admin)
     named = ["context altered", "context cut", "context moved"]
-    assert (state.behind, sorted(state.unopened)) == (3, named)
+    assert (state.outdated, sorted(state.undecryptable)) == (3, named)
     for name in ("altered", "cut", "moved"):
         await sealing.contexts.save(world.admin, name, ContextChange({}, {"a": "c"}))
-    assert await sealing.keys.seal_anew() == 0
+    assert await sealing.keys.reseal() == 0
     state = await sealing.keys.state(world.admin)
-    assert (state.behind, state.unopened) == (0, ())
+    assert (state.outdated, state.undecryptable) == (0, ())
 
 
 async def test_secrets_of_gates_and_webhooks_are_sealed_anew(world: World) -> None:
@@ -233,20 +235,20 @@ async def test_secrets_of_gates_and_webhooks_are_sealed_anew(world: World) -> No
     row = (await pipelines.save(world.admin, await signing_pipeline(world))).row
     old = (await pipelines.get(world.admin, row.id)).spec
     await sealing.keys.rotate(world.admin)
-    await world.clock.advance(HEAD_START / timedelta(seconds=1))
+    await world.clock.advance(ACTIVATION_DELAY / timedelta(seconds=1))
     await sealing.keys.load()
-    assert (await sealing.keys.state(world.admin)).behind == 2
-    assert await sealing.keys.seal_anew() == 2
-    assert await sealing.keys.seal_anew() == 0
+    assert (await sealing.keys.state(world.admin)).outdated == 2
+    assert await sealing.keys.reseal() == 2
+    assert await sealing.keys.reseal() == 0
     after = (await pipelines.get(world.admin, row.id)).spec
     assert [one.sealed for one in signing(after)] != [one.sealed for one in signing(old)]
-    assert [opened(sealing.ring, one) for one in signing(after)] == [SIGNING] * 4
-    assert after == sealed_anew(sealing.ring, after), "nothing but its secrets changes"
+    assert [open_gate_secret(sealing.ring, one) for one in signing(after)] == [SIGNING] * 4
+    assert after == resealed(sealing.ring, after), "nothing but its secrets changes"
     assert without_secrets(after) == without_secrets(old)
     async with world.deps.store.read() as tx:
         (trigger,) = await tx.pipeline_triggers.select()
         records = await tx.pipeline_events.select()
-    assert opened_webhook(sealing.ring, trigger) == b"hook"
+    assert open_webhook_secret(sealing.ring, trigger) == b"hook"
     kept = [codec.pipeline_from_json(one.spec) for one in records if one.spec]
     assert kept and not any(rule.sealed for one in kept for rule in signing(one))
 
@@ -258,10 +260,10 @@ async def test_a_webhooks_secret_opens_in_its_own_row_only(world: World) -> None
     async with world.deps.store.read() as tx:
         (row,) = await tx.pipeline_triggers.select()
     with pytest.raises(TowlineError, match="another row"):
-        opened_webhook(sealing.ring, replace(row, id="another"))
+        open_webhook_secret(sealing.ring, replace(row, id="another"))
     old = replace(row, sealed_webhook=sealing.ring.seal(b"older", "pipeline-trigger"))
-    assert opened_webhook(sealing.ring, old) == b"older"
-    assert opened_webhook(sealing.ring, replace(row, sealed_webhook=None)) == b""
+    assert open_webhook_secret(sealing.ring, old) == b"older"
+    assert open_webhook_secret(sealing.ring, replace(row, sealed_webhook=None)) == b""
 
 
 async def signing_pipeline(world: World) -> PipelineDraft:

@@ -1,7 +1,7 @@
 """Pipelines and revisions that are refused: very many of them, and some that were lifted."""
 
 from controlplane.domain.pipelines.state import KNOWN_BAD_LENGTH
-from controlplane.domain.promotion import RefusedRevision
+from controlplane.domain.promotion import DeniedRevision
 from controlplane.domain.verification import Verification
 from controlplane.usecases.pipelines import EdgeDraft, PipelineDraft, StageDraft
 from tests.integration.controlplane.conftest import World
@@ -50,7 +50,7 @@ async def test_a_pipeline_rests_however_many_revisions_are_refused(world: World)
     now = world.clock.now()
     async with world.deps.store.write() as tx:
         for number in range(KNOWN_BAD_LENGTH + 5):
-            await tx.refused.add(RefusedRevision(f"sha256:{number:064}", "agent", "odd", now))
+            await tx.refused.add(DeniedRevision(f"sha256:{number:064}", "agent", "odd", now))
     await line.settle()
     before = (await line.view()).row.version
     await line.settle()

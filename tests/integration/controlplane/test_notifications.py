@@ -17,7 +17,7 @@ from controlplane.domain.access import DEFAULT_PROJECT, Scope
 from controlplane.domain.access.roles import BuiltInRole as Role
 from controlplane.domain.audit import AuditKind
 from controlplane.domain.notifications import (
-    MOST_ATTEMPTS,
+    MAX_ATTEMPTS,
     DeliveryState,
     NotificationKind,
     Severity,
@@ -26,13 +26,13 @@ from controlplane.domain.notifications import (
 )
 from controlplane.domain.services import Phase, Problem
 from controlplane.notify import client
-from controlplane.notify.outward import GuardedOutward
+from controlplane.notify.outward import GuardedSender
 from controlplane.ports import PageQuery
 from controlplane.usecases.clusters import ClusterChange
-from controlplane.usecases.notification_routing import Routing, Watch
-from controlplane.usecases.notification_sending import Sending
-from controlplane.usecases.notifications import Notifying, RouterDraft, SinkDraft
-from fleet.errors import Conflict, Forbidden, Invalid, NotFound
+from controlplane.usecases.notification_routing import NotificationRouting, StateWatcher
+from controlplane.usecases.notification_sending import NotificationSender
+from controlplane.usecases.notifications import NotificationOperations, RouterDraft, SinkDraft
+from core.errors import Conflict, Forbidden, Invalid, NotFound
 from tests.integration.controlplane.conftest import World, person
 
 
@@ -69,12 +69,16 @@ class Stand:
     """The verbs over a world, and a client that may reach this machine."""
 
     world: World
-    outward: GuardedOutward
+    outward: GuardedSender
 
     def __post_init__(self) -> None:
         deps = self.world.deps
-        self.verbs, self.routing, self.watch = Notifying(deps), Routing(deps), Watch(deps)
-        self.sending = Sending(deps, self.outward)
+        self.verbs, self.routing, self.watch = (
+            NotificationOperations(deps),
+            NotificationRouting(deps),
+            StateWatcher(deps),
+        )
+        self.sending = NotificationSender(deps, self.outward)
 
     async def sink(self, url: str, type: SinkType = SinkType.WEBHOOK, **more) -> Sink:
         draft = SinkDraft("sink", type, url=url, **more)
@@ -101,7 +105,7 @@ class Stand:
 
 @pytest.fixture
 async def stand(world: World) -> AsyncIterator[Stand]:
-    outward = GuardedOutward(("127.0.0.0/8",))
+    outward = GuardedSender(("127.0.0.0/8",))
     yield Stand(world, outward)
     await outward.close()
 
@@ -145,13 +149,13 @@ async def test_what_fails_is_tried_again_and_in_the_end_given_up(
 ) -> None:
     """With the same id each time; once given up it can be sent again by hand."""
     sink = await stand.sink(receiver.url)
-    receiver.answers = [web.Response(status=500) for _ in range(MOST_ATTEMPTS)]
+    receiver.answers = [web.Response(status=500) for _ in range(MAX_ATTEMPTS)]
     delivery = await stand.verbs.test_sink(stand.world.admin, sink.id)
-    for _ in range(MOST_ATTEMPTS):
+    for _ in range(MAX_ATTEMPTS):
         await stand.sending.deliver()
         await stand.sending.deliver()
         await stand.world.clock.advance(3601)
-    assert len(receiver.got) == MOST_ATTEMPTS
+    assert len(receiver.got) == MAX_ATTEMPTS
     assert {headers["webhook-id"] for _, headers, _ in receiver.got} == {delivery.id}
     assert await stand.states() == [(DeliveryState.DEAD, 12, "the sink returned 500")]
     await stand.verbs.resend(stand.world.admin, delivery.id)
@@ -185,7 +189,7 @@ async def test_a_server_that_hangs_is_left(
 
 async def test_private_addresses_are_refused_unless_allowed(world: World) -> None:
     """Also those that a name stands for; the path of the URL, a secret maybe, is not told."""
-    outward = GuardedOutward()
+    outward = GuardedSender()
     stand = Stand(world, outward)
     for url in ("http://127.0.0.1:1/secret", "http://localhost:1/secret", "http://[::1]/secret"):
         sink = await stand.sink(url)
@@ -215,7 +219,7 @@ async def test_chats_get_their_own_shape(stand: Stand, receiver: Receiver) -> No
 @pytest.mark.parametrize(
     ("type", "path", "state"),
     [
-        (SinkType.GITHUB, "/repos/example/fleet/statuses/{sha}", "failure"),
+        (SinkType.GITHUB, "/repos/example/core/statuses/{sha}", "failure"),
         (SinkType.GITLAB, "/projects/example%2Ffleet/statuses/{sha}", "failed"),
     ],
 )
@@ -261,11 +265,11 @@ async def test_clusters_that_go_and_come_back_are_told_once(stand: Stand) -> Non
     cluster = await stand.world.cluster()
     await stand.world.clock.advance(100)
     for _ in range(3):
-        await stand.watch.look_at_clusters()
+        await stand.watch.check_clusters()
     async with stand.world.deps.store.write() as tx:
         await tx.clusters.change(cluster.id, pinged_at=stand.world.clock.now())
     for _ in range(3):
-        await stand.watch.look_at_clusters()
+        await stand.watch.check_clusters()
     assert await stand.kinds() == [NotificationKind.CLUSTER_AWAY, NotificationKind.CLUSTER_BACK]
 
 

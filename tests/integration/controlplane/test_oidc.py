@@ -18,11 +18,11 @@ from jwt.algorithms import ECAlgorithm
 
 from controlplane.domain.access import INSTALLATION, Verb
 from controlplane.domain.access.roles import BuiltInRole as Role
-from controlplane.oidc.metadata import Fetcher, check_url
+from controlplane.oidc.metadata import IssuerHttpClient, check_url
 from controlplane.usecases.people import GroupChange
 from controlplane.usecases.rights import BindingDraft
-from fleet.errors import Conflict, Forbidden, Invalid, NotFound, Unauthenticated, Unavailable
-from fleet.identity import TokenKind, new_token
+from core.errors import Conflict, Forbidden, Invalid, NotFound, Unauthenticated, Unavailable
+from core.identity import TokenKind, new_token
 from tests.fakes.issuer import CLIENT, FakeIssuer
 from tests.fakes.tls import TestAuthority
 from tests.integration.controlplane.conftest import World
@@ -239,7 +239,7 @@ async def test_whoever_the_provider_lets_go_is_out_everywhere(world: World) -> N
         door.issuer.claims["groups"] = ["former"]
         with pytest.raises(Forbidden, match="none of the required groups"):
             await door.by_provider()
-        door.identity.forget_user(actor.id)
+        door.identity.drop_user(actor.id)
         with pytest.raises(Unauthenticated, match="revoked"):
             await door.identity.authenticate(secret)
 
@@ -279,7 +279,7 @@ async def test_a_provider_with_a_strangers_certificate_is_not_believed(tmp_path:
     context.load_cert_chain(authority.certificate, authority.key)
     server = await asyncio.start_server(_hello, "127.0.0.1", 0, ssl=context)
     url = f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-    strict, trusting = Fetcher(), Fetcher(authority.ca)
+    strict, trusting = IssuerHttpClient(), IssuerHttpClient(authority.ca)
     async with server:
         with pytest.raises(Unavailable, match="(?i)certificate"):
             await strict.get(url)

@@ -5,12 +5,12 @@ from ipaddress import ip_address
 import pytest
 from aiohttp import web
 
-from controlplane.notify.addresses import Address, Addresses
-from controlplane.notify.client import HttpClient
-from fleet.errors import Unavailable
+from controlplane.notify.addresses import Address, AddressGuard
+from controlplane.notify.client import GuardedHttpClient
+from core.errors import Unavailable
 
 
-class Names(Addresses):
+class Names(AddressGuard):
     """Gives one answer after the other; only 127.0.0.0/8 may be reached."""
 
     def __init__(self, *answers: str) -> None:
@@ -33,12 +33,12 @@ async def test_a_target_is_connected_to_where_it_was_judged() -> None:
     await running.setup()
     await web.TCPSite(running, "127.0.0.1", 0).start()
     names = Names("127.0.0.1", "169.254.169.254")
-    client = HttpClient(names)
+    client = GuardedHttpClient(names)
     url = f"http://hooks.test:{running.addresses[0][1]}/"
     try:
         assert (await client.ask("GET", url, {})).status == 200
         assert names.left == ["169.254.169.254"]
-        other = HttpClient(names)
+        other = GuardedHttpClient(names)
         with pytest.raises(Unavailable, match="private address"):
             await other.ask("GET", url, {})
         await other.close()

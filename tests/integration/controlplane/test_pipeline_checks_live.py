@@ -13,7 +13,7 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from controlplane.domain.access import INSTALLATION, Grant, Kind, Policy, Scope, Verb
+from controlplane.domain.access import INSTALLATION, Grant, Policy, ResourceKind, Scope, Verb
 from controlplane.domain.access.roles import BuiltInRole as Role
 from controlplane.domain.access.roles import Role as AccessRole
 from controlplane.domain.access.roles import Rule as AccessRule
@@ -30,7 +30,7 @@ from controlplane.domain.pipelines.rules import (
     MetricRule,
     Patience,
     Rule,
-    Several,
+    SeriesPolicy,
     SoakRule,
     Step,
     VersionRule,
@@ -40,11 +40,11 @@ from controlplane.domain.pipelines.state import GateState, GateStatus, Health, S
 from controlplane.domain.reports import Report, VerifiedReport
 from controlplane.domain.selectors import Selector
 from controlplane.domain.services import Phase, Problem, Service
-from controlplane.notify.outward import GuardedOutward
-from controlplane.usecases.checks import Checks
-from controlplane.usecases.clustergroups import ClusterGroups, GroupChange
+from controlplane.notify.outward import GuardedSender
+from controlplane.usecases.checks import CheckRunner
+from controlplane.usecases.clustergroups import ClusterGroupChange, ClusterGroups
 from controlplane.usecases.clusters import ClusterChange
-from controlplane.usecases.pipeline_overrides import PipelineOverrides
+from controlplane.usecases.pipeline_overrides import ReleaseDecisions
 from controlplane.usecases.pipelines import (
     CHECK,
     PROMOTE,
@@ -57,9 +57,9 @@ from controlplane.usecases.pipelines import (
     StageDraft,
 )
 from controlplane.usecases.services import ServiceChange
-from controlplane.usecases.whatif import WhatIfs
-from fleet.errors import Conflict, Forbidden, Invalid, NotFound
-from fleet.thresholds import Comparison
+from controlplane.usecases.whatif import PipelineReplays
+from core.errors import Conflict, Forbidden, Invalid, NotFound
+from core.spec.thresholds import Comparison
 from tests.fakes.manifests import config_map
 from tests.integration.controlplane.conftest import World, person
 from tests.servers.prometheus import Prometheus, find_prometheus
@@ -113,9 +113,9 @@ class Stand:
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self.outward = GuardedOutward(("127.0.0.0/8",))
-        self.checks = Checks(world.deps, world.pipelines, world.jobs, self.outward)
-        self.overrides = PipelineOverrides(world.deps, world.pipelines)
+        self.outward = GuardedSender(("127.0.0.0/8",))
+        self.checks = CheckRunner(world.deps, world.pipelines, world.jobs, self.outward)
+        self.overrides = ReleaseDecisions(world.deps, world.pipelines)
         self.services: dict[str, list[Service]] = {}
 
     async def fleet(self, prod: int = 1) -> None:
@@ -219,13 +219,13 @@ def metric(prometheus: Prometheus, query: str, threshold: float = 1, **more: obj
         ("vector(0) or label_replace(vector(2), 'a', 'b', '', '')", {}, False, "0, 2"),
         (
             "vector(0) or label_replace(vector(2), 'a', 'b', '', '')",
-            {"several": Several.ANY},
+            {"several": SeriesPolicy.ANY},
             True,
             "",
         ),
         (
             "vector(0) or label_replace(vector(2), 'a', 'b', '', '')",
-            {"several": Several.ERROR},
+            {"several": SeriesPolicy.ERROR},
             False,
             "2 series",
         ),
@@ -338,8 +338,8 @@ async def test_not_yet_is_asked_again(stand: Stand, server: Answering) -> None:
 
 async def test_a_private_address_is_not_asked(stand: Stand, server: Answering) -> None:
     """Without the operator's leave a gate reaches nothing inside."""
-    stand.checks = Checks(
-        stand.world.deps, stand.world.pipelines, stand.world.jobs, GuardedOutward()
+    stand.checks = CheckRunner(
+        stand.world.deps, stand.world.pipelines, stand.world.jobs, GuardedSender()
     )
     await stand.save(HttpRule(server.url), timeout_seconds=60)
     await stand.push()
@@ -352,7 +352,7 @@ async def end_job(stand: Stand, phase: JobPhase, **more: object) -> None:
     async with world.deps.store.write() as tx:
         (job,) = [one for one in await tx.cluster_jobs.select() if not one.phase.final]
         await tx.cluster_jobs.put(replace(job, phase=phase, **more))
-    assert await world.pipelines.asked_for(job.id) == (await stand.view()).row.id
+    assert await world.pipelines.pipeline_of_job(job.id) == (await stand.view()).row.id
     await stand.settle()
 
 
@@ -480,7 +480,7 @@ async def test_stopping_the_line_and_letting_it_run_are_two_rights(stand: Stand)
     await stand.save(ApprovalRule())
     await stand.push()
     pipelines, id = stand.world.pipelines, (await stand.view()).row.id
-    rule = AccessRule((Verb.READ, Verb.PAUSE), (Kind.PIPELINE,))
+    rule = AccessRule((Verb.READ, Verb.PAUSE), (ResourceKind.PIPELINE,))
     on_call = person(Role.VIEWER, "cy")
     policy = Policy((Grant(AccessRole("calls", "calls", rules=(rule,)), INSTALLATION),))
     on_call = replace(on_call, policy=policy)
@@ -561,7 +561,7 @@ async def test_a_group_by_which_a_roll_out_goes_is_there_and_stays(stand: Stand)
     world, groups = stand.world, ClusterGroups(stand.world.deps)
     with pytest.raises(Invalid, match="cluster group nowhere does not exist"):
         await stand.save(stage=chosen(Rollout(Strategy.WAVES, groups=("nowhere",))))
-    group = await groups.create(world.admin, GroupChange(name="eu"))
+    group = await groups.create(world.admin, ClusterGroupChange(name="eu"))
     await stand.save(stage=chosen(Rollout(Strategy.WAVES, groups=(group.id,))))
     with pytest.raises(Conflict, match="pipeline 'shop' selects clusters by this group"):
         await groups.delete(world.admin, group.id)
@@ -571,13 +571,13 @@ async def test_the_freeze_of_a_group_stops_it_there_only(world: World) -> None:
     stand = Stand(world)
     await stand.fleet(3)
     groups = ClusterGroups(world.deps)
-    change = GroupChange(name="eu", cluster_ids=[stand.services["prod"][1].cluster_id])
+    change = ClusterGroupChange(name="eu", cluster_ids=[stand.services["prod"][1].cluster_id])
     group = await groups.create(world.admin, change)
     await groups.freeze(world.admin, group.id, "sale")
     await stand.save(stage=chosen(Rollout(Strategy.WAVES, wave_size=3)))
     await stand.push()
     assert await stand.deployed() == [True, False, True]
-    await groups.thaw(world.admin, group.id)
+    await groups.unfreeze(world.admin, group.id)
     await stand.settle()
     assert await stand.deployed() == [True, True, True]
 
@@ -642,8 +642,8 @@ async def test_pipelines_that_promote_in_a_circle_are_refused(stand: Stand) -> N
 
 
 def test_every_effect_that_is_work_has_a_worker() -> None:
-    kinds = {fx.RenderStage, fx.Promote, fx.RunCheck, fx.WakeAt, fx.FollowChange, fx.WriteFound}
-    told = {fx.OpenGate, fx.Notify, fx.Noted}
+    kinds = {fx.RenderStage, fx.Promote, fx.RunCheck, fx.WakeAt, fx.FollowChange, fx.WriteFinding}
+    told = {fx.OpenGate, fx.Notify, fx.EventIgnored}
     assert kinds | told == set(fx.Effect.__args__)
 
 
@@ -658,7 +658,7 @@ async def test_a_past_week_is_replayed_with_other_gates(stand: Stand) -> None:
     await stand.world.report(stand.services["prod"][0])
     await stand.settle()
     view = await stand.view()
-    whatifs = WhatIfs(stand.world.deps, stand.world.pipelines)
+    whatifs = PipelineReplays(stand.world.deps, stand.world.pipelines)
     promoted = begun + timedelta(seconds=60)
     for rule, would in (
         (SoakRule(60), promoted),

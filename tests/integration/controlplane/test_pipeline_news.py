@@ -2,14 +2,14 @@
 
 from controlplane.domain.notifications import NotificationKind
 from controlplane.ports import PageQuery
-from controlplane.usecases.notification_routing import Routing
+from controlplane.usecases.notification_routing import NotificationRouting
 from tests.integration.controlplane.conftest import World
 from tests.integration.controlplane.test_pipelines import Line
 
 
 async def told(world: World) -> dict[NotificationKind, str]:
     """The subjects of what was routed, by kind."""
-    await Routing(world.deps).route()
+    await NotificationRouting(world.deps).route()
     async with world.deps.store.read() as tx:
         page = await tx.notifications.page(PageQuery())
     return {one.kind: one.subject for one in page.items if one.pipeline_id}

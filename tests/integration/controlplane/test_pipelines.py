@@ -7,7 +7,7 @@ import pytest
 
 from controlplane.domain.access import ActorKind
 from controlplane.domain.access.roles import BuiltInRole as Role
-from controlplane.domain.ledger import Stage, Verdict
+from controlplane.domain.ledger import AuditVerdict, LedgerStage
 from controlplane.domain.pipelines.rules import ApprovalRule
 from controlplane.domain.pipelines.state import GateStatus, Health
 from controlplane.domain.services import Phase, Problem, Service, ServiceStatus
@@ -25,8 +25,8 @@ from controlplane.usecases.pipelines import (
     StageDraft,
 )
 from controlplane.usecases.services import ServiceChange
-from fleet.errors import Conflict, Forbidden, Invalid
-from fleet.identity import ServiceId
+from core.errors import Conflict, Forbidden, Invalid
+from core.identity import ServiceId
 from tests.fakes.manifests import config_map
 from tests.integration.controlplane.conftest import World, person
 
@@ -138,7 +138,7 @@ async def test_an_approval_promotes_exactly_what_was_shown(world: World) -> None
     assert view.state.stages[target.id].health is Health.HEALTHY
     async with world.deps.store.read() as tx:
         entries = await tx.ledger.select(service_id=prod.id)
-    assert Stage.PROMOTED in [entry.stage for entry in entries]
+    assert LedgerStage.PROMOTED in [entry.stage for entry in entries]
 
 
 async def test_two_people_who_approve_at_once_both_count(world: World) -> None:
@@ -398,7 +398,9 @@ async def test_an_ignored_approval_is_audited_as_refused(world: World) -> None:
     with pytest.raises(Conflict):
         await line.approve()
     page = await world.records.page(world.admin, PageQuery(first=1))
-    assert [(row.action, row.verdict) for row in page.items] == [("approveGate", Verdict.REFUSED)]
+    assert [(row.action, row.verdict) for row in page.items] == [
+        ("approveGate", AuditVerdict.REFUSED)
+    ]
 
 
 async def test_a_deleted_service_does_not_silence_its_stage(world: World) -> None:

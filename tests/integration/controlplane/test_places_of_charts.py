@@ -6,8 +6,8 @@ from controlplane.domain.repositories import Repository
 from controlplane.ports import PageQuery
 from controlplane.usecases.repositories import RepositoryChange
 from controlplane.usecases.services import ServiceChange
-from fleet.errors import Conflict, Invalid, NotFound
-from fleet.source import GitCredentials, RepositoryKind, chart_of_ref, chart_ref
+from core.errors import Conflict, Invalid, NotFound
+from core.spec.source import GitCredentials, RepositoryKind, chart_of_ref, chart_ref
 from tests.fakes.manifests import config_map
 from tests.integration.controlplane.conftest import World
 
@@ -32,7 +32,7 @@ async def test_a_chart_by_its_place_is_followed_and_delivered(world: World) -> N
         "chart": "nginx",
         "version": "~1.2",
     }
-    await world.repositories.follow_for(charts.id, service.id)
+    await world.repositories.ensure_followed(charts.id, service.id)
     told = world.manifests.specs[charts.id]
     assert told.kind is HELM and told.refs == {chart_ref("nginx", "~1.2")}
     assert told.credentials is not None and told.credentials.password == "canary-4b1d-place"
@@ -122,7 +122,7 @@ async def test_a_version_that_is_not_offered_is_told_by_chart_and_range(world: W
     cluster, charts = await world.cluster(), await place(world)
     change = of_chart(repository_id=charts.id, version="^9")
     service = await world.services.create(world.admin, cluster.id, None, change)
-    await world.repositories.follow_for(charts.id, service.id)
+    await world.repositories.ensure_followed(charts.id, service.id)
     world.manifests.push(charts.id, {"": [config_map("a")]}, chart_ref("other", ""))
     await world.delivery.deliver(charts.id)
     assert "no chart 'nginx' in a version ^9" in ((await world.get(service)).render_error or "")

@@ -12,23 +12,23 @@ from aiohttp import web
 
 from controlplane.domain.access.roles import BuiltInRole as Role
 from controlplane.domain.jobs import Job
-from controlplane.domain.ledger import LedgerEntry, Stage
+from controlplane.domain.ledger import LedgerEntry, LedgerStage
 from controlplane.domain.pipelines.gitwrites import FileChange, FileKind, GitWrite, WriteMode
 from controlplane.domain.pipelines.rules import ApprovalRule, Rule
-from controlplane.domain.pipelines.state import ChangeState, Health, StageState
+from controlplane.domain.pipelines.state import GitChangeState, Health, StageState
 from controlplane.domain.services import Service
 from controlplane.events.memory import MemoryBus
 from controlplane.secrets.envelope import EnvelopeSealer
 from controlplane.storage.engine import make_engine
 from controlplane.storage.store import SqlStore
-from controlplane.usecases.deps import Deps
+from controlplane.usecases.deps import OperationContext
 from controlplane.usecases.gitpromotions import GitPromotions
-from controlplane.usecases.pipeline_overrides import PipelineOverrides
+from controlplane.usecases.pipeline_overrides import ReleaseDecisions
 from controlplane.usecases.pipelines import (
-    FOLLOW,
+    CLEAN_UP,
+    FOLLOW_REQUEST,
     PROMOTE,
     RENDER,
-    TIDY,
     EdgeDraft,
     GateDraft,
     PipelineDraft,
@@ -36,11 +36,11 @@ from controlplane.usecases.pipelines import (
     StageDraft,
 )
 from controlplane.usecases.repositories import RepositoryChange
-from fleet.errors import Conflict, Forbidden, Unavailable
-from fleet.identity import ServiceId
-from fleet.runtime.clock import SystemClock
-from fleet.source import GitCredentials
-from gitcache.compose import build, write_side
+from core.errors import Conflict, Forbidden, Unavailable
+from core.identity import ServiceId
+from core.runtime.clock import SystemClock
+from core.spec.source import GitCredentials
+from gitcache.compose import build_git_cache, build_write_service
 from gitcache.settings import GitCacheSettings, PollSettings, RenderSettings
 from gitcache.sync.cache import GitCache
 from tests import migrated
@@ -48,8 +48,8 @@ from tests.fakes.clock import FakeClock
 from tests.integration.controlplane.conftest import World, person
 from tests.integration.gitcache.hostile import git
 from tests.integration.serve.waiting import until
-from towline.demo.gitserver import GitServer, Repository
-from towline.serve.hosting import GitHosts
+from towline.demo.git_server import GitServer, ServedRepository
+from towline.serve.git_hosts import GitHostAdapter
 
 DEPLOYMENT = """apiVersion: apps/v1
 kind: Deployment
@@ -71,7 +71,7 @@ def manifest(tag: str) -> str:
 class Host:
     """A host like Gitea: its git is served elsewhere, its requests are merged by `merge`."""
 
-    repository: Repository
+    repository: ServedRepository
     origin: str
     requests: list[dict[str, Any]] = field(default_factory=list)
     url: str = ""
@@ -180,8 +180,8 @@ class Stand:
         work = {
             RENDER: promotions.render,
             PROMOTE: promotions.promote,
-            FOLLOW: promotions.follow,
-            TIDY: self.tidied,
+            FOLLOW_REQUEST: promotions.follow,
+            CLEAN_UP: self.tidied,
         }
         await self.world.pipelines.advance((await self.view()).row.id)
         for _ in range(20):
@@ -203,7 +203,7 @@ class Stand:
     async def tidy(self) -> None:
         """Take back what is due to be, of pipelines that are gone too."""
         async with self.world.deps.store.write() as tx:
-            jobs = await tx.jobs.claim([TIDY], "test", self.world.clock.now(), 100)
+            jobs = await tx.jobs.claim([CLEAN_UP], "test", self.world.clock.now(), 100)
         for job in jobs:
             await self.tidied(job)
 
@@ -226,11 +226,13 @@ class Stand:
         if settle:
             await self.settle()
 
-    async def hinted(self) -> None:
+    async def repository_changed(self) -> None:
         """The repository has moved, a minute later."""
         await self.world.clock.advance(60)
         view = await self.view()
-        await self.world.promotions.hinted(view.row.id, self.services["prod"].repository_id or "")
+        await self.world.promotions.repository_changed(
+            view.row.id, self.services["prod"].repository_id or ""
+        )
         await self.settle()
 
     async def given(self) -> Service:
@@ -239,7 +241,7 @@ class Stand:
     async def promoted(self) -> list[LedgerEntry]:
         async with self.world.deps.store.read() as tx:
             id = self.services["prod"].id
-            return await tx.ledger.select(service_id=[id], stage=Stage.PROMOTED)
+            return await tx.ledger.select(service_id=[id], stage=LedgerStage.PROMOTED)
 
     def branches(self) -> set[str]:
         """Those of the repository, but for that of the services."""
@@ -258,7 +260,7 @@ async def cache(tmp_path: Path) -> AsyncIterator[GitCache]:
         poll=PollSettings(seconds=3600),
         render=RenderSettings(workers=1),
     )
-    one = build(settings, SystemClock())
+    one = build_git_cache(settings, SystemClock())
     await one.start()
     yield one
     await one.stop()
@@ -274,11 +276,11 @@ async def stand(tmp_path: Path, git_server: GitServer, cache: GitCache) -> Async
     await running.setup()
     await web.TCPSite(running, "127.0.0.1", 0).start()
     host.url = f"http://127.0.0.1:{running.addresses[0][1]}"
-    side = write_side(GitCacheSettings(data_dir=tmp_path), SystemClock(), None)
+    side = build_write_service(GitCacheSettings(data_dir=tmp_path), SystemClock(), None)
     store = SqlStore(make_engine(migrated.put_sqlite(tmp_path)))
     clock, sealer = FakeClock(), EnvelopeSealer(b"k" * 32)
-    hosts = GitHosts(side, cache.specs)
-    deps = Deps(store, MemoryBus(), cache, sealer, clock, hosts)
+    hosts = GitHostAdapter(side, cache.specs)
+    deps = OperationContext(store, MemoryBus(), cache, sealer, clock, hosts)
     one = Stand(World(deps, cast(Any, cache), clock), cache, host)
     await one.fleet()
     yield one
@@ -329,12 +331,12 @@ async def test_a_request_is_opened_and_followed_until_it_is_merged(stand: Stand)
     (request,) = stand.host.requests
     assert request["title"].startswith("Promote shop r") and request["base"]["ref"] == "main"
     held = await stand.prod()
-    assert held.change is not None and held.change.state is ChangeState.OPEN
+    assert held.change is not None and held.change.state is GitChangeState.OPEN
     assert "https://git.test/pulls/1" in held.rollout_reason
-    await stand.hinted()
+    await stand.repository_changed()
     assert not await stand.promoted()
     sha = stand.host.merge()
-    await stand.hinted()
+    await stand.repository_changed()
     assert (await stand.given()).pinned == sha
     (entry,) = await stand.promoted()
     assert (entry.detail["request"], entry.detail["url"]) == (1, "https://git.test/pulls/1")
@@ -344,7 +346,7 @@ async def test_a_closed_request_fails_the_stage_and_a_retry_opens_another(stand:
     await stand.save(GitWrite((IMAGE,), WriteMode.REQUEST, provider="gitea"))
     await stand.release("5")
     stand.host.requests[0]["state"] = "closed"
-    await stand.hinted()
+    await stand.repository_changed()
     held = await stand.prod()
     assert held.health is Health.FAILED and "#1 was closed without a merge" in held.reason
     view = await stand.view()
@@ -352,7 +354,7 @@ async def test_a_closed_request_fails_the_stage_and_a_retry_opens_another(stand:
     await stand.settle()
     assert len(stand.host.requests) == 2
     sha = stand.host.merge()
-    await stand.hinted()
+    await stand.repository_changed()
     assert (await stand.given()).pinned == sha
 
 
@@ -362,11 +364,11 @@ async def test_a_merge_is_seen_by_the_branch_while_the_hosts_interface_is_away(
     await stand.save(GitWrite((IMAGE,), WriteMode.REQUEST, provider="gitea"))
     await stand.release("6")
     stand.host.away = True
-    await stand.hinted()
+    await stand.repository_changed()
     assert not await stand.promoted()
     sha = stand.host.merge()
     await stand.deliver()
-    await stand.hinted()
+    await stand.repository_changed()
     assert (await stand.given()).pinned == sha
 
 
@@ -439,7 +441,7 @@ async def test_what_was_aborted_meanwhile_is_not_written(stand: Stand) -> None:
     await stand.release("2")
     await stand.approve(settle=False)
     view = await stand.view()
-    overrides = PipelineOverrides(stand.world.deps, stand.world.pipelines)
+    overrides = ReleaseDecisions(stand.world.deps, stand.world.pipelines)
     await overrides.abort(stand.world.admin, view.row.id, "prod")
     await stand.settle()
     assert stand.commits()[0] == "Change" and not await stand.promoted()
@@ -468,7 +470,7 @@ async def test_an_abandoned_request_is_closed_and_its_branch_deleted(stand: Stan
     await stand.save(GitWrite((IMAGE,), WriteMode.REQUEST, provider="gitea"))
     await stand.release("2")
     view = await stand.view()
-    overrides = PipelineOverrides(stand.world.deps, stand.world.pipelines)
+    overrides = ReleaseDecisions(stand.world.deps, stand.world.pipelines)
     await overrides.abort(stand.world.admin, view.row.id, "prod")
     await stand.settle()
     assert stand.host.requests[0]["state"] == "open" and len(stand.branches()) == 1

@@ -5,11 +5,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from controlplane.notify.outward import GuardedOutward
+from controlplane.notify.outward import GuardedSender
 from controlplane.ports import RegistryAccount
 from controlplane.registry.client import RegistryClient
-from fleet.errors import NotFound, Unavailable
-from fleet.runtime.clock import SystemClock
+from core.errors import NotFound, Unavailable
+from core.runtime.clock import SystemClock
 from tests.servers.registry import PASSWORD, USER, Registry, find_registry
 
 THEN = datetime(2026, 1, 1, tzinfo=UTC)
@@ -27,7 +27,7 @@ def registry() -> Iterator[Registry]:
 
 @pytest.fixture
 async def client() -> AsyncIterator[RegistryClient]:
-    outward = GuardedOutward(("127.0.0.0/8",))
+    outward = GuardedSender(("127.0.0.0/8",))
     yield RegistryClient(outward, SystemClock())
     await outward.close()
 

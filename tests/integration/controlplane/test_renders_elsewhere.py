@@ -10,16 +10,22 @@ from controlplane.domain.access import Scope
 from controlplane.domain.access.roles import BuiltInRole as Role
 from controlplane.domain.clusters import Cluster
 from controlplane.domain.commands import Command, CommandKind, CommandState
-from controlplane.domain.reports import CommandReport, MirrorReport, RenderMade, Report
-from controlplane.usecases.renders import PlacedManifests
+from controlplane.domain.reports import CommandReport, MirrorReport, RemoteRenderResult, Report
+from controlplane.usecases.renders import AgentRenderedManifests
 from controlplane.usecases.services import ServiceChange
-from fleet.attestation import Attestation
-from fleet.bundle import make_bundle
-from fleet.errors import Invalid, NotFound, Unavailable
-from fleet.identity import RepositoryId, local_id
-from fleet.orders import NAME, RenderOrder, load_order
-from fleet.sealing import SealedSecret
-from fleet.source import GitCredentials, HelmRelease, Rendered, RenderRequest, SourceFolder
+from core.errors import Invalid, NotFound, Unavailable
+from core.identity import RepositoryId, local_id
+from core.sealing import SealedSecret
+from core.spec.attestation import Attestation
+from core.spec.bundle import make_bundle
+from core.spec.render_orders import ORDER_SECRET_NAME, RenderOrder, load_order
+from core.spec.source import (
+    GitCredentials,
+    HelmRelease,
+    RenderedBundle,
+    RenderRequest,
+    SourceFolder,
+)
 from tests.fakes.manifests import config_map
 from tests.integration.controlplane.conftest import World, person
 
@@ -31,13 +37,13 @@ BUNDLE = make_bundle([config_map("a", n="1")])
 class Lending:
     """Lends the same for every repository."""
 
-    async def lend(self, repository_id: RepositoryId) -> GitCredentials | None:
+    async def issue_read_token(self, repository_id: RepositoryId) -> GitCredentials | None:
         return LENT
 
 
 @pytest.fixture
-def placed(world: World) -> PlacedManifests:
-    return PlacedManifests(world.manifests, Lending(), world.deps)
+def placed(world: World) -> AgentRenderedManifests:
+    return AgentRenderedManifests(world.manifests, Lending(), world.deps)
 
 
 async def order(world: World, cluster: Cluster, **more: object) -> RenderRequest:
@@ -69,18 +75,20 @@ async def waiting(world: World) -> Command:
 
 def opened(world: World, command: Command) -> RenderOrder:
     """What only the agent can read."""
-    box = SealedSecret(NAME, "", base64.b64decode(command.payload["box"]))
+    box = SealedSecret(ORDER_SECRET_NAME, "", base64.b64decode(command.payload["box"]))
     return load_order(world.agent_key.open(box, command.id))
 
 
-async def answer(world: World, command: Command, made: RenderMade | None, words: str = "") -> None:
+async def answer(
+    world: World, command: Command, made: RemoteRenderResult | None, words: str = ""
+) -> None:
     state = CommandState.SUCCEEDED if made else CommandState.FAILED
     body = CommandReport(command.id, state, words, made)
     await world.agents.record(command.cluster_id, [Report(1, world.clock.now(), body)])
 
 
 async def test_an_order_is_made_by_its_agent_and_leaves_no_secret(
-    world: World, placed: PlacedManifests
+    world: World, placed: AgentRenderedManifests
 ) -> None:
     """What was lent and the parameters are sealed, and gone with the answer."""
     cluster = await world.cluster()
@@ -95,9 +103,9 @@ async def test_an_order_is_made_by_its_agent_and_leaves_no_secret(
             "https://git.example.org/fleet.git": LENT,
             "https://g.example/o.git": LENT,
         }
-        digest = await world.agents.keep_render(cluster.id, command.id, BUNDLE.data)
-        await answer(world, command, RenderMade(digest, "sha256:in", ("shop",), WORD))
-    assert rendering.result() == Rendered(
+        digest = await world.agents.store_render(cluster.id, command.id, BUNDLE.data)
+        await answer(world, command, RemoteRenderResult(digest, "sha256:in", ("shop",), WORD))
+    assert rendering.result() == RenderedBundle(
         "sha256:in", BUNDLE.digest, len(BUNDLE.data), 1, False, ("shop",), attestation=WORD
     )
     async with world.deps.store.read() as tx:
@@ -109,12 +117,12 @@ async def test_an_order_is_made_by_its_agent_and_leaves_no_secret(
     ("made", "words"),
     [
         (None, "shop/a.yaml, line 1: no YAML"),
-        (RenderMade("sha256:" + "0" * 64, "sha256:in", ()), "sent no bundle"),
+        (RemoteRenderResult("sha256:" + "0" * 64, "sha256:in", ()), "sent no bundle"),
     ],
     ids=["at fault", "not sent"],
 )
 async def test_what_went_wrong_is_told(
-    world: World, placed: PlacedManifests, made: RenderMade | None, words: str
+    world: World, placed: AgentRenderedManifests, made: RemoteRenderResult | None, words: str
 ) -> None:
     """The agent's own words, or that it has kept its bundle to itself."""
     cluster = await world.cluster()
@@ -126,27 +134,27 @@ async def test_what_went_wrong_is_told(
             await rendering
 
 
-async def test_only_what_was_ordered_is_kept(world: World, placed: PlacedManifests) -> None:
+async def test_only_what_was_ordered_is_kept(world: World, placed: AgentRenderedManifests) -> None:
     """Not without an order, not for another cluster's, not what is no bundle, not too late."""
     cluster, other = await world.cluster(), await world.cluster("other")
     with pytest.raises(NotFound, match="no command waits for this render"):
-        await world.agents.keep_render(cluster.id, "made-up", BUNDLE.data)
+        await world.agents.store_render(cluster.id, "made-up", BUNDLE.data)
     rendering = asyncio.ensure_future(placed.render(await order(world, cluster)))
     command = await waiting(world)
     with pytest.raises(NotFound, match="no command waits for this render"):
-        await world.agents.keep_render(other.id, command.id, BUNDLE.data)
+        await world.agents.store_render(other.id, command.id, BUNDLE.data)
     for data in (b"no bundle", b"[1]", b'{"b":1,"a":2}', b'{"a": 1}'):
         with pytest.raises(Invalid):
-            await world.agents.keep_render(cluster.id, command.id, data)
+            await world.agents.store_render(cluster.id, command.id, data)
     await answer(world, command, None, "gave up")
     with pytest.raises(Unavailable, match="gave up"):
         await rendering
     with pytest.raises(NotFound, match="no command waits for this render"):
-        await world.agents.keep_render(cluster.id, command.id, BUNDLE.data)
+        await world.agents.store_render(cluster.id, command.id, BUNDLE.data)
 
 
 async def test_an_agent_that_was_never_there_is_named(
-    world: World, placed: PlacedManifests
+    world: World, placed: AgentRenderedManifests
 ) -> None:
     """Nothing is ordered of it."""
     cluster = await world.cluster(connected=False)
@@ -178,7 +186,7 @@ async def test_files_that_an_agent_renders_are_not_fetched_here(world: World) ->
     here = await world.service(cluster, repository, "here")
     there = await world.service(cluster, repository, "there")
     await world.services.update(world.admin, there.id, ServiceChange(rendered_by=cluster.id))
-    await world.repositories.follow_again(repository.id)
+    await world.repositories.update_followed_refs(repository.id)
     assert world.manifests.specs[repository.id].folders == {here.folder}
     assert world.manifests.specs[repository.id].refs == {there.ref}
 

@@ -10,9 +10,9 @@ from controlplane.domain.access.roles import BuiltInRole
 from controlplane.domain.audit import AuditFilter, AuditKind
 from controlplane.domain.people import SESSION_LIFE
 from controlplane.ports import PageQuery
-from controlplane.usecases.renewals import Given
-from fleet.errors import Unauthenticated
-from fleet.identity import TokenKind, token_hash
+from controlplane.usecases.renewals import IssuedTokens
+from core.errors import Unauthenticated
+from core.identity import TokenKind, token_hash
 from tests.integration.controlplane.conftest import World
 from tests.integration.controlplane.signin import Gate, gate
 
@@ -35,7 +35,7 @@ async def person(door: Gate) -> Actor:
     return await door.identity.actor_of(user.id)
 
 
-async def begun(door: Gate) -> Given:
+async def begun(door: Gate) -> IssuedTokens:
     """What a device gets that wants a refresh token."""
     actor = await person(door)
     device, code = await door.signin.begin_device("kubectl", SOURCE, renewable=True)
@@ -78,7 +78,7 @@ async def test_a_spent_refresh_token_ends_all_that_came_from_its_sign_in(door: G
     second = await door.signin.renewals.renew(first.refresh, SOURCE)
     await refused(door, first.refresh)
     await refused(door, second.refresh)
-    door.identity.forget_user("")
+    door.identity.drop_user("")
     assert not await is_good(door, first.secret) and not await is_good(door, second.secret)
     assert await is_good(door, other.secret)
     async with door.world.deps.store.read() as tx:

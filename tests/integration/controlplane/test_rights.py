@@ -8,18 +8,18 @@ import pytest
 from controlplane.domain.access import (
     DEFAULT_PROJECT,
     INSTALLATION,
-    Kind,
     KubernetesRights,
     KubernetesRule,
+    ResourceKind,
     Rule,
     Scope,
     Verb,
 )
 from controlplane.domain.access.roles import BuiltInRole as Role
 from controlplane.domain.access.roles import KubernetesRequest
-from controlplane.domain.bindings import Project, RequestState
+from controlplane.domain.bindings import AccessRequestState, Project
 from controlplane.ports import PageQuery
-from controlplane.usecases.access import Access
+from controlplane.usecases.access import ProxyAccess
 from controlplane.usecases.clusters import ClusterChange
 from controlplane.usecases.people import GroupChange
 from controlplane.usecases.projects import ProjectChange
@@ -27,7 +27,7 @@ from controlplane.usecases.repositories import RepositoryChange
 from controlplane.usecases.rights import BindingDraft, RoleChange
 from controlplane.usecases.services import ServiceChange
 from controlplane.usecases.subjects import Subjects
-from fleet.errors import Conflict, Forbidden, Invalid, NotFound
+from core.errors import Conflict, Forbidden, Invalid, NotFound
 from tests.integration.controlplane.conftest import World, person
 
 
@@ -131,7 +131,7 @@ async def test_nobody_hands_out_what_they_do_not_hold(world: World) -> None:
     wide = await world.rights.save_role(
         world.admin,
         RoleChange("operators", kubernetes=KubernetesRights(("cluster-operators",)),
-                   rules=(Rule((Verb.CONNECT,), (Kind.CLUSTER,)),)),
+                   rules=(Rule((Verb.CONNECT,), (ResourceKind.CLUSTER,)),)),
     )  # fmt: skip
     assert wide.built_in is False
     with pytest.raises(Forbidden):
@@ -145,7 +145,7 @@ async def test_nobody_becomes_more_by_way_of_a_group_or_an_account(world: World)
     """Joining a group, minting for an account and disabling somebody ask for what they hold."""
     helpdesk = await world.rights.save_role(
         world.admin,
-        RoleChange("helpdesk", rules=(Rule((), (Kind.USER, Kind.GROUP)),)),
+        RoleChange("helpdesk", rules=(Rule((), (ResourceKind.USER, ResourceKind.GROUP)),)),
     )
     assert helpdesk.rules
     await world.people.upsert(world.admin, "desk@example.org")
@@ -177,14 +177,14 @@ async def test_nobody_becomes_more_by_way_of_a_group_or_an_account(world: World)
 async def test_roles_of_ones_own_are_changed_for_all_and_end_unused(world: World) -> None:
     """Built-in ones stay; a role in use does not go."""
     role = await world.rights.save_role(
-        world.admin, RoleChange("readers", rules=(Rule((Verb.READ,), (Kind.CLUSTER,)),))
+        world.admin, RoleChange("readers", rules=(Rule((Verb.READ,), (ResourceKind.CLUSTER,)),))
     )
     user = await world.people.upsert(world.admin, "bo@example.org")
     view = await world.rights.bind(world.admin, BindingDraft("readers", INSTALLATION, user=user.id))
     cluster = await world.cluster()
     bo = await world.identity.actor_of(user.id)
     assert bo.may(Verb.READ, cluster.target) and not bo.may(Verb.WRITE, cluster.target)
-    wider = RoleChange(rules=(Rule((Verb.READ, Verb.WRITE), (Kind.CLUSTER,)),))
+    wider = RoleChange(rules=(Rule((Verb.READ, Verb.WRITE), (ResourceKind.CLUSTER,)),))
     await world.rights.save_role(world.admin, wider, role.id)
     assert (await world.identity.actor_of(user.id)).may(Verb.WRITE, cluster.target)
     for refused in (
@@ -217,15 +217,15 @@ async def test_who_can_tells_everybody_and_why(world: World) -> None:
         world.admin, BindingDraft(Role.EDITOR, shop.target.scope, group="shop-team")
     )
     await world.people.disable(world.admin, users["off"].id)
-    holders = await world.rights.who_can(world.admin, Verb.WRITE, Kind.CLUSTER, cluster.id)
+    holders = await world.rights.who_can(world.admin, Verb.WRITE, ResourceKind.CLUSTER, cluster.id)
     assert [one.user.email for one in holders] == ["ann@example.org", "bob@example.org"]
     assert "group shop-team, given by root@example.org" in holders[1].grants[0].why
     ann = await world.identity.actor_of(users["ann"].id)
-    assert await world.rights.can(ann, Verb.WRITE, Kind.CLUSTER, cluster.id)
-    assert not await world.rights.can(ann, Verb.ADMINISTER, Kind.CLUSTER, cluster.id)
-    assert not await world.rights.can(ann, Verb.READ, Kind.CLUSTER, "no-such-id")
+    assert await world.rights.can(ann, Verb.WRITE, ResourceKind.CLUSTER, cluster.id)
+    assert not await world.rights.can(ann, Verb.ADMINISTER, ResourceKind.CLUSTER, cluster.id)
+    assert not await world.rights.can(ann, Verb.READ, ResourceKind.CLUSTER, "no-such-id")
     with pytest.raises(Forbidden):
-        await world.rights.who_can(ann, Verb.WRITE, Kind.CLUSTER, cluster.id)
+        await world.rights.who_can(ann, Verb.WRITE, ResourceKind.CLUSTER, cluster.id)
 
 
 async def test_lists_of_readers_and_writers_are_replaced_whole(world: World) -> None:
@@ -304,7 +304,7 @@ async def test_access_is_asked_for_given_by_another_and_ends(world: World) -> No
     ((seen, asker, _, _),) = await world.requests.all(keeper)
     assert (seen.id, asker.email) == (asked.id, "bo@example.org")
     given = await world.requests.approve(keeper, asked.id)
-    assert given.state is RequestState.APPROVED
+    assert given.state is AccessRequestState.APPROVED
     now = await world.identity.actor_of(user.id)
     cluster = await world.clusters.get(now, None, "shop-prod")
     assert now.may(Verb.ADMINISTER, cluster.target)
@@ -332,7 +332,9 @@ async def test_given_access_is_taken_back_and_wide_wishes_are_refused(world: Wor
     with pytest.raises(Conflict, match="revoked"):
         await world.requests.revoke(world.admin, asked.id)
     refused = await world.requests.ask(bo, Role.ADMIN, INSTALLATION, 10, "please")
-    assert (await world.requests.refuse(world.admin, refused.id)).state is RequestState.REFUSED
+    assert (
+        await world.requests.refuse(world.admin, refused.id)
+    ).state is AccessRequestState.REFUSED
     for minutes in (0, 100_000):
         with pytest.raises(Invalid):
             await world.requests.ask(bo, Role.ADMIN, INSTALLATION, minutes, "x")
@@ -345,7 +347,7 @@ async def test_the_door_is_opened_by_bindings(world: World) -> None:
         world.admin,
         RoleChange(
             "debuggers",
-            rules=(Rule((Verb.READ, Verb.CONNECT), (Kind.CLUSTER,)),),
+            rules=(Rule((Verb.READ, Verb.CONNECT), (ResourceKind.CLUSTER,)),),
             kubernetes=KubernetesRights(
                 ("debuggers",), (KubernetesRule(namespaces=("shop",)),), ("user:robot",), True
             ),
@@ -355,12 +357,12 @@ async def test_the_door_is_opened_by_bindings(world: World) -> None:
     view = await world.rights.bind(
         world.admin, BindingDraft("debuggers", shop.target.scope, user=user.id)
     )
-    access = Access(world.deps)
+    access = ProxyAccess(world.deps)
     inside = KubernetesRequest("create", "", "pods/exec", "shop", "web")
     grant = await access.connect(user.id, "shop-prod", inside)
     assert grant.groups == ("towline:users", "debuggers")
     assert (grant.id, grant.door.record, grant.rule) == (view.row.id, True, f"role {role.name}")
-    assert grant.door.may_act_as("robot") and not grant.door.may_act_as("root")
+    assert grant.door.allows_impersonation("robot") and not grant.door.allows_impersonation("root")
     outside = KubernetesRequest("get", "", "secrets", "kube-system", "x")
     with pytest.raises(Forbidden, match="may not get secrets"):
         await access.connect(user.id, "shop-prod", outside)
@@ -371,7 +373,7 @@ async def test_the_door_is_opened_by_bindings(world: World) -> None:
         said.add(absent.value.message.replace(handle, "x"))
     assert len(said) == 1
     await world.rights.unbind(world.admin, view.row.id)
-    access.forget_user(user.id)
+    access.drop_user(user.id)
     with pytest.raises(NotFound):
         await access.connect(user.id, "shop-prod", inside)
 

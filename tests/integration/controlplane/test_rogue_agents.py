@@ -5,12 +5,12 @@ import asyncio
 import pytest
 
 from controlplane.agentlink.server import AgentLink
-from fleet.rpc.calls import CallFailed, ServerLimits, Status
-from fleet.rpc.grpcio import GrpcioChannel
-from fleet.rpc.http2_server import Http2Server
-from fleet.rpc.methods import SYNC
-from fleet.runtime.clock import SystemClock
-from fleet.wire.v1 import agent_pb2 as wire
+from core.rpc.calls import CallFailed, CallStatus, ServerLimits
+from core.rpc.grpcio import GrpcioChannel
+from core.rpc.http2_server import Http2Server
+from core.rpc.methods import SYNC
+from core.runtime.clock import SystemClock
+from core.wire.v1 import agent_pb2 as wire
 from tests.integration.controlplane.conftest import World
 
 PATIENCE = 10
@@ -45,7 +45,7 @@ async def say(world: World, *messages: wire.AgentMessage) -> CallFailed:
 
 async def test_an_impossible_count_of_nodes_is_not_kept(world: World) -> None:
     ended = await say(world, wire.AgentMessage(hello=TOO_MANY))
-    assert ended.status is Status.INVALID_ARGUMENT
+    assert ended.status is CallStatus.INVALID_ARGUMENT
     assert "nodes" in ended.message
     async with world.deps.store.read() as tx:
         assert [one.nodes for one in await tx.clusters.select()] == [None]
@@ -55,5 +55,5 @@ async def test_an_impossible_report_number_ends_the_call_with_a_reason(world: Wo
     report = wire.Report(number=2**64 - 1, at_ms=2**62)
     hello = wire.AgentMessage(hello=GREETING)
     ended = await say(world, hello, wire.AgentMessage(report=report))
-    assert ended.status is Status.INVALID_ARGUMENT
+    assert ended.status is CallStatus.INVALID_ARGUMENT
     assert "number" in ended.message

@@ -12,7 +12,7 @@ from controlplane.domain.access import ANONYMOUS, SYSTEM
 from controlplane.graphql.context import Context
 from controlplane.graphql.schema import schema
 from controlplane.settings import ControlPlaneSettings, KekSettings, SecretSettings
-from fleet.errors import Invalid, Unauthenticated
+from core.errors import Invalid, Unauthenticated
 from tests import migrated
 from tests.fakes.clock import FakeClock
 from tests.fakes.manifests import FakeManifests

@@ -11,14 +11,14 @@ from controlplane.domain.secrets import SecretSource, SourceKind
 from controlplane.domain.services import Phase
 from controlplane.loops.secrets import SecretLoop
 from controlplane.secrets.envelope import EnvelopeSealer
-from controlplane.secrets.external import Sources
+from controlplane.secrets.external import ExternalSecretSources
 from controlplane.secrets.keks import LocalKek
-from controlplane.usecases.keys import Keys
-from controlplane.usecases.refreshing import Refreshing
+from controlplane.usecases.keys import DataKeyOperations
+from controlplane.usecases.refreshing import SecretRefresher
 from controlplane.usecases.rotations import Rotations
 from controlplane.usecases.secrets import SecretChange, Secrets
-from fleet.runtime.clock import SystemClock
-from fleet.sealing import SealedSecret, SealingKey
+from core.runtime.clock import SystemClock
+from core.sealing import SealedSecret, SealingKey
 from tests.integration.controlplane.conftest import World
 from tests.integration.controlplane.test_agentlink import a_service, listening, registered
 
@@ -32,9 +32,9 @@ class Loop:
         ring = world.deps.sealer
         assert isinstance(ring, EnvelopeSealer)
         self.environ = {"T_DB": "first"}
-        sources = Sources({}, self.environ, "T_", world.identity.actor_of)
-        self.keys = Keys(world.deps, ring, LocalKek(b"k" * 32))
-        refreshing = Refreshing(world.deps, sources)
+        sources = ExternalSecretSources({}, self.environ, "T_", world.identity.actor_of)
+        self.keys = DataKeyOperations(world.deps, ring, LocalKek(b"k" * 32))
+        refreshing = SecretRefresher(world.deps, sources)
         rotations = Rotations(world.deps)
         self.running = SecretLoop(rotations, refreshing, self.keys, world.deps.bus, world.clock)
         self.secrets = Secrets(world.deps)
@@ -135,6 +135,6 @@ async def test_what_is_sealed_follows_a_new_key(loop: Loop) -> None:
 
     async def settled() -> bool:
         state = await loop.keys.state(world.admin)
-        return state.current is not None and state.current.id == key.id and state.behind == 0
+        return state.current is not None and state.current.id == key.id and state.outdated == 0
 
     await loop.until(settled)

@@ -8,16 +8,16 @@ import pytest
 
 from controlplane.domain.access import BUILT_IN, INSTALLATION, Grant, Policy, Scope
 from controlplane.domain.clusters import Cluster
-from controlplane.domain.rotation import Decision, RotationPhase, RotationPlan
+from controlplane.domain.rotation import RotationDecision, RotationPhase, RotationPlan
 from controlplane.domain.secrets import Secret
 from controlplane.domain.services import Phase, Service
 from controlplane.ports import PageQuery
-from controlplane.usecases.clustergroups import ClusterGroups, GroupChange
+from controlplane.usecases.clustergroups import ClusterGroupChange, ClusterGroups
 from controlplane.usecases.projects import ProjectChange
 from controlplane.usecases.rotations import Rotations
 from controlplane.usecases.secrets import SecretChange, Secrets
 from controlplane.usecases.services import ServiceChange
-from fleet.errors import Conflict, Forbidden, Invalid, NotFound
+from core.errors import Conflict, Forbidden, Invalid, NotFound
 from tests.fakes.manifests import config_map
 from tests.integration.controlplane.conftest import Role, World, person
 
@@ -222,13 +222,13 @@ async def test_a_frozen_cluster_gets_the_new_value_when_it_thaws(
     service = await user_of(world, password=secret.id)
     groups = ClusterGroups(world.deps)
     group = await groups.create(
-        world.admin, GroupChange(name="eu", cluster_ids=[service.cluster_id])
+        world.admin, ClusterGroupChange(name="eu", cluster_ids=[service.cluster_id])
     )
     await groups.freeze(world.admin, group.id, "holidays")
     await saved(secrets, world, b"second")
     await Rotations(world.deps).advance(secret.id)
     assert await opened(world, service) == {"password": CANARY}
-    await groups.thaw(world.admin, group.id)
+    await groups.unfreeze(world.admin, group.id)
     await Rotations(world.deps).advance(secret.id)
     assert await opened(world, service) == {"password": b"second"}
 
@@ -252,7 +252,7 @@ async def test_a_rotation_moves_consumers_one_by_one_and_then_revokes(
     await Rotations(world.deps).advance(secret.id)
     found = await secrets.get(world.admin, secret.id)
     assert found.rotation.phase is RotationPhase.READY and found.current == 1
-    done = await secrets.decide(world.admin, secret.id, Decision.REVOKE)
+    done = await secrets.decide(world.admin, secret.id, RotationDecision.REVOKE)
     assert (done.current, done.rotation.phase) == (2, RotationPhase.REVOKED)
     versions = {one.number: one for one in await secrets.versions(world.admin, secret.id)}
     assert versions[1].revoked_at is not None and versions[2].revoked_at is None
@@ -270,5 +270,5 @@ async def test_an_aborted_rotation_takes_everybody_back(world: World, secrets: S
     await Rotations(world.deps).advance(secret.id)
     held = await secrets.get(world.admin, secret.id)
     assert held.rotation.phase is RotationPhase.HELD and "shop" in held.rotation.reason
-    await secrets.decide(world.admin, secret.id, Decision.ABORT)
+    await secrets.decide(world.admin, secret.id, RotationDecision.ABORT)
     assert await opened(world, service) == {"password": CANARY}

@@ -5,13 +5,13 @@ from datetime import timedelta
 
 import pytest
 
-from controlplane.domain.access import Kind, Limit, Target, Verb
+from controlplane.domain.access import Limit, Resource, ResourceKind, Verb
 from controlplane.domain.access.roles import BuiltInRole as Role
-from controlplane.domain.ledger import Verdict
+from controlplane.domain.ledger import AuditVerdict
 from controlplane.ports import PageQuery
 from controlplane.usecases.signin import DevicePending
-from fleet.errors import Conflict, Forbidden, Invalid, LimitExceeded, NotFound, Unauthenticated
-from fleet.identity import TokenKind, token_kind
+from core.errors import Conflict, Forbidden, Invalid, LimitExceeded, NotFound, Unauthenticated
+from core.identity import TokenKind, token_kind
 from tests.integration.controlplane.conftest import World
 from tests.integration.controlplane.signin import Gate, gate
 
@@ -89,7 +89,7 @@ async def test_wrong_is_wrong_whoever_it_was(door: Gate) -> None:
         said.add(refused.value.message)
     assert len(said) == 1
     page = await door.world.records.page(door.world.admin, PageQuery(equals={"action": "signIn"}))
-    assert [row.verdict for row in page.items] == [Verdict.REFUSED] * 5
+    assert [row.verdict for row in page.items] == [AuditVerdict.REFUSED] * 5
 
 
 async def test_guessing_ends_after_ten_tries_and_survives_a_restart(door: Gate) -> None:
@@ -130,7 +130,7 @@ async def test_passwords_are_long_and_changed_with_the_old_one(door: Gate) -> No
     with pytest.raises(Forbidden, match="old password"):
         await door.signin.set_password(actor, "another long one", old="wrong")
     await door.signin.set_password(actor, "another long one", old=PASSWORD)
-    door.identity.forget_user(id)
+    door.identity.drop_user(id)
     with pytest.raises(Unauthenticated):
         await door.identity.authenticate(secret)
     root = await door.world.people.upsert(door.world.admin, "root@example.org", None, Role.ADMIN)
@@ -157,7 +157,7 @@ async def test_the_setup_link_works_once(door: Gate) -> None:
         await door.signin.set_up("guessed", "ada@example.org", "", PASSWORD, "")
     session = await door.signin.set_up(secret, "ada@example.org", "Ada", PASSWORD, "")
     actor = await door.identity.authenticate(session)
-    assert actor.may(Verb.ADMINISTER, Target.whole(Kind.ROLE))
+    assert actor.may(Verb.ADMINISTER, Resource.whole(ResourceKind.ROLE))
     with pytest.raises(Unauthenticated, match="already used"):
         await door.signin.set_up(secret, "eve@example.org", "", PASSWORD, "")
     assert await door.signin.setup_secret() is None
@@ -234,7 +234,9 @@ async def test_a_narrow_token_lets_through_what_it_names(door: Gate) -> None:
         await door.signin.by_password("bo@example.org", PASSWORD, "")
     )
     dev, prod = await door.world.cluster("dev"), await door.world.cluster("prod")
-    limit = Limit((Verb.READ, Verb.WRITE), (Kind.CLUSTER, Kind.SERVICE), (dev.target.scope,))
+    limit = Limit(
+        (Verb.READ, Verb.WRITE), (ResourceKind.CLUSTER, ResourceKind.SERVICE), (dev.target.scope,)
+    )
     _, secret = await door.identity.create_token(full, "ci", limits=(limit,))
     narrow = await door.identity.authenticate(secret)
     assert full.may(Verb.WRITE, prod.target)

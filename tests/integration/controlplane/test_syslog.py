@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.notify.outward import GuardedOutward
-from fleet.errors import Unavailable
+from controlplane.notify.outward import GuardedSender
+from core.errors import Unavailable
 from tests.fakes.tls import TestAuthority
 
 MESSAGES = [
@@ -35,7 +35,7 @@ async def listening(
 
 
 async def test_messages_by_tcp_are_counted() -> None:
-    outward = GuardedOutward(("127.0.0.0/8",))
+    outward = GuardedSender(("127.0.0.0/8",))
     async with listening() as (port, got):
         await outward.syslog(f"syslog+tcp://127.0.0.1:{port}", MESSAGES)
         said = await asyncio.wait_for(got.get(), 60)
@@ -51,7 +51,7 @@ async def test_messages_by_udp_are_datagrams() -> None:
 
     transport, _ = await loop.create_datagram_endpoint(Taking, ("127.0.0.1", 0))
     port = transport.get_extra_info("sockname")[1]
-    await GuardedOutward(("127.0.0.0/8",)).syslog(f"syslog+udp://127.0.0.1:{port}", MESSAGES)
+    await GuardedSender(("127.0.0.0/8",)).syslog(f"syslog+udp://127.0.0.1:{port}", MESSAGES)
     assert [await asyncio.wait_for(got.get(), 60) for _ in MESSAGES] == MESSAGES
     transport.close()
 
@@ -64,17 +64,17 @@ async def test_a_certificate_that_is_not_trusted_gets_nothing(tmp_path: Path) ->
     async with listening(tls) as (port, got):
         url = f"syslog+tls://127.0.0.1:{port}"
         with pytest.raises(Unavailable):
-            await GuardedOutward(("127.0.0.0/8",), other.ca).syslog(url, MESSAGES)
+            await GuardedSender(("127.0.0.0/8",), other.ca).syslog(url, MESSAGES)
         assert got.empty()
-        await GuardedOutward(("127.0.0.0/8",), authority.ca).syslog(url, MESSAGES)
+        await GuardedSender(("127.0.0.0/8",), authority.ca).syslog(url, MESSAGES)
         assert (await asyncio.wait_for(got.get(), 60)).endswith(MESSAGES[-1])
 
 
 async def test_a_private_server_is_refused_unless_allowed() -> None:
     with pytest.raises(Unavailable, match="private address"):
-        await GuardedOutward().syslog("syslog+tcp://localhost:601", MESSAGES)
+        await GuardedSender().syslog("syslog+tcp://localhost:601", MESSAGES)
 
 
 async def test_nobody_listening_is_told_by_its_host() -> None:
     with pytest.raises(Unavailable, match=r"127\.0\.0\.1 cannot be reached"):
-        await GuardedOutward(("127.0.0.0/8",)).syslog("syslog+tcp://127.0.0.1:1", MESSAGES)
+        await GuardedSender(("127.0.0.0/8",)).syslog("syslog+tcp://127.0.0.1:1", MESSAGES)

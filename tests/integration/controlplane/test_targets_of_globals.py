@@ -9,21 +9,21 @@ from controlplane.domain.access import Scope
 from controlplane.domain.access.roles import BuiltInRole as Role
 from controlplane.domain.clusters import Cluster
 from controlplane.domain.globals import GlobalService
-from controlplane.domain.owners import Leave
+from controlplane.domain.owners import LeavePolicy
 from controlplane.domain.ownership import OwnerKind
 from controlplane.domain.repositories import Repository
 from controlplane.domain.services import Removal, Service
 from controlplane.ports import ANY
-from controlplane.usecases.clustergroups import ClusterGroups, GroupChange
+from controlplane.usecases.clustergroups import ClusterGroupChange, ClusterGroups
 from controlplane.usecases.clusters import ClusterChange
-from controlplane.usecases.definitions import DefinitionChange
-from controlplane.usecases.globals import GlobalChange, Globals
+from controlplane.usecases.definitions import GeneratorChange
+from controlplane.usecases.globals import GlobalChange, GlobalServices
 from controlplane.usecases.projects import ProjectChange
 from controlplane.usecases.repositories import RepositoryChange
 from controlplane.usecases.services import ServiceChange
-from controlplane.usecases.targets import BATCH, Targets
-from fleet.errors import Conflict, Forbidden, Invalid, NotFound
-from fleet.source import RepositoryKind, chart_ref
+from controlplane.usecases.targets import MAX_CHANGES_PER_TRANSACTION, GeneratorReconciler
+from core.errors import Conflict, Forbidden, Invalid, NotFound
+from core.spec.source import RepositoryKind, chart_ref
 from tests.fakes.manifests import config_map
 from tests.integration.controlplane.conftest import World, person
 
@@ -33,8 +33,8 @@ class Fleet:
     """A world with some clusters, a repository, and the verbs under test."""
 
     world: World
-    targets: Targets
-    globals: Globals
+    targets: GeneratorReconciler
+    globals: GlobalServices
     groups: ClusterGroups
     repository: Repository
 
@@ -58,7 +58,7 @@ class Fleet:
             folder="web",
             configuration={"replicas": "2"},
         )
-        return GlobalChange(DefinitionChange(name=name, **common), template=template)
+        return GlobalChange(GeneratorChange(name=name, **common), template=template)
 
     async def create(self, **common: Any) -> GlobalService:
         one = await self.globals.create(self.world.admin, self.change(**common))
@@ -79,14 +79,14 @@ class Fleet:
 @pytest.fixture
 async def fleet(world: World) -> Fleet:
     """No cluster yet."""
-    targets = Targets(world.deps)
-    globals = Globals(world.deps, targets)
+    targets = GeneratorReconciler(world.deps)
+    globals = GlobalServices(world.deps, targets)
     repository = await world.repository()
     return Fleet(world, targets, globals, ClusterGroups(world.deps), repository)
 
 
 def change_of(**fields: Any) -> GlobalChange:
-    return GlobalChange(DefinitionChange(**fields))
+    return GlobalChange(GeneratorChange(**fields))
 
 
 async def test_one_definition_reaches_all_that_fit_and_is_delivered(fleet: Fleet) -> None:
@@ -96,14 +96,14 @@ async def test_one_definition_reaches_all_that_fit_and_is_delivered(fleet: Fleet
     one = await fleet.create(selector={"tags": {"tier": "prod"}})
     owned = await fleet.owned(one)
     assert {service.cluster_id for service in owned} == {cluster.id for cluster in prod}
-    await world.repositories.follow_again(fleet.repository.id)
+    await world.repositories.update_followed_refs(fleet.repository.id)
     world.manifests.push(fleet.repository.id, {"web": [config_map("web")]})
     assert await world.delivery.deliver(fleet.repository.id) == 2
     assert {service.sequence for service in await fleet.owned(one)} == {1}
 
 
 async def test_a_changed_template_reaches_all_of_them_in_bounded_steps(fleet: Fleet) -> None:
-    count = BATCH + 5
+    count = MAX_CHANGES_PER_TRANSACTION + 5
     await fleet.clusters(*(f"c{n}" for n in range(count)))
     one = await fleet.create()
     assert len(await fleet.owned(one)) == count
@@ -149,7 +149,7 @@ async def test_a_chart_is_named_by_its_place_and_one_cluster_follows_another_ver
     template = ServiceChange(
         name="cache", namespace="cache", helm={"chart": "redis", "version": "^20", "url": url}
     )
-    change = GlobalChange(DefinitionChange(name="cache"), template=template)
+    change = GlobalChange(GeneratorChange(name="cache"), template=template)
     with pytest.raises(Invalid, match="create it first"):
         await fleet.globals.create(world.admin, change)
     charts = await world.repositories.create(
@@ -164,7 +164,7 @@ async def test_a_chart_is_named_by_its_place_and_one_cluster_follows_another_ver
     refs = {service.cluster_id: service.ref for service in await fleet.owned(one)}
     assert refs == {east.id: chart_ref("redis", "^20"), west.id: chart_ref("redis", "19.6.4")}
     for service in await fleet.owned(one):
-        await world.repositories.follow_for(charts.id, service.id)
+        await world.repositories.ensure_followed(charts.id, service.id)
     assert world.manifests.specs[charts.id].refs == set(refs.values())
 
 
@@ -183,9 +183,9 @@ async def test_inherited_fields_refuse_direct_edits_and_say_where_to_go(fleet: F
     assert service.paused
 
 
-@pytest.mark.parametrize("leave", [Leave.DETACH, Leave.DELETE])
+@pytest.mark.parametrize("leave", [LeavePolicy.DETACH, LeavePolicy.DELETE])
 async def test_a_cluster_that_leaves_is_treated_as_the_policy_says(
-    fleet: Fleet, leave: Leave
+    fleet: Fleet, leave: LeavePolicy
 ) -> None:
     (eu,) = await fleet.clusters("eu", tier="prod")
     one = await fleet.create(selector={"tags": {"tier": "prod"}}, leave=leave)
@@ -197,12 +197,12 @@ async def test_a_cluster_that_leaves_is_treated_as_the_policy_says(
     async with fleet.world.deps.store.read() as tx:
         left = await tx.services.find(id=service.id, deleted_at=ANY)
     assert left is not None and left.deleted_at is not None
-    assert left.removal is (Removal.CASCADE if leave is Leave.DELETE else Removal.ORPHAN)
+    assert left.removal is (Removal.CASCADE if leave is LeavePolicy.DELETE else Removal.ORPHAN)
 
 
 async def test_a_deleted_definition_goes_after_its_services(fleet: Fleet) -> None:
     await fleet.clusters("eu", "us")
-    one = await fleet.create(on_delete=Leave.DELETE, budget=0)
+    one = await fleet.create(on_delete=LeavePolicy.DELETE, budget=0)
     await fleet.globals.delete(fleet.world.admin, one.id)
     await fleet.look(one)
     assert await fleet.owned(one) == []
@@ -212,7 +212,7 @@ async def test_a_deleted_definition_goes_after_its_services(fleet: Fleet) -> Non
 
 async def test_a_protected_service_stays_and_is_nobodys(fleet: Fleet) -> None:
     await fleet.clusters("eu")
-    change = fleet.change(on_delete=Leave.DELETE)
+    change = fleet.change(on_delete=LeavePolicy.DELETE)
     template = ServiceChange(
         name="web", namespace="shop", repository_id=fleet.repository.id, ref="main", protect=True
     )
@@ -245,8 +245,10 @@ async def test_what_cannot_be_found_out_deletes_nothing(fleet: Fleet) -> None:
     world = fleet.world
     (home, eu) = await fleet.clusters("home", "eu")
     source = await world.service(home, fleet.repository)
-    group = await fleet.groups.create(world.admin, GroupChange(name="canary", cluster_ids=[eu.id]))
-    change = DefinitionChange(name="x", selector={"groups": (group.id,)}, leave=Leave.DELETE)
+    group = await fleet.groups.create(
+        world.admin, ClusterGroupChange(name="canary", cluster_ids=[eu.id])
+    )
+    change = GeneratorChange(name="x", selector={"groups": (group.id,)}, leave=LeavePolicy.DELETE)
     one = await fleet.globals.create(world.admin, GlobalChange(change, source_id=source.id))
     await fleet.look(one)
     assert len(await fleet.owned(one)) == 1
@@ -279,7 +281,7 @@ async def test_a_service_is_had_elsewhere_as_it_is_at_home(fleet: Fleet) -> None
     world = fleet.world
     home, *_ = await fleet.clusters("home", "eu", "us")
     source = await world.service(home, fleet.repository)
-    common = DefinitionChange(name="x")
+    common = GeneratorChange(name="x")
     one = await fleet.globals.create(world.admin, GlobalChange(common, source_id=source.id))
     await fleet.look(one)
     owned = await fleet.owned(one)
@@ -327,7 +329,9 @@ async def test_a_frozen_group_holds_its_clusters_still_and_no_others(fleet: Flee
     world = fleet.world
     eu, us = await fleet.clusters("eu", "us")
     one = await fleet.create()
-    group = await fleet.groups.create(world.admin, GroupChange(name="g", cluster_ids=[eu.id]))
+    group = await fleet.groups.create(
+        world.admin, ClusterGroupChange(name="g", cluster_ids=[eu.id])
+    )
     await fleet.groups.freeze(world.admin, group.id, "audit")
     await fleet.globals.update(
         world.admin, one.id, GlobalChange(template=ServiceChange(ref="next"))
@@ -339,14 +343,14 @@ async def test_a_frozen_group_holds_its_clusters_still_and_no_others(fleet: Flee
     with pytest.raises(Conflict, match="frozen, as cluster group 'g' is, by root@.*: audit"):
         await world.service(eu, fleet.repository, "new")
     await world.service(us, fleet.repository, "new")
-    await world.repositories.follow_again(fleet.repository.id)
+    await world.repositories.update_followed_refs(fleet.repository.id)
     world.manifests.push(fleet.repository.id, {"web": [config_map("w")], "new": []}, ref="main")
     await world.delivery.deliver(fleet.repository.id)
     held = next(s for s in await fleet.owned(one) if s.cluster_id == eu.id)
     assert held.digest is None
     with pytest.raises(Conflict, match="unfreeze"):
         await fleet.groups.delete(world.admin, group.id)
-    await fleet.groups.thaw(world.admin, group.id)
+    await fleet.groups.unfreeze(world.admin, group.id)
     await fleet.look(one)
     assert {service.ref for service in await fleet.owned(one)} == {"next"}
 
@@ -365,8 +369,8 @@ async def test_a_preview_tells_and_changes_nothing(fleet: Fleet) -> None:
         change_of(),
         change_of(name="x"),
         change_of(name="x", budget=-1),
-        GlobalChange(DefinitionChange(name="x"), "id", ServiceChange(name="a", namespace="b")),
-        GlobalChange(DefinitionChange(name="x"), None, ServiceChange(name="BAD", namespace="b")),
+        GlobalChange(GeneratorChange(name="x"), "id", ServiceChange(name="a", namespace="b")),
+        GlobalChange(GeneratorChange(name="x"), None, ServiceChange(name="BAD", namespace="b")),
     ],
 )
 async def test_what_cannot_be_meant_is_refused(fleet: Fleet, change: GlobalChange) -> None:

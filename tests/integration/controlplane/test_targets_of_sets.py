@@ -7,25 +7,25 @@ from typing import Any
 import orjson
 import pytest
 
-from controlplane.domain.owners import Leave
+from controlplane.domain.owners import LeavePolicy
 from controlplane.domain.repositories import Repository
 from controlplane.domain.services import Service
 from controlplane.domain.sets import (
-    FolderSource,
     Generator,
-    OpenRequest,
-    RequestSource,
+    GitFolderGenerator,
+    PullRequest,
+    PullRequestGenerator,
     ServiceSet,
 )
-from controlplane.usecases.definitions import DefinitionChange
-from controlplane.usecases.namespaces import NamespaceChange, Namespaces
+from controlplane.usecases.definitions import GeneratorChange
+from controlplane.usecases.namespaces import ManagedNamespaces, NamespaceChange
 from controlplane.usecases.repositories import RepositoryChange
 from controlplane.usecases.services import ServiceChange
-from controlplane.usecases.sets import SetChange, Sets
-from controlplane.usecases.targets import Targets
-from fleet.errors import Conflict, Invalid, NotFound, Unavailable
-from fleet.identity import RepositoryId
-from fleet.source import RepositoryKind, chart_ref
+from controlplane.usecases.sets import ServiceSets, SetChange
+from controlplane.usecases.targets import GeneratorReconciler
+from core.errors import Conflict, Invalid, NotFound, Unavailable
+from core.identity import RepositoryId
+from core.spec.source import RepositoryKind, chart_ref
 from tests.fakes.manifests import Folders, config_map
 from tests.integration.controlplane.conftest import World
 
@@ -34,12 +34,12 @@ from tests.integration.controlplane.conftest import World
 class FakeHosting:
     """The `Hosting` port: what is open, or why that cannot be known."""
 
-    requests: list[OpenRequest] = field(default_factory=list)
+    requests: list[PullRequest] = field(default_factory=list)
     away: Exception | None = None
 
     async def open_requests(
         self, repository_id: RepositoryId, provider: str = ""
-    ) -> list[OpenRequest]:
+    ) -> list[PullRequest]:
         if self.away is not None:
             raise self.away
         return list(self.requests)
@@ -51,14 +51,14 @@ class Stand:
 
     world: World
     hosting: FakeHosting
-    targets: Targets
-    sets: Sets
-    namespaces: Namespaces
+    targets: GeneratorReconciler
+    sets: ServiceSets
+    namespaces: ManagedNamespaces
     repository: Repository
 
     def change(self, generator: Generator, **template: Any) -> SetChange:
         given: dict[str, Any] = {"name": "web", "namespace": "shop", **template}
-        return SetChange(DefinitionChange("apps"), generator, ServiceChange(**given))
+        return SetChange(GeneratorChange("apps"), generator, ServiceChange(**given))
 
     async def create(self, change: SetChange) -> ServiceSet:
         one = await self.sets.create(self.world.admin, change)
@@ -72,8 +72,8 @@ class Stand:
         async with self.world.deps.store.read() as tx:
             return await tx.services.select(owner_id=one.id)
 
-    def request(self, number: int, branch: str = "feature") -> OpenRequest:
-        return OpenRequest(number, branch, "a" * 40, self.world.clock.now(), labels=("preview",))
+    def request(self, number: int, branch: str = "feature") -> PullRequest:
+        return PullRequest(number, branch, "a" * 40, self.world.clock.now(), labels=("preview",))
 
     def push(self, *folders: str) -> None:
         content: Folders = {folder: [config_map("x")] for folder in folders}
@@ -84,7 +84,7 @@ class Stand:
 async def stand(world: World) -> Stand:
     """Ready."""
     hosting = FakeHosting()
-    targets = Targets(world.deps, hosting)
+    targets = GeneratorReconciler(world.deps, hosting)
     repository = await world.repository()
     for name in ("eu", "us"):
         await world.cluster(name)
@@ -92,8 +92,8 @@ async def stand(world: World) -> Stand:
         world,
         hosting,
         targets,
-        Sets(world.deps, targets),
-        Namespaces(world.deps, targets),
+        ServiceSets(world.deps, targets),
+        ManagedNamespaces(world.deps, targets),
         repository,
     )
     made.push("apps/web", "apps/api", "other/x")
@@ -101,11 +101,11 @@ async def stand(world: World) -> Stand:
 
 
 def folders(stand: Stand, pattern: str = "apps/*") -> Generator:
-    return Generator(folders=FolderSource(stand.repository.id, pattern=pattern))
+    return Generator(folders=GitFolderGenerator(stand.repository.id, pattern=pattern))
 
 
 def previews(stand: Stand, **more: Any) -> Generator:
-    return Generator(requests=RequestSource(stand.repository.id, ("preview",), **more))
+    return Generator(requests=PullRequestGenerator(stand.repository.id, ("preview",), **more))
 
 
 async def test_folders_come_and_go_with_their_services(stand: Stand) -> None:
@@ -140,7 +140,7 @@ async def test_a_source_that_fails_deletes_nothing(stand: Stand, error: Exceptio
 async def test_a_folder_that_all_came_from_is_gone_but_not_its_services(stand: Stand) -> None:
     """More removals at once than the budget wait; the numbers are in the preview."""
     change = stand.change(folders(stand), name="${folder.name}")
-    one = await stand.create(SetChange(DefinitionChange("apps", budget=3), *_rest(change)))
+    one = await stand.create(SetChange(GeneratorChange("apps", budget=3), *_rest(change)))
     stand.push("other/x")
     await stand.look(one)
     assert len(await stand.owned(one)) == 4
@@ -166,7 +166,7 @@ async def test_versions_of_a_chart_come_from_the_list_of_a_set(stand: Stand) -> 
         (charts.id, "old", chart_ref("redis", "19.6.4")),
     }
     beside = stand.change(folders(stand, "apps/web"), helm={**helm, "version": "^20"})
-    one = await stand.sets.create(world.admin, replace(beside, common=DefinitionChange("beside")))
+    one = await stand.sets.create(world.admin, replace(beside, common=GeneratorChange("beside")))
     assert (one.template.repository_id, (one.template.helm or {})["url"]) == (None, url)
 
 
@@ -215,8 +215,8 @@ async def test_a_preview_of_a_set_tells_all_and_saves_nothing(stand: Stand) -> N
 async def test_a_set_needs_a_template_and_repositories_that_are_there(stand: Stand) -> None:
     admin = stand.world.admin
     with pytest.raises(Invalid):
-        await stand.sets.create(admin, SetChange(DefinitionChange("x"), folders(stand)))
-    nowhere = Generator(folders=FolderSource("nope"))
+        await stand.sets.create(admin, SetChange(GeneratorChange("x"), folders(stand)))
+    nowhere = Generator(folders=GitFolderGenerator("nope"))
     with pytest.raises(NotFound):
         await stand.sets.create(admin, stand.change(nowhere))
 
@@ -261,7 +261,7 @@ async def test_a_store_that_fails_between_two_steps_leaves_the_rest_for_the_next
 
 async def test_a_namespace_is_had_with_labels_and_quota_and_then_otherwise(stand: Stand) -> None:
     world = stand.world
-    change = NamespaceChange(DefinitionChange("team-a"), labels={"team": "a"}, quota={"pods": "20"})
+    change = NamespaceChange(GeneratorChange("team-a"), labels={"team": "a"}, quota={"pods": "20"})
     one = await stand.namespaces.create(world.admin, change)
     await stand.look(one)
     owned = await stand.owned(one)
@@ -282,7 +282,7 @@ async def test_a_namespace_can_hold_a_service_in_every_cluster(stand: Stand) -> 
     template = ServiceChange(
         name="agent", repository_id=stand.repository.id, ref="main", folder="apps/web"
     )
-    change = NamespaceChange(DefinitionChange("team-a"), template=template)
+    change = NamespaceChange(GeneratorChange("team-a"), template=template)
     one = await stand.namespaces.create(stand.world.admin, change)
     await stand.look(one)
     owned = await stand.owned(one)
@@ -294,18 +294,16 @@ async def test_deleting_a_namespace_leaves_what_is_in_it_unless_told_otherwise(
     stand: Stand,
 ) -> None:
     one = await stand.namespaces.create(
-        stand.world.admin, NamespaceChange(DefinitionChange("team-a"))
+        stand.world.admin, NamespaceChange(GeneratorChange("team-a"))
     )
-    assert (one.leave, one.on_delete) == (Leave.DETACH, Leave.DETACH)
+    assert (one.leave, one.on_delete) == (LeavePolicy.DETACH, LeavePolicy.DETACH)
     for name in ("kube-system", "Bad Name"):
         with pytest.raises(Invalid):
             await stand.namespaces.create(
-                stand.world.admin, NamespaceChange(DefinitionChange("x"), name)
+                stand.world.admin, NamespaceChange(GeneratorChange("x"), name)
             )
     with pytest.raises(Conflict):
-        await stand.namespaces.create(
-            stand.world.admin, NamespaceChange(DefinitionChange("team-a"))
-        )
+        await stand.namespaces.create(stand.world.admin, NamespaceChange(GeneratorChange("team-a")))
 
 
 def _rest(change: SetChange) -> tuple[Generator | None, ServiceChange | None]:

@@ -13,7 +13,7 @@ from controlplane.domain.secrets import Secret
 from controlplane.usecases.globals import GlobalChange
 from controlplane.usecases.secrets import SecretChange, Secrets
 from controlplane.usecases.services import ServiceChange
-from fleet.errors import Forbidden, Invalid
+from core.errors import Forbidden, Invalid
 from tests.integration.controlplane.conftest import person
 from tests.integration.controlplane.test_targets_of_globals import Fleet, fleet
 

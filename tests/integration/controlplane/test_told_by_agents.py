@@ -9,8 +9,8 @@ import pytest
 
 from controlplane.agentlink import messages
 from controlplane.domain.clusters import AgentMode
-from controlplane.domain.ledger import Stage
-from controlplane.domain.objects import Change, ObjectName
+from controlplane.domain.ledger import LedgerStage
+from controlplane.domain.objects import ObjectName, PlannedAction
 from controlplane.domain.reports import Report
 from controlplane.domain.services import ComponentState as State
 from controlplane.domain.services import (
@@ -23,15 +23,15 @@ from controlplane.domain.services import (
     SyncOptions,
 )
 from controlplane.ports import PageQuery
-from controlplane.usecases.agents import Agents
-from controlplane.usecases.reportbatch import Bounds
+from controlplane.usecases.agents import AgentOperations
+from controlplane.usecases.reportbatch import ReportLimits
 from controlplane.usecases.services import ServiceChange
-from fleet.attestation import Attestation
-from fleet.errors import Conflict, Invalid
-from fleet.identity import local_id
-from fleet.runtime.clock import SystemClock
-from fleet.wire import limits
-from fleet.wire.v1 import agent_pb2 as wire
+from core.errors import Conflict, Invalid
+from core.identity import local_id
+from core.runtime.clock import SystemClock
+from core.spec.attestation import Attestation
+from core.wire import limits
+from core.wire.v1 import agent_pb2 as wire
 from tests.fakes.manifests import config_map
 from tests.integration.controlplane.conftest import World
 from tests.integration.controlplane.test_agentlink import Hub, listening, registered
@@ -95,7 +95,7 @@ async def test_a_deletion_that_waits_is_shown_and_confirmed(world: World, servic
     history = await world.services.history(
         world.admin, PageQuery(equals={"service_id": service.id})
     )
-    assert {Stage.AWAITING, Stage.CONFIRMED} <= {one.stage for one in history.items}
+    assert {LedgerStage.AWAITING, LedgerStage.CONFIRMED} <= {one.stage for one in history.items}
 
 
 async def test_what_a_removal_waits_for_is_confirmed_too(world: World, service: Service) -> None:
@@ -136,7 +136,7 @@ async def test_a_dry_run_shows_its_plan_until_the_next_change(
     )
     await tell(world, service.cluster_id, 1, status=status)
     plan = await world.interventions.plan(world.admin, service.id)
-    assert plan is not None and [one.change for one in plan.changes] == [Change.DELETE]
+    assert plan is not None and [one.change for one in plan.changes] == [PlannedAction.DELETE]
     assert plan.changes[0].fields[0].new == '"2"'
     await world.services.update(world.admin, service.id, ServiceChange(paused=True))
     assert await world.interventions.plan(world.admin, service.id) is None
@@ -168,7 +168,7 @@ async def test_drift_is_in_the_ledger_with_old_and_new_values(
     history = await world.services.history(
         world.admin, PageQuery(equals={"service_id": service.id})
     )
-    entry = next(one for one in history.items if one.stage is Stage.DRIFTED)
+    entry = next(one for one in history.items if one.stage is LedgerStage.DRIFTED)
     assert entry.detail["changes"] == [{"pointer": "/spec/replicas", "old": "2", "new": "5"}]
 
 
@@ -342,7 +342,7 @@ async def test_mirrors_touch_no_service_of_others(world: World, service: Service
 
 async def test_what_a_cluster_may_have_shown_is_bounded(world: World) -> None:
     """The rest is refused with an alarm, until something goes; what is known is still updated."""
-    world.agents = Agents(world.deps, bounds=Bounds(mirrored=2, components=3))
+    world.agents = AgentOperations(world.deps, bounds=ReportLimits(mirrored=2, components=3))
     cluster = await world.cluster()
 
     async def alarm() -> str:
@@ -444,6 +444,6 @@ async def test_verdicts_of_agents_are_in_the_ledger(world: World, service: Servi
     await tell(world, service.cluster_id, 2, verified=bad)
     query = PageQuery(equals={"service_id": service.id})
     held, verified = (await world.services.history(world.admin, query)).items[:2]
-    assert (verified.stage, verified.digest) == (Stage.VERIFIED, service.digest)
-    assert (held.stage, held.message) == (Stage.HELD, "3 restarts of containers")
+    assert (verified.stage, verified.digest) == (LedgerStage.VERIFIED, service.digest)
+    assert (held.stage, held.message) == (LedgerStage.HELD, "3 restarts of containers")
     assert held.detail == {"instead": "sha256:before"}

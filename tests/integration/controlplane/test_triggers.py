@@ -14,13 +14,13 @@ from starlette.applications import Starlette
 from starlette.types import Message
 
 from controlplane.domain.access.roles import BuiltInRole as Role
-from controlplane.domain.jobs import MOST_ATTEMPTS, Job
+from controlplane.domain.jobs import MAX_ATTEMPTS, Job
 from controlplane.domain.notification_bodies import signature
 from controlplane.domain.pipelines.codec import effect_to_json
-from controlplane.domain.pipelines.effects import WriteFound
+from controlplane.domain.pipelines.effects import WriteFinding
 from controlplane.domain.pipelines.gitwrites import FileChange, FileKind, GitWrite
 from controlplane.domain.pipelines.rules import ExternalRule
-from controlplane.domain.pipelines.state import ChangeState, FoundStatus, TriggerState
+from controlplane.domain.pipelines.state import FoundStatus, GitChangeState, TriggerState
 from controlplane.domain.pipelines.triggers import (
     ChartRule,
     ImageRule,
@@ -30,11 +30,11 @@ from controlplane.domain.pipelines.triggers import (
 )
 from controlplane.domain.promotion import PipelineTrigger
 from controlplane.domain.services import Service
-from controlplane.http.hooks import MOST_BYTES, Hooks
-from controlplane.notify.outward import GuardedOutward
-from controlplane.ports import RegistryAccount, Reply
-from controlplane.registry.client import MOST_TAGS, RegistryClient
-from controlplane.usecases.pipeline_overrides import PipelineOverrides
+from controlplane.http.hooks import MAX_BYTES, WebhookRoutes
+from controlplane.notify.outward import GuardedSender
+from controlplane.ports import HttpReply, RegistryAccount
+from controlplane.registry.client import MAX_TAGS, RegistryClient
+from controlplane.usecases.pipeline_overrides import ReleaseDecisions
 from controlplane.usecases.pipelines import (
     WRITE,
     EdgeDraft,
@@ -47,11 +47,11 @@ from controlplane.usecases.pipelines import (
 from controlplane.usecases.repositories import RepositoryChange
 from controlplane.usecases.triggerrows import TRIGGER
 from controlplane.usecases.triggers import Triggers
-from fleet.changes import Edit, SetImage
-from fleet.errors import Forbidden, Invalid, NotFound, Unavailable
-from fleet.identity import RepositoryId
-from fleet.runtime.clock import SystemClock
-from fleet.source import GitCredentials
+from core.errors import Forbidden, Invalid, NotFound, Unavailable
+from core.identity import RepositoryId
+from core.runtime.clock import SystemClock
+from core.spec.edits import Edit, SetImage
+from core.spec.source import GitCredentials
 from tests.fakes.manifests import config_map
 from tests.fakes.registry import FakeRegistry
 from tests.integration.controlplane.conftest import World, person
@@ -68,14 +68,14 @@ async def registry() -> AsyncIterator[FakeRegistry]:
 
 
 @pytest.fixture
-async def outward() -> AsyncIterator[GuardedOutward]:
-    one = GuardedOutward(("127.0.0.0/8",))
+async def outward() -> AsyncIterator[GuardedSender]:
+    one = GuardedSender(("127.0.0.0/8",))
     yield one
     await one.close()
 
 
 @pytest.fixture
-def client(outward: GuardedOutward) -> RegistryClient:
+def client(outward: GuardedSender) -> RegistryClient:
     return RegistryClient(outward, SystemClock())
 
 
@@ -149,22 +149,22 @@ async def test_what_is_said_of_a_digest_counts_for_the_same_image_only(
 class Told:
     """What answers `reply`, whatever it is asked."""
 
-    def __init__(self, reply: Reply) -> None:
+    def __init__(self, reply: HttpReply) -> None:
         self.reply = reply
 
-    async def ask(self, *_: object) -> Reply:
+    async def ask(self, *_: object) -> HttpReply:
         return self.reply
 
 
 @pytest.mark.parametrize(
     "reply",
     [
-        Reply(200, {"link": '<http://[>; rel="next"'}, b'{"tags": 5}'),
-        Reply(302, {"location": "http://["}, b""),
-        Reply(401, {"www-authenticate": 'Bearer realm="https://["'}, b""),
+        HttpReply(200, {"link": '<http://[>; rel="next"'}, b'{"tags": 5}'),
+        HttpReply(302, {"location": "http://["}, b""),
+        HttpReply(401, {"www-authenticate": 'Bearer realm="https://["'}, b""),
     ],
 )
-async def test_odd_answers_of_registries_are_told_and_break_nothing(reply: Reply) -> None:
+async def test_odd_answers_of_registries_are_told_and_break_nothing(reply: HttpReply) -> None:
     client = RegistryClient(cast(Any, Told(reply)), SystemClock())
     with pytest.raises(Unavailable):
         await client.tags("registry.test/shop", None)
@@ -173,20 +173,20 @@ async def test_odd_answers_of_registries_are_told_and_break_nothing(reply: Reply
 async def test_what_can_be_no_tag_is_passed_over() -> None:
     """It would end up in messages of commits, and in files."""
     tags = ["1.0", "a\nSigned-off-by: eve", "..", "\u0661", "x" * 129, 7]
-    told = Told(Reply(200, {}, orjson.dumps({"tags": tags})))
+    told = Told(HttpReply(200, {}, orjson.dumps({"tags": tags})))
     client = RegistryClient(cast(Any, told), SystemClock())
     assert await client.tags("registry.test/shop", None) == ["1.0"]
 
 
 async def test_too_many_tags_are_said_and_not_cut() -> None:
-    tags = [f"1.{number}" for number in range(MOST_TAGS + 1)]
-    told = Told(Reply(200, {}, orjson.dumps({"tags": tags})))
+    tags = [f"1.{number}" for number in range(MAX_TAGS + 1)]
+    told = Told(HttpReply(200, {}, orjson.dumps({"tags": tags})))
     with pytest.raises(Invalid, match="20,000 tags"):
         await RegistryClient(cast(Any, told), SystemClock()).tags("registry.test/shop", None)
 
 
 async def test_addresses_that_are_not_public_are_refused(registry: FakeRegistry) -> None:
-    guarded = GuardedOutward()
+    guarded = GuardedSender()
     with pytest.raises(Unavailable, match="private address"):
         await RegistryClient(guarded, SystemClock()).tags(f"{registry.host}/shop", None)
     assert not registry.asked
@@ -216,7 +216,7 @@ class Writes:
 class Stand:
     """dev → prod with a trigger, and workers for it."""
 
-    def __init__(self, world: World, outward: GuardedOutward, registry: FakeRegistry) -> None:
+    def __init__(self, world: World, outward: GuardedSender, registry: FakeRegistry) -> None:
         self.writes = Writes()
         deps = replace(world.deps, writer=self.writes)
         self.world = world
@@ -224,9 +224,11 @@ class Stand:
         client = RegistryClient(outward, world.clock)
         self.triggers = Triggers(deps, world.pipelines, world.repositories, client)
         self.triggers.git_tags = self.writes
-        self.overrides = PipelineOverrides(world.deps, world.pipelines)
+        self.overrides = ReleaseDecisions(world.deps, world.pipelines)
         self.services: list[Service] = []
-        self.app = Starlette(routes=Hooks(self.triggers, self.overrides, world.clock).routes)
+        self.app = Starlette(
+            routes=WebhookRoutes(self.triggers, self.overrides, world.clock).routes
+        )
 
     async def post(
         self, path: str, body: bytes = b"x", headers: dict[str, str] | None = None
@@ -292,7 +294,7 @@ class Stand:
 
 
 @pytest.fixture
-async def stand(world: World, outward: GuardedOutward, registry: FakeRegistry) -> Stand:
+async def stand(world: World, outward: GuardedSender, registry: FakeRegistry) -> Stand:
     one = Stand(world, outward, registry)
     await one.fleet()
     return one
@@ -305,7 +307,7 @@ async def test_a_new_tag_in_the_range_is_committed_once(stand: Stand) -> None:
     assert await stand.look() == 1
     state = await stand.state()
     assert (state.value, state.status) == ("1.1.0", FoundStatus.DONE)
-    assert state.change is not None and state.change.state is ChangeState.LANDED
+    assert state.change is not None and state.change.state is GitChangeState.LANDED
     assert stand.writes.made == [("main", [SetImage("dev/d.yaml", "shop", "1.1.0")])]
     await stand.world.clock.advance(61)
     assert await stand.look() == 1
@@ -411,9 +413,9 @@ async def test_a_server_that_stays_away_is_no_reason_to_wait_for_ever(stand: Sta
     with pytest.raises(Unavailable):
         await stand.look()
     view, state = await stand.view(), await stand.state()
-    effect = WriteFound("key", view.spec.triggers[0].id, state.value, state.digest)
+    effect = WriteFinding("key", view.spec.triggers[0].id, state.value, state.digest)
     payload = {"pipeline": view.row.id, "effect": effect_to_json(effect)}
-    last = Job("j", WRITE, "key", stand.world.clock.now(), payload, attempts=MOST_ATTEMPTS)
+    last = Job("j", WRITE, "key", stand.world.clock.now(), payload, attempts=MAX_ATTEMPTS)
     await stand.triggers.write(last)
     state = await stand.state()
     assert state.status is FoundStatus.FAILED and "does not answer" in state.reason
@@ -468,7 +470,7 @@ async def test_hints_of_strangers_all_read_alike(stand: Stand, provider: str) ->
         headers = {"authorization": "wrong", "x-hub-signature-256": "sha256=0"}
         assert await stand.post(url, b"x", headers) == (401, "signature refused")
     url = f"/webhooks/registry/{provider}/x"
-    assert (await stand.post(url, b"x" * (MOST_BYTES + 1)))[0] == 413
+    assert (await stand.post(url, b"x" * (MAX_BYTES + 1)))[0] == 413
     assert (await stand.post("/webhooks/registry/svn/x"))[0] == 404
     assert await stand.look() == 0
 
@@ -511,13 +513,13 @@ async def test_a_signed_call_of_a_ci_answers_at_its_gate(stand: Stand) -> None:
 async def test_who_may_not_approve_neither_starts_nor_checks(stand: Stand) -> None:
     view = await stand.save(TagRule(), writes=False)
     eve = person(Role.VIEWER, "eve")
-    for work in (stand.triggers.start, stand.triggers.look_now):
+    for work in (stand.triggers.start, stand.triggers.check_now):
         with pytest.raises(Forbidden):
             await work(eve, view.row.id, "new")
     with pytest.raises(NotFound, match="no trigger 'other'"):
-        await stand.triggers.look_now(stand.world.admin, view.row.id, "other")
+        await stand.triggers.check_now(stand.world.admin, view.row.id, "other")
     await stand.look()
-    await stand.triggers.look_now(stand.world.admin, view.row.id, "new")
+    await stand.triggers.check_now(stand.world.admin, view.row.id, "new")
     assert await stand.look() == 1
 
 

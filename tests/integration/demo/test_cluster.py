@@ -14,27 +14,27 @@ from pathlib import Path
 
 import pytest
 
-from fleet.errors import Unavailable
+from core.errors import Unavailable
 from towline.demo.clusters.access import AGENT, agent_kubeconfig
-from towline.demo.clusters.cluster import Cluster, start_all
+from towline.demo.clusters.cluster import LocalCluster, start_all
 from towline.demo.ports import free_ports
 
 
 @pytest.fixture
-def pod(cluster: Cluster, namespace: str) -> str:
+def pod(cluster: LocalCluster, namespace: str) -> str:
     """The name of a pod that is Ready."""
     cluster.kubectl("-n", namespace, "create", "deployment", "web", "--image=web:1")
     cluster.kubectl("-n", namespace, "rollout", "status", "deployment/web", "--timeout=30s")
     return cluster.kubectl("-n", namespace, "get", "pod", "-o=jsonpath={.items[0].metadata.name}")
 
 
-def test_its_nodes_are_ready(cluster: Cluster) -> None:
+def test_its_nodes_are_ready(cluster: LocalCluster) -> None:
     """A started cluster has a Ready node of the pinned version."""
     nodes = json.loads(cluster.kubectl("get", "nodes", "-o", "json"))["items"]
     assert [node["status"]["nodeInfo"]["kubeletVersion"] for node in nodes] == ["v1.36.3"]
 
 
-def test_logs(cluster: Cluster, namespace: str, pod: str) -> None:
+def test_logs(cluster: LocalCluster, namespace: str, pod: str) -> None:
     """The last lines of a container can be read."""
     lines = cluster.kubectl("-n", namespace, "logs", pod, "--tail=2").splitlines()
     assert lines == [f"line 99 of {pod}/web", f"line 100 of {pod}/web"]
@@ -42,7 +42,7 @@ def test_logs(cluster: Cluster, namespace: str, pod: str) -> None:
 
 @pytest.mark.parametrize("websocket", ["true", "false"])
 def test_exec_passes_streams_and_exit_code(
-    cluster: Cluster, namespace: str, pod: str, websocket: str, monkeypatch: pytest.MonkeyPatch
+    cluster: LocalCluster, namespace: str, pod: str, websocket: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A command reads its standard input to the end and its exit code arrives."""
     monkeypatch.setenv("KUBECTL_REMOTE_COMMAND_WEBSOCKETS", websocket)
@@ -53,7 +53,7 @@ def test_exec_passes_streams_and_exit_code(
 
 
 def test_exec_sees_nothing_of_the_developers_environment(
-    cluster: Cluster, namespace: str, pod: str
+    cluster: LocalCluster, namespace: str, pod: str
 ) -> None:
     """Only the variables of a simulated container are there."""
     text = cluster.kubectl("-n", namespace, "exec", pod, "--", "env")
@@ -63,7 +63,7 @@ def test_exec_sees_nothing_of_the_developers_environment(
     }  # fmt: skip
 
 
-def test_copy_in_and_out(cluster: Cluster, namespace: str, pod: str, tmp_path: Path) -> None:
+def test_copy_in_and_out(cluster: LocalCluster, namespace: str, pod: str, tmp_path: Path) -> None:
     """A file survives the way into a pod and back."""
     original, copy = tmp_path / "in", tmp_path / "out"
     original.write_bytes(os.urandom(300_000))
@@ -74,7 +74,7 @@ def test_copy_in_and_out(cluster: Cluster, namespace: str, pod: str, tmp_path: P
 
 @pytest.mark.parametrize("websocket", ["true", "false"])
 def test_port_forward_answers_with_a_page(
-    kubernetes: Path, cluster: Cluster, namespace: str, pod: str, websocket: str
+    kubernetes: Path, cluster: LocalCluster, namespace: str, pod: str, websocket: str
 ) -> None:
     """A port on which this machine does not listen is served by the simulation."""
     (local,) = free_ports(1)
@@ -84,7 +84,7 @@ def test_port_forward_answers_with_a_page(
 
 
 async def test_port_forward_reaches_a_port_of_this_machine(
-    kubernetes: Path, cluster: Cluster, namespace: str, pod: str
+    kubernetes: Path, cluster: LocalCluster, namespace: str, pod: str
 ) -> None:
     """With local ports, bytes go to whoever listens on the pod's port here, half-close included."""
 
@@ -109,7 +109,7 @@ async def test_port_forward_reaches_a_port_of_this_machine(
     ("outcome", "reason"), [("fail", "CrashLoopBackOff"), ("pull", "ImagePullBackOff")]
 )
 def test_an_annotation_chooses_how_a_pod_fails(
-    cluster: Cluster, namespace: str, outcome: str, reason: str
+    cluster: LocalCluster, namespace: str, outcome: str, reason: str
 ) -> None:
     """Containers wait for the reason that the annotation asks for."""
     _run_pod(cluster, namespace, {"outcome": outcome})
@@ -117,7 +117,7 @@ def test_an_annotation_chooses_how_a_pod_fails(
     _eventually(lambda: cluster.kubectl("-n", namespace, "get", "pod", "one", waiting) == reason)
 
 
-def test_a_hanging_pod_stays_pending(cluster: Cluster, namespace: str) -> None:
+def test_a_hanging_pod_stays_pending(cluster: LocalCluster, namespace: str) -> None:
     """Beside one that starts normally, a hanging pod does not move."""
     _run_pod(cluster, namespace, {"outcome": "hang"})
     _run_pod(cluster, namespace, {}, name="other")
@@ -126,7 +126,7 @@ def test_a_hanging_pod_stays_pending(cluster: Cluster, namespace: str) -> None:
     assert cluster.kubectl("-n", namespace, "get", "pod", "one", phase) == "Pending"
 
 
-def test_a_pod_can_take_its_time(cluster: Cluster, namespace: str) -> None:
+def test_a_pod_can_take_its_time(cluster: LocalCluster, namespace: str) -> None:
     """Not Ready before the time that the annotation names, Ready afterwards."""
     started = time.monotonic()
     _run_pod(cluster, namespace, {"ready-after": "3s"})
@@ -134,7 +134,7 @@ def test_a_pod_can_take_its_time(cluster: Cluster, namespace: str) -> None:
     assert time.monotonic() - started > 2
 
 
-def test_a_job_completes(cluster: Cluster, namespace: str) -> None:
+def test_a_job_completes(cluster: LocalCluster, namespace: str) -> None:
     """A Job's pod runs and succeeds by itself."""
     cluster.kubectl("-n", namespace, "create", "job", "once", "--image=job:1")
     cluster.kubectl(
@@ -142,7 +142,7 @@ def test_a_job_completes(cluster: Cluster, namespace: str) -> None:
     )
 
 
-def test_the_agents_account_may_act_and_impersonate(cluster: Cluster, tmp_path: Path) -> None:
+def test_the_agents_account_may_act_and_impersonate(cluster: LocalCluster, tmp_path: Path) -> None:
     """The kubeconfig that an agent gets carries its own identity and the right to be others."""
     path = agent_kubeconfig(cluster.access, tmp_path / "agent")
     assert path.stat().st_mode & 0o077 == 0
@@ -152,7 +152,9 @@ def test_the_agents_account_may_act_and_impersonate(cluster: Cluster, tmp_path: 
     assert '"jane"' in cluster.kubectl(*who, "--as=jane", "--as-group=developers")
 
 
-def test_a_killed_api_server_comes_back_with_its_state(cluster: Cluster, namespace: str) -> None:
+def test_a_killed_api_server_comes_back_with_its_state(
+    cluster: LocalCluster, namespace: str
+) -> None:
     """Connections are refused while it is down; afterwards everything is as it was."""
     cluster.kill_apiserver()
     try:
@@ -163,7 +165,7 @@ def test_a_killed_api_server_comes_back_with_its_state(cluster: Cluster, namespa
     assert namespace in cluster.kubectl("get", "namespace", namespace)
 
 
-def test_a_paused_api_server_does_not_answer(cluster: Cluster) -> None:
+def test_a_paused_api_server_does_not_answer(cluster: LocalCluster) -> None:
     """A request hangs while it is paused; the next one after the pause is answered."""
     cluster.pause_apiserver()
     try:
@@ -177,13 +179,13 @@ def test_a_paused_api_server_does_not_answer(cluster: Cluster) -> None:
 def test_a_cluster_that_cannot_start_leaves_nothing(kubernetes: Path, tmp_path: Path) -> None:
     """A broken API server is named with what it said, and nothing of the cluster runs on."""
     with pytest.raises(Unavailable, match="kube-apiserver ended with 1.*unknown flag"):
-        Cluster("bad", kubernetes, folder=tmp_path, apiserver_flags=["--no-such-flag"]).start()
+        LocalCluster("bad", kubernetes, folder=tmp_path, apiserver_flags=["--no-such-flag"]).start()
     assert _processes_in(tmp_path) == []
 
 
 def test_two_start_side_by_side_and_stop_without_a_trace(kubernetes: Path) -> None:
     """Both answer; after stop neither has a process or a file left."""
-    pair = start_all(Cluster(name, kubernetes) for name in ("left", "right"))
+    pair = start_all(LocalCluster(name, kubernetes) for name in ("left", "right"))
     folders = [one.folder for one in pair]
     try:
         assert ["right-node-0" in one.kubectl("get", "nodes") for one in pair] == [False, True]
@@ -196,8 +198,10 @@ def test_two_start_side_by_side_and_stop_without_a_trace(kubernetes: Path) -> No
 
 def test_when_one_of_two_cannot_start_neither_runs(kubernetes: Path, tmp_path: Path) -> None:
     """The failure is told, and the good one is stopped."""
-    good = Cluster("good", kubernetes, folder=tmp_path / "good")
-    bad = Cluster("bad", kubernetes, folder=tmp_path / "bad", apiserver_flags=["--no-such-flag"])
+    good = LocalCluster("good", kubernetes, folder=tmp_path / "good")
+    bad = LocalCluster(
+        "bad", kubernetes, folder=tmp_path / "bad", apiserver_flags=["--no-such-flag"]
+    )
     with pytest.raises(Unavailable, match="cluster bad: kube-apiserver ended"):
         start_all([good, bad])
     assert _processes_in(tmp_path) == []
@@ -220,7 +224,7 @@ def test_a_killed_owner_takes_its_cluster_along(kubernetes: Path, tmp_path: Path
 
 
 def _run_pod(
-    cluster: Cluster, namespace: str, annotations: dict[str, str], *, name: str = "one"
+    cluster: LocalCluster, namespace: str, annotations: dict[str, str], *, name: str = "one"
 ) -> None:
     metadata = {f"demo.towline.dev/{key}": value for key, value in annotations.items()}
     pod = {
@@ -234,7 +238,7 @@ def _run_pod(
 
 @contextmanager
 def _forward(
-    kubernetes: Path, cluster: Cluster, namespace: str, pod: str, ports: str, websocket: str
+    kubernetes: Path, cluster: LocalCluster, namespace: str, pod: str, ports: str, websocket: str
 ) -> Generator[None]:
     command = [str(kubernetes / "kubectl"), "--kubeconfig", str(cluster.kubeconfig)]
     with subprocess.Popen(

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from towline.demo.gitserver import GitServer, Repository
+from towline.demo.git_server import GitServer, ServedRepository
 
 SMALL = {"web/deployment.yaml": "kind: Deployment\n", "README.md": "hello\n"}
 
 
 @pytest.fixture
-def shop(git_server: GitServer) -> Repository:
+def shop(git_server: GitServer) -> ServedRepository:
     """A repository with one commit."""
     repository = git_server.create_repository("shop")
     repository.commit(SMALL)
@@ -39,7 +39,7 @@ def git(*args: str, cwd: Path | None = None, check: bool = True) -> str:
     return done.stdout + done.stderr
 
 
-def test_a_clone_holds_what_was_committed(shop: Repository, tmp_path: Path) -> None:
+def test_a_clone_holds_what_was_committed(shop: ServedRepository, tmp_path: Path) -> None:
     """All files, on the branch main."""
     git("clone", "--quiet", shop.url, str(tmp_path / "copy"))
     copy = tmp_path / "copy"
@@ -47,7 +47,7 @@ def test_a_clone_holds_what_was_committed(shop: Repository, tmp_path: Path) -> N
     assert git("branch", "--show-current", cwd=copy).strip() == "main"
 
 
-def test_a_commit_changes_only_what_it_names(shop: Repository, tmp_path: Path) -> None:
+def test_a_commit_changes_only_what_it_names(shop: ServedRepository, tmp_path: Path) -> None:
     """None removes a file; names may hold what is hard to quote; content may be bytes."""
     hard = 'a "quoted"\\name\nwith ü.bin'
     sha = shop.commit({"README.md": None, hard: b"\0\xff"}, "Second")
@@ -59,7 +59,7 @@ def test_a_commit_changes_only_what_it_names(shop: Repository, tmp_path: Path) -
     assert (copy / "web" / "deployment.yaml").exists()
 
 
-def test_branches_and_tags_come_and_go(shop: Repository) -> None:
+def test_branches_and_tags_come_and_go(shop: ServedRepository) -> None:
     """Refs are listed as they stand."""
     first = shop.resolve("refs/heads/main")
     assert first is not None
@@ -73,7 +73,7 @@ def test_branches_and_tags_come_and_go(shop: Repository) -> None:
     assert "next" not in git("ls-remote", shop.url)
 
 
-def test_a_large_push_arrives(shop: Repository, tmp_path: Path) -> None:
+def test_a_large_push_arrives(shop: ServedRepository, tmp_path: Path) -> None:
     """Larger than what git sends in one piece, so its body comes chunked."""
     copy = tmp_path / "copy"
     git("clone", "--quiet", shop.url, str(copy))
@@ -84,7 +84,7 @@ def test_a_large_push_arrives(shop: Repository, tmp_path: Path) -> None:
     assert shop.resolve("refs/heads/main") == git("rev-parse", "HEAD", cwd=copy).strip()
 
 
-def test_shallow_and_partial_clones_work(shop: Repository, tmp_path: Path) -> None:
+def test_shallow_and_partial_clones_work(shop: ServedRepository, tmp_path: Path) -> None:
     """What a git cache asks for: one commit, no blobs."""
     shop.commit({"README.md": "second\n"})
     options = ["--quiet", "--bare", "--depth=1", "--filter=blob:none"]
@@ -105,7 +105,7 @@ def test_a_private_repository_asks_who_it_is(git_server: GitServer) -> None:
     assert git("ls-remote", open_one.url) == ""
 
 
-def test_requests_are_noted(git_server: GitServer, shop: Repository) -> None:
+def test_requests_are_noted(git_server: GitServer, shop: ServedRepository) -> None:
     """A test can count what a poll costs."""
     git("-c", "protocol.version=2", "ls-remote", shop.url)
     assert list(git_server.requests) == [
@@ -115,7 +115,7 @@ def test_requests_are_noted(git_server: GitServer, shop: Repository) -> None:
 
 
 def test_a_stopped_server_comes_back_with_its_repositories(
-    git_server: GitServer, shop: Repository
+    git_server: GitServer, shop: ServedRepository
 ) -> None:
     """On the same port."""
     git_server.stop()
@@ -124,7 +124,7 @@ def test_a_stopped_server_comes_back_with_its_repositories(
     assert "refs/heads/main" in git("ls-remote", shop.url)
 
 
-def test_a_failing_server_says_so(git_server: GitServer, shop: Repository) -> None:
+def test_a_failing_server_says_so(git_server: GitServer, shop: ServedRepository) -> None:
     """With the status that is asked for."""
     git_server.fail = HTTPStatus.SERVICE_UNAVAILABLE
     assert "503" in git("ls-remote", shop.url, check=False)
@@ -132,7 +132,7 @@ def test_a_failing_server_says_so(git_server: GitServer, shop: Repository) -> No
     assert "refs/heads/main" in git("ls-remote", shop.url)
 
 
-def test_a_paused_server_lets_clients_wait(git_server: GitServer, shop: Repository) -> None:
+def test_a_paused_server_lets_clients_wait(git_server: GitServer, shop: ServedRepository) -> None:
     """Until it goes on."""
     git_server.pause()
     with subprocess.Popen(["git", "ls-remote", shop.url], stdout=subprocess.PIPE) as client:
@@ -142,7 +142,7 @@ def test_a_paused_server_lets_clients_wait(git_server: GitServer, shop: Reposito
         assert client.wait(timeout=20) == 0
 
 
-def test_a_slow_server_takes_its_time(git_server: GitServer, shop: Repository) -> None:
+def test_a_slow_server_takes_its_time(git_server: GitServer, shop: ServedRepository) -> None:
     """Each answer is late by the delay."""
     git_server.delay = 0.3
     started = time.monotonic()

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from deploy.audit import asking
+from core.runtime.clock import SystemClock
+from deploy.audit import tools
 from deploy.audit.__main__ import UNKNOWN, main
-from deploy.audit.findings import Unanswered
-from fleet.runtime.clock import SystemClock
+from deploy.audit.findings import AuditUnavailable
 
 OSV = "PIP_AUDIT_VULNERABILITY_SERVICE", "PIP_AUDIT_OSV_URL"
 NPM = pytest.mark.skipif(not shutil.which("npm"), reason="platform: there is no npm")
@@ -102,8 +102,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where the tool for Python is kept; it comes as wheels."""
     folder = tmp_path_factory.mktemp("audit")
     try:
-        asking.installed(folder)
-    except Unanswered as error:
+        tools.installed(folder)
+    except AuditUnavailable as error:
         pytest.skip(f"platform: {error}")
     return folder
 
@@ -111,8 +111,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.usefixtures("service")
 def test_a_vulnerable_release_in_a_lock_file_is_found(folder: Path, tmp_path: Path) -> None:
     lock = tmp_path / "some.lock"
-    lock.write_text(asking.OF_PYTHON + INNOCENT)
-    report = asking.python([lock], folder)
+    lock.write_text(tools.OF_PYTHON + INNOCENT)
+    report = tools.python([lock], folder)
     assert report.packages == 2
     (found,) = report.findings
     assert (found.package, found.version) == ("jinja2", "2.10")
@@ -123,8 +123,8 @@ def test_a_vulnerable_release_in_a_lock_file_is_found(folder: Path, tmp_path: Pa
 @NPM
 @pytest.mark.usefixtures("service")
 def test_a_vulnerable_package_of_the_console_is_found(tmp_path: Path) -> None:
-    asking.write_project(tmp_path, asking.OF_NODE)
-    report = asking.node(tmp_path)
+    tools.write_project(tmp_path, tools.OF_NODE)
+    report = tools.node(tmp_path)
     (found,) = report.findings
     assert (found.package, found.ids) == ("minimist", ("GHSA-vh95-rmgr-6w4m",))
 
@@ -133,12 +133,12 @@ def test_a_vulnerable_package_of_the_console_is_found(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("service")
 @pytest.mark.parametrize("service", [Ignorance], indirect=True)
 def test_a_service_that_knows_nothing_calls_nothing_sound(tmp_path: Path) -> None:
-    asking.write_project(tmp_path, {"idna": "99.0.0"})
-    with pytest.raises(Unanswered, match="does not know of"):
-        asking.node(tmp_path)
+    tools.write_project(tmp_path, {"idna": "99.0.0"})
+    with pytest.raises(AuditUnavailable, match="does not know of"):
+        tools.node(tmp_path)
 
 
-@pytest.mark.timeout(2 * asking.SECONDS)
+@pytest.mark.timeout(2 * tools.SECONDS)
 def test_nothing_that_is_locked_is_known_to_be_vulnerable(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -14,9 +14,9 @@ ROOT = Path(__file__).parents[3]
 
 @pytest.fixture(scope="module")
 def bills(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder that `make bill` writes; its tool comes as wheels."""
+    """The folder that `make sbom` writes; its tool comes as wheels."""
     folder = tmp_path_factory.mktemp("bill")
-    words = ["make", "--silent", "bill", f"BILL={folder}"]
+    words = ["make", "--silent", "sbom", f"SBOM={folder}"]
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
     if not (folder / "tools" / "cyclonedx_py").is_dir():
         pytest.skip(f"platform: no tool for bills could be installed: {done.stderr[-200:]}")

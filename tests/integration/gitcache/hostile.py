@@ -4,7 +4,7 @@ import os
 import subprocess
 from pathlib import Path
 
-from towline.demo.gitserver import Repository
+from towline.demo.git_server import ServedRepository
 
 SYMLINK = "120000"
 
@@ -30,12 +30,12 @@ def git(path: Path, *arguments: str, stdin: bytes = b"") -> str:
     return done.stdout.decode().strip()
 
 
-def blob(repository: Repository, data: bytes) -> str:
+def blob(repository: ServedRepository, data: bytes) -> str:
     """Store a blob; its id."""
     return git(repository.path, "hash-object", "-w", "--stdin", stdin=data)
 
 
-def tree(repository: Repository, *entries: tuple[str, str, str]) -> str:
+def tree(repository: ServedRepository, *entries: tuple[str, str, str]) -> str:
     """Store a tree of (mode, name, id) as it is, however forbidden; its id."""
     raw = b"".join(
         b"%b %b\0%b" % (mode.lstrip("0").encode(), name.encode(), bytes.fromhex(one))
@@ -46,14 +46,14 @@ def tree(repository: Repository, *entries: tuple[str, str, str]) -> str:
     )
 
 
-def commit(repository: Repository, root: str, branch: str = "main") -> str:
+def commit(repository: ServedRepository, root: str, branch: str = "main") -> str:
     """Commit a root tree and let the branch point at it; the sha."""
     sha = git(repository.path, "commit-tree", root, "-m", "Evil")
     repository.point(f"refs/heads/{branch}", sha)
     return sha
 
 
-def commit_folder(repository: Repository, files: dict[str, tuple[str, bytes]]) -> str:
+def commit_folder(repository: ServedRepository, files: dict[str, tuple[str, bytes]]) -> str:
     """Commit a root with one folder `web` of files (name to mode and content); the sha."""
     entries = [(mode, name, blob(repository, data)) for name, (mode, data) in sorted(files.items())]
     web = tree(repository, *entries)

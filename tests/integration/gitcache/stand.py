@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
-from fleet.identity import RepositoryId
-from fleet.runtime.clock import SystemClock
-from fleet.source import GitCredentials, RepositorySpec, RepositoryState
-from gitcache.compose import build
+from core.identity import RepositoryId
+from core.runtime.clock import SystemClock
+from core.spec.source import GitCredentials, RepositorySpec, RepositoryState
+from gitcache.compose import build_git_cache
 from gitcache.settings import FetchSettings, GitCacheSettings, PollSettings, RenderSettings
 from gitcache.sync.cache import GitCache
 
@@ -39,7 +39,7 @@ class Stand:
             fetch=FetchSettings(lean_entries=lean_entries),
             render=RenderSettings(workers=1, seconds=render_seconds, memory=memory),
         )
-        cache = build(settings, SystemClock())
+        cache = build_git_cache(settings, SystemClock())
         await cache.start()
         self._running.append(cache)
         return cache

@@ -10,10 +10,10 @@ import pytest
 from aiohttp import web
 from aiohttp.abc import AbstractResolver, ResolveResult
 
-from fleet.errors import Invalid, Unavailable
-from gitcache.charts.fetcher import Fetcher
-from gitcache.charts.registry import Registry
-from gitcache.mirror.admission import Admission
+from core.errors import Invalid, Unavailable
+from gitcache.charts.http_client import ChartHttpClient
+from gitcache.charts.oci import OciChartRepository
+from gitcache.mirror.address_filter import AddressFilter
 from gitcache.mirror.tls import client_context
 from tests.fakes.connectproxy import ConnectProxy
 from tests.fakes.tls import TestAuthority
@@ -64,9 +64,9 @@ async def served(tls: ssl.SSLContext | None = None) -> AsyncGenerator[int]:
 
 
 @asynccontextmanager
-async def fetching(names: Names, **more: object) -> AsyncGenerator[Fetcher]:
-    admission = Admission(allow_private_hosts=True, resolver=names)
-    fetcher = Fetcher(admission, admission.check_host, seconds=5, **more)  # ty: ignore
+async def fetching(names: Names, **more: object) -> AsyncGenerator[ChartHttpClient]:
+    admission = AddressFilter(allow_private_hosts=True, resolver=names)
+    fetcher = ChartHttpClient(admission, admission.check_host, seconds=5, **more)  # ty: ignore
     try:
         yield fetcher
     finally:
@@ -148,6 +148,6 @@ async def test_a_registry_never_hears_credentials_without_tls(host: str) -> None
     async with fetching(names) as fetcher:
         place = f"oci://127.0.0.1:{running.addresses[0][1]}/charts"
         with pytest.raises(Unavailable, match=f"{host} without TLS"):
-            await Registry(fetcher, place, "web", "Basic c2VjcmV0").tags()
+            await OciChartRepository(fetcher, place, "web", "Basic c2VjcmV0").tags()
     assert names.asked == 0
     await running.cleanup()

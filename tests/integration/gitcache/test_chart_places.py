@@ -9,9 +9,9 @@ from pathlib import Path
 import orjson
 import pytest
 
-from fleet.errors import Unavailable
-from fleet.identity import RepositoryId
-from fleet.source import (
+from core.errors import Unavailable
+from core.identity import RepositoryId
+from core.spec.source import (
     GitCredentials,
     HelmRelease,
     Renderer,

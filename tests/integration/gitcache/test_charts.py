@@ -12,11 +12,11 @@ from typing import Any
 import orjson
 import pytest
 
-from fleet.errors import TowlineError
-from fleet.source import (
+from core.errors import TowlineError
+from core.spec.source import (
     GitCredentials,
     HelmRelease,
-    Rendered,
+    RenderedBundle,
     Renderer,
     RenderRequest,
     SourceFolder,
@@ -25,7 +25,7 @@ from gitcache.sync.cache import GitCache
 from tests.integration.gitcache.chartserver import ChartServer, archive, chart, serving
 from tests.integration.gitcache.manifests import config_map
 from tests.integration.gitcache.stand import REPOSITORY, Stand, at_commit, spec
-from towline.demo.gitserver import GitServer, Repository
+from towline.demo.git_server import GitServer, ServedRepository
 
 pytestmark = pytest.mark.skipif(
     find_spec("helm_python") is None and shutil.which("helm") is None,
@@ -36,7 +36,7 @@ CANARY = "root:"
 
 
 @pytest.fixture
-def repository(git_server: GitServer) -> Repository:
+def repository(git_server: GitServer) -> ServedRepository:
     """An empty repository."""
     return git_server.create_repository("shop")
 
@@ -51,13 +51,13 @@ async def charts() -> AsyncIterator[ChartServer]:
 class Room:
     """Renders charts of commits."""
 
-    def __init__(self, cache: GitCache, repository: Repository) -> None:
+    def __init__(self, cache: GitCache, repository: ServedRepository) -> None:
         self.cache = cache
         self.repository = repository
 
     async def rendered(
         self, sha: str, parameters: dict[str, Any] | None = None, **helm: Any
-    ) -> Rendered:
+    ) -> RenderedBundle:
         self.cache.follow(spec(self.repository.url))
         await at_commit(self.cache, sha)
         return await self.cache.render(
@@ -90,7 +90,7 @@ class Room:
 
 
 @pytest.fixture
-def room(cache: GitCache, repository: Repository) -> Room:
+def room(cache: GitCache, repository: ServedRepository) -> Room:
     return Room(cache, repository)
 
 
@@ -274,7 +274,7 @@ async def test_a_chart_comes_from_here_and_its_values_from_there(
     library = spec(charts.url, repository_id="charts")
     room.cache.follow(library)
 
-    async def rendered(own: str, other: str) -> Rendered:
+    async def rendered(own: str, other: str) -> RenderedBundle:
         room.cache.follow(spec(room.repository.url))
         await at_commit(room.cache, own)
         source = SourceFolder(library.id, other, "stable/web", "chart")
@@ -410,7 +410,7 @@ async def test_an_index_beyond_bounds_is_refused(room: Room, charts: ChartServer
     ],
 )
 async def test_templates_that_never_end_are_stopped_and_others_go_on(
-    repository: Repository, stand: Stand, text: str
+    repository: ServedRepository, stand: Stand, text: str
 ) -> None:
     room = Room(await stand.start(render_seconds=1.0), repository)
     files = {**below("web", chart()), "web/templates/evil.yaml": text}

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from fleet.errors import Invalid
-from fleet.runtime.clock import SystemClock
-from gitcache.mirror.mirror import Mirror, MirrorOptions
+from core.errors import Invalid
+from core.runtime.clock import SystemClock
+from gitcache.mirror.mirror import GitMirror, MirrorOptions
 from gitcache.mirror.trees import GitTrees
 from tests.integration.gitcache.hostile import git
 from tests.integration.gitcache.stand import spec
-from towline.demo.gitserver import GitServer, Repository
+from towline.demo.git_server import GitServer, ServedRepository
 
 
 class Place:
@@ -22,7 +22,7 @@ class Place:
 
     def __init__(self, home: Path) -> None:
         self.home = home
-        self.mirror = Mirror(home, MirrorOptions(), SystemClock())
+        self.mirror = GitMirror(home, MirrorOptions(), SystemClock())
         self.clones = self.mirror.clones
         self.clones.open()
         self.trees = GitTrees(
@@ -39,12 +39,14 @@ async def place(tmp_path: Path) -> AsyncIterator[Place]:
 
 
 @pytest.fixture
-def repository(git_server: GitServer) -> Repository:
+def repository(git_server: GitServer) -> ServedRepository:
     """An empty repository."""
     return git_server.create_repository("shop")
 
 
-async def test_a_clone_is_shallow_bare_and_pinned(place: Place, repository: Repository) -> None:
+async def test_a_clone_is_shallow_bare_and_pinned(
+    place: Place, repository: ServedRepository
+) -> None:
     for number in range(5):
         sha = repository.commit({"a.yaml": str(number)})
     await place.clones.fetch(spec(repository.url), {"main": sha})
@@ -67,7 +69,7 @@ def scatter(clone: Path) -> None:
 
 
 async def test_a_clone_that_has_become_scattered_is_packed_while_it_is_read(
-    place: Place, repository: Repository
+    place: Place, repository: ServedRepository
 ) -> None:
     follow = spec(repository.url)
     for number in range(25):
@@ -141,7 +143,7 @@ def readers(clones: Path) -> int:
 
 
 async def test_a_cancelled_read_does_not_confuse_the_next(
-    place: Place, repository: Repository
+    place: Place, repository: ServedRepository
 ) -> None:
     """Answers that nobody waits for any more must not be taken for those of the next reader."""
     sha = repository.commit({f"d{number}/a.yaml": str(number) for number in range(50)})
@@ -167,7 +169,7 @@ async def test_a_cancelled_read_does_not_confuse_the_next(
     ],
 )
 async def test_reading_is_bounded(
-    place: Place, repository: Repository, files: dict[str, str | bytes | None], reason: str
+    place: Place, repository: ServedRepository, files: dict[str, str | bytes | None], reason: str
 ) -> None:
     sha = repository.commit(files)
     follow = spec(repository.url)

@@ -12,16 +12,16 @@ import pytest
 from aiohttp import web
 from prometheus_client import CollectorRegistry, generate_latest
 
-from fleet.errors import Invalid, TowlineError, Unavailable
-from fleet.runtime.clock import SystemClock
-from fleet.source import GitCredentials, RenderRequest, RepositorySpec
-from gitcache.mirror.mirror import Mirror, MirrorOptions
-from gitcache.mirror.route import Refused
-from gitcache.ports import Rejected
+from core.errors import Invalid, TowlineError, Unavailable
+from core.runtime.clock import SystemClock
+from core.spec.source import GitCredentials, RenderRequest, RepositorySpec
+from gitcache.mirror.mirror import GitMirror, MirrorOptions
+from gitcache.mirror.route import CredentialsRefused
+from gitcache.ports import CommitsRejected
 from tests.integration.gitcache.hostile import blob, commit, git, tree
 from tests.integration.gitcache.manifests import config_map
 from tests.integration.gitcache.stand import REPOSITORY, Stand, at_commit, spec
-from towline.demo.gitserver import GitServer, Repository
+from towline.demo.git_server import GitServer, ServedRepository
 
 OPTIONS = MirrorOptions(request_seconds=5, fetch_seconds=20, lean_entries=40, large_file=1000)
 MANY = {f"d{number}/f.yaml": f"n: {number}\n" for number in range(40)}
@@ -29,21 +29,21 @@ POST = "git-upload-pack"
 
 
 @pytest.fixture
-async def mirror(tmp_path: Path) -> AsyncIterator[Mirror]:
+async def mirror(tmp_path: Path) -> AsyncIterator[GitMirror]:
     """The git side, with bounds that are easily reached."""
-    one = Mirror(tmp_path / "home", OPTIONS, SystemClock())
+    one = GitMirror(tmp_path / "home", OPTIONS, SystemClock())
     await one.open()
     yield one
     await one.close()
 
 
 @pytest.fixture
-def repository(git_server: GitServer) -> Repository:
+def repository(git_server: GitServer) -> ServedRepository:
     """An empty repository."""
     return git_server.create_repository("shop")
 
 
-async def contents(mirror: Mirror, follow: RepositorySpec, sha: str) -> dict[str, bytes]:
+async def contents(mirror: GitMirror, follow: RepositorySpec, sha: str) -> dict[str, bytes]:
     """All files of a commit."""
     record = await mirror.reader.commit(follow, sha)
     assert record is not None
@@ -53,7 +53,7 @@ async def contents(mirror: Mirror, follow: RepositorySpec, sha: str) -> dict[str
 
 
 async def test_a_small_change_takes_one_request_and_no_fetch_of_git(
-    mirror: Mirror, repository: Repository, git_server: GitServer
+    mirror: GitMirror, repository: ServedRepository, git_server: GitServer
 ) -> None:
     follow = spec(repository.url)
     await mirror.clones.fetch(follow, {"m": repository.commit({"a": "1", "b/c": "2"})})
@@ -71,7 +71,7 @@ async def test_a_small_change_takes_one_request_and_no_fetch_of_git(
 
 
 async def test_every_stage_is_counted_by_way_and_result_and_names_no_repository(
-    mirror: Mirror, repository: Repository, git_server: GitServer
+    mirror: GitMirror, repository: ServedRepository, git_server: GitServer
 ) -> None:
     registry = CollectorRegistry()
     registry.register(mirror.meters)
@@ -80,7 +80,7 @@ async def test_every_stage_is_counted_by_way_and_result_and_names_no_repository(
     await mirror.clones.fetch(follow, {"m": repository.commit({"a": "2"})})
     await mirror.lister.list_refs(follow, ["refs/heads/main"])
     git_server.create_repository("shop", password="pw")
-    with pytest.raises(Refused):
+    with pytest.raises(CredentialsRefused):
         await mirror.lister.list_refs(follow, ["refs/heads/main"])
     for name, way, result in (
         ("fetches", "clone", "ok"),
@@ -97,7 +97,7 @@ async def test_every_stage_is_counted_by_way_and_result_and_names_no_repository(
 
 
 async def test_a_rewritten_history_and_back_is_right_both_times(
-    mirror: Mirror, repository: Repository
+    mirror: GitMirror, repository: ServedRepository
 ) -> None:
     follow = spec(repository.url)
     first = repository.commit({"a": "1"})
@@ -112,7 +112,9 @@ async def test_a_rewritten_history_and_back_is_right_both_times(
     assert await mirror.clones.pins(follow) == {"m": second}
 
 
-async def test_a_large_change_goes_the_ordinary_way(mirror: Mirror, repository: Repository) -> None:
+async def test_a_large_change_goes_the_ordinary_way(
+    mirror: GitMirror, repository: ServedRepository
+) -> None:
     follow = spec(repository.url)
     await mirror.clones.fetch(follow, {"m": repository.commit({"a": "1"})})
     noise = b"".join(hashlib.sha256(b"%d" % n).digest() for n in range(80_000))
@@ -123,20 +125,20 @@ async def test_a_large_change_goes_the_ordinary_way(mirror: Mirror, repository: 
 
 
 async def test_what_git_forbids_does_not_come_in_by_the_quick_way(
-    mirror: Mirror, repository: Repository
+    mirror: GitMirror, repository: ServedRepository
 ) -> None:
     follow = spec(repository.url)
     good = repository.commit({"a": "1"})
     await mirror.clones.fetch(follow, {"m": good})
     evil = tree(repository, ("40000", ".git", tree(repository)))
     sha = commit(repository, evil)
-    with pytest.raises(Rejected):
+    with pytest.raises(CommitsRejected):
         await mirror.clones.fetch(follow, {"m": sha})
     assert await mirror.clones.pins(follow) == {"m": good}
 
 
 async def test_a_huge_repository_is_kept_lean_and_never_fetched_from_while_read(
-    mirror: Mirror, repository: Repository, git_server: GitServer
+    mirror: GitMirror, repository: ServedRepository, git_server: GitServer
 ) -> None:
     """More entries than the bound: folders come at once, files in one request when used."""
     follow = spec(repository.url)
@@ -165,7 +167,7 @@ def missing(clone: Path, sha: str) -> int:
 
 
 async def test_files_in_use_of_a_lean_clone_come_with_the_commit(
-    mirror: Mirror, repository: Repository, git_server: GitServer
+    mirror: GitMirror, repository: ServedRepository, git_server: GitServer
 ) -> None:
     """One request for the files in use at first, then one a commit, files included."""
     follow = replace(spec(repository.url), folders=frozenset({"d1", "d2", "gone"}))
@@ -187,7 +189,7 @@ async def test_files_in_use_of_a_lean_clone_come_with_the_commit(
 
 
 async def requests_for(
-    mirror: Mirror, follow: RepositorySpec, sha: str, git_server: GitServer
+    mirror: GitMirror, follow: RepositorySpec, sha: str, git_server: GitServer
 ) -> int:
     """How often the server is asked for the files in use of a commit."""
     record = await mirror.reader.commit(follow, sha)
@@ -198,7 +200,7 @@ async def requests_for(
 
 
 async def test_a_huge_repository_is_cloned_whole_if_much_of_it_is_in_use(
-    mirror: Mirror, repository: Repository
+    mirror: GitMirror, repository: ServedRepository
 ) -> None:
     follow = replace(spec(repository.url), folders=frozenset(f"d{n}" for n in range(20)))
     sha = repository.commit(MANY)
@@ -207,7 +209,7 @@ async def test_a_huge_repository_is_cloned_whole_if_much_of_it_is_in_use(
 
 
 async def test_a_git_bomb_costs_no_more_than_what_was_sent(
-    tmp_path: Path, repository: Repository, git_server: GitServer
+    tmp_path: Path, repository: ServedRepository, git_server: GitServer
 ) -> None:
     """10^16 files by name, in 16 folders: followed in bounded time, others are not held up."""
     inner = tree(repository, ("100644", "a.yaml", blob(repository, config_map("a").encode())))
@@ -231,7 +233,7 @@ async def test_a_git_bomb_costs_no_more_than_what_was_sent(
 
 
 async def test_a_lean_clone_is_packed_without_what_it_lacks(
-    mirror: Mirror, repository: Repository
+    mirror: GitMirror, repository: ServedRepository
 ) -> None:
     follow = spec(repository.url)
     sha = repository.commit(MANY)
@@ -247,7 +249,7 @@ async def test_a_lean_clone_is_packed_without_what_it_lacks(
 
 
 async def test_a_server_that_does_not_filter_gives_everything(
-    mirror: Mirror, repository: Repository
+    mirror: GitMirror, repository: ServedRepository
 ) -> None:
     git(repository.path, "config", "uploadpack.allowFilter", "false")
     follow = spec(repository.url)
@@ -258,7 +260,7 @@ async def test_a_server_that_does_not_filter_gives_everything(
 
 @pytest.mark.parametrize("branch", ["main", "side"])
 async def test_a_server_that_gives_out_tips_only_is_asked_for_its_history(
-    tmp_path: Path, mirror: Mirror, repository: Repository, branch: str
+    tmp_path: Path, mirror: GitMirror, repository: ServedRepository, branch: str
 ) -> None:
     """Protocol version 0 without allowReachableSHA1InWant, as very old servers speak it."""
     old = repository.commit({"a": "1"}, branch=branch)
@@ -270,18 +272,18 @@ async def test_a_server_that_gives_out_tips_only_is_asked_for_its_history(
         '#!/bin/sh\nunset GIT_PROTOCOL\nfor word; do command="$word"; done\neval "$command"\n'
     )
     ssh.chmod(0o755)
-    one = Mirror(tmp_path / "old", replace(OPTIONS, ssh=str(ssh)), SystemClock())
+    one = GitMirror(tmp_path / "old", replace(OPTIONS, ssh=str(ssh)), SystemClock())
     await one.open()
     follow = spec(f"ssh://git@127.0.0.1{repository.path}")
     await one.clones.fetch(follow, {"m": tip})
     await one.clones.fetch(follow, {"at-old": old})
     assert await contents(one, follow, old) == {"a": b"1"}
-    with pytest.raises(Rejected):
+    with pytest.raises(CommitsRejected):
         await one.clones.fetch(follow, {"at-none": "1" * 40})
     await one.close()
 
 
-def with_submodule(repository: Repository, url: str, sha: str) -> str:
+def with_submodule(repository: ServedRepository, url: str, sha: str) -> str:
     """A commit with a folder `web` that holds a file and a submodule `lib`."""
     modules = blob(repository, f'[submodule "l"]\n\tpath = web/lib\n\turl = {url}\n'.encode())
     web = tree(
@@ -294,7 +296,7 @@ def with_submodule(repository: Repository, url: str, sha: str) -> str:
 
 
 async def test_a_submodule_is_read_if_its_repository_is_followed_in_the_same_project(
-    mirror: Mirror, repository: Repository, git_server: GitServer
+    mirror: GitMirror, repository: ServedRepository, git_server: GitServer
 ) -> None:
     library = git_server.create_repository("library", password="pw")
     inner = library.commit({"b.yaml": "b: 1\n"})
@@ -302,7 +304,7 @@ async def test_a_submodule_is_read_if_its_repository_is_followed_in_the_same_pro
     follow = replace(spec(repository.url), submodules=True, project="p")
     other = spec(library.url, repository_id="library")
     known = {"one": replace(other, project="q")}
-    mirror.submodules.look_among(known.values)
+    mirror.submodules.set_followed(known.values)
     await mirror.clones.fetch(follow, {"m": sha})
     with pytest.raises(Invalid, match=r"submodule 'web/lib' is not a followed repository"):
         await contents(mirror, follow, sha)
@@ -316,11 +318,11 @@ async def test_a_submodule_is_read_if_its_repository_is_followed_in_the_same_pro
 
 @pytest.mark.parametrize("url", ["file:///etc", "ext::sh -c id", "http://169.254.169.254/x"])
 async def test_a_submodule_leads_nowhere_by_its_own_url(
-    mirror: Mirror, repository: Repository, url: str
+    mirror: GitMirror, repository: ServedRepository, url: str
 ) -> None:
     sha = with_submodule(repository, url, "1" * 40)
     follow = replace(spec(repository.url), submodules=True)
-    mirror.submodules.look_among(lambda: [follow])
+    mirror.submodules.set_followed(lambda: [follow])
     await mirror.clones.fetch(follow, {"m": sha})
     with pytest.raises(Invalid, match="not a followed repository"):
         await contents(mirror, follow, sha)
@@ -383,7 +385,7 @@ def pointer(data: bytes, size: int | None = None) -> tuple[str, bytes]:
 
 
 async def lfs_follow(
-    mirror: Mirror, repository: Repository, lfs: LfsServer, text: bytes
+    mirror: GitMirror, repository: ServedRepository, lfs: LfsServer, text: bytes
 ) -> tuple[RepositorySpec, str]:
     """A repository with one pointer, cloned; its LFS interface is the fake server's."""
     sha = repository.commit({"big.bin": text})
@@ -396,7 +398,7 @@ async def lfs_follow(
 
 
 async def test_a_large_file_is_fetched_once_and_checked(
-    mirror: Mirror, repository: Repository, lfs: LfsServer
+    mirror: GitMirror, repository: ServedRepository, lfs: LfsServer
 ) -> None:
     data = b"large" * 100
     oid, text = pointer(data)
@@ -419,8 +421,8 @@ async def test_a_large_file_is_fetched_once_and_checked(
     ],
 )
 async def test_a_large_file_that_is_not_what_it_should_be_is_refused_by_name(
-    mirror: Mirror,
-    repository: Repository,
+    mirror: GitMirror,
+    repository: ServedRepository,
     lfs: LfsServer,
     served: bytes | None,
     size: int | None,
@@ -437,16 +439,16 @@ async def test_a_large_file_that_is_not_what_it_should_be_is_refused_by_name(
 
 
 async def test_a_disk_beyond_its_watermark_takes_no_further_repository(
-    tmp_path: Path, repository: Repository
+    tmp_path: Path, repository: ServedRepository
 ) -> None:
     """What is here already goes on."""
     first = repository.commit({"a": "1"})
     follow = spec(repository.url)
-    roomy = Mirror(tmp_path / "home", OPTIONS, SystemClock())
+    roomy = GitMirror(tmp_path / "home", OPTIONS, SystemClock())
     await roomy.open()
     await roomy.clones.fetch(follow, {"m": first})
     await roomy.close()
-    full = Mirror(tmp_path / "home", replace(OPTIONS, watermark=0.000001), SystemClock())
+    full = GitMirror(tmp_path / "home", replace(OPTIONS, watermark=0.000001), SystemClock())
     await full.open()
     second = repository.commit({"a": "2"})
     await full.clones.fetch(follow, {"m": second})
@@ -456,7 +458,7 @@ async def test_a_disk_beyond_its_watermark_takes_no_further_repository(
 
 
 async def test_a_server_that_asks_for_fewer_requests_is_left_alone(
-    mirror: Mirror, repository: Repository, git_server: GitServer
+    mirror: GitMirror, repository: ServedRepository, git_server: GitServer
 ) -> None:
     repository.commit({"a": "1"})
     git_server.fail = HTTPStatus.TOO_MANY_REQUESTS

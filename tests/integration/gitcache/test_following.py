@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from fleet.errors import Unavailable
-from fleet.identity import RepositoryId
-from fleet.source import GitCredentials, RenderRequest, RepositoryState
+from core.errors import Unavailable
+from core.identity import RepositoryId
+from core.spec.source import GitCredentials, RenderRequest, RepositoryState
 from gitcache.sync.cache import GitCache
 from tests.integration.gitcache.hostile import git
 from tests.integration.gitcache.manifests import config_map
 from tests.integration.gitcache.stand import REPOSITORY, Stand, at_commit, spec, until
-from towline.demo.gitserver import GitServer
+from towline.demo.git_server import GitServer
 
 
 def read_text(path: Path) -> str:

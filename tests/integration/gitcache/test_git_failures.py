@@ -11,25 +11,25 @@ from pathlib import Path
 import pytest
 import structlog
 
-from fleet.errors import TowlineError
-from fleet.source import GitCredentials, RenderRequest
+from core.errors import TowlineError
+from core.spec.source import GitCredentials, RenderRequest
 from gitcache.sync.cache import GitCache
 from tests.integration.gitcache.manifests import config_map
 from tests.integration.gitcache.stand import REPOSITORY, Stand, at_commit, spec, until
-from towline.demo.gitserver import GitServer, Repository
+from towline.demo.git_server import GitServer, ServedRepository
 
 FILES = {"web/a.yaml": config_map("a")}
 
 
 @pytest.fixture
-def repository(git_server: GitServer) -> Repository:
+def repository(git_server: GitServer) -> ServedRepository:
     """A repository with one service."""
     repository = git_server.create_repository("shop")
     repository.commit(FILES)
     return repository
 
 
-async def settled(cache: GitCache, repository: Repository) -> str:
+async def settled(cache: GitCache, repository: ServedRepository) -> str:
     """Follow it, and have its newest commit rendered; the sha."""
     sha = repository.resolve("refs/heads/main") or ""
     cache.follow(spec(repository.url))
@@ -58,7 +58,7 @@ def truncate(path: Path) -> None:
 
 @pytest.mark.parametrize("damage", [flip, truncate, Path.unlink])
 async def test_a_damaged_object_is_noticed_and_the_clone_made_anew(
-    repository: Repository, stand: Stand, damage: Callable[[Path], None]
+    repository: ServedRepository, stand: Stand, damage: Callable[[Path], None]
 ) -> None:
     """Loose objects and packs alike; nothing wrong is ever rendered."""
     cache = await stand.start()
@@ -72,7 +72,7 @@ async def test_a_damaged_object_is_noticed_and_the_clone_made_anew(
 
 
 async def test_a_deleted_repository_keeps_its_last_state_and_comes_back(
-    repository: Repository, stand: Stand
+    repository: ServedRepository, stand: Stand
 ) -> None:
     cache = await stand.start()
     sha = await settled(cache, repository)
@@ -86,7 +86,9 @@ async def test_a_deleted_repository_keeps_its_last_state_and_comes_back(
     await at_commit(cache, new)
 
 
-async def test_clones_that_are_not_owned_make_room(repository: Repository, stand: Stand) -> None:
+async def test_clones_that_are_not_owned_make_room(
+    repository: ServedRepository, stand: Stand
+) -> None:
     """What a full disk asks for: copies of what is followed no more, and never those in use."""
     cache = await stand.start()
     await settled(cache, repository)
@@ -135,7 +137,7 @@ async def test_retry_after_is_honoured_for_all_repositories_of_the_host(
 
 
 async def test_an_empty_answer_is_no_empty_repository(
-    repository: Repository, cache: GitCache, git_server: GitServer
+    repository: ServedRepository, cache: GitCache, git_server: GitServer
 ) -> None:
     """All refs gone is told as missing, and what was rendered is still there."""
     sha = await settled(cache, repository)
@@ -149,10 +151,10 @@ FULL = """
 import asyncio, resource, signal, sys
 from pathlib import Path
 import structlog
-from fleet.errors import Unavailable
-from fleet.identity import RepositoryId
-from fleet.runtime.clock import SystemClock
-from fleet.source import RepositorySpec
+from core.errors import Unavailable
+from core.identity import RepositoryId
+from core.runtime.clock import SystemClock
+from core.spec.source import RepositorySpec
 from gitcache.mirror.mirror import Mirror, MirrorOptions
 
 async def main(home, url, first, big, small):

@@ -12,10 +12,10 @@ from typing import Any
 import orjson
 import pytest
 
-from fleet.source import HelmRelease
-from gitcache.ports import RenderFailed, RenderJob
-from gitcache.render.pool import Limits, WorkerPool
-from gitcache.render.tool import Tool, Tools
+from core.spec.source import HelmRelease
+from gitcache.ports import RenderInputError, RenderJob
+from gitcache.render.pool import JobLimits, WorkerPool
+from gitcache.render.tools import RenderTool, RenderTools
 
 _HELM = """#!{python} -I
 import json, os, socket, sys, time
@@ -61,15 +61,15 @@ JOB = RenderJob(
 )
 
 
-class OnlyHelm(Tools):
+class OnlyHelm(RenderTools):
     """Knows one program."""
 
     def __init__(self, program: Path) -> None:
         super().__init__()
         self._program = program
 
-    async def find(self, renderer: str) -> Tool:
-        return Tool((str(self._program),), "helm of a test")
+    async def find(self, renderer: str) -> RenderTool:
+        return RenderTool((str(self._program),), "helm of a test")
 
 
 @pytest.fixture
@@ -91,7 +91,7 @@ async def pool(
     """One worker of a server whose environment would lead helm elsewhere; 20 s unless told."""
     monkeypatch.setenv("HELM_PLUGINS", "/somewhere")
     monkeypatch.setenv("HTTPS_PROXY", "http://proxy.test")
-    limits = Limits(getattr(request, "param", 20), 768 << 20, 4 << 30, 128 << 20, 1000)
+    limits = JobLimits(getattr(request, "param", 20), 768 << 20, 4 << 30, 128 << 20, 1000)
     pool = WorkerPool(1, limits, tmp_path / "scratch", OnlyHelm(program))
     await pool.start()
     yield pool
@@ -146,7 +146,7 @@ async def test_a_release_that_looks_like_an_option_is_none(pool: WorkerPool) -> 
 async def test_what_helm_says_is_told_without_paths_of_this_machine(
     pool: WorkerPool, tmp_path: Path
 ) -> None:
-    with pytest.raises(RenderFailed, match=r"^helm: templates/a\.yaml:3: nil pointer$"):
+    with pytest.raises(RenderInputError, match=r"^helm: templates/a\.yaml:3: nil pointer$"):
         await pool.render(released("broken"))
 
 
@@ -154,14 +154,14 @@ async def test_what_helm_says_is_told_without_paths_of_this_machine(
 async def test_a_helm_that_hangs_is_ended_with_its_children(
     pool: WorkerPool, program: Path
 ) -> None:
-    with pytest.raises(RenderFailed, match="did not finish within 1 s"):
+    with pytest.raises(RenderInputError, match="did not finish within 1 s"):
         await pool.render(released("slow"))
     assert await gone(program)
 
 
 @pytest.mark.parametrize("pool", [1], indirect=True)
 async def test_a_helm_that_computes_for_ever_is_ended(pool: WorkerPool, program: Path) -> None:
-    with pytest.raises(RenderFailed, match=r"did not finish|used up the processor time"):
+    with pytest.raises(RenderInputError, match=r"did not finish|used up the processor time"):
         await pool.render(released("endless"))
     assert await gone(program)
 

@@ -5,29 +5,29 @@ from collections.abc import Callable
 
 import pytest
 
-from fleet.errors import Invalid
-from fleet.identity import RepositoryId
-from fleet.source import RepositorySpec
+from core.errors import Invalid
+from core.identity import RepositoryId
+from core.spec.source import RepositorySpec
 from gitcache.mirror.trees import GitTrees
 from tests.integration.gitcache.hostile import blob, tree
-from towline.demo.gitserver import GitServer, Repository
+from towline.demo.git_server import GitServer, ServedRepository
 
 SPEC = RepositorySpec(RepositoryId("shop"), "https://git.test/shop", frozenset())
 Entry = tuple[str, str, str]
 
 
-def many_files(repository: Repository) -> list[Entry]:
+def many_files(repository: ServedRepository) -> list[Entry]:
     """100,000 names for one file."""
     one = blob(repository, b"")
     return [("100644", f"f{number:06}.yaml", one) for number in range(100_000)]
 
 
-def one_line(repository: Repository) -> list[Entry]:
+def one_line(repository: ServedRepository) -> list[Entry]:
     """One line beyond all that may be read, small on the wire."""
     return [("100644", "a.yaml", blob(repository, b"a: " + b"x" * (2 << 20)))]
 
 
-def deep(repository: Repository) -> list[Entry]:
+def deep(repository: ServedRepository) -> list[Entry]:
     """A hundred folders, one in the other."""
     inner = tree(repository, ("100644", "a.yaml", blob(repository, b"a: 1")))
     for _ in range(100):
@@ -35,7 +35,7 @@ def deep(repository: Repository) -> list[Entry]:
     return [("40000", "d", inner)]
 
 
-def exponential(repository: Repository) -> list[Entry]:
+def exponential(repository: ServedRepository) -> list[Entry]:
     """A git bomb: ten times the same folder, ten levels deep."""
     inner = tree(repository, ("100644", "a.yaml", blob(repository, b"a: 1")))
     for _ in range(10):
@@ -53,7 +53,7 @@ def exponential(repository: Repository) -> list[Entry]:
     ],
 )
 async def test_a_folder_beyond_bounds_is_refused_alone(
-    git_server: GitServer, make: Callable[[Repository], list[Entry]], reason: str
+    git_server: GitServer, make: Callable[[ServedRepository], list[Entry]], reason: str
 ) -> None:
     repository = git_server.create_repository("shop")
     web = tree(repository, *make(repository))

@@ -9,22 +9,22 @@ from pathlib import Path
 
 import pytest
 
-from fleet.identity import RepositoryId
-from fleet.runtime.clock import SystemClock
-from fleet.source import RepositorySpec
-from gitcache.mirror.mirror import Mirror, MirrorOptions
-from gitcache.ports import Rejected
+from core.identity import RepositoryId
+from core.runtime.clock import SystemClock
+from core.spec.source import RepositorySpec
+from gitcache.mirror.mirror import GitMirror, MirrorOptions
+from gitcache.ports import CommitsRejected
 from tests.integration.gitcache.hostile import commit, git, tree
-from towline.demo.gitserver import GitServer
+from towline.demo.git_server import GitServer
 
 _LINE = b"a: " + b"x" * (100 << 20)
 _MOST = 90
 _FETCH = """
 import asyncio, resource, sys
 from pathlib import Path
-from fleet.identity import RepositoryId
-from fleet.runtime.clock import SystemClock
-from fleet.source import RepositorySpec
+from core.identity import RepositoryId
+from core.runtime.clock import SystemClock
+from core.spec.source import RepositorySpec
 from gitcache.mirror.mirror import Mirror, MirrorOptions
 
 async def main(url, folder):
@@ -70,12 +70,12 @@ async def test_a_delta_that_tells_any_size_is_refused_and_others_are_fetched(
     web = tree(repository, ("100644", "a.yaml", base), ("100644", "b.yaml", huge))
     evil = commit(repository, tree(repository, ("40000", "web", web)), "evil")
     last = repository.commit({"web/a.yaml": "a: 2\n"})
-    mirror = Mirror(tmp_path / "home", MirrorOptions(memory=_MEMORY), SystemClock())
+    mirror = GitMirror(tmp_path / "home", MirrorOptions(memory=_MEMORY), SystemClock())
     await mirror.open()
     spec = RepositorySpec(RepositoryId("shop"), repository.url, frozenset({"main"}))
     try:
         await mirror.clones.fetch(spec, {"m": first})
-        with pytest.raises(Rejected, match=r"more than git\.fetch\.memory"):
+        with pytest.raises(CommitsRejected, match=r"more than git\.fetch\.memory"):
             await mirror.clones.fetch(spec, {"e": evil})
         await mirror.clones.fetch(spec, {"m": last})
     finally:

@@ -8,11 +8,11 @@ import orjson
 import pytest
 from aiohttp import web
 
-from fleet.source import GitCredentials
+from core.spec.source import GitCredentials
 from tests.fakes.clock import FakeClock
 from tests.integration.gitcache.stand import spec
 from tests.integration.gitcache.test_signing_in import APP_PEM, MAIN, Front, Sides, use
-from towline.demo.gitserver import GitServer
+from towline.demo.git_server import GitServer
 
 
 class Asked(Front):
@@ -56,13 +56,13 @@ async def test_an_app_lends_a_token_for_one_repository(
     mirror = await sides.make(clock)
     app = GitCredentials(app_id="42", installation_id="7", private_key=APP_PEM)
     follow = spec(f"{front.url}/shop.git", MAIN, credentials=app)
-    lent = await mirror.routes.lend(follow)
-    assert lent == await mirror.routes.lend(follow)
+    lent = await mirror.routes.issue_read_token(follow)
+    assert lent == await mirror.routes.issue_read_token(follow)
     assert lent is not None and lent.private_key is lent.app_id is None
     assert front.scopes == [{"repositories": ["shop"], "permissions": {"contents": "read"}}]
     await use(mirror, spec(f"{front.url}/shop.git", MAIN, credentials=lent), sha)
     await clock.advance(timedelta(minutes=55).total_seconds())
-    assert await mirror.routes.lend(follow) != lent
+    assert await mirror.routes.issue_read_token(follow) != lent
 
 
 @pytest.mark.parametrize(
@@ -74,4 +74,4 @@ async def test_what_lasts_is_not_lent(sides: Sides, credentials: GitCredentials 
     """An agent that needs more has its own."""
     mirror = await sides.make()
     follow = spec("https://git.example.org/shop.git", MAIN, credentials=credentials)
-    assert await mirror.routes.lend(follow) is None
+    assert await mirror.routes.issue_read_token(follow) is None

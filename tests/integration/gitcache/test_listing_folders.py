@@ -2,12 +2,12 @@
 
 import pytest
 
-from fleet.bundle import make_bundle
-from fleet.errors import Invalid
+from core.errors import Invalid
+from core.spec.bundle import make_bundle
 from gitcache.sync.cache import GitCache
 from tests.integration.gitcache.manifests import config_map
 from tests.integration.gitcache.stand import REPOSITORY, at_commit, spec
-from towline.demo.gitserver import GitServer
+from towline.demo.git_server import GitServer
 
 FILES = {
     "apps/web/a.yaml": config_map("a"),

@@ -6,15 +6,15 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from fleet.errors import Invalid, NotFound, Unavailable
-from fleet.runtime.clock import SystemClock
-from fleet.source import GitCredentials, RepositorySpec
-from gitcache.compose import write_side
+from core.errors import Invalid, NotFound, Unavailable
+from core.runtime.clock import SystemClock
+from core.spec.source import GitCredentials, RepositorySpec
+from gitcache.compose import build_write_service
 from gitcache.settings import GitCacheSettings
-from gitcache.write.hosting import Provider
-from gitcache.write.side import WriteSide
+from gitcache.write.merge_requests import Provider
+from gitcache.write.service import GitWriteService
 from tests.integration.gitcache.stand import REPOSITORY, spec
-from towline.serve.hosting import GitHosts
+from towline.serve.git_hosts import GitHostAdapter
 
 
 class Host:
@@ -66,9 +66,9 @@ async def host() -> AsyncIterator[Host]:
 
 
 @pytest.fixture
-async def hosts(tmp_path) -> AsyncIterator[WriteSide]:
+async def hosts(tmp_path) -> AsyncIterator[GitWriteService]:
     """As a process has it that does not follow."""
-    one = write_side(GitCacheSettings(data_dir=tmp_path), SystemClock(), None)
+    one = build_write_service(GitCacheSettings(data_dir=tmp_path), SystemClock(), None)
     yield one
     await one.close()
 
@@ -79,7 +79,7 @@ def follow(host: Host, name: str = "shop") -> RepositorySpec:
 
 @pytest.mark.parametrize("provider", list(Provider))
 async def test_all_pages_are_read_and_forks_are_told_from_branches(
-    hosts: WriteSide, host: Host, provider: Provider
+    hosts: GitWriteService, host: Host, provider: Provider
 ) -> None:
     for number in range(1, 8):
         host.add(provider, number, forked=number == 4)
@@ -93,7 +93,7 @@ async def test_all_pages_are_read_and_forks_are_told_from_branches(
 
 @pytest.mark.parametrize("page", [1, 2, 3])
 async def test_a_page_that_is_missing_is_an_error_and_no_end(
-    hosts: WriteSide, host: Host, page: int
+    hosts: GitWriteService, host: Host, page: int
 ) -> None:
     """What is behind it would else be taken for merged, and its previews deleted."""
     for number in range(7):
@@ -103,7 +103,9 @@ async def test_a_page_that_is_missing_is_an_error_and_no_end(
         await hosts.open_requests(follow(host), Provider.GITHUB)
 
 
-async def test_what_cannot_be_read_or_has_no_end_is_an_error(hosts: WriteSide, host: Host) -> None:
+async def test_what_cannot_be_read_or_has_no_end_is_an_error(
+    hosts: GitWriteService, host: Host
+) -> None:
     host.requests.append({"number": 1})
     with pytest.raises(Unavailable, match="cannot parse"):
         await hosts.open_requests(follow(host), Provider.GITEA)
@@ -116,15 +118,19 @@ async def test_what_cannot_be_read_or_has_no_end_is_an_error(hosts: WriteSide, h
         await hosts.open_requests(follow(host, "gone"), Provider.GITEA)
 
 
-async def test_public_repositories_are_asked_without_a_token(hosts: WriteSide, host: Host) -> None:
+async def test_public_repositories_are_asked_without_a_token(
+    hosts: GitWriteService, host: Host
+) -> None:
     host.add(Provider.GITHUB, 1)
     found = await hosts.open_requests(spec(f"{host.url}/team/shop.git"), Provider.GITHUB)
     assert len(found) == 1 and set(host.asked) == {""}
 
 
-async def test_the_port_asks_for_followed_repositories_only(hosts: WriteSide, host: Host) -> None:
+async def test_the_port_asks_for_followed_repositories_only(
+    hosts: GitWriteService, host: Host
+) -> None:
     host.add(Provider.GITHUB, 1)
-    port = GitHosts(hosts, lambda: [follow(host)])
+    port = GitHostAdapter(hosts, lambda: [follow(host)])
     (found,) = await port.open_requests(REPOSITORY, "github")
     assert (found.number, found.branch) == (1, "b1")
     with pytest.raises(Invalid, match="GitHub, GitLab or Gitea"):
@@ -132,4 +138,4 @@ async def test_the_port_asks_for_followed_repositories_only(hosts: WriteSide, ho
     with pytest.raises(Invalid, match="none of"):
         await port.open_requests(REPOSITORY, "sourceforge")
     with pytest.raises(Unavailable, match="not followed"):
-        await GitHosts(hosts, list).open_requests(REPOSITORY)
+        await GitHostAdapter(hosts, list).open_requests(REPOSITORY)

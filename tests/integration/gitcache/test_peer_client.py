@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from fleet.bundle import digest_of
-from fleet.identity import RepositoryId
-from fleet.runtime.clock import SystemClock
-from fleet.source import Rendered, RenderRequest
+from core.identity import RepositoryId
+from core.runtime.clock import SystemClock
+from core.spec.bundle import digest_of
+from core.spec.source import RenderedBundle, RenderRequest
 from gitcache.domain import messages
-from gitcache.peers.authority import Contexts, contexts
 from gitcache.peers.client import PeerClient
-from gitcache.ports import Member, PeerSlow
+from gitcache.peers.tls import PeerTlsContexts, make_tls_contexts
+from gitcache.ports import PeerTimeout, ReplicaMember
 from gitcache.store.files import FileContent
 from tests.integration.gitcache.tier import KEY
 
@@ -24,8 +24,8 @@ STREAM = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 
 @pytest.fixture(scope="module")
-def tls() -> Contexts:
-    return contexts(KEY, "x", SystemClock().now())
+def tls() -> PeerTlsContexts:
+    return make_tls_contexts(KEY, "x", SystemClock().now())
 
 
 @pytest.fixture
@@ -65,12 +65,12 @@ async def stopped(client: PeerClient, hearing: asyncio.Future[None]) -> None:
 
 @pytest.mark.parametrize("answers", [True, False])
 async def test_a_replica_that_stands_still_keeps_no_connection(
-    listener: socket.socket, tls: Contexts, answers: bool
+    listener: socket.socket, tls: PeerTlsContexts, answers: bool
 ) -> None:
     """Neither in a stream, where it owes TLS a farewell, nor before TLS has begun."""
     client = PeerClient(tls.client, hop=False)
-    member = Member("x", f"127.0.0.1:{listener.getsockname()[1]}")
-    hearing = asyncio.ensure_future(client.hear(member, lambda state: None))
+    member = ReplicaMember("x", f"127.0.0.1:{listener.getsockname()[1]}")
+    hearing = asyncio.ensure_future(client.stream_states(member, lambda state: None))
     if answers:
         connection = await asyncio.to_thread(begin_stream, listener, tls.server)
     else:
@@ -82,36 +82,36 @@ async def test_a_replica_that_stands_still_keeps_no_connection(
 
 
 async def test_a_replica_that_has_taken_a_request_is_slow_and_not_away(
-    listener: socket.socket, tls: Contexts
+    listener: socket.socket, tls: PeerTlsContexts
 ) -> None:
     client = PeerClient(tls.client, hop=False, idle=0.2)
-    member = Member("x", f"127.0.0.1:{listener.getsockname()[1]}")
+    member = ReplicaMember("x", f"127.0.0.1:{listener.getsockname()[1]}")
     asking = asyncio.ensure_future(client.resolve(member, RepositoryId("r"), "main"))
     connection, _ = await asyncio.to_thread(listener.accept)
     wrap = tls.server.wrap_socket
     with await asyncio.to_thread(wrap, connection, server_side=True):
-        with pytest.raises(PeerSlow, match="timed out waiting"):
+        with pytest.raises(PeerTimeout, match="timed out waiting"):
             await asking
         await client.close()
 
 
 async def test_a_replica_that_has_no_time_for_a_handshake_is_slow_and_not_away(
-    listener: socket.socket, tls: Contexts
+    listener: socket.socket, tls: PeerTlsContexts
 ) -> None:
     client = PeerClient(tls.client, hop=False, idle=0.2)
-    member = Member("x", f"127.0.0.1:{listener.getsockname()[1]}")
-    with pytest.raises(PeerSlow, match="timed out waiting"):
+    member = ReplicaMember("x", f"127.0.0.1:{listener.getsockname()[1]}")
+    with pytest.raises(PeerTimeout, match="timed out waiting"):
         await client.resolve(member, RepositoryId("r"), "main")
     await client.close()
 
 
 async def test_a_connection_that_breaks_is_no_replica_that_is_away(
-    listener: socket.socket, tls: Contexts
+    listener: socket.socket, tls: PeerTlsContexts
 ) -> None:
     """One that was kept is closed by the other side while a question is on its way."""
     client = PeerClient(tls.client, hop=False)
-    member = Member("x", f"127.0.0.1:{listener.getsockname()[1]}")
-    asking = asyncio.ensure_future(client.wish(member, messages.Wishes((), ())))
+    member = ReplicaMember("x", f"127.0.0.1:{listener.getsockname()[1]}")
+    asking = asyncio.ensure_future(client.update_followed(member, messages.FollowUpdate((), ())))
     connection, _ = await asyncio.to_thread(listener.accept)
     with await asyncio.to_thread(tls.server.wrap_socket, connection, server_side=True) as first:
         await asyncio.to_thread(first.recv, 4096)
@@ -134,15 +134,15 @@ def answer(listener: socket.socket, context: ssl.SSLContext, body: bytes) -> ssl
 
 @pytest.mark.parametrize("sent, is_kept", [(b"{}", True), (b"[]", False)])
 async def test_a_bundle_that_comes_with_a_render_is_kept_if_it_is_what_was_rendered(
-    listener: socket.socket, tls: Contexts, tmp_path: Path, sent: bytes, is_kept: bool
+    listener: socket.socket, tls: PeerTlsContexts, tmp_path: Path, sent: bytes, is_kept: bool
 ) -> None:
     digest = digest_of(b"{}")
     nearest = FileContent(tmp_path, memory=1000)
     client = PeerClient(tls.client, hop=True, nearest=nearest)
-    rendered = Rendered("sha256:source", digest, 2, 1, cached=False)
+    rendered = RenderedBundle("sha256:source", digest, 2, 1, cached=False)
     body = messages.join_contents([messages.RENDERED.encode(rendered), sent])
     answering = asyncio.ensure_future(asyncio.to_thread(answer, listener, tls.server, body))
-    member = Member("x", f"127.0.0.1:{listener.getsockname()[1]}")
+    member = ReplicaMember("x", f"127.0.0.1:{listener.getsockname()[1]}")
     request = RenderRequest(RepositoryId("r"), "1" * 40, "web")
     assert await client.render(member, request) == rendered
     assert (await nearest.get(digest) is not None) == is_kept
@@ -159,10 +159,10 @@ def path_of(stream: ssl.SSLSocket, body: bytes) -> bytes:
 
 
 async def test_a_replica_of_the_version_before_renders_without_giving_the_bundle(
-    listener: socket.socket, tls: Contexts, tmp_path: Path
+    listener: socket.socket, tls: PeerTlsContexts, tmp_path: Path
 ) -> None:
     client = PeerClient(tls.client, hop=True, nearest=FileContent(tmp_path, memory=1000))
-    rendered = Rendered("sha256:source", digest_of(b"{}"), 2, 1, cached=False)
+    rendered = RenderedBundle("sha256:source", digest_of(b"{}"), 2, 1, cached=False)
     request = RenderRequest(RepositoryId("r"), "1" * 40, "web")
     body = messages.RENDERED.encode(rendered)
     answers = (
@@ -170,7 +170,7 @@ async def test_a_replica_of_the_version_before_renders_without_giving_the_bundle
         b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body) + body,
     )
     asking = asyncio.ensure_future(
-        client.render(Member("x", f"127.0.0.1:{listener.getsockname()[1]}"), request)
+        client.render(ReplicaMember("x", f"127.0.0.1:{listener.getsockname()[1]}"), request)
     )
     connection, _ = await asyncio.to_thread(listener.accept)
     with await asyncio.to_thread(tls.server.wrap_socket, connection, server_side=True) as stream:

@@ -11,21 +11,21 @@ from aiohttp import ClientSession, web
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from fleet.errors import Invalid
-from fleet.runtime.clock import SystemClock
-from fleet.source import GitCredentials
-from gitcache.mirror.access import Access, environment
-from gitcache.mirror.admission import Admission
-from gitcache.mirror.lsremote import GitRefLister
-from gitcache.mirror.mirror import Mirror, MirrorOptions
-from gitcache.mirror.pacing import Pacing
-from gitcache.mirror.remotegit import RemoteGit
-from gitcache.mirror.routes import Routes
+from core.errors import Invalid
+from core.runtime.clock import SystemClock
+from core.spec.source import GitCredentials
+from gitcache.mirror.address_filter import AddressFilter
+from gitcache.mirror.git_environment import GitEnvironment, environment
+from gitcache.mirror.ls_remote import GitRefLister
+from gitcache.mirror.mirror import GitMirror, MirrorOptions
+from gitcache.mirror.rate_limit import ServerRateLimiter
+from gitcache.mirror.remote_git import RemoteGit
+from gitcache.mirror.route_finder import RouteFinder
 from gitcache.mirror.runner import GitError, GitRunner
 from gitcache.sync.cache import GitCache
 from tests.integration.gitcache.manifests import config_map
 from tests.integration.gitcache.stand import at_commit, spec, until
-from towline.demo.gitserver import GitServer, Repository
+from towline.demo.git_server import GitServer, ServedRepository
 
 MAIN = "refs/heads/main"
 FAKE_SSH = """#!/bin/sh
@@ -56,9 +56,9 @@ def runner(home: Path) -> Iterator[GitRunner]:
 
 
 @asynccontextmanager
-async def mirror(home: Path, **options: Any) -> AsyncGenerator[Mirror]:
+async def mirror(home: Path, **options: Any) -> AsyncGenerator[GitMirror]:
     """The git side, closed at the end."""
-    one = Mirror(home, MirrorOptions(request_seconds=10, **options), SystemClock())
+    one = GitMirror(home, MirrorOptions(request_seconds=10, **options), SystemClock())
     yield one
     await one.close()
 
@@ -223,13 +223,13 @@ async def test_git_is_bound_to_the_address_that_was_admitted(
     repository = git_server.create_repository("shop")
     sha = repository.commit({"a": "b"})
 
-    class Pinned(Admission):
+    class Pinned(AddressFilter):
         async def addresses(self, remote: object) -> list[str]:
             return ["127.0.0.1"]
 
     admission = Pinned(allow_private_hosts=True)
-    pacing = Pacing(SystemClock(), at_once=1, per_second=10)
-    remotes = RemoteGit(runner, Access(home), Routes(admission, SystemClock()), pacing)
+    pacing = ServerRateLimiter(SystemClock(), at_once=1, per_second=10)
+    remotes = RemoteGit(runner, GitEnvironment(home), RouteFinder(admission, SystemClock()), pacing)
     followed = spec(repository.url.replace("127.0.0.1", "git.invalid"))
     lister = GitRefLister(remotes, seconds=5)
     assert await lister.list_refs(followed, [MAIN]) == {MAIN: sha}
@@ -278,7 +278,7 @@ async def test_what_git_says_is_told_without_secrets(
 
 
 async def test_an_unreachable_server_is_named(cache: GitCache, git_server: GitServer) -> None:
-    repository: Repository = git_server.create_repository("shop")
+    repository: ServedRepository = git_server.create_repository("shop")
     git_server.stop()
     cache.follow(spec(repository.url))
     state = await until(cache, lambda state: state.error)

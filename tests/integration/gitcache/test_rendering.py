@@ -10,13 +10,13 @@ from pathlib import Path
 import orjson
 import pytest
 
-from fleet.errors import Invalid, NotFound, TowlineError, Unavailable
-from fleet.source import Renderer, RenderRequest
+from core.errors import Invalid, NotFound, TowlineError, Unavailable
+from core.spec.source import Renderer, RenderRequest
 from gitcache.sync.cache import GitCache
 from tests.integration.gitcache.hostile import SYMLINK, blob, commit, commit_folder, tree
 from tests.integration.gitcache.manifests import config_map
 from tests.integration.gitcache.stand import REPOSITORY, Stand, at_commit, spec, until
-from towline.demo.gitserver import GitServer, Repository
+from towline.demo.git_server import GitServer, ServedRepository
 
 CANARY = b"root:"
 HAS_KUSTOMIZE = shutil.which("kubectl") or shutil.which("kustomize")
@@ -24,7 +24,7 @@ needs_kustomize = pytest.mark.skipif(not HAS_KUSTOMIZE, reason="no kustomize on 
 
 
 @pytest.fixture
-def repository(git_server: GitServer) -> Repository:
+def repository(git_server: GitServer) -> ServedRepository:
     """An empty repository."""
     return git_server.create_repository("shop")
 
@@ -33,7 +33,7 @@ Render = Callable[..., Awaitable[list[dict]]]
 
 
 @pytest.fixture
-def render(cache: GitCache, repository: Repository) -> Render:
+def render(cache: GitCache, repository: ServedRepository) -> Render:
     """Renders a folder of a commit; the objects."""
 
     async def render(sha: str, folder: str = "web", **options: object) -> list[dict]:
@@ -58,7 +58,7 @@ def names(objects: list[dict]) -> list[str]:
     return [one["metadata"]["name"] for one in objects]
 
 
-async def test_plain_files_below_a_folder(repository: Repository, render: Render) -> None:
+async def test_plain_files_below_a_folder(repository: ServedRepository, render: Render) -> None:
     sha = repository.commit(
         {
             "web/b.yaml": config_map("b"),
@@ -73,7 +73,7 @@ async def test_plain_files_below_a_folder(repository: Repository, render: Render
 
 @needs_kustomize
 async def test_a_kustomization_with_a_base_beside_it(
-    repository: Repository, render: Render, cache: GitCache
+    repository: ServedRepository, render: Render, cache: GitCache
 ) -> None:
     sha = repository.commit(
         {
@@ -91,7 +91,9 @@ async def test_a_kustomization_with_a_base_beside_it(
 
 
 @needs_kustomize
-async def test_a_kustomize_path_below_the_folder(repository: Repository, render: Render) -> None:
+async def test_a_kustomize_path_below_the_folder(
+    repository: ServedRepository, render: Render
+) -> None:
     sha = repository.commit(
         {
             "shop/base/kustomization.yaml": "resources: [x.yaml]\n",
@@ -105,7 +107,7 @@ async def test_a_kustomize_path_below_the_folder(repository: Repository, render:
 
 @needs_kustomize
 async def test_what_kustomize_says_comes_without_paths_of_this_machine(
-    repository: Repository, render: Render, stand: Stand
+    repository: ServedRepository, render: Render, stand: Stand
 ) -> None:
     sha = repository.commit({"web/kustomization.yaml": "resources: [missing.yaml]\n"})
     message = await refusal(render(sha))
@@ -130,7 +132,7 @@ async def test_what_kustomize_says_comes_without_paths_of_this_machine(
     ],
 )
 async def test_kustomizations_that_reach_out_get_nothing(
-    repository: Repository, render: Render, text: str
+    repository: ServedRepository, render: Render, text: str
 ) -> None:
     plugin = (
         "apiVersion: x/v1\nkind: Exec\nmetadata:\n  name: x\n  annotations:\n"
@@ -159,7 +161,7 @@ async def test_kustomizations_that_reach_out_get_nothing(
     ],
 )
 async def test_a_kustomization_does_not_learn_which_files_a_machine_has(
-    repository: Repository, render: Render, text: str
+    repository: ServedRepository, render: Render, text: str
 ) -> None:
     """Whether a file is there or not, the answer is the same, and names no place."""
     made = (
@@ -176,7 +178,7 @@ async def test_a_kustomization_does_not_learn_which_files_a_machine_has(
     assert told == {"kustomize: a reference leads to a file outside of this repository"}
 
 
-async def test_templates_are_filled_in(repository: Repository, render: Render) -> None:
+async def test_templates_are_filled_in(repository: ServedRepository, render: Render) -> None:
     sha = repository.commit({"web/a.yaml.liquid": config_map("c-{{ cluster.handle }}")})
     parameters = {"cluster": {"handle": "eu"}}
     assert names(await render(sha, templated=True, parameters=parameters)) == ["c-eu"]
@@ -200,13 +202,13 @@ async def test_templates_are_filled_in(repository: Repository, render: Render) -
     ],
 )
 async def test_what_is_wrong_with_a_folder_is_told(
-    repository: Repository, render: Render, files: dict[str, str | bytes | None], reason: str
+    repository: ServedRepository, render: Render, files: dict[str, str | bytes | None], reason: str
 ) -> None:
     assert reason in await refusal(render(repository.commit(files)))
 
 
 async def test_a_folder_of_too_many_files_is_refused_alone(
-    repository: Repository, render: Render
+    repository: ServedRepository, render: Render
 ) -> None:
     many = {f"web/f{number}.yaml": "" for number in range(10_500)}
     sha = repository.commit({**many, "api/a.yaml": config_map("a")})
@@ -219,13 +221,15 @@ async def test_a_folder_of_too_many_files_is_refused_alone(
     [b"/etc/passwd", b"../../../../etc/passwd", b"../secret.yaml", b"loop.yaml", b"x" * 5000],
 )
 async def test_links_out_of_the_folder_are_refused(
-    repository: Repository, render: Render, target: bytes
+    repository: ServedRepository, render: Render, target: bytes
 ) -> None:
     sha = commit_folder(repository, {"loop.yaml": (SYMLINK, target)})
     assert "web/loop.yaml is a symbolic link" in await refusal(render(sha))
 
 
-async def test_links_inside_the_folder_are_followed(repository: Repository, render: Render) -> None:
+async def test_links_inside_the_folder_are_followed(
+    repository: ServedRepository, render: Render
+) -> None:
     sha = commit_folder(
         repository,
         {"link.yaml": (SYMLINK, b"real.txt"), "real.txt": ("100644", config_map("x").encode())},
@@ -235,7 +239,7 @@ async def test_links_inside_the_folder_are_followed(repository: Repository, rend
 
 @pytest.mark.parametrize("name", ["..", ".", ".git", ".GIT", "a/b"])
 async def test_forbidden_names_never_enter_the_clone(
-    repository: Repository, cache: GitCache, name: str
+    repository: ServedRepository, cache: GitCache, name: str
 ) -> None:
     """Git refuses them while fetching; the last good commit stays."""
     good = repository.commit({"web/a.yaml": config_map("a")})
@@ -251,14 +255,16 @@ async def test_forbidden_names_never_enter_the_clone(
     assert state.commits["main"].sha == good
 
 
-async def test_a_submodule_is_left_out(repository: Repository, render: Render) -> None:
+async def test_a_submodule_is_left_out(repository: ServedRepository, render: Render) -> None:
     file = blob(repository, config_map("a").encode())
     web = tree(repository, ("100644", "a.yaml", file), ("160000", "sub", "1" * 40))
     sha = commit(repository, tree(repository, ("40000", "web", web)))
     assert names(await render(sha)) == ["a"]
 
 
-async def test_a_billion_laughs_harms_nobody_else(repository: Repository, render: Render) -> None:
+async def test_a_billion_laughs_harms_nobody_else(
+    repository: ServedRepository, render: Render
+) -> None:
     lines = ["a0: &a0 [x,x,x,x,x,x,x,x,x]"]
     lines += [f"a{n}: &a{n} [{','.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 9)]
     sha = repository.commit({"web/a.yaml": "\n".join(lines), "api/a.yaml": config_map("a")})
@@ -267,7 +273,7 @@ async def test_a_billion_laughs_harms_nobody_else(repository: Repository, render
 
 
 async def test_a_template_that_never_ends_is_stopped_and_others_go_on(
-    repository: Repository, stand: Stand
+    repository: ServedRepository, stand: Stand
 ) -> None:
     cache = await stand.start(render_seconds=1.0)
     loops = "{% for i in (1..90000) %}{% assign s = s | append: 'xxxxxxxxxxxxxxxxxxxxxx' %}"
@@ -285,7 +291,7 @@ async def test_a_template_that_never_ends_is_stopped_and_others_go_on(
 
 
 async def test_a_folder_that_needs_too_much_memory_fails_alone(
-    repository: Repository, stand: Stand
+    repository: ServedRepository, stand: Stand
 ) -> None:
     cache = await stand.start(memory=160 << 20)
     line = "x" * (15 << 20)
@@ -299,7 +305,7 @@ async def test_a_folder_that_needs_too_much_memory_fails_alone(
 
 
 async def test_a_worker_that_dies_is_replaced(
-    repository: Repository, render: Render, cache: GitCache
+    repository: ServedRepository, render: Render, cache: GitCache
 ) -> None:
     sha = repository.commit({"web/a.yaml": config_map("a"), "api/a.yaml": config_map("b")})
     assert names(await render(sha)) == ["a"]
@@ -330,7 +336,7 @@ def worker_pids() -> list[int]:
 
 
 async def test_a_worker_has_no_network_where_namespaces_are_permitted(
-    repository: Repository, render: Render
+    repository: ServedRepository, render: Render
 ) -> None:
     sha = repository.commit({"web/a.yaml": config_map("a")})
     await render(sha)
@@ -341,7 +347,7 @@ async def test_a_worker_has_no_network_where_namespaces_are_permitted(
 
 
 async def test_equal_folders_of_other_commits_render_once(
-    repository: Repository, render: Render, cache: GitCache
+    repository: ServedRepository, render: Render, cache: GitCache
 ) -> None:
     first = repository.commit({"web/a.yaml": config_map("a"), "api/a.yaml": config_map("b")})
     await render(first)
@@ -353,7 +359,7 @@ async def test_equal_folders_of_other_commits_render_once(
 
 
 async def test_a_poisoned_bundle_is_dropped_and_rendered_again(
-    repository: Repository, stand: Stand
+    repository: ServedRepository, stand: Stand
 ) -> None:
     sha = repository.commit({"web/a.yaml": config_map("a")})
     cache = await stand.start()
@@ -380,7 +386,7 @@ async def test_unknown_bundles_are_not_found(cache: GitCache, digest: str) -> No
 
 
 async def test_a_disk_that_cannot_be_written_is_named(
-    repository: Repository, cache: GitCache, stand: Stand
+    repository: ServedRepository, cache: GitCache, stand: Stand
 ) -> None:
     sha = repository.commit({"web/a.yaml": config_map("a")})
     cache.follow(spec(repository.url))

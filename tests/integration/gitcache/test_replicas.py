@@ -13,15 +13,15 @@ import pytest
 import redis as library
 from redis.client import Monitor
 
-from fleet.errors import TowlineError
-from fleet.identity import RepositoryId
-from fleet.runtime.clock import SystemClock
-from fleet.source import GitCredentials, RenderRequest
+from core.errors import TowlineError
+from core.identity import RepositoryId
+from core.runtime.clock import SystemClock
+from core.spec.source import GitCredentials, RenderRequest
 from gitcache.domain.messages import join_contents
-from gitcache.peers.authority import contexts
+from gitcache.peers.tls import make_tls_contexts
 from tests.integration.gitcache.tier import KEY, LEASE, ControlPlane, Tier, until
 from tests.servers.redis import Redis, find_redis
-from towline.demo.gitserver import GitServer, Repository
+from towline.demo.git_server import GitServer, ServedRepository
 
 # Where the machine is too busy for a lease to be kept, a test begins anew.
 pytestmark = [pytest.mark.xdist_group("replicas"), pytest.mark.timeout(400)]
@@ -75,7 +75,7 @@ async def plane(tier: Tier) -> AsyncIterator[ControlPlane]:
 class Shop:
     """A repository of a name of its own, followed by all."""
 
-    def __init__(self, repository: Repository, plane: ControlPlane, name: str) -> None:
+    def __init__(self, repository: ServedRepository, plane: ControlPlane, name: str) -> None:
         self.repository = repository
         self.plane = plane
         self.name = name
@@ -161,7 +161,7 @@ async def test_an_owner_killed_in_its_first_clone_is_replaced(
 
 async def test_one_address_is_enough_to_find_all(tier: Tier, git_server: GitServer) -> None:
     """Those that leave are asked no more, but for the one that was given."""
-    plane = ControlPlane(tier, "a", look_seconds=0.1)
+    plane = ControlPlane(tier, "a", discovery_seconds=0.1)
     repository = git_server.create_repository("found")
     sha = repository.commit(files(0))
     await plane.cache.start()
@@ -283,7 +283,9 @@ async def test_strangers_are_refused_and_nothing_is_poisoned(
     address = next(iter(tier.addresses.values()))
     nobody = ssl.create_default_context()
     nobody.check_hostname, nobody.verify_mode = False, ssl.CERT_NONE
-    other = contexts("another key of the same length or so", "x", SystemClock().now()).client
+    other = make_tls_contexts(
+        "another key of the same length or so", "x", SystemClock().now()
+    ).client
     other.verify_mode = ssl.CERT_NONE
     for context in (nobody, other):
         async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=context)) as session:
@@ -304,14 +306,14 @@ async def test_strangers_are_refused_and_nothing_is_poisoned(
 def refusals(tier: Tier) -> int:
     """How often replicas have said that they do not believe what lies in Redis."""
     return sum(
-        tier.log(name).read_text().count("refused what Redis held") for name in tier.addresses
+        tier.log(name).read_text().count("refused data from Redis") for name in tier.addresses
     )
 
 
 async def test_a_bundle_that_is_not_its_digest_is_not_taken(tier: Tier, shop: Shop) -> None:
     sha = await shop.push(1)
     digest = (await shop.plane.cache.render(render_request(shop, sha))).digest
-    ours = contexts(KEY, "x", SystemClock().now()).client
+    ours = make_tls_contexts(KEY, "x", SystemClock().now()).client
     address = next(iter(tier.addresses.values()))
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=ours)) as session:
         copies = f"https://{address}/v1/bundles"

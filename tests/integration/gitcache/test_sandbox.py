@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from fleet.errors import Invalid
-from gitcache.ports import RenderFailed, RenderJob
+from core.errors import Invalid
+from gitcache.ports import RenderInputError, RenderJob
 from gitcache.render import sandbox
-from gitcache.render.pool import Limits, WorkerPool
+from gitcache.render.pool import JobLimits, WorkerPool
 from tests.integration.gitcache.manifests import config_map
 
 PLAIN = RenderJob("raw", "web", "web", {"web/a.yaml": config_map("a").encode()})
@@ -70,7 +70,7 @@ print(refusal(ptrace), refusal(unshare))
 @pytest.fixture
 async def pool(tmp_path: Path) -> AsyncIterator[WorkerPool]:
     """One worker at a time."""
-    pool = WorkerPool(1, Limits(20, 768 << 20, 4 << 30, 128 << 20, 1000), tmp_path / "scratch")
+    pool = WorkerPool(1, JobLimits(20, 768 << 20, 4 << 30, 128 << 20, 1000), tmp_path / "scratch")
     await pool.start()
     yield pool
     await pool.stop()
@@ -125,7 +125,7 @@ async def test_a_job_whose_worker_is_killed_is_done_once_more(
 
 async def test_a_job_whose_worker_is_killed_twice_fails_clearly(pool: WorkerPool) -> None:
     job = await killed(pool, 2, signal.SIGKILL)
-    with pytest.raises(RenderFailed, match="killed twice"):
+    with pytest.raises(RenderInputError, match="killed twice"):
         await job
     assert (await pool.render(PLAIN)).count == 1
 
@@ -208,6 +208,6 @@ async def test_what_a_worker_looked_at_is_told(pool: WorkerPool) -> None:
     job = RenderJob("raw", "", "", {"a.yaml": text.encode()}, parameters, True)
     assert (await pool.render(job)).reads == [["cluster", "handle"], ["cluster", "tags", "x"]]
     whole = RenderJob("raw", "", "", {"a.yaml": b"{{ cluster.tags }}"}, parameters, True)
-    with pytest.raises(RenderFailed) as caught:
+    with pytest.raises(RenderInputError) as caught:
         await pool.render(whole)
     assert caught.value.reads == [["cluster", "tags"]]

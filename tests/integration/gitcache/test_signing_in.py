@@ -13,18 +13,18 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from jwt.types import Options
 
-from fleet.errors import Invalid, Unavailable
-from fleet.identity import ClusterId
-from fleet.runtime.clock import Clock, SystemClock
-from fleet.source import GitCredentials, RepositorySpec
-from gitcache.mirror.lsremote import AdaptiveRefLister
-from gitcache.mirror.mirror import Mirror, MirrorOptions
-from gitcache.mirror.route import Refused
+from core.errors import Invalid, Unavailable
+from core.identity import ClusterId
+from core.runtime.clock import Clock, SystemClock
+from core.spec.source import GitCredentials, RepositorySpec
+from gitcache.mirror.ls_remote import AdaptiveRefLister
+from gitcache.mirror.mirror import GitMirror, MirrorOptions
+from gitcache.mirror.route import CredentialsRefused
 from tests.fakes.clock import FakeClock
 from tests.fakes.connectproxy import ConnectProxy
 from tests.fakes.tls import TestAuthority
 from tests.integration.gitcache.stand import spec
-from towline.demo.gitserver import GitServer, Repository
+from towline.demo.git_server import GitServer, ServedRepository
 
 MAIN = "refs/heads/main"
 KEPT = ("Content-Type", "Content-Encoding", "Accept", "Git-Protocol", "Authorization")
@@ -119,7 +119,7 @@ async def secure(git_server: GitServer, authority: TestAuthority) -> AsyncIterat
 
 
 @pytest.fixture
-def repository(git_server: GitServer) -> Repository:
+def repository(git_server: GitServer) -> ServedRepository:
     """An empty repository."""
     return git_server.create_repository("shop")
 
@@ -129,13 +129,13 @@ class Sides:
 
     def __init__(self, home: Path) -> None:
         self._home = home
-        self._made: list[Mirror] = []
+        self._made: list[GitMirror] = []
 
     async def make(
         self, clock: Clock | None = None, egress: object = None, **options: object
-    ) -> Mirror:
+    ) -> GitMirror:
         given = MirrorOptions(**{"request_seconds": 10, **options})  # ty: ignore[invalid-argument-type]
-        mirror = Mirror(
+        mirror = GitMirror(
             self._home,
             given,
             clock or SystemClock(),
@@ -166,7 +166,7 @@ def certificate(authority: TestAuthority) -> GitCredentials:
     )
 
 
-async def use(mirror: Mirror, follow: RepositorySpec, sha: str) -> None:
+async def use(mirror: GitMirror, follow: RepositorySpec, sha: str) -> None:
     """List and fetch, by the request of our own and by git itself."""
     for lister in (mirror.http_lister, mirror.git_lister):
         assert (await lister.list_refs(follow, [MAIN]))[MAIN] == sha
@@ -175,7 +175,7 @@ async def use(mirror: Mirror, follow: RepositorySpec, sha: str) -> None:
 
 
 async def test_a_client_certificate_and_an_authority_of_its_own(
-    sides: Sides, secure: Front, repository: Repository, authority: TestAuthority
+    sides: Sides, secure: Front, repository: ServedRepository, authority: TestAuthority
 ) -> None:
     sha = repository.commit({"a": "1"})
     mirror = await sides.make()
@@ -184,7 +184,7 @@ async def test_a_client_certificate_and_an_authority_of_its_own(
 
 @pytest.mark.parametrize("lister", ["http_lister", "git_lister"])
 async def test_without_authority_or_certificate_the_reason_is_named(
-    sides: Sides, secure: Front, repository: Repository, authority: TestAuthority, lister: str
+    sides: Sides, secure: Front, repository: ServedRepository, authority: TestAuthority, lister: str
 ) -> None:
     repository.commit({"a": "1"})
     mirror = await sides.make()
@@ -209,7 +209,7 @@ async def test_pem_that_cannot_be_used_is_named_and_not_shown(
 
 
 async def test_an_installation_s_proxy_and_authority_serve_all_repositories(
-    sides: Sides, secure: Front, repository: Repository, authority: TestAuthority
+    sides: Sides, secure: Front, repository: ServedRepository, authority: TestAuthority
 ) -> None:
     """Names are looked up by the proxy, so that this machine need not know them."""
     sha = repository.commit({"a": "1"})
@@ -251,7 +251,7 @@ def app(front: Front, **more: str) -> RepositorySpec:
 
 
 async def test_an_app_s_token_is_asked_for_once_and_renewed_before_it_expires(
-    sides: Sides, front: Front, repository: Repository, clock: FakeClock
+    sides: Sides, front: Front, repository: ServedRepository, clock: FakeClock
 ) -> None:
     sha = repository.commit({"a": "1"})
     mirror = await sides.make(clock)
@@ -263,7 +263,11 @@ async def test_an_app_s_token_is_asked_for_once_and_renewed_before_it_expires(
 
 
 async def test_a_token_that_is_revoked_early_is_replaced_by_a_new_one(
-    sides: Sides, front: Front, repository: Repository, clock: FakeClock, git_server: GitServer
+    sides: Sides,
+    front: Front,
+    repository: ServedRepository,
+    clock: FakeClock,
+    git_server: GitServer,
 ) -> None:
     """In the middle of following: the next poll, and the next fetch of git itself."""
     sha = repository.commit({"a": "1"})
@@ -277,7 +281,11 @@ async def test_a_token_that_is_revoked_early_is_replaced_by_a_new_one(
 
 
 async def test_a_token_that_expires_between_refs_and_pack_is_renewed_for_the_pack(
-    sides: Sides, front: Front, repository: Repository, clock: FakeClock, git_server: GitServer
+    sides: Sides,
+    front: Front,
+    repository: ServedRepository,
+    clock: FakeClock,
+    git_server: GitServer,
 ) -> None:
     """The first clone, and a small change after it: each fetch goes on with a new token."""
     mirror = await sides.make(clock)
@@ -292,14 +300,18 @@ async def test_a_token_that_expires_between_refs_and_pack_is_renewed_for_the_pac
 
 
 async def test_a_new_token_that_is_refused_is_not_asked_for_again_and_again(
-    sides: Sides, front: Front, repository: Repository, clock: FakeClock, git_server: GitServer
+    sides: Sides,
+    front: Front,
+    repository: ServedRepository,
+    clock: FakeClock,
+    git_server: GitServer,
 ) -> None:
     repository.commit({"a": "1"})
     mirror = await sides.make(clock)
     await mirror.lister.list_refs(app(front), [MAIN])
     git_server.create_repository("shop", username="x-access-token", password="other")
     for _ in range(3):
-        with pytest.raises(Refused):
+        with pytest.raises(CredentialsRefused):
             await mirror.lister.list_refs(app(front), [MAIN])
     assert front.tokens == 1
 
@@ -337,7 +349,7 @@ class Agents:
 
 
 async def test_a_repository_is_reached_through_a_cluster_s_agent(
-    sides: Sides, secure: Front, repository: Repository, authority: TestAuthority
+    sides: Sides, secure: Front, repository: ServedRepository, authority: TestAuthority
 ) -> None:
     sha = repository.commit({"a": "1"})
     follow = spec(f"{secure.url}/shop.git", credentials=certificate(authority))
@@ -356,7 +368,7 @@ async def test_a_repository_is_reached_through_a_cluster_s_agent(
 
 
 async def test_when_the_agent_goes_away_its_own_reason_is_told(
-    sides: Sides, secure: Front, repository: Repository, authority: TestAuthority
+    sides: Sides, secure: Front, repository: ServedRepository, authority: TestAuthority
 ) -> None:
     repository.commit({"a": "1"})
     follow = spec(f"{secure.url}/shop.git", credentials=certificate(authority))

@@ -6,27 +6,27 @@ from typing import Any
 import orjson
 import pytest
 
-from fleet.errors import Invalid
-from fleet.identity import RepositoryId
-from fleet.source import RenderRequest, SourceFolder
+from core.errors import Invalid
+from core.identity import RepositoryId
+from core.spec.source import RenderRequest, SourceFolder
 from gitcache.sync.cache import GitCache
 from tests.integration.gitcache.hostile import SYMLINK, blob, commit, tree
 from tests.integration.gitcache.manifests import config_map
 from tests.integration.gitcache.stand import REPOSITORY, at_commit, spec, until
-from towline.demo.gitserver import GitServer, Repository
+from towline.demo.git_server import GitServer, ServedRepository
 
 CANARY = "root:"
 Objects = Callable[..., Awaitable[dict[str, dict[str, Any]]]]
 
 
 @pytest.fixture
-def repository(git_server: GitServer) -> Repository:
+def repository(git_server: GitServer) -> ServedRepository:
     """An empty repository."""
     return git_server.create_repository("shop")
 
 
 @pytest.fixture
-def objects(cache: GitCache, repository: Repository) -> Objects:
+def objects(cache: GitCache, repository: ServedRepository) -> Objects:
     """Renders a folder of a commit; the objects by name."""
 
     async def objects(sha: str, folder: str = "web", **options: Any) -> dict[str, dict[str, Any]]:
@@ -55,7 +55,7 @@ LIB = (
 
 
 async def test_jsonnet_imports_what_is_in_the_commit_and_knows_parameters(
-    repository: Repository, objects: Objects, cache: GitCache
+    repository: ServedRepository, objects: Objects, cache: GitCache
 ) -> None:
     sha = repository.commit({"web/main.jsonnet": MAIN, "lib/maps.libsonnet": LIB})
     parameters = {"cluster": {"handle": "eu", "name": "x"}, "configuration": {"size": "3"}}
@@ -83,7 +83,7 @@ async def test_jsonnet_imports_what_is_in_the_commit_and_knows_parameters(
     ],
 )
 async def test_jsonnet_that_cannot_be_is_told(
-    repository: Repository, objects: Objects, text: str, reason: str
+    repository: ServedRepository, objects: Objects, text: str, reason: str
 ) -> None:
     sha = repository.commit({"web/main.jsonnet": text})
     with pytest.raises(Invalid) as caught:
@@ -92,7 +92,7 @@ async def test_jsonnet_that_cannot_be_is_told(
 
 
 async def test_a_link_to_a_file_of_the_same_commit_is_followed_and_counts(
-    repository: Repository, objects: Objects, cache: GitCache
+    repository: ServedRepository, objects: Objects, cache: GitCache
 ) -> None:
     def linked(value: str) -> str:
         link = ("120000", "link.yaml", blob(repository, b"../common/x.yaml"))
@@ -110,7 +110,7 @@ async def test_a_link_to_a_file_of_the_same_commit_is_followed_and_counts(
 
 
 async def test_several_sources_are_merged_and_collisions_are_named(
-    repository: Repository, objects: Objects, cache: GitCache, git_server: GitServer
+    repository: ServedRepository, objects: Objects, cache: GitCache, git_server: GitServer
 ) -> None:
     other = git_server.create_repository("values")
     theirs = other.commit({"prod/extra.yaml": config_map("extra"), "prod/a.yaml": config_map("a")})

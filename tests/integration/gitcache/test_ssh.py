@@ -9,16 +9,16 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from fleet.errors import Unavailable
-from fleet.identity import RepositoryId
-from fleet.runtime.clock import SystemClock
-from fleet.source import GitCredentials, RepositorySpec
-from gitcache.mirror.mirror import Mirror, MirrorOptions
-from gitcache.mirror.route import Refused
+from core.errors import Unavailable
+from core.identity import RepositoryId
+from core.runtime.clock import SystemClock
+from core.spec.source import GitCredentials, RepositorySpec
+from gitcache.mirror.mirror import GitMirror, MirrorOptions
+from gitcache.mirror.route import CredentialsRefused
 from tests.fakes.connectproxy import ConnectProxy
 from tests.integration.gitcache.stand import spec
 from tests.servers.sshd import Sshd, find_sshd
-from towline.demo.gitserver import GitServer, Repository
+from towline.demo.git_server import GitServer, ServedRepository
 
 MAIN = "refs/heads/main"
 KEY = Ed25519PrivateKey.generate()
@@ -58,22 +58,22 @@ def sshd(tmp_path: Path) -> Iterator[Sshd]:
 
 
 @pytest.fixture
-async def mirror(tmp_path: Path) -> AsyncIterator[Mirror]:
+async def mirror(tmp_path: Path) -> AsyncIterator[GitMirror]:
     """The git side; it trusts no ssh server by itself."""
-    one = Mirror(tmp_path / "home", MirrorOptions(request_seconds=15), SystemClock())
+    one = GitMirror(tmp_path / "home", MirrorOptions(request_seconds=15), SystemClock())
     await one.open()
     yield one
     await one.close()
 
 
 @pytest.fixture
-def repository(git_server: GitServer) -> Repository:
+def repository(git_server: GitServer) -> ServedRepository:
     """An empty repository."""
     return git_server.create_repository("shop")
 
 
 def over_ssh(
-    sshd: Sshd, repository: Repository, *, known: str | None = None, proxy: str | None = None
+    sshd: Sshd, repository: ServedRepository, *, known: str | None = None, proxy: str | None = None
 ) -> RepositorySpec:
     """The repository by its ssh URL, with the test's key."""
     credentials = GitCredentials(
@@ -84,7 +84,7 @@ def over_ssh(
 
 
 async def test_a_key_with_a_passphrase_reads_a_host_that_the_repository_knows(
-    mirror: Mirror, sshd: Sshd, repository: Repository
+    mirror: GitMirror, sshd: Sshd, repository: ServedRepository
 ) -> None:
     sha = repository.commit({"a": "1"})
     follow = over_ssh(sshd, repository, known=sshd.known_hosts)
@@ -96,7 +96,7 @@ async def test_a_key_with_a_passphrase_reads_a_host_that_the_repository_knows(
 
 
 async def test_a_repository_signs_in_once_for_many_polls_and_each_for_itself(
-    mirror: Mirror, sshd: Sshd, repository: Repository
+    mirror: GitMirror, sshd: Sshd, repository: ServedRepository
 ) -> None:
     repository.commit({"a": "1"})
     one = over_ssh(sshd, repository, known=sshd.known_hosts)
@@ -108,7 +108,7 @@ async def test_a_repository_signs_in_once_for_many_polls_and_each_for_itself(
 
 
 async def test_new_credentials_are_not_answered_on_an_old_connection(
-    mirror: Mirror, sshd: Sshd, repository: Repository
+    mirror: GitMirror, sshd: Sshd, repository: ServedRepository
 ) -> None:
     repository.commit({"a": "1"})
     follow = over_ssh(sshd, repository, known=sshd.known_hosts)
@@ -123,7 +123,7 @@ async def test_new_credentials_are_not_answered_on_an_old_connection(
 
 
 async def test_no_connection_outlives_the_mirror(
-    mirror: Mirror, sshd: Sshd, repository: Repository
+    mirror: GitMirror, sshd: Sshd, repository: ServedRepository
 ) -> None:
     repository.commit({"a": "1"})
     follow = over_ssh(sshd, repository, known=sshd.known_hosts)
@@ -135,7 +135,7 @@ async def test_no_connection_outlives_the_mirror(
 
 
 async def test_an_unknown_host_is_refused_with_the_fingerprint_to_compare(
-    mirror: Mirror, sshd: Sshd, repository: Repository
+    mirror: GitMirror, sshd: Sshd, repository: ServedRepository
 ) -> None:
     follow = over_ssh(sshd, repository)
     with pytest.raises(Unavailable, match="is not known") as caught:
@@ -144,7 +144,7 @@ async def test_an_unknown_host_is_refused_with_the_fingerprint_to_compare(
 
 
 async def test_a_host_with_another_key_is_refused_as_such(
-    mirror: Mirror, sshd: Sshd, repository: Repository
+    mirror: GitMirror, sshd: Sshd, repository: ServedRepository
 ) -> None:
     old = sshd.known_hosts
     sshd.__exit__()
@@ -157,7 +157,7 @@ async def test_a_host_with_another_key_is_refused_as_such(
 
 
 async def test_a_server_that_is_not_there_is_named_so(
-    mirror: Mirror, sshd: Sshd, repository: Repository
+    mirror: GitMirror, sshd: Sshd, repository: ServedRepository
 ) -> None:
     follow = over_ssh(sshd, repository, known=sshd.known_hosts)
     sshd.__exit__()
@@ -167,15 +167,17 @@ async def test_a_server_that_is_not_there_is_named_so(
 
 
 async def test_a_key_that_is_not_admitted_is_named_so(
-    mirror: Mirror, sshd: Sshd, repository: Repository
+    mirror: GitMirror, sshd: Sshd, repository: ServedRepository
 ) -> None:
     sshd.admit("")
     follow = over_ssh(sshd, repository, known=sshd.known_hosts)
-    with pytest.raises(Refused, match="refused the credentials"):
+    with pytest.raises(CredentialsRefused, match="refused the credentials"):
         await mirror.lister.list_refs(follow, [MAIN])
 
 
-async def test_ssh_goes_through_a_proxy(mirror: Mirror, sshd: Sshd, repository: Repository) -> None:
+async def test_ssh_goes_through_a_proxy(
+    mirror: GitMirror, sshd: Sshd, repository: ServedRepository
+) -> None:
     sha = repository.commit({"a": "1"})
     async with ConnectProxy("user", "pr0xy-secret") as proxy:
         follow = over_ssh(sshd, repository, known=sshd.known_hosts, proxy=proxy.url)

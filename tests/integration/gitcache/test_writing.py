@@ -9,28 +9,28 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from fleet.changes import (
+from core.errors import Conflict, Forbidden, Invalid, NotFound, Unavailable
+from core.identity import RepositoryId
+from core.runtime.clock import SystemClock
+from core.spec.edits import (
     CopyFolder,
     DeleteFile,
     MergeRequest,
+    MergeRequestState,
     PutFile,
-    RequestState,
     SetField,
     SetImage,
 )
-from fleet.errors import Conflict, Forbidden, Invalid, NotFound, Unavailable
-from fleet.identity import RepositoryId
-from fleet.runtime.clock import SystemClock
-from fleet.source import GitCredentials, RepositorySpec
-from gitcache.compose import write_side
-from gitcache.mirror.mirror import Mirror, MirrorOptions
+from core.spec.source import GitCredentials, RepositorySpec
+from gitcache.compose import build_write_service
+from gitcache.mirror.mirror import GitMirror, MirrorOptions
 from gitcache.settings import GitCacheSettings
-from gitcache.write.hosting import Hosting, Provider
-from gitcache.write.writer import Writer
+from gitcache.write.merge_requests import MergeRequestService, Provider
+from gitcache.write.writer import CommitWriter
 from tests.integration.gitcache.hostile import git
 from tests.integration.gitcache.stand import spec
-from towline.demo.gitserver import GitServer, Repository
-from towline.serve.hosting import GitHosts
+from towline.demo.git_server import GitServer, ServedRepository
+from towline.serve.git_hosts import GitHostAdapter
 
 ANN = "Ann Example <ann@example.org>"
 FILES = {
@@ -41,22 +41,22 @@ FILES = {
 
 
 @pytest.fixture
-async def mirror(tmp_path: Path) -> AsyncIterator[Mirror]:
+async def mirror(tmp_path: Path) -> AsyncIterator[GitMirror]:
     """The git side."""
-    one = Mirror(tmp_path / "home", MirrorOptions(lean_entries=40), SystemClock())
+    one = GitMirror(tmp_path / "home", MirrorOptions(lean_entries=40), SystemClock())
     await one.open()
     yield one
     await one.close()
 
 
 @pytest.fixture
-def writer(mirror: Mirror) -> Writer:
+def writer(mirror: GitMirror) -> CommitWriter:
     """Writes through it."""
-    return Writer(mirror, SystemClock())
+    return CommitWriter(mirror, SystemClock())
 
 
 @pytest.fixture
-def repository(git_server: GitServer) -> Repository:
+def repository(git_server: GitServer) -> ServedRepository:
     """A repository with some files."""
     repository = git_server.create_repository("shop", password="pw")
     repository.commit(FILES)
@@ -64,18 +64,18 @@ def repository(git_server: GitServer) -> Repository:
 
 
 @pytest.fixture
-def follow(repository: Repository) -> RepositorySpec:
+def follow(repository: ServedRepository) -> RepositorySpec:
     """The same, as it is followed."""
     return spec(repository.url, credentials=GitCredentials(password="pw"))
 
 
-def shown(repository: Repository, name: str) -> str:
+def shown(repository: ServedRepository, name: str) -> str:
     """A file of the newest commit, or whatever else git calls so."""
     return git(repository.path, "show", name)
 
 
 async def test_edits_become_one_signed_off_commit_on_the_branch(
-    writer: Writer, repository: Repository, follow: RepositorySpec, mirror: Mirror
+    writer: CommitWriter, repository: ServedRepository, follow: RepositorySpec, mirror: GitMirror
 ) -> None:
     before = repository.resolve("refs/heads/main")
     edits = [
@@ -100,7 +100,7 @@ async def test_edits_become_one_signed_off_commit_on_the_branch(
 
 
 async def test_a_new_branch_begins_at_its_base_and_nothing_to_change_is_no_commit(
-    writer: Writer, repository: Repository, follow: RepositorySpec
+    writer: CommitWriter, repository: ServedRepository, follow: RepositorySpec
 ) -> None:
     base = repository.resolve("refs/heads/main")
     edit = PutFile("web/b.yaml", b"b: 1\n")
@@ -117,7 +117,7 @@ async def test_a_new_branch_begins_at_its_base_and_nothing_to_change_is_no_commi
 
 
 async def test_writers_at_the_same_time_lose_nothing(
-    writer: Writer, repository: Repository, follow: RepositorySpec
+    writer: CommitWriter, repository: ServedRepository, follow: RepositorySpec
 ) -> None:
     """Each commit is pushed on top of the others, whoever was quicker."""
     await writer.commit(follow, "main", "main", [PutFile("first.yaml", b"n: 1\n")], ANN, "Add")
@@ -131,7 +131,7 @@ async def test_writers_at_the_same_time_lose_nothing(
 
 
 async def test_a_branch_that_never_stands_still_is_given_up(
-    mirror: Mirror, repository: Repository, follow: RepositorySpec
+    mirror: GitMirror, repository: ServedRepository, follow: RepositorySpec
 ) -> None:
     class Behind:
         """Shows an old tip every time."""
@@ -141,14 +141,14 @@ async def test_a_branch_that_never_stands_still_is_given_up(
             repository.commit({"x": old})
             return {"refs/heads/main": old}
 
-    writer = Writer(mirror, SystemClock(), lister=Behind())
+    writer = CommitWriter(mirror, SystemClock(), lister=Behind())
     with pytest.raises(Conflict, match="kept moving"):
         await writer.commit(follow, "main", "main", [PutFile("y", b"")], ANN, "Add")
     assert "y" not in git(repository.path, "ls-tree", "--name-only", "main").split()
 
 
 async def test_what_the_server_declines_is_told(
-    writer: Writer, repository: Repository, follow: RepositorySpec
+    writer: CommitWriter, repository: ServedRepository, follow: RepositorySpec
 ) -> None:
     hook = repository.path / "hooks" / "pre-receive"
     hook.parent.mkdir(exist_ok=True)
@@ -159,7 +159,7 @@ async def test_what_the_server_declines_is_told(
 
 
 async def test_a_lean_clone_can_be_written_from(
-    writer: Writer, mirror: Mirror, repository: Repository, follow: RepositorySpec
+    writer: CommitWriter, mirror: GitMirror, repository: ServedRepository, follow: RepositorySpec
 ) -> None:
     """Without the files that the commit leaves as they are."""
     sha = repository.commit({f"d{number}/f.yaml": f"n: {number}\n" for number in range(40)})
@@ -187,8 +187,8 @@ async def test_a_lean_clone_can_be_written_from(
     ],
 )
 async def test_what_cannot_be_written_is_refused_by_name(
-    writer: Writer,
-    repository: Repository,
+    writer: CommitWriter,
+    repository: ServedRepository,
     follow: RepositorySpec,
     edits: list[Any],
     author: str,
@@ -201,7 +201,9 @@ async def test_what_cannot_be_written_is_refused_by_name(
     assert repository.resolve("refs/heads/main") == before
 
 
-async def test_a_branch_without_a_base_is_not_found(writer: Writer, follow: RepositorySpec) -> None:
+async def test_a_branch_without_a_base_is_not_found(
+    writer: CommitWriter, follow: RepositorySpec
+) -> None:
     with pytest.raises(NotFound, match="neither a branch"):
         await writer.commit(follow, "x", "y", [PutFile("a", b"")], ANN, "Add")
 
@@ -269,7 +271,7 @@ async def host() -> AsyncIterator[Host]:
 
 
 async def test_a_branch_is_deleted_unless_somebody_else_has_committed_to_it(
-    writer: Writer, repository: Repository, follow: RepositorySpec
+    writer: CommitWriter, repository: ServedRepository, follow: RepositorySpec
 ) -> None:
     """Nor does deleting it twice harm; a name that is none reaches no server."""
     edit = SetImage("web/a.yaml", "shop", "2")
@@ -287,41 +289,41 @@ async def test_a_branch_is_deleted_unless_somebody_else_has_committed_to_it(
 
 @pytest.mark.parametrize("provider", list(Provider))
 async def test_a_request_is_opened_once_and_seen_to_be_merged(
-    mirror: Mirror, host: Host, provider: Provider
+    mirror: GitMirror, host: Host, provider: Provider
 ) -> None:
-    hosting = Hosting(mirror.http, mirror.routes)
+    hosting = MergeRequestService(mirror.http, mirror.routes)
     follow = spec(f"{host.url}/team/shop.git", credentials=GitCredentials(password="t0ken"))
     first = await hosting.open_request(follow, provider, "bump", "main", "Bump", "Why")
-    assert first == MergeRequest(1, "u/1", RequestState.OPEN)
+    assert first == MergeRequest(1, "u/1", MergeRequestState.OPEN)
     assert await hosting.open_request(follow, provider, "bump", "main", "Bump") == first
     assert len(host.requests) == 1 and all("t0ken" in one for one in host.tokens)
     host.requests[0] |= {"state": "merged" if provider is Provider.GITLAB else "closed"}
     closed = await hosting.request(follow, provider, 1)
-    assert closed.state in {RequestState.CLOSED, RequestState.MERGED}
+    assert closed.state in {MergeRequestState.CLOSED, MergeRequestState.MERGED}
     host.requests[0] |= {"merged_at": "2026-01-01", "merge_commit_sha": "1" * 40}
     merged = await hosting.request(follow, provider, 1)
-    assert (merged.state, merged.merged) == (RequestState.MERGED, "1" * 40)
+    assert (merged.state, merged.merged) == (MergeRequestState.MERGED, "1" * 40)
     assert await hosting.close_request(follow, provider, 1) == merged
 
 
 @pytest.mark.parametrize("provider", list(Provider))
 async def test_a_request_that_is_superseded_is_closed_unmerged(
-    mirror: Mirror, host: Host, provider: Provider
+    mirror: GitMirror, host: Host, provider: Provider
 ) -> None:
-    hosting = Hosting(mirror.http, mirror.routes)
+    hosting = MergeRequestService(mirror.http, mirror.routes)
     follow = spec(f"{host.url}/team/shop.git", credentials=GitCredentials(password="t0ken"))
     await hosting.open_request(follow, provider, "bump", "main", "Bump")
     closed = await hosting.close_request(follow, provider, 1)
-    assert closed == MergeRequest(1, "u/1", RequestState.CLOSED)
+    assert closed == MergeRequest(1, "u/1", MergeRequestState.CLOSED)
     assert (await hosting.open_request(follow, provider, "bump", "main", "Bump")).number == 2
 
 
 async def test_the_control_planes_port_writes_without_the_copies_that_are_read(
-    tmp_path: Path, repository: Repository, follow: RepositorySpec
+    tmp_path: Path, repository: ServedRepository, follow: RepositorySpec
 ) -> None:
     """Two at once, then a second commit on what the first has left."""
-    side = write_side(GitCacheSettings(data_dir=tmp_path), SystemClock(), None)
-    port = GitHosts(side, lambda: [follow])
+    side = build_write_service(GitCacheSettings(data_dir=tmp_path), SystemClock(), None)
+    port = GitHostAdapter(side, lambda: [follow])
 
     async def bump(name: str) -> str | None:
         edits = [PutFile(f"{name}.yaml", b"n: 1\n")]
@@ -339,8 +341,8 @@ async def test_the_control_planes_port_writes_without_the_copies_that_are_read(
     await side.close()
 
 
-async def test_requests_need_a_token_and_a_known_host(mirror: Mirror) -> None:
-    hosting = Hosting(mirror.http, mirror.routes)
+async def test_requests_need_a_token_and_a_known_host(mirror: GitMirror) -> None:
+    hosting = MergeRequestService(mirror.http, mirror.routes)
     unknown = spec("https://git.test/team/shop.git")
     with pytest.raises(Invalid, match="GitHub, GitLab or Gitea"):
         await hosting.open_request(unknown, None, "b", "main", "t")

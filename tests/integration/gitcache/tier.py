@@ -12,15 +12,15 @@ from pathlib import Path
 
 import redis as library
 
-from fleet.identity import RepositoryId
-from fleet.runtime.clock import SystemClock
-from fleet.source import GitCredentials, RenderRequest, RepositorySpec, RepositoryState
+from core.identity import RepositoryId
+from core.runtime.clock import SystemClock
+from core.spec.source import GitCredentials, RenderRequest, RepositorySpec, RepositoryState
+from gitcache.compose_replica import build_remote
 from gitcache.peers.remote import RemoteGitCache
-from gitcache.replica import build_remote
 from gitcache.settings import PeerSettings
 from tests.servers.redis import Redis
 from towline.demo.ports import free_ports
-from towline.demo.processes import ProcessGroup
+from towline.demo.process_group import ProcessGroup
 
 KEY = "a key that all replicas of this test share"
 HEARTBEAT, LEASE = 0.2, 2.5
@@ -139,12 +139,12 @@ class Tier:
 class ControlPlane:
     """What a control plane has of the replicas: a client, and a record of states."""
 
-    def __init__(self, tier: Tier, *names: str, look_seconds: float = 3600.0) -> None:
+    def __init__(self, tier: Tier, *names: str, discovery_seconds: float = 3600.0) -> None:
         self._tier = tier
         servers = tuple(tier.addresses[name] for name in names or tier.addresses)
         settings = PeerSettings(key=KEY, servers=servers)
         self.cache: RemoteGitCache = build_remote(
-            settings, SystemClock(), look_seconds=look_seconds
+            settings, SystemClock(), discovery_seconds=discovery_seconds
         )
         self.seen: list[RepositoryState] = []
         self.cache.on_state(self.seen.append)

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from fleet.errors import Unavailable
-from fleet.rpc.wires import Wire
-from fleet.runtime.clock import SystemClock
-from syncagent.compose import way_of
+from core.errors import Unavailable
+from core.rpc.implementations import GrpcImplementation
+from core.runtime.clock import SystemClock
+from syncagent.compose import control_plane_access
 from syncagent.settings import HubSettings
-from syncagent.upkeep.doctor import examine
+from syncagent.upkeep.doctor import diagnose
 from tests.fakes.links import server_of
 from tests.fakes.tls import TestAuthority
 
@@ -25,7 +25,7 @@ class Unasked:
 
 async def failure(hub: HubSettings, folder: Path) -> tuple[str, str]:
     """The first step that fails, and why."""
-    found = [one async for one in examine(way_of(hub), Unasked(), folder)]
+    found = [one async for one in diagnose(control_plane_access(hub), Unasked(), folder)]
     failed = next(one for one in found if not one.good)
     return failed.step, failed.text
 
@@ -40,7 +40,7 @@ async def failure(hub: HubSettings, folder: Path) -> tuple[str, str]:
 )
 async def test_why_a_certificate_is_not_good(told: dict, text: str, tmp_path: Path) -> None:
     authority = TestAuthority(tmp_path, **told)
-    server = server_of(Wire.HTTP2, {}, SystemClock())
+    server = server_of(GrpcImplementation.HTTP2, {}, SystemClock())
     port = await server.start(("127.0.0.1", 0), authority)
     hub = HubSettings(f"https://localhost:{port}", "twa_x", authority.ca)
     step, why = await failure(hub, tmp_path)
@@ -49,7 +49,7 @@ async def test_why_a_certificate_is_not_good(told: dict, text: str, tmp_path: Pa
 
 
 async def test_a_trust_file_that_is_no_pem_is_a_finding(tmp_path: Path) -> None:
-    server = server_of(Wire.HTTP2, {}, SystemClock())
+    server = server_of(GrpcImplementation.HTTP2, {}, SystemClock())
     port = await server.start(("127.0.0.1", 0), None)
     file = tmp_path / "ca.der"
     file.write_bytes(b"\x30\x82\x01")

@@ -5,14 +5,14 @@ from typing import cast
 
 import pytest
 
-from fleet.links.poured import PouredLink
-from fleet.mux.mux import Mux
-from fleet.rpc.calls import Call, ServerLimits
-from fleet.rpc.http2_call import Http2Call
-from fleet.rpc.http2_channel import Http2Channel, Target
-from fleet.rpc.http2_server import Http2Server
-from fleet.rpc.methods import TUNNEL
-from fleet.runtime.clock import SystemClock
+from core.links.push_link import PushLink
+from core.mux.mux import Mux
+from core.rpc.calls import Call, ServerLimits
+from core.rpc.http2_call import Http2Call
+from core.rpc.http2_channel import CallTarget, Http2Channel
+from core.rpc.http2_server import Http2Server
+from core.rpc.methods import TUNNEL
+from core.runtime.clock import SystemClock
 
 
 class FaultyMux:
@@ -51,11 +51,11 @@ async def test_a_fault_ends_its_link_and_no_other_call_of_the_connection(fault: 
     clock, mux = SystemClock(), FaultyMux(fault)
 
     async def tunnel(call: Call) -> None:
-        await PouredLink(cast(Http2Call, call)).carry(cast(Mux, mux), clock)
+        await PushLink(cast(Http2Call, call)).carry(cast(Mux, mux), clock)
 
     server = Http2Server({TUNNEL: tunnel, "/echo": echo}, ServerLimits(), clock)
     port = await server.start(("127.0.0.1", 0), None)
-    channel = Http2Channel(Target("127.0.0.1", port), clock)
+    channel = Http2Channel(CallTarget("127.0.0.1", port), clock)
     async with asyncio.timeout(20):
         other = await channel.call("/echo", ())
         await other.write(b"before")

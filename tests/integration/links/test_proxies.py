@@ -10,18 +10,18 @@ import pytest
 import uvicorn
 from starlette.applications import Starlette
 
-from fleet.errors import Unavailable
-from fleet.links.websocket import Pipe
-from fleet.rpc.calls import CallFailed, Status
-from fleet.rpc.methods import TUNNEL
-from fleet.rpc.wires import Wire
-from fleet.runtime.clock import SystemClock
-from fleet.runtime.tasks import Tasks
+from core.errors import Unavailable
+from core.links.websocket import WebSocketForwarder
+from core.rpc.calls import CallFailed, CallStatus
+from core.rpc.implementations import GrpcImplementation
+from core.rpc.methods import TUNNEL
+from core.runtime.clock import SystemClock
+from core.runtime.tasks import Tasks
 from proxy.tunnel.websocket import agents_route
-from syncagent.compose import way_of
+from syncagent.compose import control_plane_access
 from syncagent.link.channel import Endpoint
 from syncagent.settings import HubSettings
-from syncagent.upkeep.doctor import examine
+from syncagent.upkeep.doctor import diagnose
 from tests.fakes.links import server_of
 from tests.fakes.tls import TestAuthority
 
@@ -114,7 +114,7 @@ async def test_a_websocket_goes_through_the_proxy(
         while not server.started:
             await asyncio.sleep(0.01)
         port = server.servers[0].sockets[0].getsockname()[1]
-        pipe = Pipe(f"wss://localhost:{port}", authority.client_context())
+        pipe = WebSocketForwarder(f"wss://localhost:{port}", authority.client_context())
         tasks.spawn("pipe", pipe.run())
         reader, writer = await asyncio.open_connection("127.0.0.1", pipe.port)
         data = bytes(range(256)) * 4096
@@ -128,9 +128,12 @@ async def test_a_websocket_goes_through_the_proxy(
         await tasks.stop()
 
 
-@pytest.mark.parametrize("wire", Wire)
+@pytest.mark.parametrize("wire", GrpcImplementation)
 async def test_grpc_goes_through_the_proxy_unless_told_not_to(
-    proxy: ConnectProxy, authority: TestAuthority, monkeypatch: pytest.MonkeyPatch, wire: Wire
+    proxy: ConnectProxy,
+    authority: TestAuthority,
+    monkeypatch: pytest.MonkeyPatch,
+    wire: GrpcImplementation,
 ) -> None:
     """The proxy is asked for the way; NO_PROXY holds."""
     clock = SystemClock()
@@ -142,7 +145,7 @@ async def test_grpc_goes_through_the_proxy_unless_told_not_to(
         channel = endpoint.connect(clock)
         with pytest.raises(CallFailed) as refused:
             await (await channel.call(TUNNEL, ())).read()
-        assert refused.value.status is Status.UNIMPLEMENTED
+        assert refused.value.status is CallStatus.UNIMPLEMENTED
         await channel.close()
         assert proxy.asked == [f"CONNECT localhost:{port}"]
         monkeypatch.setenv("NO_PROXY", "localhost")
@@ -153,8 +156,8 @@ async def test_the_doctor_looks_at_the_proxy_where_there_is_one(
     proxy: ConnectProxy, authority: TestAuthority, tmp_path: Path
 ) -> None:
     """What is beyond it cannot be connected to from here: only signing in tells."""
-    way = way_of(HubSettings("https://localhost:1", "twa_x", authority.ca))
-    found = {one.step: one async for one in examine(way, NoApiServer(), tmp_path)}
+    way = control_plane_access(HubSettings("https://localhost:1", "twa_x", authority.ca))
+    found = {one.step: one async for one in diagnose(way, NoApiServer(), tmp_path)}
     assert found["connects"].good and "HTTPS_PROXY" in found["connects"].text
     assert proxy.asked[-1] == "CONNECT localhost:1"
     assert not found["signs in"].good and not found["API server"].good
@@ -174,8 +177,8 @@ async def test_the_doctor_reads_a_proxy_as_the_agent_does(
     monkeypatch.setenv("HTTPS_PROXY", url)
     monkeypatch.delenv("NO_PROXY", raising=False)
     monkeypatch.delenv("no_proxy", raising=False)
-    way = way_of(HubSettings("https://hub.example:1", "twa_x"))
-    found = [one async for one in examine(way, NoApiServer(), tmp_path)]
+    way = control_plane_access(HubSettings("https://hub.example:1", "twa_x"))
+    found = [one async for one in diagnose(way, NoApiServer(), tmp_path)]
     told = " ".join(one.text for one in found)
     assert text in told and "tuna" not in told
 

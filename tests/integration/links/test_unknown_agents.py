@@ -11,13 +11,13 @@ import pytest
 import uvicorn
 from starlette.applications import Starlette
 
-from fleet.errors import Unauthenticated
-from fleet.links.websocket import PATH
-from fleet.rpc.calls import Call, CallFailed, ServerLimits
-from fleet.rpc.http2_channel import Http2Channel, Target, client_tls
-from fleet.rpc.http2_server import Http2Server
-from fleet.runtime.clock import SystemClock
-from fleet.runtime.tasks import Tasks
+from core.errors import Unauthenticated
+from core.links.websocket import WEBSOCKET_PATH
+from core.rpc.calls import Call, CallFailed, ServerLimits
+from core.rpc.http2_channel import CallTarget, Http2Channel, client_tls
+from core.rpc.http2_server import Http2Server
+from core.runtime.clock import SystemClock
+from core.runtime.tasks import Tasks
 from proxy.tunnel.websocket import agents_route
 from tests.fakes.tls import TestAuthority
 
@@ -43,7 +43,7 @@ def authority(tmp_path: Path) -> TestAuthority:
 @pytest.fixture
 async def port(authority: TestAuthority) -> AsyncIterator[int]:
     """The agents' listener, with one call that goes on."""
-    limits = ServerLimits(without_call=WITHOUT_CALL)
+    limits = ServerLimits(idle_seconds=WITHOUT_CALL)
     server = Http2Server(
         {"/test/Session": _session, "/test/Nobody": _nobody}, limits, SystemClock()
     )
@@ -95,7 +95,7 @@ async def test_a_connection_whose_calls_are_all_refused_ends(
 ) -> None:
     """Who guesses tokens has to shake hands anew; what is open there goes on to its end."""
     tls = client_tls(authority.ca.read_bytes())
-    channel = Http2Channel(Target("127.0.0.1", port, tls), SystemClock())
+    channel = Http2Channel(CallTarget("127.0.0.1", port, tls), SystemClock())
     other = await channel.call("/test/Session", ())
     assert await other.read() == b"hello"
     first = channel.connection
@@ -123,7 +123,7 @@ async def test_websockets_of_one_address_are_bounded(port: int) -> None:
         serving = tasks.spawn("serve", server.serve())
         while not server.started:
             await asyncio.sleep(0.01)
-        url = f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}{PATH}"
+        url = f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}{WEBSOCKET_PATH}"
         http = await stack.enter_async_context(aiohttp.ClientSession())
         held = [await http.ws_connect(url) for _ in range(2)]
         with pytest.raises(aiohttp.WSServerHandshakeError):

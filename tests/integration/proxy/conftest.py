@@ -18,7 +18,7 @@ from tests.fakes.tls import TestAuthority
 from tests.integration.proxy.recording import RecordingUpstream, recording_upstream
 from tests.integration.proxy.stack import Stack, run_stack
 from tests.integration.proxy.user import User
-from towline.demo.clusters.cluster import Cluster
+from towline.demo.clusters.cluster import LocalCluster
 
 ACCOUNT = "towline-door-test"
 GROUP = "rbac.authorization.k8s.io"
@@ -55,7 +55,7 @@ async def stack(authority: TestAuthority) -> AsyncIterator[Stack]:
 
 
 @pytest.fixture(scope="session")
-def upstream(cluster: Cluster) -> Upstream:
+def upstream(cluster: LocalCluster) -> Upstream:
     """The cluster's API server, with a service account that may impersonate what tests need."""
     cluster.kubectl(
         "apply", "-f", "-", stdin=json.dumps({"kind": "List", "apiVersion": "v1", "items": _rbac()})
@@ -70,7 +70,7 @@ def upstream(cluster: Cluster) -> Upstream:
     return Upstream(url.hostname, url.port, _trusting(cluster), current)
 
 
-def _trusting(cluster: Cluster) -> ssl.SSLContext:
+def _trusting(cluster: LocalCluster) -> ssl.SSLContext:
     view = cluster.kubectl("config", "view", "--minify", "--flatten", "--raw", "-o", "json")
     data = json.loads(view)["clusters"][0]["cluster"]["certificate-authority-data"]
     return ssl.create_default_context(cadata=base64.b64decode(data).decode())
@@ -168,7 +168,7 @@ async def through(
 
 
 @pytest.fixture
-def direct(cluster: Cluster, kubectl_program: Path) -> Kubectl:
+def direct(cluster: LocalCluster, kubectl_program: Path) -> Kubectl:
     """kubectl as administrator, straight to the API server."""
     return Kubectl(kubectl_program, cluster.kubeconfig)
 
@@ -218,7 +218,7 @@ def transport(request: pytest.FixtureRequest) -> dict[str, str]:
 
 
 @pytest.fixture
-def box(cluster: Cluster, namespace: str) -> tuple[str, ...]:
+def box(cluster: LocalCluster, namespace: str) -> tuple[str, ...]:
     """A pod; the arguments that name it."""
     cluster.kubectl("apply", "-n", namespace, "-f", "-", stdin=POD)
     cluster.kubectl("wait", "-n", namespace, "--for=condition=Ready", "pod/box", "--timeout=30s")

@@ -15,13 +15,13 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route, WebSocketRoute
 from starlette.websockets import WebSocket
 
-from fleet.rpc.calls import Channel, Metadata, Server, ServerLimits
-from fleet.rpc.http2_channel import Http2Channel, Target, client_tls
-from fleet.rpc.http2_server import Http2Server
-from fleet.rpc.methods import TUNNEL
-from fleet.runtime.clock import SystemClock
-from fleet.runtime.tasks import Tasks
-from proxy.compose import Door, build
+from core.rpc.calls import CallChannel, CallServer, Metadata, ServerLimits
+from core.rpc.http2_channel import CallTarget, Http2Channel, client_tls
+from core.rpc.http2_server import Http2Server
+from core.rpc.methods import TUNNEL
+from core.runtime.clock import SystemClock
+from core.runtime.tasks import Tasks
+from proxy.compose import KubeProxy, build
 from proxy.settings import ProxySettings
 from syncagent.tunnel.client import TunnelClient
 from syncagent.tunnel.guard import ImpersonationPolicy
@@ -43,7 +43,7 @@ async def eventually(condition: Callable[[], object], seconds: float = 10.0) -> 
 class Stack:
     """What a test may touch. `port` speaks HTTPS, `plain_port` HTTP."""
 
-    door: Door
+    door: KubeProxy
     installation: FakeInstallation
     authority: TestAuthority
     port: int
@@ -68,9 +68,11 @@ class Stack:
             return await self.client.run()
 
     @asynccontextmanager
-    async def channel(self) -> AsyncGenerator[Channel]:
+    async def channel(self) -> AsyncGenerator[CallChannel]:
         """A way to the agents' listener."""
-        target = Target("127.0.0.1", self.agents_port, client_tls(self.authority.ca.read_bytes()))
+        target = CallTarget(
+            "127.0.0.1", self.agents_port, client_tls(self.authority.ca.read_bytes())
+        )
         channel = Http2Channel(target, SystemClock())
         try:
             yield channel
@@ -141,10 +143,10 @@ async def _stop(
     stack: Stack,
     servers: list[uvicorn.Server],
     serving: list[asyncio.Task[None]],
-    agents: Server,
+    agents: CallServer,
 ) -> None:
-    for exchange in stack.door.gateway.exchanges:
-        exchange.user_gone()
+    for proxied_request in stack.door.gateway.proxied_requests:
+        proxied_request.on_user_lost()
     for server in servers:
         server.should_exit = True
     await asyncio.wait(serving, timeout=5)
@@ -153,7 +155,7 @@ async def _stop(
     await agents.stop()
 
 
-def _server(door: Door, authority: TestAuthority | None) -> uvicorn.Server:
+def _server(door: KubeProxy, authority: TestAuthority | None) -> uvicorn.Server:
     tls: dict[str, Any] = {}
     if authority is not None:
         tls = {"ssl_certfile": str(authority.certificate), "ssl_keyfile": str(authority.key)}

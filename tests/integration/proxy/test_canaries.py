@@ -5,9 +5,9 @@ import random
 from collections import Counter
 from contextlib import suppress
 
-from fleet.errors import Forbidden, Unauthenticated
-from fleet.identity import ClusterId, TokenId, UserId
-from proxy.domain.access import Credential, Grant, Identity, Impersonation
+from core.errors import Forbidden, Unauthenticated
+from core.identity import ClusterId, TokenId, UserId
+from proxy.domain.access import AuthenticatedUser, Credential, Impersonation, RequestGrant
 from proxy.domain.attributes import RequestAttributes
 from syncagent.tunnel.upstream import Upstream
 from tests.fakes.door import FakeInstallation
@@ -21,20 +21,20 @@ MOST_LINES = 3_000
 class ManyClusters(FakeInstallation):
     """Clusters c0, c1, … with agents of tokens agent-0, …, and users u0, … of tokens user-0, …"""
 
-    async def authenticate(self, credential: Credential, *, source: str) -> Identity:
+    async def authenticate(self, credential: Credential, *, source: str) -> AuthenticatedUser:
         await asyncio.sleep(0)
         kind, _, number = credential.secret.partition("-")
         if kind != "user":
             raise Unauthenticated("nobody")
-        return Identity(UserId(f"id-{number}"), f"u{number}", TokenId(number))
+        return AuthenticatedUser(UserId(f"id-{number}"), f"u{number}", TokenId(number))
 
     async def authorize(
-        self, identity: Identity, handle: str, attributes: RequestAttributes
-    ) -> Grant:
+        self, identity: AuthenticatedUser, handle: str, attributes: RequestAttributes
+    ) -> RequestGrant:
         await asyncio.sleep(0)
         if int(handle[1:]) % 7 == int(identity.name[1:]) % 7:
             raise Forbidden(f"{identity.name} may not enter {handle}")
-        return Grant(ClusterId(handle), Impersonation(identity.name, ("people",)))
+        return RequestGrant(ClusterId(handle), Impersonation(identity.name, ("people",)))
 
     async def agent(self, token: str) -> tuple[ClusterId, TokenId]:
         number = token.removeprefix("agent-")

@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 import pytest
 
-from fleet.streams import EVERYTHING
-from proxy.domain.access import ImpersonationRule, Recording
+from core.open_streams import ALL_STREAMS
+from proxy.domain.access import ImpersonationRule, RecordingPolicy
 from proxy.domain.audit import EndReason
 from tests.fakes.door import FakeInstallation
 from tests.integration.proxy.recording import RecordingUpstream
@@ -83,7 +83,7 @@ async def test_rights_that_change_without_end_let_nothing_in(
     stack: Stack, recorder: RecordingUpstream, user: User
 ) -> None:
     async def changes() -> None:
-        stack.door.gateway.desk.forget(user=None, token=None, session=None)
+        stack.door.gateway.authorization.forget(user=None, token=None, session=None)
 
     stack.installation.slow = changes
     status, _, _ = await user.ask(request())
@@ -102,7 +102,9 @@ async def talking(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) ->
 
 async def begun(stack: Stack, user: User, head: bytes) -> None:
     user.writer.write(head)
-    await eventually(lambda: any(one.bytes_out for one in stack.door.here.open_streams(EVERYTHING)))
+    await eventually(
+        lambda: any(one.bytes_out for one in stack.door.here.open_streams(ALL_STREAMS))
+    )
 
 
 @pytest.mark.parametrize(
@@ -154,7 +156,7 @@ async def test_a_session_ends_where_policy_begins_to_record(
     recorder.script = talking if terminal else watching
     more = UPGRADE if terminal else ()
     await begun(stack, user, request(b"GET", path, *more))
-    stack.installation.recording = Recording.OUTPUT
+    stack.installation.recording = RecordingPolicy.OUTPUT
     await stack.door.recheck(None)
     reasons = [row.reason for row in stack.installation.closed_rows]
     assert reasons == [EndReason.REVOKED] * terminal

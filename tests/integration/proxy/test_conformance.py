@@ -17,7 +17,7 @@ from syncagent.tunnel.upstream import Upstream
 from tests.fakes.door import CLUSTER
 from tests.integration.proxy.conftest import POD, Kubectl, Result, door_kubectl, stop
 from tests.integration.proxy.stack import Stack, eventually
-from towline.demo.clusters.cluster import Cluster
+from towline.demo.clusters.cluster import LocalCluster
 
 MEBIBYTE = 1 << 20
 AT_ONCE = 6
@@ -215,7 +215,7 @@ def as_one(told: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
 
 @pytest.fixture
 async def sides(
-    stack: Stack, upstream: Upstream, cluster: Cluster
+    stack: Stack, upstream: Upstream, cluster: LocalCluster
 ) -> AsyncIterator[tuple["Side", "Side"]]:
     """Plain HTTP clients: through the door, and past it as the same user."""
     await stack.connect(upstream)
@@ -246,7 +246,7 @@ class Side:
 
 
 async def test_big_lists_are_whole(
-    sides: tuple[Side, Side], direct: Kubectl, namespace: str, cluster: Cluster
+    sides: tuple[Side, Side], direct: Kubectl, namespace: str, cluster: LocalCluster
 ) -> None:
     """50 MB, plain and compressed, in JSON, as a table and in protobuf: the same bytes."""
     door, past = sides

@@ -9,20 +9,20 @@ from pathlib import Path
 
 import pytest
 
-from fleet.errors import Invalid, Unavailable
-from fleet.identity import RepositoryId
-from fleet.runtime.clock import SystemClock
-from fleet.runtime.tasks import Tasks
-from fleet.source import GitCredentials, RepositorySpec
-from gitcache.mirror.mirror import Mirror, MirrorOptions
-from proxy.tunnel.egress import Egress
+from core.errors import Invalid, Unavailable
+from core.identity import RepositoryId
+from core.runtime.clock import SystemClock
+from core.runtime.tasks import Tasks
+from core.spec.source import GitCredentials, RepositorySpec
+from gitcache.mirror.mirror import GitMirror, MirrorOptions
+from proxy.tunnel.egress import EgressProxy
 from syncagent.tunnel.client import TunnelClient
 from syncagent.tunnel.egress import EgressPolicy
 from syncagent.tunnel.guard import ImpersonationPolicy
 from syncagent.tunnel.upstream import Upstream
 from tests.fakes.door import CLUSTER
 from tests.integration.proxy.stack import Stack, eventually, signed
-from towline.demo.gitserver import GitServer, Repository
+from towline.demo.git_server import GitServer, ServedRepository
 
 MAIN = "refs/heads/main"
 
@@ -31,9 +31,9 @@ MAIN = "refs/heads/main"
 class Site:
     """A network of its own: a git server with TLS, and an agent that may reach only that."""
 
-    mirror: Mirror
+    mirror: GitMirror
     spec: RepositorySpec
-    repository: Repository
+    repository: ServedRepository
     agent: Tasks
 
 
@@ -78,11 +78,11 @@ async def site(stack: Stack, git_server: GitServer, tmp_path: Path) -> AsyncIter
     agent = Tasks("agent")
     agent.spawn("agent", _agent(stack, EgressPolicy.parse(f"localhost:{port}")))
     await eventually(lambda: stack.door.tunnels.is_connected(CLUSTER))
-    egress = Egress(SystemClock())
+    egress = EgressProxy(SystemClock())
     egress.use(stack.door.tunnels.find)
     await egress.start()
     options = MirrorOptions(request_seconds=10, allow_private_hosts=False)
-    mirror = Mirror(tmp_path / "home", options, SystemClock(), egress=egress)
+    mirror = GitMirror(tmp_path / "home", options, SystemClock(), egress=egress)
     await mirror.open()
     credentials = GitCredentials(password="pw", authority=stack.authority.ca.read_text())
     url = f"https://localhost:{port}/shop.git"

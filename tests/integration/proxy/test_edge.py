@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from fleet.errors import Unavailable
+from core.errors import Unavailable
 from tests.integration.proxy.recording import OK, RecordingUpstream
 from tests.integration.proxy.stack import Stack, eventually
 from tests.integration.proxy.user import User, request

@@ -9,12 +9,12 @@ from typing import cast
 
 import pytest
 
-from fleet.identity import TokenKind, new_token
-from fleet.streams import EVERYTHING
+from core.identity import TokenKind, new_token
+from core.open_streams import ALL_STREAMS
 from proxy.domain.access import ImpersonationRule
 from proxy.domain.audit import EndReason
 from proxy.domain.limits import HeadLimits, StreamLimits, Timeouts
-from proxy.gateway.connection import DEAD_PEER_MILLISECONDS, Connection
+from proxy.gateway.connection import DEAD_PEER_MILLISECONDS, UserConnection
 from proxy.settings import ProxySettings
 from syncagent.tunnel.guard import Guard, ImpersonationPolicy
 from tests.fakes.door import ANN
@@ -134,7 +134,7 @@ async def test_peers_that_acknowledge_nothing_are_given_up_after_a_minute(
 ) -> None:
     """By the system, whatever waits for them: their host has gone without a word."""
     await user.ask(request())
-    (connection,) = cast("set[Connection]", stack.door.gateway.connections)
+    (connection,) = cast("set[UserConnection]", stack.door.gateway.connections)
     sock = connection._transport.get_extra_info("socket")
     milliseconds = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT)
     assert milliseconds == DEAD_PEER_MILLISECONDS == 60_000
@@ -170,8 +170,10 @@ async def test_open_requests_are_listed_and_ended(
     """By id; the user's connection breaks, and the row says why."""
     recorder.script = watching
     user.writer.write(request(b"GET", b"/api/v1/namespaces/a/pods?watch=1"))
-    await eventually(lambda: any(one.bytes_out for one in stack.door.here.open_streams(EVERYTHING)))
-    (stream,) = stack.door.here.open_streams(EVERYTHING)
+    await eventually(
+        lambda: any(one.bytes_out for one in stack.door.here.open_streams(ALL_STREAMS))
+    )
+    (stream,) = stack.door.here.open_streams(ALL_STREAMS)
     assert (stream.user, stream.handle, stream.what) == ("ann", "dev", "watch pods a")
     assert stream.kind == "watch"
     assert not stack.door.here.end_stream("nothing", "root")
@@ -181,7 +183,7 @@ async def test_open_requests_are_listed_and_ended(
     (row,) = stack.installation.closed_rows
     assert row.reason is EndReason.ENDED
     assert stack.installation.began_rows == [row]
-    assert stack.door.here.open_streams(EVERYTHING) == []
+    assert stack.door.here.open_streams(ALL_STREAMS) == []
 
 
 async def test_revoking_a_grant_ends_what_it_let_in(
@@ -190,7 +192,7 @@ async def test_revoking_a_grant_ends_what_it_let_in(
     """And nothing else."""
     recorder.script = watching
     user.writer.write(request(b"GET", b"/api/v1/pods?watch=1"))
-    await eventually(lambda: stack.door.here.open_streams(EVERYTHING))
+    await eventually(lambda: stack.door.here.open_streams(ALL_STREAMS))
     assert stack.door.revoke(grant="other") == 0
     assert stack.door.revoke(grant="g1") == 1
     assert stack.installation.closed_rows[0].reason is EndReason.REVOKED
@@ -276,12 +278,14 @@ async def test_a_reader_that_stops_holds_up_nobody(
     recorder.script = script
     user.writer.transport.pause_reading()  # ty: ignore[missing-attribute]
     user.writer.write(request())
-    await eventually(lambda: any(one.bytes_out for one in stack.door.here.open_streams(EVERYTHING)))
+    await eventually(
+        lambda: any(one.bytes_out for one in stack.door.here.open_streams(ALL_STREAMS))
+    )
     recorder.script = None
     async with connected(stack) as other:
         for _ in range(20):
             assert (await other.ask(request()))[0] == 200
-    assert stack.door.here.open_streams(EVERYTHING)[0].bytes_out < 32 << 20
+    assert stack.door.here.open_streams(ALL_STREAMS)[0].bytes_out < 32 << 20
 
 
 async def test_passthrough_sends_the_users_own_token_only(authority: TestAuthority) -> None:

@@ -9,12 +9,12 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from fleet.errors import Unavailable
-from fleet.identity import ClusterId
-from fleet.runtime.clock import SystemClock
-from fleet.runtime.tasks import Tasks
+from core.errors import Unavailable
+from core.identity import ClusterId
+from core.runtime.clock import SystemClock
+from core.runtime.tasks import Tasks
 from proxy.tunnel import egress as proxy_egress
-from proxy.tunnel.egress import Egress
+from proxy.tunnel.egress import EgressProxy
 from syncagent.tunnel.client import TunnelClient
 from syncagent.tunnel.egress import EgressPolicy
 from syncagent.tunnel.guard import ImpersonationPolicy
@@ -28,7 +28,7 @@ from tests.integration.proxy.stack import Stack, eventually, signed
 class Way:
     """An agent that allows one host, the proxy before it, and what listens there."""
 
-    egress: Egress
+    egress: EgressProxy
     clock: FakeClock
     port: int
     closed: list[bytes]
@@ -75,7 +75,7 @@ async def way(stack: Stack) -> AsyncIterator[Way]:
     tasks.spawn("agent", _agent(stack, policy))
     await eventually(lambda: stack.door.tunnels.is_connected(CLUSTER))
     clock = FakeClock()
-    egress = Egress(clock)
+    egress = EgressProxy(clock)
     with pytest.raises(Unavailable):
         await egress.proxy_url(CLUSTER)
     egress.use(stack.door.tunnels.find)
@@ -146,7 +146,7 @@ async def test_no_agent_and_no_list_are_told_at_once(stack: Stack, way: Way) -> 
         await way.egress.proxy_url(ClusterId("unknown"))
     link = stack.door.tunnels.find(CLUSTER)
     assert link is not None and link.peer is not None
-    nothing_allowed = Egress(SystemClock(), lambda _: link)
+    nothing_allowed = EgressProxy(SystemClock(), lambda _: link)
     object.__setattr__(link.peer, "features", 0)
     with pytest.raises(Unavailable):
         await nothing_allowed.proxy_url(CLUSTER)

@@ -8,8 +8,8 @@ from typing import cast
 
 import pytest
 
-from fleet.identity import ClusterId
-from fleet.runtime.clock import SystemClock
+from core.identity import ClusterId
+from core.runtime.clock import SystemClock
 from proxy.domain.audit import EndReason
 from proxy.domain.limits import StreamLimits, Timeouts
 from proxy.settings import ProxySettings
@@ -285,7 +285,7 @@ async def test_too_many_requests_of_one_user(authority: TestAuthority) -> None:
             assert b"Retry-After: 1\r\n" in head
             recorder.script = None
             watcher.writer.close()
-            await eventually(lambda: not stack.door.gateway.exchanges)
+            await eventually(lambda: not stack.door.gateway.proxied_requests)
             assert (await user.ask(request()))[0] == 200
 
 
@@ -448,7 +448,7 @@ async def test_churn_leaves_nothing_behind(stack: Stack, recorder: RecordingUpst
     await eventually(lambda: not link.streams)
     assert link.budget.used == 0
     assert len(gateway.tasks._tasks) == 2
-    assert gateway.desk.requests.empty
+    assert gateway.authorization.requests.empty
     assert stack.client is not None
     await eventually(lambda: not stack.client._mux.streams if stack.client._mux else True)
     rows = stack.installation.closed_rows

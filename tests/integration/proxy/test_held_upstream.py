@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import uvloop
 
-from fleet.runtime.clock import SystemClock
+from core.runtime.clock import SystemClock
 from syncagent.tunnel.connection import UpstreamConnection
 from syncagent.tunnel.upstream import Upstream, UpstreamPool
 from tests.fakes.tls import TestAuthority

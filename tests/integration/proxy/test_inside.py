@@ -6,15 +6,15 @@ from collections.abc import AsyncIterator, Callable
 import orjson
 import pytest
 
-from fleet.errors import LimitExceeded, Unavailable
-from fleet.streams import EVERYTHING
+from core.errors import LimitExceeded, Unavailable
+from core.open_streams import ALL_STREAMS
 from proxy.domain.audit import EndReason
-from proxy.gateway.route import Route
+from proxy.gateway.route import ClusterRoute
 from tests.fakes.door import ANN
 from tests.integration.proxy.recording import RecordingUpstream, recording_upstream
 from tests.integration.proxy.stack import Stack, eventually
 
-POD = Route("dev", b"/api/v1/namespaces/shop/pods/web")
+POD = ClusterRoute("dev", b"/api/v1/namespaces/shop/pods/web")
 
 
 @pytest.fixture
@@ -94,14 +94,14 @@ async def test_it_is_listed_while_it_is_under_way_and_ends_with_the_right(
     cluster.script = silence
     reading = stack.tasks.spawn("read", read(stack))
     await eventually(lambda: cluster.heads)
-    (listed,) = stack.door.here.open_streams(EVERYTHING)
+    (listed,) = stack.door.here.open_streams(ALL_STREAMS)
     assert (listed.user, listed.what) == ("ann", "get pods shop/web")
     assert stack.door.revoke(user="somebody else") == 0
     assert stack.door.revoke(user=ANN.user_id) == 1
     async with asyncio.timeout(5):
         status, _ = await reading
     assert status == 401
-    assert stack.door.here.open_streams(EVERYTHING) == []
+    assert stack.door.here.open_streams(ALL_STREAMS) == []
     (row,) = stack.installation.closed_rows
     assert row.reason == EndReason.REVOKED
 

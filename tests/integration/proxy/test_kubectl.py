@@ -168,7 +168,7 @@ async def test_killing_kubectl_ends_the_exec_upstream(
         assert await shell.stdout.readline() == b"hello\n"
     shell.kill()
     await shell.communicate()
-    await eventually(lambda: not stack.door.gateway.exchanges, 5)
+    await eventually(lambda: not stack.door.gateway.proxied_requests, 5)
     rows = [row for row in stack.installation.closed_rows if row.upgrade]
     assert [row.reason for row in rows] == [EndReason.USER_LEFT]
 
@@ -187,7 +187,7 @@ async def test_revocation_ends_an_exec_and_a_watch(
         await watch.stdout.readline()
         await watch.stdout.readline()
     # What was printed is of the list before the watch.
-    await eventually(lambda: len(stack.door.gateway.exchanges) == 2, 20)
+    await eventually(lambda: len(stack.door.gateway.proxied_requests) == 2, 20)
     stack.installation.users.clear()
     assert stack.door.revoke(token="t1") == 2
     async with asyncio.timeout(5):

@@ -7,15 +7,15 @@ from typing import cast
 
 import pytest
 
-from fleet.links.calls import link_over
-from fleet.links.carried import CarriedLink
-from fleet.mux import codec
-from fleet.mux.budget import Budget
-from fleet.mux.codec import END, Hello
-from fleet.mux.mux import Mux, MuxSettings
-from fleet.rpc.calls import CallFailed, Status
-from fleet.rpc.methods import TUNNEL
-from fleet.runtime.clock import SystemClock
+from core.links.base_link import BaseLink
+from core.links.call_link import make_call_link
+from core.mux import codec
+from core.mux.budget import ReceiveBudget
+from core.mux.codec import END, Hello
+from core.mux.mux import Mux, MuxSettings
+from core.rpc.calls import CallFailed, CallStatus
+from core.rpc.methods import TUNNEL
+from core.runtime.clock import SystemClock
 from tests.fakes.door import CLUSTER
 from tests.fakes.tunnel import RecordingMuxOwner, RecordingOwner
 from tests.integration.proxy.recording import OK, recording_upstream
@@ -26,7 +26,7 @@ from tests.integration.proxy.user import User, request
 class Agent:
     """An agent whose answers a test writes by hand."""
 
-    def __init__(self, link: CarriedLink) -> None:
+    def __init__(self, link: BaseLink) -> None:
         self.owner = RecordingMuxOwner()
         self.link = link
         self.mux = Mux(
@@ -36,7 +36,7 @@ class Agent:
             hello=Hello(b"e" * 16, 256 << 10),
             clock=SystemClock(),
             timers=asyncio.get_running_loop(),
-            budget=Budget(1 << 20),
+            budget=ReceiveBudget(1 << 20),
             settings=MuxSettings(),
         )
 
@@ -57,7 +57,7 @@ async def connected(stack: Stack) -> AsyncGenerator[Agent, None]:
     """A hand-driven agent, known to the door."""
     async with stack.channel() as channel:
         call = await channel.call(TUNNEL, signed("agent-token"))
-        one = Agent(link_over(call))
+        one = Agent(make_call_link(call))
         carrying = stack.tasks.spawn("agent", one.link.carry(one.mux, SystemClock()))
         await eventually(lambda: stack.door.is_connected(CLUSTER))
         yield one
@@ -141,8 +141,8 @@ async def test_whoever_broke_the_rules_may_not_begin_anew_at_once(
         call = await channel.call(TUNNEL, signed("agent-token"))
         with pytest.raises(CallFailed, match="protocol error") as refused:
             await call.read()
-        assert refused.value.status is Status.UNAVAILABLE
-    stack.door.tunnels._breaches[CLUSTER] = (0.0, "")
+        assert refused.value.status is CallStatus.UNAVAILABLE
+    stack.door.tunnels._violations[CLUSTER] = (0.0, "")
     async with recording_upstream() as server:
         await stack.connect(server.upstream)
         assert stack.door.is_connected(CLUSTER)

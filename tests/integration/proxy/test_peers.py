@@ -5,9 +5,9 @@ import gc
 import ssl
 import weakref
 
-from fleet.mux.budget import Budget
-from fleet.runtime.clock import SystemClock
-from proxy.replicas.peers import Peers
+from core.mux.budget import ReceiveBudget
+from core.runtime.clock import SystemClock
+from proxy.replicas.links import ReplicaLinks
 from tests.fakes.tls import TestAuthority
 from tests.fakes.tunnel import RecordingMuxOwner
 
@@ -16,7 +16,9 @@ async def test_a_link_to_a_replica_that_is_gone_is_forgotten(authority: TestAuth
     """Replicas get new addresses: nothing of the old ones stays."""
     server, client = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), authority.client_context()
     server.load_cert_chain(authority.certificate, authority.key)
-    near, far = (Peers(server, client, Budget(1 << 20), SystemClock()) for _ in range(2))
+    near, far = (
+        ReplicaLinks(server, client, ReceiveBudget(1 << 20), SystemClock()) for _ in range(2)
+    )
     await near.listen("127.0.0.1", 0, RecordingMuxOwner())
     port = await far.listen("127.0.0.1", 0, RecordingMuxOwner())
     link = weakref.ref(await near.link(f"127.0.0.1:{port}"))

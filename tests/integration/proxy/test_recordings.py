@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from fleet.errors import NotFound, Unavailable
-from proxy.domain.access import Recording
+from core.errors import NotFound, Unavailable
+from proxy.domain.access import RecordingPolicy
 from proxy.domain.audit import RequestRecord
 from proxy.domain.limits import RecordingLimits
 from proxy.domain.terminal import TerminalSession
@@ -36,11 +36,11 @@ async def test_a_recording_is_private_and_read_in_parts(tmp_path: Path) -> None:
     (path,) = (tmp_path / "kept").iterdir()
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     part = await recorder.read(record().id, 0, 10)
-    assert (part.data, part.next, part.going_on) == (b'{"version"', 10, True)
+    assert (part.data, part.next, part.ongoing) == (b'{"version"', 10, True)
     tape.close()
     await recorder.stop()
     rest = await recorder.read(record().id, 10, 1 << 20)
-    assert (rest.next, rest.going_on) == (None, False)
+    assert (rest.next, rest.ongoing) == (None, False)
     lines = (part.data + rest.data).splitlines()
     assert json.loads(lines[0])["towline"]["cluster"] == "dev"
     assert json.loads(lines[1])[1:] == ["o", "hello"]
@@ -82,7 +82,7 @@ async def test_kubectl_exec_is_kept(
     stack: Stack, through: Kubectl, box: tuple[str, ...], transport: dict[str, str]
 ) -> None:
     """Both outputs and what was typed, by WebSocket and by SPDY, and nothing is changed by it."""
-    stack.installation.recording = Recording.ALL
+    stack.installation.recording = RecordingPolicy.ALL
     script = "cat; echo error >&2; exit 3"
     result = await through(
         "exec", "-i", *box, "--", "sh", "-c", script, stdin=b"typed\n", env=transport

@@ -6,18 +6,18 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from fleet.errors import Unauthenticated, Unavailable
-from fleet.identity import ClusterId, TokenId
-from fleet.links.calls import link_over
-from fleet.mux.budget import Budget
-from fleet.mux.codec import Hello
-from fleet.mux.mux import Mux, MuxSettings
-from fleet.rpc.calls import ServerLimits
-from fleet.rpc.http2_channel import Http2Channel, Target
-from fleet.rpc.http2_server import Http2Server
-from fleet.rpc.methods import TUNNEL
-from fleet.runtime.clock import SystemClock
-from fleet.runtime.tasks import Tasks
+from core.errors import Unauthenticated, Unavailable
+from core.identity import ClusterId, TokenId
+from core.links.call_link import make_call_link
+from core.mux.budget import ReceiveBudget
+from core.mux.codec import Hello
+from core.mux.mux import Mux, MuxSettings
+from core.rpc.calls import ServerLimits
+from core.rpc.http2_channel import CallTarget, Http2Channel
+from core.rpc.http2_server import Http2Server
+from core.rpc.methods import TUNNEL
+from core.runtime.clock import SystemClock
+from core.runtime.tasks import Tasks
 from proxy.tunnel.server import RECHECK_SECONDS, TunnelServer
 from tests.fakes.door import AGENT_TOKEN, CLUSTER
 from tests.fakes.tunnel import RecordingMuxOwner
@@ -43,7 +43,9 @@ class Hub:
         self.asked = 0
         self.port = 0
         self.tasks = Tasks("agents")
-        self.server = TunnelServer(self.authenticate, QuickSweeps(), Budget(1 << 20), MuxSettings())
+        self.server = TunnelServer(
+            self.authenticate, QuickSweeps(), ReceiveBudget(1 << 20), MuxSettings()
+        )
 
     async def authenticate(self, token: str) -> tuple[ClusterId, TokenId]:
         self.asked += 1
@@ -62,9 +64,9 @@ class Hub:
     @asynccontextmanager
     async def agent(self, instance: bytes = b"a" * 16) -> AsyncGenerator[Mux, None]:
         """An agent's end of one tunnel."""
-        channel = Http2Channel(Target("127.0.0.1", self.port), SystemClock())
+        channel = Http2Channel(CallTarget("127.0.0.1", self.port), SystemClock())
         call = await channel.call(TUNNEL, signed("t"))
-        link = link_over(call)
+        link = make_call_link(call)
         mux = Mux(
             link,
             RecordingMuxOwner(),
@@ -72,7 +74,7 @@ class Hub:
             hello=Hello(instance, 256 << 10),
             clock=SystemClock(),
             timers=asyncio.get_running_loop(),
-            budget=Budget(1 << 20),
+            budget=ReceiveBudget(1 << 20),
             settings=MuxSettings(),
         )
         carrying = self.tasks.spawn("agent", link.carry(mux, SystemClock()))

@@ -9,19 +9,27 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from fleet.mux.mux import Mux
-from fleet.mux.stream import Stream
-from proxy.gateway.connection import Connection
-from proxy.gateway.exchange import Exchange
+from core.mux.mux import Mux
+from core.mux.stream import TunnelStream
+from proxy.gateway.connection import UserConnection
+from proxy.gateway.proxied_request import ProxiedRequest
 from syncagent.tunnel.connection import UpstreamConnection
-from syncagent.tunnel.egress import EgressExchange
-from syncagent.tunnel.exchange import UpstreamExchange
+from syncagent.tunnel.egress import EgressStream
+from syncagent.tunnel.upstream_request import UpstreamRequest
 from tests.fakes.door import CLUSTER
 from tests.integration.proxy.recording import RecordingUpstream, recording_upstream
 from tests.integration.proxy.stack import Stack, eventually
 from tests.integration.proxy.user import request
 
-OURS = (Mux, Stream, Connection, Exchange, UpstreamConnection, UpstreamExchange, EgressExchange)
+OURS = (
+    Mux,
+    TunnelStream,
+    UserConnection,
+    ProxiedRequest,
+    UpstreamConnection,
+    UpstreamRequest,
+    EgressStream,
+)
 USERS, ROUNDS, PIPELINED = 12, 10, 8
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 SWITCHED = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\n\r\n"

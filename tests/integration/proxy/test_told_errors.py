@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fleet.errors import Unavailable
+from core.errors import Unavailable
 from proxy.domain.limits import StreamLimits
 from proxy.settings import ProxySettings
 from syncagent.tunnel.upstream import Upstream

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from proxy.domain.limits import Timeouts
-from proxy.gateway.connection import Connection
+from proxy.gateway.connection import UserConnection
 from proxy.settings import ProxySettings
 from tests.fakes.tls import TestAuthority
 from tests.integration.proxy.recording import RecordingUpstream, recording_upstream
@@ -55,9 +55,9 @@ def read_on(user: User) -> None:
     user.writer.transport.resume_reading()  # ty: ignore[missing-attribute]
 
 
-def connection(stack: Stack) -> Connection:
+def connection(stack: Stack) -> UserConnection:
     (one,) = stack.door.gateway.connections
-    assert isinstance(one, Connection)
+    assert isinstance(one, UserConnection)
     return one
 
 

@@ -14,15 +14,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fleet.rpc.calls import Channel
-from fleet.runtime.clock import SystemClock
-from fleet.runtime.tasks import Tasks
+from core.rpc.calls import CallChannel
+from core.runtime.clock import SystemClock
+from core.runtime.tasks import Tasks
 from syncagent.link.channel import Endpoint
 from syncagent.tunnel.client import TunnelClient
 from syncagent.tunnel.guard import ImpersonationPolicy
 from syncagent.tunnel.upstream import Upstream
-from towline.client import Client
-from towline.contexts import Target
+from towline.client import GraphQLClient
+from towline.contexts import ControlPlaneTarget
 from towline.demo.ports import free_ports
 
 PROGRAM = [sys.executable, "-c", "from towline.cli import main; main()", "serve"]
@@ -121,9 +121,9 @@ class Replica:
     def ask(self, document: str, **variables: Any) -> dict[str, Any]:
         """The data of an answer of its API."""
         authority = (self.data / "tls" / "ca.crt").read_text()
-        return Client(Target(f"https://127.0.0.1:{self.https}", self.token, authority)).ask(
-            document, **variables
-        )
+        return GraphQLClient(
+            ControlPlaneTarget(f"https://127.0.0.1:{self.https}", self.token, authority)
+        ).ask(document, **variables)
 
 
 class Fleet:
@@ -234,7 +234,7 @@ class Agent:
         return True
 
 
-async def _run(client: TunnelClient, channel: Channel) -> str:
+async def _run(client: TunnelClient, channel: CallChannel) -> str:
     try:
         return await client.run()
     finally:

@@ -7,11 +7,11 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from fleet.errors import Invalid, Unavailable
-from fleet.rpc.calls import CallFailed, Status
-from fleet.rpc.connect import through
-from fleet.rpc.http2_channel import Http2Channel, Target
-from fleet.runtime.clock import SystemClock
+from core.errors import Invalid, Unavailable
+from core.rpc.calls import CallFailed, CallStatus
+from core.rpc.http2_channel import CallTarget, Http2Channel
+from core.rpc.proxy_connect import connect_through_proxy
+from core.runtime.clock import SystemClock
 
 PASSWORD = "canary-" + "12ab" + "-swordfish"
 
@@ -70,7 +70,7 @@ async def test_any_other_answer_is_told_and_ends_it(answer: bytes, ends: bool, t
     """It names the proxy, and never what we have said to it."""
     async with proxy(answer, ends=ends) as (asked, place), asyncio.timeout(20):
         with pytest.raises(Unavailable, match=text) as refused:
-            await through(f"http://user:{PASSWORD}@{place}", "hub", 443)
+            await connect_through_proxy(f"http://user:{PASSWORD}@{place}", "hub", 443)
         assert "127.0.0.1" in refused.value.message and PASSWORD not in refused.value.message
         assert len(asked.heads) == 1
 
@@ -79,7 +79,7 @@ async def test_any_other_answer_is_told_and_ends_it(answer: bytes, ends: bool, t
 async def test_what_comes_behind_the_answer_is_of_the_target(status: bytes) -> None:
     """Not one byte of it is taken."""
     async with proxy(b"HTTP/1.1 " + status + b"\r\nA: b\r\n\r\nhello", ends=True) as (_, place):
-        with await through(place, "hub", 443) as raw:
+        with await connect_through_proxy(place, "hub", 443) as raw:
             assert await asyncio.get_running_loop().sock_recv(raw, 100) == b"hello"
 
 
@@ -101,7 +101,7 @@ async def test_what_the_proxy_is_asked(
     login: str, pair: str | None, host: str, target: str
 ) -> None:
     async with proxy(b"HTTP/1.1 200 OK\r\n\r\n") as (asked, place):
-        (await through(f"http://{login}{place}", host, 8443)).close()
+        (await connect_through_proxy(f"http://{login}{place}", host, 8443)).close()
     lines = [f"CONNECT {target} HTTP/1.1", f"Host: {target}"]
     if pair is not None:
         lines.append(f"Proxy-Authorization: Basic {b64encode(pair.encode()).decode()}")
@@ -121,20 +121,20 @@ async def test_what_the_proxy_is_asked(
 )
 async def test_what_is_no_proxy_is_refused_without_its_password(url: str) -> None:
     with pytest.raises(Invalid, match="must be http://") as refused:
-        await through(url, "hub", 443)
+        await connect_through_proxy(url, "hub", 443)
     assert PASSWORD not in str(refused.value) and refused.value.__cause__ is None
 
 
 async def test_a_channel_tells_where_the_proxy_did_not_lead_it() -> None:
     """The same, to who calls; and a proxy that is not there."""
     async with proxy(b"HTTP/1.1 407 no\r\n\r\n") as (_, place):
-        channel = Http2Channel(Target("hub", 443, proxy=f"http://{place}"), SystemClock())
+        channel = Http2Channel(CallTarget("hub", 443, proxy=f"http://{place}"), SystemClock())
         with pytest.raises(CallFailed, match="hub:443: .*refused to connect: 407 no") as refused:
             await channel.call("/a", ())
-        assert refused.value.status is Status.UNAVAILABLE
+        assert refused.value.status is CallStatus.UNAVAILABLE
         await channel.close()
-    channel = Http2Channel(Target("hub", 443, proxy="http://127.0.0.1:9"), SystemClock())
+    channel = Http2Channel(CallTarget("hub", 443, proxy="http://127.0.0.1:9"), SystemClock())
     with pytest.raises(CallFailed, match="hub:443: ") as failed:
         await channel.call("/a", ())
-    assert failed.value.status is Status.UNAVAILABLE
+    assert failed.value.status is CallStatus.UNAVAILABLE
     await channel.close()

@@ -14,9 +14,9 @@ import grpc.aio
 import hpack
 import pytest
 
-from fleet.errors import Invalid
-from fleet.http2 import frames
-from fleet.http2.frames import (
+from core.errors import Invalid
+from core.http2 import frames
+from core.http2.frames import (
     DATA,
     END_HEADERS,
     END_STREAM,
@@ -29,13 +29,13 @@ from fleet.http2.frames import (
     ErrorCode,
     frame,
 )
-from fleet.rpc import connect, http2_server
-from fleet.rpc.calls import Call, CallFailed, Handler, ServerLimits, Status
-from fleet.rpc.http2_channel import Http2Channel, Target, client_tls
-from fleet.rpc.http2_server import Http2Server
-from fleet.rpc.wires import Wire
-from fleet.runtime.clock import Clock, SystemClock
-from fleet.runtime.tasks import Tasks
+from core.rpc import http2_server, proxy_connect
+from core.rpc.calls import Call, CallFailed, CallStatus, Handler, ServerLimits
+from core.rpc.http2_channel import CallTarget, Http2Channel, client_tls
+from core.rpc.http2_server import Http2Server
+from core.rpc.implementations import GrpcImplementation
+from core.runtime.clock import Clock, SystemClock
+from core.runtime.tasks import Tasks
 from syncagent.link.channel import Endpoint
 from tests.fakes.clock import FakeClock
 from tests.fakes.http2 import header_block
@@ -58,7 +58,7 @@ async def server(
     clock: Clock | None = None, authority: TestAuthority | None = None
 ) -> AsyncGenerator[int]:
     """An echo at /echo."""
-    limits = ServerLimits(without_call=WITHOUT_CALL, message=1000)
+    limits = ServerLimits(idle_seconds=WITHOUT_CALL, message=1000)
     serving = Http2Server({"/echo": echo}, limits, clock or SystemClock())
     port = await serving.start(("127.0.0.1", 0), authority)
     try:
@@ -72,7 +72,7 @@ async def served_by(
     handler: Handler, clock: Clock | None = None
 ) -> AsyncGenerator[tuple[Http2Server, int]]:
     """This at /echo."""
-    limits = ServerLimits(without_call=WITHOUT_CALL, calls=CALLS)
+    limits = ServerLimits(idle_seconds=WITHOUT_CALL, calls=CALLS)
     serving = Http2Server({"/echo": handler}, limits, clock or SystemClock())
     port = await serving.start(("127.0.0.1", 0), None)
     try:
@@ -120,14 +120,14 @@ async def until(condition: Callable[[], object]) -> None:
             await asyncio.sleep(0.005)
 
 
-async def refusal(target: Target) -> str:
+async def refusal(target: CallTarget) -> str:
     """What a call to it is told, which must be that there is no way to it."""
     channel = Http2Channel(target, SystemClock())
     try:
         with pytest.raises(CallFailed) as failed:
             async with asyncio.timeout(20):
                 await (await channel.call("/echo", ())).read()
-        assert failed.value.status is Status.UNAVAILABLE
+        assert failed.value.status is CallStatus.UNAVAILABLE
         return failed.value.message
     finally:
         await channel.close()
@@ -148,14 +148,14 @@ async def test_a_certificate_that_is_not_good(told: dict, text: str, tmp_path: P
     authority = TestAuthority(tmp_path, **told)
     async with server(authority=authority) as port:
         tls = client_tls(authority.ca.read_bytes())
-        message = await refusal(Target("localhost", port, tls))
+        message = await refusal(CallTarget("localhost", port, tls))
     assert f"localhost:{port}: its certificate is not valid" in message and text in message
 
 
 async def test_a_certificate_of_an_authority_that_is_not_ours(tmp_path: Path) -> None:
     ours, theirs = (TestAuthority(_folder(tmp_path, name)) for name in ("ours", "theirs"))
     async with server(authority=theirs) as port:
-        message = await refusal(Target("127.0.0.1", port, client_tls(ours.ca.read_bytes())))
+        message = await refusal(CallTarget("127.0.0.1", port, client_tls(ours.ca.read_bytes())))
     assert "its certificate is not valid" in message
 
 
@@ -164,8 +164,10 @@ def _folder(parent: Path, name: str) -> Path:
     return parent / name
 
 
-@pytest.mark.parametrize("wire", Wire)
-async def test_the_certificate_itself_may_be_what_is_trusted(wire: Wire, tmp_path: Path) -> None:
+@pytest.mark.parametrize("wire", GrpcImplementation)
+async def test_the_certificate_itself_may_be_what_is_trusted(
+    wire: GrpcImplementation, tmp_path: Path
+) -> None:
     """Whoever speaks: agents that one of them connects the other does, too."""
     authority = TestAuthority(tmp_path)
     async with server(authority=authority) as port:
@@ -189,7 +191,7 @@ async def test_the_name_asked_for_is_the_one_that_is_looked_for(tmp_path: Path) 
     authority = TestAuthority(tmp_path, host="hub.example")
     async with server(authority=authority) as port:
         tls = client_tls(authority.ca.read_bytes())
-        channel = Http2Channel(Target("127.0.0.1", port, tls, "hub.example"), SystemClock())
+        channel = Http2Channel(CallTarget("127.0.0.1", port, tls, "hub.example"), SystemClock())
         call = await channel.call("/echo", ())
         await call.write(b"a")
         assert (await call.read(), call.peer) == (b"a", f"hub.example:{port}")
@@ -203,7 +205,7 @@ async def test_the_name_asked_for_is_the_one_that_is_looked_for(tmp_path: Path) 
 async def test_a_far_side_that_speaks_http_1(ends: bool) -> None:
     answer = b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n"
     async with far_side(answer, ends=ends) as (port, _):
-        assert "HTTP/1" in await refusal(Target("127.0.0.1", port))
+        assert "HTTP/1" in await refusal(CallTarget("127.0.0.1", port))
 
 
 async def test_a_far_side_that_agrees_upon_http_1_only(tmp_path: Path) -> None:
@@ -212,14 +214,14 @@ async def test_a_far_side_that_agrees_upon_http_1_only(tmp_path: Path) -> None:
     tls.load_cert_chain(authority.certificate, authority.key)
     tls.set_alpn_protocols(["http/1.1"])
     async with far_side(b"", tls, ends=True) as (port, _):
-        target = Target("127.0.0.1", port, client_tls(authority.ca.read_bytes()))
+        target = CallTarget("127.0.0.1", port, client_tls(authority.ca.read_bytes()))
         assert "does not support HTTP/2" in await refusal(target)
 
 
 async def test_a_far_side_without_tls(tmp_path: Path) -> None:
     async with server() as port:
         tls = client_tls(TestAuthority(tmp_path).ca.read_bytes())
-        message = await refusal(Target("127.0.0.1", port, tls))
+        message = await refusal(CallTarget("127.0.0.1", port, tls))
     assert message.startswith(f"127.0.0.1:{port}: ") and not message.endswith(": ")
 
 
@@ -227,7 +229,7 @@ async def test_a_far_side_that_ends_at_once(tmp_path: Path) -> None:
     """There is a reason told, in whatever state it leaves."""
     for tls in (None, client_tls(TestAuthority(tmp_path).ca.read_bytes())):
         async with far_side(b"", ends=True) as (port, _):
-            message = await refusal(Target("127.0.0.1", port, tls))
+            message = await refusal(CallTarget("127.0.0.1", port, tls))
         assert message and not message.endswith(": ")
 
 
@@ -236,7 +238,7 @@ async def test_an_address_that_leads_nowhere_is_passed_over(
     dead: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A name may have several, of two kinds; those behind it are tried, too."""
-    monkeypatch.setattr(connect, "_ADDRESS_SECONDS", 0.05)
+    monkeypatch.setattr(proxy_connect, "_ADDRESS_SECONDS", 0.05)
     full = socket.create_server(("127.0.0.1", 0), backlog=0)
     waiting = [socket.socket() for _ in range(4)]
     for one in waiting:
@@ -253,7 +255,7 @@ async def test_an_address_that_leads_nowhere_is_passed_over(
 
     async with server() as port:
         monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", addresses)
-        channel = Http2Channel(Target("hub.example", port), SystemClock())
+        channel = Http2Channel(CallTarget("hub.example", port), SystemClock())
         async with asyncio.timeout(20):
             call = await channel.call("/echo", ())
             await call.write(b"a")
@@ -265,7 +267,7 @@ async def test_an_address_that_leads_nowhere_is_passed_over(
 
 async def test_who_closes_while_it_is_dialled_keeps_no_connection() -> None:
     async with server() as port:
-        channel = Http2Channel(Target("127.0.0.1", port), SystemClock())
+        channel = Http2Channel(CallTarget("127.0.0.1", port), SystemClock())
         calling = asyncio.ensure_future(channel.call("/echo", ()))
         await asyncio.sleep(0)
         await channel.close()
@@ -278,7 +280,7 @@ async def test_a_far_side_that_is_silent_is_left(tmp_path: Path) -> None:
     """After two minutes or more it is asked for a word, and after 20 s the call is told."""
     clock = FakeClock()
     async with far_side(frames.settings({})) as (port, heard):
-        channel = Http2Channel(Target("127.0.0.1", port), clock)
+        channel = Http2Channel(CallTarget("127.0.0.1", port), clock)
         call = await channel.call("/echo", ())
         await call.write(b"hello")
         await until(lambda: b"hello" in heard)
@@ -291,7 +293,7 @@ async def test_a_far_side_that_is_silent_is_left(tmp_path: Path) -> None:
         await clock.advance(20)
         with pytest.raises(CallFailed, match="does not answer") as failed:
             await reading
-        assert failed.value.status is Status.UNAVAILABLE
+        assert failed.value.status is CallStatus.UNAVAILABLE
         await asyncio.gather(channel.close(), clock.advance(5))
 
 
@@ -299,7 +301,7 @@ async def test_a_far_side_that_answers_pings_is_kept() -> None:
     """However long it has nothing else to say."""
     clock = FakeClock()
     async with server() as port:
-        channel = Http2Channel(Target("127.0.0.1", port), clock)
+        channel = Http2Channel(CallTarget("127.0.0.1", port), clock)
         call = await channel.call("/echo", ())
         await call.write(b"a")
         assert await call.read() == b"a"

@@ -14,7 +14,7 @@ import pytest_asyncio
 
 from tests import migrated
 from tests.integration.serve.waiting import until
-from towline.serve.process import Addresses, Process
+from towline.serve.process import ControlPlaneProcess, ListenerAddresses
 from towline.settings import ServeSettings
 
 # The real provider is nobody's to bring along: see docs/how-to/terraform.md.
@@ -31,8 +31,8 @@ SERVICE = """query ($id: ID!) { serviceDeployment(id: $id)
 class Running:
     """A control plane that runs, and a client of it."""
 
-    process: Process
-    addresses: Addresses
+    process: ControlPlaneProcess
+    addresses: ListenerAddresses
     data: Path
     http: aiohttp.ClientSession = field(repr=False)
 
@@ -128,7 +128,7 @@ async def running(data: Path, *, first: bool = False, **more: Any) -> AsyncGener
     """A control plane for as long as the block lasts; `first`: it makes its store itself."""
     if not (first or "database" in more or (data / "towline.db").exists()):
         migrated.put_sqlite(data)
-    process = Process(settings(data, **more))
+    process = ControlPlaneProcess(settings(data, **more))
     addresses = await process.start()
     try:
         async with aiohttp.ClientSession() as http:

@@ -7,12 +7,12 @@ from datetime import datetime
 import orjson
 
 from controlplane.domain.access import SYSTEM
-from controlplane.domain.audit import AuditKind, Chain, ChainCheck
-from controlplane.domain.ledger import AuditEntry, Verdict
+from controlplane.domain.audit import AuditKind, ChainHead, ChainVerifier
+from controlplane.domain.ledger import AuditEntry, AuditVerdict
 from tests.integration.serve.conftest import Json, Running
 from tests.integration.serve.test_signing_in import PASSWORD, own, set_up
 from tests.integration.serve.waiting import until
-from towline.installation import Health, examine
+from towline.installation import CheckHealth, run_checks
 
 LOGS = """query ($filter: AuditLogFilter) { auditLogs(filter: $filter) {
   edges { node { action verdict actor target kind } } } }"""
@@ -82,7 +82,7 @@ async def test_an_export_holds_all_that_verifies_the_chain(hub: Running) -> None
         for one in (await hub.ask("{ auditChains { kind number hash } }"))["auditChains"]
         if one["kind"] == "CHANGE"
     ]
-    check = ChainCheck(Chain(AuditKind.CHANGE, int(chain["number"]), chain["hash"]))
+    check = ChainVerifier(ChainHead(AuditKind.CHANGE, int(chain["number"]), chain["hash"]))
     assert check.take(map(entry_of, lines)) is None
     assert check.end() is None
 
@@ -93,7 +93,7 @@ def entry_of(line: Json) -> AuditEntry:
         at=datetime.fromisoformat(line["at"]),
         actor=line["actor"],
         action=line["action"],
-        verdict=Verdict(line["verdict"]),
+        verdict=AuditVerdict(line["verdict"]),
         actor_id=line["actorId"],
         token_id=line["tokenId"],
         source=line["source"],
@@ -144,13 +144,13 @@ async def test_the_doctor_names_the_first_broken_row(hub: Running) -> None:
     for name in ("one", "two", "three"):
         await hub.cluster(name)
     settings = hub.process._settings
-    found = {one.check: one for one in await asyncio.to_thread(examine, settings)}
-    assert found["audit"].health is Health.OK and "chain is whole" in found["audit"].text
+    found = {one.check: one for one in await asyncio.to_thread(run_checks, settings)}
+    assert found["audit"].health is CheckHealth.OK and "chain is whole" in found["audit"].text
     with sqlite3.connect(hub.data / "towline.db") as store:
         store.execute("DROP TRIGGER audit_no_update")
         (number,) = store.execute("SELECT number FROM audit WHERE target = 'two'").fetchone()
         store.execute("UPDATE audit SET actor = 'mallory' WHERE target = 'two'")
     store.close()
-    found = {one.check: one for one in await asyncio.to_thread(examine, settings)}
-    assert found["audit"].health is Health.FAILED
+    found = {one.check: one for one in await asyncio.to_thread(run_checks, settings)}
+    assert found["audit"].health is CheckHealth.FAILED
     assert f"change row {number}: was altered" in found["audit"].text

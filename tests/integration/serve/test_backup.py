@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from fleet.age import AgeIdentity
-from fleet.errors import Conflict, Invalid
+from core.age import AgeIdentity
+from core.errors import Conflict, Invalid
 from tests.integration.serve.conftest import Running, running
 from towline.backup import backup, restore
 from towline.settings import ServeSettings

@@ -11,14 +11,14 @@ from cryptography.x509.verification import PolicyBuilder, Store, VerificationErr
 
 from controlplane.storage.engine import make_engine, sqlite_url
 from controlplane.storage.migrate import migrate
-from fleet.errors import Invalid, TowlineError
-from fleet.runtime.clock import SystemClock
+from core.errors import Invalid, TowlineError
+from core.runtime.clock import SystemClock
 from tests import migrated
 from tests.fakes.clock import FakeClock
 from tests.integration.serve.test_start import refused
 from tests.servers.postgres import Postgres
-from towline.authority import Authority, Credentials, check
-from towline.installation import Health, examine
+from towline.certificate_authority import CertificateAuthority, CertificatePair, check_certificate
+from towline.installation import CheckHealth, run_checks
 from towline.serve.listeners import credentials
 from towline.settings import ServeSettings, TlsSettings
 
@@ -108,18 +108,18 @@ def test_the_doctor_names_why_a_store_would_be_refused(
 ) -> None:
     migrated.put_sqlite(tmp_path)
     changed(tmp_path, statement)
-    found = {one.check: one for one in examine(ServeSettings(data=tmp_path))}["store"]
-    assert found.health is Health.FAILED
+    found = {one.check: one for one in run_checks(ServeSettings(data=tmp_path))}["store"]
+    assert found.health is CheckHealth.FAILED
     assert said in found.text
 
 
 @pytest.fixture
-def given(tmp_path: Path) -> Credentials:
+def given(tmp_path: Path) -> CertificatePair:
     """A certificate that is good for a year."""
-    return Authority.create(tmp_path, "test", NOW).sign("given", "towline", NOW)
+    return CertificateAuthority.create(tmp_path, "test", NOW).sign("given", "towline", NOW)
 
 
-def settings(one: Credentials) -> TlsSettings:
+def settings(one: CertificatePair) -> TlsSettings:
     return TlsSettings(cert=one.certificate, key=one.key)
 
 
@@ -128,27 +128,31 @@ def settings(one: Credentials) -> TlsSettings:
     [(timedelta(days=366), "renew it"), (timedelta(days=-2), "check the clock of this machine")],
 )
 def test_a_certificate_that_is_not_good_now_is_refused(
-    given: Credentials, tmp_path: Path, offset: timedelta, said: str
+    given: CertificatePair, tmp_path: Path, offset: timedelta, said: str
 ) -> None:
     with pytest.raises(Invalid, match=said):
         credentials(settings(given), tmp_path, FakeClock(NOW + offset))
 
 
 @pytest.mark.parametrize("minutes", [-10, 10])
-def test_a_clock_ten_minutes_off_is_borne(given: Credentials, tmp_path: Path, minutes: int) -> None:
+def test_a_clock_ten_minutes_off_is_borne(
+    given: CertificatePair, tmp_path: Path, minutes: int
+) -> None:
     clock = FakeClock(NOW + timedelta(minutes=minutes))
     assert credentials(settings(given), tmp_path, clock) == given
 
 
-def test_a_key_of_another_certificate_is_refused(given: Credentials, tmp_path: Path) -> None:
-    other = Authority.create(tmp_path / "other", "test", NOW).sign("x", "x", NOW)
+def test_a_key_of_another_certificate_is_refused(given: CertificatePair, tmp_path: Path) -> None:
+    other = CertificateAuthority.create(tmp_path / "other", "test", NOW).sign("x", "x", NOW)
     with pytest.raises(Invalid, match="use a matching pair"):
-        credentials(settings(Credentials(given.certificate, other.key)), tmp_path, SystemClock())
+        credentials(
+            settings(CertificatePair(given.certificate, other.key)), tmp_path, SystemClock()
+        )
 
 
 @pytest.mark.parametrize("swapped", ["certificate", "key"])
 def test_files_that_are_something_else_are_named(
-    given: Credentials, tmp_path: Path, swapped: str
+    given: CertificatePair, tmp_path: Path, swapped: str
 ) -> None:
     path = given.certificate if swapped == "certificate" else given.key
     path.write_text("nothing")
@@ -156,12 +160,12 @@ def test_files_that_are_something_else_are_named(
         credentials(settings(given), tmp_path, SystemClock())
 
 
-def own(data: Path) -> Credentials:
+def own(data: Path) -> CertificatePair:
     """What a control plane without a given certificate listens with."""
     return credentials(TlsSettings(names=["towline.example.org"]), data, FakeClock(NOW))
 
 
-def trusted(by: bytes, one: Credentials) -> bool:
+def trusted(by: bytes, one: CertificatePair) -> bool:
     """Whether who trusts this authority (PEM) trusts the certificate."""
     policy = PolicyBuilder().store(Store([load_pem_x509_certificate(by)])).time(NOW)
     server = policy.build_server_verifier(DNSName("towline.example.org"))
@@ -181,7 +185,7 @@ def test_an_own_authority_without_its_key_is_refused(tmp_path: Path, damage: str
     elif damage == "broken":
         key.write_text("nothing")
     else:
-        Authority.create(tmp_path / "other", "test", NOW)
+        CertificateAuthority.create(tmp_path / "other", "test", NOW)
         key.write_bytes((tmp_path / "other" / "ca.key").read_bytes())
     with pytest.raises(Invalid, match="restore"):
         own(tmp_path)
@@ -210,5 +214,5 @@ def test_a_damaged_certificate_of_its_own_is_signed_anew(tmp_path: Path, name: s
     own(tmp_path)
     (tmp_path / name).write_text("nothing")
     again = own(tmp_path)
-    check(again, NOW)
+    check_certificate(again, NOW)
     assert trusted((tmp_path / "ca.crt").read_bytes(), again)

@@ -16,8 +16,8 @@ from tests.integration.serve.conftest import Running
 from tests.integration.serve.test_git import config
 from tests.integration.serve.waiting import until
 from towline.demo.clusters.access import agent_kubeconfig
-from towline.demo.clusters.cluster import Cluster
-from towline.demo.gitserver import GitServer
+from towline.demo.clusters.cluster import LocalCluster
+from towline.demo.git_server import GitServer
 
 PASSAGE = [sys.executable, str(Path(__file__).with_name("passage.py"))]
 AGENT = [sys.executable, "-c", "from towline.cli import main; main()", "agent"]
@@ -91,7 +91,7 @@ def closed(tmp_path: Path) -> Iterator[Closed]:
 
 async def test_nothing_leads_in_and_one_connection_out(
     hub: Running,
-    cluster: Cluster,
+    cluster: LocalCluster,
     namespace: str,
     git_server: GitServer,
     closed: Closed,

@@ -16,8 +16,8 @@ from tests.integration.serve.conftest import Json, Running
 from tests.integration.serve.test_git import config
 from tests.integration.serve.waiting import until
 from towline.demo.clusters.access import agent_kubeconfig
-from towline.demo.clusters.cluster import Cluster
-from towline.demo.gitserver import GitServer, Repository
+from towline.demo.clusters.cluster import LocalCluster
+from towline.demo.git_server import GitServer, ServedRepository
 
 
 @dataclass
@@ -25,9 +25,9 @@ class Fleet:
     """A control plane, a real cluster with its agent, and a repository of two services."""
 
     hub: Running
-    cluster: Cluster
+    cluster: LocalCluster
     namespace: str
-    repository: Repository
+    repository: ServedRepository
     shop: str
     other: str
 
@@ -49,7 +49,9 @@ class Fleet:
 
 
 @asynccontextmanager
-async def agent(hub: Running, token: str, cluster: Cluster, state: Path) -> AsyncGenerator[None]:
+async def agent(
+    hub: Running, token: str, cluster: LocalCluster, state: Path
+) -> AsyncGenerator[None]:
     """The cluster's agent in this process."""
     state.mkdir()
     address = f"https://{hub.addresses.agents}"
@@ -69,7 +71,7 @@ async def agent(hub: Running, token: str, cluster: Cluster, state: Path) -> Asyn
 
 @pytest.fixture
 async def fleet(
-    hub: Running, cluster: Cluster, namespace: str, git_server: GitServer, tmp_path: Path
+    hub: Running, cluster: LocalCluster, namespace: str, git_server: GitServer, tmp_path: Path
 ) -> AsyncIterator[Fleet]:
     """Both services are healthy."""
     repository = git_server.create_repository("fleet")

@@ -2,14 +2,14 @@
 
 import asyncio
 
-from proxy.gateway.exchange import Exchange
+from proxy.gateway.proxied_request import ProxiedRequest
 from tests.integration.serve.conftest import Running
 
 
 class BrokenConnection:
     """A mistake of ours, met by the door's sweep."""
 
-    exchange: Exchange | None = None
+    proxied_request: ProxiedRequest | None = None
 
     def sweep(self, now: float) -> None:
         raise ZeroDivisionError
@@ -29,7 +29,7 @@ async def test_the_process_waits_for_every_part(hub: Running) -> None:
     """No owner of background work is left out; `wait_failed` asks each of them once."""
     owners = {one.owner for one in hub.process.parts()}
     assert owners == {
-        "serve", "door-audit", "door", "tunnels", "recordings", "gitcache", "agentlink", "delivery",
-        "pipelines", "access", "retention", "news", "ownership", "peers", "following",
+        "serve", "proxy-audit", "proxy", "tunnels", "recordings", "gitcache", "agentlink",
+        "delivery", "pipelines", "access", "retention", "news", "ownership", "peers", "following",
         "census", "secrets",
     }  # fmt: skip

@@ -16,7 +16,7 @@ from sqlalchemy.pool import Pool
 from controlplane.usecases.deps import PIPELINE
 from tests.integration.serve.conftest import Running, running
 from tests.integration.serve.test_git import shop
-from towline.demo.gitserver import GitServer
+from towline.demo.git_server import GitServer
 
 REGISTER = """mutation ($name: String!, $metadata: Json) {
   createCluster(attributes: {name: $name, metadata: $metadata}) { id } }"""

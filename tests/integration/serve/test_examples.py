@@ -5,9 +5,9 @@ from pathlib import Path
 
 from tests.integration.serve.conftest import Running
 from towline.cli.manifests import read_manifests
-from towline.cli.plan import Planner
-from towline.client import Client
-from towline.contexts import Target
+from towline.cli.plan import ManifestPlanner
+from towline.client import GraphQLClient
+from towline.contexts import ControlPlaneTarget
 
 EXAMPLES = Path(__file__).parents[3] / "docs" / "examples" / "pipelines"
 
@@ -16,8 +16,8 @@ async def applied(hub: Running, password: str) -> list[str]:
     """What `towline apply` says of all of them."""
 
     def apply() -> list[str]:
-        api = Client(Target(hub.url, hub.token))
-        planner = Planner(api, dry_run=False, environ={"DB_PASSWORD": password})
+        api = GraphQLClient(ControlPlaneTarget(hub.url, hub.token))
+        planner = ManifestPlanner(api, dry_run=False, environ={"DB_PASSWORD": password})
         return [line for one in read_manifests(EXAMPLES) for line in planner.apply(one)]
 
     return await asyncio.to_thread(apply)

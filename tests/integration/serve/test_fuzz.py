@@ -21,7 +21,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from controlplane.graphql.schema import schema
-from fleet.errors import Code
+from core.errors import Code
 from tests.integration.serve.conftest import Running, running
 
 TYPES = schema._schema.type_map

@@ -12,7 +12,7 @@ import pytest
 
 from tests.integration.serve.conftest import Json, Running, running
 from tests.integration.serve.waiting import until
-from towline.demo.gitserver import GitServer, Repository
+from towline.demo.git_server import GitServer, ServedRepository
 
 SECRET = "s3cret"
 
@@ -23,7 +23,7 @@ def config(name: str, **data: str) -> str:
     return orjson.dumps(one).decode()
 
 
-async def shop(hub: Running, server: GitServer, **more: str) -> tuple[Repository, str, str]:
+async def shop(hub: Running, server: GitServer, **more: str) -> tuple[ServedRepository, str, str]:
     """A repository with a rendered service; the ids of both."""
     repository = server.create_repository("shop")
     repository.commit({"web/a.yaml": config("web", version="1")})

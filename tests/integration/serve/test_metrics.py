@@ -9,12 +9,12 @@ import aiohttp
 from controlplane.domain.clusters import Cluster
 from controlplane.storage.engine import make_engine
 from controlplane.storage.store import SqlStore
-from fleet.identity import ClusterId
-from syncagent.upkeep.pages import Pages, Vitals
+from core.identity import ClusterId
+from syncagent.upkeep.status_server import StatusServer, Vitals
 from tests import migrated
 from tests.integration.serve.conftest import ANY_PORT, running
 from tests.integration.serve.waiting import until
-from towline.serve.gittier import GitTier
+from towline.serve.git_cache_process import GitCacheProcess
 from towline.settings import ServeSettings
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "metrics.md"
@@ -70,7 +70,7 @@ async def test_the_control_plane_tells_what_is_documented(tmp_path: Path) -> Non
 
 
 async def test_a_tier_of_the_git_cache_tells_its_part(tmp_path: Path) -> None:
-    tier = GitTier(
+    tier = GitCacheProcess(
         ServeSettings(
             target="gitcache",
             data=tmp_path,
@@ -88,8 +88,10 @@ async def test_a_tier_of_the_git_cache_tells_its_part(tmp_path: Path) -> None:
 
 
 async def test_an_agent_tells_what_is_documented() -> None:
-    vitals = Vitals(linked=True, was_linked=True, services=1, waiting_reports=0, running_jobs=0)
-    pages = Pages(ANY_PORT, lambda: vitals)
+    vitals = Vitals(
+        linked=True, has_been_linked=True, services=1, waiting_reports=0, running_jobs=0
+    )
+    pages = StatusServer(ANY_PORT, lambda: vitals)
     await pages.start()
     try:
         page = await scrape(f"127.0.0.1:{pages.port}")

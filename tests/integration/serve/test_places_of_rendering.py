@@ -10,10 +10,10 @@ import orjson
 import pytest
 
 from controlplane.domain.commands import Command, CommandKind, CommandState
-from fleet.runtime.clock import SystemClock
+from core.runtime.clock import SystemClock
 from syncagent.compose import build
 from syncagent.settings import (
-    GitSettings,
+    GitAccessSettings,
     HubSettings,
     KubernetesSettings,
     Settings,
@@ -22,10 +22,10 @@ from syncagent.settings import (
 from tests.integration.serve.conftest import Json, Running
 from tests.integration.serve.test_git import config
 from tests.integration.serve.waiting import until
-from towline import agentrenders
+from towline import agent_renders
 from towline.demo.clusters.access import agent_kubeconfig
-from towline.demo.clusters.cluster import Cluster
-from towline.demo.gitserver import GitServer, Repository
+from towline.demo.clusters.cluster import LocalCluster
+from towline.demo.git_server import GitServer, ServedRepository
 
 MOVE = """mutation ($id: ID!, $by: ID!) {
   updateServiceDeployment(id: $id, attributes: {renderedBy: $by}) { renderedBy } }"""
@@ -38,9 +38,9 @@ class Places:
     """A control plane, a cluster whose agent renders nothing, and one that renders for others."""
 
     hub: Running
-    cluster: Cluster
+    cluster: LocalCluster
     namespace: str
-    repository: Repository
+    repository: ServedRepository
     own: str
     other: str
     service: str
@@ -83,7 +83,7 @@ class Places:
 
 @asynccontextmanager
 async def agent(
-    hub: Running, token: str, cluster: Cluster, state: Path
+    hub: Running, token: str, cluster: LocalCluster, state: Path
 ) -> AsyncGenerator[asyncio.Event]:
     """An agent that renders, as `towline agent` puts it together."""
     state.mkdir()
@@ -91,10 +91,10 @@ async def agent(
         HubSettings(f"https://{hub.addresses.agents}", token, hub.data / "tls" / "ca.crt"),
         KubernetesSettings(agent_kubeconfig(cluster.access, state / "kubeconfig")),
         StateSettings(state),
-        git=GitSettings(renders=True),
+        git=GitAccessSettings(renders=True),
     )
     stop, clock = asyncio.Event(), SystemClock()
-    renders = agentrenders.build(settings, clock)
+    renders = agent_renders.build(settings, clock)
     async with asyncio.TaskGroup() as group:
         group.create_task(build(settings, clock, renders=renders).run(stop))
         try:
@@ -105,7 +105,7 @@ async def agent(
 
 @pytest.fixture
 async def places(
-    hub: Running, cluster: Cluster, namespace: str, git_server: GitServer, tmp_path: Path
+    hub: Running, cluster: LocalCluster, namespace: str, git_server: GitServer, tmp_path: Path
 ) -> AsyncIterator[Places]:
     """The service is healthy, as the control plane has rendered it."""
     repository = git_server.create_repository("fleet")

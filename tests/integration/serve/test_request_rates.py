@@ -10,7 +10,7 @@ QUESTION = "{ me { email } }"
 
 async def test_who_asks_too_often_is_told_when_to_come_again(tmp_path: Path) -> None:
     """The second request of a window that has one; strangers are counted by themselves."""
-    async with running(tmp_path / "data", api={"requests_a_minute": 6}) as hub:
+    async with running(tmp_path / "data", api={"requests_per_minute": 6}) as hub:
 
         async def code(token: str | None) -> str:
             answer = await hub.post(QUESTION, token=token)

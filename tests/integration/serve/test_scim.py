@@ -10,14 +10,14 @@ from typing import Any
 import aiohttp
 import pytest
 
-from controlplane.domain.access import INSTALLATION, SYSTEM, Kind, Rule, Verb
+from controlplane.domain.access import INSTALLATION, SYSTEM, ResourceKind, Rule, Verb
 from controlplane.usecases.rights import BindingDraft, RoleChange
 from tests.integration.serve.conftest import Json, Running, running
 from tests.integration.serve.test_cluster import agent
 from tests.integration.serve.test_streams import WATCH
 from tests.integration.serve.test_subscriptions import CLUSTERS, socket
 from tests.integration.serve.waiting import until
-from towline.demo.clusters.cluster import Cluster
+from towline.demo.clusters.cluster import LocalCluster
 
 ISSUER = "https://idp.example.org"
 PATCH = ["urn:ietf:params:scim:api:messages:2.0:PatchOp"]
@@ -70,7 +70,7 @@ async def pusher(hub: Running, name: str = "okta") -> str:
     """The token of a service account that may push."""
     verbs = hub.process.plane.verbs
     user = await verbs.people.create_account(SYSTEM, name)
-    rules = (Rule((Verb.WRITE,), (Kind.USER, Kind.GROUP)),)
+    rules = (Rule((Verb.WRITE,), (ResourceKind.USER, ResourceKind.GROUP)),)
     role = await verbs.rights.save_role(SYSTEM, RoleChange(f"directory-{name}", rules=rules))
     await verbs.rights.bind(SYSTEM, BindingDraft(role.name, INSTALLATION, user=user.id))
     return (await verbs.people.account_token(SYSTEM, user.id, "scim"))[1]
@@ -165,7 +165,7 @@ async def test_nobody_else_is_answered(okta: Client) -> None:
     assert [one["endpoint"] for one in kinds["Resources"]] == ["/Users", "/Groups"]
 
 
-async def test_who_is_let_go_is_out_everywhere(tmp_path: Path, cluster: Cluster) -> None:
+async def test_who_is_let_go_is_out_everywhere(tmp_path: Path, cluster: LocalCluster) -> None:
     """The API, a subscription and a watch of `kubectl`, by one word of the directory."""
     async with AsyncExitStack() as stack:
         hub = await stack.enter_async_context(running(tmp_path / "data", auth=AUTH))

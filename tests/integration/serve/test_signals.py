@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from fleet.errors import Code, TowlineError
+from core.errors import Code, TowlineError
 from tests.integration.serve.conftest import Json
 from tests.integration.serve.test_git import config
 from tests.integration.serve.waiting import until
 from tests.migrated import put_sqlite
-from towline.client import Client
-from towline.contexts import Target
-from towline.demo.gitserver import GitServer, Repository
+from towline.client import GraphQLClient
+from towline.contexts import ControlPlaneTarget
+from towline.demo.git_server import GitServer, ServedRepository
 from towline.demo.ports import free_ports
 
 PROGRAM = [sys.executable, "-c", "from towline.cli import main; main()", "serve"]
@@ -47,10 +47,12 @@ class Server:
         put_sqlite(self.data)
 
     @property
-    def client(self) -> Client:
+    def client(self) -> GraphQLClient:
         authority = (self.data / "tls" / "ca.crt").read_text()
         token = (self.data / "admin.token").read_text()
-        return Client(Target(f"https://127.0.0.1:{self._ports[0]}", token, authority))
+        return GraphQLClient(
+            ControlPlaneTarget(f"https://127.0.0.1:{self._ports[0]}", token, authority)
+        )
 
     async def start(self) -> None:
         """Start, and wait until it says that it is ready."""
@@ -78,12 +80,12 @@ class Server:
         return code, time.monotonic() - start
 
 
-def commit(repository: Repository, number: int) -> str:
+def commit(repository: ServedRepository, number: int) -> str:
     """Change every folder."""
     return repository.commit({f"{name}/a.yaml": config(name, n=str(number)) for name in FOLDERS})
 
 
-async def set_up(server: Server, repository: Repository) -> list[str]:
+async def set_up(server: Server, repository: ServedRepository) -> list[str]:
     """A service of each folder; their ids."""
     commit(repository, -1)
     cluster = (await server.ask(REGISTER, name="dev"))["createCluster"]["id"]
@@ -102,7 +104,7 @@ async def set_up(server: Server, repository: Repository) -> list[str]:
     return services
 
 
-async def keep_busy(server: Server, repository: Repository, acknowledged: list[str]) -> None:
+async def keep_busy(server: Server, repository: ServedRepository, acknowledged: list[str]) -> None:
     """Commit and register without a pause, until there is no answer any more."""
     number = 0
     try:

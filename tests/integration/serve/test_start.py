@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from fleet.errors import TowlineError, Unavailable
+from core.errors import TowlineError, Unavailable
 from tests.integration.serve.conftest import ANY_PORT, running, settings
 from tests.integration.serve.waiting import until
 from towline.demo.ports import free_ports
-from towline.serve.process import Process
+from towline.serve.process import ControlPlaneProcess
 from towline.settings import load
 
 PROGRAM = [sys.executable, "-c", "from towline.cli import main; main()", "serve"]
@@ -47,7 +47,7 @@ async def refusal_of(flags: dict[str, Any]) -> str:
     """Why a start with these settings fails, here: `refused` shows what becomes of such words."""
     ports = {name: ANY_PORT for name in ("listen", "listen_http", "listen_agents")}
     with pytest.raises(TowlineError) as refusal:
-        await Process(load({"listen_metrics": "off", **ports, **flags})).start()
+        await ControlPlaneProcess(load({"listen_metrics": "off", **ports, **flags})).start()
     return refusal.value.message
 
 
@@ -127,7 +127,7 @@ async def test_a_start_that_fails_leaves_nothing_running(tmp_path: Path) -> None
     """Workers, tasks and sockets of the parts that had started already are gone."""
     async with running(tmp_path / "first") as hub:
         before = set(asyncio.all_tasks())
-        process = Process(settings(tmp_path / "second", listen_http=hub.addresses.http))
+        process = ControlPlaneProcess(settings(tmp_path / "second", listen_http=hub.addresses.http))
         with pytest.raises(Unavailable, match="cannot listen"):
             await process.start()
 

@@ -21,7 +21,7 @@ from graphql import (
 from graphql.pyutils import snake_to_camel
 
 from controlplane.graphql.schema import schema
-from fleet.wire.v1 import agent_pb2
+from core.wire.v1 import agent_pb2
 from tests.integration.serve.conftest import Running
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -172,7 +172,7 @@ async def refusal(
 async def test_agents_are_served_over_tls_only(hub: Running) -> None:
     """A deploy token never travels in the clear."""
     async with grpc.aio.insecure_channel(hub.addresses.agents) as channel:
-        rpc = channel.stream_stream("/fleet.v1.Agent/Sync")(timeout=60)
+        rpc = channel.stream_stream("/towline.v1.Agent/Sync")(timeout=60)
         with pytest.raises(grpc.aio.AioRpcError) as refused:
             await rpc.read()
         assert refused.value.code() is grpc.StatusCode.UNAVAILABLE

@@ -11,7 +11,7 @@ from controlplane.domain.access import SYSTEM
 from tests.integration.serve.conftest import Json, Running, running
 from tests.integration.serve.test_cluster import agent
 from tests.integration.serve.waiting import until
-from towline.demo.clusters.cluster import Cluster
+from towline.demo.clusters.cluster import LocalCluster
 
 STREAMS = "{ openStreams { nodes { id cluster user what kind bytesOut recorded replica } silent } }"
 WATCH = "/k8s/clusters/dev/api/v1/namespaces/default/configmaps?watch=1"
@@ -19,7 +19,7 @@ WATCH = "/k8s/clusters/dev/api/v1/namespaces/default/configmaps?watch=1"
 
 @pytest.fixture
 async def watched(
-    tmp_path: Path, cluster: Cluster
+    tmp_path: Path, cluster: LocalCluster
 ) -> AsyncIterator[tuple[Running, aiohttp.ClientResponse]]:
     """A control plane with a cluster, and a watch that has begun."""
     async with running(tmp_path / "data", listen_metrics="127.0.0.1:0") as hub:
@@ -87,9 +87,9 @@ async def test_requests_are_metered(watched: tuple[Running, aiohttp.ClientRespon
             await answer.read()
     async with hub.http.get(f"http://{hub.addresses.metrics}/metrics") as answer:
         text = await answer.text()
-    assert 'towline_door_requests_total{cluster="dev",code="200",verb="get"} 1.0' in text
-    assert 'towline_door_open_requests{cluster="dev",kind="watch"} 1.0' in text
-    assert 'towline_door_refusals_total{code="401"} 1.0' in text
+    assert 'towline_proxy_requests_total{cluster="dev",code="200",verb="get"} 1.0' in text
+    assert 'towline_proxy_open_requests{cluster="dev",kind="watch"} 1.0' in text
+    assert 'towline_proxy_refusals_total{code="401"} 1.0' in text
 
 
 async def test_nobody_sees_what_is_not_theirs(
@@ -127,7 +127,7 @@ async def test_recordings_are_read_in_parts(tmp_path: Path) -> None:
         text = '{"version":2}\n' + '[1.0,"o","x"]\n' * 40_000
         await asyncio.to_thread((folder / f"{'a' * 32}.cast").write_text, text)
         document = """query ($id: ID!, $offset: Int!) {
-          sessionRecording(requestId: $id, offset: $offset) { data next goingOn } }"""
+          sessionRecording(requestId: $id, offset: $offset) { data next ongoing } }"""
         found, offset = "", 0
         while offset is not None:
             part = await hub.ask(document, id="a" * 32, offset=offset)

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 import structlog
 
-from fleet.errors import Conflict
-from fleet.runtime import logs
+from core.errors import Conflict
+from core.runtime import logs
 from tests.fakes.clock import FakeClock
 from tests.integration.serve.conftest import Running
-from towline.serve.loglevel import LogLevels, ask_for
+from towline.serve.log_level import LogLevelFollower, request_level
 from towline.settings import LogLevel, ServeSettings, load
-from towline.support import MOST_LINES, collect, without_secrets
+from towline.support import MAX_LINES, redact_text, write_support_bundle
 
 CANARY = "canary-0123-of-the-settings"
 KEY = "-----BEGIN PRIVATE KEY-----\nTUlJ\n-----END PRIVATE KEY-----"
@@ -52,7 +52,7 @@ async def test_a_bundle_holds_no_secret(hub: Running, tmp_path: Path) -> None:
     """Of a running control plane, with secrets in its settings, its folder and its log."""
     cluster = await hub.cluster("kept")
     lines = [
-        *(f"line {number}" for number in range(MOST_LINES)),
+        *(f"line {number}" for number in range(MAX_LINES)),
         f"connecting to https://ada:{CANARY}@git.example.org",
         f"Authorization: Bearer {CANARY}",
         f"token {cluster['deployToken']} of {hub.token}",
@@ -60,7 +60,7 @@ async def test_a_bundle_holds_no_secret(hub: Running, tmp_path: Path) -> None:
         *KEY.splitlines(),
     ]
     target = tmp_path / "support.tar.gz"
-    made = await asyncio.to_thread(collect, with_canaries(hub.data), target, lines)
+    made = await asyncio.to_thread(write_support_bundle, with_canaries(hub.data), target, lines)
     assert target.stat().st_mode & 0o777 == 0o600
     with tarfile.open(target) as bundle:
         texts = {
@@ -76,17 +76,17 @@ async def test_a_bundle_holds_no_secret(hub: Running, tmp_path: Path) -> None:
     assert settings["auth"]["oidc"][0]["issuer"] == "https://login.example.org"
     assert settings["redis"] == settings["git"]["peers"]["key"] == "[redacted]"
     counts = json.loads(texts["counts.json"])
-    assert counts["rows"]["clusters"] == 1 and counts["census"]["clusters"]["never"] == 1
+    assert counts["rows"]["clusters"] == 1 and counts["snapshot"]["clusters"]["never"] == 1
     assert "store" in {one["check"] for one in json.loads(texts["doctor.json"])}
     assert json.loads(texts["versions.json"])["towline"]
     assert "line 4999" in texts["log.txt"] and "line 3\n" not in texts["log.txt"]
     with pytest.raises(Conflict, match="already exists"):
-        await asyncio.to_thread(collect, ServeSettings(data=hub.data), target)
+        await asyncio.to_thread(write_support_bundle, ServeSettings(data=hub.data), target)
 
 
 def test_a_private_key_that_is_cut_off_is_left_out() -> None:
     """As far as it goes: the end of a log may be anywhere."""
-    cut = without_secrets("before -----BEGIN RSA PRIVATE KEY-----\nTUlJ", ())
+    cut = redact_text("before -----BEGIN RSA PRIVATE KEY-----\nTUlJ", ())
     assert cut == "before [redacted]"
 
 
@@ -96,8 +96,8 @@ async def test_the_level_of_logs_changes_while_it_runs(
     """What was asked of an earlier process is forgotten; what is no level changes nothing."""
     logs.configure("info", json=True)
     clock = FakeClock()
-    ask_for(tmp_path, LogLevel.ERROR)
-    follows = asyncio.ensure_future(LogLevels(tmp_path, LogLevel.INFO, clock).follow())
+    request_level(tmp_path, LogLevel.ERROR)
+    follows = asyncio.ensure_future(LogLevelFollower(tmp_path, LogLevel.INFO, clock).follow())
     logger = structlog.get_logger("test")
     try:
         await clock.advance(3)
@@ -106,7 +106,7 @@ async def test_the_level_of_logs_changes_while_it_runs(
         (tmp_path / "log-level").write_text("loud")
         await clock.advance(3)
         logger.debug("third")
-        ask_for(tmp_path, LogLevel.DEBUG)
+        request_level(tmp_path, LogLevel.DEBUG)
         assert (tmp_path / "log-level").stat().st_mode & 0o777 == 0o600
         await clock.advance(3)
         logger.debug("fourth")

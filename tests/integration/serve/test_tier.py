@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from fleet.errors import Invalid
+from core.errors import Invalid
 from tests.integration.serve.conftest import ANY_PORT, Running, running, settings
-from towline.demo.gitserver import GitServer
+from towline.demo.git_server import GitServer
 from towline.demo.ports import free_ports
-from towline.serve.gittier import GitTier
-from towline.serve.process import Process
+from towline.serve.git_cache_process import GitCacheProcess
+from towline.serve.process import ControlPlaneProcess
 from towline.settings import ServeSettings
 
 KEY = "the key of control plane and replicas"
@@ -40,7 +40,7 @@ async def test_a_control_plane_delivers_through_a_tier(
 ) -> None:
     (port,) = free_ports(1)
     where = f"127.0.0.1:{port}"
-    tier = GitTier(
+    tier = GitCacheProcess(
         ServeSettings(
             target="gitcache",
             data=tmp_path / "tier",
@@ -70,4 +70,6 @@ async def test_a_control_plane_can_be_a_replica_itself(
 
 async def test_replicas_without_a_key_do_not_start(tmp_path: Path) -> None:
     with pytest.raises(Invalid, match=r"git\.peers\.key"):
-        await Process(settings(tmp_path / "data", redis="redis://127.0.0.1:1/0")).start()
+        await ControlPlaneProcess(
+            settings(tmp_path / "data", redis="redis://127.0.0.1:1/0")
+        ).start()

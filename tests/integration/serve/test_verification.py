@@ -11,14 +11,14 @@ from tests.integration.serve.conftest import Json, Running, running
 from tests.integration.serve.test_cluster import agent
 from tests.integration.serve.test_git import config
 from tests.integration.serve.waiting import until
-from towline.demo.clusters.cluster import Cluster
-from towline.demo.gitserver import GitServer, Repository
+from towline.demo.clusters.cluster import LocalCluster
+from towline.demo.git_server import GitServer, ServedRepository
 
 CREATE = """mutation ($cluster: ID!, $attributes: ServiceDeploymentAttributes!) {
   createServiceDeployment(clusterId: $cluster, attributes: $attributes) { id } }"""
 HELD = """query ($id: ID!) { serviceDeployment(id: $id) { sha status errors { message }
   hold { revision reason instead liftedBy } verification { soakSeconds } } }"""
-REFUSED = "{ refusedRevisions { revision actor reason } }"
+REFUSED = "{ deniedRevisions { revision actor reason } }"
 HISTORY = """query ($id: ID!) { ledger(serviceId: $id, first: 50)
   { edges { node { stage } } } }"""
 RULES = [
@@ -30,7 +30,7 @@ RULES = [
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Trials are looked at often, and what fails for a second has failed."""
-    monkeypatch.setattr("syncagent.reconcile.verifying._EVERY_S", 0.3)
+    monkeypatch.setattr("syncagent.reconcile.verifier._EVERY_S", 0.3)
     monkeypatch.setattr("syncagent.domain.verification._FAILING_MS", 1000)
 
 
@@ -38,9 +38,9 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 class Place:
     """A cluster and a repository of one service, whose bundles must prove themselves."""
 
-    cluster: Cluster
+    cluster: LocalCluster
     namespace: str
-    repository: Repository
+    repository: ServedRepository
 
     def commit(self, value: str) -> str:
         return self.repository.commit({"shop/a.yaml": config("shop", n=value)})
@@ -73,7 +73,7 @@ async def stages(hub: Running, id: str) -> list[str]:
 
 
 async def test_the_agent_goes_back_with_nobody_to_ask(
-    quick: None, cluster: Cluster, namespace: str, git_server: GitServer, tmp_path: Path
+    quick: None, cluster: LocalCluster, namespace: str, git_server: GitServer, tmp_path: Path
 ) -> None:
     """Afterwards the hold is seen, and nobody is given the digest until it is lifted."""
     place = Place(cluster, namespace, git_server.create_repository("proved"))
@@ -96,7 +96,7 @@ async def test_the_agent_goes_back_with_nobody_to_ask(
 
             seen = await until(shown, lambda seen: seen["hold"], 60)
             assert seen["sha"] == good and "known to be bad" in seen["errors"][0]["message"]
-            (refused,) = (await hub.ask(REFUSED))["refusedRevisions"]
+            (refused,) = (await hub.ask(REFUSED))["deniedRevisions"]
             assert refused["revision"] == seen["hold"]["revision"]
             assert refused["actor"] == "agent of dev"
             assert await place.live() == "good"

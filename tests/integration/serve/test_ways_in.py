@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.usecases.guesses import MOST_OF_ADDRESS
+from controlplane.usecases.guesses import MAX_PER_ADDRESS
 from controlplane.usecases.tokens import mint
-from fleet.identity import TokenKind, new_token
-from fleet.runtime.tasks import Tasks
+from core.identity import TokenKind, new_token
+from core.runtime.tasks import Tasks
 from tests.integration.serve.conftest import Running
 from towline import kubectl_login
-from towline.contexts import Wish
+from towline.contexts import GlobalFlags
 
 AWAY = 503
 """Who gets this far is known and may enter; there is no agent."""
@@ -75,9 +75,9 @@ async def test_guessers_are_told_to_wait_and_users_are_not(hub: Running) -> None
     known = {"Authorization": f"Bearer {hub.token}"}
     wrong = {"Authorization": f"Bearer {new_token(TokenKind.USER)}"}
     assert await knock(hub, known) == AWAY
-    assert {await knock(hub, wrong) for _ in range(MOST_OF_ADDRESS + 5)} == {401}
+    assert {await knock(hub, wrong) for _ in range(MAX_PER_ADDRESS + 5)} == {401}
     told = 0
-    for _ in range(3 * MOST_OF_ADDRESS):
+    for _ in range(3 * MAX_PER_ADDRESS):
         guess = {"Authorization": f"Bearer {new_token(TokenKind.USER)}"}
         url = f"{hub.url}/k8s/clusters/dev/version"
         async with hub.http.get(url, headers=guess) as answer:
@@ -120,7 +120,7 @@ async def test_the_plugin_signs_a_person_in(
 ) -> None:
     """It shows a code, the person approves it, and the token opens the door."""
     await hub.cluster()
-    wish = Wish(url=hub.url, config=tmp_path / "config.toml")
+    wish = GlobalFlags(url=hub.url, config=tmp_path / "config.toml")
     tasks = Tasks("test")
     asking = tasks.spawn("plugin", asyncio.to_thread(kubectl_login.credential, wish, PERSON))
     told = ""

@@ -6,18 +6,18 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
-from fleet.errors import Unavailable
-from fleet.identity import ClusterId
-from fleet.links.websocket import Pipe
-from fleet.runtime.clock import SystemClock
-from fleet.runtime.tasks import Tasks
-from syncagent.compose import way_of
+from core.errors import Unavailable
+from core.identity import ClusterId
+from core.links.websocket import WebSocketForwarder
+from core.runtime.clock import SystemClock
+from core.runtime.tasks import Tasks
+from syncagent.compose import control_plane_access
 from syncagent.link.channel import Endpoint
 from syncagent.settings import HubSettings
 from syncagent.tunnel.client import TunnelClient
 from syncagent.tunnel.guard import ImpersonationPolicy
 from syncagent.tunnel.upstream import Upstream
-from syncagent.upkeep.doctor import examine
+from syncagent.upkeep.doctor import diagnose
 from tests.integration.serve.conftest import running
 from tests.integration.serve.waiting import until
 
@@ -52,7 +52,7 @@ async def test_requests_reach_a_cluster_through_the_https_port_alone(tmp_path: P
         made = await hub.cluster()
         ca = tmp_path / "hub" / "tls" / "ca.crt"
         tls = ssl.create_default_context(cafile=str(ca))
-        pipe = Pipe(f"wss://{hub.addresses.https}", tls)
+        pipe = WebSocketForwarder(f"wss://{hub.addresses.https}", tls)
         tasks.spawn("pipe", pipe.run())
         endpoint = Endpoint(f"127.0.0.1:{pipe.port}", made["deployToken"], ca.read_bytes())
         async with AsyncExitStack() as stack:
@@ -71,8 +71,10 @@ async def test_requests_reach_a_cluster_through_the_https_port_alone(tmp_path: P
                 return hub.process.door.is_connected(ClusterId(made["id"]))
 
             await until(connected, bool)
-            way = way_of(HubSettings(f"wss://{hub.addresses.https}", made["deployToken"], ca))
-            found = {one.step: one async for one in examine(way, NoApiServer(), tmp_path)}
+            way = control_plane_access(
+                HubSettings(f"wss://{hub.addresses.https}", made["deployToken"], ca)
+            )
+            found = {one.step: one async for one in diagnose(way, NoApiServer(), tmp_path)}
             steps = ("resolves", "connects", "speaks tls", "signs in")
             assert all(found[step].good for step in steps), found
             url = f"{hub.url}/k8s/clusters/{made['handle']}/api/v1/pods"

@@ -10,7 +10,7 @@ T = TypeVar("T")
 async def until(
     look: Callable[[], Awaitable[T]], right: Callable[[T], object], seconds: float = 60
 ) -> T:
-    """What `look` gives once it is right. AssertionError, with the last look: not in time."""
+    """Returns the first right result of `look`. AssertionError, with the last one: timeout."""
     seen: list[T] = []
     try:
         async with asyncio.timeout(seconds):

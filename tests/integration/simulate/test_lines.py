@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from fleet.rpc.methods import TUNNEL
-from fleet.runtime.clock import SystemClock
-from towline.simulate.agent import Balanced
-from towline.simulate.lines import cut, traffic
+from core.rpc.methods import TUNNEL
+from core.runtime.clock import SystemClock
+from towline.simulate.agent import BalancedEndpoint
+from towline.simulate.connections import cut, traffic
 
 SENT = 100_000
 PATIENCE = 10.0
@@ -63,7 +63,9 @@ async def test_an_agent_is_led_to_an_address_that_listens(listener: socket.socke
     addresses = (f"http://127.0.0.1:{dead}", f"http://127.0.0.1:{port_of(listener)}")
     listener.settimeout(PATIENCE)
     for _ in range(5):
-        channel = Balanced(addresses[0], "twa_x", addresses=addresses).connect(SystemClock())
+        channel = BalancedEndpoint(addresses[0], "twa_x", addresses=addresses).connect(
+            SystemClock()
+        )
         await channel.call(TUNNEL, ())
         listener.accept()[0].close()
         await channel.close()

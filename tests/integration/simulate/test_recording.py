@@ -3,13 +3,13 @@
 import asyncio
 from pathlib import Path
 
-from fleet.runtime.clock import SystemClock
-from syncagent.domain.health import Health
+from core.runtime.clock import SystemClock
+from syncagent.domain.health import HealthState
 from syncagent.kube.access import from_kubeconfig
 from towline.demo.clusters.access import agent_kubeconfig
-from towline.demo.clusters.cluster import Cluster
-from towline.simulate.churn import Change
-from towline.simulate.recorder import Recorder, recording
+from towline.demo.clusters.cluster import LocalCluster
+from towline.simulate.churn import RecordedChange
+from towline.simulate.recorder import ChurnRecorder, recording
 
 CLAIM = "v1/PersistentVolumeClaim"
 MANIFEST = """
@@ -20,7 +20,7 @@ spec: {accessModes: [ReadWriteOnce], storageClassName: none, resources: {request
 """
 
 
-async def changes_until(recorder: Recorder, gone: bool) -> list[Change]:
+async def changes_until(recorder: ChurnRecorder, gone: bool) -> list[RecordedChange]:
     """Those of claims, once the last one is as it should be."""
     async with asyncio.timeout(60):
         while True:
@@ -31,7 +31,7 @@ async def changes_until(recorder: Recorder, gone: bool) -> list[Change]:
 
 
 async def test_what_happens_to_an_object_is_recorded(
-    cluster: Cluster, namespace: str, tmp_path: Path
+    cluster: LocalCluster, namespace: str, tmp_path: Path
 ) -> None:
     """It comes, and it goes; whatever else the cluster does at the same time."""
     kubeconfig = agent_kubeconfig(cluster.access, tmp_path / "kubeconfig")
@@ -42,6 +42,6 @@ async def test_what_happens_to_an_object_is_recorded(
         first, *_ = await changes_until(recorder, gone=False)
         await asyncio.to_thread(cluster.kubectl, *kubectl, "delete", "pvc", "recorded")
         changes = await changes_until(recorder, gone=True)
-    assert first.health is Health.PROGRESSING
+    assert first.health is HealthState.PROGRESSING
     assert {one.object for one in changes} == {first.object}
     assert 0 < first.at < changes[-1].at

@@ -7,8 +7,8 @@ import asyncio
 import sys
 from pathlib import Path
 
-from fleet.runtime.logs import configure
-from fleet.runtime.process import stop_on_signal
+from core.runtime.logs import configure
+from core.runtime.process import stop_on_signal
 from syncagent.compose import build
 from syncagent.settings import HubSettings, KubernetesSettings, Settings, StateSettings
 from tests.fakes.hub import TOKEN

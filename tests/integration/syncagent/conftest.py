@@ -10,15 +10,15 @@ from typing import Any
 import orjson
 import pytest
 
-from fleet.bundle import KubeObject
-from fleet.runtime.clock import SystemClock
+from core.runtime.clock import SystemClock
+from core.spec.bundle import KubeObject
 from syncagent.compose import build
 from syncagent.kube.access import from_kubeconfig
 from syncagent.kube.client import KubeClient
 from syncagent.kube.cluster import KubeCluster
 from syncagent.settings import HubSettings, KubernetesSettings, Settings, StateSettings
 from tests.fakes.hub import TOKEN, FakeHub
-from towline.demo.clusters.cluster import Cluster
+from towline.demo.clusters.cluster import LocalCluster
 
 
 @dataclass
@@ -26,7 +26,7 @@ class Bench:
     """What a test works with; `kubectl` answers with parsed JSON where it is asked for JSON."""
 
     hub: FakeHub
-    cluster: Cluster
+    cluster: LocalCluster
     namespace: str
     state: Path
     settings: Settings
@@ -97,7 +97,7 @@ async def hub() -> AsyncIterator[FakeHub]:
 
 
 @pytest.fixture
-def bench(hub: FakeHub, cluster: Cluster, namespace: str, tmp_path: Path) -> Bench:
+def bench(hub: FakeHub, cluster: LocalCluster, namespace: str, tmp_path: Path) -> Bench:
     """Everything but the agent, which a test starts itself."""
     settings = Settings(
         HubSettings(hub.address, TOKEN),
@@ -108,7 +108,7 @@ def bench(hub: FakeHub, cluster: Cluster, namespace: str, tmp_path: Path) -> Ben
 
 
 @pytest.fixture
-async def kube(cluster: Cluster) -> AsyncIterator[KubeCluster]:
+async def kube(cluster: LocalCluster) -> AsyncIterator[KubeCluster]:
     """The agent's own client of the cluster."""
     clock = SystemClock()
     client = KubeClient(from_kubeconfig(cluster.kubeconfig, None, clock), clock)

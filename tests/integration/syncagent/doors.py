@@ -10,10 +10,10 @@ from pathlib import Path
 
 import uvicorn
 
-from fleet.rpc.methods import TUNNEL
-from fleet.runtime.clock import SystemClock
-from fleet.runtime.tasks import Tasks
-from proxy.compose import Door, build
+from core.rpc.methods import TUNNEL
+from core.runtime.clock import SystemClock
+from core.runtime.tasks import Tasks
+from proxy.compose import KubeProxy, build
 from proxy.settings import ProxySettings
 from tests.fakes.door import CLUSTER, FakeInstallation
 from tests.fakes.hub import FakeHub
@@ -27,7 +27,7 @@ class DoorHub:
     """A hub; users come to `port` by HTTPS and are who `FakeInstallation` says."""
 
     hub: FakeHub
-    door: Door
+    door: KubeProxy
     port: int
     authority: TestAuthority
     installation: FakeInstallation
@@ -85,8 +85,8 @@ async def door_hub(authority: TestAuthority) -> AsyncGenerator[DoorHub]:
         try:
             yield DoorHub(hub, door, port, authority, one)
         finally:
-            for exchange in door.gateway.exchanges:
-                exchange.user_gone()
+            for exchange in door.gateway.proxied_requests:
+                exchange.on_user_lost()
             server.should_exit = True
             await asyncio.wait({serving}, timeout=5)
             await door.stop()

@@ -15,8 +15,8 @@ from pathlib import Path
 import orjson
 import pytest
 
-from fleet.bundle import KubeObject
-from fleet.wire.v1 import agent_pb2 as pb
+from core.spec.bundle import KubeObject
+from core.wire.v1 import agent_pb2 as pb
 from syncagent.compose import build
 from syncagent.domain.ownership import HOOK_ANNOTATION
 from syncagent.settings import HubSettings, KubernetesSettings, Settings, StateSettings

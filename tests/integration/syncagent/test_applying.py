@@ -3,7 +3,7 @@
 import asyncio
 from itertools import count
 
-from fleet.wire.v1 import agent_pb2 as pb
+from core.wire.v1 import agent_pb2 as pb
 from syncagent.domain.ownership import SERVICE_LABEL
 from tests.integration.syncagent.conftest import Bench
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from fleet.wire.v1 import agent_pb2 as pb
+from core.wire.v1 import agent_pb2 as pb
 from tests.integration.syncagent.conftest import Bench
 
 ROOT = Path(__file__).parents[3]

@@ -5,22 +5,22 @@ import random
 from collections import Counter
 from pathlib import Path
 
-from fleet.identity import local_id
-from fleet.runtime.clock import SystemClock
-from fleet.runtime.tasks import Tasks
-from fleet.wire.v1 import agent_pb2 as pb
-from syncagent.domain.events import ClusterFacts, CommandDone, Outcome
-from syncagent.domain.services import Desired, Phase, Stamps, Status
+from core.identity import local_id
+from core.runtime.clock import SystemClock
+from core.runtime.tasks import Tasks
+from core.wire.v1 import agent_pb2 as pb
+from syncagent.domain.events import ClusterFacts, CommandAnswer, CommandOutcome
+from syncagent.domain.services import Desired, Phase, StageTimes, SyncStatus
 from syncagent.link.channel import Endpoint
 from syncagent.link.commands import Commands
-from syncagent.link.facts import Facts
-from syncagent.link.fetch import HubFetcher
+from syncagent.link.facts import ClusterFactsCache
+from syncagent.link.fetch import BundleTransfer
 from syncagent.link.logs import LogQueue
 from syncagent.link.reports import OutboxReports
-from syncagent.link.supervisor import Introduction, Link
+from syncagent.link.supervisor import AgentIdentity, LinkSupervisor
 from syncagent.state.database import Database
-from syncagent.state.memory import SqliteMemory
 from syncagent.state.outbox import SqliteOutbox
+from syncagent.state.store import SqliteStateStore
 from tests.fakes.badline import BadLine
 from tests.fakes.hub import TOKEN, FakeHub
 
@@ -36,7 +36,7 @@ class Agent:
         clock = SystemClock()
         self.database = Database(folder / "agent.db")
         self.outbox = SqliteOutbox(self.database, clock)
-        self.memory, self.reports = SqliteMemory(self.database), OutboxReports(self.outbox)
+        self.memory, self.reports = SqliteStateStore(self.database), OutboxReports(self.outbox)
         self.desired: dict[str, list[int]] = {}
         self.executed: Counter[str] = Counter()
         self.told: dict[str, int] = {}
@@ -46,18 +46,18 @@ class Agent:
         if not known or known[-1] < desired.sequence:
             known.append(desired.sequence)
 
-    def held(self) -> list[tuple[str, int]]:
+    def stored_services(self) -> list[tuple[str, int]]:
         return [(service, known[-1]) for service, known in self.desired.items()]
 
     def linked(self) -> None: ...
 
-    def retell(self) -> None: ...
+    def report_all(self) -> None: ...
 
     def sync_now(self, command_id: str, service_id: str) -> None:
-        if (answer := self.memory.answered(command_id)) is None:
+        if (answer := self.memory.find_answer(command_id)) is None:
             self.executed[command_id] += 1
-            answer = CommandDone(command_id, Outcome.SUCCEEDED)
-            self.memory.answer(answer)
+            answer = CommandAnswer(command_id, CommandOutcome.SUCCEEDED)
+            self.memory.save_answer(answer)
         self.reports.done(answer)
 
     def terminate(self, command_id: str, service_id: str) -> None: ...
@@ -66,24 +66,26 @@ class Agent:
 
     def say(self, service: str) -> None:
         self.told[service] = self.told.get(service, 0) + 1
-        self.reports.status(Status(service, self.told[service], "", Phase.HEALTHY, (), Stamps()))
+        self.reports.status(
+            SyncStatus(service, self.told[service], "", Phase.HEALTHY, (), StageTimes())
+        )
 
 
 async def no_facts() -> ClusterFacts:
     return ClusterFacts()
 
 
-def linked(agent: Agent, port: int) -> Link:
+def linked(agent: Agent, port: int) -> LinkSupervisor:
     endpoint, clock = Endpoint(f"http://127.0.0.1:{port}", TOKEN), SystemClock()
-    return Link(
+    return LinkSupervisor(
         endpoint,
-        Introduction(local_id("here", "me")),
+        AgentIdentity(local_id("here", "me")),
         agent,
         Commands(agent),
         agent.outbox,
         LogQueue(),
-        HubFetcher(endpoint.metadata),
-        Facts(no_facts, clock),
+        BundleTransfer(endpoint.metadata),
+        ClusterFactsCache(no_facts, clock),
         clock,
     )
 

@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from fleet.errors import Invalid, Unavailable
-from fleet.runtime.clock import Clock, SystemClock
+from core.errors import Invalid, Unavailable
+from core.runtime.clock import Clock, SystemClock
 from syncagent.autonomy.policy import LocalPolicy
 from syncagent.domain.objects import ObjectRef
-from syncagent.kube.access import Access, Token
+from syncagent.kube.access import ApiServerAccess, BearerToken
 from syncagent.kube.client import KubeClient
 from syncagent.kube.cluster import KubeCluster
 from syncagent.kube.guarded import GuardedCluster
-from syncagent.ports import Notice, Refused
+from syncagent.ports import Notice, RequestRefused
 from tests.fakes.clock import FakeClock
 from tests.fakes.faulty import FaultyServer
 
@@ -38,7 +38,7 @@ async def connect() -> AsyncIterator[Callable[..., KubeCluster]]:
     """Makes clients of it, which are closed at the end."""
     clients: list[KubeClient] = []
 
-    def made(access: Access, clock: Clock = SYSTEM) -> KubeCluster:
+    def made(access: ApiServerAccess, clock: Clock = SYSTEM) -> KubeCluster:
         client = KubeClient(access, clock, 4)
         clients.append(client)
         return KubeCluster(client, clock)
@@ -57,7 +57,7 @@ async def test_a_token_that_ran_out_is_read_again_at_once(server: FaultyServer, 
         return next(tokens), clock.now() + timedelta(hours=1)
 
     server.token = "new"
-    cluster = connect(Access(server.address, None, Token(source, clock)))
+    cluster = connect(ApiServerAccess(server.address, None, BearerToken(source, clock)))
     assert (await cluster.apply(REF, server.config("c"), force=True))["metadata"]["name"] == "c"
     assert server.signed == ["Bearer old", "Bearer new", "Bearer new"]
 
@@ -70,7 +70,7 @@ async def test_a_token_that_stays_wrong_is_named(server: FaultyServer, connect) 
         return "old", clock.now() + timedelta(hours=1)
 
     server.token = "new"
-    cluster = connect(Access(server.address, None, Token(source, clock)))
+    cluster = connect(ApiServerAccess(server.address, None, BearerToken(source, clock)))
     with pytest.raises(Unavailable, match="refuses the agent's own credentials"):
         await cluster.get(REF)
     assert len(server.signed) == 2
@@ -78,9 +78,9 @@ async def test_a_token_that_stays_wrong_is_named(server: FaultyServer, connect) 
 
 async def test_trouble_inside_the_server_is_told_in_its_words(server, connect) -> None:
     """A 500 is one object's failure, not the server's absence."""
-    cluster = connect(Access(server.address, None))
+    cluster = connect(ApiServerAccess(server.address, None))
     server.failures["c"] = 500
-    with pytest.raises(Refused, match="injected"):
+    with pytest.raises(RequestRefused, match="injected"):
         await cluster.apply(REF, server.config("c"), force=True)
     del server.failures["c"]
     await cluster.apply(REF, server.config("c"), force=True)
@@ -88,7 +88,7 @@ async def test_trouble_inside_the_server_is_told_in_its_words(server, connect) -
 
 async def test_a_slow_group_does_not_hold_up_another(server: FaultyServer, connect) -> None:
     """Each API group has its own turns."""
-    cluster = connect(Access(server.address, None))
+    cluster = connect(ApiServerAccess(server.address, None))
     server.delays["slow"] = 600.0
     slow = ObjectRef("shop.io", "v1", "Shop", "n", "slow")
     waiting = [asyncio.ensure_future(cluster.get(slow)) for _ in range(10)]
@@ -104,7 +104,7 @@ async def test_a_slow_group_does_not_hold_up_another(server: FaultyServer, conne
 async def test_a_group_that_is_down_does_not_hold_up_another(server: FaultyServer, connect) -> None:
     """An aggregated API without its server answers 503, which says nothing of the others."""
     clock = FakeClock()
-    cluster = connect(Access(server.address, None), clock)
+    cluster = connect(ApiServerAccess(server.address, None), clock)
     server.failures["down"] = 503
     down = asyncio.ensure_future(cluster.get(ObjectRef("shop.io", "v1", "Shop", "n", "down")))
     await server.until(lambda: clock.sleepers)
@@ -118,7 +118,7 @@ async def test_rotated_certificates_are_read_again(tmp_path: Path, connect) -> N
     """The old authority no longer vouches for the server: named, then trust is renewed."""
     async with FaultyServer(tls=tmp_path / "new") as server:
         old = FaultyServer(tls=tmp_path / "old")
-        access = Access(server.address, old.trust(), renew=server.trust)
+        access = ApiServerAccess(server.address, old.trust(), renew=server.trust)
         cluster = connect(access)
         with pytest.raises(Unavailable, match="certificate"):
             await cluster.get(REF)
@@ -127,7 +127,7 @@ async def test_rotated_certificates_are_read_again(tmp_path: Path, connect) -> N
 
 async def test_a_kind_that_may_not_be_listed_hides_only_itself(server, connect) -> None:
     """Recovery finds the others."""
-    cluster = connect(Access(server.address, None))
+    cluster = connect(ApiServerAccess(server.address, None))
     await cluster.apply(REF, server.config("c", mark="s"), force=True)
     server.forbidden.add("secrets")
     found = [one["metadata"]["name"] async for one in cluster.find("mark")]
@@ -136,7 +136,7 @@ async def test_a_kind_that_may_not_be_listed_hides_only_itself(server, connect) 
 
 async def test_events_are_written_past_an_allow_list_of_kinds(server: FaultyServer) -> None:
     """Wherever the object itself is allowed, and nowhere else."""
-    client = KubeClient(Access(server.address, None), SystemClock(), 4)
+    client = KubeClient(ApiServerAccess(server.address, None), SystemClock(), 4)
     policy = LocalPolicy.of(["ConfigMap"], ["n"])
     cluster = GuardedCluster(client, SystemClock(), policy.check)
     await cluster.tell(Notice(REF, "uid", "Adopted", "taken over", False, 1))

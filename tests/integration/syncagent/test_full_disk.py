@@ -7,20 +7,20 @@ from sqlite3 import Connection
 
 import pytest
 
-from fleet.errors import Unavailable
-from fleet.runtime.clock import SystemClock
-from fleet.runtime.tasks import Tasks
-from fleet.wire.v1 import agent_pb2 as pb
-from syncagent.domain.services import Desired, Stamps
+from core.errors import Unavailable
+from core.runtime.clock import SystemClock
+from core.runtime.tasks import Tasks
+from core.wire.v1 import agent_pb2 as pb
+from syncagent.domain.services import Desired, StageTimes
 from syncagent.link.channel import Endpoint
 from syncagent.link.commands import Commands
-from syncagent.link.facts import Facts
-from syncagent.link.fetch import HubFetcher
+from syncagent.link.facts import ClusterFactsCache
+from syncagent.link.fetch import BundleTransfer
 from syncagent.link.logs import LogQueue
-from syncagent.link.supervisor import Introduction, Link
+from syncagent.link.supervisor import AgentIdentity, LinkSupervisor
 from syncagent.state.database import Database
-from syncagent.state.memory import SqliteMemory
 from syncagent.state.outbox import SqliteOutbox
+from syncagent.state.store import SqliteStateStore
 from tests.fakes.hub import TOKEN, FakeHub
 from tests.integration.syncagent.test_link import Listener, facts
 
@@ -46,10 +46,10 @@ class Keeper(Listener):
 
     def __init__(self, database: Database) -> None:
         super().__init__()
-        self.memory = SqliteMemory(database)
+        self.memory = SqliteStateStore(database)
 
     def desire(self, desired: Desired) -> None:
-        self.memory.desire(desired, Stamps())
+        self.memory.save_desired_state(desired, StageTimes())
         super().desire(desired)
 
 
@@ -68,15 +68,15 @@ async def agent(
     clock, tasks, database = SystemClock(), Tasks("test"), FullDatabase(tmp_path / "agent.db")
     outbox, listener = SqliteOutbox(database, clock), Keeper(database)
     endpoint = Endpoint(hub.address, TOKEN)
-    linked = Link(
+    linked = LinkSupervisor(
         endpoint,
-        Introduction("me"),
+        AgentIdentity("me"),
         listener,
         Commands(listener),
         outbox,
         LogQueue(),
-        HubFetcher(endpoint.metadata),
-        Facts(facts, clock),
+        BundleTransfer(endpoint.metadata),
+        ClusterFactsCache(facts, clock),
         clock,
         complaint=lambda: database.refusal,
     )

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from fleet.wire.v1 import agent_pb2 as pb
+from core.wire.v1 import agent_pb2 as pb
 from tests.integration.syncagent.conftest import Bench
 
 

@@ -8,16 +8,16 @@ import orjson
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from fleet.attestation import Signer, Statement
-from fleet.runtime.clock import SystemClock
-from fleet.sealing import placeholder, seal
-from fleet.wire.v1 import agent_pb2 as pb
-from syncagent.compose import way_of
+from core.runtime.clock import SystemClock
+from core.sealing import placeholder, seal
+from core.spec.attestation import AttestationStatement, Signer
+from core.wire.v1 import agent_pb2 as pb
+from syncagent.compose import control_plane_access
 from syncagent.kube.access import from_kubeconfig
 from syncagent.kube.client import KubeClient
 from syncagent.kube.facts import KubeFacts
 from syncagent.settings import AutonomySettings, HubSettings
-from syncagent.upkeep.doctor import examine
+from syncagent.upkeep.doctor import diagnose
 from tests.fakes.hub import TOKEN, FakeHub
 from tests.integration.syncagent.conftest import Bench
 
@@ -132,7 +132,9 @@ async def test_only_a_signed_bundle_is_applied(keyed: tuple[Bench, Signer]) -> N
     bundle = bench.hub.want("a", objects, namespace=bench.namespace)
     status = await bench.hub.until_phase("a", pb.PHASE_FAILED)
     assert "is not signed" in status.problems[0].message
-    statement = Statement(bundle.digest, "https://git.example/x.git", "c" * 40, "", "raw")
+    statement = AttestationStatement(
+        bundle.digest, "https://git.example/x.git", "c" * 40, "", "raw"
+    )
     for one, phase in ((thief, pb.PHASE_FAILED), (signer, pb.PHASE_HEALTHY)):
         assert not bench.hub.fetches
         word = one.sign(statement)
@@ -156,8 +158,8 @@ async def test_facts_are_counted_and_the_doctor_finds_all_well(bench: Bench) -> 
         facts = await KubeFacts(client).look()
         assert facts.version.startswith("v1.") and "apps/v1" in facts.api_versions
         assert facts.nodes and facts.cpu_millis and facts.memory_bytes and facts.pod_capacity
-        way = way_of(HubSettings(bench.hub.address, TOKEN))
-        found = [one async for one in examine(way, client, bench.state)]
+        way = control_plane_access(HubSettings(bench.hub.address, TOKEN))
+        found = [one async for one in diagnose(way, client, bench.state)]
     finally:
         await client.close()
     assert [one for one in found if one.needed and not one.good] == []
@@ -170,12 +172,12 @@ async def test_the_doctor_names_the_step_that_fails(bench: Bench) -> None:
     clock = SystemClock()
     client = KubeClient(from_kubeconfig(bench.cluster.kubeconfig, None, clock), clock)
     try:
-        wrong = way_of(HubSettings(bench.hub.address, "twa_wrong"))
-        found = [one async for one in examine(wrong, client, bench.state)]
+        wrong = control_plane_access(HubSettings(bench.hub.address, "twa_wrong"))
+        found = [one async for one in diagnose(wrong, client, bench.state)]
         signs_in = next(one for one in found if one.step == "signs in")
         assert not signs_in.good and "rotate-token" in signs_in.text
-        nobody = way_of(HubSettings("http://127.0.0.1:1", TOKEN))
-        steps = [one.step async for one in examine(nobody, client, bench.state)]
+        nobody = control_plane_access(HubSettings("http://127.0.0.1:1", TOKEN))
+        steps = [one.step async for one in diagnose(nobody, client, bench.state)]
     finally:
         await client.close()
     assert "connects" in steps and "signs in" not in steps and "API server" in steps

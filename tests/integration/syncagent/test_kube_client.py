@@ -9,17 +9,17 @@ import orjson
 import pytest
 from aiohttp import web
 
-from fleet.errors import Unavailable
-from fleet.runtime.tasks import Tasks
-from syncagent.domain.events import Gone, Relisted, Seen, Sighting
-from syncagent.domain.objects import Api, ObjectRef
-from syncagent.kube.access import Access, from_kubeconfig, in_cluster
+from core.errors import Unavailable
+from core.runtime.tasks import Tasks
+from syncagent.domain.events import ObjectGone, ObjectSeen, Observation, WatchListed
+from syncagent.domain.objects import GroupVersionKind, ObjectRef
+from syncagent.kube.access import ApiServerAccess, from_kubeconfig, in_cluster
 from syncagent.kube.client import KubeClient
 from syncagent.kube.cluster import KubeCluster
-from syncagent.ports import Refused
+from syncagent.ports import RequestRefused
 from tests.fakes.clock import FakeClock
 
-API = Api("", "v1", "ConfigMap")
+API = GroupVersionKind("", "v1", "ConfigMap")
 REF = ObjectRef("", "v1", "ConfigMap", "n", "c")
 
 
@@ -69,7 +69,7 @@ async def server() -> AsyncIterator[tuple[Server, KubeCluster, FakeClock]]:
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
     host, port = runner.addresses[0][:2]
-    client = KubeClient(Access(f"http://{host}:{port}", None), clock)
+    client = KubeClient(ApiServerAccess(f"http://{host}:{port}", None), clock)
     yield handler, KubeCluster(client, clock), clock
     await client.close()
     await runner.cleanup()
@@ -108,10 +108,10 @@ async def test_errors_are_in_the_servers_words(server) -> None:
     """Refusals carry reason and message; trouble of the server is Unavailable."""
     handler, cluster, _ = server
     handler.answers += [status(422, "Invalid"), status(500, "InternalError"), status(401, "No")]
-    with pytest.raises(Refused, match="so Invalid") as refused:
+    with pytest.raises(RequestRefused, match="so Invalid") as refused:
         await cluster.apply(REF, {}, force=True)
     assert (refused.value.status, refused.value.reason) == (422, "Invalid")
-    with pytest.raises(Refused, match="so InternalError"):
+    with pytest.raises(RequestRefused, match="so InternalError"):
         await cluster.apply(REF, {}, force=True)
     with pytest.raises(Unavailable, match="credentials"):
         await cluster.get(REF)
@@ -119,7 +119,7 @@ async def test_errors_are_in_the_servers_words(server) -> None:
 
 async def test_an_absent_server_is_unavailable() -> None:
     """Connection refused is named."""
-    client = KubeClient(Access("http://127.0.0.1:1", None), FakeClock())
+    client = KubeClient(ApiServerAccess("http://127.0.0.1:1", None), FakeClock())
     with pytest.raises(Unavailable, match="cannot reach the API server: 127.0.0.1"):
         await client.request("GET", "/version")
     await client.close()
@@ -136,12 +136,20 @@ async def test_a_watch_goes_on_and_lists_anew_after_410(server) -> None:
         watch(("DELETED", config("a", 10)), ("ERROR", expired)),
         answer({"metadata": {"resourceVersion": "20"}, "items": [config("b", 2)]}),
     ]
-    seen: list[Sighting] = []
+    seen: list[Observation] = []
     tasks = Tasks("test")
     tasks.forever("follow", cluster.follow(API, "", "mark", seen.append))
     await until(clock, lambda: len(seen) >= 7)
     await tasks.stop()
-    assert [type(one) for one in seen[:7]] == [Seen, Seen, Relisted, Seen, Gone, Seen, Relisted]
+    assert [type(one) for one in seen[:7]] == [
+        ObjectSeen,
+        ObjectSeen,
+        WatchListed,
+        ObjectSeen,
+        ObjectGone,
+        ObjectSeen,
+        WatchListed,
+    ]
     assert seen[2].keys == {("", "ConfigMap", "n", "a"), ("", "ConfigMap", "n", "b")}
     assert (seen[2].version, seen[6].version) == (5, 20)
     places = [url.split("resourceVersion=")[1].split("&")[0] for _, url, _ in handler.asked[2:4]]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from fleet.wire.v1 import agent_pb2 as pb
+from core.wire.v1 import agent_pb2 as pb
 from syncagent.settings import KubernetesSettings
 from tests.integration.syncagent.conftest import Bench
 

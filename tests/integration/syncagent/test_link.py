@@ -8,22 +8,22 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from fleet.bundle import make_bundle
-from fleet.errors import Invalid, NotFound
-from fleet.identity import local_id
-from fleet.rpc.calls import CallFailed, Status
-from fleet.rpc.methods import TUNNEL
-from fleet.runtime.clock import SystemClock
-from fleet.runtime.tasks import Tasks
-from fleet.wire.v1 import agent_pb2 as pb
+from core.errors import Invalid, NotFound
+from core.identity import local_id
+from core.rpc.calls import CallFailed, CallStatus
+from core.rpc.methods import TUNNEL
+from core.runtime.clock import SystemClock
+from core.runtime.tasks import Tasks
+from core.spec.bundle import make_bundle
+from core.wire.v1 import agent_pb2 as pb
 from syncagent.domain.events import ClusterFacts
 from syncagent.domain.services import Desired
 from syncagent.link.channel import Endpoint
 from syncagent.link.commands import Commands
-from syncagent.link.facts import Facts
-from syncagent.link.fetch import HubFetcher
+from syncagent.link.facts import ClusterFactsCache
+from syncagent.link.fetch import BundleTransfer
 from syncagent.link.logs import LogQueue
-from syncagent.link.supervisor import Introduction, Link
+from syncagent.link.supervisor import AgentIdentity, LinkSupervisor
 from syncagent.ports import LinkDown
 from syncagent.state.database import Database
 from syncagent.state.outbox import SqliteOutbox
@@ -42,13 +42,13 @@ class Listener:
     def desire(self, desired: Desired) -> None:
         self.told.append(desired)
 
-    def held(self) -> list[tuple[str, int]]:
+    def stored_services(self) -> list[tuple[str, int]]:
         return [(one.service_id, one.sequence) for one in self.told]
 
     def linked(self) -> None:
         self.links += 1
 
-    def retell(self) -> None:
+    def report_all(self) -> None:
         self.retold += 1
 
     def sync_now(self, command_id: str, service_id: str) -> None:
@@ -72,19 +72,19 @@ async def hub() -> AsyncIterator[FakeHub]:
 
 
 def link_to(
-    endpoint: Endpoint, listener: Listener, outbox: SqliteOutbox, fetcher: HubFetcher
-) -> Link:
+    endpoint: Endpoint, listener: Listener, outbox: SqliteOutbox, fetcher: BundleTransfer
+) -> LinkSupervisor:
     """A link that is yet to be run."""
     clock = SystemClock()
-    return Link(
+    return LinkSupervisor(
         endpoint,
-        Introduction("me", sealing_key=b"k" * 32),
+        AgentIdentity("me", sealing_key=b"k" * 32),
         listener,
         Commands(listener),
         outbox,
         LogQueue(),
         fetcher,
-        Facts(facts, clock),
+        ClusterFactsCache(facts, clock),
         clock,
     )
 
@@ -92,13 +92,13 @@ def link_to(
 @pytest.fixture
 async def link(
     hub: FakeHub, tmp_path: Path
-) -> AsyncIterator[tuple[Listener, SqliteOutbox, HubFetcher]]:
+) -> AsyncIterator[tuple[Listener, SqliteOutbox, BundleTransfer]]:
     """A running link."""
     listener, tasks = Listener(), Tasks("test")
     database = Database(tmp_path / "agent.db")
     outbox = SqliteOutbox(database, SystemClock())
     endpoint = Endpoint(hub.address, TOKEN)
-    fetcher = HubFetcher(endpoint.metadata)
+    fetcher = BundleTransfer(endpoint.metadata)
     tasks.forever("link", link_to(endpoint, listener, outbox, fetcher).run())
     yield listener, outbox, fetcher
     await tasks.stop()
@@ -249,7 +249,7 @@ async def test_a_small_bundle_that_came_by_itself_is_not_fetched(hub: FakeHub, l
 
 async def test_offered_bundles_have_bounded_room() -> None:
     """The oldest go first."""
-    fetcher, piece = HubFetcher(()), b"x" * (1 << 20)
+    fetcher, piece = BundleTransfer(()), b"x" * (1 << 20)
     for number in range(20):
         fetcher.offer(f"sha256:{number}", piece)
     assert len(fetcher._offered) == 16 and "sha256:0" not in fetcher._offered
@@ -258,7 +258,7 @@ async def test_offered_bundles_have_bounded_room() -> None:
 async def test_without_a_link_there_is_nothing_to_fetch_from() -> None:
     """LinkDown, at once."""
     with pytest.raises(LinkDown):
-        await HubFetcher(()).fetch("sha256:x", 1)
+        await BundleTransfer(()).fetch("sha256:x", 1)
 
 
 async def test_tls_is_the_default() -> None:
@@ -267,7 +267,7 @@ async def test_tls_is_the_default() -> None:
         channel = Endpoint(f"127.0.0.1:{hub.port}", TOKEN).connect(SystemClock())
         with pytest.raises(CallFailed) as failed:
             await channel.call(TUNNEL, ())
-        assert failed.value.status is Status.UNAVAILABLE
+        assert failed.value.status is CallStatus.UNAVAILABLE
         assert not hub.fetches
         await channel.close()
 
@@ -315,7 +315,7 @@ async def test_what_cannot_lead_anywhere_is_said_and_tried_again(
     """A link that ends would take the healing of drift with it."""
     database, tasks = Database(tmp_path / "agent.db"), Tasks("test")
     outbox = SqliteOutbox(database, SystemClock())
-    one = link_to(endpoint, Listener(), outbox, HubFetcher(endpoint.metadata))
+    one = link_to(endpoint, Listener(), outbox, BundleTransfer(endpoint.metadata))
     with capture_logs() as logged:
         running = tasks.forever("link", one.run())
         await until(lambda: sum(why in str(line.get("details")) for line in logged) > 1)

@@ -6,14 +6,14 @@ import orjson
 import pytest
 from aiohttp import web
 
-from fleet.errors import Invalid
-from fleet.runtime.clock import SystemClock
-from fleet.thresholds import Comparison
+from core.errors import Invalid
+from core.runtime.clock import SystemClock
+from core.spec.thresholds import Comparison
 from syncagent.domain.services import MetricCheck
-from syncagent.kube.access import Access
+from syncagent.kube.access import ApiServerAccess
 from syncagent.kube.client import KubeClient
 from syncagent.kube.metrics import KubeMetrics
-from syncagent.ports import Refused
+from syncagent.ports import RequestRefused
 
 QUERY = 'sum(rate(errors{job="a&b"}[5m])) / 2'
 ANSWER = {"data": {"resultType": "vector", "result": [{"metric": {}, "value": [1, "0.25"]}]}}
@@ -42,7 +42,7 @@ async def asked() -> AsyncIterator[tuple[KubeMetrics, list[tuple[str, str]]]]:
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
     host, port = runner.addresses[0][:2]
-    client = KubeClient(Access(f"http://{host}:{port}", None), SystemClock())
+    client = KubeClient(ApiServerAccess(f"http://{host}:{port}", None), SystemClock())
     yield KubeMetrics(client), told
     await client.close()
     await runner.cleanup()
@@ -78,5 +78,5 @@ async def test_other_addresses_are_refused(asked, address: str) -> None:
 async def test_a_service_that_is_not_there_is_named(asked) -> None:
     """In the API server's words."""
     metrics, _ = asked
-    with pytest.raises(Refused, match="missing"):
+    with pytest.raises(RequestRefused, match="missing"):
         await metrics.value(check("monitoring/missing:9090"))

@@ -7,23 +7,23 @@ from pathlib import Path
 
 import pytest
 
-from fleet.wire.v1 import agent_pb2 as pb
+from core.wire.v1 import agent_pb2 as pb
 from syncagent.settings import KubernetesSettings
 from tests.integration.syncagent.conftest import Bench
-from towline.demo.clusters.cluster import Cluster
+from towline.demo.clusters.cluster import LocalCluster
 
 SERVICES = [f"s{number}" for number in range(20)]
 
 
 @pytest.fixture(scope="module")
-def mortal(kubernetes: Path) -> Iterator[Cluster]:
+def mortal(kubernetes: Path) -> Iterator[LocalCluster]:
     """A cluster whose API server may be killed."""
-    with Cluster("mortal", kubernetes) as running:
+    with LocalCluster("mortal", kubernetes) as running:
         yield running
 
 
 @pytest.fixture
-def outage(bench: Bench, mortal: Cluster) -> Bench:
+def outage(bench: Bench, mortal: LocalCluster) -> Bench:
     """The bench on the mortal cluster."""
     settings = replace(bench.settings, kubernetes=KubernetesSettings(mortal.kubeconfig))
     mortal.kubectl("create", "namespace", bench.namespace)

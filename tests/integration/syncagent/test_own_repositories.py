@@ -10,16 +10,16 @@ import orjson
 import pytest
 import yaml
 
-from fleet.errors import Invalid
-from fleet.runtime.clock import SystemClock
-from fleet.source import HelmRelease
-from fleet.wire.v1 import agent_pb2 as pb
+from core.errors import Invalid
+from core.runtime.clock import SystemClock
+from core.spec.source import HelmRelease
+from core.wire.v1 import agent_pb2 as pb
 from syncagent import compose
-from syncagent.autonomy.sources import LABEL
-from syncagent.domain.mirrors import Definition
+from syncagent.autonomy.definition_sources import LABEL
+from syncagent.domain.local_services import ServiceDefinition
 from syncagent.settings import (
     AutonomySettings,
-    GitSettings,
+    GitAccessSettings,
     HubSettings,
     Settings,
     StateSettings,
@@ -27,9 +27,9 @@ from syncagent.settings import (
 from tests.fakes.badline import BadLine
 from tests.fakes.hub import TOKEN, FakeHub
 from tests.integration.syncagent.conftest import Bench
-from towline import agentgit
-from towline.agentgit import CredentialFiles
-from towline.demo.gitserver import GitServer, Repository
+from towline import agent_repositories
+from towline.agent_repositories import CredentialFiles
+from towline.demo.git_server import GitServer, ServedRepository
 
 pytestmark = pytest.mark.cluster
 
@@ -44,7 +44,7 @@ def server(tmp_path: Path) -> Iterator[GitServer]:
 async def agent(bench: Bench) -> AsyncGenerator[None]:
     """An agent with its git part, as `towline agent` puts it together."""
     stop, clock = asyncio.Event(), SystemClock()
-    repositories = agentgit.build(bench.settings, clock)
+    repositories = agent_repositories.build(bench.settings, clock)
     async with asyncio.TaskGroup() as group:
         group.create_task(compose.build(bench.settings, clock, repositories).run(stop))
         try:
@@ -70,7 +70,7 @@ def definitions(bench: Bench, name: str, **texts: str) -> str:
 
 def autonomous(
     bench: Bench, server: GitServer, tmp_path: Path, own: AutonomySettings
-) -> Repository:
+) -> ServedRepository:
     """A private repository, whose credentials the agent finds in a file."""
     repository = server.create_repository("team/fleet", username="reader", password="pa55")
     folder = tmp_path / "credentials"
@@ -80,7 +80,7 @@ def autonomous(
     (folder / "team.yaml").write_text(yaml.safe_dump(credentials))
     if own.folder:
         own = replace(own, repository=repository.url)
-    bench.settings = replace(bench.settings, autonomy=own, git=GitSettings(folder, 1))
+    bench.settings = replace(bench.settings, autonomy=own, git=GitAccessSettings(folder, 1))
     return repository
 
 
@@ -98,7 +98,7 @@ async def test_a_folder_in_git_defines_services_that_the_agent_renders_itself(
     repository = autonomous(bench, server, tmp_path, AutonomySettings(folder="fleet"))
     fleet = definitions(bench, "fleet", web="web", api="api")
     files = {
-        "fleet/services.json": fleet,
+        "core/services.json": fleet,
         "web/kustomization.yaml": "resources: [web.json]\nnamePrefix: k-\n",
         "web/web.json": manifest(bench, "web", "1"),
         "api/api.json": manifest(bench, "api", "1"),
@@ -117,7 +117,7 @@ async def test_a_folder_in_git_defines_services_that_the_agent_renders_itself(
         told = mirrors(bench.hub)
         assert told["api"].commit == first and told["api"].sequence == 1
         assert told["web"].repository == repository.url and told["web"].ref == "main"
-        repository.commit({"fleet/services.json": definitions(bench, "fleet", web="web")})
+        repository.commit({"core/services.json": definitions(bench, "fleet", web="web")})
         await bench.until("configmap", "api", lambda one: one is None)
     assert not any(b"pa55" in one.read_bytes() for one in tmp_path.rglob("*.db*"))
 
@@ -129,13 +129,13 @@ async def test_a_definition_that_cannot_be_read_is_told_with_pulses(
     repository = autonomous(bench, server, tmp_path, AutonomySettings(folder="fleet"))
     body = orjson.loads(definitions(bench, "fleet", web="web"))
     body["data"] = {"web": "name: ["}
-    files = {"fleet/services.json": orjson.dumps(body).decode()}
+    files = {"core/services.json": orjson.dumps(body).decode()}
     repository.commit(files | {"web/web.json": manifest(bench, "web", "1")})
     bench.hub.pulse_ms = 500
     async with agent(bench):
         await bench.hub.until(lambda: any("is not YAML" in one for one in bench.hub.complaints))
         assert not mirrors(bench.hub)
-        repository.commit({"fleet/services.json": definitions(bench, "fleet", web="web")})
+        repository.commit({"core/services.json": definitions(bench, "fleet", web="web")})
         await bench.hub.until(lambda: "web" in mirrors(bench.hub))
         await bench.hub.until(lambda: bench.hub.complaints[-1] == "")
 
@@ -148,7 +148,7 @@ async def test_a_control_plane_that_stands_still_holds_up_no_commit(
     repository = autonomous(bench, server, tmp_path, AutonomySettings(folder="fleet"))
     fleet = definitions(bench, "fleet", web="web")
     first = repository.commit(
-        {"fleet/services.json": fleet, "web/web.json": manifest(bench, "web", "0")}
+        {"core/services.json": fleet, "web/web.json": manifest(bench, "web", "0")}
     )
 
     def told() -> str:
@@ -187,12 +187,12 @@ async def test_a_chart_takes_the_values_that_its_definition_gives(
         }
     )
     settings = Settings(HubSettings("http://127.0.0.1:1", "x"), state=StateSettings(tmp_path / "s"))
-    repositories = agentgit.build(settings, SystemClock())
+    repositories = agent_repositories.build(settings, SystemClock())
     await repositories.start(lambda: None)
     try:
         for who in ("ann", "bob"):
             release = HelmRelease("web", "n", values=f"who: {who}", values_files=("prod.yaml",))
-            one = Definition("web", "n", "web", repository.url, helm=release)
+            one = ServiceDefinition("web", "n", "web", repository.url, helm=release)
             rendered = await repositories.render(one)
             assert orjson.loads((await rendered.load()).splitlines()[-1])["data"] == {
                 "who": who, "release": "web", "size": "3",

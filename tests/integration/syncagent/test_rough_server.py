@@ -8,18 +8,18 @@ from typing import Any
 
 import pytest
 
-from fleet.bundle import KubeObject, make_bundle
-from fleet.runtime.clock import SystemClock
-from fleet.sealing import SealingKey
+from core.runtime.clock import SystemClock
+from core.sealing import SealingKey
+from core.spec.bundle import KubeObject, make_bundle
 from syncagent.domain.services import Desired, Phase, ServiceSpec
-from syncagent.kube.access import Access, Token
+from syncagent.kube.access import ApiServerAccess, BearerToken
 from syncagent.kube.client import KubeClient
 from syncagent.kube.cluster import KubeCluster
-from syncagent.reconcile.engine import Engine
+from syncagent.reconcile.engine import ReconcileEngine
 from syncagent.state.bundles import BundleFiles
 from syncagent.state.database import Database
 from syncagent.state.identities import AgeIdentities
-from syncagent.state.memory import SqliteMemory
+from syncagent.state.store import SqliteStateStore
 from tests.fakes.engine import Collected
 from tests.fakes.faulty import FaultyServer
 
@@ -29,7 +29,7 @@ class Rough:
     """An engine, its server and what it has said; `token` is the credential that it uses."""
 
     server: FaultyServer
-    engine: Engine
+    engine: ReconcileEngine
     hub: Collected
     token: str = ""
     sequences: dict[str, int] = field(default_factory=dict)
@@ -79,12 +79,14 @@ async def rough(tmp_path: Path) -> AsyncIterator[Rough]:
         async def source() -> tuple[str, Any]:
             return made.token, clock.now() + timedelta(hours=1)
 
-        client = KubeClient(Access(server.address, None, Token(source, clock)), clock, 4)
+        client = KubeClient(
+            ApiServerAccess(server.address, None, BearerToken(source, clock)), clock, 4
+        )
         database = Database(tmp_path / "agent.db")
-        bundles, memory = BundleFiles(tmp_path / "bundles"), SqliteMemory(database)
+        bundles, memory = BundleFiles(tmp_path / "bundles"), SqliteStateStore(database)
         key, identities = SealingKey.generate(), AgeIdentities(None)
         cluster = KubeCluster(client, clock)
-        engine = Engine(cluster, bundles, hub, memory, hub, clock, key, identities)
+        engine = ReconcileEngine(cluster, bundles, hub, memory, hub, clock, key, identities)
         made = Rough(server, engine, hub)
         engine.start()
         yield made

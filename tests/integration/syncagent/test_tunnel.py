@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fleet.errors import Unavailable
+from core.errors import Unavailable
 from syncagent.settings import HubSettings, KubernetesSettings
 from tests.fakes.tls import TestAuthority
 from tests.integration.syncagent.conftest import Bench

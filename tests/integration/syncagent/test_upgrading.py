@@ -5,9 +5,9 @@ from dataclasses import replace
 import orjson
 import pytest
 
-from fleet.errors import Invalid
-from fleet.runtime.clock import SystemClock
-from fleet.wire.v1 import agent_pb2 as pb
+from core.errors import Invalid
+from core.runtime.clock import SystemClock
+from core.wire.v1 import agent_pb2 as pb
 from syncagent.domain.objects import KubeObject, ObjectRef
 from syncagent.kube.access import from_kubeconfig
 from syncagent.kube.client import KubeClient

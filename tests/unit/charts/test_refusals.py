@@ -67,21 +67,21 @@ def test_no_list_of_groups_is_not_all_groups() -> None:
 @pytest.mark.parametrize(
     ("chart", "path", "value", "words"),
     [
-        (AGENT, "hub.address", "", "hub.address: say where the control plane is"),
-        (AGENT, "secrets.deployToken", "", "secrets.deployToken: give the token"),
-        (AGENT, "serviceAccount.create", False, "serviceAccount.name: name the account"),
-        (HUB, "ingress.enabled", True, "ingress.host: name the host"),
+        (AGENT, "hub.address", "", "hub.address: required"),
+        (AGENT, "secrets.deployToken", "", "secrets.deployToken: required"),
+        (AGENT, "serviceAccount.create", False, "serviceAccount.name: required"),
+        (HUB, "ingress.enabled", True, "ingress.host: required"),
         (HUB, "config.listen", "0.0.0.0:1", "config.listen: the chart sets it"),
         (HUB, "config.database", "postgresql://db/towline", "config.database: the chart sets it"),
         (HUB, "config.redis", "redis://cache", "config.redis: the chart sets it"),
         (HUB, "config.git.peers.key", "k" * 32, "config.git.peers.key: the chart sets it"),
-        (HUB, "replicas", 2, "redis.existingSecret: more than one replica needs a Redis"),
+        (HUB, "replicas", 2, "redis.existingSecret: more than one replica needs a shared"),
         (HUB, "autoscaling.enabled", True, "redis.existingSecret: more than one replica needs"),
-        (HUB, "gitcache.enabled", True, "redis.existingSecret: a git cache of its own needs"),
-        (HUB, "redis.existingSecret", "redis", "database.existingSecret: replicas share a Postgre"),
-        (HUB, "gateway.enabled", True, "gateway.parentRefs: name the Gateway"),
-        (HUB, "gateway.agents.enabled", True, "gateway.agents.parentRefs: name the Gateway"),
-        (HUB, "certificate.enabled", True, "certificate.issuerRef.name: name the issuer"),
+        (HUB, "gitcache.enabled", True, "redis.existingSecret: a separate git cache needs"),
+        (HUB, "redis.existingSecret", "redis", "database.existingSecret: replicas need a shared"),
+        (HUB, "gateway.enabled", True, "gateway.parentRefs: required"),
+        (HUB, "gateway.agents.enabled", True, "gateway.agents.parentRefs: required"),
+        (HUB, "certificate.enabled", True, "certificate.issuerRef.name: required"),
     ],
 )
 def test_what_does_not_fit_together_is_told(chart: str, path: str, value: Any, words: str) -> None:
@@ -93,14 +93,14 @@ def test_what_does_not_fit_together_is_told(chart: str, path: str, value: Any, w
 @pytest.mark.parametrize(
     ("path", "value", "words"),
     [
-        ("database.existingSecret", "", "database.existingSecret: replicas share a PostgreSQL"),
+        ("database.existingSecret", "", "database.existingSecret: replicas need a shared"),
         ("keys.existingSecret", "", "keys.existingSecret: replicas share encryption.key"),
         ("tls.existingSecret", "", "tls.existingSecret: replicas share one certificate"),
-        ("persistence.existingClaim", "data", "persistence.existingClaim: each replica has"),
-        ("autoscaling.maxReplicas", 2, "autoscaling.maxReplicas: not below replicas"),
-        ("certificate.enabled", True, "certificate.enabled: tls.existingSecret names"),
-        ("trial.postgresql.enabled", True, "trial.postgresql.enabled: database.existingSecret"),
-        ("trial.redis.enabled", True, "trial.redis.enabled: redis.existingSecret names"),
+        ("persistence.existingClaim", "data", "persistence.existingClaim: each replica needs"),
+        ("autoscaling.maxReplicas", 2, "autoscaling.maxReplicas: must be at least"),
+        ("certificate.enabled", True, "certificate.enabled: conflicts with"),
+        ("trial.postgresql.enabled", True, "trial.postgresql.enabled: conflicts with"),
+        ("trial.redis.enabled", True, "trial.redis.enabled: conflicts with"),
     ],
 )
 def test_replicas_without_what_they_share_are_refused(path: str, value: Any, words: str) -> None:

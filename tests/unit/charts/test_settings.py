@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from fleet.attestation import read_public_keys
+from core.spec.attestation import read_public_keys
 from syncagent.settings import from_environment
 from tests.unit.charts.rendering import (
     VALUE_SETS,
@@ -16,7 +16,7 @@ from tests.unit.charts.rendering import (
     settings_file,
     values_of,
 )
-from towline.settings import ServeSettings, Target, TlsSettings, load
+from towline.settings import ServeSettings, ServeTarget, TlsSettings, load
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_a_tier_of_git_caches_is_found_by_the_control_planes(tmp_path: Path) -> 
     """They name each replica that there may be, by the address that its pod gets."""
     objects = render("towline", values_of("towline", "tiers"), namespace="fleet")
     tier = _read(settings_file(objects, "gitcache"), tmp_path)
-    assert tier.target is Target.GITCACHE
+    assert tier.target is ServeTarget.GITCACHE
     assert tier.git.poll.seconds == _load(objects, tmp_path).git.poll.seconds == 30
     (container,) = pod_of(objects, "gitcache")["containers"]
     ports = {one["name"]: one["containerPort"] for one in container["ports"]}

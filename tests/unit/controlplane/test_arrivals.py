@@ -9,8 +9,8 @@ from typing import Any, cast
 import pytest
 
 from controlplane.ports import Store
-from controlplane.usecases.arrivals import Arrivals
-from fleet.errors import Unavailable
+from controlplane.usecases.arrivals import DeployTokenReader
+from core.errors import Unavailable
 
 
 class Tokens:
@@ -47,8 +47,8 @@ def tokens() -> Tokens:
 
 
 @pytest.fixture
-def arrivals(tokens: Tokens) -> Arrivals:
-    return Arrivals(cast(Store, tokens))
+def arrivals(tokens: Tokens) -> DeployTokenReader:
+    return DeployTokenReader(cast(Store, tokens))
 
 
 async def found(work: "asyncio.Task[Any]") -> str | None:
@@ -56,7 +56,7 @@ async def found(work: "asyncio.Task[Any]") -> str | None:
     return answer and answer[1]
 
 
-async def asked(arrivals: Arrivals, *hashes: str) -> list["asyncio.Task[Any]"]:
+async def asked(arrivals: DeployTokenReader, *hashes: str) -> list["asyncio.Task[Any]"]:
     """Each asks in a task of its own; all of them wait when this returns."""
     work = [asyncio.ensure_future(arrivals.find(one)) for one in hashes]
     for _ in range(3):
@@ -64,7 +64,7 @@ async def asked(arrivals: Arrivals, *hashes: str) -> list["asyncio.Task[Any]"]:
     return work
 
 
-async def test_all_who_wait_are_read_at_once(arrivals: Arrivals, tokens: Tokens) -> None:
+async def test_all_who_wait_are_read_at_once(arrivals: DeployTokenReader, tokens: Tokens) -> None:
     """The first one alone, the others together; each gets its own answer."""
     first = await asked(arrivals, "t1")
     others = await asked(arrivals, "t2", "t1", "gone", "unknown", *["t2"] * 50)
@@ -74,7 +74,9 @@ async def test_all_who_wait_are_read_at_once(arrivals: Arrivals, tokens: Tokens)
     assert tokens.reads == 2
 
 
-async def test_no_answer_is_older_than_its_question(arrivals: Arrivals, tokens: Tokens) -> None:
+async def test_no_answer_is_older_than_its_question(
+    arrivals: DeployTokenReader, tokens: Tokens
+) -> None:
     """A token that was revoked while others were read is not taken for good."""
     (before,) = await asked(arrivals, "t1")
     del tokens.clusters["t1"]
@@ -84,7 +86,7 @@ async def test_no_answer_is_older_than_its_question(arrivals: Arrivals, tokens: 
 
 
 async def test_who_leaves_in_the_middle_leaves_nobody_behind(
-    arrivals: Arrivals, tokens: Tokens
+    arrivals: DeployTokenReader, tokens: Tokens
 ) -> None:
     """Also where others wait for the same answer."""
     first, same, other = await asked(arrivals, "t1", "t1", "t2")
@@ -95,7 +97,9 @@ async def test_who_leaves_in_the_middle_leaves_nobody_behind(
     assert first.cancelled()
 
 
-async def test_everybody_is_told_that_the_store_is_away(arrivals: Arrivals, tokens: Tokens) -> None:
+async def test_everybody_is_told_that_the_store_is_away(
+    arrivals: DeployTokenReader, tokens: Tokens
+) -> None:
     """By one attempt for all who wait and two by themselves; whoever comes later asks anew."""
     tokens.away = True
     work = await asked(arrivals, "t1")

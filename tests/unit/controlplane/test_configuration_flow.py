@@ -6,26 +6,28 @@ from hypothesis import strategies as st
 
 from controlplane.domain.flow import (
     Export,
-    Flowing,
+    FlowNode,
     Graph,
     Import,
-    Node,
+    ImportedValue,
     ValueType,
-    affected,
-    changed,
+    affected_services,
+    changed_services,
     check_export,
-    cycle,
-    order,
-    resolve,
+    import_cycle,
+    resolve_imports,
+    rollout_order,
 )
-from fleet.errors import Invalid
+from core.errors import Invalid
 
 TEXT, NUMBER = ValueType.TEXT, ValueType.NUMBER
 
 
-def node(id: str, exports: tuple[Export, ...] = (), *imports: Import, project: str = "p") -> Node:
+def node(
+    id: str, exports: tuple[Export, ...] = (), *imports: Import, project: str = "p"
+) -> FlowNode:
     facts = {"service.name": id, "cluster.handle": "dev"}
-    return Node(
+    return FlowNode(
         id,
         f"dev/{id}",
         project,
@@ -35,7 +37,7 @@ def node(id: str, exports: tuple[Export, ...] = (), *imports: Import, project: s
     )
 
 
-def graph(*nodes: Node) -> Graph:
+def graph(*nodes: FlowNode) -> Graph:
     return {one.id: one for one in nodes}
 
 
@@ -54,10 +56,10 @@ def shop() -> Graph:
 
 
 def test_values_flow_along_the_imports_and_tell_where_they_came_from() -> None:
-    found = resolve(shop())
+    found = resolve_imports(shop())
     assert found.problems == {}
-    assert found.imports["api"]["port"] == Flowing(5432, ("dev/db.port",))
-    assert found.imports["web"]["url"] == Flowing(
+    assert found.imports["api"]["port"] == ImportedValue(5432, ("dev/db.port",))
+    assert found.imports["web"]["url"] == ImportedValue(
         "postgres://db.dev.svc:5432", ("dev/api.url", "dev/db.host", "dev/db.port")
     )
 
@@ -69,7 +71,7 @@ def test_a_long_chain_tells_the_nearest_exports_only() -> None:
         node("0", (Export("x", TEXT, "value"),)),
         *(node(str(n), (again,), Import("x", str(n - 1), "x")) for n in range(1, 500)),
     )
-    found = resolve(flow).imports["499"]["x"]
+    found = resolve_imports(flow).imports["499"]["x"]
     assert (found.value, found.origin[0], len(found.origin)) == ("value", "dev/498.x", 32)
 
 
@@ -80,7 +82,7 @@ def test_a_lone_reference_takes_over_the_type() -> None:
         node("api", (again,), Import("port", "db", "port")),
         node("web", (), Import("port", "api", "port")),
     )
-    assert resolve(flow).imports["web"]["port"].value == 5432
+    assert resolve_imports(flow).imports["web"]["port"].value == 5432
 
 
 def test_what_is_missing_is_said_and_stops_nobody_else() -> None:
@@ -92,13 +94,13 @@ def test_what_is_missing_is_said_and_stops_nobody_else() -> None:
         node("job", (), Import("url", "api", "url", "none")),
         node("old", (), Import("x", "gone", "x")),
     )
-    found = resolve(flow)
+    found = resolve_imports(flow)
     assert found.problems == {
         "api": "import port: dev/db.port is not exported",
         "web": "import url: dev/api.url has no value because one of its own imports is missing",
         "old": "import x: its service was deleted",
     }
-    assert found.imports["job"]["url"] == Flowing("none", ("default",))
+    assert found.imports["job"]["url"] == ImportedValue("none", ("default",))
 
 
 def test_another_project_gets_only_what_is_shared() -> None:
@@ -106,7 +108,7 @@ def test_another_project_gets_only_what_is_shared() -> None:
     for is_shared in (True, False):
         source = node("db", (Export("host", TEXT, "h", shared=is_shared),))
         user = node("api", (), Import("host", "db", "host"), project="other")
-        found = resolve(graph(source, user))
+        found = resolve_imports(graph(source, user))
         assert ("api" in found.problems) is not is_shared
         assert ("host" in found.imports["api"]) is is_shared
 
@@ -115,11 +117,11 @@ def test_only_those_whose_values_changed_are_named() -> None:
     """A change that a service in between does not pass on ends there."""
     before = shop()
     after = {**before, "db": node("db", (HOST, Export("port", NUMBER, 5433)))}
-    assert changed(resolve(before), resolve(after)) == {"api", "web"}
+    assert changed_services(resolve_imports(before), resolve_imports(after)) == {"api", "web"}
     fixed = Export("url", TEXT, "fixed")
     quiet = {**before, "api": node("api", (fixed,), *before["api"].imports.values())}
     more = {**quiet, "db": after["db"]}
-    assert changed(resolve(quiet), resolve(more)) == {"api"}
+    assert changed_services(resolve_imports(quiet), resolve_imports(more)) == {"api"}
 
 
 def test_a_cycle_is_named_from_end_to_end() -> None:
@@ -128,16 +130,16 @@ def test_a_cycle_is_named_from_end_to_end() -> None:
         node("b", (), Import("x", "c", "x")),
         node("c", (), Import("x", "a", "x")),
     )
-    assert cycle(flow, "a") == ["dev/a", "dev/b", "dev/c", "dev/a"]
-    assert cycle(shop(), "web") == []
+    assert import_cycle(flow, "a") == ["dev/a", "dev/b", "dev/c", "dev/a"]
+    assert import_cycle(shop(), "web") == []
     with pytest.raises(Invalid, match="cycle"):
-        order(flow)
+        rollout_order(flow)
 
 
 def test_who_is_affected_comes_in_the_order_of_a_roll_out() -> None:
-    assert affected(shop(), "db") == ["api", "web"]
-    assert affected(shop(), "web") == []
-    assert order(shop(), ["web", "db"]) == [["db"], ["web"]]
+    assert affected_services(shop(), "db") == ["api", "web"]
+    assert affected_services(shop(), "web") == []
+    assert rollout_order(shop(), ["web", "db"]) == [["db"], ["web"]]
 
 
 @pytest.mark.parametrize(
@@ -173,12 +175,12 @@ def graphs(draw: st.DrawFn) -> Graph:
 @given(graphs())
 def test_every_service_comes_after_all_that_it_imports_from(flow: Graph) -> None:
     """Each once; and nothing is missing where there is no cycle."""
-    place = {id: number for number, group in enumerate(order(flow)) for id in group}
+    place = {id: number for number, group in enumerate(rollout_order(flow)) for id in group}
     assert place.keys() == flow.keys()
     for id, one in flow.items():
         assert all(place[source.source] < place[id] for source in one.imports.values())
-        assert cycle(flow, id) == []
-    assert resolve(flow).problems == {}
+        assert import_cycle(flow, id) == []
+    assert resolve_imports(flow).problems == {}
 
 
 @settings(max_examples=40)
@@ -188,7 +190,7 @@ def test_a_change_reaches_none_but_those_that_are_affected(
 ) -> None:
     id = data.draw(st.sampled_from(sorted(flow)))
     new = node(id, (Export("x", TEXT, "new"),), *flow[id].imports.values())
-    reached = changed(resolve(flow), resolve({**flow, id: new}))
-    assert reached <= set(affected(flow, id))
+    reached = changed_services(resolve_imports(flow), resolve_imports({**flow, id: new}))
+    assert reached <= set(affected_services(flow, id))
     direct = {one for one in flow if any(i.source == id for i in flow[one].imports.values())}
     assert direct <= reached

@@ -2,10 +2,10 @@
 
 import pytest
 
-from controlplane.domain.credentials import changed, method_of
+from controlplane.domain.credentials import auth_method_of, merge_credentials
 from controlplane.domain.repositories import AuthMethod
-from fleet.errors import Invalid
-from fleet.source import GitCredentials
+from core.errors import Invalid
+from core.spec.source import GitCredentials
 
 PEM = "-----BEGIN CERTIFICATE-----\nx\n-----END CERTIFICATE-----\n"
 TOKEN = {"username": "bot", "password": "t0ken"}
@@ -14,17 +14,19 @@ APP = GitCredentials(app_id="1", installation_id="2", private_key=PEM)
 
 def test_known_hosts_can_be_changed_without_the_key() -> None:
     before = {"private_key": "key", "known_hosts": "old"}
-    after = changed(before, GitCredentials(known_hosts="new"))
+    after = merge_credentials(before, GitCredentials(known_hosts="new"))
     assert after == {"private_key": "key", "known_hosts": "new"}
 
 
 def test_a_new_way_to_sign_in_replaces_the_old_one_as_a_whole() -> None:
-    after = changed(TOKEN | {"authority": PEM}, GitCredentials(private_key="key"))
+    after = merge_credentials(TOKEN | {"authority": PEM}, GitCredentials(private_key="key"))
     assert after == {"private_key": "key", "authority": PEM}
 
 
 def test_an_empty_text_removes_what_is_no_secret_and_keeps_a_password() -> None:
-    after = changed(TOKEN | {"known_hosts": "x"}, GitCredentials(known_hosts="", password=""))
+    after = merge_credentials(
+        TOKEN | {"known_hosts": "x"}, GitCredentials(known_hosts="", password="")
+    )
     assert after == TOKEN
 
 
@@ -34,14 +36,14 @@ def test_an_empty_text_removes_what_is_no_secret_and_keeps_a_password() -> None:
 def test_a_stored_password_is_not_shown_to_a_way_chosen_later(given: GitCredentials) -> None:
     """Who may change the proxy and the trusted authority could else read the password."""
     with pytest.raises(Invalid, match="given again"):
-        changed(TOKEN, given)
+        merge_credentials(TOKEN, given)
     with pytest.raises(Invalid, match="given again"):
-        changed(TOKEN, GitCredentials(), other_way=True)
+        merge_credentials(TOKEN, GitCredentials(), other_way=True)
 
 
 def test_with_the_password_given_again_the_way_may_change() -> None:
     given = GitCredentials(username="bot", password="new", proxy="http://proxy.test:3128")
-    assert changed(TOKEN, given)["proxy"] == "http://proxy.test:3128"
+    assert merge_credentials(TOKEN, given)["proxy"] == "http://proxy.test:3128"
 
 
 @pytest.mark.parametrize(
@@ -62,7 +64,7 @@ def test_with_the_password_given_again_the_way_may_change() -> None:
 )
 def test_what_cannot_work_is_named(given: GitCredentials, field: str) -> None:
     with pytest.raises(Invalid) as caught:
-        changed({}, given)
+        merge_credentials({}, given)
     assert caught.value.field == field
 
 
@@ -72,10 +74,10 @@ def test_what_cannot_work_is_named(given: GitCredentials, field: str) -> None:
         ({}, None),
         (TOKEN, AuthMethod.BASIC),
         ({"private_key": "k"}, AuthMethod.SSH),
-        (changed({}, APP), AuthMethod.APP),
+        (merge_credentials({}, APP), AuthMethod.APP),
         ({"client_certificate": PEM}, AuthMethod.CERTIFICATE),
         ({"known_hosts": "x"}, None),
     ],
 )
 def test_how_a_repository_is_read(kept: dict[str, str], method: AuthMethod | None) -> None:
-    assert method_of(kept) is method
+    assert auth_method_of(kept) is method

@@ -5,10 +5,10 @@ from datetime import UTC, datetime
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.domain.circles import circle
+from controlplane.domain.circles import find_cycle
 from controlplane.domain.services import Service
-from controlplane.usecases.dependencies import check_names, in_order
-from fleet.identity import ClusterId, ServiceId
+from controlplane.usecases.dependencies import check_names, dependency_groups
+from core.identity import ClusterId, ServiceId
 
 THEN = datetime(2026, 1, 1, tzinfo=UTC)
 NAMES = "abcdef"
@@ -41,7 +41,7 @@ def reaches(graph: Graph, start: str, goal: str) -> bool:
 def test_a_circle_is_found_exactly_where_a_way_leads_back(graph: Graph) -> None:
     """And what is named is such a way."""
     for name in graph:
-        way = circle(name, lambda one: graph.get(one, ()))
+        way = find_cycle(name, lambda one: graph.get(one, ()))
         assert bool(way) == reaches(graph, name, name)
         assert all(b in graph[a] for a, b in zip(way, way[1:], strict=False))
         assert not way or way[0] == way[-1] == name
@@ -50,7 +50,7 @@ def test_a_circle_is_found_exactly_where_a_way_leads_back(graph: Graph) -> None:
 @given(GRAPHS)
 def test_every_service_is_delivered_once_after_what_it_needs(graph: Graph) -> None:
     """Those in a circle too, whatever put them there."""
-    groups = in_order(services(graph))
+    groups = dependency_groups(services(graph))
     order = {one.name: place for place, group in enumerate(groups) for one in group}
     assert sorted(order) == sorted(graph)
     assert sum(map(len, groups)) == len(graph)

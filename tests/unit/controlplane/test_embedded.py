@@ -9,14 +9,14 @@ from sqlalchemy import text
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
 
-from controlplane.storage.embedded import Connection
+from controlplane.storage.embedded import SqliteConnection
 
 T = TypeVar("T")
 NUMBERS = """WITH RECURSIVE s(n) AS (SELECT 4 UNION ALL SELECT n + 1 FROM s WHERE n < 2503)
   INSERT INTO t SELECT n FROM s"""
 
 
-class Walking(Connection):
+class Walking(SqliteConnection):
     """Counts the walks to its thread."""
 
     walks = 0

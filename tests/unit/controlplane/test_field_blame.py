@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.domain.blame import Managed, managed, reached
+from controlplane.domain.blame import ManagedField, managed_fields, value_at
 
 LIVE = {
     "metadata": {"labels": {"a/b~c": "x"}, "finalizers": ["one", "two"]},
@@ -45,7 +45,7 @@ JSON = st.recursive(
 def test_each_noted_field_has_its_value_and_its_manager() -> None:
     """Items of lists are found by their keys or values, names are escaped, what is gone is not
     told."""
-    found = {one.pointer: one for one in managed([APPLIED, SCALED], LIVE)}
+    found = {one.pointer: one for one in managed_fields([APPLIED, SCALED], LIVE)}
     assert {pointer: one.value for pointer, one in found.items()} == {
         "/metadata/finalizers/1": '"two"',
         "/metadata/labels/a~1b~0c": '"x"',
@@ -59,22 +59,22 @@ def test_each_noted_field_has_its_value_and_its_manager() -> None:
 
 
 def test_only_what_is_below_a_pointer_is_told() -> None:
-    assert [one.pointer for one in managed([APPLIED, SCALED], LIVE, "/spec/repl")] == []
-    assert [one.pointer for one in managed([APPLIED, SCALED], LIVE, "/spec/replicas")] == [
+    assert [one.pointer for one in managed_fields([APPLIED, SCALED], LIVE, "/spec/repl")] == []
+    assert [one.pointer for one in managed_fields([APPLIED, SCALED], LIVE, "/spec/replicas")] == [
         "/spec/replicas"
     ]
-    assert len(managed([APPLIED, SCALED], LIVE, "/spec")) == 2
+    assert len(managed_fields([APPLIED, SCALED], LIVE, "/spec")) == 2
 
 
 def test_a_field_is_found_in_another_state_whatever_its_place_in_a_list() -> None:
-    (image,) = managed([APPLIED], LIVE, "/spec/containers/1/image")
+    (image,) = managed_fields([APPLIED], LIVE, "/spec/containers/1/image")
     earlier = {"spec": {"containers": [{"name": "web", "image": "w:1"}]}}
-    assert reached(earlier, image.steps) == b'"w:1"'
-    assert reached({"spec": {"containers": []}}, image.steps) is None
+    assert value_at(earlier, image.steps) == b'"w:1"'
+    assert value_at({"spec": {"containers": []}}, image.steps) is None
 
 
 @given(st.lists(JSON | st.fixed_dictionaries({"fieldsV1": JSON, "time": JSON}), max_size=4), JSON)
 def test_no_notes_break_it(noted: list[Any], live: Any) -> None:
     """A cluster may say what it likes."""
     shown = live if isinstance(live, dict) else {}
-    assert all(isinstance(one, Managed) for one in managed(noted, shown))
+    assert all(isinstance(one, ManagedField) for one in managed_fields(noted, shown))

@@ -7,13 +7,13 @@ import pytest
 from controlplane.domain.rates import WINDOW_S
 from controlplane.usecases import guesses
 from controlplane.usecases.guesses import (
-    MOST_AT_ONCE,
-    MOST_IN_ALL,
-    MOST_OF_ADDRESS,
-    REMEMBERED_S,
-    Guesses,
+    CACHE_SECONDS,
+    MAX_CONCURRENT,
+    MAX_PER_ADDRESS,
+    MAX_TOTAL,
+    AuthThrottle,
 )
-from fleet.errors import LimitExceeded, Unauthenticated, Unavailable
+from core.errors import LimitExceeded, Unauthenticated, Unavailable
 from tests.fakes.clock import FakeClock
 
 HERE, THERE = "10.0.0.1", "10.0.0.2"
@@ -24,13 +24,13 @@ class Lookups:
 
     def __init__(self) -> None:
         self.clock = FakeClock()
-        self.guesses = Guesses(self.clock)
+        self.guesses = AuthThrottle(self.clock)
         self.good: set[str] = set()
         self.away = False
         self.made = 0
 
     def ask(self, key: str, source: str = HERE) -> None:
-        with self.guesses.judging(key, source):
+        with self.guesses.throttled(key, source):
             self.made += 1
             if self.away:
                 raise Unavailable("the store is away")
@@ -50,11 +50,11 @@ def lookups() -> Lookups:
 
 async def test_the_same_wrong_one_is_looked_up_once_in_a_while(lookups: Lookups) -> None:
     """With the same words; rights that change may make it good."""
-    for _ in range(2 * MOST_OF_ADDRESS):
+    for _ in range(2 * MAX_PER_ADDRESS):
         with pytest.raises(Unauthenticated, match="old is wrong"):
             lookups.ask("old")
     assert lookups.made == 1
-    await lookups.clock.advance(REMEMBERED_S)
+    await lookups.clock.advance(CACHE_SECONDS)
     with pytest.raises(Unauthenticated, match="old is wrong"):
         lookups.ask("old")
     lookups.good.add("old")
@@ -67,7 +67,7 @@ async def test_an_address_guesses_no_more_than_it_may(lookups: Lookups) -> None:
     """Whoever was known there goes on, and so do others; a window later it may again."""
     lookups.good |= {"known", "new"}
     lookups.ask("known")
-    lookups.guess(MOST_OF_ADDRESS)
+    lookups.guess(MAX_PER_ADDRESS)
     for key in ("another guess", "new"):
         with pytest.raises(LimitExceeded, match=HERE) as told:
             lookups.ask(key)
@@ -75,12 +75,12 @@ async def test_an_address_guesses_no_more_than_it_may(lookups: Lookups) -> None:
     lookups.ask("known")
     lookups.ask("new", THERE)
     await lookups.clock.advance(WINDOW_S)
-    lookups.guess(MOST_OF_ADDRESS)
+    lookups.guess(MAX_PER_ADDRESS)
 
 
 async def test_what_is_good_or_not_found_out_counts_for_nobody(lookups: Lookups) -> None:
     """Many new users come from one address; an outage of the store is nobody's guess."""
-    keys = [f"user {number}" for number in range(MOST_OF_ADDRESS + 1)]
+    keys = [f"user {number}" for number in range(MAX_PER_ADDRESS + 1)]
     lookups.away = True
     for key in keys:
         with pytest.raises(Unavailable):
@@ -94,11 +94,11 @@ async def test_what_is_good_or_not_found_out_counts_for_nobody(lookups: Lookups)
 async def test_many_good_ones_that_come_at_once_are_no_guesses(lookups: Lookups) -> None:
     """As users behind one address do when they are back; of too many, some wait."""
     with ExitStack() as under_way:
-        for number in range(MOST_AT_ONCE):
-            under_way.enter_context(lookups.guesses.judging(f"user {number}", HERE))
+        for number in range(MAX_CONCURRENT):
+            under_way.enter_context(lookups.guesses.throttled(f"user {number}", HERE))
         with pytest.raises(LimitExceeded):
             lookups.ask("one more")
-    lookups.guess(MOST_OF_ADDRESS)
+    lookups.guess(MAX_PER_ADDRESS)
     with pytest.raises(LimitExceeded):
         lookups.ask("another guess")
 
@@ -106,7 +106,7 @@ async def test_many_good_ones_that_come_at_once_are_no_guesses(lookups: Lookups)
 async def test_what_was_made_here_is_no_guess(lookups: Lookups) -> None:
     lookups.good.add("ticket")
     lookups.guesses.expect("ticket")
-    lookups.guess(MOST_OF_ADDRESS)
+    lookups.guess(MAX_PER_ADDRESS)
     lookups.ask("ticket")
 
 
@@ -117,15 +117,15 @@ async def test_a_good_one_that_was_revoked_is_a_wrong_one(lookups: Lookups) -> N
     lookups.good.clear()
     with pytest.raises(Unauthenticated):
         lookups.ask("known")
-    lookups.guess(MOST_OF_ADDRESS)
+    lookups.guess(MAX_PER_ADDRESS)
     lookups.guesses.forget()
     with pytest.raises(LimitExceeded):
         lookups.ask("known")
 
 
 async def test_many_addresses_guess_no_more_together(lookups: Lookups) -> None:
-    for number in range(MOST_IN_ALL // MOST_OF_ADDRESS):
-        lookups.guess(MOST_OF_ADDRESS, f"10.1.0.{number}")
+    for number in range(MAX_TOTAL // MAX_PER_ADDRESS):
+        lookups.guess(MAX_PER_ADDRESS, f"10.1.0.{number}")
     with pytest.raises(LimitExceeded):
         lookups.ask("one more", THERE)
 

@@ -9,15 +9,15 @@ from hypothesis import strategies as st
 
 from controlplane.domain.livestate import (
     HIDDEN,
-    MOST_EVENTS,
+    MAX_EVENTS,
     events_path,
     object_path,
-    parsed_events,
-    shown,
+    parse_events,
+    redact_object,
 )
 from controlplane.domain.services import Component
-from fleet.errors import Invalid
-from fleet.identity import ClusterId, ServiceId
+from core.errors import Invalid
+from core.identity import ClusterId, ServiceId
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
 RESOURCES: list[dict[str, Any]] = [
@@ -67,7 +67,7 @@ def test_values_of_secrets_never_leave() -> None:
         "data": {"password": "czNjcmV0"},
         "stringData": {"other": "s3cret"},
     }
-    told = shown(live)
+    told = redact_object(live)
     assert told["data"] == {"password": HIDDEN} and told["stringData"] == {"other": HIDDEN}
     assert told["metadata"] == {"name": "x", "annotations": {"keep": "1"}}
     assert "s3cret" not in str(told) and "czNjcmV0" not in str(told)
@@ -86,19 +86,19 @@ def test_events_of_these_objects_newest_first() -> None:
         event("a", None),
         event("a", "never"),
     ]
-    found = parsed_events(told, frozenset({"a"}))
+    found = parse_events(told, frozenset({"a"}))
     assert [one.last_at and one.last_at.day for one in found] == [2, 1, None, None]
     assert found[1].count == 3
 
 
 @given(st.lists(st.recursive(st.none() | st.text() | st.integers(), st.lists)))
 def test_whatever_a_cluster_tells_is_taken_without_failing(items: list[Any]) -> None:
-    assert parsed_events(items, frozenset({"a"})) == []
+    assert parse_events(items, frozenset({"a"})) == []
 
 
 def test_no_more_events_than_are_shown() -> None:
-    told = [event("a", "2026-01-01T00:00:00Z") for _ in range(MOST_EVENTS + 5)]
-    assert len(parsed_events(told, frozenset({"a"}))) == MOST_EVENTS
+    told = [event("a", "2026-01-01T00:00:00Z") for _ in range(MAX_EVENTS + 5)]
+    assert len(parse_events(told, frozenset({"a"}))) == MAX_EVENTS
 
 
 def test_events_are_asked_for_one_object_or_a_namespace() -> None:

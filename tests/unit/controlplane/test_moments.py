@@ -10,7 +10,7 @@ from sqlalchemy.dialects.postgresql import asyncpg
 from sqlalchemy.engine import Dialect
 
 from controlplane.storage.blocks import moment_writer
-from controlplane.storage.columns import Utc
+from controlplane.storage.columns import UtcColumn
 
 ZONES = st.integers(-12, 14).map(lambda hours: timezone(timedelta(hours=hours)))
 MOMENTS = st.datetimes(datetime(1971, 1, 1), datetime(2999, 1, 1), timezones=ZONES | st.just(UTC))
@@ -20,6 +20,6 @@ MOMENTS = st.datetimes(datetime(1971, 1, 1), datetime(2999, 1, 1), timezones=ZON
 @given(at=MOMENTS)
 def test_rows_written_many_at_once_hold_the_same_moments(dialect: Dialect, at: datetime) -> None:
     """Whether a column's type wrote them or not."""
-    by_column = Utc().dialect_impl(dialect).bind_processor(dialect)
+    by_column = UtcColumn().dialect_impl(dialect).bind_processor(dialect)
     assert by_column is not None
     assert moment_writer(dialect.name)(at) == by_column(at)

@@ -4,8 +4,8 @@ import pytest
 
 from controlplane.domain.names import check_text
 from controlplane.domain.pipelines.model import Pipeline, Stage, StageId, validate
-from fleet.errors import Invalid
-from fleet.identity import ServiceId
+from core.errors import Invalid
+from core.identity import ServiceId
 
 DECEPTIVE = ["\0", "\n", "\x1b", "\x7f", "\x85", "\x9b", "\u200e", "\u200f", "\u202e", "\u2066"]
 

@@ -3,8 +3,8 @@
 from typing import Any, cast
 
 from controlplane.events.memory import MemoryBus
-from controlplane.loops.deliveries import DeliveryOfNews
-from controlplane.usecases.deps import NEWS, SERVICE
+from controlplane.loops.deliveries import NotificationLoop
+from controlplane.usecases.deps import NOTIFY, SERVICE
 from tests.fakes.clock import FakeClock, settle
 
 
@@ -27,18 +27,18 @@ class Verbs:
 
     async def forward_audit(self) -> None: ...
 
-    async def look_at_clusters(self) -> None: ...
+    async def check_clusters(self) -> None: ...
 
-    async def look_at_repositories(self) -> None: ...
+    async def check_repositories(self) -> None: ...
 
-    async def look_at_tokens(self) -> None: ...
+    async def check_tokens(self) -> None: ...
 
 
 async def test_wakes_have_the_store_asked_once_a_second_and_quiet_does_not() -> None:
     """What is routed has the next look at what is to be sent follow."""
     verbs, bus, clock = Verbs(), MemoryBus(), FakeClock()
     either = cast(Any, verbs)
-    news = DeliveryOfNews(either, either, either, bus, clock)
+    news = NotificationLoop(either, either, either, bus, clock)
     news.start()
     try:
         await clock.advance(30)
@@ -54,7 +54,7 @@ async def test_wakes_have_the_store_asked_once_a_second_and_quiet_does_not() -> 
         assert verbs.routed == 3
         await clock.advance(30)
         verbs.waiting, sent = 5, verbs.sent
-        bus.publish(NEWS)
+        bus.publish(NOTIFY)
         await clock.advance(2)
         assert verbs.sent == sent + 2
     finally:

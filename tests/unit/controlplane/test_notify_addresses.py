@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from controlplane.domain.commit_outcomes import api_of
-from controlplane.domain.notification_bodies import key_of, new_secret
+from controlplane.domain.commit_outcomes import default_api_url
+from controlplane.domain.notification_bodies import decode_webhook_secret, new_secret
 from controlplane.domain.notifications import (
     Notification,
     NotificationKind,
@@ -14,12 +14,12 @@ from controlplane.domain.notifications import (
     RouterFilter,
     Severity,
     SinkType,
+    delivery_retry_delay,
     notification,
-    wait_after,
 )
-from controlplane.notify.addresses import Addresses
+from controlplane.notify.addresses import AddressGuard
 from controlplane.usecases.notifications import checked_host
-from fleet.errors import Invalid, Unavailable
+from core.errors import Invalid, Unavailable
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 ROUTER = Router("r", "r", NOW, NOW)
@@ -50,16 +50,16 @@ ROUTER = Router("r", "r", NOW, NOW)
 )
 async def test_private_addresses_are_refused_however_they_are_written(address: str) -> None:
     with pytest.raises(Unavailable, match="private"):
-        await Addresses().resolve(address, 443)
+        await AddressGuard().resolve(address, 443)
 
 
 @pytest.mark.parametrize("address", ["93.184.215.14", "2606:2800:21f:cb07:6820:80da:af6b:8b2c"])
 async def test_public_addresses_are_let_through(address: str) -> None:
-    assert [str(one) for one in await Addresses().resolve(address, 443)] == [address]
+    assert [str(one) for one in await AddressGuard().resolve(address, 443)] == [address]
 
 
 async def test_the_operator_may_allow_a_network_and_no_more() -> None:
-    addresses = Addresses(("10.1.0.0/16",))
+    addresses = AddressGuard(("10.1.0.0/16",))
     assert [str(one) for one in await addresses.resolve("10.1.2.3", 443)] == ["10.1.2.3"]
     with pytest.raises(Unavailable):
         await addresses.resolve("10.2.0.1", 443)
@@ -67,12 +67,12 @@ async def test_the_operator_may_allow_a_network_and_no_more() -> None:
 
 async def test_a_name_is_judged_by_each_of_its_addresses() -> None:
     with pytest.raises(Unavailable, match="localhost has a private address"):
-        await Addresses().resolve("localhost", 443)
+        await AddressGuard().resolve("localhost", 443)
 
 
 def test_a_network_that_is_none_is_named() -> None:
     with pytest.raises(Invalid, match=r"'10\.1' is not a network"):
-        Addresses(("10.1",))
+        AddressGuard(("10.1",))
 
 
 @pytest.mark.parametrize(
@@ -94,11 +94,11 @@ def test_urls_that_cannot_be_posted_to_are_refused(url: str) -> None:
 @pytest.mark.parametrize("secret", ["", "whsec_", "whsec_!!!!", "whsec_c2hvcnQ=", "x" * 40])
 def test_weak_signing_secrets_are_refused(secret: str) -> None:
     with pytest.raises(Invalid, match="whsec_"):
-        key_of(secret)
+        decode_webhook_secret(secret)
 
 
 def test_a_made_secret_is_good() -> None:
-    assert key_of(new_secret(bytes(range(32)))) == bytes(range(32))
+    assert decode_webhook_secret(new_secret(bytes(range(32)))) == bytes(range(32))
 
 
 def news(**more: str) -> Notification:
@@ -106,7 +106,7 @@ def news(**more: str) -> Notification:
 
 
 @pytest.mark.parametrize(
-    ("router", "takes"),
+    ("router", "matches"),
     [
         (ROUTER, True),
         (replace(ROUTER, events=("service.*",)), True),
@@ -121,13 +121,13 @@ def news(**more: str) -> Notification:
         (replace(ROUTER, filters=(RouterFilter(cluster_id="c", regex="^in"),)), False),
     ],
 )
-def test_a_router_takes_what_it_asks_for(router: Router, takes: bool) -> None:
-    assert router.takes(news(project_id="p", cluster_id="c")) is takes
+def test_a_router_takes_what_it_asks_for(router: Router, matches: bool) -> None:
+    assert router.matches(news(project_id="p", cluster_id="c")) is matches
 
 
 def test_little_things_do_not_reach_who_wants_the_worst() -> None:
     one = notification(NotificationKind.SERVICE_UPDATE, NOW, "x")
-    assert not replace(ROUTER, severity=Severity.WARNING).takes(one)
+    assert not replace(ROUTER, severity=Severity.WARNING).matches(one)
 
 
 @pytest.mark.parametrize("regex", ["(", "x" * 201, r"(a)\1", "(?=a)"])
@@ -142,15 +142,17 @@ def test_no_pattern_holds_the_news_up(regex: str) -> None:
     """Python's own engine would be at it for minutes or years."""
     router = replace(ROUTER, filters=(RouterFilter(regex=regex),))
     router.check()
-    assert not router.takes(notification(NotificationKind.SERVICE_FAILED, NOW, "a" * 1_000))
+    assert not router.matches(notification(NotificationKind.SERVICE_FAILED, NOW, "a" * 1_000))
 
 
 def test_a_stored_pattern_that_is_no_longer_taken_lets_all_through() -> None:
-    assert replace(ROUTER, filters=(RouterFilter(regex="(?!dev)"),)).takes(news())
+    assert replace(ROUTER, filters=(RouterFilter(regex="(?!dev)"),)).matches(news())
 
 
 def test_waits_double_up_to_an_hour() -> None:
-    seconds = [wait_after(attempts).total_seconds() for attempts in (1, 2, 3, 10, 11, 500)]
+    seconds = [
+        delivery_retry_delay(attempts).total_seconds() for attempts in (1, 2, 3, 10, 11, 500)
+    ]
     assert seconds == [5, 10, 20, 2560, 3600, 3600]
 
 
@@ -163,4 +165,4 @@ def test_waits_double_up_to_an_hour() -> None:
     ],
 )
 def test_the_api_is_that_of_the_repositorys_host(type: SinkType, repository: str, api: str) -> None:
-    assert api_of(type, repository) == api
+    assert default_api_url(type, repository) == api

@@ -7,16 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controlplane.domain.templates import (
-    Delta,
-    Override,
+    OverrideDelta,
     ServiceTemplate,
+    TemplateOverride,
+    apply_override,
     check_override,
-    delta,
-    effective,
-    merged,
+    merge_patch,
+    override_delta,
 )
-from fleet.errors import Invalid
-from fleet.source import Renderer, chart_ref
+from core.errors import Invalid
+from core.spec.source import Renderer, chart_ref
 
 TEMPLATE = ServiceTemplate(
     "web", "shop", "repository", "main", "web", configuration={"replicas": "2", "mode": "plain"}
@@ -26,34 +26,37 @@ patches = st.dictionaries(st.sampled_from("abcd"), st.none() | st.sampled_from([
 
 
 def test_only_what_is_given_differs() -> None:
-    patch = Override(ref="v2", configuration={"replicas": "5", "mode": None, "new": "x"})
-    after = effective(TEMPLATE, patch)
+    patch = TemplateOverride(ref="v2", configuration={"replicas": "5", "mode": None, "new": "x"})
+    after = apply_override(TEMPLATE, patch)
     assert after.configuration == {"replicas": "5", "new": "x"}
     assert (after.ref, after.folder) == ("v2", "web")
-    assert delta(TEMPLATE, patch) == (
-        Delta("ref", "main", "v2"),
-        Delta("configuration.mode", "plain", None),
-        Delta("configuration.new", None, "x"),
-        Delta("configuration.replicas", "2", "5"),
+    assert override_delta(TEMPLATE, patch) == (
+        OverrideDelta("ref", "main", "v2"),
+        OverrideDelta("configuration.mode", "plain", None),
+        OverrideDelta("configuration.new", None, "x"),
+        OverrideDelta("configuration.replicas", "2", "5"),
     )
 
 
 def test_a_patch_follows_its_template() -> None:
     """What the patch does not name comes from the template as it is now: nothing was copied."""
-    patch = Override(configuration={"replicas": "5"})
+    patch = TemplateOverride(configuration={"replicas": "5"})
     moved = ServiceTemplate("web", "shop", "repository", "next", "web", configuration={"a": "b"})
-    assert effective(moved, patch).ref == "next"
-    assert effective(moved, patch).configuration == {"a": "b", "replicas": "5"}
+    assert apply_override(moved, patch).ref == "next"
+    assert apply_override(moved, patch).configuration == {"a": "b", "replicas": "5"}
 
 
 def test_what_is_as_in_the_template_is_no_difference() -> None:
-    assert delta(TEMPLATE, Override(ref="main", configuration={"replicas": "2"})) == ()
-    assert effective(TEMPLATE, None) is TEMPLATE
-    assert Override().empty
+    assert (
+        override_delta(TEMPLATE, TemplateOverride(ref="main", configuration={"replicas": "2"}))
+        == ()
+    )
+    assert apply_override(TEMPLATE, None) is TEMPLATE
+    assert TemplateOverride().empty
 
 
 def test_values_of_helm_make_it_a_chart() -> None:
-    after = effective(TEMPLATE, Override(helm={"version": "2.0.0"}))
+    after = apply_override(TEMPLATE, TemplateOverride(helm={"version": "2.0.0"}))
     assert (after.renderer, after.helm) == (Renderer.HELM, {"version": "2.0.0"})
 
 
@@ -69,22 +72,26 @@ CHART = ServiceTemplate(
 
 def test_a_version_that_a_cluster_has_otherwise_is_followed() -> None:
     """The ref of a place of charts is what its settings say; of git it is what was chosen."""
-    after = effective(CHART, Override(helm={"version": "19.6.4"}))
+    after = apply_override(CHART, TemplateOverride(helm={"version": "19.6.4"}))
     assert after.ref == chart_ref("redis", "19.6.4")
-    assert delta(CHART, Override(helm={"version": "19.6.4"})) == (
-        Delta("ref", chart_ref("redis", "^20"), chart_ref("redis", "19.6.4")),
-        Delta("helm.version", "^20", "19.6.4"),
+    assert override_delta(CHART, TemplateOverride(helm={"version": "19.6.4"})) == (
+        OverrideDelta("ref", chart_ref("redis", "^20"), chart_ref("redis", "19.6.4")),
+        OverrideDelta("helm.version", "^20", "19.6.4"),
     )
-    assert effective(CHART, Override(helm={"values": "a: 1"})).ref == CHART.ref
+    assert apply_override(CHART, TemplateOverride(helm={"values": "a: 1"})).ref == CHART.ref
     in_git = ServiceTemplate("w", "w", "git", "main", helm={"chart": "web", "version": "1"})
-    assert effective(in_git, Override(helm={"version": "2"})).ref == "main"
+    assert apply_override(in_git, TemplateOverride(helm={"version": "2"})).ref == "main"
 
 
 @pytest.mark.parametrize(
     "patch",
-    [Override(ref="v2"), Override(folder="x"), Override(helm={"url": "https://other.example.org"})],
+    [
+        TemplateOverride(ref="v2"),
+        TemplateOverride(folder="x"),
+        TemplateOverride(helm={"url": "https://other.example.org"}),
+    ],
 )
-def test_where_a_chart_is_from_is_the_same_in_all_clusters(patch: Override) -> None:
+def test_where_a_chart_is_from_is_the_same_in_all_clusters(patch: TemplateOverride) -> None:
     with pytest.raises(Invalid):
         check_override(CHART, patch)
     check_override(TEMPLATE, patch)
@@ -94,14 +101,16 @@ def test_where_a_chart_is_from_is_the_same_in_all_clusters(patch: Override) -> N
 def test_names_that_a_patch_takes_away_are_gone_and_others_stay(
     base: dict[str, str], patch: dict[str, Any]
 ) -> None:
-    after = merged(base, patch)
+    after = merge_patch(base, patch)
     assert all(after[name] == value for name, value in patch.items() if value is not None)
     assert not {name for name, value in patch.items() if value is None} & after.keys()
     assert {n: v for n, v in after.items() if n not in patch} == {
         n: v for n, v in base.items() if n not in patch
     }
-    assert merged(after, patch) == after
+    assert merge_patch(after, patch) == after
 
 
 def test_objects_are_merged_inside() -> None:
-    assert merged({"a": {"b": 1, "c": 2}}, {"a": {"c": None, "d": 3}}) == {"a": {"b": 1, "d": 3}}
+    assert merge_patch({"a": {"b": 1, "c": 2}}, {"a": {"c": None, "d": 3}}) == {
+        "a": {"b": 1, "d": 3}
+    }

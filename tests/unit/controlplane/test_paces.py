@@ -5,9 +5,9 @@ import asyncio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.agentlink.paces import BURST, RATE, Paces, weight
-from fleet.identity import ClusterId
-from fleet.wire.v1 import agent_pb2 as wire
+from controlplane.agentlink.paces import BURST, RATE, ReportLimiter, report_weight
+from core.identity import ClusterId
+from core.wire.v1 import agent_pb2 as wire
 from tests.fakes.clock import FakeClock
 
 LOUD, CALM = ClusterId("loud"), ClusterId("calm")
@@ -23,7 +23,7 @@ def test_no_cluster_is_taken_more_of_than_its_budget(steps: list[tuple[list[int]
 
     async def play() -> None:
         clock = FakeClock()
-        paces = Paces(clock)
+        paces = ReportLimiter(clock)
         taken = 0
         for weights, seconds in steps:
             most = paces.take(LOUD, weights)
@@ -31,7 +31,7 @@ def test_no_cluster_is_taken_more_of_than_its_budget(steps: list[tuple[list[int]
             taken += sum(weights[:most])
             assert taken <= BURST + clock.monotonic() * RATE + LARGE
             await clock.advance(seconds)
-            list(paces.calmed())
+            list(paces.recovered())
 
     asyncio.run(play())
 
@@ -39,23 +39,23 @@ def test_no_cluster_is_taken_more_of_than_its_budget(steps: list[tuple[list[int]
 async def test_a_loud_cluster_is_told_once_that_it_waits_and_once_that_it_is_calm() -> None:
     """Others do not notice; at its own rate it goes on."""
     clock = FakeClock()
-    paces = Paces(clock)
+    paces = ReportLimiter(clock)
     assert paces.take(LOUD, [1] * (BURST + 1)) == BURST
     assert paces.take(LOUD, [1]) == 0
     assert [paces.slow(LOUD), paces.slow(LOUD)] == [True, False]
     assert paces.take(CALM, [1] * 100) == 100
     await clock.advance(1.0)
     assert paces.take(LOUD, [1] * 1000) == RATE
-    assert list(paces.calmed()) == []
+    assert list(paces.recovered()) == []
     await clock.advance(BURST / RATE + 1)
-    assert list(paces.calmed()) == [LOUD]
-    assert list(paces.calmed()) == []
+    assert list(paces.recovered()) == [LOUD]
+    assert list(paces.recovered()) == []
 
 
 async def test_one_that_waits_gets_a_turn_at_once_rather_than_report_by_report() -> None:
     """What is all that it has to tell is not held up for more to come."""
     clock = FakeClock()
-    paces = Paces(clock)
+    paces = ReportLimiter(clock)
     paces.take(LOUD, [1] * BURST)
     await clock.advance(0.5)
     assert paces.take(LOUD, [1] * 100) == 0
@@ -66,7 +66,7 @@ async def test_one_that_waits_gets_a_turn_at_once_rather_than_report_by_report()
 
 async def test_one_report_larger_than_the_room_is_taken_and_owed() -> None:
     clock = FakeClock()
-    paces = Paces(clock)
+    paces = ReportLimiter(clock)
     paces.take(LOUD, [1] * BURST)
     await clock.advance(1.0)
     assert paces.take(LOUD, [401, 1]) == 1
@@ -80,12 +80,12 @@ def test_reports_weigh_by_the_work_that_they_make() -> None:
     """What fills the ledger weighs more than what is replaced, much more than little."""
     gone = [wire.ObjectRef(kind="Pod", name=f"{number:0250}") for number in range(4000)]
     status = wire.Report(status=wire.ServiceStatus(service_id="a"))
-    assert weight(status) == 1
-    assert weight(wire.Report(drift=wire.Drift(service_id="a"))) == 10
-    assert 120 < weight(wire.Report(inventory=wire.Inventory(gone=gone))) < 130
+    assert report_weight(status) == 1
+    assert report_weight(wire.Report(drift=wire.Drift(service_id="a"))) == 10
+    assert 120 < report_weight(wire.Report(inventory=wire.Inventory(gone=gone))) < 130
 
 
 async def test_what_a_process_before_this_one_has_told_of_a_cluster_ends_too() -> None:
-    paces = Paces(FakeClock())
+    paces = ReportLimiter(FakeClock())
     paces.slow(LOUD)
-    assert list(paces.calmed()) == [LOUD]
+    assert list(paces.recovered()) == [LOUD]

@@ -3,13 +3,13 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.domain.rates import MOST_CALLERS, WINDOW_S, Rates
+from controlplane.domain.rates import MAX_TRACKED_CALLERS, WINDOW_S, RequestLimiter
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.floats(0, 5)), max_size=60), st.integers(1, 9))
 def test_no_caller_gets_more_than_they_may(asked: list[tuple[str, float]], most: int) -> None:
     """In each window; and who is sent away may come when it is over."""
-    rates, now = Rates(most), 1e9
+    rates, now = RequestLimiter(most), 1e9
     let_in: dict[tuple[str, int], int] = {}
     for caller, later in asked:
         now += later
@@ -23,7 +23,7 @@ def test_no_caller_gets_more_than_they_may(asked: list[tuple[str, float]], most:
 
 
 def test_what_others_let_in_counts_in_its_window_only() -> None:
-    rates = Rates(10)
+    rates = RequestLimiter(10)
     assert rates.take("ada", 100.0) == 0.0
     rates.learn(rates.window, {"ada": 9})
     assert rates.take("ada", 101.0) == 9.0
@@ -34,7 +34,7 @@ def test_what_others_let_in_counts_in_its_window_only() -> None:
 
 
 def test_only_who_asks_much_is_told_of() -> None:
-    rates = Rates(100)
+    rates = RequestLimiter(100)
     for caller, count in (("loud", 5), ("quiet", 4)):
         for _ in range(count):
             rates.take(caller, 100.0)
@@ -42,15 +42,15 @@ def test_only_who_asks_much_is_told_of() -> None:
 
 
 def test_many_addresses_fill_no_memory_and_share_what_is_left() -> None:
-    rates = Rates(2)
-    waits = [rates.take(f"address {number}", 100.0) for number in range(MOST_CALLERS + 3)]
-    assert waits[:-1] == [0.0] * (MOST_CALLERS + 2)
+    rates = RequestLimiter(2)
+    waits = [rates.take(f"address {number}", 100.0) for number in range(MAX_TRACKED_CALLERS + 3)]
+    assert waits[:-1] == [0.0] * (MAX_TRACKED_CALLERS + 2)
     assert waits[-1] == 10.0
-    assert len(rates.own) == MOST_CALLERS + 1
+    assert len(rates.own) == MAX_TRACKED_CALLERS + 1
     assert rates.take("ada", 100.0) == 0.0
 
 
 def test_without_a_limit_nothing_is_counted() -> None:
-    rates = Rates(0)
+    rates = RequestLimiter(0)
     assert [rates.take("ada", 100.0) for _ in range(3)] == [0.0] * 3
     assert rates.own == {}

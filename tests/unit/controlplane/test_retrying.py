@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 import controlplane.usecases
-from controlplane.ports import Collided
-from controlplane.usecases.retrying import MOST_TRIES, again, retried
-from fleet.errors import Unavailable
+from controlplane.ports import TransactionConflict
+from controlplane.usecases.retrying import MAX_TRIES, retry_on_collision, retry_operations
+from core.errors import Unavailable
 
 ROOM = Path(controlplane.usecases.__path__[0])
 
@@ -26,12 +26,12 @@ class Waits:
         self.told.append(seconds)
 
 
-@retried
+@retry_operations
 class Stubborn:
     """A verb that fails so often, with such an error."""
 
     def __init__(self, failures: int, error: Exception) -> None:
-        self._deps: Any = SimpleNamespace(clock=Waits())
+        self._context: Any = SimpleNamespace(clock=Waits())
         self._left, self._error = failures, error
         self.tries = self.looks = 0
 
@@ -48,7 +48,7 @@ class Stubborn:
         self.looks += 1
         return await self._step()
 
-    @again
+    @retry_on_collision
     async def _step(self) -> str:
         self.tries += 1
         if self.tries <= self._left:
@@ -57,31 +57,31 @@ class Stubborn:
 
 
 async def test_it_is_tried_until_it_succeeds() -> None:
-    verbs = Stubborn(MOST_TRIES - 1, Collided("x"))
+    verbs = Stubborn(MAX_TRIES - 1, TransactionConflict("x"))
     assert await verbs.write() == "written"
-    assert verbs.tries == MOST_TRIES
-    assert all(0 <= one <= 1 for one in verbs._deps.clock.told)
+    assert verbs.tries == MAX_TRIES
+    assert all(0 <= one <= 1 for one in verbs._context.clock.told)
 
 
 async def test_it_is_not_tried_for_ever() -> None:
-    verbs = Stubborn(1000, Collided("x"))
-    with pytest.raises(Collided):
+    verbs = Stubborn(1000, TransactionConflict("x"))
+    with pytest.raises(TransactionConflict):
         await verbs.write()
-    assert verbs.tries == MOST_TRIES
+    assert verbs.tries == MAX_TRIES
 
 
 async def test_the_tries_of_a_verb_within_a_verb_do_not_multiply() -> None:
-    verbs = Stubborn(1000, Collided("x"))
-    with pytest.raises(Collided):
+    verbs = Stubborn(1000, TransactionConflict("x"))
+    with pytest.raises(TransactionConflict):
         await verbs.decide()
-    assert verbs.tries == MOST_TRIES
+    assert verbs.tries == MAX_TRIES
 
 
 async def test_work_beside_a_step_that_collides_is_done_once() -> None:
     """A registry is not asked anew because two rows were in each other's way."""
-    verbs = Stubborn(MOST_TRIES - 1, Collided("x"))
+    verbs = Stubborn(MAX_TRIES - 1, TransactionConflict("x"))
     assert await verbs.look() == "written"
-    assert (verbs.looks, verbs.tries) == (1, MOST_TRIES)
+    assert (verbs.looks, verbs.tries) == (1, MAX_TRIES)
 
 
 async def test_what_is_no_collision_is_not_tried_again() -> None:

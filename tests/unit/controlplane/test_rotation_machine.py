@@ -10,16 +10,16 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from controlplane.domain.rotation import (
-    Consumer,
-    Decision,
     Rotation,
+    RotationDecision,
     RotationPhase,
     RotationPlan,
-    Step,
-    decide,
-    step,
+    RotationStep,
+    SecretConsumer,
+    advance_rotation,
+    apply_decision,
 )
-from fleet.errors import Conflict, Invalid
+from core.errors import Conflict, Invalid
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 OLD, NEW = 3, 4
@@ -29,57 +29,63 @@ def begun(**plan: Any) -> Rotation:
     return Rotation(OLD, NEW, NOW, "ada", RotationPlan(**plan))
 
 
-def consumer(id: str, version: int = OLD, **state: bool) -> Consumer:
-    return Consumer(id, f"service-{id}", version, **state)
+def consumer(id: str, version: int = OLD, **state: bool) -> SecretConsumer:
+    return SecretConsumer(id, f"service-{id}", version, **state)
 
 
 def test_consumers_move_batch_by_batch_and_then_soak() -> None:
     """The whole way with two consumers, one at a time, until a person revokes."""
     a, b = consumer("a", settled=True), consumer("b", settled=True)
-    first = step(begun(batch=1, soak_s=10), [a, b], NOW)
+    first = advance_rotation(begun(batch=1, soak_s=10), [a, b], NOW)
     assert first.move == ("a",)
     a = consumer("a", NEW)
-    assert step(first.rotation, [a, b], NOW).move == ()
+    assert advance_rotation(first.rotation, [a, b], NOW).move == ()
     a = replace(a, settled=True)
-    second = step(first.rotation, [a, b], NOW)
+    second = advance_rotation(first.rotation, [a, b], NOW)
     assert second.move == ("b",)
     b = consumer("b", NEW, settled=True)
-    verifying = step(second.rotation, [a, b], NOW).rotation
+    verifying = advance_rotation(second.rotation, [a, b], NOW).rotation
     assert verifying.phase is RotationPhase.VERIFYING
-    assert step(verifying, [a, b], NOW + timedelta(seconds=9)).rotation == verifying
-    ready = step(verifying, [a, b], NOW + timedelta(seconds=10)).rotation
+    assert advance_rotation(verifying, [a, b], NOW + timedelta(seconds=9)).rotation == verifying
+    ready = advance_rotation(verifying, [a, b], NOW + timedelta(seconds=10)).rotation
     assert ready.phase is RotationPhase.READY
-    done = decide(ready, Decision.REVOKE, [a, b], NOW)
+    done = apply_decision(ready, RotationDecision.REVOKE, [a, b], NOW)
     assert done.revoke and done.rotation.phase is RotationPhase.REVOKED
 
 
 def test_a_consumer_that_fails_holds_the_rotation() -> None:
     """And says which; whoever has mended it goes on, or takes all back."""
     failed = consumer("a", NEW, failed=True)
-    held = step(begun(), [failed, consumer("b")], NOW)
+    held = advance_rotation(begun(), [failed, consumer("b")], NOW)
     assert held.rotation.phase is RotationPhase.HELD and held.move == ()
     assert "service-a" in held.rotation.reason
-    assert step(held.rotation, [consumer("a", NEW, settled=True)], NOW).rotation == held.rotation
-    resumed = decide(held.rotation, Decision.RESUME, [], NOW).rotation
+    assert (
+        advance_rotation(held.rotation, [consumer("a", NEW, settled=True)], NOW).rotation
+        == held.rotation
+    )
+    resumed = apply_decision(held.rotation, RotationDecision.RESUME, [], NOW).rotation
     assert resumed.phase is RotationPhase.ROLLING
-    assert decide(held.rotation, Decision.ABORT, [], NOW).rotation.phase is RotationPhase.ABORTED
+    assert (
+        apply_decision(held.rotation, RotationDecision.ABORT, [], NOW).rotation.phase
+        is RotationPhase.ABORTED
+    )
 
 
 def test_a_consumer_that_never_answers_holds_it_too() -> None:
-    rotation = step(begun(timeout_s=60), [consumer("a")], NOW).rotation
-    late = step(rotation, [consumer("a", NEW)], NOW + timedelta(seconds=60)).rotation
+    rotation = advance_rotation(begun(timeout_s=60), [consumer("a")], NOW).rotation
+    late = advance_rotation(rotation, [consumer("a", NEW)], NOW + timedelta(seconds=60)).rotation
     assert late.phase is RotationPhase.HELD and "60 s" in late.reason
 
 
 def test_pinned_consumers_are_named_and_never_moved() -> None:
-    held = step(begun(), [consumer("a", movable=False)], NOW)
+    held = advance_rotation(begun(), [consumer("a", movable=False)], NOW)
     assert held.rotation.phase is RotationPhase.HELD and held.move == ()
     assert "service-a" in held.rotation.reason
 
 
 def test_without_consumers_only_the_soak_is_waited_for() -> None:
-    verifying = step(begun(soak_s=0, automatic=True), [], NOW).rotation
-    done = step(verifying, [], NOW)
+    verifying = advance_rotation(begun(soak_s=0, automatic=True), [], NOW).rotation
+    done = advance_rotation(verifying, [], NOW)
     assert done.revoke and done.rotation.ended_at == NOW
 
 
@@ -106,10 +112,10 @@ class Rotating(RuleBasedStateMachine):
             str(n): consumer(str(n), settled=True, movable=n not in pinned) for n in range(count)
         }
 
-    def take(self, done: Step) -> None:
+    def take(self, done: RotationStep) -> None:
         """What the use case does with a step; doing it from the same state again is the same."""
-        again = step(self.rotation, self.all, self.now)
-        assert again == step(self.rotation, self.all, self.now)
+        again = advance_rotation(self.rotation, self.all, self.now)
+        assert again == advance_rotation(self.rotation, self.all, self.now)
         for id in done.move:
             assert self.consumers[id].movable and self.consumers[id].version == OLD
             changed = replace(self.consumers[id], version=NEW, settled=False, failed=False)
@@ -124,20 +130,20 @@ class Rotating(RuleBasedStateMachine):
                 self.consumers[id] = replace(one, version=OLD)
 
     @property
-    def all(self) -> list[Consumer]:
+    def all(self) -> list[SecretConsumer]:
         return list(self.consumers.values())
 
     @rule(seconds=st.integers(0, 100))
     def time_passes(self, seconds: int) -> None:
         self.now += timedelta(seconds=seconds)
-        self.take(step(self.rotation, self.all, self.now))
+        self.take(advance_rotation(self.rotation, self.all, self.now))
 
     @precondition(lambda self: self.consumers)
     @rule(data=st.data(), healthy=st.booleans())
     def an_agent_reports(self, data: st.DataObject, healthy: bool) -> None:
         id = data.draw(st.sampled_from(sorted(self.consumers)))
         self.consumers[id] = replace(self.consumers[id], settled=healthy, failed=not healthy)
-        self.take(step(self.rotation, self.all, self.now))
+        self.take(advance_rotation(self.rotation, self.all, self.now))
 
     @rule(number=st.integers(6, 9), version=st.sampled_from([OLD, NEW]))
     def somebody_joins(self, number: int, version: int) -> None:
@@ -145,10 +151,10 @@ class Rotating(RuleBasedStateMachine):
             version = NEW
         self.consumers[str(number)] = consumer(str(number), version)
 
-    @rule(decision=st.sampled_from(list(Decision)))
-    def a_person_decides(self, decision: Decision) -> None:
+    @rule(decision=st.sampled_from(list(RotationDecision)))
+    def a_person_decides(self, decision: RotationDecision) -> None:
         try:
-            done = decide(self.rotation, decision, self.all, self.now)
+            done = apply_decision(self.rotation, decision, self.all, self.now)
         except Conflict:
             return
         self.take(done)
@@ -161,7 +167,10 @@ class Rotating(RuleBasedStateMachine):
         new = [one for one in own if one.version == NEW and not one.settled and not one.failed]
         if self.rotation.phase is RotationPhase.ROLLING and not self.revoked:
             # Those that settled once may waver again; what was just moved is within the batch.
-            assert len(step(self.rotation, self.all, self.now).move) <= self.rotation.plan.batch
+            assert (
+                len(advance_rotation(self.rotation, self.all, self.now).move)
+                <= self.rotation.plan.batch
+            )
         if self.revoked:
             assert self.rotation.phase is RotationPhase.REVOKED
             assert not any(one.version == OLD for one in own)

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controlplane.domain import scim
-from controlplane.domain.scim import GroupPush, PersonPush, Wanted
-from fleet.errors import Invalid
+from controlplane.domain.scim import AttributeFilter, GroupPush, UserPush
+from core.errors import Invalid
 
 OKTA = {
     "schemas": ["urn:ietf:params:scim:schemas:core:2.0:User"],
@@ -40,23 +40,23 @@ def patch(*operations: object) -> dict[str, object]:
 
 
 def test_a_person_as_okta_writes_them() -> None:
-    pushed = PersonPush("ada@example.org", "Ada Lovelace", "00u1", True)
-    assert scim.person(OKTA) == pushed
-    assert scim.person({**OKTA, "displayName": None}) == pushed
+    pushed = UserPush("ada@example.org", "Ada Lovelace", "00u1", True)
+    assert scim.parse_user(OKTA) == pushed
+    assert scim.parse_user({**OKTA, "displayName": None}) == pushed
 
 
 @pytest.mark.parametrize(
     ("operation", "pushed"),
     [
-        ({"op": "replace", "value": {"active": False}}, PersonPush(active=False)),
-        ({"op": "Replace", "path": "active", "value": "False"}, PersonPush(active=False)),
-        ({"op": "Add", "path": "displayName", "value": "Ada"}, PersonPush(name="Ada")),
-        ({"op": "add", "value": {"name.formatted": "Ada"}}, PersonPush(name="Ada")),
-        ({"op": "remove", "path": "externalId"}, PersonPush(external_id="")),
-        ({"op": "replace", "path": "title", "value": "Countess"}, PersonPush()),
+        ({"op": "replace", "value": {"active": False}}, UserPush(active=False)),
+        ({"op": "Replace", "path": "active", "value": "False"}, UserPush(active=False)),
+        ({"op": "Add", "path": "displayName", "value": "Ada"}, UserPush(name="Ada")),
+        ({"op": "add", "value": {"name.formatted": "Ada"}}, UserPush(name="Ada")),
+        ({"op": "remove", "path": "externalId"}, UserPush(external_id="")),
+        ({"op": "replace", "path": "title", "value": "Countess"}, UserPush()),
         (
             {"op": "add", "path": 'addresses[type eq "work"].locality', "value": "London"},
-            PersonPush(),
+            UserPush(),
         ),
         (
             {
@@ -64,7 +64,7 @@ def test_a_person_as_okta_writes_them() -> None:
                 "path": "urn:ietf:params:scim:schemas:core:2.0:User:userName",
                 "value": "a@b.c",
             },
-            PersonPush("a@b.c"),
+            UserPush("a@b.c"),
         ),
         (
             {
@@ -72,19 +72,19 @@ def test_a_person_as_okta_writes_them() -> None:
                 "path": "urn:ietf:params:scim:schemas:extension:enterprise:2.0:User:department",
                 "value": "x",
             },
-            PersonPush(),
+            UserPush(),
         ),
     ],
 )
 def test_changes_of_a_person_as_directories_write_them(
-    operation: dict[str, object], pushed: PersonPush
+    operation: dict[str, object], pushed: UserPush
 ) -> None:
     """Okta without a path, Entra with one and truth as text; what is not kept is passed over."""
-    assert scim.person_patch(patch(operation)) == pushed
+    assert scim.parse_user_patch(patch(operation)) == pushed
 
 
 def test_members_come_and_go_in_the_order_of_the_operations() -> None:
-    push = scim.group_patch(
+    push = scim.parse_group_patch(
         patch(
             {"op": "Add", "path": "members", "value": [{"value": "b"}, {"value": "c"}]},
             {"op": "Remove", "path": 'members[value eq "a"]'},
@@ -93,13 +93,13 @@ def test_members_come_and_go_in_the_order_of_the_operations() -> None:
         )
     )
     assert (push.name, push.members({"a", "x"})) == ("crew", {"b", "x"})
-    everybody = scim.group_patch(patch({"op": "remove", "path": "members"}))
+    everybody = scim.parse_group_patch(patch({"op": "remove", "path": "members"}))
     assert everybody.members({"a", "x"}) == frozenset()
 
 
 def test_a_group_without_members_leaves_those_it_has() -> None:
-    assert scim.group({"displayName": "crew"}) == GroupPush("crew")
-    assert scim.group({"displayName": "crew", "members": []}).members({"a"}) == frozenset()
+    assert scim.parse_group({"displayName": "crew"}) == GroupPush("crew")
+    assert scim.parse_group({"displayName": "crew", "members": []}).members({"a"}) == frozenset()
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_a_group_without_members_leaves_those_it_has() -> None:
 )
 def test_what_is_no_person_is_refused(body: object) -> None:
     with pytest.raises(Invalid):
-        scim.person(body)
+        scim.parse_user(body)
 
 
 @pytest.mark.parametrize(
@@ -134,33 +134,33 @@ def test_what_is_no_person_is_refused(body: object) -> None:
 )
 def test_what_is_no_change_of_a_group_is_refused(operation: object) -> None:
     with pytest.raises(Invalid):
-        scim.group_patch(patch(operation))
+        scim.parse_group_patch(patch(operation))
 
 
 def test_too_many_at_once_are_refused() -> None:
     with pytest.raises(Invalid, match="Operations"):
-        scim.person_patch(patch(*[{"op": "add"}] * (scim.MOST_EDITS + 1)))
-    many = [{"value": f"u{n}"} for n in range(scim.MOST_MEMBERS + 1)]
+        scim.parse_user_patch(patch(*[{"op": "add"}] * (scim.MAX_EDITS + 1)))
+    many = [{"value": f"u{n}"} for n in range(scim.MAX_MEMBERS + 1)]
     with pytest.raises(Invalid, match="members"):
-        scim.group({"displayName": "all", "members": many})
+        scim.parse_group({"displayName": "all", "members": many})
 
 
 def test_filters_compare_one_attribute() -> None:
     known = ("userName", "externalId")
-    assert scim.wanted('username Eq "ada@example.org"', known) == Wanted(
+    assert scim.parse_filter('username Eq "ada@example.org"', known) == AttributeFilter(
         "username", "ada@example.org"
     )
-    assert scim.wanted("", known) is None
+    assert scim.parse_filter("", known) is None
     for text in ("userName", 'name eq "x"', 'userName sw "a"', 'userName eq "a" or id eq "b"'):
         with pytest.raises(Invalid, match="userName eq"):
-            scim.wanted(text, known)
+            scim.parse_filter(text, known)
 
 
 @given(st.lists(OPERATION, min_size=1, max_size=4))
 def test_any_operations_are_read_or_refused_with_a_sentence(operations: list[object]) -> None:
     """Whatever JSON comes, and never otherwise than by `Invalid`."""
     body = orjson.loads(orjson.dumps(patch(*operations)))
-    for read in (scim.person_patch, scim.group_patch):
+    for read in (scim.parse_user_patch, scim.parse_group_patch):
         try:
             read(body)
         except Invalid as refused:

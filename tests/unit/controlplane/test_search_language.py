@@ -6,22 +6,22 @@ from hypothesis import strategies as st
 
 from controlplane.domain.search import (
     Key,
-    Place,
-    PlaceKind,
-    best,
+    NamedItem,
+    NamedItemKind,
     is_like,
-    parse,
+    parse_search,
+    rank_by_name,
     removed_by,
     split_image,
     version_of,
 )
-from fleet.errors import Invalid
+from core.errors import Invalid
 
 VERSIONS = ["1.2.3-alpha1", "1.2.3-rc1", "1.2.3-rc2", "1.2.3", "1.2.10", "1.10", "2.0.0", "10.1"]
 
 
 def test_terms_of_a_key_are_alternatives() -> None:
-    asked = parse(
+    asked = parse_search(
         'payments kind:Pod kind:Job ns:shop image:log4j<2.17 label:"a b=c d" health:failed'
     )
     assert asked.words == ("payments",)
@@ -50,13 +50,13 @@ def test_terms_of_a_key_are_alternatives() -> None:
 )
 def test_what_cannot_be_meant_is_named(text: str, told: str) -> None:
     with pytest.raises(Invalid, match=told):
-        parse(text)
+        parse_search(text)
 
 
 @given(st.text(max_size=80))
 def test_any_text_is_understood_or_refused_as_invalid(text: str) -> None:
     try:
-        asked = parse(text)
+        asked = parse_search(text)
     except Invalid:
         return
     assert asked.words or asked.terms or asked.images
@@ -64,7 +64,7 @@ def test_any_text_is_understood_or_refused_as_invalid(text: str) -> None:
 
 @given(st.lists(st.from_regex(r"[a-z0-9.-]{1,12}", fullmatch=True), min_size=1, max_size=10))
 def test_plain_words_come_back(words: list[str]) -> None:
-    assert parse(" ".join(words)).words == tuple(words)
+    assert parse_search(" ".join(words)).words == tuple(words)
 
 
 def test_versions_sort_as_people_expect() -> None:
@@ -93,7 +93,7 @@ def test_versions_always_compare(one: str, other: str) -> None:
     ],
 )
 def test_images_by_name_and_version(image: str, term: str, is_meant: bool) -> None:
-    (asked,) = parse(term).images
+    (asked,) = parse_search(term).images
     assert asked.matches(*split_image(image)) is is_meant
 
 
@@ -114,5 +114,5 @@ def test_removed_apis_grow_with_releases() -> None:
 
 @given(st.lists(st.from_regex(r"[a-z]{1,3}(-[a-z]{1,3}){0,2}", fullmatch=True), min_size=1))
 def test_the_name_itself_comes_first(names: list[str]) -> None:
-    places = [Place(PlaceKind.SERVICE, str(i), name) for i, name in enumerate(names)]
-    assert best(places, names[-1].upper(), 5)[0].name == names[-1]
+    places = [NamedItem(NamedItemKind.SERVICE, str(i), name) for i, name in enumerate(names)]
+    assert rank_by_name(places, names[-1].upper(), 5)[0].name == names[-1]

@@ -10,8 +10,8 @@ from controlplane.domain.access import DEFAULT_PROJECT
 from controlplane.domain.clustergroups import ClusterGroup
 from controlplane.domain.clusters import AgentMode, Cluster, Distribution
 from controlplane.domain.selectors import Fleet, Selector
-from fleet.errors import Invalid
-from fleet.identity import ClusterId
+from core.errors import Invalid
+from core.identity import ClusterId
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
 

@@ -10,18 +10,18 @@ from hypothesis import strategies as st
 
 from controlplane.domain.clusters import Cluster
 from controlplane.domain.sets import (
-    FolderSource,
-    Found,
     Generator,
-    OpenRequest,
-    RequestSource,
+    GeneratorResults,
+    GitFolderGenerator,
+    PullRequest,
+    PullRequestGenerator,
     ServiceSet,
-    chosen,
-    generated,
+    generate_services,
+    select_requests,
 )
 from controlplane.domain.templates import ServiceTemplate
-from fleet.errors import Invalid
-from fleet.identity import ClusterId
+from core.errors import Invalid
+from core.identity import ClusterId
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
 
@@ -35,8 +35,8 @@ def service_set(generator: Generator, **template: Any) -> ServiceSet:
     return ServiceSet("set", "apps", NOW, NOW, generator=generator, template=made)
 
 
-def request(number: int, branch: str = "feature", **more: Any) -> OpenRequest:
-    return replace(OpenRequest(number, branch, "a" * 40, NOW), **more)
+def request(number: int, branch: str = "feature", **more: Any) -> PullRequest:
+    return replace(PullRequest(number, branch, "a" * 40, NOW), **more)
 
 
 def test_clusters_times_folders_times_a_list() -> None:
@@ -47,7 +47,7 @@ def test_clusters_times_folders_times_a_list() -> None:
         folder="${folder.path}",
     )
     clusters = [cluster("eu", team="red"), cluster("us", team="blue")]
-    found = generated(one, clusters, Found(folders=("apps/web", "apps/api")))
+    found = generate_services(one, clusters, GeneratorResults(folders=("apps/web", "apps/api")))
     assert found.problems == ()
     assert len({wanted.place for wanted in found.wanted}) == 8
     first = found.wanted[0].template
@@ -56,7 +56,7 @@ def test_clusters_times_folders_times_a_list() -> None:
 
 def test_an_unknown_placeholder_makes_it_incomplete_and_says_which() -> None:
     one = service_set(Generator(), name="${cluster.tags.nope}")
-    found = generated(one, [cluster("eu")], Found())
+    found = generate_services(one, [cluster("eu")], GeneratorResults())
     assert found.wanted == () and found.problems == (
         "eu: unknown placeholder ${cluster.tags.nope}",
     )
@@ -67,24 +67,26 @@ def test_other_texts_in_braces_are_left_to_shells_and_secrets() -> None:
         "web", "shop", "r", configuration={"a": "${HOME} ${towline.secret:x} ${cluster.handle}"}
     )
     one = ServiceSet("set", "apps", NOW, NOW, template=template)
-    (wanted,) = generated(one, [cluster("eu")], Found()).wanted
+    (wanted,) = generate_services(one, [cluster("eu")], GeneratorResults()).wanted
     assert wanted.template.configuration == {"a": "${HOME} ${towline.secret:x} eu"}
 
 
 def test_a_preview_follows_the_branch_of_its_request() -> None:
-    sources = Generator(requests=RequestSource("repository"))
+    sources = Generator(requests=PullRequestGenerator("repository"))
     template = ServiceTemplate("web-${request.number}", "pr-${request.slug}", folder="web")
     one = ServiceSet("set", "previews", NOW, NOW, generator=sources, template=template)
-    (wanted,) = generated(one, [cluster("eu")], Found(requests=(request(7, "Feat/One_x"),))).wanted
+    (wanted,) = generate_services(
+        one, [cluster("eu")], GeneratorResults(requests=(request(7, "Feat/One_x"),))
+    ).wanted
     made = wanted.template
     assert (made.name, made.namespace) == ("web-7", "pr-feat-one-x")
     assert (made.ref, made.repository_id) == ("Feat/One_x", "repository")
 
 
 def test_forks_others_labels_and_stale_requests_do_not_count() -> None:
-    source = RequestSource("repository", labels=("preview",), hours=24, most=2, base="main")
+    source = PullRequestGenerator("repository", labels=("preview",), hours=24, most=2, base="main")
 
-    def good(number: int, **more: Any) -> OpenRequest:
+    def good(number: int, **more: Any) -> PullRequest:
         return replace(request(number, labels=("preview", "x"), base="main"), **more)
 
     found = [
@@ -96,14 +98,16 @@ def test_forks_others_labels_and_stale_requests_do_not_count() -> None:
         good(5),
         good(6),
     ]
-    assert [one.number for one in chosen(source, found, NOW)] == [5, 6]
+    assert [one.number for one in select_requests(source, found, NOW)] == [5, 6]
 
 
 @given(st.sets(st.integers(1, 50), max_size=20), st.integers(51, 99), st.integers(1, 10))
 def test_a_new_request_takes_no_ones_place(there: set[int], new: int, most: int) -> None:
-    source = RequestSource("repository", most=most)
-    before = {one.number for one in chosen(source, [request(n) for n in there], NOW)}
-    after = {one.number for one in chosen(source, [request(n) for n in {*there, new}], NOW)}
+    source = PullRequestGenerator("repository", most=most)
+    before = {one.number for one in select_requests(source, [request(n) for n in there], NOW)}
+    after = {
+        one.number for one in select_requests(source, [request(n) for n in {*there, new}], NOW)
+    }
     assert before <= after and len(after) <= most
 
 
@@ -118,7 +122,7 @@ def test_a_new_request_takes_no_ones_place(there: set[int], new: int, most: int)
     ],
 )
 def test_patterns_of_folders(pattern: str, base: str, depth: int, fits: str, not_fits: str) -> None:
-    source = FolderSource("repository", pattern=pattern, excluded=("apps/secret",))
+    source = GitFolderGenerator("repository", pattern=pattern, excluded=("apps/secret",))
     assert (source.base, source.depth) == (base, depth)
     assert source.fits(fits) and not source.fits(not_fits)
     assert not source.fits("apps/secret")
@@ -127,7 +131,7 @@ def test_patterns_of_folders(pattern: str, base: str, depth: int, fits: str, not
 def test_more_than_fits_is_a_problem_and_nothing_else() -> None:
     one = service_set(Generator(items=tuple({"n": str(n)} for n in range(1000))))
     clusters = [cluster(f"c{n}") for n in range(21)]
-    found = generated(one, clusters, Found())
+    found = generate_services(one, clusters, GeneratorResults())
     assert found.wanted == () and "20,000 at most" in found.problems[0]
 
 
@@ -135,10 +139,10 @@ def test_more_than_fits_is_a_problem_and_nothing_else() -> None:
     "generator",
     [
         Generator(items=({"bad name": "x"},)),
-        Generator(requests=RequestSource("r", most=0)),
-        Generator(requests=RequestSource("r", hours=-1)),
-        Generator(folders=FolderSource("r", pattern="../*")),
-        Generator(folders=FolderSource("r", pattern="/".join("a" * 17))),
+        Generator(requests=PullRequestGenerator("r", most=0)),
+        Generator(requests=PullRequestGenerator("r", hours=-1)),
+        Generator(folders=GitFolderGenerator("r", pattern="../*")),
+        Generator(folders=GitFolderGenerator("r", pattern="/".join("a" * 17))),
         Generator(items=tuple({} for _ in range(1001))),
     ],
 )

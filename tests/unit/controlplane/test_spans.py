@@ -7,17 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controlplane.domain.dora import Deployment
-from controlplane.domain.ledger import Stage
-from controlplane.domain.spans import Ended, spans_of
+from controlplane.domain.ledger import LedgerStage
+from controlplane.domain.spans import EndedDeployment, spans_of
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 COLUMNS = ("fetched_at", "offered_at", "applied_at", "healthy_at", "failed_at")
 moments = st.none() | st.integers(0, 3600).map(lambda s: NOW + timedelta(seconds=s))
 
 
-def ended(service: str = "s", repository: str | None = "r", **times: Any) -> Ended:
-    deployment = Deployment(service, 3, "c", Stage.RENDERED, NOW, sha="a" * 40, **times)
-    return Ended(deployment, "web", "prod", repository)
+def ended(service: str = "s", repository: str | None = "r", **times: Any) -> EndedDeployment:
+    deployment = Deployment(service, 3, "c", LedgerStage.RENDERED, NOW, sha="a" * 40, **times)
+    return EndedDeployment(deployment, "web", "prod", repository)
 
 
 def at(seconds: int) -> datetime:

@@ -7,16 +7,16 @@ from hypothesis import strategies as st
 
 from controlplane.domain.services import Service
 from controlplane.domain.targets import (
-    Evaluation,
+    ExistingServices,
+    GeneratedService,
+    GeneratorEvaluation,
     Place,
-    Present,
     TargetPlan,
-    Wanted,
     changed_columns,
-    desired,
+    plan_changes,
 )
 from controlplane.domain.templates import ServiceTemplate
-from fleet.identity import ClusterId, ServiceId
+from core.identity import ClusterId, ServiceId
 
 _THEN = datetime(2026, 1, 1, tzinfo=UTC)
 _CLUSTERS = [f"c{n}" for n in range(6)]
@@ -25,8 +25,8 @@ _NAMES = ["web", "api"]
 places = st.tuples(st.sampled_from(_CLUSTERS), st.sampled_from(_NAMES))
 
 
-def wanted(place: Place, ref: str = "main") -> Wanted:
-    return Wanted(place[0], ServiceTemplate(place[1], "shop", "repository", ref))
+def wanted(place: Place, ref: str = "main") -> GeneratedService:
+    return GeneratedService(place[0], ServiceTemplate(place[1], "shop", "repository", ref))
 
 
 def service(place: Place, ref: str = "main") -> Service:
@@ -45,7 +45,7 @@ def service(place: Place, ref: str = "main") -> Service:
 
 
 @st.composite
-def worlds(draw: st.DrawFn) -> tuple[Evaluation, Present, int]:
+def worlds(draw: st.DrawFn) -> tuple[GeneratorEvaluation, ExistingServices, int]:
     """Any wishes, on any fleet."""
     refs = st.sampled_from(["main", "next"])
     wishes = draw(st.lists(st.tuples(places, refs), max_size=12))
@@ -53,12 +53,12 @@ def worlds(draw: st.DrawFn) -> tuple[Evaluation, Present, int]:
     taken = draw(st.sets(places, max_size=4)) - owned.keys()
     frozen = draw(st.sets(st.sampled_from(_CLUSTERS), max_size=2))
     problems = draw(st.sampled_from([(), ("the repository is away",)]))
-    evaluation = Evaluation(tuple(wanted(*one) for one in wishes), problems)
-    present = Present([service(*one) for one in owned.items()], taken, frozen)
+    evaluation = GeneratorEvaluation(tuple(wanted(*one) for one in wishes), problems)
+    present = ExistingServices([service(*one) for one in owned.items()], taken, frozen)
     return evaluation, present, draw(st.integers(0, 12))
 
 
-def carried_out(plan: TargetPlan, present: Present) -> dict[Place, str]:
+def carried_out(plan: TargetPlan, present: ExistingServices) -> dict[Place, str]:
     """The services with their refs after a plan."""
     after: dict[Place, str] = {(one.cluster_id, one.name): one.ref for one in present.owned}
     after |= {one.place: one.template.ref for one in plan.create}
@@ -71,10 +71,10 @@ def carried_out(plan: TargetPlan, present: Present) -> dict[Place, str]:
 @settings(max_examples=40)
 @given(worlds())
 def test_a_plan_leads_to_what_is_wanted_but_for_what_it_names(
-    world: tuple[Evaluation, Present, int],
+    world: tuple[GeneratorEvaluation, ExistingServices, int],
 ) -> None:
     evaluation, present, most = world
-    plan = desired(evaluation, present, most)
+    plan = plan_changes(evaluation, present, most)
     after = carried_out(plan, present)
     wishes: dict[Place, str] = {}
     for one in evaluation.wanted:
@@ -87,19 +87,21 @@ def test_a_plan_leads_to_what_is_wanted_but_for_what_it_names(
 
 @settings(max_examples=40)
 @given(worlds())
-def test_an_incomplete_evaluation_never_removes(world: tuple[Evaluation, Present, int]) -> None:
+def test_an_incomplete_evaluation_never_removes(
+    world: tuple[GeneratorEvaluation, ExistingServices, int],
+) -> None:
     evaluation, present, most = world
-    incomplete = Evaluation(evaluation.wanted, ("the database went away",))
-    assert desired(incomplete, present, most).remove == ()
+    incomplete = GeneratorEvaluation(evaluation.wanted, ("the database went away",))
+    assert plan_changes(incomplete, present, most).remove == ()
 
 
 @settings(max_examples=40)
 @given(worlds())
 def test_no_more_is_removed_than_allowed_and_nothing_by_half(
-    world: tuple[Evaluation, Present, int],
+    world: tuple[GeneratorEvaluation, ExistingServices, int],
 ) -> None:
     evaluation, present, most = world
-    plan = desired(evaluation, present, most)
+    plan = plan_changes(evaluation, present, most)
     assert len(plan.remove) <= most
     assert not (plan.remove and plan.withheld)
 
@@ -107,10 +109,10 @@ def test_no_more_is_removed_than_allowed_and_nothing_by_half(
 @settings(max_examples=40)
 @given(worlds())
 def test_frozen_clusters_and_places_of_others_are_left_alone(
-    world: tuple[Evaluation, Present, int],
+    world: tuple[GeneratorEvaluation, ExistingServices, int],
 ) -> None:
     evaluation, present, most = world
-    plan = desired(evaluation, present, most)
+    plan = plan_changes(evaluation, present, most)
     touched = [one.place for one in plan.create] + [one.place for _, one in plan.update]
     touched += [(one.cluster_id, one.name) for one in plan.remove]
     assert not {cluster for cluster, _ in touched} & set(present.frozen)
@@ -120,11 +122,13 @@ def test_frozen_clusters_and_places_of_others_are_left_alone(
 
 @settings(max_examples=40)
 @given(worlds())
-def test_a_second_plan_has_nothing_to_do(world: tuple[Evaluation, Present, int]) -> None:
+def test_a_second_plan_has_nothing_to_do(
+    world: tuple[GeneratorEvaluation, ExistingServices, int],
+) -> None:
     evaluation, present, most = world
-    first = carried_out(desired(evaluation, present, most), present)
-    then = Present([service(*one) for one in first.items()], present.taken, present.frozen)
-    again = desired(evaluation, then, most)
+    first = carried_out(plan_changes(evaluation, present, most), present)
+    then = ExistingServices([service(*one) for one in first.items()], present.taken, present.frozen)
+    again = plan_changes(evaluation, then, most)
     assert not again.create and not again.update and not again.remove
 
 
@@ -135,5 +139,9 @@ def test_what_has_changed_is_named_by_field() -> None:
 
 
 def test_two_wishes_for_one_place_are_a_collision() -> None:
-    plan = desired(Evaluation((wanted(("c1", "web")), wanted(("c1", "web"), "x"))), Present(), 9)
+    plan = plan_changes(
+        GeneratorEvaluation((wanted(("c1", "web")), wanted(("c1", "web"), "x"))),
+        ExistingServices(),
+        9,
+    )
     assert len(plan.create) == 1 and len(plan.collisions) == 1

@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from fleet.errors import Invalid, Unavailable
-from towline.demo.clusters.access import Access, given_contexts
+from core.errors import Invalid, Unavailable
+from towline.demo.clusters.access import ClusterAccess, contexts_from_environment
 
 
 def test_without_the_variable_no_cluster_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
     """The demo then starts its own."""
     monkeypatch.delenv("DEMO_KUBECONFIG", raising=False)
-    assert given_contexts() == []
+    assert contexts_from_environment() == []
 
 
 def test_the_contexts_of_the_given_file_are_used(
@@ -21,7 +21,7 @@ def test_the_contexts_of_the_given_file_are_used(
     path = tmp_path / "config"
     path.write_text("contexts: [{name: dev, context: {}}, {name: prod, context: {}}]")
     monkeypatch.setenv("DEMO_KUBECONFIG", str(path))
-    assert given_contexts() == [Access(path, "dev"), Access(path, "prod")]
+    assert contexts_from_environment() == [ClusterAccess(path, "dev"), ClusterAccess(path, "prod")]
 
 
 @pytest.mark.parametrize(
@@ -43,14 +43,14 @@ def test_a_file_that_cannot_serve_is_refused(
         path.write_text(content)
     monkeypatch.setenv("DEMO_KUBECONFIG", str(path))
     with pytest.raises(Invalid, match=f"DEMO_KUBECONFIG=.*{reason}"):
-        given_contexts()
+        contexts_from_environment()
 
 
 def test_a_missing_kubectl_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One clear line instead of an exception of the operating system."""
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(Unavailable, match="kubectl is not installed"):
-        Access(tmp_path / "config", "dev").kubectl("version")
+        ClusterAccess(tmp_path / "config", "dev").kubectl("version")
 
 
 def test_what_kubectl_complains_of_is_in_the_error(
@@ -62,4 +62,4 @@ def test_what_kubectl_complains_of_is_in_the_error(
     kubectl.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(Unavailable, match="kubectl get pods: forbidden: you"):
-        Access(tmp_path / "config", "dev").kubectl("get", "pods")
+        ClusterAccess(tmp_path / "config", "dev").kubectl("get", "pods")

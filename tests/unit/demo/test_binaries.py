@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from fleet.errors import Invalid, Unavailable
+from core.errors import Invalid, Unavailable
 from towline.demo.clusters import binaries
-from towline.demo.clusters.binaries import KUBERNETES, PROGRAMS, Step
+from towline.demo.clusters.binaries import KUBERNETES, PROGRAMS, BuildStep
 
 NAMES = {program.name for program in PROGRAMS}
 
@@ -47,12 +47,12 @@ def test_everything_is_built_and_only_once(compiled: Callable[[], list[str]]) ->
 
 def test_progress_names_each_program_and_its_place(compiled: Callable[[], list[str]]) -> None:
     """Steps count up to the number of programs."""
-    steps: list[Step] = []
+    steps: list[BuildStep] = []
     binaries.ensure(steps.append)
     seen = list(dict.fromkeys((step.number, step.total, step.name) for step in steps))
     total = len(PROGRAMS)
     assert seen == [(n, total, program.name) for n, program in enumerate(PROGRAMS, 1)]
-    assert str(Step(2, 7, "etcd", 61.4)) == "building etcd (2 of 7), 61 s"
+    assert str(BuildStep(2, 7, "etcd", 61.4)) == "building etcd (2 of 7), 61 s"
 
 
 def test_builders_take_turns(compiled: Callable[[], list[str]]) -> None:
@@ -80,7 +80,7 @@ def test_an_interrupted_build_is_not_taken_for_a_finished_one(
 ) -> None:
     """An interrupt in the middle leaves no folder that a later call would use."""
 
-    def interrupt(step: Step) -> None:
+    def interrupt(step: BuildStep) -> None:
         if step.number == 3:
             raise KeyboardInterrupt
 
@@ -132,7 +132,7 @@ def test_each_module_pins_its_dependencies(module: str) -> None:
     assert (folder / "go.sum").is_file()
 
 
-def quiet(_: Step) -> None:
+def quiet(_: BuildStep) -> None:
     """Progress that nobody watches."""
 
 

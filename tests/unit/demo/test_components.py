@@ -4,17 +4,17 @@ import re
 from pathlib import Path
 
 from towline.demo.clusters import components
-from towline.demo.clusters.certificates import Certificates, Credentials
-from towline.demo.clusters.components import Layout, Ports
+from towline.demo.clusters.certificates import CertificatePair, ClusterCertificates
+from towline.demo.clusters.components import ClusterLayout, ClusterPorts
 
 FOLDER = Path("/state")
-PAIR = Credentials(FOLDER / "one.crt", FOLDER / "one.key")
-LAYOUT = Layout(
+PAIR = CertificatePair(FOLDER / "one.crt", FOLDER / "one.key")
+LAYOUT = ClusterLayout(
     binaries=Path("/bin"),
     folder=FOLDER,
     kubeconfig=FOLDER / "kubeconfig",
-    certificates=Certificates(FOLDER / "ca.crt", PAIR, PAIR, PAIR, FOLDER / "sa.key"),
-    ports=Ports(etcd=1, apiserver=2, kubelet=3, kwok=4),
+    certificates=ClusterCertificates(FOLDER / "ca.crt", PAIR, PAIR, PAIR, FOLDER / "sa.key"),
+    ports=ClusterPorts(etcd=1, apiserver=2, kubelet=3, kwok=4),
 )
 
 

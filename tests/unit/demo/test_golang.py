@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from towline.demo.clusters.golang import find_go, parse_version, version_of
+from towline.demo.clusters.go_toolchain import find_go, parse_version, version_of
 
 
 @pytest.mark.parametrize(

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from towline.demo.ports import free_ports
-from towline.demo.processes import ProcessGroup
+from towline.demo.process_group import ProcessGroup
 
 OWNER = """
 import sys, time
 from pathlib import Path
-from towline.demo.processes import ProcessGroup
+from towline.demo.process_group import ProcessGroup
 group = ProcessGroup()
 programs = [group.spawn(["sleep", "600"], log=Path(sys.argv[1])) for _ in range(2)]
 FORK

@@ -7,18 +7,20 @@ from pathlib import Path
 import pytest
 
 from deploy.audit.findings import (
-    BORNE,
+    ACCEPTED_RISKS,
+    AuditUnavailable,
     Exemption,
-    Finding,
-    Unanswered,
+    KnownVulnerability,
+    apply_exemptions,
     exemptions,
     from_npm,
     from_pip_audit,
-    judged,
 )
 
 TODAY = date(2026, 11, 22)
-FOUND = Finding("jinja2", "2.10", ("PYSEC-2019-217", "CVE-2019-10906"), "Escape", "fixed in 2.10.1")
+FOUND = KnownVulnerability(
+    "jinja2", "2.10", ("PYSEC-2019-217", "CVE-2019-10906"), "Escape", "fixed in 2.10.1"
+)
 KNOWN = Exemption("CVE-2019-10906", "jinja2", "templates are our own", TODAY)
 # As npm 11 tells of a package that is reached through another one.
 THROUGH = {
@@ -54,7 +56,7 @@ THROUGH = {
 def test_a_package_that_the_service_does_not_know_is_no_sound_one() -> None:
     """The tool itself says "no known vulnerabilities" then."""
     said = {"dependencies": [{"name": "jinja2", "skip_reason": "not found: jinja2 (2.10)"}]}
-    with pytest.raises(Unanswered, match="not found"):
+    with pytest.raises(AuditUnavailable, match="not found"):
         from_pip_audit(json.dumps(said))
 
 
@@ -72,7 +74,7 @@ def test_a_vulnerability_is_told_once_with_what_ends_it() -> None:
     "said", ["", "Traceback\nOSError: away", "[]", "null", '{"message": "no"}']
 )
 def test_what_is_no_answer_says_nothing(said: str, read) -> None:
-    with pytest.raises(Unanswered):
+    with pytest.raises(AuditUnavailable):
         read(said)
 
 
@@ -84,13 +86,13 @@ def test_what_is_no_answer_says_nothing(said: str, read) -> None:
 def test_an_exemption_holds_for_one_package_until_its_day(
     days: int, package: str, stands: bool
 ) -> None:
-    borne = Exemption(KNOWN.id, package, KNOWN.reason, KNOWN.until)
-    standing, _ = judged([FOUND], [borne], TODAY + timedelta(days=days))
+    accepted = Exemption(KNOWN.id, package, KNOWN.reason, KNOWN.until)
+    standing, _ = apply_exemptions([FOUND], [accepted], TODAY + timedelta(days=days))
     assert standing == ([FOUND] if stands else [])
 
 
 def test_an_exemption_that_bears_nothing_is_told() -> None:
-    assert judged([], [KNOWN], TODAY) == ([], [KNOWN])
+    assert apply_exemptions([], [KNOWN], TODAY) == ([], [KNOWN])
 
 
 @pytest.mark.parametrize(
@@ -100,13 +102,13 @@ def test_an_exemption_that_bears_nothing_is_told() -> None:
 def test_no_exemption_is_for_ever_or_without_a_reason(
     tmp_path: Path, reason: str, until: str, complaint: str
 ) -> None:
-    path = tmp_path / "borne.toml"
+    path = tmp_path / "accepted_risks.toml"
     path.write_text(
-        f'[[borne]]\nid = "CVE-1"\npackage = "a"\nreason = "{reason}"\nuntil = {until}\n'
+        f'[[accepted]]\nid = "CVE-1"\npackage = "a"\nreason = "{reason}"\nuntil = {until}\n'
     )
     with pytest.raises(ValueError, match=complaint):
         exemptions(path, TODAY)
 
 
 def test_the_exemptions_that_there_are_can_be_read() -> None:
-    assert all(one.reason for one in exemptions(BORNE, date.max - timedelta(days=200)))
+    assert all(one.reason for one in exemptions(ACCEPTED_RISKS, date.max - timedelta(days=200)))

@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 
 from deploy.image.__main__ import config
 from deploy.image.debian import ONLY
-from deploy.image.oci import Layout, unpack
+from deploy.image.oci import ImageLayout, unpack
 from deploy.image.program import locked
-from deploy.image.tree import Entry, archive, placed, skeleton
+from deploy.image.tree import TreeEntry, archive, place_files, skeleton
 from gitcache.mirror.runner import YIELDING
 
-TREE = {"usr/bin/a": Entry(b"#!", mode=0o755), "usr/bin/b": Entry(link="a", mode=0o777)}
+TREE = {"usr/bin/a": TreeEntry(b"#!", mode=0o755), "usr/bin/b": TreeEntry(link="a", mode=0o777)}
 names = st.lists(st.text("abc", min_size=1, max_size=3), min_size=1, max_size=4).map("/".join)
 
 
@@ -22,7 +22,7 @@ def test_the_order_in_which_files_come_does_not_matter(files: dict[str, bytes], 
     """Nor does anything of the machine that packs them."""
     # A name is not a file and a folder at once.
     files = {n: d for n, d in files.items() if not any(o.startswith(f"{n}/") for o in files)}
-    tree = {name: Entry(data, mode=0o644) for name, data in files.items()}
+    tree = {name: TreeEntry(data, mode=0o644) for name, data in files.items()}
     shuffled = list(tree.items())
     random.shuffle(shuffled)
     assert archive(tree, 7) == archive(dict(shuffled), 7)
@@ -30,9 +30,9 @@ def test_the_order_in_which_files_come_does_not_matter(files: dict[str, bytes], 
 
 def test_layers_lie_over_each_other_as_an_engine_lays_them(tmp_path: Path) -> None:
     for level in (0, 6):
-        layout = Layout(1, level)
+        layout = ImageLayout(1, level)
         for architecture in ("amd64", "arm64"):
-            changed = {"usr/bin/a": Entry(architecture.encode(), mode=0o755)}
+            changed = {"usr/bin/a": TreeEntry(architecture.encode(), mode=0o755)}
             layout.add(architecture, config(), [skeleton() | TREE, changed])
         digest = layout.write(tmp_path / "image.tar", "1")
         assert layout.write(tmp_path / "again.tar", "1") == digest
@@ -45,9 +45,9 @@ def test_layers_lie_over_each_other_as_an_engine_lays_them(tmp_path: Path) -> No
 
 
 def test_folders_of_a_system_lie_below_usr() -> None:
-    assert placed("./lib/x86_64-linux-gnu/libc.so.6") == "usr/lib/x86_64-linux-gnu/libc.so.6"
-    assert placed("./usr/bin/git") == "usr/bin/git"
-    assert placed("./etc/ssl") == "etc/ssl"
+    assert place_files("./lib/x86_64-linux-gnu/libc.so.6") == "usr/lib/x86_64-linux-gnu/libc.so.6"
+    assert place_files("./usr/bin/git") == "usr/bin/git"
+    assert place_files("./etc/ssl") == "etc/ssl"
 
 
 def test_the_image_has_what_git_is_started_by() -> None:

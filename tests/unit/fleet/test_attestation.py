@@ -8,17 +8,19 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleet.attestation import (
+from core.errors import Invalid
+from core.spec.attestation import (
     Attestation,
+    AttestationStatement,
     Signer,
-    Statement,
     TrustedKeys,
     read_public_keys,
 )
-from fleet.errors import Invalid
 
 DIGEST = "sha256:" + "a" * 64
-STATEMENT = Statement(DIGEST, "https://git.example/shop.git", "c" * 40, "deploy/web", "raw")
+STATEMENT = AttestationStatement(
+    DIGEST, "https://git.example/shop.git", "c" * 40, "deploy/web", "raw"
+)
 
 
 def trusting(*signers: Signer) -> TrustedKeys:

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleet.errors import NotFound, TowlineError, Unavailable
-from fleet.runtime.batches import Batches
+from core.errors import NotFound, TowlineError, Unavailable
+from core.runtime.batcher import Batcher
 
 
 class Work:
@@ -32,7 +32,7 @@ def work() -> Work:
 
 
 async def begun(
-    work: Work, batches: Batches[int, int], *calls: Sequence[int]
+    work: Work, batches: Batcher[int, int], *calls: Sequence[int]
 ) -> list[asyncio.Task[Sequence[int]]]:
     """The first is worked on alone, all others wait."""
     tasks = []
@@ -46,7 +46,7 @@ async def begun(
 
 async def test_who_comes_while_others_are_served_is_served_together(work: Work) -> None:
     """And each gets the results, or the failure, of its own items."""
-    tasks = await begun(work, Batches(work), [1], [2, 3], [0], [4])
+    tasks = await begun(work, Batcher(work), [1], [2, 3], [0], [4])
     work.go_on.set()
     answers = await asyncio.gather(*tasks, return_exceptions=True)
     assert [answers[at] for at in (0, 1, 3)] == [[2], [4, 6], [8]]
@@ -55,7 +55,7 @@ async def test_who_comes_while_others_are_served_is_served_together(work: Work) 
 
 
 async def test_a_batch_is_bounded_and_nobody_overtakes(work: Work) -> None:
-    tasks = await begun(work, Batches(work, most=3), [9], [1, 1], [2, 2], [3], [4, 4, 4, 4])
+    tasks = await begun(work, Batcher(work, most=3), [9], [1, 1], [2, 2], [3], [4, 4, 4, 4])
     work.go_on.set()
     await asyncio.gather(*tasks)
     assert work.batches == [[9], [1, 1], [2, 2, 3], [4, 4, 4, 4]]
@@ -63,7 +63,7 @@ async def test_a_batch_is_bounded_and_nobody_overtakes(work: Work) -> None:
 
 async def test_a_batch_is_bounded_by_what_items_weigh(work: Work) -> None:
     """And what is too much for once is worked on alone, rather than never."""
-    batches = Batches(work, most=10, weight=lambda item: item)
+    batches = Batcher(work, most=10, weight=lambda item: item)
     tasks = await begun(work, batches, [1], [6], [4], [3], [40])
     work.go_on.set()
     await asyncio.gather(*tasks)
@@ -72,7 +72,7 @@ async def test_a_batch_is_bounded_by_what_items_weigh(work: Work) -> None:
 
 async def test_nobody_with_little_to_do_is_served_with_one_who_brings_much(work: Work) -> None:
     """Who has come before is served before all the same."""
-    batches = Batches(work, alone=5, weight=lambda item: item)
+    batches = Batcher(work, alone=5, weight=lambda item: item)
     tasks = await begun(work, batches, [1], [2], [6], [3], [7], [4])
     work.go_on.set()
     await asyncio.gather(*tasks)
@@ -80,7 +80,7 @@ async def test_nobody_with_little_to_do_is_served_with_one_who_brings_much(work:
 
 
 async def test_what_cannot_be_worked_on_fails_nobody_else(work: Work) -> None:
-    batches = Batches(work)
+    batches = Batcher(work)
     tasks = await begun(work, batches, [1], [2], [13], [3])
     work.go_on.set()
     answers = await asyncio.gather(*tasks, return_exceptions=True)
@@ -97,7 +97,7 @@ async def test_not_everybody_finds_out_that_what_all_need_is_away() -> None:
         await asyncio.sleep(0)
         raise Unavailable("the store is away")
 
-    batches: Batches[int, int] = Batches(away)
+    batches: Batcher[int, int] = Batcher(away)
     answers = await asyncio.gather(*map(batches.ask, range(6)), return_exceptions=True)
     assert [type(one) for one in answers] == [Unavailable] * 6
     assert tried[-3:] == [[1, 2, 3, 4, 5], [1], [2]]
@@ -105,7 +105,7 @@ async def test_not_everybody_finds_out_that_what_all_need_is_away() -> None:
 
 async def test_who_leaves_takes_nothing_from_the_others(work: Work) -> None:
     """Before its turn it is passed over; what has begun for others, too, is brought to its end."""
-    first, leaving, waiting, last = await begun(work, Batches(work), [1], [2], [3], [4])
+    first, leaving, waiting, last = await begun(work, Batcher(work), [1], [2], [3], [4])
     leaving.cancel()
     first.cancel()
     while len(work.batches) < 2:
@@ -124,7 +124,7 @@ def test_each_gets_the_results_of_its_own_items(calls: list[list[int]], most: in
     async def run() -> None:
         work = Work()
         work.go_on.set()
-        batches = Batches(work, most=most)
+        batches = Batcher(work, most=most)
         results = await asyncio.gather(*map(batches.do, calls))
         assert results == [[2 * one for one in items] for items in calls]
 

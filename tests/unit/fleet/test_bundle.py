@@ -6,8 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleet.bundle import MAX_OBJECT_BYTES, MAX_OBJECTS, describe, make_bundle, open_bundle
-from fleet.errors import Invalid
+from core.errors import Invalid
+from core.spec.bundle import (
+    MAX_OBJECT_BYTES,
+    MAX_OBJECTS,
+    describe_object,
+    make_bundle,
+    open_bundle,
+)
 
 values = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(),
@@ -65,6 +71,8 @@ def test_limits_name_what_is_too_large() -> None:
 
 def test_objects_are_named_as_people_name_them() -> None:
     """Kind, namespace where there is one, name; also for what is malformed."""
-    assert describe({"kind": "Pod", "metadata": {"name": "a", "namespace": "b"}}) == "Pod b/a"
-    assert describe({"kind": "Namespace", "metadata": {"name": "a"}}) == "Namespace a"
-    assert describe({}) == "object (no name)"
+    assert (
+        describe_object({"kind": "Pod", "metadata": {"name": "a", "namespace": "b"}}) == "Pod b/a"
+    )
+    assert describe_object({"kind": "Namespace", "metadata": {"name": "a"}}) == "Namespace a"
+    assert describe_object({}) == "object (no name)"

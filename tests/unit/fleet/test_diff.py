@@ -6,8 +6,8 @@ import orjson
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleet.bundle import Bundle, make_bundle
-from fleet.diff import MASKED, MAX_FIELDS, MAX_OBJECTS, Change, compare
+from core.spec.bundle import Bundle, make_bundle
+from core.spec.diff import MASKED, MAX_FIELDS, MAX_OBJECTS, ObjectChangeKind, compare_bundles
 
 CANARY = "canary-8c1f"
 
@@ -23,26 +23,26 @@ def bundle(*objects: dict[str, Any]) -> Bundle:
 
 def fields(old: dict[str, Any], new: dict[str, Any]) -> dict[str, tuple[str | None, str | None]]:
     """The changed fields of one object."""
-    (changed,) = compare(bundle(old), bundle(new)).objects
+    (changed,) = compare_bundles(bundle(old), bundle(new)).objects
     return {field.pointer: (field.old, field.new) for field in changed.fields}
 
 
 def test_objects_are_added_removed_and_changed() -> None:
     old = bundle(one(name="a", data={"x": "1"}), one(name="b"), one(name="c"))
     new = bundle(one(name="a", data={"x": "2"}), one(name="c"), one(name="d"))
-    found = compare(old, new)
+    found = compare_bundles(old, new)
     assert (found.added, found.removed, found.changed) == (1, 1, 1)
     assert [(item.change, item.name) for item in found.objects] == [
-        (Change.CHANGED, "a"),
-        (Change.REMOVED, "b"),
-        (Change.ADDED, "d"),
+        (ObjectChangeKind.CHANGED, "a"),
+        (ObjectChangeKind.REMOVED, "b"),
+        (ObjectChangeKind.ADDED, "d"),
     ]
 
 
 def test_equal_bundles_do_not_differ() -> None:
-    assert not compare(bundle(one()), bundle(one()))
-    assert compare(None, bundle(one())).added == 1
-    assert compare(bundle(one()), None).removed == 1
+    assert not compare_bundles(bundle(one()), bundle(one()))
+    assert compare_bundles(None, bundle(one())).added == 1
+    assert compare_bundles(bundle(one()), None).removed == 1
 
 
 def test_fields_have_pointers_with_their_old_and_new_values() -> None:
@@ -75,7 +75,7 @@ def test_another_version_of_a_group_is_a_change() -> None:
 def test_no_value_of_a_secret_is_told_and_that_it_differs_is() -> None:
     old = one("Secret", data={"a": CANARY + "1", "same": CANARY}, stringData={"b": CANARY})
     new = one("Secret", data={"a": CANARY + "2", "same": CANARY})
-    found = compare(bundle(old), bundle(new))
+    found = compare_bundles(bundle(old), bundle(new))
     assert CANARY not in repr(found)
     assert fields(old, new) == {"/data/a": (MASKED, MASKED), "/stringData": (MASKED, None)}
 
@@ -88,15 +88,15 @@ def test_what_kubectl_last_applied_is_masked_on_every_kind() -> None:
             old_annotations,
             new_annotations,
         )
-        assert CANARY not in repr(compare(bundle(old), bundle(new)))
+        assert CANARY not in repr(compare_bundles(bundle(old), bundle(new)))
 
 
 def test_what_is_told_is_bounded_and_counts_are_whole() -> None:
     many = [one(name=f"n{number}") for number in range(MAX_OBJECTS + 5)]
-    found = compare(None, bundle(*many))
+    found = compare_bundles(None, bundle(*many))
     assert found.added == MAX_OBJECTS + 5 and len(found.objects) == MAX_OBJECTS
     wide = one(data={f"k{number}": "x" * 5000 for number in range(MAX_FIELDS + 5)})
-    (changed,) = compare(bundle(one(data={})), bundle(wide)).objects
+    (changed,) = compare_bundles(bundle(one(data={})), bundle(wide)).objects
     assert changed.more == 5 and len(changed.fields) == MAX_FIELDS
     assert max(len(field.new or "") for field in changed.fields) < 2100
 
@@ -112,7 +112,7 @@ json_values = st.recursive(
 
 @given(json_values, json_values)
 def test_a_difference_is_told_exactly_when_there_is_one(old: Any, new: Any) -> None:
-    found = compare(bundle(one(spec=old)), bundle(one(spec=new)))
+    found = compare_bundles(bundle(one(spec=old)), bundle(one(spec=new)))
     assert bool(found) == (
         orjson.dumps(old, option=orjson.OPT_SORT_KEYS)
         != orjson.dumps(new, option=orjson.OPT_SORT_KEYS)

@@ -6,7 +6,7 @@ from uuid import RFC_4122, UUID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleet.identity import TokenKind, new_id, new_token, token_hash, token_kind
+from core.identity import TokenKind, new_id, new_token, token_hash, token_kind
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -12,7 +12,7 @@ import hpack
 import pytest
 import structlog
 
-from fleet.runtime import logs
+from core.runtime import logs
 
 
 @pytest.fixture(autouse=True)
@@ -67,7 +67,7 @@ def test_json_is_one_object_a_line(capsys: pytest.CaptureFixture[str]) -> None:
 
 LIBRARY = """
 import logging
-from fleet.runtime import logs
+from core.runtime import logs
 logs.configure("info", json=True)
 try:
     raise OSError("https://ada:canary@example.org is away")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from controlplane.secrets.envelope import load_or_make_key
-from fleet.runtime.files import write_whole
+from core.runtime.atomic_files import write_atomically
 
 
 def test_a_file_is_replaced_and_private(tmp_path: Path) -> None:
@@ -15,7 +15,7 @@ def test_a_file_is_replaced_and_private(tmp_path: Path) -> None:
     path.write_bytes(b"old")
     path.chmod(0o644)
     (tmp_path / "key.part").write_bytes(b"left by a process that was killed")
-    write_whole(path, b"new")
+    write_atomically(path, b"new")
     assert path.read_bytes() == b"new"
     assert path.stat().st_mode & 0o777 == 0o600
     assert list(tmp_path.iterdir()) == [path]
@@ -31,7 +31,7 @@ def test_a_failure_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest.Mon
     path.write_bytes(b"old")
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(OSError, match="No space"):
-        write_whole(path, b"new")
+        write_atomically(path, b"new")
     assert path.read_bytes() == b"old"
 
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleet.errors import Invalid
-from fleet.sealing import SealingKey, fill, names_in, placeholder, seal
+from core.errors import Invalid
+from core.sealing import SealingKey, fill_placeholders, placeholder, placeholder_names, seal
 
 PASSWORD = placeholder("db.password")
 
@@ -41,8 +41,8 @@ def test_a_key_survives_on_disk() -> None:
 
 def test_values_are_filled_into_secrets_and_the_object_keeps_its_placeholders() -> None:
     one = secret(data={"p": PASSWORD, "q": "eA=="}, stringData={"dsn": f"pg://u:{PASSWORD}@h"})
-    assert names_in(one) == {"db.password"}
-    filled = fill(one, {"db.password": b"hunter2"})
+    assert placeholder_names(one) == {"db.password"}
+    filled = fill_placeholders(one, {"db.password": b"hunter2"})
     assert filled["data"] == {"p": base64.b64encode(b"hunter2").decode(), "q": "eA=="}
     assert filled["stringData"] == {"dsn": "pg://u:hunter2@h"}
     assert one["data"] == {"p": PASSWORD, "q": "eA=="}
@@ -68,14 +68,14 @@ def test_values_are_filled_into_secrets_and_the_object_keeps_its_placeholders() 
 )
 def test_a_secret_named_elsewhere_is_refused(one: dict[str, object]) -> None:
     with pytest.raises(Invalid, match="use it only in a Secret"):
-        names_in(one)
+        placeholder_names(one)
 
 
 def test_what_is_missing_is_named_and_what_is_no_text_is_not_shown() -> None:
     with pytest.raises(Invalid, match=r"Secret db needs the secrets db\.password"):
-        fill(secret(data={"p": PASSWORD}), {})
+        fill_placeholders(secret(data={"p": PASSWORD}), {})
     with pytest.raises(Invalid, match="is not UTF-8 text") as failure:
-        fill(secret(stringData={"p": PASSWORD}), {"db.password": b"\xff\x00"})
+        fill_placeholders(secret(stringData={"p": PASSWORD}), {"db.password": b"\xff\x00"})
     assert failure.value.__cause__ is None
 
 

@@ -2,8 +2,8 @@
 
 from dataclasses import fields
 
-from fleet.identity import RepositoryId
-from fleet.source import GitCredentials, RepositorySpec
+from core.identity import RepositoryId
+from core.spec.source import GitCredentials, RepositorySpec
 
 
 def test_a_repository_that_is_printed_shows_no_credential() -> None:

@@ -2,8 +2,8 @@
 
 import asyncio
 
-from fleet.runtime.backoff import Backoff
-from fleet.runtime.tasks import Tasks
+from core.runtime.backoff import Backoff
+from core.runtime.tasks import Tasks
 
 
 async def test_the_end_of_eternal_work_is_noticed() -> None:

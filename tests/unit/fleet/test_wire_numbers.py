@@ -3,9 +3,9 @@
 import pytest
 from google.protobuf.message import Message
 
-from fleet.errors import Invalid
-from fleet.wire import limits
-from fleet.wire.v1 import agent_pb2 as wire
+from core.errors import Invalid
+from core.wire import limits
+from core.wire.v1 import agent_pb2 as wire
 
 LARGEST_INT = 2**31 - 1
 
@@ -21,7 +21,7 @@ LARGEST_INT = 2**31 - 1
     ],
 )
 def test_a_number_that_is_too_large_is_refused_by_name(message: Message, field: str) -> None:
-    with pytest.raises(Invalid, match=f"fleet.v1.{field}: .*the limit is"):
+    with pytest.raises(Invalid, match=f"towline.v1.{field}: .*the limit is"):
         limits.check(message)
 
 

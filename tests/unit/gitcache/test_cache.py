@@ -5,12 +5,12 @@ from dataclasses import replace
 
 import pytest
 
-from fleet.errors import NotFound, Unavailable
-from fleet.identity import RepositoryId
-from fleet.source import RenderRequest, RepositorySpec, RepositoryState
+from core.errors import NotFound, Unavailable
+from core.identity import RepositoryId
+from core.spec.source import RenderRequest, RepositorySpec, RepositoryState
 from gitcache.sync.cache import GitCache
-from gitcache.sync.follower import Pace, Source
-from gitcache.sync.renders import Renders
+from gitcache.sync.follower import FollowerPorts, PollIntervals
+from gitcache.sync.render_service import RenderService
 from tests.fakes.clock import FakeClock, settle
 from tests.fakes.gitcache import (
     FakeCharts,
@@ -36,11 +36,13 @@ class Room:
         self.steps: list[str] = []
         self.coordinator = FakeCoordinator()
         self.cache = GitCache(
-            Source(self.git, self.git, self.git, self.coordinator),
-            Renders(self.git, self.content, FakeMemo(), self.workers, FakeCharts(), self.clock),
+            FollowerPorts(self.git, self.git, self.git, self.coordinator),
+            RenderService(
+                self.git, self.content, FakeMemo(), self.workers, FakeCharts(), self.clock
+            ),
             self.content,
             self.clock,
-            Pace(10, 100),
+            PollIntervals(10, 100),
             self.coordinator,
             on_start=(self.note("open"),),
             on_stop=(self.note("close"),),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fleet.errors import Invalid
+from core.errors import Invalid
 from gitcache.charts.source import newest
 
 OFFERED = ["1.0.0", "1.2.0", "1.10.0", "2.0.0", "2.1.0-rc.1", "v0.9.0", "odd"]

@@ -2,9 +2,9 @@
 
 import pytest
 
-from fleet.errors import Invalid
-from gitcache.domain.closure import resolve_links
+from core.errors import Invalid
 from gitcache.domain.objects import SYMLINK, Entry
+from gitcache.domain.symlinks import resolve_links
 
 FILE = Entry(0o100644, "f" * 40)
 LINK = Entry(SYMLINK, "1" * 40)

@@ -7,14 +7,14 @@ from datetime import timedelta
 
 import pytest
 
-from fleet.errors import Unavailable
-from fleet.identity import RepositoryId
-from fleet.source import RenderRequest, RepositorySpec, RepositoryState, SourceFolder
-from gitcache.domain.placement import place
-from gitcache.ports import Member, StateNews
+from core.errors import Unavailable
+from core.identity import RepositoryId
+from core.spec.source import RenderRequest, RepositorySpec, RepositoryState, SourceFolder
+from gitcache.domain.placement import assign_to_replicas
+from gitcache.ports import ReplicaMember, StatePublished
 from gitcache.sync.cache import GitCache
-from gitcache.sync.follower import Pace, Source
-from gitcache.sync.renders import Renders
+from gitcache.sync.follower import FollowerPorts, PollIntervals
+from gitcache.sync.render_service import RenderService
 from tests.fakes.clock import FakeClock
 from tests.fakes.gitcache import FakeCharts, FakeContent, FakeGit, FakeMemo, FakeWorkers, sha_of
 from tests.fakes.replicas import Hub, HubPeers, HubReplicas
@@ -44,13 +44,15 @@ class Company:
                 setattr(copy, shared, getattr(self.server, shared))
             replicas = HubReplicas(self.hub, name)
             charts = FakeCharts()
-            renders = Renders(copy, self.content, FakeMemo(), self.workers, charts, self.clock)
+            renders = RenderService(
+                copy, self.content, FakeMemo(), self.workers, charts, self.clock
+            )
             cache = GitCache(
-                Source(copy, copy, copy, replicas),
+                FollowerPorts(copy, copy, copy, replicas),
                 renders,
                 self.content,
                 self.clock,
-                Pace(10, 100),
+                PollIntervals(10, 100),
                 replicas,
                 peers=self.peers,
             )
@@ -128,7 +130,7 @@ async def test_a_hint_at_any_replica_reaches_the_owner(company: Company) -> None
 
 async def test_a_newcomer_fetches_before_it_takes_over(company: Company) -> None:
     """Make before break: while it cannot fetch, the old one goes on."""
-    best = place({ID}, {"a", "b"})[ID]
+    best = assign_to_replicas({ID}, {"a", "b"})[ID]
     first = "b" if best == "a" else "a"
     sha = company.push(1)
     await company.join(first)
@@ -229,7 +231,7 @@ async def test_a_new_owner_whose_clock_is_behind_is_believed(company: Company) -
     assert last is not None
     tomorrow = replace(last, polled_at=last.polled_at + timedelta(days=1))
     company.hub.states[ID] = tomorrow
-    company.hub.tell(StateNews(tomorrow))
+    company.hub.tell(StatePublished(tomorrow))
     await company.leave(company.owner, killed=True)
     sha = company.push(2)
     await company.clock.advance(30)
@@ -244,7 +246,11 @@ class Still(HubPeers):
     """An owner that takes questions and answers none."""
 
     async def trees(
-        self, member: Member, repository_id: RepositoryId, commit: str, folders: Collection[str]
+        self,
+        member: ReplicaMember,
+        repository_id: RepositoryId,
+        commit: str,
+        folders: Collection[str],
     ) -> Mapping[str, str | None]:
         self.asked.append(member.name)
         await asyncio.Event().wait()

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from gitcache.compose import git_memory
-from gitcache.mirror.containment import container_memory
+from gitcache.mirror.cgroup_memory import container_memory
 from gitcache.settings import FetchSettings
 
 MI = 1 << 20

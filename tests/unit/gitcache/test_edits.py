@@ -7,7 +7,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleet.errors import Invalid
+from core.errors import Invalid
 from gitcache.domain.edits import file_path, set_field, set_image
 
 TEXT = """# who runs it

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from fleet.bundle import digest_of
-from gitcache.store.eviction import Eviction, ToldLive
+from core.spec.bundle import digest_of
+from gitcache.store.eviction import Eviction, ReportedDigests
 from gitcache.store.files import FileContent
 from tests.fakes.clock import START, FakeClock
 
@@ -20,7 +20,7 @@ class Disk:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.live = ToldLive()
+        self.live = ReportedDigests()
         self.used = 0
         self.content = FileContent(folder / "bundles", memory=0)
         self.eviction = Eviction(

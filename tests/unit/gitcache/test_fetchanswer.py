@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gitcache.mirror import pktline
-from gitcache.mirror.fetchanswer import FetchAnswer, ServerSaid
+from gitcache.mirror.fetch_response import FetchResponse, ServerError
 
 SHA = b"1" * 40
 ANSWER = b"".join(
@@ -26,7 +26,7 @@ ANSWER = b"".join(
 @given(st.lists(st.integers(1, len(ANSWER) - 1), max_size=12))
 def test_the_pack_is_the_same_however_the_answer_is_cut(cuts: list[int]) -> None:
     edges = [0, *sorted(cuts), len(ANSWER)]
-    answer = FetchAnswer()
+    answer = FetchResponse()
     pack = b"".join(
         answer.feed(ANSWER[start:end]) for start, end in zip(edges, edges[1:], strict=False)
     )
@@ -35,7 +35,7 @@ def test_the_pack_is_the_same_however_the_answer_is_cut(cuts: list[int]) -> None
 
 
 def test_an_answer_that_is_cut_off_is_not_complete() -> None:
-    answer = FetchAnswer()
+    answer = FetchResponse()
     answer.feed(ANSWER[:-4])
     assert not answer.complete
 
@@ -48,8 +48,8 @@ def test_an_answer_that_is_cut_off_is_not_complete() -> None:
     ],
 )
 def test_what_the_server_says_is_told(data: bytes) -> None:
-    with pytest.raises(ServerSaid, match=r"access denied|not our ref"):
-        FetchAnswer().feed(data)
+    with pytest.raises(ServerError, match=r"access denied|not our ref"):
+        FetchResponse().feed(data)
 
 
 @pytest.mark.parametrize(
@@ -66,12 +66,12 @@ def test_what_the_server_says_is_told(data: bytes) -> None:
 )
 def test_anything_else_is_malformed(data: bytes) -> None:
     with pytest.raises(pktline.Malformed):
-        FetchAnswer().feed(data)
+        FetchResponse().feed(data)
 
 
 @given(st.binary(max_size=200))
 def test_no_bytes_raise_anything_else(data: bytes) -> None:
     try:
-        FetchAnswer().feed(data)
-    except (pktline.Malformed, ServerSaid):
+        FetchResponse().feed(data)
+    except (pktline.Malformed, ServerError):
         return

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from fleet.bundle import digest_of
-from fleet.errors import Unavailable
-from gitcache.domain.seals import Seal
+from core.errors import Unavailable
+from core.spec.bundle import digest_of
+from gitcache.domain.message_auth import MessageAuthenticator
 from gitcache.store.files import FileContent, FileMemo, sweep
 
-SEAL = Seal("a key of this installation", "memos")
+SEAL = MessageAuthenticator("a key of this installation", "memos")
 ONE, TWO = b"one" * 100, b"two" * 100
 
 
@@ -75,7 +75,7 @@ async def test_a_memo_that_others_have_written_or_moved_is_not_believed(tmp_path
     moved.parent.mkdir()
     moved.write_bytes(path.read_bytes())
     assert await FileMemo(tmp_path, SEAL).get(other) is None
-    forged = Seal("another key", "memos").close(key, b'{"digest": "evil"}')
+    forged = MessageAuthenticator("another key", "memos").close(key, b'{"digest": "evil"}')
     for text in (b'{"digest": "evil"}', forged, path.read_bytes().replace(b"good", b"evil")):
         path.write_bytes(text)
         assert await FileMemo(tmp_path, SEAL).get(key) is None

@@ -6,17 +6,17 @@ from dataclasses import replace
 
 import pytest
 
-from fleet.errors import Invalid, Unavailable
-from fleet.identity import RepositoryId
-from fleet.source import RepositorySpec, RepositoryState
+from core.errors import Invalid, Unavailable
+from core.identity import RepositoryId
+from core.spec.source import RepositorySpec, RepositoryState
 from gitcache.ports import NotOwner
-from gitcache.sync.follower import HINT_RETRIES, Follower, Pace, Source
+from gitcache.sync.follower import HINT_RETRIES, FollowerPorts, PollIntervals, RepositoryFollower
 from tests.fakes.clock import FakeClock
 from tests.fakes.gitcache import FakeCoordinator, FakeGit, sha_of
 
 MAIN = "refs/heads/main"
 SPEC = RepositorySpec(RepositoryId("r"), "https://git.test/r", frozenset({"main"}))
-PACE = Pace(poll=10, poll_with_webhook=100, longest_backoff=60)
+PACE = PollIntervals(poll=10, poll_with_webhook=100, longest_backoff=60)
 
 
 class Watch:
@@ -27,8 +27,8 @@ class Watch:
         self.clock = FakeClock()
         self.coordinator = FakeCoordinator()
         self.told: list[RepositoryState] = []
-        source = Source(self.git, self.git, self.git, self.coordinator, "here")
-        self.follower = Follower(spec, source, self.clock, PACE, self.told.append)
+        source = FollowerPorts(self.git, self.git, self.git, self.coordinator, "here")
+        self.follower = RepositoryFollower(spec, source, self.clock, PACE, self.told.append)
 
     async def start(self) -> None:
         self.follower.start()
@@ -246,16 +246,16 @@ async def test_only_the_owner_asks_the_server(watch: Watch) -> None:
 async def test_a_commit_that_is_asked_for_is_fetched_by_its_id(watch: Watch) -> None:
     sha = sha_of(5)
     watch.git.served.add(sha)
-    record = await watch.follower.have(sha)
+    record = await watch.follower.ensure_commit(sha)
     assert record.commit.sha == sha
-    await watch.follower.have(sha)
+    await watch.follower.ensure_commit(sha)
     assert len(watch.git.fetches) == 1
 
 
 @pytest.mark.parametrize("sha", ["main", "--upload-pack=x", "a" * 39, ""])
 async def test_only_full_ids_are_fetched(watch: Watch, sha: str) -> None:
     with pytest.raises(Invalid, match="not a full commit id"):
-        await watch.follower.have(sha)
+        await watch.follower.ensure_commit(sha)
     assert watch.git.fetches == []
 
 
@@ -290,7 +290,7 @@ async def test_what_was_asked_for_before_a_ref_showed_it_is_not_fetched_again(wa
     watch.git.push(MAIN, 1)
     await watch.start()
     sha = watch.git.push(MAIN, 2)
-    await asyncio.gather(*(watch.follower.have(sha) for _ in range(3)))
+    await asyncio.gather(*(watch.follower.ensure_commit(sha) for _ in range(3)))
     await watch.clock.advance(12)
     assert watch.sha == sha
     assert [set(one.values()) for one in watch.git.fetches[1:]] == [{sha}]
@@ -301,7 +301,7 @@ async def test_what_was_asked_for_and_is_gone_again_is_fetched_again(watch: Watc
     watch.git.push(MAIN, 1)
     await watch.start()
     sha = watch.git.push(MAIN, 2)
-    await watch.follower.have(sha)
+    await watch.follower.ensure_commit(sha)
     del watch.git.local[f"at-{sha}"]
     await watch.clock.advance(60)
     assert watch.sha == sha and watch.told[-1].error is None
@@ -312,4 +312,4 @@ async def test_who_may_fetch_no_more_says_that_another_may(watch: Watch) -> None
     await watch.start()
     watch.coordinator.mine = False
     with pytest.raises(NotOwner):
-        await watch.follower.have(watch.git.push(MAIN, 2))
+        await watch.follower.ensure_commit(watch.git.push(MAIN, 2))

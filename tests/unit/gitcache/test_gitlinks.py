@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleet.errors import Invalid
-from fleet.remotes import parse_remote
+from core.errors import Invalid
+from core.remotes import parse_remote
 from gitcache.domain.pointers import Pointer, parse_pointer
 from gitcache.domain.submodules import parse_modules, place, place_of
 

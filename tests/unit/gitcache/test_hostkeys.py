@@ -1,6 +1,6 @@
 """Fingerprints of ssh servers as people compare them."""
 
-from gitcache.mirror.hostkeys import fingerprints
+from gitcache.mirror.host_keys import fingerprints
 
 KEY = "AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl"
 

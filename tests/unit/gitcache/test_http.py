@@ -12,9 +12,9 @@ import pytest
 from starlette.applications import Starlette
 from starlette.types import Message
 
-from fleet.errors import Unavailable
-from fleet.identity import RepositoryId
-from gitcache.http import MAX_BODY, SECRET_SECONDS, Webhooks
+from core.errors import Unavailable
+from core.identity import RepositoryId
+from gitcache.webhooks import MAX_BODY, SECRET_SECONDS, Webhooks
 from tests.fakes.clock import FakeClock, settle
 
 SECRET = "correct horse"

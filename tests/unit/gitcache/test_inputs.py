@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleet.errors import Invalid
-from fleet.source import HelmRelease, Renderer
+from core.errors import Invalid
+from core.spec.source import HelmRelease, Renderer
 from gitcache.domain.inputs import Inputs, source_of
 from gitcache.domain.parameters import union
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fleet.errors import Invalid
+from core.errors import Invalid
 from gitcache.render.kustomize import references
 
 

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleet.bundle import make_bundle
-from fleet.errors import Invalid
+from core.errors import Invalid
+from core.spec.bundle import make_bundle
 from gitcache.render import manifests
 
 

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleet.attestation import Signer, Statement
-from fleet.errors import Invalid
-from fleet.identity import RepositoryId
-from fleet.source import (
+from core.errors import Invalid
+from core.identity import RepositoryId
+from core.spec.attestation import AttestationStatement, Signer
+from core.spec.source import (
     Commit,
     GitCredentials,
-    Rendered,
+    RenderedBundle,
     Renderer,
     RenderRequest,
     RepositorySpec,
@@ -28,8 +28,8 @@ MESSAGES = (
     messages.REQUEST,
     messages.RENDERED,
     messages.HINT,
-    messages.FOLDERS,
-    messages.WISHES,
+    messages.TREE_IDS_REQUEST,
+    messages.FOLLOW_UPDATE,
     messages.TREES,
     messages.DIGESTS,
 )
@@ -45,19 +45,19 @@ def test_a_request_and_its_render_come_back_as_they_were() -> None:
     request = RenderRequest(ID, "a" * 40, "web", Renderer.RAW, parameters={"a": {"b": [1, None]}})
     assert messages.REQUEST.decode(messages.REQUEST.encode(request)) == request
     signer = Signer.from_bytes(b"k" * 32)
-    signed = signer.sign(Statement("sha256:" + "0" * 64, "r", "c", "f", "raw"))
-    rendered = replace(Rendered("s", "d", 1, 2, True, ("web",)), attestation=signed)
+    signed = signer.sign(AttestationStatement("sha256:" + "0" * 64, "r", "c", "f", "raw"))
+    rendered = replace(RenderedBundle("s", "d", 1, 2, True, ("web",)), attestation=signed)
     assert messages.RENDERED.decode(messages.RENDERED.encode(rendered)) == rendered
 
 
 def test_a_spec_travels_with_its_credentials() -> None:
     spec = RepositorySpec(ID, "https://x", frozenset({"main"}), GitCredentials(private_key="k\nk"))
-    wishes = messages.Wishes((spec,), (ID,))
-    assert messages.WISHES.decode(messages.WISHES.encode(wishes)) == wishes
+    wishes = messages.FollowUpdate((spec,), (ID,))
+    assert messages.FOLLOW_UPDATE.decode(messages.FOLLOW_UPDATE.encode(wishes)) == wishes
 
 
 @given(st.sampled_from(MESSAGES), st.binary())
-def test_anything_else_is_refused_without_a_crash(message: messages.Message, data: bytes) -> None:
+def test_anything_else_is_refused_without_a_crash(message: messages.JsonCodec, data: bytes) -> None:
     try:
         message.decode(data)
     except Invalid:
@@ -67,7 +67,7 @@ def test_anything_else_is_refused_without_a_crash(message: messages.Message, dat
 def test_a_refusal_does_not_repeat_what_came() -> None:
     odd = b'[{"follow": [{"id": "x", "url": 5, "refs": "canary", "credentials": "canary"}]}]'
     with pytest.raises(Invalid) as caught:
-        messages.WISHES.decode(odd)
+        messages.FOLLOW_UPDATE.decode(odd)
     assert "canary" not in str(caught.value)
 
 

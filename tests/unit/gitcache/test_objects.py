@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleet.errors import Invalid
+from core.errors import Invalid
 from gitcache.domain.objects import Entry, check_entry_name, parse_commit, parse_tree
 
 TREE = "1" * 40

@@ -4,21 +4,23 @@ import asyncio
 
 import pytest
 
-from fleet.errors import Unavailable
-from gitcache.mirror.pacing import Pacing
+from core.errors import Unavailable
+from gitcache.mirror.rate_limit import ServerRateLimiter
 from tests.fakes.clock import FakeClock
 
 HOST = "git.test"
 
 
-async def take(pacing: Pacing, taken: list[float], clock: FakeClock, host: str = HOST) -> None:
+async def take(
+    pacing: ServerRateLimiter, taken: list[float], clock: FakeClock, host: str = HOST
+) -> None:
     async with pacing.turn(host):
         taken.append(clock.monotonic())
 
 
 async def test_a_burst_comes_at_once_and_the_rest_at_a_steady_rate() -> None:
     clock = FakeClock()
-    pacing = Pacing(clock, at_once=100, per_second=2)
+    pacing = ServerRateLimiter(clock, at_once=100, per_second=2)
     taken: list[float] = []
     async with asyncio.TaskGroup() as group:
         for _ in range(8):
@@ -29,7 +31,7 @@ async def test_a_burst_comes_at_once_and_the_rest_at_a_steady_rate() -> None:
 
 async def test_only_so_many_are_under_way_at_once() -> None:
     clock = FakeClock()
-    pacing = Pacing(clock, at_once=1, per_second=100)
+    pacing = ServerRateLimiter(clock, at_once=1, per_second=100)
     taken: list[float] = []
     async with pacing.turn(HOST):
         waiting = asyncio.ensure_future(take(pacing, taken, clock))
@@ -42,7 +44,7 @@ async def test_only_so_many_are_under_way_at_once() -> None:
 
 async def test_a_pause_holds_for_all_repositories_of_the_server() -> None:
     clock = FakeClock()
-    pacing = Pacing(clock, at_once=2, per_second=100)
+    pacing = ServerRateLimiter(clock, at_once=2, per_second=100)
     pacing.pause(HOST, 30)
     with pytest.raises(Unavailable, match="pause; 30 s remain") as caught:
         await take(pacing, [], clock)
@@ -54,7 +56,7 @@ async def test_a_pause_holds_for_all_repositories_of_the_server() -> None:
 
 async def test_no_server_can_ask_for_more_than_an_hour() -> None:
     clock = FakeClock()
-    pacing = Pacing(clock, at_once=2, per_second=100)
+    pacing = ServerRateLimiter(clock, at_once=2, per_second=100)
     pacing.pause(HOST, 1e9)
     await clock.advance(3601)
     await take(pacing, [], clock)

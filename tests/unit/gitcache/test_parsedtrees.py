@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gitcache.domain.objects import parse_tree
-from gitcache.mirror.parsedtrees import ParsedTrees
+from gitcache.mirror.parsed_trees import ParsedTrees
 
 PLACE = ("r", "services")
 COUNT = 1_100

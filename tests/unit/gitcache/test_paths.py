@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleet.errors import Invalid
+from core.errors import Invalid
 from gitcache.domain import paths
 
 

@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from fleet.errors import Invalid, Unavailable
-from fleet.identity import RepositoryId
-from fleet.source import Renderer, RenderRequest, RepositorySpec
-from gitcache.ports import Decryptor, RenderFailed
-from gitcache.sync.renders import Renders
+from core.errors import Invalid, Unavailable
+from core.identity import RepositoryId
+from core.spec.source import Renderer, RenderRequest, RepositorySpec
+from gitcache.ports import Decryptor, RenderInputError
+from gitcache.sync.render_service import RenderService
 from tests.fakes.clock import FakeClock
 from tests.fakes.gitcache import FakeCharts, FakeContent, FakeGit, FakeMemo, FakeWorkers, sha_of
 
@@ -29,7 +29,7 @@ class Room:
 
     def restart(self, decryptor: Decryptor | None = None) -> None:
         """Forget what is only in memory."""
-        self.renders = Renders(
+        self.renders = RenderService(
             self.git,
             self.content,
             self.memo,
@@ -185,7 +185,7 @@ async def test_what_is_read_may_depend_on_what_was_read() -> None:
 
 async def test_the_failure_of_one_group_is_not_that_of_another() -> None:
     room = Room(PLAIN)
-    room.workers.failure = RenderFailed("web/a.yaml: undefined", [["cluster", "tags", "tier"]])
+    room.workers.failure = RenderInputError("web/a.yaml: undefined", [["cluster", "tags", "tier"]])
     room.workers.gate.clear()
     tasks = [asyncio.ensure_future(room.render(for_cluster(n))) for n in (0, 3, 1)]
     await room.workers.started.wait()

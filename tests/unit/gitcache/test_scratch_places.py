@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gitcache.render.places import reachable_scratch
+from gitcache.render.scratch_location import reachable_scratch
 
 
 @pytest.fixture

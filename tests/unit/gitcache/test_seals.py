@@ -3,9 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gitcache.domain.seals import Seal, derived
+from gitcache.domain.message_auth import MessageAuthenticator, derive_key
 
-SEAL = Seal("k" * 32)
+SEAL = MessageAuthenticator("k" * 32)
 
 
 @given(st.text(), st.binary())
@@ -28,9 +28,9 @@ def test_a_changed_byte_breaks_the_seal(text: bytes, at: int, change: int) -> No
 def test_a_seal_is_for_one_place_and_one_key() -> None:
     sealed = SEAL.close("state shop", b"x")
     assert SEAL.open("state other", sealed) is None
-    assert Seal("j" * 32).open("state shop", sealed) is None
+    assert MessageAuthenticator("j" * 32).open("state shop", sealed) is None
 
 
 def test_each_purpose_has_a_key_of_its_own() -> None:
-    made = {derived("k" * 32, purpose) for purpose in ("authority", "announcements", "x")}
+    made = {derive_key("k" * 32, purpose) for purpose in ("authority", "announcements", "x")}
     assert len(made) == 3 and all(len(one) == 32 for one in made)

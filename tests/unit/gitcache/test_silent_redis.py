@@ -3,10 +3,10 @@
 import asyncio
 from contextlib import suppress
 
-from fleet.runtime.clock import SystemClock
-from gitcache.coordination.redis import RedisReplicas, Terms
-from gitcache.domain.seals import Seal
-from gitcache.ports import Member
+from core.runtime.clock import SystemClock
+from gitcache.coordination.redis import LeaseTerms, RedisReplicas
+from gitcache.domain.message_auth import MessageAuthenticator
+from gitcache.ports import ReplicaMember
 
 
 async def test_a_replica_ends_though_redis_never_answers() -> None:
@@ -22,10 +22,10 @@ async def test_a_replica_ends_though_redis_never_answers() -> None:
         port = server.sockets[0].getsockname()[1]
         replica = RedisReplicas(
             f"redis://127.0.0.1:{port}/0",
-            Member("a", "a:1"),
-            Seal("k" * 32),
+            ReplicaMember("a", "a:1"),
+            MessageAuthenticator("k" * 32),
             SystemClock(),
-            Terms(heartbeat=0.05, lease=2.0),
+            LeaseTerms(heartbeat=0.05, lease=2.0),
         )
         await replica.start(lambda news: None)
         async with asyncio.timeout(60):

@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 import pytest
 
-from fleet.bundle import digest_of
-from fleet.errors import NotFound, TowlineError, Unavailable
-from fleet.source import RepositoryState
+from core.errors import NotFound, TowlineError, Unavailable
+from core.spec.bundle import digest_of
+from core.spec.source import RepositoryState
 from gitcache.peers.client import PeerClient
 from gitcache.peers.remote import RemoteGitCache
-from gitcache.ports import Member, NotOwner, PeerAway, PeerSlow
+from gitcache.ports import NotOwner, PeerTimeout, PeerUnavailable, ReplicaMember
 from tests.fakes.clock import FakeClock
 
 DATA = b"bundle"
@@ -29,7 +29,7 @@ class Answers(PeerClient):
         self._failures = failures
         self._seconds = seconds
 
-    async def bundle(self, member: Member, digest: str) -> bytes:
+    async def bundle(self, member: ReplicaMember, digest: str) -> bytes:
         if self._failures:
             if self._seconds:
                 await self._clock.advance(self._seconds)
@@ -45,12 +45,14 @@ async def asked(*failures: type[TowlineError]) -> bytes:
 
 
 async def test_what_takes_longer_is_asked_for_again() -> None:
-    assert await asked(PeerSlow, PeerSlow, PeerAway, PeerSlow, PeerAway) == DATA
+    assert (
+        await asked(PeerTimeout, PeerTimeout, PeerUnavailable, PeerTimeout, PeerUnavailable) == DATA
+    )
 
 
 async def test_servers_that_are_away_are_not_waited_for() -> None:
     with pytest.raises(Unavailable, match="cannot be reached"):
-        await asked(PeerAway, PeerAway)
+        await asked(PeerUnavailable, PeerUnavailable)
 
 
 async def test_the_one_that_can_render_it_again_is_found() -> None:
@@ -65,7 +67,7 @@ async def test_a_bundle_that_all_do_not_have_is_not_found() -> None:
 
 async def test_who_is_not_sure_whose_it_is_is_asked_again() -> None:
     """A repository is changing hands, and this is the only server that is known."""
-    assert await asked(NotOwner, PeerAway, NotOwner) == DATA
+    assert await asked(NotOwner, PeerUnavailable, NotOwner) == DATA
 
 
 async def test_who_says_at_once_that_it_is_not_sure_is_not_asked_all_the_time() -> None:
@@ -89,12 +91,14 @@ class Silent(Answers):
         self.speaks = speaks
         self.asked: list[str] = []
 
-    async def hear(self, member: Member, take: Callable[[RepositoryState], None]) -> None:
+    async def stream_states(
+        self, member: ReplicaMember, take: Callable[[RepositoryState], None]
+    ) -> None:
         if member.address != self.speaks:
-            raise PeerAway("silent")
+            raise PeerUnavailable("silent")
         await asyncio.Event().wait()
 
-    async def bundle(self, member: Member, digest: str) -> bytes:
+    async def bundle(self, member: ReplicaMember, digest: str) -> bytes:
         self.asked.append(member.address)
         return DATA
 
@@ -114,7 +118,7 @@ async def test_a_server_that_is_not_heard_is_asked_last(speaks: str) -> None:
 
 async def test_patience_ends() -> None:
     """Somebody waits: after a minute it is told that nothing came in time."""
-    for failure in (PeerSlow, NotOwner):
+    for failure in (PeerTimeout, NotOwner):
         with pytest.raises(Unavailable, match="did not answer in time"):
             await asked(*[failure] * 20)
 
@@ -127,4 +131,8 @@ async def test_a_server_that_is_away_is_told_of_once(capsys: pytest.CaptureFixtu
     await clock.advance(600)
     await cache.stop()
     told = capsys.readouterr().out
-    assert told.count("git cache server lost") == 1 >= told.count("git cache server not told")
+    assert (
+        told.count("git cache server disconnected")
+        == 1
+        >= told.count("sending followed repositories failed")
+    )

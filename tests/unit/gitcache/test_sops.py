@@ -14,11 +14,11 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fleet import patterns
-from fleet.age import AgeIdentity
-from fleet.errors import Invalid
-from fleet.identity import RepositoryId
-from fleet.source import RepositorySpec
+from core import patterns
+from core.age import AgeIdentity
+from core.errors import Invalid
+from core.identity import RepositoryId
+from core.spec.source import RepositorySpec
 from gitcache.decrypt import sops
 from gitcache.decrypt.keys import SopsDecryptor
 from tests.fakes.sops import IDENTITY, MODIFIED, go_float, sealed
@@ -259,7 +259,7 @@ def test_aliases_and_huge_files_are_refused() -> None:
     with pytest.raises(Invalid, match="aliases"):
         sops.decrypt(bomb, "x.yaml", [IDENTITY])
     with pytest.raises(Invalid, match="limit|at most"):
-        sops.decrypt(b" " * (sops.MOST_BYTES + 1), "x.yaml", [IDENTITY])
+        sops.decrypt(b" " * (sops.MAX_FILE_BYTES + 1), "x.yaml", [IDENTITY])
 
 
 @pytest.mark.parametrize(
@@ -279,8 +279,8 @@ def test_aliases_and_huge_files_are_refused() -> None:
 def test_rules_say_what_is_encrypted(
     rules: dict[str, str], path: tuple[str, ...], encrypts: bool
 ) -> None:
-    metadata = sops.Metadata("", "", {}, rules, False)
-    named = any(metadata.names(one, patterns.is_found) for one in path)
+    metadata = sops.SopsMetadata("", "", {}, rules, False)
+    named = any(metadata.names(one, patterns.search_pattern) for one in path)
     assert metadata.encrypts(named=named) is encrypts
 
 
@@ -293,7 +293,7 @@ def test_no_rule_can_hold_its_reader_up() -> None:
 
 def test_a_key_too_long_for_any_rule_is_refused() -> None:
     """A regular expression goes through each character: no file may keep a thread for seconds."""
-    long = "a" * (patterns.MOST_TEXT + 1)
+    long = "a" * (patterns.MAX_TEXT_LENGTH + 1)
     with pytest.raises(Invalid, match="65537 characters; at most 65536 can be matched"):
         opened(written({long: "secret"}, unencrypted_regex="^b"))
 

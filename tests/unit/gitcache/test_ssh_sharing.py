@@ -12,15 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from fleet.identity import RepositoryId
-from fleet.remotes import parse_remote
-from fleet.source import GitCredentials
-from gitcache.mirror.route import Route
-from gitcache.mirror.sshsharing import SharedConnections
+from core.identity import RepositoryId
+from core.remotes import parse_remote
+from core.spec.source import GitCredentials
+from gitcache.mirror.route import ServerRoute
+from gitcache.mirror.ssh_sharing import SharedSshConnections
 from tests.fakes.clock import FakeClock
 
 SHOP, BANK = RepositoryId("shop"), RepositoryId("bank")
-ROUTE = Route(
+ROUTE = ServerRoute(
     parse_remote("git@git.example.org:shop.git"),
     GitCredentials(private_key="key", known_hosts="known"),
     ssl.create_default_context(),
@@ -35,15 +35,15 @@ def clock() -> FakeClock:
 
 
 @pytest.fixture
-def shared(clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> Iterator[SharedConnections]:
+def shared(clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> Iterator[SharedSshConnections]:
     """Not opened yet; its sockets are to lie in a folder of the test's own, with a short path."""
     with tempfile.TemporaryDirectory(prefix="t-") as folder:
         monkeypatch.setattr(tempfile, "tempdir", folder)
-        yield SharedConnections(clock, "ssh")
+        yield SharedSshConnections(clock, "ssh")
 
 
 async def test_one_repository_with_the_same_credentials_shares(
-    shared: SharedConnections, clock: FakeClock
+    shared: SharedSshConnections, clock: FakeClock
 ) -> None:
     shared.open()
     first = shared.options(SHOP, ROUTE)
@@ -63,19 +63,19 @@ async def test_one_repository_with_the_same_credentials_shares(
     ],
 )
 def test_whoever_has_anything_else_does_not(
-    shared: SharedConnections, changed: Callable[[Route], Route]
+    shared: SharedSshConnections, changed: Callable[[ServerRoute], ServerRoute]
 ) -> None:
     shared.open()
     assert shared.options(SHOP, changed(ROUTE)) != shared.options(SHOP, ROUTE)
 
 
-def test_no_two_repositories_share(shared: SharedConnections) -> None:
+def test_no_two_repositories_share(shared: SharedSshConnections) -> None:
     shared.open()
     assert shared.options(BANK, ROUTE) != shared.options(SHOP, ROUTE)
 
 
 async def test_a_connection_is_used_for_minutes_only(
-    shared: SharedConnections, clock: FakeClock
+    shared: SharedSshConnections, clock: FakeClock
 ) -> None:
     shared.open()
     first = shared.options(SHOP, ROUTE)
@@ -83,14 +83,14 @@ async def test_a_connection_is_used_for_minutes_only(
     assert shared.options(SHOP, ROUTE) != first
 
 
-def test_through_a_proxy_nothing_is_shared(shared: SharedConnections) -> None:
+def test_through_a_proxy_nothing_is_shared(shared: SharedSshConnections) -> None:
     shared.open()
     assert shared.options(SHOP, replace(ROUTE, proxy="http://proxy:1")) == {}
 
 
 @pytest.mark.parametrize(("length", "is_used"), [(56, True), (57, False)])
 def test_a_socket_has_a_path_that_every_system_takes(
-    shared: SharedConnections, monkeypatch: pytest.MonkeyPatch, length: int, is_used: bool
+    shared: SharedSshConnections, monkeypatch: pytest.MonkeyPatch, length: int, is_used: bool
 ) -> None:
     """Also with the 17 bytes that ssh adds while it makes it; else each command would fail."""
     most = length - len(f"/towline-ssh-{os.getuid()}")
@@ -114,7 +114,7 @@ def heir() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("heir")
-def test_connections_that_have_ended_leave_no_process_behind(shared: SharedConnections) -> None:
+def test_connections_that_have_ended_leave_no_process_behind(shared: SharedSshConnections) -> None:
     """No others are waited for: somebody else does."""
     program = Path(tempfile.gettempdir()) / "ssh"
     program.symlink_to(shutil.which("cat") or "cat")
@@ -133,7 +133,9 @@ def test_connections_that_have_ended_leave_no_process_behind(shared: SharedConne
     assert other.wait() == 3
 
 
-async def test_connections_are_ended_together(shared: SharedConnections, clock: FakeClock) -> None:
+async def test_connections_are_ended_together(
+    shared: SharedSshConnections, clock: FakeClock
+) -> None:
     """Each waits here for all others to be asked, too: one after the other none would end."""
     shared.open()
     folder = Path(shared.options(SHOP, ROUTE)["ControlPath"]).parent
@@ -143,7 +145,7 @@ async def test_connections_are_ended_together(shared: SharedConnections, clock: 
         "until [ $(ls | grep -c asked) = 3 ]; do sleep 0.02; done\ntouch ended-$$\n"
     )
     program.chmod(0o700)
-    several = SharedConnections(clock, str(program))
+    several = SharedSshConnections(clock, str(program))
     several.open()
     for repository in (SHOP, BANK, RepositoryId("bakery")):
         Path(several.options(repository, ROUTE)["ControlPath"]).touch()
@@ -151,12 +153,12 @@ async def test_connections_are_ended_together(shared: SharedConnections, clock: 
     assert len(list(folder.glob("ended-*"))) == 3
 
 
-def test_a_folder_that_others_can_enter_is_not_used(shared: SharedConnections) -> None:
+def test_a_folder_that_others_can_enter_is_not_used(shared: SharedSshConnections) -> None:
     shared.open()
     folder = Path(shared.options(SHOP, ROUTE)["ControlPath"]).parent
     assert folder.stat().st_mode & 0o777 == 0o700
     for mode, is_used in ((0o2700, True), (0o755, False), (0o770, False)):
         folder.chmod(mode)
-        again = SharedConnections(FakeClock(), "ssh")
+        again = SharedSshConnections(FakeClock(), "ssh")
         again.open()
         assert bool(again.options(SHOP, ROUTE)) == is_used

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fleet.errors import Invalid
+from core.errors import Invalid
 from gitcache.render.templates import expand
 
 PARAMETERS = {"cluster": {"handle": "prod-eu", "tags": ["a", "b"]}, "configuration": {"size": 3}}

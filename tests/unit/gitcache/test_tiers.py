@@ -5,8 +5,8 @@ import asyncio
 import pytest
 from obstore.store import MemoryStore
 
-from fleet.bundle import digest_of
-from fleet.errors import Invalid, Unavailable
+from core.errors import Invalid, Unavailable
+from core.spec.bundle import digest_of
 from gitcache.store.objects import ObjectContent, open_objects
 from gitcache.sync.tiers import TieredContent
 from tests.fakes.clock import settle

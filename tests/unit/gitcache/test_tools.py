@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gitcache.render.tool import Tools
+from gitcache.render.tools import RenderTools
 
 KUBECTL = """#!/bin/sh
 /bin/mkdir -p "${HOME:+$HOME/}.kube/cache"
@@ -23,6 +23,6 @@ async def test_kubectl_keeps_its_cache_out_of_the_working_directory(
     (programs / "kubectl").chmod(0o755)
     monkeypatch.setenv("PATH", str(programs))
     monkeypatch.chdir(started)
-    found = await Tools().find("kustomize")
+    found = await RenderTools().find("kustomize")
     assert found.version == "kubectl Client Version: v1\n"
     assert list(started.iterdir()) == []

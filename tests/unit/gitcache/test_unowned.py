@@ -3,8 +3,8 @@
 import asyncio
 from collections.abc import Collection
 
-from fleet.identity import RepositoryId
-from gitcache.domain.placement import place
+from core.identity import RepositoryId
+from gitcache.domain.placement import assign_to_replicas
 from gitcache.sync.ownership import Ownership
 from tests.fakes.clock import FakeClock
 from tests.fakes.replicas import Hub, HubReplicas
@@ -52,7 +52,7 @@ def disputed() -> tuple[RepositoryId, dict[str, list[RepositoryId]]]:
     for number in range(1000):
         new = RepositoryId(f"new{number}")
         known = {name: [*views[name], new] for name in NAMES}
-        if all(place(known[name], NAMES)[new] != name for name in NAMES):
+        if all(assign_to_replicas(known[name], NAMES)[new] != name for name in NAMES):
             return new, known
     raise AssertionError("they agree on everything")
 
@@ -77,7 +77,7 @@ async def test_a_repository_is_taken_though_each_takes_it_for_anothers() -> None
 
 async def test_a_repository_is_taken_though_the_one_it_falls_to_was_not_told() -> None:
     hub, clock = Hub(), FakeClock()
-    best = place({OLD[0]}, NAMES)[OLD[0]]
+    best = assign_to_replicas({OLD[0]}, NAMES)[OLD[0]]
     replicas = [Follows(hub, name, clock, [] if name == best else [OLD[0]]) for name in NAMES]
     for one in replicas:
         await one.start()

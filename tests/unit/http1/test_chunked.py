@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleet.http1.chunked import MAX_LINE, BadChunk, ChunkedReader
+from core.http1.chunked import MAX_LINE, BadChunk, ChunkedReader
 
 HEAD = b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
 

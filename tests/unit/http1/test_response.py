@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleet.http1.response import BadResponse, ResponseObserver
+from core.http1.response import BadResponse, ResponseObserver
 
 REASONS = ("OK", "", "Not Found")
 BODIES = st.binary(max_size=60)

@@ -4,20 +4,20 @@ import struct
 
 import pytest
 
-from fleet.http2 import frames
-from fleet.http2.connection import MOST_HEADERS, Limits
-from fleet.http2.frames import (
+from core.http2 import frames
+from core.http2.connection import MAX_HEADER_BYTES, Http2Limits
+from core.http2.frames import (
     ACK,
     CONTINUATION,
     DATA,
+    DEFAULT_FRAME_BYTES,
+    DEFAULT_WINDOW,
     END_HEADERS,
     END_STREAM,
-    FIRST_FRAME_SIZE,
-    FIRST_WINDOW,
     GOAWAY,
     HEADERS,
-    MOST_FRAME_SIZE,
-    MOST_WINDOW,
+    MAX_FRAME_BYTES,
+    MAX_WINDOW,
     PADDED,
     PING,
     PREFACE,
@@ -50,7 +50,7 @@ def window(stream_id: int, grown: int) -> bytes:
 
 
 def data_frames(size: int) -> bytes:
-    pieces = [min(FIRST_FRAME_SIZE, size - at) for at in range(0, size, FIRST_FRAME_SIZE)]
+    pieces = [min(DEFAULT_FRAME_BYTES, size - at) for at in range(0, size, DEFAULT_FRAME_BYTES)]
     return b"".join(frame(DATA, 0, 1, bytes(piece)) for piece in pieces)
 
 
@@ -67,15 +67,15 @@ FIRST_WORDS = {
     "a yes to settings at first": (PREFACE + frame(SETTINGS, ACK, 0), P),
 }
 BREACHES = {
-    "a frame too large": (head(FIRST_FRAME_SIZE + 1, DATA, 0, 1), S),
-    "a huge frame of an unknown kind": (head(MOST_FRAME_SIZE, 99, 0, 0), S),
+    "a frame too large": (head(DEFAULT_FRAME_BYTES + 1, DATA, 0, 1), S),
+    "a huge frame of an unknown kind": (head(MAX_FRAME_BYTES, 99, 0, 0), S),
     "data on no stream": (frame(DATA, 0, 0, b"x" * 20), P),
     "data on an idle stream": (frame(DATA, 0, 1, b"x" * 20), P),
     "data on an idle stream above": (OPEN + frame(DATA, 0, 3, b"x" * 20), P),
     "data on a stream of the server's": (OPEN * 2 + frame(DATA, 0, 2, b"x" * 20), P),
-    "data beyond the window": (OPEN + data_frames(FIRST_WINDOW + 1), F),
+    "data beyond the window": (OPEN + data_frames(DEFAULT_WINDOW + 1), F),
     "padding beyond the window": (
-        OPEN + data_frames(FIRST_WINDOW - 10) + frame(DATA, PADDED, 1, b"\x09" + bytes(10)),
+        OPEN + data_frames(DEFAULT_WINDOW - 10) + frame(DATA, PADDED, 1, b"\x09" + bytes(10)),
         F,
     ),
     "data padded beyond itself": (OPEN + frame(DATA, PADDED, 1, b"\x0a" + bytes(9)), P),
@@ -129,19 +129,19 @@ BREACHES = {
     "settings of a stream": (frame(SETTINGS, 0, 1), P),
     "a piece of a setting": (frame(SETTINGS, 0, 0, bytes(5)), S),
     "a yes to settings with more": (frame(SETTINGS, ACK, 0, bytes(6)), S),
-    "a first window too wide": (setting(Setting.INITIAL_WINDOW_SIZE, MOST_WINDOW + 1), F),
-    "frames too small": (setting(Setting.MAX_FRAME_SIZE, FIRST_FRAME_SIZE - 1), P),
-    "frames too large": (setting(Setting.MAX_FRAME_SIZE, MOST_FRAME_SIZE + 1), P),
+    "a first window too wide": (setting(Setting.INITIAL_WINDOW_SIZE, MAX_WINDOW + 1), F),
+    "frames too small": (setting(Setting.MAX_FRAME_SIZE, DEFAULT_FRAME_BYTES - 1), P),
+    "frames too large": (setting(Setting.MAX_FRAME_SIZE, MAX_FRAME_BYTES + 1), P),
     "push that is neither": (setting(Setting.ENABLE_PUSH, 2), P),
     "settings that widen a wide window": (
-        OPEN + window(1, MOST_WINDOW - FIRST_WINDOW) + setting(Setting.INITIAL_WINDOW_SIZE, 65536),
+        OPEN + window(1, MAX_WINDOW - DEFAULT_WINDOW) + setting(Setting.INITIAL_WINDOW_SIZE, 65536),
         F,
     ),
     "thousands of settings in a frame": (frame(SETTINGS, 0, 0, bytes(6 * 2700)), CALM),
     "the connection's window by nothing": (window(0, 0), P),
     "a stream's window by nothing": (OPEN + window(1, 0), P),
-    "the connection's window too wide": (window(0, MOST_WINDOW), F),
-    "a stream's window too wide": (OPEN + window(1, MOST_WINDOW), F),
+    "the connection's window too wide": (window(0, MAX_WINDOW), F),
+    "a stream's window too wide": (OPEN + window(1, MAX_WINDOW), F),
     "a window of an idle stream": (window(1, 1), P),
     "a window of five bytes": (frame(WINDOW_UPDATE, 0, 0, bytes(5)), S),
     "a ping of seven bytes": (frame(PING, 0, 0, bytes(7)), S),
@@ -177,7 +177,7 @@ def last_code(end: Http2End) -> int:
     return int.from_bytes(payload[4:8], "big")
 
 
-def greeted(limits: Limits | None = None, *, takes: bool = True) -> Http2End:
+def greeted(limits: Http2Limits | None = None, *, takes: bool = True) -> Http2End:
     """A server whose client has said its first words."""
     end = Http2End(limits=limits, takes=takes)
     end.connection.receive(GREETING)
@@ -261,7 +261,7 @@ def test_headers_that_take_long_to_read_are_weighed() -> None:
 
 def test_more_streams_than_allowed_are_refused_one_by_one() -> None:
     """Those that are open go on, and when one has ended there is room for another."""
-    end = greeted(Limits(streams=2))
+    end = greeted(Http2Limits(streams=2))
     for stream_id in (1, 3, 5):
         end.connection.receive(frame(HEADERS, END_HEADERS | END_STREAM, stream_id, BLOCK))
     refused = frames.rst_stream(5, ErrorCode.REFUSED_STREAM)
@@ -313,7 +313,7 @@ def test_the_table_of_headers_moves_with_headers_that_nobody_waits_for() -> None
     assert end.readers[3].heads == [[("a", "b")]]
 
 
-@pytest.mark.parametrize("size", [FIRST_FRAME_SIZE, FIRST_FRAME_SIZE + 1, 40_000])
+@pytest.mark.parametrize("size", [DEFAULT_FRAME_BYTES, DEFAULT_FRAME_BYTES + 1, 40_000])
 def test_larger_frames_are_taken_of_whom_we_trust(size: int) -> None:
     end = greeted()
     end.connection.receive(OPEN)
@@ -329,7 +329,7 @@ def test_larger_frames_are_taken_of_whom_we_trust(size: int) -> None:
 def test_what_we_do_not_know_is_ignored() -> None:
     """Frames, flags, settings, codes, and the bit that is reserved (RFC 9113, 4.1 and 5.5)."""
     end = greeted()
-    end.connection.receive(setting(0x77, MOST_WINDOW) + frame(99, 255, 77, b"what"))
+    end.connection.receive(setting(0x77, MAX_WINDOW) + frame(99, 255, 77, b"what"))
     end.connection.receive(frame(HEADERS, END_HEADERS | 0xD2, 1 | 1 << 31, BLOCK))
     end.connection.receive(frame(DATA, 0xF2, 1 | 1 << 31, b"hello, you there"))
     end.connection.receive(frame(RST_STREAM, 0xFF, 1, b"\xff" * 4))
@@ -397,20 +397,20 @@ def test_calls_of_a_peer_that_reads_nothing_are_bounded() -> None:
 
 def test_what_a_stranger_has_us_keep_is_bounded() -> None:
     """All that may wait before anybody has read of it: windows, headers, a frame; counted."""
-    limits = Limits(streams=4)
+    limits = Http2Limits(streams=4)
     end = greeted(limits, takes=False)
     for stream_id in (1, 3, 5, 7):
         end.connection.receive(frame(HEADERS, END_HEADERS, stream_id, BLOCK))
-        for size in (FIRST_FRAME_SIZE,) * 3 + (FIRST_FRAME_SIZE - 1,):
+        for size in (DEFAULT_FRAME_BYTES,) * 3 + (DEFAULT_FRAME_BYTES - 1,):
             end.connection.receive(frame(DATA, 0, stream_id, bytes(size)))
-    end.connection.receive(frame(HEADERS, 0, 9, bytes(FIRST_FRAME_SIZE)))
-    end.connection.receive(frame(CONTINUATION, 0, 9, bytes(FIRST_FRAME_SIZE))[:-1])
+    end.connection.receive(frame(HEADERS, 0, 9, bytes(DEFAULT_FRAME_BYTES)))
+    end.connection.receive(frame(CONTINUATION, 0, 9, bytes(DEFAULT_FRAME_BYTES))[:-1])
     connection = end.connection
     assert not connection.closed
     body = sum(len(reader.body) for reader in end.readers.values())
     block = connection._block
     assert block is not None
     kept = body + len(block[2]) + sum(map(len, connection._pieces))
-    assert kept <= limits.streams * limits.window + MOST_HEADERS + FIRST_FRAME_SIZE + 9
+    assert kept <= limits.streams * limits.window + MAX_HEADER_BYTES + DEFAULT_FRAME_BYTES + 9
     connection.receive(b"\0")
     assert last_code(end) == CALM

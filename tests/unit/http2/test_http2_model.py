@@ -13,9 +13,9 @@ from hypothesis.stateful import (
     rule,
 )
 
-from fleet.http2.connection import Limits
-from fleet.http2.frames import FIRST_WINDOW, ErrorCode
-from fleet.http2.stream import Headers
+from core.http2.connection import Http2Limits
+from core.http2.frames import DEFAULT_WINDOW, ErrorCode
+from core.http2.stream import Headers
 from tests.fakes.http2 import Http2End, StreamReader
 
 TRAILERS: Headers = [("grpc-status", "0")]
@@ -33,13 +33,13 @@ class Http2Machine(RuleBasedStateMachine):
 
     @initialize(
         target=streams,
-        window=st.sampled_from([FIRST_WINDOW, 200_000]),
+        window=st.sampled_from([DEFAULT_WINDOW, 200_000]),
         takes=st.booleans(),
         lossy=st.booleans(),
     )
     def connect(self, window: int, takes: bool, lossy: bool) -> MultipleResults[int]:
         """Bytes lie on the way until they are delivered; on some lines things break early."""
-        limits = Limits(streams=5, window=window)
+        limits = Http2Limits(streams=5, window=window)
         self.client = Http2End(client=True, limits=limits, takes=takes)
         self.server = Http2End(limits=limits, takes=takes)
         self.ends = (self.client, self.server)
@@ -75,7 +75,7 @@ class Http2Machine(RuleBasedStateMachine):
     def send(self, stream_id: int, here: bool, sizes: list[int], last: bool) -> None:
         end = self.ends[here]
         reader = self._live(end, stream_id)
-        if reader is None or reader.stream.near_ended:
+        if reader is None or reader.stream.local_ended:
             return
         for size in sizes:
             self.pattern = (self.pattern + 1) % 250
@@ -89,7 +89,7 @@ class Http2Machine(RuleBasedStateMachine):
     def end(self, stream_id: int, here: bool, trailers: bool) -> None:
         end = self.ends[here]
         reader = self._live(end, stream_id)
-        if reader is not None and not reader.stream.near_ended:
+        if reader is not None and not reader.stream.local_ended:
             reader.stream.end(TRAILERS if trailers else ())
             self.finished[end, stream_id] = trailers
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fleet.http2.connection import Limits
-from fleet.http2.stream import Headers, Stream
+from core.http2.connection import Http2Limits
+from core.http2.stream import Headers, Http2Stream
 from tests.fakes.http2 import ANSWER, REQUEST, Http2End
 
 TRAILERS: Headers = (("grpc-status", "0"), ("grpc-message", "as you wish"))
@@ -122,7 +122,7 @@ def met(client: bool, cuts: list[int], ours: Http2End) -> tuple[H2End, Meeting]:
     return library, meeting
 
 
-def opened(meeting: Meeting, count: int, *, client: bool) -> list[Stream]:
+def opened(meeting: Meeting, count: int, *, client: bool) -> list[Http2Stream]:
     """So many streams of the client, whichever that is."""
     for number in range(count):
         if client:
@@ -221,7 +221,7 @@ def test_all_that_is_sent_to_us_is_read(
     patient: bool,
 ) -> None:
     """Whole, in order, however padded and cut; the sender waits while nobody takes what came."""
-    ours = Http2End(client=client, limits=Limits(window=70_000), takes=not patient)
+    ours = Http2End(client=client, limits=Http2Limits(window=70_000), takes=not patient)
     library, meeting = met(client, cuts, ours)
     left = {2 * number + 1: pattern(sum(sizes), number) for number, sizes in enumerate(bodies)}
     whole = dict(left)

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleet.mux import codec
-from fleet.mux.codec import Drain, Hello, Open, ProtocolError
+from core.mux import codec
+from core.mux.codec import Drain, Hello, Open, ProtocolError
 
 FRAMES = st.lists(
     st.tuples(

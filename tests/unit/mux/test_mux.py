@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from fleet.mux import codec
-from fleet.mux.budget import Budget
-from fleet.mux.codec import END, Hello, Open, ProtocolError
-from fleet.mux.mux import GONE, LANE_LIMIT, MOST_MESSAGE, MOST_TURNS, Mux, MuxSettings
-from fleet.mux.queue import MESSAGE, QUANTUM, SMALL
-from fleet.mux.ration import AT_ONCE
+from core.mux import codec
+from core.mux.budget import ReceiveBudget
+from core.mux.codec import END, Hello, Open, ProtocolError
+from core.mux.frame_limit import FRAME_BURST
+from core.mux.mux import GONE, LANE_LIMIT, MAX_COALESCING_TURNS, MAX_MESSAGE_BYTES, Mux, MuxSettings
+from core.mux.send_queue import MESSAGE, QUANTUM, SMALL
 from tests.fakes.tunnel import ManualLoop, MemoryLink, RecordingMuxOwner, RecordingOwner
 
 SETTINGS = MuxSettings()
@@ -32,7 +32,7 @@ class End:
             hello=Hello(b"o" * 16, SETTINGS.window),
             clock=self.loop,
             timers=self.loop,
-            budget=Budget(budget, links=1, tenants=1),
+            budget=ReceiveBudget(budget, links=1, tenants=1),
             settings=SETTINGS,
         )
         self.loop.run()
@@ -89,12 +89,12 @@ def test_frames_wait_for_others_only_while_more_come() -> None:
     for _ in range(3):
         end.open()
     end.link.sent.clear()
-    for _ in range(MOST_TURNS):
+    for _ in range(MAX_COALESCING_TURNS):
         end.loop.turn()
         assert not end.link.sent
         end.open()
     end.loop.turn()
-    assert len(end.sent()) == 2 + MOST_TURNS
+    assert len(end.sent()) == 2 + MAX_COALESCING_TURNS
     assert end.loop.idle
 
 
@@ -316,7 +316,7 @@ def test_the_largest_holder_is_reset_when_memory_is_short() -> None:
         (True, 0, codec.ACK, b"x"),
         (True, 0, codec.PING, b"x"),
         (True, 0, 12, b""),
-        (True, 0, codec.PING | codec.PACKED, b"12345678"),
+        (True, 0, codec.PING | codec.COMPRESSED, b"12345678"),
         (True, 1, 9, b""),
         (False, 2, codec.OPEN, REQUEST.pack(1)),
         (False, 1, codec.OPEN, b"short"),
@@ -465,12 +465,12 @@ def test_a_flood_of_frames_that_carry_nothing_closes_the_link(name: str) -> None
     frame = codec.header(stream, kind, len(payload)) + payload
     message = frame * (MESSAGE // len(frame))
     sent = 0
-    while not end.mux.closed and sent < 2 * AT_ONCE:
+    while not end.mux.closed and sent < 2 * FRAME_BURST:
         end.mux.on_message(message)
         end.sent()
         sent += MESSAGE // len(frame)
     assert end.owner.closed_for == "protocol error: too many frames with little payload"
-    assert sent <= AT_ONCE + MESSAGE // len(frame)
+    assert sent <= FRAME_BURST + MESSAGE // len(frame)
 
 
 def test_slight_frames_of_an_honest_peer_never_close_a_link() -> None:
@@ -493,7 +493,7 @@ def test_slight_frames_of_an_honest_peer_never_close_a_link() -> None:
 def test_a_message_that_no_peer_would_write_closes_the_link() -> None:
     """Its frames would hold up all other links while they are read."""
     end = End()
-    end.mux.on_message(codec.header(0, codec.UNKNOWN_FIRST, 0) * (MOST_MESSAGE // 8 + 1))
+    end.mux.on_message(codec.header(0, codec.UNKNOWN_FIRST, 0) * (MAX_MESSAGE_BYTES // 8 + 1))
     assert end.owner.closed_for.startswith("protocol error: a message of")
 
 
@@ -521,13 +521,13 @@ def test_drain_is_told_and_refuses_new_streams() -> None:
     end = End()
     owner = end.open()
     end.mux.drain(5000, "restarting")
-    assert not end.mux.open_for_new
+    assert not end.mux.accepts_streams
     end.receive(1, codec.DATA, b"still here")
     assert owner.received == b"still here"
     agent, _ = agent_with_stream()
     agent.receive(0, codec.DRAIN, codec.Drain(1, 5000, "restarting").pack())
     assert agent.owner.hand_over == codec.Drain(1, 5000, "restarting")
-    assert not agent.mux.open_for_new
+    assert not agent.mux.accepts_streams
 
 
 def test_nothing_opens_before_hello_or_after_the_end() -> None:
@@ -564,7 +564,7 @@ def test_an_end_without_data_follows_the_backlog() -> None:
 
 def test_no_tenant_and_no_link_takes_the_memory_of_the_others() -> None:
     """A share is at its limit long before the whole is; only its own streams pay for it."""
-    budget = Budget(400 << 10, links=2, tenants=4)
+    budget = ReceiveBudget(400 << 10, links=2, tenants=4)
     ends = [End(budget=0) for _ in range(3)]
     for end in ends:
         end.mux.budget = budget
@@ -616,9 +616,9 @@ def test_the_last_id_hands_the_link_over() -> None:
     end = End()
     end.mux._last_id = codec.MAX_ID - 4
     end.open()
-    assert end.mux.open_for_new
+    assert end.mux.accepts_streams
     end.open()
-    assert not end.mux.open_for_new
+    assert not end.mux.accepts_streams
     end.loop.run()
     assert codec.DRAIN in [kind for _, kind, _ in end.sent()]
 
@@ -643,11 +643,11 @@ def test_one_version_older_and_newer_is_understood(version: str) -> None:
         hello=HELLO,
         clock=loop,
         timers=loop,
-        budget=Budget(1 << 20),
+        budget=ReceiveBudget(1 << 20),
         settings=SETTINGS,
     )
     mux.on_message(bytes.fromhex(RECORDED[version]))
-    assert mux.open_for_new
+    assert mux.accepts_streams
     answer = RecordingOwner()
     answer.stream = mux.open(answer, REQUEST, tenant=b"ann")
     mux.on_message(bytes.fromhex("00000001820000026f6b"))

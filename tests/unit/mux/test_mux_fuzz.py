@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fleet.mux import codec
-from fleet.mux.budget import Budget
-from fleet.mux.codec import FEATURE_TCP, FEATURE_ZSTD, Hello, Open
-from fleet.mux.mux import Mux, MuxSettings
-from fleet.mux.packing import Packer
+from core.mux import codec
+from core.mux.budget import ReceiveBudget
+from core.mux.codec import FEATURE_TCP, FEATURE_ZSTD, Hello, Open
+from core.mux.compression import FrameCompressor
+from core.mux.mux import Mux, MuxSettings
 from tests.fakes.tunnel import ManualLoop, MemoryLink, RecordingMuxOwner, RecordingOwner
 
 REQUEST = Open(b"GET / HTTP/1.1\r\n\r\n", b"ann", b"r" * 16)
@@ -23,13 +23,19 @@ GOOD = [
     codec.pack_reset(429, "later"),
     codec.Drain(7, 1000, "soon").pack(),
     b"12345678",
-    Packer().pack(b"data " * 400) or b"",
+    FrameCompressor().pack(b"data " * 400) or b"",
     b"x" * 5000,
 ]
 KINDS = st.one_of(
     st.integers(0, 255),
     st.sampled_from(
-        [codec.DATA, codec.DATA | codec.END, codec.DATA | codec.PACKED, codec.CREDIT, codec.RESET]
+        [
+            codec.DATA,
+            codec.DATA | codec.END,
+            codec.DATA | codec.COMPRESSED,
+            codec.CREDIT,
+            codec.RESET,
+        ]
     ),
 )
 FRAMES = st.lists(
@@ -53,8 +59,8 @@ def _end(*, hub: bool) -> tuple[Mux, MemoryLink, ManualLoop, list[RecordingOwner
         hello=HELLO,
         clock=loop,
         timers=loop,
-        budget=Budget(LIMIT),
-        settings=MuxSettings(window=4096, small_window=1024, widest=8192),
+        budget=ReceiveBudget(LIMIT),
+        settings=MuxSettings(window=4096, small_window=1024, max_window=8192),
     )
     hello = HELLO.pack()
     mux.on_message(codec.header(0, codec.HELLO, len(hello)) + hello)

@@ -4,19 +4,19 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule
 
-from fleet.mux.budget import Budget
-from fleet.mux.codec import CLOSE, END, FEATURE_ZSTD, KIND_HTTP, KIND_TCP, Hello, Open
-from fleet.mux.flight import InFlight
-from fleet.mux.mux import Mux, MuxSettings
+from core.mux.budget import ReceiveBudget
+from core.mux.codec import CLOSE, END, FEATURE_ZSTD, KIND_HTTP, KIND_TCP, Hello, Open
+from core.mux.congestion import CongestionWindow
+from core.mux.mux import Mux, MuxSettings
 from tests.fakes.tunnel import ManualLoop, MemoryLink, RecordingMuxOwner, RecordingOwner
 
-SETTINGS = MuxSettings(window=48 << 10, small_window=4 << 10, widest=192 << 10)
+SETTINGS = MuxSettings(window=48 << 10, small_window=4 << 10, max_window=192 << 10)
 SIZES = st.one_of(
     st.just(0), st.integers(1, 64), st.integers(0, 9000), st.integers(30_000, 120_000)
 )
 
 
-class Narrow(InFlight):
+class Narrow(CongestionWindow):
     """A link that looks narrow all the time, so that all bulk is packed that can be."""
 
     def on_ack(self, size: int, now: float) -> None:
@@ -30,7 +30,7 @@ class Side:
     def __init__(self, loop: ManualLoop, *, hub: bool, packing: bool) -> None:
         self.link = MemoryLink()
         self.events = RecordingMuxOwner()
-        self.budget = Budget(400 << 10, links=1, tenants=2)
+        self.budget = ReceiveBudget(400 << 10, links=1, tenants=2)
         self.mux = Mux(
             self.link,
             self.events,

@@ -8,10 +8,10 @@ from backports import zstd
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleet.mux.codec import MAX_FRAME, ProtocolError
-from fleet.mux.flight import InFlight
-from fleet.mux.packing import Packer, unpack
-from fleet.mux.queue import SKIPPED, SendQueue
+from core.mux.codec import MAX_FRAME, ProtocolError
+from core.mux.compression import FrameCompressor, decompress
+from core.mux.congestion import CongestionWindow
+from core.mux.send_queue import SKIPPED_FRAMES, SendQueue
 
 LIST = b'{"kind":"Pod","metadata":{"namespace":"shop"}}' * 600
 
@@ -21,7 +21,7 @@ class Bulk:
 
     def __init__(self, data: bytes) -> None:
         self.id, self.tenant = 1, b"ann"
-        self.offered = self.last_small = self.unpacked = 0
+        self.offered = self.last_small = self.compression_skips = 0
         self._data = data
 
     @property
@@ -36,18 +36,18 @@ class Bulk:
 @given(st.binary(max_size=MAX_FRAME), st.integers(0, 3))
 def test_what_is_packed_comes_out_again(data: bytes, repeated: int) -> None:
     """One packer serves many frames, and each stands alone."""
-    packer = Packer()
+    compressor = FrameCompressor()
     data = (data * 4**repeated)[:MAX_FRAME]
     for payload in (LIST, data):
-        packed = packer.pack(payload)
-        assert packed is None or unpack(packed) == payload
+        packed = compressor.pack(payload)
+        assert packed is None or decompress(packed) == payload
 
 
 @given(st.binary(max_size=2000))
 def test_garbage_is_a_breach_of_the_protocol(garbage: bytes) -> None:
     """Nothing else is raised, whatever comes."""
     try:
-        assert len(unpack(garbage)) <= MAX_FRAME
+        assert len(decompress(garbage)) <= MAX_FRAME
     except ProtocolError:
         pass
 
@@ -65,7 +65,7 @@ def test_garbage_is_a_breach_of_the_protocol(garbage: bytes) -> None:
 def test_a_frame_that_is_not_one_payload_is_refused(packed: bytes) -> None:
     """A few kilobytes must not become megabytes."""
     with pytest.raises(ProtocolError):
-        unpack(packed)
+        decompress(packed)
 
 
 def test_what_does_not_shrink_is_not_tried_again_for_a_while() -> None:
@@ -74,22 +74,22 @@ def test_what_does_not_shrink_is_not_tried_again_for_a_while() -> None:
     queue.offer(bulk)
     tried = 0
 
-    class Counting(Packer):
+    class Counting(FrameCompressor):
         def pack(self, payload) -> bytes | None:
             nonlocal tried
             tried += 1
             return super().pack(payload)
 
-    packer = Counting()
+    compressor = Counting()
     while queue:
-        queue.next_message(1 << 20, packer)
+        queue.next_message(1 << 20, compressor)
     frames = (2 << 20) // queue.quantum
-    assert tried == frames // (SKIPPED + 1) + 1
+    assert tried == frames // (SKIPPED_FRAMES + 1) + 1
 
 
 def test_a_link_is_narrow_by_what_has_arrived() -> None:
     """What came of late counts, and the best of it."""
-    fast, slow, was_slow = InFlight(), InFlight(), InFlight()
+    fast, slow, was_slow = CongestionWindow(), CongestionWindow(), CongestionWindow()
     for flight, seconds in ((fast, 0.001), (slow, 0.05), (was_slow, 0.05), (was_slow, 0.001)):
         for step in range(4):
             now = flight.sent / 100_000 + step
@@ -100,5 +100,5 @@ def test_a_link_is_narrow_by_what_has_arrived() -> None:
 
 def test_a_packed_frame_is_small_on_the_line() -> None:
     """Lists of objects come to a small part."""
-    packed = Packer().pack(LIST + os.urandom(10))
+    packed = FrameCompressor().pack(LIST + os.urandom(10))
     assert packed is not None and len(packed) * 8 < len(LIST)

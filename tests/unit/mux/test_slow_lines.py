@@ -5,9 +5,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from fleet.mux.budget import Budget
-from fleet.mux.codec import Buffer, Hello, Open
-from fleet.mux.mux import Mux, MuxSettings
+from core.mux.budget import ReceiveBudget
+from core.mux.codec import Buffer, Hello, Open
+from core.mux.mux import Mux, MuxSettings
 from tests.fakes.tunnel import ManualLoop, RecordingMuxOwner, RecordingOwner
 
 REQUEST = Open(b"GET / HTTP/1.1\r\n\r\n", b"ann", b"r" * 16)
@@ -58,7 +58,7 @@ class Pair:
                 hello=Hello(b"i" * 16, SETTINGS.window),
                 clock=self.loop,
                 timers=self.loop,
-                budget=Budget(64 << 20),
+                budget=ReceiveBudget(64 << 20),
                 settings=SETTINGS,
             )
             for link, owner in zip(self.links, self.owners, strict=True)

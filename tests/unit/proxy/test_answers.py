@@ -5,9 +5,9 @@ from datetime import timedelta
 import orjson
 import pytest
 
-from fleet.errors import Forbidden, Invalid, LimitExceeded, NotFound, Unauthenticated, Unavailable
+from core.errors import Forbidden, Invalid, LimitExceeded, NotFound, Unauthenticated, Unavailable
 from proxy.domain.access import Impersonation, identity_block
-from proxy.gateway.answers import Refusal, age, encode, refusal_of
+from proxy.gateway.error_response import ErrorResponse, age, encode, response_for
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,7 @@ def test_errors_become_statuses(
     error: Unauthenticated, status: int, reason: str, field: bytes
 ) -> None:
     """A Status object, its sentence again as a Warning, and only the fields that help."""
-    answer = encode(refusal_of(error), close=False)
+    answer = encode(response_for(error), close=False)
     head, _, body = answer.partition(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 %d " % status)
     assert field in head + b"\r\n"
@@ -38,7 +38,9 @@ def test_errors_become_statuses(
 
 def test_sentences_cannot_break_out_of_the_head() -> None:
     """Quotes, line ends and letters beyond ASCII stay inside the Warning."""
-    head = encode(Refusal(403, 'a "b"\r\nSet-Cookie: x\\ é'), close=True).partition(b"\r\n\r\n")[0]
+    head = encode(ErrorResponse(403, 'a "b"\r\nSet-Cookie: x\\ é'), close=True).partition(
+        b"\r\n\r\n"
+    )[0]
     lines = head.split(b"\r\n")
     assert lines[-1] == b"Connection: close"
     assert [line.partition(b":")[0] for line in lines[1:]] == [
@@ -51,7 +53,7 @@ def test_sentences_cannot_break_out_of_the_head() -> None:
 
 def test_an_answer_to_head_has_no_body() -> None:
     """Its length is told all the same."""
-    answer = encode(Refusal(404, "none"), close=False, head_request=True)
+    answer = encode(ErrorResponse(404, "none"), close=False, head_request=True)
     assert answer.endswith(b"\r\n\r\n")
     assert b"Content-Length: 0" not in answer
 

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fleet.errors import Invalid
+from core.errors import Invalid
 from proxy.domain.attributes import RequestAttributes, read_attributes
-from proxy.gateway.route import find_route, is_ours
+from proxy.gateway.route import find_route, is_cluster_request
 
 PODS = "/api/v1/namespaces/a/pods"
 
@@ -153,7 +153,7 @@ def test_no_accepted_path_changes_when_it_is_decoded(path: str) -> None:
 def test_whose_request_it_is_does_not_depend_on_the_cut(rest: bytes, cut: int) -> None:
     """A verdict on a part is the verdict on the whole; no verdict only while it is short."""
     for start in (b"GET /k8s/" + rest, b"GET /" + rest, rest):
-        early, late = is_ours(start[:cut]), is_ours(start)
+        early, late = is_cluster_request(start[:cut]), is_cluster_request(start)
         assert early is None or early is late
         if len(start) > 25:
             assert late is not None

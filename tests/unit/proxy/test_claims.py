@@ -4,18 +4,18 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from fleet.errors import Unavailable
-from fleet.identity import ClusterId, TokenId
-from fleet.mux.budget import Budget
-from fleet.mux.mux import Mux, MuxSettings
+from core.errors import Unavailable
+from core.identity import ClusterId, TokenId
+from core.mux.budget import ReceiveBudget
+from core.mux.mux import Mux, MuxSettings
 from proxy.tunnel.server import CLAIM_SECONDS, TunnelServer
-from proxy.tunnel.sole import SoleRegistry
+from proxy.tunnel.single_replica import SingleReplicaRegistry
 from tests.fakes.clock import FakeClock
 from tests.fakes.door import AGENT_TOKEN, CLUSTER
 from tests.fakes.tunnel import ManualLoop, MemoryLink, greeted_link
 
 
-class Claims(SoleRegistry):
+class Claims(SingleReplicaRegistry):
     """Claims that cannot be made while their store is away; which were given back."""
 
     def __init__(self, clock: FakeClock) -> None:
@@ -40,13 +40,13 @@ class Hub:
         self.clock = FakeClock()
         self.claims = Claims(self.clock)
         self.server = TunnelServer(
-            self._authenticate, self.clock, Budget(1 << 20), MuxSettings(), self.claims
+            self._authenticate, self.clock, ReceiveBudget(1 << 20), MuxSettings(), self.claims
         )
 
     def connect(self) -> tuple[Mux, MemoryLink]:
         loop, line = ManualLoop(), MemoryLink()
         link = greeted_link(loop, b"a", line)
-        self.server.claim_soon(CLUSTER, link, "10.0.0.1:1")
+        self.server.claim_in_background(CLUSTER, link, "10.0.0.1:1")
         return link, line
 
     async def _authenticate(self, token: str) -> tuple[ClusterId, TokenId]:
@@ -80,7 +80,7 @@ async def test_without_claims_new_links_are_refused_and_open_ones_go_on(hub: Hub
     await hub.clock.advance(2 * CLAIM_SECONDS)
     assert new.closed and line.closed_for == "the store is away"
     assert hub.server.find(CLUSTER) is open_one
-    assert open_one.open_for_new
+    assert open_one.accepts_streams
 
 
 async def test_a_claim_that_comes_too_late_is_given_back(hub: Hub) -> None:

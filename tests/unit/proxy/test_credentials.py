@@ -4,12 +4,12 @@ import base64
 
 import pytest
 
-from fleet.identity import TokenKind, new_token
+from core.identity import TokenKind, new_token
 from proxy.domain.access import CredentialKind
 from proxy.domain.limits import HeadLimits
+from proxy.gateway.bad_head import BadHead
 from proxy.gateway.credentials import credential
 from proxy.gateway.head import RequestHead, parse_head
-from proxy.gateway.refusals import BadHead
 
 BEARER = b"Authorization: Bearer abc\r\n"
 COOKIE = b"Cookie: a=b; towline_session=twx_1; c=d\r\n"

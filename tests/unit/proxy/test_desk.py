@@ -7,14 +7,14 @@ from typing import cast
 
 import pytest
 
-from fleet.errors import Forbidden, Invalid, LimitExceeded, Unauthenticated, Unavailable
-from fleet.identity import ClusterId, TokenKind, new_token
-from fleet.mux.mux import Mux
+from core.errors import Forbidden, Invalid, LimitExceeded, Unauthenticated, Unavailable
+from core.identity import ClusterId, TokenKind, new_token
+from core.mux.mux import Mux
 from proxy.domain.access import Credential, CredentialKind, Impersonation
 from proxy.domain.attributes import read_attributes
 from proxy.domain.audit import RequestRecord
 from proxy.domain.limits import StreamLimits, Timeouts
-from proxy.gateway.desk import Desk, impersonation_asked
+from proxy.gateway.authorization import RequestAuthorizer, impersonation_asked
 from tests.fakes.door import ANN, CLUSTER, FakeInstallation
 from tests.fakes.tunnel import ManualLoop
 
@@ -32,7 +32,7 @@ ANN_TOKEN, ROOT_TOKEN = bearer("ann-token"), bearer("root-token")
 class FakeLink:
     """As much of a link as the desk looks at."""
 
-    open_for_new = True
+    accepts_streams = True
     crowded = False
 
     def __init__(self) -> None:
@@ -47,7 +47,9 @@ class Office:
         self.installation = FakeInstallation()
         self.link: FakeLink | None = FakeLink()
         one = self.installation
-        self.desk = Desk(one, one, one, one, self, self.clock, limits or StreamLimits(), Timeouts())
+        self.authorization = RequestAuthorizer(
+            one, one, one, one, self, self.clock, limits or StreamLimits(), Timeouts()
+        )
 
     def find(self, cluster_id: ClusterId) -> Mux | None:
         return cast("Mux | None", self.link if cluster_id == CLUSTER else None)
@@ -90,29 +92,33 @@ def office() -> Office:
 async def test_identities_are_asked_once_in_a_while(office: Office) -> None:
     """30 seconds, or until somebody is revoked."""
     for _ in range(3):
-        assert await office.desk.identify(ANN_TOKEN, "here") == ANN
+        assert await office.authorization.identify(ANN_TOKEN, "here") == ANN
     assert office.installation.asked == ["ann-token"]
     office.clock.advance(31)
-    await office.desk.identify(ANN_TOKEN, "here")
-    office.desk.forget(user=None, token="other", session=None)
-    await office.desk.identify(ANN_TOKEN, "here")
+    await office.authorization.identify(ANN_TOKEN, "here")
+    office.authorization.forget(user=None, token="other", session=None)
+    await office.authorization.identify(ANN_TOKEN, "here")
     assert len(office.installation.asked) == 2
-    office.desk.forget(user=None, token="t1", session=None)
-    await office.desk.identify(ANN_TOKEN, "here")
+    office.authorization.forget(user=None, token="t1", session=None)
+    await office.authorization.identify(ANN_TOKEN, "here")
     assert len(office.installation.asked) == 3
 
 
 async def test_who_asks_the_same_meanwhile_waits_for_the_same_answer(office: Office) -> None:
     """A pool of connections whose verdict got too old asks once, each of another kind again."""
     gate = Gate(office)
-    asking = [asyncio.ensure_future(office.desk.identify(ANN_TOKEN, "here")) for _ in range(5)]
+    asking = [
+        asyncio.ensure_future(office.authorization.identify(ANN_TOKEN, "here")) for _ in range(5)
+    ]
     await gate.open()
     assert await asyncio.gather(*asking) == [ANN] * 5
     assert office.installation.asked == ["ann-token"]
     gate = Gate(office)
-    asking = [asyncio.ensure_future(office.desk.admit(ANN, "dev", PODS, [])) for _ in range(5)]
+    asking = [
+        asyncio.ensure_future(office.authorization.admit(ANN, "dev", PODS, [])) for _ in range(5)
+    ]
     other = replace(PODS, namespace="a")
-    asking.append(asyncio.ensure_future(office.desk.admit(ANN, "dev", other, [])))
+    asking.append(asyncio.ensure_future(office.authorization.admit(ANN, "dev", other, [])))
     await gate.open()
     await asyncio.gather(*asking)
     assert office.installation.checked == [PODS, other]
@@ -122,7 +128,7 @@ async def test_an_asker_that_goes_away_leaves_the_question_to_others(office: Off
     """Its client has hung up; those who waited with it ask again, once."""
     gate = Gate(office)
     first, *others = [
-        asyncio.ensure_future(office.desk.identify(ANN_TOKEN, "here")) for _ in range(4)
+        asyncio.ensure_future(office.authorization.identify(ANN_TOKEN, "here")) for _ in range(4)
     ]
     await gate.reached()
     gate = Gate(office)
@@ -135,16 +141,20 @@ async def test_an_asker_that_goes_away_leaves_the_question_to_others(office: Off
 async def test_a_refusal_is_told_to_all_who_wait(office: Office) -> None:
     """And nobody is told what was asked before rights changed."""
     gate = Gate(office)
-    before = [asyncio.ensure_future(office.desk.identify(ANN_TOKEN, "here")) for _ in range(2)]
+    before = [
+        asyncio.ensure_future(office.authorization.identify(ANN_TOKEN, "here")) for _ in range(2)
+    ]
     await gate.reached()
     del office.installation.users["ann-token"]
-    office.desk.forget(user=ANN.user_id, token=None, session=None)
-    after = [asyncio.ensure_future(office.desk.identify(ANN_TOKEN, "here")) for _ in range(2)]
+    office.authorization.forget(user=ANN.user_id, token=None, session=None)
+    after = [
+        asyncio.ensure_future(office.authorization.identify(ANN_TOKEN, "here")) for _ in range(2)
+    ]
     await gate.open()
     told = await asyncio.gather(*before, *after, return_exceptions=True)
     assert told[:2] == [ANN] * 2
     assert [type(one) for one in told[2:]] == [Unauthenticated] * 2
-    assert office.desk.remembered == 0
+    assert office.authorization.remembered == 0
     assert office.installation.asked == ["ann-token"] * 2
 
 
@@ -152,83 +162,83 @@ async def test_expiry_counts_even_for_remembered_identities(office: Office) -> N
     """An expired token is refused in the second it expires."""
     ends = office.clock.now() + timedelta(seconds=10)
     office.installation.users["ann-token"] = replace(ANN, expires_at=ends)
-    await office.desk.identify(ANN_TOKEN, "here")
+    await office.authorization.identify(ANN_TOKEN, "here")
     office.clock.advance(11)
     with pytest.raises(Unauthenticated, match="expired"):
-        await office.desk.identify(ANN_TOKEN, "here")
+        await office.authorization.identify(ANN_TOKEN, "here")
 
 
 @pytest.mark.parametrize("kind", [TokenKind.AGENT, TokenKind.BOOTSTRAP])
 async def test_tokens_of_machines_are_not_for_users(office: Office, kind: TokenKind) -> None:
     """Refused before anybody is asked."""
     with pytest.raises(Unauthenticated):
-        await office.desk.identify(bearer(new_token(kind)), "here")
+        await office.authorization.identify(bearer(new_token(kind)), "here")
     assert office.installation.asked == []
 
 
 async def test_recall_needs_every_verdict(office: Office) -> None:
     """Known user, known verdict, a link with room; else nothing is recalled."""
-    desk = office.desk
-    assert desk.recall(ANN_TOKEN, "dev", PODS) is None
-    identity = await desk.identify(ANN_TOKEN, "here")
-    assert desk.recall(ANN_TOKEN, "dev", PODS) is None
-    await desk.admit(identity, "dev", PODS, [])
-    verdict = desk.recall(ANN_TOKEN, "dev", PODS)
+    authorization = office.authorization
+    assert authorization.find_cached(ANN_TOKEN, "dev", PODS) is None
+    identity = await authorization.identify(ANN_TOKEN, "here")
+    assert authorization.find_cached(ANN_TOKEN, "dev", PODS) is None
+    await authorization.admit(identity, "dev", PODS, [])
+    verdict = authorization.find_cached(ANN_TOKEN, "dev", PODS)
     assert verdict is not None
     admission = verdict.admission
     assert (admission.identity, admission.grant.cluster_id) == (ANN, CLUSTER)
-    assert desk.recall(None, "dev", PODS) is None
-    assert desk.recall(ANN_TOKEN, "other", PODS) is None
-    assert desk.recall(ANN_TOKEN, "dev", replace(PODS, namespace="a")) is None
+    assert authorization.find_cached(None, "dev", PODS) is None
+    assert authorization.find_cached(ANN_TOKEN, "other", PODS) is None
+    assert authorization.find_cached(ANN_TOKEN, "dev", replace(PODS, namespace="a")) is None
     assert office.link is not None
     office.link.crowded = True
-    assert desk.recall(ANN_TOKEN, "dev", PODS) is None
+    assert authorization.find_cached(ANN_TOKEN, "dev", PODS) is None
     office.link.crowded = False
     office.clock.advance(6)
-    assert desk.recall(ANN_TOKEN, "dev", PODS) is None
+    assert authorization.find_cached(ANN_TOKEN, "dev", PODS) is None
 
 
 async def test_revocation_drops_all_verdicts(office: Office) -> None:
     """Whoever it was about."""
-    identity = await office.desk.identify(ANN_TOKEN, "here")
-    await office.desk.admit(identity, "dev", PODS, [])
-    office.desk.forget(user=None, token=None, session=None)
-    assert office.desk.recall(ANN_TOKEN, "dev", PODS) is None
+    identity = await office.authorization.identify(ANN_TOKEN, "here")
+    await office.authorization.admit(identity, "dev", PODS, [])
+    office.authorization.forget(user=None, token=None, session=None)
+    assert office.authorization.find_cached(ANN_TOKEN, "dev", PODS) is None
 
 
 async def test_what_is_remembered_is_bounded_and_let_go(office: Office) -> None:
     """No verdict on a path longer than usual, and none that nobody may use any more."""
-    identity = await office.desk.identify(ANN_TOKEN, "here")
-    await office.desk.admit(identity, "dev", PODS, [])
+    identity = await office.authorization.identify(ANN_TOKEN, "here")
+    await office.authorization.admit(identity, "dev", PODS, [])
     longest = read_attributes("GET", "/api/v1/namespaces/" + "n" * 8000)
-    await office.desk.admit(identity, "dev", longest, [])
-    assert office.desk.remembered == 2
+    await office.authorization.admit(identity, "dev", longest, [])
+    assert office.authorization.remembered == 2
     office.clock.advance(4)
-    await office.desk.admit(identity, "dev", replace(PODS, namespace="a"), [])
+    await office.authorization.admit(identity, "dev", replace(PODS, namespace="a"), [])
     office.clock.advance(2)
-    office.desk.sweep()
-    assert office.desk.remembered == 2
+    office.authorization.sweep()
+    assert office.authorization.remembered == 2
     office.clock.advance(30)
-    office.desk.sweep()
-    assert office.desk.remembered == 0
+    office.authorization.sweep()
+    assert office.authorization.remembered == 0
 
 
 async def test_a_verdict_from_before_a_change_is_not_remembered(office: Office) -> None:
     """Rights that change while they are read: the answer may be the old one, the next is not."""
 
     async def changes() -> None:
-        office.desk.forget(user=ANN.user_id, token=None, session=None)
+        office.authorization.forget(user=ANN.user_id, token=None, session=None)
 
     office.installation.slow = changes
-    identity = await office.desk.identify(ANN_TOKEN, "here")
-    await office.desk.admit(identity, "dev", PODS, [])
+    identity = await office.authorization.identify(ANN_TOKEN, "here")
+    await office.authorization.admit(identity, "dev", PODS, [])
     office.installation.slow = None
     office.installation.forbidden.add("ann")
     with pytest.raises(Forbidden):
-        await office.desk.admit(identity, "dev", PODS, [])
+        await office.authorization.admit(identity, "dev", PODS, [])
     del office.installation.users["ann-token"]
     with pytest.raises(Unauthenticated):
-        await office.desk.identify(ANN_TOKEN, "here")
+        await office.authorization.identify(ANN_TOKEN, "here")
 
 
 async def test_absent_and_crowded_links_are_told(office: Office) -> None:
@@ -237,19 +247,19 @@ async def test_absent_and_crowded_links_are_told(office: Office) -> None:
     assert office.link is not None
     office.link.crowded = True
     with pytest.raises(LimitExceeded):
-        await office.desk.admit(ANN, "dev", PODS, [])
+        await office.authorization.admit(ANN, "dev", PODS, [])
     office.link = None
     with pytest.raises(Unavailable, match="last seen 5h02m ago"):
-        await office.desk.admit(ANN, "dev", PODS, [])
+        await office.authorization.admit(ANN, "dev", PODS, [])
 
 
 async def test_impersonation_needs_the_right(office: Office) -> None:
     """And is then what was asked for, whole."""
     asked = [("impersonate-user", "bob"), ("impersonate-extra-a%2Fb", "c")]
     with pytest.raises(Forbidden):
-        await office.desk.admit(ANN, "dev", PODS, asked)
-    root = await office.desk.identify(ROOT_TOKEN, "here")
-    admission = await office.desk.admit(root, "dev", PODS, asked)
+        await office.authorization.admit(ANN, "dev", PODS, asked)
+    root = await office.authorization.identify(ROOT_TOKEN, "here")
+    admission = await office.authorization.admit(root, "dev", PODS, asked)
     assert admission.acting_as == Impersonation("bob", extra=(("a/b", "c"),))
 
 
@@ -270,19 +280,19 @@ def test_half_an_identity_is_refused(asked: list[tuple[str, str]]) -> None:
 
 def test_open_requests_are_counted() -> None:
     """By user and cluster, in all, and unfinished upgrades by user."""
-    desk = Office(StreamLimits(per_user_and_cluster=2, upgrades_per_user=1)).desk
+    authorization = Office(StreamLimits(per_user_and_cluster=2, upgrades_per_user=1)).authorization
     office = Office()
     first, second = office.record(upgrade=True), office.record(upgrade=True)
-    desk.enter(first)
+    authorization.enter(first)
     with pytest.raises(LimitExceeded, match="upgrade"):
-        desk.enter(second)
-    desk.upgraded(first)
-    desk.enter(second)
+        authorization.enter(second)
+    authorization.upgraded(first)
+    authorization.enter(second)
     with pytest.raises(LimitExceeded, match='2 requests open for "ann" on "dev"'):
-        desk.enter(office.record())
-    desk.leave(first)
-    desk.enter(office.record())
-    whole = Office(StreamLimits(per_process=1)).desk
+        authorization.enter(office.record())
+    authorization.leave(first)
+    authorization.enter(office.record())
+    whole = Office(StreamLimits(per_process=1)).authorization
     whole.enter(first)
     with pytest.raises(LimitExceeded):
         whole.enter(replace(second, handle="other"))

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from controlplane.domain.tunnels import Tunnel
-from fleet.identity import ClusterId
-from fleet.mux.mux import Mux
-from proxy.tunnel.registry import Registry, instance_of
+from core.identity import ClusterId
+from core.mux.mux import Mux
+from proxy.tunnel.link_table import LinkTable, instance_of
 from tests.fakes.tunnel import ManualLoop, greeted_link
 
 CLUSTER = ClusterId("c1")
@@ -55,7 +55,7 @@ class Epochs(RuleBasedStateMachine):
         super().__init__()
         self.loop = ManualLoop()
         self.claims = Claims()
-        self.held = {"x": Registry(), "y": Registry()}
+        self.held = {"x": LinkTable(), "y": LinkTable()}
 
     @rule(replica=REPLICAS, agent=AGENTS)
     def connect(self, replica: str, agent: bytes) -> None:
@@ -107,9 +107,9 @@ class Epochs(RuleBasedStateMachine):
             return
         *older, newest = self.claims.made
         if not newest.link.closed:
-            assert newest.link in left and newest.link.open_for_new
+            assert newest.link in left and newest.link.accepts_streams
         for claim in older:
-            assert not claim.link.open_for_new
+            assert not claim.link.accepts_streams
 
     def _answer(self, claim: Claim) -> None:
         claim.told = True

@@ -3,8 +3,8 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from proxy.gateway.head import judge, parse_head, rebuild
-from proxy.gateway.refusals import BadHead
+from proxy.gateway.bad_head import BadHead
+from proxy.gateway.head import parse_head, rebuild, validate_head
 from tests.fuzz.targets import LIMITS, accepted, second_opinion
 
 TOKENS = st.sampled_from(
@@ -83,6 +83,6 @@ def test_what_is_forwarded_is_what_was_read(fields: list[tuple[bytes, bytes]]) -
 def test_garbage_is_refused_with_a_status(garbage: bytes) -> None:
     """Nothing but BadHead, whatever comes."""
     try:
-        judge(parse_head(garbage + b"\r\n\r\n", LIMITS))
+        validate_head(parse_head(garbage + b"\r\n\r\n", LIMITS))
     except BadHead as refused:
         assert 400 <= refused.status < 500

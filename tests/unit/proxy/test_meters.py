@@ -7,8 +7,8 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from proxy.domain.attributes import read_attributes
 from proxy.domain.audit import EndReason, RequestRecord
-from proxy.gateway import meters as module
-from proxy.gateway.meters import Meters
+from proxy.gateway import metrics as module
+from proxy.gateway.metrics import ProxyMetrics
 from tests.fakes.door import ANN, CLUSTER
 
 
@@ -23,7 +23,7 @@ def record(target: str = "/api/v1/pods", method: str = "GET", **known: object) -
     return made
 
 
-def shown(meters: Meters) -> str:
+def shown(meters: ProxyMetrics) -> str:
     registry = CollectorRegistry()
     registry.register(meters)
     return generate_latest(registry).decode()
@@ -31,34 +31,34 @@ def shown(meters: Meters) -> str:
 
 def test_requests_are_counted_by_cluster_verb_and_code() -> None:
     """With their bytes and durations; an open one is a gauge until it ends."""
-    meters = Meters()
+    meters = ProxyMetrics()
     listed = record(status=200, bytes_in=3, bytes_out=7, seconds=0.02, reason=EndReason.DONE)
     watch = record("/api/v1/pods?watch=1")
     for one in (listed, watch):
         meters.opened(one)
     meters.closed(listed, entered=True)
     text = shown(meters)
-    assert 'towline_door_requests_total{cluster="dev",code="200",verb="list"} 1.0' in text
-    assert 'towline_door_bytes_total{cluster="dev",direction="out"} 7.0' in text
-    assert 'towline_door_seconds_bucket{cluster="dev",le="0.01",verb="list"} 0.0' in text
-    assert 'towline_door_seconds_bucket{cluster="dev",le="0.025",verb="list"} 1.0' in text
-    assert 'towline_door_seconds_count{cluster="dev",verb="list"} 1.0' in text
-    assert 'towline_door_open_requests{cluster="dev",kind="watch"} 1.0' in text
+    assert 'towline_proxy_requests_total{cluster="dev",code="200",verb="list"} 1.0' in text
+    assert 'towline_proxy_bytes_total{cluster="dev",direction="out"} 7.0' in text
+    assert 'towline_proxy_seconds_bucket{cluster="dev",le="0.01",verb="list"} 0.0' in text
+    assert 'towline_proxy_seconds_bucket{cluster="dev",le="0.025",verb="list"} 1.0' in text
+    assert 'towline_proxy_seconds_count{cluster="dev",verb="list"} 1.0' in text
+    assert 'towline_proxy_open_requests{cluster="dev",kind="watch"} 1.0' in text
     assert 'kind="plain"' not in text
 
 
 def test_refusals_and_broken_streams_have_their_reason() -> None:
     """The door's own answers by code, the others by what ended them."""
-    meters = Meters()
+    meters = ProxyMetrics()
     refused = record(status=403, refused=True, cluster_id=None, reason=EndReason.REFUSED)
     meters.closed(refused, entered=False)
     meters.closed(record(status=200, reason=EndReason.USER_LEFT), entered=False)
     meters.refused(431)
     text = shown(meters)
-    assert 'towline_door_refusals_total{code="403"} 1.0' in text
-    assert 'towline_door_refusals_total{code="431"} 1.0' in text
-    assert 'towline_door_broken_off_total{reason="user_left"} 1.0' in text
-    assert 'towline_door_requests_total{cluster="",code="403",verb="list"} 1.0' in text
+    assert 'towline_proxy_refusals_total{code="403"} 1.0' in text
+    assert 'towline_proxy_refusals_total{code="431"} 1.0' in text
+    assert 'towline_proxy_interrupted_total{reason="user_left"} 1.0' in text
+    assert 'towline_proxy_requests_total{cluster="",code="403",verb="list"} 1.0' in text
 
 
 def test_exec_is_called_exec() -> None:
@@ -70,11 +70,11 @@ def test_exec_is_called_exec() -> None:
 
 def test_labels_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """A stranger's cluster has no name, and beyond the bound all are one."""
-    meters = Meters()
+    meters = ProxyMetrics()
     for number in range(50):
         meters.closed(record(handle=f"c{number}", cluster_id=None, status=404), entered=False)
-    assert shown(meters).count("towline_door_requests_total{") == 1
-    monkeypatch.setattr(module, "MOST_SERIES", 3)
+    assert shown(meters).count("towline_proxy_requests_total{") == 1
+    monkeypatch.setattr(module, "MAX_SERIES", 3)
     for number in range(50):
         meters.closed(record(handle=f"c{number}", status=200), entered=False)
-    assert shown(meters).count("towline_door_requests_total{") == 4
+    assert shown(meters).count("towline_proxy_requests_total{") == 4

@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from wsproto.connection import Connection, ConnectionType
 from wsproto.events import BytesMessage, Ping, TextMessage
 
-from fleet.mux.codec import Buffer
+from core.mux.codec import Buffer
 from proxy.domain.attributes import read_attributes
 from proxy.domain.audit import RequestRecord
 from proxy.domain.terminal import TerminalSession, UnrecordableError, terminal_session
-from proxy.recording.cast import Cast
+from proxy.recording.asciicast import AsciicastWriter
+from proxy.recording.session import LiveRecording
 from proxy.recording.spdy import DICTIONARY
-from proxy.recording.tape import SessionTape
 from tests.fakes.clock import FakeClock
 
 MEBIBYTE = 1 << 20
@@ -28,15 +28,15 @@ CHANNELS = ("stdin", "stdout", "stderr", "error", "resize")
 Said = list[tuple[int, bytes]]
 
 
-def tape(*, spdy: bool = False, keep_input: bool = True, most: int = MEBIBYTE) -> SessionTape:
+def tape(*, spdy: bool = False, keep_input: bool = True, most: int = MEBIBYTE) -> LiveRecording:
     session = TerminalSession("create pods/exec a/b", spdy=spdy, keep_input=keep_input)
     record = RequestRecord(
         "0" * 32, datetime(2026, 1, 1, tzinfo=UTC), "", "", "dev", "GET", upgrade=True
     )
-    return SessionTape(Cast(FakeClock(), record, session, most), session)
+    return LiveRecording(AsciicastWriter(FakeClock(), record, session, most), session)
 
 
-def kept(one: SessionTape, code: str) -> str:
+def kept(one: LiveRecording, code: str) -> str:
     """All that was kept with this code."""
     events = [json.loads(line) for line in one.cast.pending[1:]]
     return "".join(text for _, kind, text in events if kind == code)
@@ -122,10 +122,10 @@ def test_spdy_sessions_are_kept_whole(
     """Streams are told apart by what their client called them, in whatever order."""
     one, client = tape(spdy=True), SpdyClient()
     streams = {kind: 2 * number + 1 for number, kind in enumerate(reversed(CHANNELS))}
-    opening = b"".join(client.open(stream, kind) for kind, stream in streams.items())
+    parsed_request = b"".join(client.open(stream, kind) for kind, stream in streams.items())
     into = b"".join(client.data(streams["stdin"], data) for data in typed)
     resize = client.data(streams["resize"], b'{"Width":100,"Height":40}\n')
-    cut(opening + client.ping() + into + resize, sizes, one.from_user)
+    cut(parsed_request + client.ping() + into + resize, sizes, one.from_user)
     out = b"".join(client.data(streams["stdout"], data) for data in shown)
     cut(client.data(streams["error"], b"x") + out, sizes, one.from_cluster)
     assert kept(one, "o").rstrip("\ufffd") == decoded(shown).rstrip("\ufffd")

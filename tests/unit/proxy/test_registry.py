@@ -4,11 +4,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from fleet.errors import LimitExceeded
-from fleet.identity import ClusterId
-from fleet.mux.mux import Mux
-from proxy.tunnel.registry import Registry
-from proxy.tunnel.sole import MOST_SWAPS, SWAP_SECONDS, SoleRegistry
+from core.errors import LimitExceeded
+from core.identity import ClusterId
+from core.mux.mux import Mux
+from proxy.tunnel.link_table import LinkTable
+from proxy.tunnel.single_replica import MAX_SWAPS, SWAP_SECONDS, SingleReplicaRegistry
 from tests.fakes.clock import FakeClock
 from tests.fakes.tunnel import ManualLoop, greeted_link
 
@@ -20,7 +20,7 @@ class Hub:
 
     def __init__(self) -> None:
         self.loop = ManualLoop()
-        self.registry = Registry()
+        self.registry = LinkTable()
         self._epochs: Iterator[int] = iter(range(1, 1000))
 
     def connect(self, instance: bytes, epoch: int | None = None) -> Mux:
@@ -78,18 +78,18 @@ def test_a_replaced_link_that_ends_leaves_the_newer_one() -> None:
 async def test_agents_that_fight_for_a_cluster_are_stopped() -> None:
     """After some changes within a minute the newcomer is refused; a minute later it may."""
     clock = FakeClock()
-    sole = SoleRegistry(clock)
+    sole = SingleReplicaRegistry(clock)
     await sole.claim(CLUSTER, "a", "at a")
-    for number in range(MOST_SWAPS):
+    for number in range(MAX_SWAPS):
         await sole.claim(CLUSTER, "b" if number % 2 == 0 else "a", f"at {number}")
     with pytest.raises(LimitExceeded, match="at 2 and at c"):
         await sole.claim(CLUSTER, "c", "at c")
     await clock.advance(SWAP_SECONDS + 1)
-    assert await sole.claim(CLUSTER, "c", "at c") == MOST_SWAPS + 2
+    assert await sole.claim(CLUSTER, "c", "at c") == MAX_SWAPS + 2
 
 
 async def test_an_agent_that_left_is_not_fought_for() -> None:
-    sole = SoleRegistry(FakeClock())
+    sole = SingleReplicaRegistry(FakeClock())
     for name in "abcdefg":
         epoch = await sole.claim(CLUSTER, name, name)
         await sole.release(CLUSTER, epoch)

@@ -6,22 +6,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleet.identity import ClusterId
-from fleet.mux.budget import Budget
-from fleet.mux.codec import END, KIND_HTTP, KIND_TCP, Hello, Open, ProtocolError
-from fleet.mux.mux import Mux, MuxOwner, MuxSettings
-from fleet.runtime.tasks import Tasks
-from proxy.domain.places import Place
-from proxy.ports import Way
-from proxy.replicas.answering import Answers
-from proxy.replicas.crossing import FarLink
-from proxy.replicas.passage import Passage, unwrap, wrap
+from core.identity import ClusterId
+from core.mux.budget import ReceiveBudget
+from core.mux.codec import END, KIND_HTTP, KIND_TCP, Hello, Open, ProtocolError
+from core.mux.mux import Mux, MuxOwner, MuxSettings
+from core.runtime.tasks import Tasks
+from proxy.domain.link_location import LinkLocation
+from proxy.ports import AgentRoute
+from proxy.replicas.forward import RemoteAgentRoute
+from proxy.replicas.forward_header import ForwardedRequest, unwrap, wrap
 from proxy.replicas.relay import Relay
+from proxy.replicas.server import QuestionServer
 from tests.fakes.insight import FakeInsight
 from tests.fakes.tunnel import ManualLoop, MemoryLink, RecordingMuxOwner, RecordingOwner
 
 CLUSTER = ClusterId("c1")
-SMALL = MuxSettings(window=4096, small_window=4096, widest=4096)
+SMALL = MuxSettings(window=4096, small_window=4096, max_window=4096)
 REQUEST = Open(b"GET / HTTP/1.1\r\n\r\n", b"Impersonate-User: ann\r\n", b"r" * 16)
 
 
@@ -42,7 +42,7 @@ def test_a_passage_is_read_as_it_was_written(name: str, epoch: int, head: bytes,
 @given(st.integers(0, 255), st.binary(max_size=80))
 def test_garbage_is_no_passage_or_a_whole_one(kind: int, head: bytes) -> None:
     try:
-        assert isinstance(unwrap(Open(head, b"", b"r" * 16, kind=kind)), Passage)
+        assert isinstance(unwrap(Open(head, b"", b"r" * 16, kind=kind)), ForwardedRequest)
     except ProtocolError:
         pass
 
@@ -64,7 +64,7 @@ class Pair:
             hello=Hello(b"h" * 16, SMALL.window),
             clock=loop,
             timers=loop,
-            budget=Budget(1 << 20),
+            budget=ReceiveBudget(1 << 20),
             settings=SMALL,
         )
 
@@ -87,22 +87,24 @@ class Two:
         self.tasks = Tasks("test")
         self.to_agent = Pair(self.loop, RecordingMuxOwner(), self.agent)
         self.between = Pair(
-            self.loop, RecordingMuxOwner(), Relay(self, 100, Answers(FakeInsight(), self.tasks))
+            self.loop,
+            RecordingMuxOwner(),
+            Relay(self, 100, QuestionServer(FakeInsight(), self.tasks)),
         )
-        self.elsewhere: Way | None = None
+        self.elsewhere: AgentRoute | None = None
         self.asked: list[int] = []
         self.settle()
 
     def held(self, cluster_id: ClusterId, epoch: int) -> Mux | None:
         return self.to_agent.hub if (cluster_id, epoch) == (CLUSTER, 5) else None
 
-    async def again(self, cluster_id: ClusterId, place: Place) -> Way | None:
+    async def again(self, cluster_id: ClusterId, place: LinkLocation) -> AgentRoute | None:
         self.asked.append(place.epoch)
         return self.elsewhere
 
-    def way(self, epoch: int = 5) -> FarLink:
-        place = Place("b", "b:1", epoch)
-        return FarLink(self.between.hub, CLUSTER, place, self.again, self.tasks)
+    def way(self, epoch: int = 5) -> RemoteAgentRoute:
+        place = LinkLocation("b", "b:1", epoch)
+        return RemoteAgentRoute(self.between.hub, CLUSTER, place, self.again, self.tasks)
 
     def settle(self) -> None:
         for _ in range(200):
@@ -183,7 +185,7 @@ async def test_a_stale_epoch_reaches_nothing_and_is_sent_once_more() -> None:
 @pytest.mark.parametrize("elsewhere", [None, 3])
 async def test_who_is_nowhere_is_told_so(elsewhere: int | None) -> None:
     two, user = Two(), RecordingOwner()
-    two.elsewhere = two.way(elsewhere).for_the_last_time() if elsewhere else None
+    two.elsewhere = two.way(elsewhere).without_retry() if elsewhere else None
     two.way(epoch=4).open(user, REQUEST, tenant=b"ann")
     two.settle()
     await asyncio.sleep(0)

@@ -5,20 +5,20 @@ import struct
 
 import pytest
 
-from fleet.http2 import frames
-from fleet.http2.frames import (
+from core.http2 import frames
+from core.http2.frames import (
     DATA,
+    DEFAULT_WINDOW,
     END_HEADERS,
     END_STREAM,
-    FIRST_WINDOW,
     HEADERS,
     WINDOW_UPDATE,
     frame,
 )
-from fleet.http2.stream import Headers, Stream
-from fleet.rpc.calls import CallFailed, Status
-from fleet.rpc.http2_call import CONTENT_TYPE, UNREAD, ClientCall, ServerCall
-from fleet.runtime.tasks import Tasks
+from core.http2.stream import Headers, Http2Stream
+from core.rpc.calls import CallFailed, CallStatus
+from core.rpc.http2_call import CONTENT_TYPE, READ_WINDOW, ClientCall, ServerCall
+from core.runtime.tasks import Tasks
 from tests.fakes.clock import settle
 from tests.fakes.http2 import ANSWER, GREETING, Http2End, header_block, split_frames
 
@@ -34,7 +34,7 @@ class ServedEnd(Http2End):
         super().__init__()
         self.connection.receive(GREETING)
 
-    def _accept(self, stream: Stream, headers: Headers) -> None:
+    def _accept(self, stream: Http2Stream, headers: Headers) -> None:
         self.calls[stream.id] = ServerCall(stream, "peer", dict(headers), 1 << 20)
 
     def called(self, stream_id: int) -> ServerCall:
@@ -59,14 +59,14 @@ def message(size: int) -> bytes:
 
 
 def data(stream_id: int, body: bytes) -> bytes:
-    step = frames.FIRST_FRAME_SIZE
+    step = frames.DEFAULT_FRAME_BYTES
     pieces = [body[at : at + step] for at in range(0, len(body), step)]
     return b"".join(frame(DATA, 0, stream_id, piece) for piece in pieces)
 
 
 async def sent_as_granted(end: ServedEnd, one: bytes, most: int) -> int:
     """The bytes that a caller brings forth with these messages before it has to wait."""
-    window, sent, batch = FIRST_WINDOW, 0, one * max(1, 8_000 // len(one))
+    window, sent, batch = DEFAULT_WINDOW, 0, one * max(1, 8_000 // len(one))
     while window >= len(batch) and sent < most:
         end.connection.receive(data(1, batch))
         window, sent = window - len(batch) + end.granted(), sent + len(batch)
@@ -80,7 +80,7 @@ async def test_nothing_is_granted_before_anybody_reads(size: int) -> None:
     end = ServedEnd()
     end.called(1)
     one = message(size)[:60_000]
-    assert await sent_as_granted(end, one, 10 << 20) <= FIRST_WINDOW
+    assert await sent_as_granted(end, one, 10 << 20) <= DEFAULT_WINDOW
     assert not end.connection.closed
 
 
@@ -92,12 +92,12 @@ async def test_messages_of_any_size_wait_in_bounded_number(size: int) -> None:
     end.connection.receive(data(1, message(7)))
     assert await call.read() == bytes(7)
     await sent_as_granted(end, message(size), 64 << 20)
-    assert sum(len(one) + 64 for one in call._messages) <= 2 * UNREAD + FIRST_WINDOW * (
+    assert sum(len(one) + 64 for one in call._messages) <= 2 * READ_WINDOW + DEFAULT_WINDOW * (
         1 + 64 // (size + 5)
     )
     while call._messages:
         await call.read()
-    assert end.granted() >= FIRST_WINDOW // 2
+    assert end.granted() >= DEFAULT_WINDOW // 2
 
 
 async def test_a_large_first_message_comes_to_who_reads() -> None:
@@ -106,7 +106,7 @@ async def test_a_large_first_message_comes_to_who_reads() -> None:
     call = end.called(1)
     reading = asyncio.ensure_future(call.read())
     await settle()
-    whole, at, window = message(900_000), 0, FIRST_WINDOW
+    whole, at, window = message(900_000), 0, DEFAULT_WINDOW
     while at < len(whole):
         piece = whole[at : at + min(window, 16_000)]
         assert piece, "nothing is granted any more"
@@ -121,7 +121,7 @@ async def test_a_call_that_has_ended_keeps_nothing_of_what_still_comes() -> None
     end.connection.receive(frame(HEADERS, END_HEADERS, 1, header_block()))
     call = end.calls[1]
     await call.write(bytes(200_000))
-    call.finish(Status.OK)
+    call.finish(CallStatus.OK)
     assert call._stream.waiting
     end.transport.take()
     for _ in range(3):
@@ -141,8 +141,8 @@ async def test_a_message_that_is_not_taken_is_refused_in_trailers(lead: bytes) -
     assert kinds == [HEADERS, frames.RST_STREAM] and not end.connection.streams
     with pytest.raises(CallFailed) as refused:
         await call.read()
-    assert refused.value.status in {Status.UNIMPLEMENTED, Status.RESOURCE_EXHAUSTED}
-    call.finish(Status.OK)
+    assert refused.value.status in {CallStatus.UNIMPLEMENTED, CallStatus.RESOURCE_EXHAUSTED}
+    call.finish(CallStatus.OK)
     assert not end.transport.sent
 
 

@@ -8,21 +8,21 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fleet.errors import Invalid
-from syncagent.domain.events import Gone, Relisted, Seen
-from syncagent.domain.health import Health
-from syncagent.domain.objects import Api, ref_of
+from core.errors import Invalid
+from syncagent.domain.events import ObjectGone, ObjectSeen, WatchListed
+from syncagent.domain.health import HealthState
+from syncagent.domain.objects import GroupVersionKind, ref_of
 from tests.fakes.clock import FakeClock
-from towline.simulate.churn import Change, Recording, lines_of, read
-from towline.simulate.recorder import Recorder
+from towline.simulate.churn import ChurnRecording, RecordedChange, lines_of, read
+from towline.simulate.recorder import ChurnRecorder
 
-POD = Api("", "v1", "Pod")
+POD = GroupVersionKind("", "v1", "Pod")
 CHANGES = st.builds(
-    Change,
+    RecordedChange,
     at=st.floats(0, 60),
     object=st.integers(0, 10**9),
     kind=st.sampled_from(["v1/Pod", "apps/v1/Deployment", "batch.example.org/v2beta1/Job"]),
-    health=st.sampled_from(Health),
+    health=st.sampled_from(HealthState),
     gone=st.booleans(),
 )
 
@@ -33,18 +33,18 @@ def pod(name: str, phase: str, **more: Any) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "status": {"phase": phase}}
 
 
-def recorder(*there: dict[str, Any]) -> tuple[Recorder, FakeClock]:
+def recorder(*there: dict[str, Any]) -> tuple[ChurnRecorder, FakeClock]:
     """One that has begun, with these objects there."""
     clock = FakeClock()
-    one = Recorder(clock)
+    one = ChurnRecorder(clock)
     for live in there:
-        one.take(Seen(POD, live))
-    one.take(Relisted(POD, "", frozenset(ref_of(live).key for live in there), 1))
+        one.take(ObjectSeen(POD, live))
+    one.take(WatchListed(POD, "", frozenset(ref_of(live).key for live in there), 1))
     one.begin()
     return one, clock
 
 
-def written(recording: Recording, path: Path) -> Path:
+def written(recording: ChurnRecording, path: Path) -> Path:
     path.write_text("\n".join(lines_of(recording)))
     return path
 
@@ -53,17 +53,17 @@ async def test_what_an_agent_would_tell_of_is_kept_and_nothing_else() -> None:
     """Not what was there at the beginning, nor another version of an object that is as it was."""
     one, clock = recorder(pod("a", "Running"))
     await clock.advance(2.0)
-    one.take(Seen(POD, pod("a", "Running", resourceVersion="9")))
-    one.take(Seen(POD, pod("a", "Failed")))
+    one.take(ObjectSeen(POD, pod("a", "Running", resourceVersion="9")))
+    one.take(ObjectSeen(POD, pod("a", "Failed")))
     await clock.advance(1.5)
-    one.take(Gone(POD, pod("a", "Failed")))
-    one.take(Seen(POD, pod("b", "Pending")))
+    one.take(ObjectGone(POD, pod("a", "Failed")))
+    one.take(ObjectSeen(POD, pod("b", "Pending")))
     recording = one.recording()
     told = [(c.at, c.object, c.health, c.gone) for c in recording.changes]
     assert told == [
-        (2.0, 0, Health.FAILED, False),
-        (3.5, 0, Health.FAILED, True),
-        (3.5, 1, Health.PROGRESSING, False),
+        (2.0, 0, HealthState.FAILED, False),
+        (3.5, 0, HealthState.FAILED, True),
+        (3.5, 1, HealthState.PROGRESSING, False),
     ]
     assert (recording.seconds, recording.objects) == (3.5, 1)
 
@@ -72,7 +72,7 @@ async def test_what_went_while_nobody_watched_has_gone() -> None:
     """After a new list, an object that is not in it."""
     one, clock = recorder(pod("a", "Running"), pod("b", "Running"))
     await clock.advance(1.0)
-    one.take(Relisted(POD, "", frozenset({ref_of(pod("b", "Running")).key}), 7))
+    one.take(WatchListed(POD, "", frozenset({ref_of(pod("b", "Running")).key}), 7))
     (change,) = one.recording().changes
     assert (change.object, change.gone) == (0, True)
 
@@ -80,7 +80,7 @@ async def test_what_went_while_nobody_watched_has_gone() -> None:
 async def test_no_name_of_the_cluster_is_in_a_recording(tmp_path: Path) -> None:
     one, clock = recorder()
     await clock.advance(1.0)
-    one.take(Seen(POD, pod("payments-7f9", "Failed", labels={"team": "gold"})))
+    one.take(ObjectSeen(POD, pod("payments-7f9", "Failed", labels={"team": "gold"})))
     text = written(one.recording(), tmp_path / "churn").read_text()
     assert [word for word in ("payments", "secret-project", "gold", "uid-") if word in text] == []
     assert json.loads(text.splitlines()[1])["kind"] == "v1/Pod"
@@ -88,11 +88,11 @@ async def test_no_name_of_the_cluster_is_in_a_recording(tmp_path: Path) -> None:
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(CHANGES, min_size=1, max_size=20))
-def test_what_is_read_is_what_was_written(tmp_path: Path, changes: list[Change]) -> None:
+def test_what_is_read_is_what_was_written(tmp_path: Path, changes: list[RecordedChange]) -> None:
     """In the order of times."""
-    recording = Recording(60.0, 3, tuple(changes))
+    recording = ChurnRecording(60.0, 3, tuple(changes))
     found = read(written(recording, tmp_path / "churn"))
-    assert found == Recording(60.0, 3, tuple(sorted(changes, key=lambda one: one.at)))
+    assert found == ChurnRecording(60.0, 3, tuple(sorted(changes, key=lambda one: one.at)))
 
 
 HEAD = '{"recording":"churn/1","seconds":10,"objects":2}'

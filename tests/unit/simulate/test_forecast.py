@@ -2,12 +2,12 @@
 
 import pytest
 
-from towline.simulate.forecast import Limits, forecast
-from towline.simulate.outcome import Curve, Figure, Outcome
+from towline.simulate.forecast import ReplicaLimits, forecast
+from towline.simulate.results import Curve, Figure, ScenarioResult
 
 CPU = [(100.0, 30.0), (500.0, 110.0)]
 MEMORY = [(0.0, 150.0), (500.0, 250.0)]
-IDLE = Outcome(
+IDLE = ScenarioResult(
     "idle",
     [],
     [
@@ -15,7 +15,9 @@ IDLE = Outcome(
         Curve("Memory of the control plane", "agents", "MB", {"measured": MEMORY}),
     ],
 )
-COMMIT = Outcome("commit", [Figure("commit to all, control plane's CPU per cluster", 20.0, "ms")])
+COMMIT = ScenarioResult(
+    "commit", [Figure("commit to all, control plane's CPU per cluster", 20.0, "ms")]
+)
 
 
 @pytest.mark.parametrize(
@@ -30,14 +32,14 @@ def test_the_answer_and_what_it_hangs_on(
     clusters: int, megabytes: int, fits: bool, tightest: str
 ) -> None:
     """Straight lines are drawn on; the need that ends first is named."""
-    after = forecast([IDLE, COMMIT], clusters, Limits(memory=megabytes * 1e6))
+    after = forecast([IDLE, COMMIT], clusters, ReplicaLimits(memory=megabytes * 1e6))
     assert after.fits is fits
     assert after.answer.startswith("yes" if fits else "no")
     assert after.answer.endswith(tightest)
 
 
 def test_the_lines_are_those_through_the_points() -> None:
-    after = forecast([IDLE, COMMIT], 1000, Limits(memory=2e9))
+    after = forecast([IDLE, COMMIT], 1000, ReplicaLimits(memory=2e9))
     found = {one.need: (round(one.value, 6), one.most) for one in after.grounds}
     assert found == {
         "CPU at rest": (0.21, 2450),
@@ -47,5 +49,5 @@ def test_the_lines_are_those_through_the_points() -> None:
 
 
 def test_nothing_measured_gives_no_promise() -> None:
-    after = forecast([], 10, Limits(memory=1e9))
+    after = forecast([], 10, ReplicaLimits(memory=1e9))
     assert "run the scenario idle" in after.answer

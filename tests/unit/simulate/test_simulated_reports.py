@@ -6,20 +6,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleet.errors import Invalid
-from towline.simulate.forecast import Limits, forecast
-from towline.simulate.outcome import (
+from core.errors import Invalid
+from towline.simulate.forecast import ReplicaLimits, forecast
+from towline.simulate.plots import svg
+from towline.simulate.program import sort_scenarios, validate_plan
+from towline.simulate.report import document, html, rows
+from towline.simulate.results import (
     Curve,
     Figure,
-    Outcome,
-    line_through,
+    ScenarioResult,
+    cumulative_distribution,
+    linear_fit,
     percentile,
-    summed_up,
 )
-from towline.simulate.plots import svg
-from towline.simulate.program import checked, ordered
-from towline.simulate.report import document, html, rows
-from towline.simulate.stage import Plan
+from towline.simulate.simulation import SimulationPlan
 
 NUMBERS = st.floats(0, 1e12, allow_nan=False)
 
@@ -37,8 +37,8 @@ def test_any_curve_becomes_a_picture(points: list[tuple[float, float]], name: st
 
 
 def test_a_page_escapes_names_and_marks_what_is_missed() -> None:
-    outcome = Outcome("idle", [Figure("<script>", 2.0, "s", 1.0)])
-    page = html("a & b", [outcome], forecast([], 5, Limits(1.0)))
+    outcome = ScenarioResult("idle", [Figure("<script>", 2.0, "s", 1.0)])
+    page = html("a & b", [outcome], forecast([], 5, ReplicaLimits(1.0)))
     assert "<script>" not in page
     assert "a &amp; b" in page
     assert "missed" in page
@@ -49,22 +49,28 @@ def test_a_page_escapes_names_and_marks_what_is_missed() -> None:
 def test_percentiles_and_lines() -> None:
     assert percentile([3.0, 1.0, 2.0], 0.5) == 2.0
     assert percentile([], 0.5) != percentile([], 0.5)
-    assert line_through([(1, 3), (2, 5)]) == (1.0, 2.0)
-    assert line_through([(4, 7)]) == (7.0, 0.0)
-    assert summed_up([2.0, 1.0])[-1] == (2.0, 100.0)
+    assert linear_fit([(1, 3), (2, 5)]) == (1.0, 2.0)
+    assert linear_fit([(4, 7)]) == (7.0, 0.0)
+    assert cumulative_distribution([2.0, 1.0])[-1] == (2.0, 100.0)
 
 
 def test_scenarios_are_played_in_an_order_that_works() -> None:
-    assert ordered(["storm", "commit", "idle"]) == ["idle", "commit", "storm"]
+    assert sort_scenarios(["storm", "commit", "idle"]) == ["idle", "commit", "storm"]
     with pytest.raises(Invalid, match="unknown scenario"):
-        ordered(["earthquake"])
+        sort_scenarios(["earthquake"])
 
 
 @pytest.mark.parametrize(
     ("plan", "processes"),
-    [(Plan(clusters=1), 2), (Plan(clusters=50_000), 2), (Plan(seconds=0), 2),
-     (Plan(noise=1e6), 2), (Plan(), 1), (Plan(), 100)],
-)  # fmt: skip
-def test_runs_are_bounded(plan: Plan, processes: int) -> None:
+    [
+        (SimulationPlan(clusters=1), 2),
+        (SimulationPlan(clusters=50_000), 2),
+        (SimulationPlan(seconds=0), 2),
+        (SimulationPlan(noise=1e6), 2),
+        (SimulationPlan(), 1),
+        (SimulationPlan(), 100),
+    ],
+)
+def test_runs_are_bounded(plan: SimulationPlan, processes: int) -> None:
     with pytest.raises(Invalid):
-        checked(plan, processes)
+        validate_plan(plan, processes)

@@ -11,28 +11,28 @@ from typing import cast
 import orjson
 import pytest
 
-from fleet.bundle import Bundle, KubeObject, make_bundle
-from fleet.errors import TowlineError
-from fleet.runtime.clock import Clock
-from fleet.runtime.tasks import Tasks
-from fleet.sealing import SealingKey
-from fleet.wire.v1 import agent_pb2 as pb
+from core.errors import TowlineError
+from core.runtime.clock import Clock
+from core.runtime.tasks import Tasks
+from core.sealing import SealingKey
+from core.spec.bundle import Bundle, KubeObject, make_bundle
+from core.wire.v1 import agent_pb2 as pb
 from syncagent.domain.objects import ObjectRef
 from syncagent.domain.ownership import HOOK_ANNOTATION
 from syncagent.jobs.runner import JobRunner
 from syncagent.link.commands import Commands
-from syncagent.link.fetch import HubFetcher
+from syncagent.link.fetch import BundleTransfer
 from syncagent.link.logs import LogQueue
 from syncagent.link.reports import OutboxReports
-from syncagent.link.session import Session
-from syncagent.link.wire import held_to_wire
-from syncagent.reconcile.engine import Engine
+from syncagent.link.session import SyncSession
+from syncagent.link.wire import stored_services_to_wire
+from syncagent.reconcile.engine import ReconcileEngine
 from syncagent.state.bundles import BundleFiles
 from syncagent.state.database import Database
 from syncagent.state.identities import AgeIdentities
-from syncagent.state.jobs import SqliteJobs
-from syncagent.state.memory import SqliteMemory
+from syncagent.state.jobs import SqliteJobStore
 from syncagent.state.outbox import SqliteOutbox
+from syncagent.state.store import SqliteStateStore
 from tests.fakes.clock import FakeClock
 from tests.fakes.engine import AtOnce, config
 from tests.fakes.jobs import FakeJobCluster
@@ -167,21 +167,21 @@ class Agent:
         self.database = Database(folder / "agent.db")
         self.outbox = SqliteOutbox(self.database, self.clock)
         self.fetcher, reports, key = (
-            HubFetcher(()),
+            BundleTransfer(()),
             OutboxReports(self.outbox),
             SealingKey.generate(),
         )
-        self.engine = Engine(
+        self.engine = ReconcileEngine(
             self.cluster,
             BundleFiles(folder / "bundles"),
             self.fetcher,
-            SqliteMemory(self.database),
+            SqliteStateStore(self.database),
             reports,
             self.clock,
             key,
             AgeIdentities(None),
         )
-        memory = SqliteJobs(self.database)
+        memory = SqliteJobStore(self.database)
         self.runner = JobRunner(
             self.jobs, memory, reports, key, lambda refs: None, lambda *piece: None, self.clock
         )
@@ -191,14 +191,14 @@ class Agent:
         """One session after another, whenever the line is whole."""
         while True:
             await self.hub.whole.wait()
-            held = held_to_wire(self.engine.held())
+            held = stored_services_to_wire(self.engine.stored_services())
             hello = pb.Hello(
                 lowest_protocol=1,
                 highest_protocol=1,
                 held=held,
                 acknowledged=self.outbox.acknowledged(),
             )
-            session = Session(
+            session = SyncSession(
                 self.hub.sync(),
                 hello,
                 self.engine,
@@ -210,7 +210,7 @@ class Agent:
             )
             self.sessions += 1
             with suppress(TowlineError):
-                await session.greet()
+                await session.send_hello()
                 await session.run()
             session.close()
             await self.clock.sleep(1.0)
@@ -245,7 +245,7 @@ class Agent:
     def agreed(self) -> bool:
         """Whether nothing is left to be said in either direction."""
         last = {service: told[-1] for service, told in self.hub.statuses.items()}
-        held = dict(self.engine.held())
+        held = dict(self.engine.stored_services())
         known = self.hub.inventory == self.generations()
         return last == held == self.hub.desired and known and not self.hub.commands
 

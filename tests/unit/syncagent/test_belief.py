@@ -8,23 +8,23 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from fleet.attestation import Signer, Statement, TrustedKeys, read_public_keys
-from fleet.errors import Invalid
-from fleet.identity import local_id
-from fleet.sealing import SealingKey, seal
-from syncagent.autonomy.admission import Admission, Belief
+from core.errors import Invalid
+from core.identity import local_id
+from core.sealing import SealingKey, seal
+from core.spec.attestation import AttestationStatement, Signer, TrustedKeys, read_public_keys
+from syncagent.autonomy.admission import DesiredStateAdmission, StoredStateCheck
 from syncagent.autonomy.policy import SourcePolicy
 from syncagent.domain.objects import ObjectRef
 from syncagent.domain.services import (
     Desired,
     Removal,
     ServiceSpec,
-    Stamps,
-    Status,
+    StageTimes,
     SyncOptions,
+    SyncStatus,
 )
 from syncagent.state.database import Database
-from syncagent.state.memory import SqliteMemory
+from syncagent.state.store import SqliteStateStore
 from tests.fakes.clock import FakeClock
 
 DIGEST = "sha256:" + "0" * 64
@@ -44,7 +44,7 @@ def spec(name: str, **more) -> ServiceSpec:
 
 
 def signed(signer: Signer) -> ServiceSpec:
-    statement = Statement(DIGEST, "https://git/x", "c0", "web", "raw")
+    statement = AttestationStatement(DIGEST, "https://git/x", "c0", "web", "raw")
     return spec("signed", attestation=signer.sign(statement))
 
 
@@ -52,16 +52,16 @@ def trust(*signers: Signer) -> TrustedKeys:
     return TrustedKeys(key for one in signers for key in read_public_keys(one.public_pem))
 
 
-def kept(database: Database, belief: Belief) -> tuple[set[str], bool]:
+def kept(database: Database, belief: StoredStateCheck) -> tuple[set[str], bool]:
     """What counts after a start, and whether the cluster is looked through."""
-    memory = SqliteMemory(database, belief.check)
-    known = {one.desired.service_id for one in memory.services()}
+    memory = SqliteStateStore(database, belief.check)
+    known = {one.desired.service_id for one in memory.load_services()}
     return known, memory.fresh
 
 
 def remember(database: Database, key: SealingKey) -> None:
-    memory = SqliteMemory(database)
-    memory.recovered()
+    memory = SqliteStateStore(database)
+    memory.mark_recovered()
     box = seal(key.public, "boxed", "pw", "1", b"hunter2")
     attested = signed(SIGNER).attestation
     for one in (
@@ -70,7 +70,7 @@ def remember(database: Database, key: SealingKey) -> None:
         Desired("unsigned", 1, spec("unsigned")),
         Desired(OWN, 1, spec("own")),
     ):
-        memory.desire(one, Stamps())
+        memory.save_desired_state(one, StageTimes())
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_what_would_not_be_taken_today_is_dropped_from_disk(
     looked through, also by a start that comes in between."""
     key = SealingKey.generate()
     remember(database, key)
-    belief = Belief(trusted, SealingKey.generate() if new_key else key, defines)
+    belief = StoredStateCheck(trusted, SealingKey.generate() if new_key else key, defines)
     dropped = len(expected) < 4
     assert kept(database, belief) == (expected, dropped)
     assert kept(database, belief) == (expected, dropped)
@@ -101,11 +101,11 @@ def test_a_service_that_was_applied_from_a_bundle_no_longer_believed_is_dropped(
     database: Database,
 ) -> None:
     """What is applied now is healed from its bundle: that must be believed as well."""
-    memory = SqliteMemory(database)
-    memory.desire(Desired("s", 1, spec("s")), Stamps())
-    memory.begin(Desired("s", 1, spec("s")), [])
-    memory.desire(Desired("s", 2, signed(SIGNER)), Stamps())
-    belief = Belief(trust(SIGNER), SealingKey.generate(), defines=False)
+    memory = SqliteStateStore(database)
+    memory.save_desired_state(Desired("s", 1, spec("s")), StageTimes())
+    memory.save_apply_intent(Desired("s", 1, spec("s")), [])
+    memory.save_desired_state(Desired("s", 2, signed(SIGNER)), StageTimes())
+    belief = StoredStateCheck(trust(SIGNER), SealingKey.generate(), defines=False)
     assert kept(database, belief)[0] == set()
 
 
@@ -114,12 +114,12 @@ class Desires:
 
     def __init__(self) -> None:
         self.taken: list[Desired] = []
-        self.refused: list[Status] = []
+        self.refused: list[SyncStatus] = []
 
     def desire(self, desired: Desired) -> None:
         self.taken.append(desired)
 
-    def status(self, status: Status) -> None:
+    def status(self, status: SyncStatus) -> None:
         self.refused.append(status)
 
 
@@ -129,7 +129,7 @@ def test_an_unsigned_removal_confirms_nothing_where_signatures_count(trusted: Tr
     desires: Any = Desires()
     claim = ObjectRef("", "v1", "PersistentVolumeClaim", "prod", "data")
     removal = Desired("s", 2, removal=Removal.CASCADE, confirmed=(claim,))
-    Admission(desires, trusted, desires, FakeClock()).desire(removal)
+    DesiredStateAdmission(desires, trusted, desires, FakeClock()).desire(removal)
     (taken,) = desires.taken
     assert taken.removal is Removal.CASCADE and not desires.refused
     assert taken.confirmed == (() if trusted else (claim,))
@@ -145,7 +145,7 @@ def test_unsigned_options_let_no_more_objects_go_where_signatures_count(
     for sequence, budget in enumerate((1_000_000, 3, 0), 1):
         options = SyncOptions(confirmed=(claim,), deletion_budget=budget)
         word = Desired("s", sequence, replace(signed(SIGNER), options=options))
-        Admission(desires, trusted, desires, FakeClock()).desire(word)
+        DesiredStateAdmission(desires, trusted, desires, FakeClock()).desire(word)
     assert not desires.refused
     assert [one.agreed for one in desires.taken] == 3 * [set() if trusted else {claim.key}]
     budgets = [one.spec.options.deletion_budget for one in desires.taken]
@@ -154,12 +154,14 @@ def test_unsigned_options_let_no_more_objects_go_where_signatures_count(
 
 def test_what_the_render_tier_has_signed_of_no_repository_is_of_no_listed_source() -> None:
     """Who has the API may have any bundle kept and signed: only a list of sources refuses that."""
-    raw = SIGNER.sign(Statement(DIGEST, "", "", "", "raw"))
+    raw = SIGNER.sign(AttestationStatement(DIGEST, "", "", "", "raw"))
     word = Desired("s", 1, spec("s", attestation=raw))
     for sources, count in ((["*=https://git/x"], 0), ([], 1)):
         desires: Any = Desires()
         policy = SourcePolicy.of(sources)
-        Admission(desires, trust(SIGNER), desires, FakeClock(), sources=policy).desire(word)
+        DesiredStateAdmission(desires, trust(SIGNER), desires, FakeClock(), sources=policy).desire(
+            word
+        )
         assert len(desires.taken) == count
 
 
@@ -179,9 +181,9 @@ def test_a_signed_bundle_of_a_place_that_is_not_listed_is_refused(source: str, t
     desires: Any = Desires()
     sources = SourcePolicy.of([source])
     one = Desired("s", 1, signed(SIGNER))
-    Admission(desires, trust(SIGNER), desires, FakeClock(), sources=sources).desire(one)
+    DesiredStateAdmission(desires, trust(SIGNER), desires, FakeClock(), sources=sources).desire(one)
     assert bool(desires.taken) is taken
-    belief = Belief(trust(SIGNER), SealingKey.generate(), False, sources)
+    belief = StoredStateCheck(trust(SIGNER), SealingKey.generate(), False, sources)
     if taken:
         belief.check(one)
         return

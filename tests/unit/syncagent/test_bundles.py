@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from fleet.bundle import make_bundle
-from fleet.errors import Invalid, NotFound, Unavailable
+from core.errors import Invalid, NotFound, Unavailable
+from core.spec.bundle import make_bundle
 from syncagent.state.bundles import BundleFiles
 
 BUNDLE = make_bundle([{"kind": "A"}, {"kind": "B"}])

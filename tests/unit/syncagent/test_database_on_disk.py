@@ -5,16 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from fleet.errors import Invalid, Unavailable
+from core.errors import Invalid, Unavailable
 from syncagent.state.database import Database
-from syncagent.state.memory import SqliteMemory
+from syncagent.state.store import SqliteStateStore
 
 
 def filled(folder: Path) -> Path:
     """A state of some pages that knows it is no lost disk."""
     path = folder / "agent.db"
     database = Database(path)
-    SqliteMemory(database).recovered()
+    SqliteStateStore(database).mark_recovered()
     with database.transaction() as db:
         rows = [(f"{number:05}", "x" * 500, "", 1) for number in range(500)]
         db.executemany("INSERT INTO job VALUES (?, ?, ?, ?)", rows)
@@ -36,18 +36,18 @@ def test_a_damaged_file_is_moved_aside_and_all_begins_as_after_a_lost_disk(
         path.write_bytes(data[:8192] + b"\xff" * 8192 + data[16384:])
     broken = path.read_bytes()
     database = Database(path)
-    assert SqliteMemory(database).fresh
-    SqliteMemory(database).recovered()
+    assert SqliteStateStore(database).fresh
+    SqliteStateStore(database).mark_recovered()
     database.close()
     assert (tmp_path / "agent.db.damaged").read_bytes()[100:] == broken[100:]
     again = Database(path)
-    assert not SqliteMemory(again).fresh
+    assert not SqliteStateStore(again).fresh
     again.close()
 
 
 def test_a_whole_file_stays(tmp_path: Path) -> None:
     database = Database(filled(tmp_path))
-    assert not SqliteMemory(database).fresh
+    assert not SqliteStateStore(database).fresh
     assert database.rows("SELECT count(*) FROM job") == [(500,)]
     database.close()
 

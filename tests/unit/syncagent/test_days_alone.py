@@ -9,20 +9,20 @@ from pathlib import Path
 import pytest
 import yaml
 
-from fleet.bundle import KubeObject, make_bundle
-from fleet.errors import Unavailable
-from fleet.sealing import SealingKey
-from fleet.wire.v1 import agent_pb2 as pb
+from core.errors import Unavailable
+from core.sealing import SealingKey
+from core.spec.bundle import KubeObject, make_bundle
+from core.wire.v1 import agent_pb2 as pb
 from syncagent.domain.services import Desired, ServiceSpec
 from syncagent.kube.access import from_kubeconfig
-from syncagent.link.fetch import HubFetcher
+from syncagent.link.fetch import BundleTransfer
 from syncagent.link.reports import OutboxReports
-from syncagent.reconcile.engine import Engine
+from syncagent.reconcile.engine import ReconcileEngine
 from syncagent.state.bundles import BundleFiles
 from syncagent.state.database import Database
 from syncagent.state.identities import AgeIdentities
-from syncagent.state.memory import SqliteMemory
 from syncagent.state.outbox import SqliteOutbox
+from syncagent.state.store import SqliteStateStore
 from tests.fakes.clock import FakeClock, settle
 from tests.fakes.engine import AtOnce, config
 from tests.fakes.kubernetes import FakeCluster
@@ -102,10 +102,10 @@ class Alone:
     def start(self) -> None:
         self.database = Database(self.folder / "agent.db")
         self.outbox = SqliteOutbox(self.database, self.clock)
-        bundles, memory = BundleFiles(self.folder / "bundles"), SqliteMemory(self.database)
-        self.fetcher, reports = HubFetcher(()), OutboxReports(self.outbox)
+        bundles, memory = BundleFiles(self.folder / "bundles"), SqliteStateStore(self.database)
+        self.fetcher, reports = BundleTransfer(()), OutboxReports(self.outbox)
         key, identities = SealingKey.generate(), AgeIdentities(None)
-        self.engine = Engine(
+        self.engine = ReconcileEngine(
             self.cluster, bundles, self.fetcher, memory, reports, self.clock, key, identities
         )
         self.engine.start()

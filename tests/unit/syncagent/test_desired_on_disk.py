@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleet.errors import Invalid
-from fleet.wire.v1 import agent_pb2 as pb
-from syncagent.domain.health import Health
-from syncagent.domain.services import Desired, Stamps
+from core.errors import Invalid
+from core.wire.v1 import agent_pb2 as pb
+from syncagent.domain.health import HealthState
+from syncagent.domain.services import Desired, StageTimes
 from syncagent.link.wire import desired_of
 from syncagent.state.database import Database
 from syncagent.state.desired import dump_desired, load_desired
-from syncagent.state.memory import SqliteMemory
+from syncagent.state.store import SqliteStateStore
 
 OBJECT = {"group": "apps", "version": "v1", "kind": "Deployment", "namespace": "a", "name": "b"}
 
@@ -73,7 +73,7 @@ def test_what_the_wire_says_is_what_is_meant() -> None:
     spec = told().spec
     assert spec is not None and spec.attestation is not None
     assert not spec.options.force
-    assert [rule.health for rule in spec.options.health_rules] == [Health.FAILED]
+    assert [rule.health for rule in spec.options.health_rules] == [HealthState.FAILED]
     assert [ref.name for ref in spec.options.confirmed] == ["b"]
     removal = desired_of(pb.Desired(service_id="s", sequence=1, removal=pb.REMOVAL_ORPHAN))
     assert load_desired(dump_desired(removal)) == removal
@@ -91,13 +91,13 @@ def test_no_altered_character_is_acted_upon(place: int) -> None:
 def test_a_damaged_service_is_dropped_and_its_objects_are_looked_for(tmp_path: Path) -> None:
     """The others stay; what the dropped one has in the cluster is found by its marks."""
     database = Database(tmp_path / "agent.db")
-    memory = SqliteMemory(database)
-    memory.recovered()
-    memory.desire(told(), Stamps())
-    memory.desire(Desired("other", 1, told().spec), Stamps())
+    memory = SqliteStateStore(database)
+    memory.mark_recovered()
+    memory.save_desired_state(told(), StageTimes())
+    memory.save_desired_state(Desired("other", 1, told().spec), StageTimes())
     with database.transaction() as db:
         db.execute("UPDATE service SET desired = 'x' || desired WHERE id = 's'")
-    assert [one.desired.service_id for one in memory.services()] == ["other"]
+    assert [one.desired.service_id for one in memory.load_services()] == ["other"]
     assert memory.fresh
     database.close()
 
@@ -105,17 +105,17 @@ def test_a_damaged_service_is_dropped_and_its_objects_are_looked_for(tmp_path: P
 def test_a_file_of_the_first_version_is_begun_anew(tmp_path: Path) -> None:
     """Its services come again from the control plane, its objects from the cluster."""
     database = Database(tmp_path / "agent.db")
-    SqliteMemory(database).recovered()
+    SqliteStateStore(database).mark_recovered()
     with database.transaction() as db:
         db.execute("PRAGMA user_version=1")
     database.close()
     database = Database(tmp_path / "agent.db")
-    assert SqliteMemory(database).fresh
+    assert SqliteStateStore(database).fresh
     database.close()
 
 
 @pytest.mark.parametrize(
-    "change", [{"removal": "vanish"}, {"spec": {"name": "x"}}, {"verification": {"x": 1}}]
+    "change", [{"removal": "mark_missing"}, {"spec": {"name": "x"}}, {"verification": {"x": 1}}]
 )
 def test_what_another_version_wrote_is_not_taken_for_ours(change: dict[str, object]) -> None:
     """The row is then dropped and told anew; the agent starts all the same."""

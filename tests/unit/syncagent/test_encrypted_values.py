@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 import yaml
 
-from fleet.age import AgeIdentity
-from fleet.bundle import KubeObject
+from core.age import AgeIdentity
+from core.spec.bundle import KubeObject
 from gitcache.render.manifests import read_folder
 from syncagent.domain.services import Phase
-from syncagent.ports import Refused
+from syncagent.ports import RequestRefused
 from syncagent.state.identities import AgeIdentities
 from tests.fakes.engine import Stand
 from tests.fakes.sops import IDENTITY, metadata, sealed
@@ -98,7 +98,7 @@ async def test_a_new_value_is_applied_and_told_of_without_it(stand: Stand) -> No
 
 async def test_what_the_api_server_repeats_is_masked(stand: Stand) -> None:
     text = f"policy: {in_base64(VALUE)} is too short"
-    stand.cluster.fail["db"] = Refused(text, status=403, reason="Forbidden")
+    stand.cluster.fail["db"] = RequestRefused(text, status=403, reason="Forbidden")
     stand.bring([secret()])
     status = await stand.phase(Phase.FAILED)
     assert status.problems[0].message.startswith("policy: *** is too short")

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from fleet.bundle import make_bundle
-from fleet.errors import NotFound, Unavailable
-from syncagent.domain.events import CommandDone, Outcome
+from core.errors import NotFound, Unavailable
+from core.spec.bundle import make_bundle
+from syncagent.domain.events import CommandAnswer, CommandOutcome
 from syncagent.domain.objects import KubeObject, ObjectRef
-from syncagent.domain.services import Desired, DriftPolicy, Phase, Removal, ServiceSpec, Status
-from syncagent.ports import LinkDown, Refused
-from syncagent.reconcile.heal import pace
-from syncagent.state.memory import SqliteMemory
+from syncagent.domain.services import Desired, DriftPolicy, Phase, Removal, ServiceSpec, SyncStatus
+from syncagent.ports import LinkDown, RequestRefused
+from syncagent.reconcile.heal import heal_delay
+from syncagent.state.store import SqliteStateStore
 from tests.fakes.engine import Stand, config
 
 KEY = ("", "ConfigMap", "prod", "a")
@@ -87,7 +87,7 @@ async def test_a_bad_object_in_the_bundle_stops_all_pruning(stand: Stand) -> Non
 
 async def test_a_refused_object_is_tried_again_and_recovers(stand: Stand) -> None:
     """Others are applied meanwhile; the retries become rarer, then it works."""
-    stand.cluster.fail["b"] = Refused("not like that", status=422, reason="Invalid")
+    stand.cluster.fail["b"] = RequestRefused("not like that", status=422, reason="Invalid")
     stand.want("a", "b")
     status = await stand.phase(Phase.FAILED)
     assert [(p.reason, p.ref and p.ref.name) for p in status.problems] == [("Invalid", "b")]
@@ -133,7 +133,7 @@ async def test_a_service_that_cannot_be_told_silences_no_other(stand: Stand) -> 
     """And the agent goes on."""
     take = stand.hub.status
 
-    def stumble(status: Status) -> None:
+    def stumble(status: SyncStatus) -> None:
         if status.service_id == "odd":
             raise TypeError("not a text")
         take(status)
@@ -276,7 +276,7 @@ async def test_a_report_that_the_disk_refuses_is_not_lost(stand: Stand) -> None:
     stand.want("a")
     take, refused = stand.hub.status, []
 
-    def refuse(status: Status) -> None:
+    def refuse(status: SyncStatus) -> None:
         refused.append(status)
         if len(refused) > 3:
             stand.hub.status = take
@@ -293,21 +293,21 @@ async def test_an_answer_that_the_disk_refuses_is_given_later(
     """The lane goes on, and the command is answered once."""
     stand.want("a")
     await stand.phase(Phase.HEALTHY)
-    kept, full = SqliteMemory.answer, True
+    kept, full = SqliteStateStore.save_answer, True
 
-    def answer(memory: SqliteMemory, done: CommandDone) -> None:
+    def answer(memory: SqliteStateStore, done: CommandAnswer) -> None:
         if full:
             raise Unavailable("the disk is full")
         kept(memory, done)
 
-    monkeypatch.setattr(SqliteMemory, "answer", answer)
+    monkeypatch.setattr(SqliteStateStore, "save_answer", answer)
     stand.engine.sync_now("c", "s")
     await stand.clock.advance(20)
     assert stand.hub.answers == []
     full = False
     await stand.until(lambda: stand.hub.answers)
     await stand.clock.advance(20)
-    assert stand.hub.answers == [CommandDone("c", Outcome.SUCCEEDED)]
+    assert stand.hub.answers == [CommandAnswer("c", CommandOutcome.SUCCEEDED)]
 
 
 async def test_older_words_are_ignored(stand: Stand) -> None:
@@ -317,7 +317,7 @@ async def test_older_words_are_ignored(stand: Stand) -> None:
     old = Desired("s", 1, removal=Removal.CASCADE)
     stand.engine.desire(old)
     await stand.phase(Phase.HEALTHY)
-    assert stand.engine.held() == [("s", 2)]
+    assert stand.engine.stored_services() == [("s", 2)]
 
 
 async def test_removing_what_is_not_here_is_answered(stand: Stand) -> None:
@@ -381,7 +381,7 @@ async def test_what_cannot_be_asked_about_is_applied_on_request(stand: Stand) ->
     await stand.phase(Phase.HEALTHY)
     stand.cluster.calls.clear()
     apply = stand.cluster.apply
-    stand.cluster.fail["ConfigMap"] = Refused("may not list", status=403, reason="Forbidden")
+    stand.cluster.fail["ConfigMap"] = RequestRefused("may not list", status=403, reason="Forbidden")
 
     async def allowed(*args: Any, **options: Any) -> Any:
         stand.cluster.fail.clear()
@@ -422,11 +422,11 @@ async def test_other_options_of_the_same_bundle_are_work(stand: Stand) -> None:
 
 def test_the_pace_of_healing() -> None:
     """Five are free, then twice as long each time; a quiet minute forgets."""
-    assert pace((), 0.0) == 0.0
-    assert pace((0.0,) * 4, 1.0) == 0.0
-    assert pace((0.0,) * 5, 0.0) == 1.0
-    assert pace((0.0,) * 8, 0.0) == 8.0
-    assert pace((0.0,) * 8, 61.0) == 0.0
+    assert heal_delay((), 0.0) == 0.0
+    assert heal_delay((0.0,) * 4, 1.0) == 0.0
+    assert heal_delay((0.0,) * 5, 0.0) == 1.0
+    assert heal_delay((0.0,) * 8, 0.0) == 8.0
+    assert heal_delay((0.0,) * 8, 61.0) == 0.0
 
 
 async def test_what_a_restored_control_plane_forgot_is_said_again(stand: Stand) -> None:
@@ -436,7 +436,7 @@ async def test_what_a_restored_control_plane_forgot_is_said_again(stand: Stand) 
     writes = stand.cluster.count("apply")
     stand.hub.statuses.clear()
     stand.hub.changes.clear()
-    stand.engine.retell()
+    stand.engine.report_all()
     await stand.until(lambda: stand.hub.statuses and stand.hub.changes)
     assert stand.hub.statuses[-1].phase == Phase.HEALTHY
     (change,) = stand.hub.changes

@@ -5,23 +5,23 @@ from pathlib import Path
 
 import pytest
 
-from fleet.bundle import KubeObject
-from syncagent.domain.health import Health, assess
-from syncagent.domain.rules import health_of
+from core.spec.bundle import KubeObject
+from syncagent.domain.health import HealthState, assess
 from syncagent.domain.services import FieldCondition, HealthRule, Phase
-from syncagent.ports import Refused
+from syncagent.domain.user_rules import health_of
+from syncagent.ports import RequestRefused
 from tests.fakes.engine import Stand, config
 
 READY = HealthRule(
     "shop.io",
     "Shop",
-    Health.HEALTHY,
+    HealthState.HEALTHY,
     (FieldCondition("/status/conditions/Open/status", ("True",)),),
 )
 BROKEN = HealthRule(
     "shop.io",
     "Shop",
-    Health.FAILED,
+    HealthState.FAILED,
     (FieldCondition("/status/state", ("Broken", "Lost")),),
     "/status/why",
 )
@@ -119,14 +119,14 @@ def test_rules_of_users_replace_what_is_known() -> None:
     """The first rule that holds; a kind with rules of which none holds is progressing."""
     rules = (READY, BROKEN)
     shop = live("shop.io/v1", "Shop", conditions(Ready=("True", "Fine")))
-    assert assess(shop).health == Health.HEALTHY
-    assert health_of(shop, rules).health == Health.PROGRESSING
+    assert assess(shop).health == HealthState.HEALTHY
+    assert health_of(shop, rules).health == HealthState.PROGRESSING
     shop["status"] = {"state": "Broken", "why": "the door is shut"}
     assert health_of(shop, rules).message == "the door is shut"
     shop["status"] = conditions(Open=("True", "Morning"))
-    assert health_of(shop, rules).health == Health.HEALTHY
+    assert health_of(shop, rules).health == HealthState.HEALTHY
     other = live("other.io/v1", "Shop", {})
-    assert health_of(other, rules).health == Health.HEALTHY
+    assert health_of(other, rules).health == HealthState.HEALTHY
 
 
 def workload() -> list[KubeObject]:
@@ -245,7 +245,7 @@ async def test_of_what_is_not_ours_nothing_is_told_and_of_bursts_the_end(stand: 
 
 async def test_a_failure_becomes_one_event_that_is_counted_up(stand: Stand) -> None:
     """However often it is tried again; at most one write in five minutes."""
-    stand.cluster.fail["a"] = Refused("denied by the policy", status=403, reason="Forbidden")
+    stand.cluster.fail["a"] = RequestRefused("denied by the policy", status=403, reason="Forbidden")
     stand.bring([config("a")])
     await stand.phase(Phase.FAILED)
     await stand.until(lambda: stand.cluster.told)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from fleet.bundle import KubeObject
+from core.spec.bundle import KubeObject
 from syncagent.domain.objects import ObjectRef
 from syncagent.domain.ownership import HOOK_ANNOTATION
 from syncagent.domain.services import Phase
@@ -66,7 +66,7 @@ async def test_a_hook_leaves_what_no_hook_of_its_service_made(stand: Stand, mark
 
 
 async def test_stopping_a_sync_leaves_what_has_taken_the_place_of_its_hook(stand: Stand) -> None:
-    """`halt` too asks whose an object is."""
+    """`terminate_sync` too asks whose an object is."""
     job = {"apiVersion": "batch/v1", "kind": "Job", "spec": {}}
     stand.bring([job | {"metadata": {"name": "x", "annotations": HOOK}}, config("y")])
     key = ("batch", "Job", "prod", "x")

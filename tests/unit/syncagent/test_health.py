@@ -4,15 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from syncagent.domain.health import Health, assess
-from syncagent.domain.inventory import InventoryChange, Owned, Tree, components_of
+from syncagent.domain.health import HealthState, assess
+from syncagent.domain.inventory import DescendantTree, InventoryChange, OwnedObject, components_of
 from syncagent.domain.objects import ref_of
 from syncagent.domain.pods import images_of
-from syncagent.domain.services import Stamps, Status
+from syncagent.domain.services import StageTimes, SyncStatus
 from syncagent.domain.summary import summarize
 from syncagent.link.wire import inventory_to_wire, status_to_wire
 
-H, P, F, S = Health.HEALTHY, Health.PROGRESSING, Health.FAILED, Health.PAUSED
+H, P, F, S = HealthState.HEALTHY, HealthState.PROGRESSING, HealthState.FAILED, HealthState.PAUSED
 
 
 def live(api: str, kind: str, spec=None, status=None, **meta):
@@ -144,9 +144,9 @@ def test_whatever_a_custom_resource_holds_can_be_told(spec, status) -> None:
     """Definitions without a schema let people write anything; reports are made of text."""
     meta = {"name": "x", "generation": 2, "resourceVersion": "7", "uid": "u"}
     one = {"apiVersion": "example.org/v1", "kind": "Thing", "metadata": meta}
-    owned = Owned("s", ref_of(one))
+    owned = OwnedObject("s", ref_of(one))
     owned.observe(one | {"spec": spec, "status": status})
-    (told,) = components_of({owned.key: owned}, Tree()).values()
+    (told,) = components_of({owned.key: owned}, DescendantTree()).values()
     report = inventory_to_wire(InventoryChange("s", True, (told,), ()))
-    problems = status_to_wire(Status("s", 1, "", *summarize([told], ()), Stamps()))
+    problems = status_to_wire(SyncStatus("s", 1, "", *summarize([told], ()), StageTimes()))
     assert report.inventory.present[0].object.name == "x" and problems.status.sequence == 1

@@ -7,16 +7,16 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleet.wire.v1 import agent_pb2 as pb
-from syncagent.domain.health import Health, Verdict
+from core.wire.v1 import agent_pb2 as pb
+from syncagent.domain.health import HealthState, HealthStatus
 from syncagent.domain.inventory import (
     Component,
+    DescendantTree,
     InventoryChange,
-    Owned,
-    Tree,
+    OwnedObject,
     components_of,
-    difference,
-    split,
+    inventory_change,
+    split_inventory,
 )
 from syncagent.domain.objects import ObjectKey, ObjectRef
 from syncagent.domain.services import Phase, Problem
@@ -26,7 +26,7 @@ from syncagent.link.wire import inventory_to_wire, merge_inventories
 
 def component(name: str, uid: str = "", owner: str = "", kind: str = "Pod", **more) -> Component:
     fields: dict[str, Any] = {
-        "health": Health.HEALTHY,
+        "health": HealthState.HEALTHY,
         "message": "",
         "reason": "",
         "synced": True,
@@ -59,7 +59,7 @@ def test_differences_add_up(states, sent: int) -> None:
     """Sent one by one, and from some time on merged, the reports lead to the last state."""
     reports, before = [], None
     for state in states:
-        change = difference("s", before, state)
+        change = inventory_change("s", before, state)
         if change is not None:
             reports.append(inventory_to_wire(change))
         before = state
@@ -75,7 +75,7 @@ def test_differences_add_up(states, sent: int) -> None:
 def test_what_comes_and_goes_while_nobody_listens_is_not_told() -> None:
     """A cron job's pods of days take no room; what the other side knows is told to have gone."""
     states = [dict([named("known")])] + [dict([named(f"pod-{turn}")]) for turn in range(500)]
-    changes = [difference("s", *pair) for pair in pairwise(states)]
+    changes = [inventory_change("s", *pair) for pair in pairwise(states)]
     reports = [inventory_to_wire(change) for change in changes if change is not None]
     merged = reduce(merge_inventories, reports).inventory
     assert [ref.name for ref in merged.gone] == ["known"]
@@ -91,7 +91,7 @@ def named(name: str) -> tuple[ObjectKey, Component]:
 def test_parts_say_what_the_whole_says(state, size: int) -> None:
     """Split reports lead to the same end."""
     known: dict = {"old": "1"}
-    for part in split(InventoryChange("s", True, tuple(state.values()), ()), size):
+    for part in split_inventory(InventoryChange("s", True, tuple(state.values()), ()), size):
         assert len(part.present) <= size
         known = apply(known, inventory_to_wire(part).inventory)
     assert known == told(state)
@@ -103,52 +103,55 @@ def test_the_tree_does_not_depend_on_the_order_of_arrival(order) -> None:
     sets = [component(f"rs{i}", owner="d", kind="ReplicaSet") for i in range(2)]
     pods = [component(f"p{i}", owner=f"rs{i % 2}") for i in range(4)]
     children = [*sets, *pods, component("stranger", owner="x")]
-    tree = Tree()
+    tree = DescendantTree()
     for index in order:
         tree.put(children[index])
-    assert {c.uid for c in tree.beneath("d")} == {"rs0", "rs1", "p0", "p1", "p2", "p3"}
+    assert {c.uid for c in tree.descendants_of("d")} == {"rs0", "rs1", "p0", "p1", "p2", "p3"}
     assert [tree.root_of(uid) for uid in ("p3", "rs0", "stranger")] == ["d", "d", "x"]
     tree.drop("rs0")
-    assert {c.uid for c in tree.beneath("d")} == {"rs1", "p1", "p3"}
+    assert {c.uid for c in tree.descendants_of("d")} == {"rs1", "p1", "p3"}
 
 
 def test_owners_in_a_circle_do_no_harm() -> None:
     """Cyclic owner references end."""
-    tree = Tree()
+    tree = DescendantTree()
     tree.put(component("a", owner="b"))
     tree.put(component("b", owner="a"))
-    assert {c.uid for c in tree.beneath("a")} == {"b"}
+    assert {c.uid for c in tree.descendants_of("a")} == {"b"}
     assert tree.root_of("a") in {"a", "b"}
 
 
 def test_a_workload_fails_with_its_pod() -> None:
     """While it progresses, a broken pod is its failure; spent replica sets are left out."""
     ref = ObjectRef("apps", "v1", "Deployment", "n", "web")
-    owned = Owned("s", ref, uid="d", verdict=Verdict(Health.PROGRESSING, "0 of 1"), seen=True)
-    tree = Tree()
+    owned = OwnedObject(
+        "s", ref, uid="d", verdict=HealthStatus(HealthState.PROGRESSING, "0 of 1"), seen=True
+    )
+    tree = DescendantTree()
     tree.put(component("old", owner="d", kind="ReplicaSet"))
-    tree.put(component("new", owner="d", kind="ReplicaSet", health=Health.PROGRESSING))
+    tree.put(component("new", owner="d", kind="ReplicaSet", health=HealthState.PROGRESSING))
     sick: dict[str, Any] = {
-        "health": Health.FAILED,
+        "health": HealthState.FAILED,
         "message": "no image",
         "reason": "ErrImagePull",
     }
     tree.put(component("pod", owner="new", **sick))
     found = components_of({ref.key: owned}, tree)
     assert {c.ref.name for c in found.values()} == {"web", "new", "pod"}
-    assert found[ref.key].health == Health.FAILED
+    assert found[ref.key].health == HealthState.FAILED
     assert found[ref.key].message == "pod: no image"
 
 
 def test_phases() -> None:
     """Failures of applying weigh more than sick objects, these more than waiting ones."""
-    good, sick = component("a"), component("b", health=Health.FAILED)
-    slow = component("c", health=Health.PROGRESSING)
+    good, sick = component("a"), component("b", health=HealthState.FAILED)
+    slow = component("c", health=HealthState.PROGRESSING)
     assert summarize([good], [])[0] == Phase.HEALTHY
     assert summarize([good, slow], [])[0] == Phase.APPLIED
     assert summarize([good, slow, sick], [])[0] == Phase.DEGRADED
     phase, problems = summarize([sick], [Problem("no")])
     assert phase == Phase.FAILED and len(problems) == 2
     assert (
-        len(summarize([component(str(i), health=Health.FAILED) for i in range(300)], [])[1]) == 100
+        len(summarize([component(str(i), health=HealthState.FAILED) for i in range(300)], [])[1])
+        == 100
     )

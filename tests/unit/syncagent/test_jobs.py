@@ -5,16 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from fleet.errors import Invalid, Unavailable
-from fleet.sealing import SealingKey, masked, placeholder, seal
+from core.errors import Invalid, Unavailable
+from core.sealing import SealingKey, mask_secrets, placeholder, seal
 from syncagent.autonomy.policy import JobPolicy, LocalPolicy
-from syncagent.domain.events import CommandDone, Outcome
+from syncagent.domain.events import CommandAnswer, CommandOutcome
 from syncagent.domain.jobs import JobPhase, JobSpec, JobStatus
 from syncagent.jobs.logs import TAIL_BYTES
 from syncagent.jobs.runner import JobRunner
 from syncagent.jobs.template import job_object
 from syncagent.state.database import Database
-from syncagent.state.jobs import SqliteJobs
+from syncagent.state.jobs import SqliteJobStore
 from tests.fakes.clock import FakeClock, settle
 from tests.fakes.jobs import FakeJobCluster
 
@@ -33,13 +33,13 @@ class Told:
 
     def __init__(self) -> None:
         self.statuses: list[JobStatus] = []
-        self.answers: list[CommandDone] = []
+        self.answers: list[CommandAnswer] = []
         self.live: list[tuple[str, int, bytes]] = []
 
     def job(self, status: JobStatus) -> None:
         self.statuses.append(status)
 
-    def done(self, done: CommandDone) -> None:
+    def done(self, done: CommandAnswer) -> None:
         self.answers.append(done)
 
 
@@ -54,7 +54,7 @@ class World:
 
     def make(self) -> JobRunner:
         live = lambda *piece: self.told.live.append(piece)  # noqa: E731
-        memory = SqliteJobs(self.database)
+        memory = SqliteJobStore(self.database)
         return JobRunner(
             self.cluster,
             memory,
@@ -104,7 +104,7 @@ async def test_a_job_is_created_followed_and_told_of(world: World) -> None:
         b"one\ntwo\n",
         {"main": "42"},
     )
-    assert world.told.answers == [CommandDone(ID, Outcome.SUCCEEDED)]
+    assert world.told.answers == [CommandAnswer(ID, CommandOutcome.SUCCEEDED)]
     assert end.started_ms and end.finished_ms
 
 
@@ -130,7 +130,7 @@ async def test_asked_again_it_is_not_run_again(world: World) -> None:
     await world.restart()
     await world.run()
     assert world.cluster.created == [f"Job/{NAME}"]
-    assert [one.outcome for one in world.told.answers] == [Outcome.SUCCEEDED] * 2
+    assert [one.outcome for one in world.told.answers] == [CommandOutcome.SUCCEEDED] * 2
 
 
 async def test_after_a_lost_disk_the_running_job_is_found_by_its_name(
@@ -218,7 +218,7 @@ async def test_a_job_outside_the_local_allow_list_is_refused(world: World) -> No
     world.policy = JobPolicy(LocalPolicy.of([], ["shop"]))
     await world.run()
     assert world.cluster.created == []
-    assert world.told.answers[0].outcome is Outcome.FAILED
+    assert world.told.answers[0].outcome is CommandOutcome.FAILED
     assert "namespace ops" in world.told.answers[0].message
 
 
@@ -257,7 +257,7 @@ async def test_a_running_job_outlasts_answers_that_are_no_news_of_it(
     world.cluster.refusing = 0
     world.cluster.ends(NAME)
     await world.clock.advance(30)
-    assert world.told.answers == [CommandDone(ID, Outcome.SUCCEEDED)]
+    assert world.told.answers == [CommandAnswer(ID, CommandOutcome.SUCCEEDED)]
 
 
 async def test_a_job_that_can_never_be_seen_again_ends_with_its_time(world: World) -> None:
@@ -279,14 +279,14 @@ async def test_a_fault_of_the_server_while_creating_is_waited_out(world: World) 
 async def test_a_disk_that_is_full_after_the_creation_does_not_fail_the_job(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kept, full = SqliteJobs.keep, True
+    kept, full = SqliteJobStore.keep, True
 
-    def keep(memory: SqliteJobs, spec: JobSpec, status: JobStatus) -> None:
+    def keep(memory: SqliteJobStore, spec: JobSpec, status: JobStatus) -> None:
         if full and status.ref is not None:
             raise Unavailable("the disk is full")
         kept(memory, spec, status)
 
-    monkeypatch.setattr(SqliteJobs, "keep", keep)
+    monkeypatch.setattr(SqliteJobStore, "keep", keep)
     await world.run()
     world.cluster.runs(NAME)
     await world.clock.advance(10)
@@ -296,7 +296,7 @@ async def test_a_disk_that_is_full_after_the_creation_does_not_fail_the_job(
     assert world.last.phase is JobPhase.RUNNING
     world.cluster.ends(NAME)
     await world.clock.advance(10)
-    assert world.told.answers == [CommandDone(ID, Outcome.SUCCEEDED)]
+    assert world.told.answers == [CommandAnswer(ID, CommandOutcome.SUCCEEDED)]
 
 
 async def test_secrets_of_an_ended_job_are_gone(world: World) -> None:
@@ -365,4 +365,4 @@ def test_a_pod_is_named_and_limited_too() -> None:
 
 
 def test_longer_secrets_are_masked_before_their_parts() -> None:
-    assert masked("secretsecret2 ab", ["secret", "secretsecret2", "ab"]) == "*** ab"
+    assert mask_secrets("secretsecret2 ab", ["secret", "secretsecret2", "ab"]) == "*** ab"

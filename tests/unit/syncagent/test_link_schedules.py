@@ -14,21 +14,21 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fleet.runtime.tasks import Tasks
-from fleet.wire.v1 import agent_pb2 as pb
-from syncagent.domain.events import CommandDone, DriftFound, Outcome
-from syncagent.domain.health import Health
+from core.runtime.tasks import Tasks
+from core.wire.v1 import agent_pb2 as pb
+from syncagent.domain.events import CommandAnswer, CommandOutcome, DriftFound
+from syncagent.domain.health import HealthState
 from syncagent.domain.inventory import Component, InventoryChange
 from syncagent.domain.objects import ObjectRef
-from syncagent.domain.services import Desired, Phase, Stamps, Status
+from syncagent.domain.services import Desired, Phase, StageTimes, SyncStatus
 from syncagent.link.commands import Commands
 from syncagent.link.logs import LogQueue
 from syncagent.link.reports import OutboxReports
-from syncagent.link.session import Session
-from syncagent.link.wire import held_to_wire
+from syncagent.link.session import SyncSession
+from syncagent.link.wire import stored_services_to_wire
 from syncagent.state.database import Database
-from syncagent.state.memory import SqliteMemory
 from syncagent.state.outbox import SqliteOutbox
+from syncagent.state.store import SqliteStateStore
 from tests.fakes.clock import FakeClock, settle
 from tests.fakes.wire import RuleHub
 
@@ -52,9 +52,9 @@ class Agent:
     def boot(self) -> None:
         """Everything that a restart makes anew."""
         self.outbox = SqliteOutbox(self.database, self.clock)
-        self.memory = SqliteMemory(self.database)
+        self.memory = SqliteStateStore(self.database)
         self.reports = OutboxReports(self.outbox)
-        known = (one.desired for one in self.memory.services())
+        known = (one.desired for one in self.memory.load_services())
         self.desired = {one.service_id: one for one in known}
 
     # The port Reconciler
@@ -62,22 +62,22 @@ class Agent:
     def desire(self, desired: Desired) -> None:
         known = self.desired.get(desired.service_id)
         if known is None or known.sequence < desired.sequence:
-            self.memory.desire(desired, Stamps())
+            self.memory.save_desired_state(desired, StageTimes())
             self.desired[desired.service_id] = desired
 
-    def held(self) -> list[tuple[str, int]]:
+    def stored_services(self) -> list[tuple[str, int]]:
         return [(one.service_id, one.sequence) for one in self.desired.values()]
 
     def linked(self) -> None: ...
 
-    def retell(self) -> None: ...
+    def report_all(self) -> None: ...
 
     def sync_now(self, command_id: str, service_id: str) -> None:
-        answer = self.memory.answered(command_id)
+        answer = self.memory.find_answer(command_id)
         if answer is None:
             self.executed[command_id] += 1
-            answer = CommandDone(command_id, Outcome.SUCCEEDED)
-            self.memory.answer(answer)
+            answer = CommandAnswer(command_id, CommandOutcome.SUCCEEDED)
+            self.memory.save_answer(answer)
         self.reports.done(answer)
 
     def terminate(self, command_id: str, service_id: str) -> None: ...
@@ -88,15 +88,19 @@ class Agent:
 
     async def connect(self) -> None:
         await self.disconnect()
-        hello = pb.Hello(lowest_protocol=1, highest_protocol=1, held=held_to_wire(self.held()))
+        hello = pb.Hello(
+            lowest_protocol=1,
+            highest_protocol=1,
+            held=stored_services_to_wire(self.stored_services()),
+        )
         talk, commands = self.hub.sync(), Commands(self)
-        session = Session(talk, hello, self, commands, self.outbox, LogQueue(), self.clock)
+        session = SyncSession(talk, hello, self, commands, self.outbox, LogQueue(), self.clock)
         self.tasks.spawn("session", self._live(session))
         await settle()
 
-    async def _live(self, session: Session) -> None:
+    async def _live(self, session: SyncSession) -> None:
         try:
-            await session.greet()
+            await session.send_hello()
             await session.run()
         except Exception as ended:
             assert "cut" in str(ended), ended
@@ -114,7 +118,9 @@ class Agent:
 
     def say(self, service: str) -> None:
         self.told[service] = self.told.get(service, 0) + 1
-        self.reports.status(Status(service, self.told[service], "", Phase.HEALTHY, (), Stamps()))
+        self.reports.status(
+            SyncStatus(service, self.told[service], "", Phase.HEALTHY, (), StageTimes())
+        )
 
     def change(self, service: str, name: str) -> None:
         known = self.objects.setdefault(service, {})
@@ -145,7 +151,7 @@ def ref(name: str) -> ObjectRef:
 
 
 def component(name: str, generation: int) -> Component:
-    healthy = Health.HEALTHY
+    healthy = HealthState.HEALTHY
     return Component(ref(name), "", "", healthy, "", "", True, (), generation=generation)
 
 

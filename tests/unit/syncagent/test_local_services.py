@@ -6,30 +6,30 @@ from pathlib import Path
 import pytest
 import yaml
 
-from fleet.attestation import TrustedKeys
-from fleet.bundle import make_bundle
-from fleet.errors import Invalid, NotFound, TowlineError, Unavailable
-from fleet.identity import is_local_id, local_id
-from fleet.source import HelmRelease
-from syncagent.autonomy.admission import Admission
-from syncagent.autonomy.definitions import Reader
-from syncagent.autonomy.folders import FolderRenders
+from core.errors import Invalid, NotFound, TowlineError, Unavailable
+from core.identity import is_local_id, local_id
+from core.spec.attestation import TrustedKeys
+from core.spec.bundle import make_bundle
+from core.spec.source import HelmRelease
+from syncagent.autonomy.admission import DesiredStateAdmission
+from syncagent.autonomy.definition_sources import (
+    LABEL,
+    DefinitionConfigMaps,
+    DefinitionFolder,
+    DefinitionRepository,
+)
+from syncagent.autonomy.definitions import DefinitionReader
+from syncagent.autonomy.folder_renders import FolderRenders
 from syncagent.autonomy.policy import LocalPolicy
 from syncagent.autonomy.services import LocalServices
-from syncagent.autonomy.sources import (
-    LABEL,
-    ConfigMapSource,
-    FolderSource,
-    RepositorySource,
-)
-from syncagent.domain.events import CommandDone, Outcome
-from syncagent.domain.mirrors import Definition, Document, Mirror
+from syncagent.domain.events import CommandAnswer, CommandOutcome
+from syncagent.domain.local_services import Document, LocalServiceReport, ServiceDefinition
 from syncagent.domain.objects import ObjectRef
-from syncagent.domain.services import Desired, DriftPolicy, Phase, Removal, Stamps
-from syncagent.ports import DefinitionSource, Rendered, Renders
+from syncagent.domain.services import Desired, DriftPolicy, Phase, Removal, StageTimes
+from syncagent.ports import DefinitionSource, LocalRender, LocalRenders
 from syncagent.state.bundles import BundleFiles
 from syncagent.state.database import Database
-from syncagent.state.memory import SqliteMemory
+from syncagent.state.store import SqliteStateStore
 from tests.fakes.clock import FakeClock
 from tests.fakes.engine import Stand
 
@@ -43,8 +43,8 @@ spec: {template: {spec: {containers: [{name: main, image: job}]}}}
 CONFIG = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {k: v}\n"
 
 
-def done(command_id: str, message: str) -> CommandDone:
-    return CommandDone(command_id, Outcome.SUCCEEDED, message)
+def done(command_id: str, message: str) -> CommandAnswer:
+    return CommandAnswer(command_id, CommandOutcome.SUCCEEDED, message)
 
 
 async def place() -> str:
@@ -57,17 +57,17 @@ class World:
     def __init__(self, root: Path) -> None:
         self.folder = root / "services"
         self.desired: list[Desired] = []
-        self.shown: list[Mirror] = []
+        self.shown: list[LocalServiceReport] = []
         self.database = Database(root / "agent.db")
         self.bundles = BundleFiles(root / "bundles")
         self.define("shop", "name: shop\nnamespace: shop\nfolder: manifests\n")
         self.manifest("a.yaml", CONFIG)
         self.services = self.make()
 
-    def make(self, *more: DefinitionSource, renders: Renders | None = None) -> LocalServices:
-        memory = SqliteMemory(self.database)
+    def make(self, *more: DefinitionSource, renders: LocalRenders | None = None) -> LocalServices:
+        memory = SqliteStateStore(self.database)
         return LocalServices(
-            more or [FolderSource(self.folder)],
+            more or [DefinitionFolder(self.folder)],
             f"file://{self.folder}",
             place,
             FolderRenders(self.folder, renders),
@@ -80,9 +80,9 @@ class World:
 
     def desire(self, desired: Desired) -> None:
         self.desired.append(desired)
-        SqliteMemory(self.database).desire(desired, Stamps())
+        SqliteStateStore(self.database).save_desired_state(desired, StageTimes())
 
-    def mirror(self, mirror: Mirror) -> None:
+    def mirror(self, mirror: LocalServiceReport) -> None:
         self.shown.append(mirror)
 
     def define(self, name: str, text: str) -> None:
@@ -164,7 +164,9 @@ async def test_a_sync_of_the_clusters_own_is_stopped_on_request(tmp_path: Path) 
     place.services._desire = lambda one: stand.engine.desire(one)
     look, refresh = place.services.look, place.services.refresh
     await look()
-    admission = Admission(stand.engine, TrustedKeys(()), stand.hub, stand.clock, refresh)
+    admission = DesiredStateAdmission(
+        stand.engine, TrustedKeys(()), stand.hub, stand.clock, refresh
+    )
     (service_id,) = place.services._known
     await stand.until(lambda: key in stand.cluster.objects)
     admission.terminate("c1", service_id)
@@ -228,7 +230,7 @@ async def test_aliases_do_not_multiply(world: World, bomb: str) -> None:
 
 
 def test_a_definition_whose_maps_multiply_is_a_named_problem() -> None:
-    read = Reader().read([Document("odd.yaml", MERGES)])
+    read = DefinitionReader().read([Document("odd.yaml", MERGES)])
     assert "grows beyond" in read.problems[0]
 
 
@@ -276,7 +278,7 @@ async def test_a_repository_without_a_git_part_is_said(world: World) -> None:
     ],
 )
 def test_odd_definitions_are_named_problems(text: str) -> None:
-    read = Reader().read([Document("odd.yaml", text)])
+    read = DefinitionReader().read([Document("odd.yaml", text)])
     assert len(read.problems) == 1 and read.problems[0].startswith("odd.yaml: ")
 
 
@@ -289,7 +291,7 @@ def test_how_a_chart_is_rendered_is_read() -> None:
         head + "helm: {release: r, chart: web, version: 1.x, url: 'oci://r.example.org/c', "
         'values: "a: 1"}}',
     )
-    read = [Reader().read([Document("x", text)]) for text in texts]
+    read = [DefinitionReader().read([Document("x", text)]) for text in texts]
     assert [one.problems for one in read] == [(), (), ()]
     assert [one.services[0].helm for one in read] == [
         HelmRelease("shop", "web"),
@@ -322,7 +324,7 @@ def test_odd_words_on_a_chart_are_named_problems(helm: str, reason: str) -> None
     text = (
         f"{{name: a, namespace: b, folder: c, repository: 'https://g.example.org/c', helm: {helm}}}"
     )
-    (problem,) = Reader().read([Document("x", text)]).problems
+    (problem,) = DefinitionReader().read([Document("x", text)]).problems
     assert reason in problem
 
 
@@ -332,20 +334,20 @@ def test_values_of_a_chart_do_not_multiply_by_aliases() -> None:
         "name: a\nnamespace: b\nfolder: c\nrepository: https://g.example.org/c\n"
         f"helm:\n  values:\n    l0: &l0 [{', '.join('x' * 9)}]\n    {levels}"
     )
-    (problem,) = Reader().read([Document("x", text)]).problems
+    (problem,) = DefinitionReader().read([Document("x", text)]).problems
     assert "helm.values is a map or a text" in problem
 
 
 def test_a_chart_beside_the_document_is_refused() -> None:
     text = "{name: a, namespace: b, folder: c, helm: {}}"
-    (problem,) = Reader().read([Document("x", text)]).problems
+    (problem,) = DefinitionReader().read([Document("x", text)]).problems
     assert "needs a repository" in problem
 
 
 def test_options_are_read() -> None:
     options = "options: {drift: report, keepOnPrune: true}"
     text = f"name: x\nnamespace: y\nfolder: z\n{options}\n"
-    (one,) = Reader().read([Document("a.yml", text)]).services
+    (one,) = DefinitionReader().read([Document("a.yml", text)]).services
     assert one.options.drift is DriftPolicy.REPORT and one.options.keep_on_prune
 
 
@@ -378,7 +380,7 @@ async def test_a_manifest_that_no_reader_can_make_sense_of_holds_up_its_service_
 
 async def test_whatever_goes_wrong_with_one_service_the_others_are_kept(world: World) -> None:
     class Broken:
-        async def render(self, definition: Definition) -> Rendered:
+        async def render(self, definition: ServiceDefinition) -> LocalRender:
             raise AssertionError("a bug")
 
     text = "name: odd\nnamespace: odd\nfolder: x\nrepository: https://git.example/x.git\n"
@@ -401,7 +403,7 @@ def test_a_folder_of_a_document_from_git_is_one_of_its_repository() -> None:
     texts = ["{name: a, namespace: n, folder: f}", "{name: b, namespace: n, folder: f, ref: v1}"]
     texts.append("{name: c, namespace: n, folder: f, repository: https://other/x}")
     documents = [Document("", one, "https://git/root", "live") for one in texts]
-    read = Reader().read(documents).services
+    read = DefinitionReader().read(documents).services
     places = [(one.repository, one.ref) for one in read]
     assert places == [
         ("https://git/root", "live"),
@@ -429,7 +431,7 @@ class FakeRepositories:
         self.commit = "c1"
         self.folders: dict[str, list] = {}
 
-    async def render(self, definition: Definition) -> Rendered:
+    async def render(self, definition: ServiceDefinition) -> LocalRender:
         if definition.folder not in self.folders:
             raise NotFound(f"no folder {definition.folder}")
         bundle = make_bundle(self.folders[definition.folder])
@@ -437,7 +439,7 @@ class FakeRepositories:
         async def load() -> bytes:
             return bundle.data
 
-        return Rendered(bundle.digest, len(bundle.data), load, self.commit)
+        return LocalRender(bundle.digest, len(bundle.data), load, self.commit)
 
 
 def configmap(*texts: str, label: str = LABEL) -> dict:
@@ -457,7 +459,7 @@ async def test_configmaps_define_services_and_what_cannot_be_asked_removes_none(
     git.folders["web"] = [yaml.safe_load(CONFIG)]
     text = "{name: web, namespace: web, folder: web, repository: https://git/x}"
     maps.items = [configmap(text)]
-    services = world.make(ConfigMapSource(maps, "operators"), renders=git)
+    services = world.make(DefinitionConfigMaps(maps, "operators"), renders=git)
     await services.look()
     maps.refusal = Unavailable("the API server is away")
     await services.look()
@@ -477,7 +479,7 @@ async def test_a_folder_in_git_defines_services_of_the_same_repository(world: Wo
     git.folders["web"] = [yaml.safe_load(CONFIG)]
     ours = configmap("{name: web, namespace: web, folder: web}")
     git.folders["fleet"] = [ours, configmap("name: [", label="other")]
-    source = RepositorySource(git, "https://git/root", "main", "fleet")
+    source = DefinitionRepository(git, "https://git/root", "main", "fleet")
     services = world.make(source, renders=git)
     await services.look()
     git.commit = "c2"

@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleet.bundle import KubeObject
-from syncagent.domain.objects import Api
+from core.spec.bundle import KubeObject
+from syncagent.domain.objects import GroupVersionKind
 from syncagent.domain.services import Desired, Phase, Removal
-from syncagent.domain.strays import Strays
-from syncagent.reconcile.registry import Registry
+from syncagent.domain.unmanaged_children import UnmanagedChildren
+from syncagent.reconcile.registry import ServiceRegistry
 from tests.fakes.engine import Stand, config
 
-POD = Api("", "v1", "Pod")
+POD = GroupVersionKind("", "v1", "Pod")
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ def shown(stand: Stand) -> set[str]:
     return names
 
 
-def registry(stand: Stand) -> Registry:
+def registry(stand: Stand) -> ServiceRegistry:
     return stand.engine._registry
 
 
@@ -77,17 +77,17 @@ async def test_what_others_workloads_bring_forth_is_not_kept(stand: Stand) -> No
     grow(stand, stand.cluster.put(workload("late")))
     await stand.until(lambda: shown(stand) == {"ours-1-x"})
     assert len(registry(stand).tree) == 2
-    assert len(registry(stand).strays) == 4
+    assert len(registry(stand).unmanaged_children) == 4
 
 
 async def test_an_adopted_workload_brings_its_pods_along(stand: Stand) -> None:
     """They were passed over before, and nothing changes about them any more."""
     grow(stand, stand.cluster.put(workload("theirs")))
     stand.bring([workload("ours")])
-    await stand.until(lambda: len(registry(stand).strays) == 2)
+    await stand.until(lambda: len(registry(stand).unmanaged_children) == 2)
     stand.bring([workload("theirs")], service="t")
     await stand.until(lambda: shown(stand) == {"theirs-1-x"})
-    assert len(registry(stand).strays) == 0
+    assert len(registry(stand).unmanaged_children) == 0
 
 
 async def test_pods_of_a_released_workload_are_forgotten(stand: Stand) -> None:
@@ -102,7 +102,7 @@ async def test_pods_of_a_released_workload_are_forgotten(stand: Stand) -> None:
     await stand.phase(Phase.REMOVED)
     assert len(registry(stand).tree) == 2
     stand.cluster.drop(("", "Pod", "prod", "ours-1-x"))
-    assert len(registry(stand).strays) == 1
+    assert len(registry(stand).unmanaged_children) == 1
 
 
 async def test_a_pod_that_its_controller_gives_up_is_no_part_any_more(stand: Stand) -> None:
@@ -137,7 +137,7 @@ async def test_watches_end_with_the_last_object_of_their_kind(stand: Stand) -> N
     for _ in range(6):
         await stand.clock.advance(200)
     assert stand.cluster.watched() == {"ConfigMap"}
-    assert len(registry(stand).strays) == 0
+    assert len(registry(stand).unmanaged_children) == 0
     stand.bring([config("a"), workload("ours")])
     await stand.until(lambda: {"Deployment", "ReplicaSet", "Pod"} <= stand.cluster.watched())
     stand.cluster.drop(("apps", "Deployment", "prod", "ours"))
@@ -147,16 +147,20 @@ async def test_watches_end_with_the_last_object_of_their_kind(stand: Stand) -> N
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(["", "x", "y"]))))
 def test_strays_are_exactly_what_was_passed_over_last(steps: list[tuple[str, str]]) -> None:
     """Each step gives an object an owner that is not ours, or lets it go."""
-    strays, expected = Strays(), {}
+    unmanaged_children, expected = UnmanagedChildren(), {}
     for name, owner in steps:
         key = ("", "Pod", "n", name)
         if owner:
-            strays.put(key, POD, owner)
+            unmanaged_children.put(key, POD, owner)
             expected[name] = owner
         else:
-            strays.drop(key, POD)
+            unmanaged_children.drop(key, POD)
             expected.pop(name, None)
-        owners = {one for one in "xy" if strays.places_of(one) == [(POD, "n")]}
-        assert (len(strays), owners) == (len(expected), set(expected.values()))
-    strays.keep_only(POD, "", ())
-    assert (len(strays), strays.places_of("x"), strays.places_of("y")) == (0, [], [])
+        owners = {one for one in "xy" if unmanaged_children.places_of(one) == [(POD, "n")]}
+        assert (len(unmanaged_children), owners) == (len(expected), set(expected.values()))
+    unmanaged_children.keep_only(POD, "", ())
+    assert (
+        len(unmanaged_children),
+        unmanaged_children.places_of("x"),
+        unmanaged_children.places_of("y"),
+    ) == (0, [], [])

@@ -5,7 +5,7 @@ import base64
 from hypothesis import given
 from hypothesis import strategies as st
 
-from syncagent.domain.directives import Leave, directives_of
+from syncagent.domain.directives import DeletionPolicy, directives_of
 from syncagent.domain.objects import ObjectRef, api_of, ref_of
 from syncagent.domain.ownership import (
     OBJECT_ANNOTATION,
@@ -118,8 +118,8 @@ def test_release_takes_exactly_our_marks() -> None:
 def test_prune_can_be_forbidden_on_the_object() -> None:
     """towline.dev/prune: "false"."""
     kept = {"metadata": {"annotations": {"towline.dev/prune": "false"}}}
-    assert directives_of(kept).prune == Leave.NEVER
-    assert directives_of({"metadata": {}}).prune == Leave.FREE
+    assert directives_of(kept).prune == DeletionPolicy.NEVER
+    assert directives_of({"metadata": {}}).prune == DeletionPolicy.FREE
 
 
 def test_names_of_objects() -> None:

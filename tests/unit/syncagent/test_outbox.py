@@ -14,7 +14,7 @@ from hypothesis.stateful import (
     rule,
 )
 
-from fleet.errors import Unavailable
+from core.errors import Unavailable
 from syncagent.state.database import Database
 from syncagent.state.outbox import SqliteOutbox
 from tests.fakes.clock import FakeClock

@@ -5,8 +5,8 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import accumulate
 
-from fleet.runtime.backoff import Backoff
-from syncagent.link.supervisor import back_in
+from core.runtime.backoff import Backoff
+from syncagent.link.supervisor import reconnect_delay
 
 AGENTS = 1000
 
@@ -47,7 +47,7 @@ def pairs(seed: int) -> Iterator[tuple[float, float]]:
 
 def test_who_is_sent_away_comes_back_spread_over_half_a_second() -> None:
     """A draining replica is left by all at once; who is refused asks again in a minute."""
-    drained = [back_in(drained=True) for _ in range(AGENTS)]
+    drained = [reconnect_delay(drained=True) for _ in range(AGENTS)]
     assert 0.4 < max(drained) <= 0.5 and min(drained) < 0.1
-    refused = [back_in(drained=False) for _ in range(AGENTS)]
+    refused = [reconnect_delay(drained=False) for _ in range(AGENTS)]
     assert 45 <= min(refused) < 48 and 72 < max(refused) <= 75

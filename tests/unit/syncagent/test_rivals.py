@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from fleet.bundle import KubeObject
+from core.spec.bundle import KubeObject
 from syncagent.domain.services import Phase
 from tests.fakes.engine import Stand, config
 

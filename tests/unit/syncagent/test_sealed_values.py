@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from fleet.bundle import KubeObject
-from fleet.sealing import SealedSecret, SealingKey, placeholder, seal
+from core.sealing import SealedSecret, SealingKey, placeholder, seal
+from core.spec.bundle import KubeObject
 from syncagent.domain.services import DriftPolicy, Phase
-from syncagent.ports import Refused
+from syncagent.ports import RequestRefused
 from tests.fakes.engine import Stand
 
 VALUE = "hunter2-hunter2"
@@ -123,7 +123,7 @@ async def test_drift_that_is_only_reported_shows_no_value(stand: Stand) -> None:
 async def test_what_the_api_server_repeats_is_masked(stand: Stand) -> None:
     """A webhook may refuse with the value in its sentence."""
     text = f"policy: data.whole {in_base64(VALUE)} ({VALUE}) is too short"
-    stand.cluster.fail["db"] = Refused(text, status=403, reason="Forbidden")
+    stand.cluster.fail["db"] = RequestRefused(text, status=403, reason="Forbidden")
     stand.bring([secret()], secrets=[box(stand)])
     status = await stand.phase(Phase.FAILED)
     assert status.problems[0].message.startswith("policy: data.whole *** (***) is too short")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from fleet.errors import Invalid
+from core.errors import Invalid
 from syncagent.link.channel import Endpoint, _target
 from syncagent.settings import from_environment
 

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from fleet.bundle import KubeObject
-from syncagent.domain.changes import Change
-from syncagent.domain.events import Outcome
-from syncagent.domain.objects import Api
+from core.spec.bundle import KubeObject
+from syncagent.domain.events import CommandOutcome
+from syncagent.domain.field_change import PlannedAction
+from syncagent.domain.objects import GroupVersionKind
 from syncagent.domain.ownership import SERVICE_LABEL
 from syncagent.domain.services import Desired, Phase, Removal
-from syncagent.ports import Refused, UnknownApi
+from syncagent.ports import RequestRefused, UnknownApi
 from tests.fakes.engine import Stand, config
 
 JOB = ("batch", "Job", "prod", "migrate")
@@ -96,7 +96,7 @@ async def test_a_sync_on_request_is_answered_when_its_last_stage_is_done(stand: 
     await stand.until(lambda: stand.hub.answers)
     await stand.clock.advance(30)
     (answer,) = stand.hub.answers
-    assert answer.outcome == Outcome.FAILED and "as it did" in answer.message
+    assert answer.outcome == CommandOutcome.FAILED and "as it did" in answer.message
     assert applied(stand) == ["migrate"]
 
 
@@ -396,9 +396,9 @@ async def test_a_dry_run_tells_what_it_would_do(stand: Stand) -> None:
     status = await stand.phase(Phase.APPLIED)
     told = {one.ref.name: one for one in status.planned or ()}
     assert {name: one.change for name, one in told.items()} == {
-        "new": Change.UPDATE,
-        "more": Change.CREATE,
-        "gone": Change.DELETE,
+        "new": PlannedAction.UPDATE,
+        "more": PlannedAction.CREATE,
+        "gone": PlannedAction.DELETE,
     }
     assert [(f.pointer, f.old, f.new) for f in told["new"].fields] == [("/data/key", '"1"', '"2"')]
     assert len(stand.cluster.objects) == applies
@@ -516,7 +516,7 @@ async def test_a_kind_that_is_never_served_is_waited_for_once(stand: Stand) -> N
         "metadata": {"name": "widgets.shop.io"},
         "spec": {"group": "shop.io", "names": {"kind": "Widget"}, "scope": "Namespaced"},
     }
-    stand.cluster.fail["Widget"] = UnknownApi(Api("shop.io", "v1", "Widget"))
+    stand.cluster.fail["Widget"] = UnknownApi(GroupVersionKind("shop.io", "v1", "Widget"))
     names = [f"w{number}" for number in range(100)]
     stand.bring([definition, *(widget | {"metadata": {"name": name}} for name in names)])
     status = await stand.phase(Phase.FAILED)
@@ -527,7 +527,7 @@ async def test_a_kind_that_is_never_served_is_waited_for_once(stand: Stand) -> N
 
 async def test_a_refused_wave_keeps_the_next_back(stand: Stand) -> None:
     """An object that is refused is a wave that is not well."""
-    stand.cluster.fail["a"] = Refused("no", status=403, reason="Forbidden")
+    stand.cluster.fail["a"] = RequestRefused("no", status=403, reason="Forbidden")
     stand.bring([config("a"), config("b", notes={"towline.dev/wave": "5"})])
     await stand.phase(Phase.FAILED)
     assert "b" not in applied(stand)

@@ -7,16 +7,16 @@ from typing import Any
 import aiohttp
 import pytest
 
-from fleet.errors import Invalid, TowlineError, Unavailable
-from syncagent.domain.events import CommandDone, Outcome
+from core.errors import Invalid, TowlineError, Unavailable
+from syncagent.domain.events import CommandAnswer, CommandOutcome
 from syncagent.domain.jobs import JobSpec
 from syncagent.domain.objects import KubeObject, ObjectRef
-from syncagent.ports import Refused
-from syncagent.upkeep.pages import Pages, Vitals
-from syncagent.upkeep.upgrade import Home, Upgrader, name_of_image, replace_image
+from syncagent.ports import RequestRefused
+from syncagent.upkeep.status_server import StatusServer, Vitals
+from syncagent.upkeep.upgrade import AgentDeployment, Upgrader, name_of_image, replace_image
 from tests.fakes.clock import FakeClock, settle
 
-HOME = Home("towline", "agent", frozenset({"registry.example/towline"}))
+HOME = AgentDeployment("towline", "agent", frozenset({"registry.example/towline"}))
 OLD, NEW = "registry.example/towline:1.0", "registry.example/towline:1.1"
 AGENT = {
     "name": "agent",
@@ -51,7 +51,7 @@ class Cluster:
         assert self.live is not None
         self._answer()
         if patch["metadata"]["resourceVersion"] != self.live["metadata"]["resourceVersion"]:
-            raise Refused("changed meanwhile", status=409, reason="Conflict")
+            raise RequestRefused("changed meanwhile", status=409, reason="Conflict")
         containers = patch["spec"]["template"]["spec"]["containers"]
         assert [one["name"] for one in containers] == ["side", "agent"]
         self.live["spec"]["template"]["spec"]["containers"] = containers
@@ -78,7 +78,7 @@ class Asked:
 
     def __init__(self) -> None:
         self.jobs: list[JobSpec] = []
-        self.answers: list[CommandDone] = []
+        self.answers: list[CommandAnswer] = []
 
     def run(self, spec: JobSpec) -> None:
         self.jobs.append(spec)
@@ -86,7 +86,7 @@ class Asked:
     def cancel(self, command_id: str, job_id: str) -> None:
         raise AssertionError("not asked for")
 
-    def done(self, done: CommandDone) -> None:
+    def done(self, done: CommandAnswer) -> None:
         self.answers.append(done)
 
 
@@ -111,7 +111,7 @@ async def test_a_version_that_does_not_connect_is_taken_back() -> None:
     assert cluster.history == [NEW, OLD]
 
 
-FAULT = Refused("a fault", status=500, reason="InternalError")
+FAULT = RequestRefused("a fault", status=500, reason="InternalError")
 AWAY = Unavailable("cannot reach the API server")
 
 
@@ -133,7 +133,7 @@ async def test_no_hiccup_of_the_api_server_leaves_an_upgrade_half_done(
 
 async def test_a_refused_change_is_told_with_the_old_image_in_place() -> None:
     cluster = Cluster({OLD})
-    cluster.away = {2: Refused("not you", status=403, reason="Forbidden")}
+    cluster.away = {2: RequestRefused("not you", status=403, reason="Forbidden")}
     with pytest.raises(Invalid, match="could not be installed: not you"):
         await replaced(cluster, FakeClock())
     assert cluster.history == []
@@ -152,7 +152,7 @@ async def test_an_upgrade_waits_for_an_api_server_that_is_away() -> None:
     assert len(asked.jobs) == 1 and asked.answers == []
 
 
-async def upgraded(home: Home | None, cluster: Cluster, image: str) -> Asked:
+async def upgraded(home: AgentDeployment | None, cluster: Cluster, image: str) -> Asked:
     asked = Asked()
     upgrader = Upgrader(home, cluster, asked, asked, FakeClock())
     upgrader.upgrade("c", "1.1", image)
@@ -181,14 +181,14 @@ async def test_an_upgrade_is_a_job_with_a_canary_of_the_new_image() -> None:
         (None, NEW, "not configured"),
         (HOME, "evil.example/towline:1.1", "do not allow"),
         (HOME, "registry.example/towline-evil:1.1", "do not allow"),
-        (Home("towline", "agent", frozenset()), NEW, "allowed: none"),
+        (AgentDeployment("towline", "agent", frozenset()), NEW, "allowed: none"),
     ],
 )
 async def test_what_the_operator_did_not_allow_replaces_nothing(
-    home: Home | None, image: str, why: str
+    home: AgentDeployment | None, image: str, why: str
 ) -> None:
     asked = await upgraded(home, Cluster(set()), image)
-    assert asked.jobs == [] and asked.answers[0].outcome is Outcome.REFUSED
+    assert asked.jobs == [] and asked.answers[0].outcome is CommandOutcome.REFUSED
     assert why in asked.answers[0].message
 
 
@@ -211,7 +211,7 @@ def test_names_of_images_have_no_tag_digest_or_port() -> None:
 async def test_health_pages_tell_what_the_kubelet_and_prometheus_ask() -> None:
     """Alive at once; ready once it has reached the control plane and its disk takes what it has."""
     now = Vitals(False, False, 3, 7, 1)
-    pages = Pages("127.0.0.1:0", lambda: now)
+    pages = StatusServer("127.0.0.1:0", lambda: now)
     await pages.start()
     async with aiohttp.ClientSession(f"http://127.0.0.1:{pages.port}") as session:
 
@@ -227,11 +227,11 @@ async def test_health_pages_tell_what_the_kubelet_and_prometheus_ask() -> None:
         assert await get("/readyz") == (503, "database or disk is full\n")
         _, metrics = await get("/metrics")
         assert "towline_agent_waiting_reports 7.0" in metrics
-        assert "towline_agent_linked 1.0" in metrics
+        assert "towline_agent_connected 1.0" in metrics
     await pages.stop()
 
 
 def test_an_odd_address_is_refused() -> None:
     for listen in ("8080", ":8080", "host:port", "host:70000"):
         with pytest.raises(Invalid, match="address to listen on"):
-            Pages(listen, lambda: Vitals(False, False, 0, 0, 0))
+            StatusServer(listen, lambda: Vitals(False, False, 0, 0, 0))

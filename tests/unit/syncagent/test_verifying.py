@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
-from fleet.bundle import Bundle, make_bundle
-from fleet.errors import Invalid
-from fleet.thresholds import Comparison
-from syncagent.domain.services import (
-    Desired,
-    MetricCheck,
-    Phase,
-    ServiceSpec,
-    Verification,
+from core.errors import Invalid
+from core.spec.bundle import Bundle, make_bundle
+from core.spec.thresholds import Comparison
+from syncagent.domain.services import Desired, MetricCheck, Phase, ServiceSpec, Verification
+from syncagent.domain.verification import (
+    TIMEOUT_MS,
+    BundleVerification,
+    ObservedService,
+    VerificationOutcome,
+    judge_bundle,
 )
-from syncagent.domain.verification import PATIENCE_MS, Finding, Observed, Trial, judge
 from syncagent.kube.metrics import value_of
 from syncagent.state.desired import dump_desired, load_desired
 from tests.fakes.engine import Stand, config
@@ -132,43 +132,54 @@ async def test_without_a_policy_nothing_is_on_trial(stand: Stand) -> None:
     assert stand.hub.verdicts == []
 
 
-def seen(phase: Phase = Phase.HEALTHY, metric: float | None = None, **restarts: int) -> Observed:
-    return Observed(phase, "Deployment prod/web: crashes", restarts, metric)
+def seen(
+    phase: Phase = Phase.HEALTHY, metric: float | None = None, **restarts: int
+) -> ObservedService:
+    return ObservedService(phase, "Deployment prod/web: crashes", restarts, metric)
 
 
-def course(policy: Verification, *looks: tuple[int, Observed]) -> list[tuple[Finding, str]]:
+def course(
+    policy: Verification, *looks: tuple[int, ObservedService]
+) -> list[tuple[VerificationOutcome, str]]:
     """What each look finds, seconds after the trial has begun."""
-    trial, found = Trial("s").begin("sha256:1", 1, looks[0][1].restarts), []
+    trial, found = BundleVerification("s").begin("sha256:1", 1, looks[0][1].restarts), []
     for at, look in looks:
-        trial, finding, reason = judge(trial, policy, look, 1 + at * 1000)
+        trial, finding, reason = judge_bundle(trial, policy, look, 1 + at * 1000)
         found.append((finding, reason))
     return found
 
 
-def ends(policy: Verification, *looks: tuple[int, Observed]) -> tuple[Finding, str]:
+def ends(
+    policy: Verification, *looks: tuple[int, ObservedService]
+) -> tuple[VerificationOutcome, str]:
     return course(policy, *looks)[-1]
 
 
 def test_health_counts_without_a_break() -> None:
     """Time before it was not healthy does not count."""
     flapping = [(0, seen()), (20, seen(Phase.APPLIED)), (31, seen()), (60, seen()), (61, seen())]
-    assert [one for one, _ in course(SOAK, *flapping)] == [Finding.PENDING] * 4 + [Finding.GOOD]
+    assert [one for one, _ in course(SOAK, *flapping)] == [VerificationOutcome.PENDING] * 4 + [
+        VerificationOutcome.GOOD
+    ]
 
 
 def test_a_short_failure_is_forgiven_a_lasting_one_is_not() -> None:
     """20 s of failing are too long, and the reason is the object's."""
     bad = seen(Phase.DEGRADED)
-    assert ends(SOAK, (0, bad), (15, bad))[0] == Finding.PENDING
-    assert ends(SOAK, (0, bad), (10, seen()), (25, bad))[0] == Finding.PENDING
-    assert ends(SOAK, (0, bad), (21, bad)) == (Finding.BAD, "Deployment prod/web: crashes")
+    assert ends(SOAK, (0, bad), (15, bad))[0] == VerificationOutcome.PENDING
+    assert ends(SOAK, (0, bad), (10, seen()), (25, bad))[0] == VerificationOutcome.PENDING
+    assert ends(SOAK, (0, bad), (21, bad)) == (
+        VerificationOutcome.BAD,
+        "Deployment prod/web: crashes",
+    )
 
 
 def test_restarts_since_the_beginning_count() -> None:
     """Those of before do not; those of new pods do."""
     two = replace(SOAK, max_restarts=2)
-    assert ends(two, (0, seen(a=5)), (31, seen(a=6, b=1)))[0] == Finding.GOOD
+    assert ends(two, (0, seen(a=5)), (31, seen(a=6, b=1)))[0] == VerificationOutcome.GOOD
     assert ends(two, (0, seen(a=5)), (31, seen(a=6, b=2))) == (
-        Finding.BAD,
+        VerificationOutcome.BAD,
         "3 container restarts, more than the limit of 2",
     )
 
@@ -177,19 +188,24 @@ def test_a_metric_must_hold() -> None:
     """One breach may be an odd reading, two in a row are not; nothing said is not good."""
     checked = replace(SOAK, metric=METRIC)
     good, breach, silent = seen(metric=0.1), seen(metric=0.2), seen(metric=None)
-    assert ends(checked, (0, good), (10, breach), (20, good), (31, good))[0] == Finding.GOOD
+    assert (
+        ends(checked, (0, good), (10, breach), (20, good), (31, good))[0]
+        == VerificationOutcome.GOOD
+    )
     finding, reason = ends(checked, (0, good), (10, breach), (20, breach))
-    assert (finding, reason) == (Finding.BAD, "errors <= 0.1 does not hold: 0.2")
-    late = PATIENCE_MS // 1000 + 31
-    assert ends(checked, (0, silent), (31, silent))[0] == Finding.PENDING
+    assert (finding, reason) == (VerificationOutcome.BAD, "errors <= 0.1 does not hold: 0.2")
+    late = TIMEOUT_MS // 1000 + 31
+    assert ends(checked, (0, silent), (31, silent))[0] == VerificationOutcome.PENDING
     assert "has no result" in ends(checked, (0, silent), (late, silent))[1]
-    assert ends(checked, (0, good), (31, seen(metric=float("nan"))))[0] == Finding.PENDING
+    assert (
+        ends(checked, (0, good), (31, seen(metric=float("nan"))))[0] == VerificationOutcome.PENDING
+    )
 
 
 def test_what_never_gets_healthy_is_bad_in_the_end() -> None:
     """There is a time for it."""
     slow = seen(Phase.APPLIED)
-    late = PATIENCE_MS // 1000 + 31
+    late = TIMEOUT_MS // 1000 + 31
     assert "not healthy for 30 s" in ends(SOAK, (0, slow), (late, slow))[1]
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import yaml
 
-from towline.serve.chart import NAME, package
+from towline.serve.agent_chart import NAME, package
 
 FOLDER = Path(__file__).parents[3] / "charts" / NAME
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from fleet.errors import Invalid, NotFound
+from core.errors import Invalid, NotFound
 from tests.fakes.api import FakeApi
 from towline.cli import documents
 from towline.cli.blame import find_object, moment, origin

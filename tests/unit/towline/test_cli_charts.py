@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from fleet.errors import Conflict, Invalid
+from core.errors import Conflict, Invalid
 from tests.fakes.api import FakeApi
 from towline.cli import documents
 from towline.cli.manifests import read_manifests
-from towline.cli.plan import Planner
+from towline.cli.plan import ManifestPlanner
 
 URL = "https://charts.example.org"
 PLACE = f"apiVersion: towline/v1\nkind: HelmRepository\nurl: {URL}\nusername: bot\n"
@@ -16,13 +16,13 @@ SERVICE = (
     "apiVersion: towline/v1\nkind: Service\ncluster: dev\nname: web\nnamespace: x\n"
     f"helm: {{repository: {URL}, chart: nginx, version: ^1}}\n"
 )
-PLACED = {documents.HELM_REPOSITORY: {"helmRepository": {"id": "h1", "signsIn": False}}}
+PLACED = {documents.HELM_REPOSITORY: {"helmRepository": {"id": "h1", "hasCredentials": False}}}
 
 
 def applied(tmp_path: Path, api: FakeApi, text: str) -> list[str]:
     path = tmp_path / "fleet.yaml"
     path.write_text(text)
-    planner = Planner(api, dry_run=False, environ={"P": "secret"})
+    planner = ManifestPlanner(api, dry_run=False, environ={"P": "secret"})
     return [line for one in read_manifests(path) for line in planner.apply(one)]
 
 
@@ -34,7 +34,7 @@ def test_a_place_is_made_with_its_credentials_and_changed_when_it_gets_some(tmp_
     assert sent["attributes"] == {"url": URL, "username": "bot", "password": "secret"}
     updated = {documents.UPDATE_HELM_REPOSITORY: {"updateHelmRepository": {"id": "h1"}}}
     lines = applied(tmp_path, FakeApi(PLACED | updated), text)
-    assert lines == [f"~ HelmRepository {URL} changed", "  signsIn: False → True"]
+    assert lines == [f"~ HelmRepository {URL} changed", "  hasCredentials: False → True"]
     assert applied(tmp_path, FakeApi(PLACED), PLACE) == [f"= HelmRepository {URL} unchanged"]
 
 

@@ -5,10 +5,10 @@ import json
 import pytest
 from typer.testing import CliRunner, Result
 
-from fleet.errors import Invalid, NotFound
+from core.errors import Invalid, NotFound
 from tests.fakes.api import FakeApi
 from towline.cli import documents, services
-from towline.cli.confirming import chosen
+from towline.cli.pending_deletions import select_deletions
 from towline.cli.program import app
 
 SHOP = {"kind": "Namespace", "namespace": None, "name": "shop", "group": None}
@@ -66,17 +66,17 @@ def test_with_one_wrong_name_nothing_is_confirmed(api: FakeApi) -> None:
 
 
 def test_an_object_that_is_named_twice_is_confirmed_once() -> None:
-    assert chosen([SHOP, DATA], ["Namespace/shop", "namespace/shop"]) == [SHOP]
+    assert select_deletions([SHOP, DATA], ["Namespace/shop", "namespace/shop"]) == [SHOP]
 
 
 def test_kinds_of_two_groups_are_told_apart() -> None:
     with pytest.raises(Invalid, match=r"kind\.group"):
-        chosen([MINE, BATCH], ["Job/data"])
-    assert chosen([MINE, BATCH], ["job.batch/shop/data"]) == [BATCH]
+        select_deletions([MINE, BATCH], ["Job/data"])
+    assert select_deletions([MINE, BATCH], ["job.batch/shop/data"]) == [BATCH]
 
 
 def test_without_anything_that_waits_nothing_is_confirmed() -> None:
     with pytest.raises(NotFound, match="no deletion needs confirmation"):
-        chosen([], [])
+        select_deletions([], [])
     with pytest.raises(Invalid, match="not kind/name"):
-        chosen([SHOP], ["shop"])
+        select_deletions([SHOP], ["shop"])

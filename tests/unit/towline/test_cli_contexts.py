@@ -9,21 +9,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner, Result
 
-from fleet.errors import Invalid, Unauthenticated
+from core.errors import Invalid, Unauthenticated
 from towline.cli.program import app
-from towline.contextfile import write
+from towline.context_file import write
 from towline.contexts import (
-    Contexts,
-    Target,
-    Wish,
+    ControlPlaneTarget,
+    GlobalFlags,
+    SavedContexts,
     config_path,
     normal_url,
     read,
     resolve,
 )
 
-HERE = Target("https://here.example", "token-here", "PEM")
-THERE = Target("https://there.example", "token-there")
+HERE = ControlPlaneTarget("https://here.example", "token-here", "PEM")
+THERE = ControlPlaneTarget("https://there.example", "token-there")
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
 
 
@@ -31,7 +31,7 @@ TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
 def config(tmp_path: Path) -> Path:
     """Signed in to two control planes, `here` last."""
     path = tmp_path / "towline" / "config.toml"
-    write(path, Contexts().with_target("there", THERE).with_target("here", HERE))
+    write(path, SavedContexts().with_target("there", THERE).with_target("here", HERE))
     return path
 
 
@@ -41,32 +41,34 @@ def test_the_file_is_for_its_owner_only(config: Path) -> None:
     assert os.listdir(config.parent) == ["config.toml"]
 
 
-@given(st.dictionaries(TEXT, st.builds(Target, TEXT, TEXT, TEXT), max_size=3), TEXT)
-def test_what_is_written_is_read_again(targets: dict[str, Target], current: str) -> None:
+@given(st.dictionaries(TEXT, st.builds(ControlPlaneTarget, TEXT, TEXT, TEXT), max_size=3), TEXT)
+def test_what_is_written_is_read_again(
+    targets: dict[str, ControlPlaneTarget], current: str
+) -> None:
     path = Path(os.environ["HOME"]) / "contexts.toml"
-    write(path, Contexts(current, targets))
-    assert read(path) == Contexts(current, targets)
+    write(path, SavedContexts(current, targets))
+    assert read(path) == SavedContexts(current, targets)
 
 
 def test_the_current_context_is_meant_when_nothing_is_said(config: Path) -> None:
-    assert resolve(Wish(config=config), {}) == HERE
+    assert resolve(GlobalFlags(config=config), {}) == HERE
 
 
 def test_a_flag_wins_over_the_environment_and_the_environment_over_the_file(config: Path) -> None:
     environ = {"TOWLINE_URL": "https://there.example/", "TOWLINE_CONFIG": str(config)}
-    assert resolve(Wish(), environ) == THERE
-    assert resolve(Wish(url="here.example"), environ) == HERE
-    assert resolve(Wish(context="here"), environ) == HERE
+    assert resolve(GlobalFlags(), environ) == THERE
+    assert resolve(GlobalFlags(url="here.example"), environ) == HERE
+    assert resolve(GlobalFlags(context="here"), environ) == HERE
 
 
 def test_a_saved_token_never_goes_to_another_control_plane(config: Path) -> None:
-    assert resolve(Wish(url="https://elsewhere.example", config=config), {}).token == ""
+    assert resolve(GlobalFlags(url="https://elsewhere.example", config=config), {}).token == ""
 
 
 def test_a_token_from_the_environment_goes_only_where_the_environment_says(config: Path) -> None:
     environ = {"TOWLINE_URL": "https://here.example", "TOWLINE_TOKEN": "mine"}
-    assert resolve(Wish(config=config), environ).token == "mine"
-    assert resolve(Wish(url=THERE.url, config=config), environ).token == "token-there"
+    assert resolve(GlobalFlags(config=config), environ).token == "mine"
+    assert resolve(GlobalFlags(url=THERE.url, config=config), environ).token == "token-there"
 
 
 def test_secrets_and_authorities_come_from_files_too(tmp_path: Path) -> None:
@@ -77,19 +79,23 @@ def test_secrets_and_authorities_come_from_files_too(tmp_path: Path) -> None:
         "TOWLINE_TOKEN_FILE": str(tmp_path / "token"),
         "TOWLINE_CA_FILE": str(tmp_path / "ca.crt"),
     }
-    wish = Wish(config=tmp_path / "none.toml")
-    assert resolve(wish, environ) == Target("https://here.example", "secret", "PEM of a CA")
+    wish = GlobalFlags(config=tmp_path / "none.toml")
+    assert resolve(wish, environ) == ControlPlaneTarget(
+        "https://here.example", "secret", "PEM of a CA"
+    )
 
 
 def test_without_any_control_plane_the_way_in_is_told(tmp_path: Path) -> None:
     with pytest.raises(Unauthenticated, match="towline login URL"):
-        resolve(Wish(config=tmp_path / "none.toml"), {})
+        resolve(GlobalFlags(config=tmp_path / "none.toml"), {})
 
 
 def test_the_file_lies_where_the_desktop_says(tmp_path: Path) -> None:
     environ = {"XDG_CONFIG_HOME": str(tmp_path)}
-    assert config_path(Wish(), environ) == str(tmp_path / "towline" / "config.toml")
-    assert config_path(Wish(), {}) == str(Path.home() / ".config" / "towline" / "config.toml")
+    assert config_path(GlobalFlags(), environ) == str(tmp_path / "towline" / "config.toml")
+    assert config_path(GlobalFlags(), {}) == str(
+        Path.home() / ".config" / "towline" / "config.toml"
+    )
 
 
 @pytest.mark.parametrize(
@@ -113,7 +119,7 @@ def test_a_file_that_cannot_be_meant_is_refused(tmp_path: Path, text: str, sente
 def test_signing_out_of_an_unknown_context_is_refused(config: Path) -> None:
     with pytest.raises(Invalid, match="not signed in to nowhere"):
         read(config).without("nowhere")
-    assert read(config).without("here") == Contexts("", {"there": THERE})
+    assert read(config).without("here") == SavedContexts("", {"there": THERE})
 
 
 @pytest.mark.parametrize(
@@ -156,7 +162,7 @@ def test_contexts_are_listed_without_their_tokens(config: Path) -> None:
 def test_another_context_is_used_from_then_on(config: Path) -> None:
     assert run(config, "use", "there").exit_code == 0
     assert run(config, "current").output.strip() == "there"
-    assert resolve(Wish(config=config), {}) == THERE
+    assert resolve(GlobalFlags(config=config), {}) == THERE
     assert read(config).targets == {"there": THERE, "here": HERE}
 
 

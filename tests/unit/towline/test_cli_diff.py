@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from towline.cli.diffs import lines
+from towline.cli.service_diff import lines
 
 FIELD = {"pointer": "/data/v", "old": '"1"', "new": None}
 

@@ -5,7 +5,7 @@ import json
 import pytest
 import yaml
 
-from towline.cli.output import Format, colour, field, printable, say, show
+from towline.cli.output import Format, colour, escape_controls, field, say, show
 
 NASTY = "a\x1b]0;owned\x07b\x9b2Jc\x7f\u202ed\r\ud800"
 COLUMNS = [field("NAME"), field("URL")]
@@ -42,4 +42,4 @@ def test_hints_and_coloured_words_are_printable(capsys: pytest.CaptureFixture[st
 
 def test_lines_tabs_and_every_language_stay() -> None:
     text = "one\n\ttwo – 生产 إنتاج 🚀"
-    assert printable(text) == text
+    assert escape_controls(text) == text

@@ -8,13 +8,13 @@ from stat import S_IMODE
 import pytest
 import yaml
 
-from fleet.errors import Invalid
+from core.errors import Invalid
 from towline import kubectl_login
-from towline.contextfile import write
-from towline.contexts import Contexts, Target
+from towline.context_file import write
+from towline.contexts import ControlPlaneTarget, SavedContexts
 from towline.kubeconfig import build, default_path, merge, merge_into_file
 
-TARGET = Target("https://towline.example:8443", "twu_secret", "PEM")
+TARGET = ControlPlaneTarget("https://towline.example:8443", "twu_secret", "PEM")
 
 
 def test_each_cluster_has_a_context_that_goes_through_the_door() -> None:
@@ -90,7 +90,7 @@ def test_the_plugin_prints_the_saved_token(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "config.toml"
-    write(path, Contexts().with_target("here", TARGET))
+    write(path, SavedContexts().with_target("here", TARGET))
     kubectl_login.main(["--url", TARGET.url, "--config", str(path)])
     assert json.loads(capsys.readouterr().out) == {
         "apiVersion": "client.authentication.k8s.io/v1",
@@ -103,7 +103,7 @@ def test_the_plugin_has_no_token_for_another_control_plane(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "config.toml"
-    write(path, Contexts().with_target("here", TARGET))
+    write(path, SavedContexts().with_target("here", TARGET))
     with pytest.raises(SystemExit) as ended:
         kubectl_login.main(["--url", "https://other.example", "--config", str(path)])
     assert ended.value.code == 1

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from fleet.errors import Conflict, Invalid, NotFound
+from core.errors import Conflict, Invalid, NotFound
 from tests.fakes.api import FakeApi
-from towline.cli import documents, pipelineplan
+from towline.cli import documents, pipeline_manifests
 from towline.cli.manifests import KINDS, Manifest, read_manifests
-from towline.cli.plan import Planner
+from towline.cli.plan import ManifestPlanner
 
 URL = "https://git.example/shop.git"
 REPOSITORY = f"apiVersion: towline/v1\nkind: Repository\nurl: {URL}\n"
@@ -54,7 +54,7 @@ FOUND_SERVICE = {
 def found_pipeline(quorum: int = 1) -> dict[str, Any]:
     def stage(name: str) -> dict[str, Any]:
         service = {"id": f"id of {name}/web"}
-        rollout = dict.fromkeys(pipelineplan.ROLLOUT)
+        rollout = dict.fromkeys(pipeline_manifests.ROLLOUT)
         chosen = {"serviceNames": [], "selector": None, "verification": None}
         return {"name": name, "services": [{"service": service}], "rollout": rollout, **chosen}
 
@@ -76,7 +76,7 @@ def manifests(tmp_path: Path, *texts: str) -> list[Manifest]:
 
 def apply(tmp_path: Path, api: FakeApi, text: str, *, dry_run: bool = False) -> list[str]:
     (manifest,) = manifests(tmp_path, text)
-    return Planner(api, dry_run=dry_run).apply(manifest)
+    return ManifestPlanner(api, dry_run=dry_run).apply(manifest)
 
 
 def test_documents_come_in_the_order_in_which_they_need_each_other(tmp_path: Path) -> None:
@@ -257,7 +257,7 @@ def test_secrets_come_from_the_environment_or_a_file(tmp_path: Path) -> None:
     text = REPOSITORY + f"password: {{env: PASSWORD}}\nprivateKey: {{file: {tmp_path}/key}}\n"
     api = FakeApi({documents.CREATE_REPOSITORY: {"createGitRepository": {"id": "g1"}}})
     (manifest,) = manifests(tmp_path, text)
-    Planner(api, dry_run=False, environ={"PASSWORD": "secret"}).apply(manifest)
+    ManifestPlanner(api, dry_run=False, environ={"PASSWORD": "secret"}).apply(manifest)
     (sent,) = api.sent(documents.CREATE_REPOSITORY)
     assert (sent["attributes"]["password"], sent["attributes"]["privateKey"]) == (
         "secret",
@@ -279,7 +279,7 @@ def test_a_secret_that_cannot_be_had_is_told_with_its_document(
 ) -> None:
     (manifest,) = manifests(tmp_path, REPOSITORY + f"password: {source}\n")
     with pytest.raises(Invalid, match=f"document 1: .*{sentence}"):
-        Planner(FakeApi(), dry_run=False, environ={}).apply(manifest)
+        ManifestPlanner(FakeApi(), dry_run=False, environ={}).apply(manifest)
 
 
 def test_a_repository_is_changed_when_its_way_of_signing_in_does(tmp_path: Path) -> None:
@@ -290,7 +290,7 @@ def test_a_repository_is_changed_when_its_way_of_signing_in_does(tmp_path: Path)
         }
     )
     (manifest,) = manifests(tmp_path, REPOSITORY + "password: {env: P}\n")
-    lines = Planner(api, dry_run=False, environ={"P": "x"}).apply(manifest)
+    lines = ManifestPlanner(api, dry_run=False, environ={"P": "x"}).apply(manifest)
     assert lines == [f"~ Repository {URL} changed", "  signIn: (none) → BASIC"]
 
 
@@ -394,7 +394,7 @@ def deep_found() -> dict[str, Any]:
         "services": [{"service": {"id": "any"}}],
         "serviceNames": ["web"],
         "selector": selector,
-        "rollout": {**dict.fromkeys(pipelineplan.ROLLOUT), **rollout},
+        "rollout": {**dict.fromkeys(pipeline_manifests.ROLLOUT), **rollout},
         "verification": {"soakSeconds": 900, "maxRestarts": 3, "metric": None},
         "git": json.dumps({"mode": "REQUEST", "changes": [field]}),
     }

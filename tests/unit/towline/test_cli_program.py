@@ -7,7 +7,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from fleet.errors import (
+from core.errors import (
     Conflict,
     Forbidden,
     Invalid,
@@ -19,12 +19,12 @@ from fleet.errors import (
 from tests.fakes.api import FakeApi
 from towline.cli import clusters, documents
 from towline.cli.audit import newer, newest
+from towline.cli.explain import explain
 from towline.cli.output import Format, age, field, show, table
 from towline.cli.pipelines import find_gate
+from towline.cli.polling import WaitTimeout, poll_until, seconds
 from towline.cli.program import app, exit_code
-from towline.cli.session import every, find_cluster, find_service, pairs
-from towline.cli.waiting import WaitedInVain, seconds, until
-from towline.cli.why import explain
+from towline.cli.session import every, find_cluster, find_service, parse_pairs
 
 
 def commands() -> list[list[str]]:
@@ -70,7 +70,7 @@ def test_a_forecast_is_not_made_of_costs_that_nobody_measured() -> None:
         (Unauthenticated("x"), 4),
         (Forbidden("x"), 4),
         (Unavailable("x"), 5),
-        (WaitedInVain("x"), 6),
+        (WaitTimeout("x"), 6),
     ],
     ids=lambda one: type(one).__name__ if isinstance(one, Exception) else "",
 )
@@ -110,7 +110,7 @@ def test_what_never_happened_has_no_age() -> None:
 def test_waiting_ends_with_what_was_waited_for() -> None:
     seen = iter((1, 2, 3))
     slept: list[float] = []
-    assert until(lambda: next(seen), lambda one: one == 3, 10, sleep=slept.append) == 3
+    assert poll_until(lambda: next(seen), lambda one: one == 3, 10, sleep=slept.append) == 3
     assert slept == [1.0, 1.0]
 
 
@@ -120,8 +120,8 @@ def test_waiting_in_vain_ends_in_time() -> None:
     def sleep(given: float) -> None:
         now[0] += given
 
-    with pytest.raises(WaitedInVain, match="timed out after 5 s: seen 0"):
-        until(
+    with pytest.raises(WaitTimeout, match="timed out after 5 s: seen 0"):
+        poll_until(
             lambda: 0,
             bool,
             5,
@@ -144,9 +144,9 @@ def test_other_durations_are_refused(text: str) -> None:
 
 
 def test_key_value_options_may_hold_an_equals_sign() -> None:
-    assert pairs(["a=b=c", "d="], "--set") == {"a": "b=c", "d": ""}
+    assert parse_pairs(["a=b=c", "d="], "--set") == {"a": "b=c", "d": ""}
     with pytest.raises(Invalid, match="'x' is not key=value"):
-        pairs(["x"], "--set")
+        parse_pairs(["x"], "--set")
 
 
 def page(ids: range, more: bool) -> dict:

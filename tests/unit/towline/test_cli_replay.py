@@ -22,7 +22,7 @@ class FakeApi:
         part = self._text[start : start + self._size]
         end = start + self._size
         more = end if end < len(self._text) else None
-        return {"sessionRecording": {"data": part, "next": more, "goingOn": False}}
+        return {"sessionRecording": {"data": part, "next": more, "ongoing": False}}
 
 
 @pytest.mark.parametrize("size", [1, 7, 10_000])
@@ -40,7 +40,7 @@ def test_a_session_is_shown_in_its_own_time() -> None:
     paused: list[float] = []
     play(lines, 2.0, raw=False, show=shown.append, pause=paused.append)
     assert shown == ["dev: create pods/exec a/box by ann\n", "a", "b", "c"]
-    assert paused == [0.5, 0.5, replay.LONGEST_PAUSE]
+    assert paused == [0.5, 0.5, replay.MAX_PAUSE_SECONDS]
 
 
 def test_raw_shows_what_the_terminal_got() -> None:

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from fleet.errors import Invalid
-from fleet.runtime.clock import SystemClock
+from core.errors import Invalid
+from core.runtime.clock import SystemClock
 from tests.fakes.api import FakeApi
 from towline.cli import documents, fleet, program, search
 from towline.cli.fleet import time_of

@@ -4,14 +4,14 @@ from typing import cast
 
 import pytest
 
-from controlplane.domain.access.policy import Door
-from controlplane.usecases.access import Access, ClusterGrant
-from fleet.identity import ClusterId, TokenId, UserId
-from proxy.domain.access import Identity, Recording
+from controlplane.domain.access.policy import ClusterIdentity
+from controlplane.usecases.access import ClusterGrant, ProxyAccess
+from core.identity import ClusterId, TokenId, UserId
+from proxy.domain.access import AuthenticatedUser, RecordingPolicy
 from proxy.domain.attributes import read_attributes
-from towline.serve.door import DoorAccess
+from towline.serve.proxy_adapters import ProxyAuthorizer
 
-ANN = Identity(UserId("u1"), "ann@example.org", TokenId("t1"))
+ANN = AuthenticatedUser(UserId("u1"), "ann@example.org", TokenId("t1"))
 EXEC = read_attributes("POST", "/api/v1/namespaces/shop/pods/web/exec")
 
 
@@ -19,7 +19,7 @@ class Granting:
     """Access that always gives the same."""
 
     def __init__(self, record: bool, record_input: bool) -> None:
-        door = Door(("ops",), ("user:b*",), record, record_input, "role ops", ("b1",))
+        door = ClusterIdentity(("ops",), ("user:b*",), record, record_input, "role ops", ("b1",))
         self.grant = ClusterGrant("b1", ClusterId("c1"), ANN.name, ("ops",), "u1", door, "role ops")
         self.asked: list[object] = []
 
@@ -31,16 +31,16 @@ class Granting:
 @pytest.mark.parametrize(
     ("record", "record_input", "kept"),
     [
-        (False, False, Recording.OFF),
-        (True, False, Recording.OUTPUT),
-        (True, True, Recording.ALL),
+        (False, False, RecordingPolicy.OFF),
+        (True, False, RecordingPolicy.OUTPUT),
+        (True, True, RecordingPolicy.ALL),
     ],
 )
 async def test_roles_say_what_of_a_session_is_kept(
-    record: bool, record_input: bool, kept: Recording
+    record: bool, record_input: bool, kept: RecordingPolicy
 ) -> None:
     access = Granting(record, record_input)
-    grant = await DoorAccess(cast(Access, access)).authorize(ANN, "dev", EXEC)
+    grant = await ProxyAuthorizer(cast(ProxyAccess, access)).authorize(ANN, "dev", EXEC)
     assert (grant.recording, grant.cluster_id, grant.grant_ids) == (kept, "c1", ("b1",))
     assert (grant.impersonate.user, grant.impersonate.groups) == (ANN.name, ("ops",))
     assert access.asked[:2] == ["u1", "dev"]

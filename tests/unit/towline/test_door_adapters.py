@@ -3,13 +3,13 @@
 import pytest
 
 from controlplane.domain.access.roles import KubernetesRequest, KubernetesRights, KubernetesRule
-from controlplane.domain.ledger import Verdict
-from controlplane.usecases.strangers import Strangers
+from controlplane.domain.ledger import AuditVerdict
+from controlplane.usecases.strangers import RefusalAggregator
 from proxy.domain.attributes import read_attributes
 from proxy.domain.audit import EndReason, RequestRecord
 from tests.fakes.clock import FakeClock
 from tests.fakes.door import ANN, CLUSTER
-from towline.serve.door import _REFUSALS_LISTED, _entry, _request
+from towline.serve.proxy_adapters import _REFUSALS_LISTED, _entry, _request
 
 POD = "/api/v1/namespaces/a/pods/b"
 
@@ -82,7 +82,7 @@ def test_rows_say_what_became_of_a_request() -> None:
     now = FakeClock().now()
     ours = _entry(record(status=403, refused=True, reason=EndReason.REFUSED), now)
     theirs = _entry(record(status=403, cluster_id=CLUSTER, reason=EndReason.DONE), now)
-    assert (ours.verdict, theirs.verdict) == (Verdict.REFUSED, Verdict.ALLOWED)
+    assert (ours.verdict, theirs.verdict) == (AuditVerdict.REFUSED, AuditVerdict.ALLOWED)
     acted = _entry(
         record(acting_as="bob", acting_groups=("qa",), recorded=True, grant_ids=("g1",)), now
     )
@@ -99,7 +99,7 @@ def test_rows_say_what_became_of_a_request() -> None:
 async def test_a_users_flood_of_refusals_is_counted() -> None:
     """The first of a minute are listed, those behind them are one row."""
     clock = FakeClock()
-    refused = Strangers(clock, listed=_REFUSALS_LISTED)
+    refused = RefusalAggregator(clock, listed=_REFUSALS_LISTED)
     entry = _entry(record(status=429, refused=True, reason=EndReason.REFUSED), clock.now())
     listed = [refused.take(entry, entry.actor_id) for _ in range(100)]
     assert len([one for one in listed if one is not None]) == _REFUSALS_LISTED

@@ -6,13 +6,13 @@ import pytest
 
 from controlplane.domain.ledger import AuditEntry
 from controlplane.usecases import strangers
-from fleet.errors import LimitExceeded, Unavailable
-from proxy.domain.access import Identity
+from core.errors import LimitExceeded, Unavailable
+from proxy.domain.access import AuthenticatedUser
 from proxy.domain.audit import EndReason, RequestRecord
 from tests.fakes.clock import FakeClock
 from tests.fakes.door import ANN
-from towline.serve import door
-from towline.serve.door import DoorAudit
+from towline.serve import proxy_adapters
+from towline.serve.proxy_adapters import ProxyAuditLog
 
 
 class Trail:
@@ -33,9 +33,11 @@ class Stand:
 
     def __init__(self) -> None:
         self.clock, self.trail = FakeClock(), Trail()
-        self.audit = DoorAudit(self.trail, self.clock)
+        self.audit = ProxyAuditLog(self.trail, self.clock)
 
-    def record(self, source: str = "10.0.0.1:1", who: Identity | None = None) -> RequestRecord:
+    def record(
+        self, source: str = "10.0.0.1:1", who: AuthenticatedUser | None = None
+    ) -> RequestRecord:
         return RequestRecord(
             "0" * 32, self.clock.now(), source, "curl", "dev", "GET", upgrade=False,
             identity=who, status=200 if who else 401, reason=EndReason.DONE,
@@ -70,7 +72,7 @@ async def test_sources_without_number_share_one_row(monkeypatch: pytest.MonkeyPa
         stand.audit.closed(stand.record(f"[2001:db8::{number:x}]:1"))
     await stand.audit.stop()
     assert [count for _, count in stand.counts()] == [None, None, None, 97]
-    assert stand.trail.rows[-1].source == strangers.ELSEWHERE
+    assert stand.trail.rows[-1].source == strangers.OTHER_SOURCES
 
 
 async def test_users_requests_are_listed_one_by_one() -> None:
@@ -84,7 +86,7 @@ async def test_users_requests_are_listed_one_by_one() -> None:
 
 async def test_rows_wait_for_the_store_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond it rows are dropped and counted, writes are refused, memory stays as it is."""
-    monkeypatch.setattr(door, "_MOST_WAITING", 10)
+    monkeypatch.setattr(proxy_adapters, "_MOST_WAITING", 10)
     stand = Stand()
     stand.trail.away = True
     stand.audit.start()

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from graphql import build_schema, parse, validate
 
-from towline.cli import fleetdocuments as fleet
+from towline.cli import generator_documents as fleet
 
 SCHEMA = build_schema((Path(__file__).parents[3] / "schema.graphql").read_text())
 SORTS = {one.root: one for one in (fleet.GLOBALS, fleet.SETS, fleet.NAMESPACES, fleet.GROUPS)}

@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-_LOADED = "import sys, towline.serve.gittier; print(*sorted(sys.modules))"
+_LOADED = "import sys, towline.serve.git_cache_process; print(*sorted(sys.modules))"
 
 
 def test_a_replica_of_the_git_cache_loads_neither_the_api_nor_grpc() -> None:

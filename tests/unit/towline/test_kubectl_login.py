@@ -18,11 +18,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fleet.errors import Unauthenticated
-from towline import contextfile, contexts, device, kubectl_login
-from towline.contextfile import write
-from towline.contexts import Contexts, Target, Wish, read
-from towline.device import DeviceGrant
+from core.errors import Unauthenticated
+from towline import context_file, contexts, device_grant, kubectl_login
+from towline.context_file import write
+from towline.contexts import ControlPlaneTarget, GlobalFlags, SavedContexts, read
+from towline.device_grant import DeviceGrant
 
 PERSON = {"KUBERNETES_EXEC_INFO": '{"spec": {"interactive": true}}'}
 CODE = {
@@ -47,8 +47,8 @@ class Hub:
     asked: list[tuple[str, dict[str, str]]] = field(default_factory=list)
 
     @property
-    def target(self) -> Target:
-        return Target(self.url)
+    def target(self) -> ControlPlaneTarget:
+        return ControlPlaneTarget(self.url)
 
 
 @contextmanager
@@ -145,16 +145,16 @@ def test_the_invitation_obeys_no_terminal(hub: Hub) -> None:
     assert "\x1b" not in told[0] and "\x07" not in told[0]
 
 
-def saved(tmp_path: Path, target: Target) -> Path:
+def saved(tmp_path: Path, target: ControlPlaneTarget) -> Path:
     path = tmp_path / "config.toml"
-    other = Target("https://other", "twu_other")
-    contexts = Contexts().with_target("here", target).with_target("other", other)
+    other = ControlPlaneTarget("https://other", "twu_other")
+    contexts = SavedContexts().with_target("here", target).with_target("other", other)
     write(path, contexts)
     return path
 
 
 def ask(path: Path, hub: Hub, environ: dict[str, str] | None = None) -> dict[str, Any]:
-    found = kubectl_login.credential(Wish(url=hub.url, config=path), environ or {})
+    found = kubectl_login.credential(GlobalFlags(url=hub.url, config=path), environ or {})
     return json.loads(json.dumps(found))["status"]
 
 
@@ -192,7 +192,7 @@ def test_a_person_signs_in_where_nobody_is(
     hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """kubectl says that there is one; the token is kept for the next time."""
-    monkeypatch.setattr(device, "POLL_SECONDS", 0)
+    monkeypatch.setattr(device_grant, "POLL_SECONDS", 0)
     path = tmp_path / "new" / "config.toml"
     quick = {key: value for key, value in CODE.items() if key != "interval"}
     hub.answers += [quick, PENDING, TOKEN]
@@ -235,7 +235,7 @@ def modules_after(code: str) -> tuple[list[str], set[str]]:
 
 def test_a_token_at_hand_loads_little(tmp_path: Path) -> None:
     """kubectl starts the plugin for each command: what is loaded is what that costs."""
-    path = saved(tmp_path, Target("https://hub", "twu_x", "PEM"))
+    path = saved(tmp_path, ControlPlaneTarget("https://hub", "twu_x", "PEM"))
     printed, modules = modules_after(
         "from towline.kubectl_login import main;"
         f"main(['--url', 'https://hub', '--config', {str(path)!r}])"
@@ -248,21 +248,26 @@ def test_a_token_at_hand_loads_little(tmp_path: Path) -> None:
 
 TEXT = st.text(st.characters(exclude_categories=("Cs",)), max_size=40)
 TARGETS = st.builds(
-    Target, TEXT.map("https://".__add__), TEXT, TEXT, TEXT, st.integers(0, 4_000_000_000)
+    ControlPlaneTarget,
+    TEXT.map("https://".__add__),
+    TEXT,
+    TEXT,
+    TEXT,
+    st.integers(0, 4_000_000_000),
 )
 
 
 @settings(deadline=None)
 @given(st.dictionaries(TEXT, TARGETS, max_size=3), TEXT)
 def test_a_file_is_read_without_a_parser_as_with_one(
-    targets: dict[str, Target], current: str
+    targets: dict[str, ControlPlaneTarget], current: str
 ) -> None:
     """As long as nobody has edited it."""
     lines = []
     path = Path("unused")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(contextfile, "write_private", lambda _, text: lines.append(text))
-        write(path, Contexts(current, targets))
+        patch.setattr(context_file, "write_private", lambda _, text: lines.append(text))
+        write(path, SavedContexts(current, targets))
     assert contexts._as_written(lines[0]) == {"contexts": {}} | tomllib.loads(lines[0])
 
 
@@ -278,5 +283,5 @@ def test_an_edited_file_needs_the_parser(text: str) -> None:
 def test_the_clock_is_the_machines() -> None:
     """Tokens end by the time of day, not by that since the machine has started."""
     ends = int(time.time()) + 30  # noqa: TID251
-    assert not kubectl_login._is_good(Target("https://hub", "t", expires=ends))
-    assert kubectl_login._is_good(Target("https://hub", "t", expires=ends + 3600))
+    assert not kubectl_login._is_good(ControlPlaneTarget("https://hub", "t", expires=ends))
+    assert kubectl_login._is_good(ControlPlaneTarget("https://hub", "t", expires=ends + 3600))

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from fleet.errors import Invalid
+from core.errors import Invalid
 from towline.settings import load
 
 

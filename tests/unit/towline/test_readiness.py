@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from fleet.errors import Unavailable
-from fleet.runtime.tasks import Tasks
+from core.errors import Unavailable
+from core.runtime.tasks import Tasks
 from tests.fakes.clock import FakeClock
 from towline.serve import readiness
-from towline.serve.readiness import StoreProbe
+from towline.serve.readiness import StoreReadiness
 
 
 class Store:
@@ -44,7 +44,7 @@ class Store:
 async def test_an_answer_is_remembered_for_a_second() -> None:
     """A hundred questions a second cost the store one; then it is asked anew."""
     store, clock, tasks = Store(), FakeClock(), Tasks("test")
-    probe = StoreProbe(store, clock, tasks)
+    probe = StoreReadiness(store, clock, tasks)
     for _ in range(100):
         assert await probe.problem() is None
     assert store.asked == 1
@@ -61,7 +61,7 @@ async def test_a_store_that_hangs_is_waited_for_once(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(readiness, "ANSWER_SECONDS", 0.01)
     store, tasks = Store(), Tasks("test")
     store.hanging = asyncio.Event()
-    probe = StoreProbe(store, FakeClock(), tasks)
+    probe = StoreReadiness(store, FakeClock(), tasks)
     said = await asyncio.gather(*(probe.problem() for _ in range(20)))
     assert set(said) == {"the store does not respond"}
     assert store.asked == 1

@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 from graphql import GraphQLObjectType, build_schema, parse, validate
 
-from towline.cli import flowdocuments, secretdocuments
+from towline.cli import flow_documents, secret_documents
 from towline.cli.secrets import problem_of
 
 SCHEMA = build_schema((Path(__file__).parents[3] / "schema.graphql").read_text())
 DOCUMENTS = {
     f"{module.__name__.rpartition('.')[2]}.{name}": value
-    for module in (secretdocuments, flowdocuments)
+    for module in (secret_documents, flow_documents)
     for name, value in vars(module).items()
     if name.isupper() and not name.startswith("_")
 }

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from fleet.errors import Invalid
+from core.errors import Invalid
 from tests.fakes.clock import FakeClock
-from towline.authority import names_of
+from towline.certificate_authority import certificate_names
 from towline.serve.listeners import credentials
 from towline.settings import TlsSettings, load
 
@@ -78,7 +78,7 @@ def test_the_certificate_follows_the_names(tmp_path: Path) -> None:
     again = credentials(TlsSettings(names=("localhost",)), tmp_path, clock)
     assert again.certificate.read_bytes() == first
     more = credentials(TlsSettings(names=("localhost", "hub.example.org")), tmp_path, clock)
-    assert names_of(more.certificate) == {"localhost", "hub.example.org"}
+    assert certificate_names(more.certificate) == {"localhost", "hub.example.org"}
     assert (tmp_path / "ca.crt").exists()
 
 

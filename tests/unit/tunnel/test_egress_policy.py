@@ -2,7 +2,7 @@
 
 import pytest
 
-from fleet.errors import Invalid
+from core.errors import Invalid
 from syncagent.tunnel.egress import EgressPolicy
 
 POLICY = EgressPolicy.parse("git.corp.example:443, *.forge.example:22,[fd00::1]:9418")

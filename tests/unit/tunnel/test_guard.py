@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from proxy.domain.access import Impersonation, identity_block
 from proxy.domain.limits import HeadLimits
 from proxy.gateway.head import BadHead, parse_head, rebuild
-from syncagent.tunnel.guard import Guard, ImpersonationPolicy, Refused
+from syncagent.tunnel.guard import ForwardingRefused, Guard, ImpersonationPolicy
 
 HEAD = b"GET /api HTTP/1.1\r\nAccept: a\r\n\r\n"
 ANN = b"Impersonate-User: ann\r\n"
@@ -32,7 +32,7 @@ ANN = b"Impersonate-User: ann\r\n"
 )
 def test_identities_that_are_refused(identity: bytes) -> None:
     """None, several, malformed, or of the system."""
-    with pytest.raises(Refused):
+    with pytest.raises(ForwardingRefused):
         Guard(ImpersonationPolicy()).check(identity, HEAD)
 
 
@@ -53,7 +53,7 @@ def test_identities_that_are_refused(identity: bytes) -> None:
 )
 def test_heads_that_are_refused(head: bytes) -> None:
     """An identity of their own, or more than one head."""
-    with pytest.raises(Refused):
+    with pytest.raises(ForwardingRefused):
         Guard(ImpersonationPolicy()).check(ANN, head)
 
 
@@ -63,9 +63,9 @@ def test_system_names_need_leave_of_the_cluster_and_masters_never_get_it() -> No
         ImpersonationPolicy(frozenset({"system:a"}), frozenset({"system:b", "system:masters"}))
     )
     guard.check(b"Impersonate-User: system:a\r\nImpersonate-Group: system:b\r\n", HEAD)
-    with pytest.raises(Refused):
+    with pytest.raises(ForwardingRefused):
         guard.check(b"Impersonate-User: system:b\r\n", HEAD)
-    with pytest.raises(Refused):
+    with pytest.raises(ForwardingRefused):
         guard.check(ANN + b"Impersonate-Group: system:masters\r\n", HEAD)
 
 
@@ -73,7 +73,7 @@ def test_a_remembered_identity_does_not_excuse_a_head() -> None:
     """Each head is checked."""
     guard = Guard(ImpersonationPolicy())
     guard.check(ANN, HEAD)
-    with pytest.raises(Refused):
+    with pytest.raises(ForwardingRefused):
         guard.check(ANN, b"GET /api HTTP/1.1\r\nAuthorization: x\r\n\r\n")
 
 
@@ -101,7 +101,7 @@ TOKEN = b"GET /api HTTP/1.1\r\nAuthorization: Bearer a.b\r\n\r\n"
 def test_a_users_own_token_passes_where_the_cluster_takes_it() -> None:
     """The agent adds nothing of its own then."""
     Guard(ImpersonationPolicy(passthrough=True)).check_passthrough(b"", TOKEN)
-    with pytest.raises(Refused):
+    with pytest.raises(ForwardingRefused):
         Guard(ImpersonationPolicy()).check_passthrough(b"", TOKEN)
 
 
@@ -119,5 +119,5 @@ def test_a_users_own_token_passes_where_the_cluster_takes_it() -> None:
 )
 def test_passthrough_takes_one_token_and_nothing_else(identity: bytes, head: bytes) -> None:
     """Two identities in one request are none."""
-    with pytest.raises(Refused):
+    with pytest.raises(ForwardingRefused):
         Guard(ImpersonationPolicy(passthrough=True)).check_passthrough(identity, head)

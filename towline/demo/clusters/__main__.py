@@ -16,9 +16,9 @@ import sys
 import time
 from pathlib import Path
 
-from fleet.errors import Conflict, NotFound, TowlineError, Unavailable
+from core.errors import Conflict, NotFound, TowlineError, Unavailable
 from towline.demo.clusters import binaries
-from towline.demo.clusters.cluster import Cluster
+from towline.demo.clusters.cluster import LocalCluster
 
 _PATIENCE = 120.0
 _STOP = (signal.SIGINT, signal.SIGTERM)
@@ -87,7 +87,7 @@ def _up(arguments: argparse.Namespace) -> None:
 
 def _hold(arguments: argparse.Namespace) -> None:
     folder = _state(arguments.name)
-    cluster = Cluster(
+    cluster = LocalCluster(
         arguments.name,
         binaries.ensure(binaries.PrintedProgress()),
         nodes=arguments.nodes,

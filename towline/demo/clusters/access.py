@@ -10,13 +10,13 @@ from typing import Any
 
 import yaml
 
-from fleet.errors import Invalid, Unavailable
-from fleet.runtime.files import write_whole
+from core.errors import Invalid, Unavailable
+from core.runtime.atomic_files import write_atomically
 
 AGENT = "towline-agent"
 _TOKEN_LIFETIME = "720h"
 _RBAC = "rbac.authorization.k8s.io"
-_PEOPLE = {
+_ROLE_BINDINGS = {
     "towline:admins": "cluster-admin",
     "towline:editors": "edit",
     "towline:viewers": "view",
@@ -24,7 +24,7 @@ _PEOPLE = {
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class ClusterAccess:
     """A context of a kubeconfig."""
 
     kubeconfig: Path
@@ -50,7 +50,7 @@ class Access:
         return done.stdout
 
 
-def given_contexts() -> list[Access]:
+def contexts_from_environment() -> list[ClusterAccess]:
     """Contexts of `DEMO_KUBECONFIG`, which replace the local clusters; empty if it is not set.
 
     Invalid: the file is unreadable, or has fewer than two contexts.
@@ -62,10 +62,10 @@ def given_contexts() -> list[Access]:
     names = [context["name"] for context in _read(path).get("contexts") or []]
     if len(names) < 2:
         raise Invalid(f"DEMO_KUBECONFIG={given} has {len(names)} contexts; the demo needs two")
-    return [Access(path, name) for name in names]
+    return [ClusterAccess(path, name) for name in names]
 
 
-def agent_kubeconfig(access: Access, path: Path) -> Path:
+def agent_kubeconfig(access: ClusterAccess, path: Path) -> Path:
     """Creates the agent's service account, and writes a kubeconfig with its token to `path`.
 
     The account is cluster-admin, and can impersonate users. The token is valid for 30 days.
@@ -83,7 +83,7 @@ def agent_kubeconfig(access: Access, path: Path) -> Path:
         "contexts": [{"name": AGENT, "context": {"cluster": access.context, "user": AGENT}}],
         "current-context": AGENT,
     }
-    write_whole(path, json.dumps(config, indent=2).encode())
+    write_atomically(path, json.dumps(config, indent=2).encode())
     return path
 
 
@@ -106,7 +106,7 @@ def _agent_objects() -> dict[str, object]:
                 "roleRef": {"apiGroup": _RBAC, "kind": "ClusterRole", "name": "cluster-admin"},
                 "subjects": [account],
             },
-            *(_role_binding(group, role) for group, role in _PEOPLE.items()),
+            *(_role_binding(group, role) for group, role in _ROLE_BINDINGS.items()),
         ],
     }
 
@@ -122,7 +122,7 @@ def _role_binding(group: str, role: str) -> dict[str, object]:
     }
 
 
-def _cluster_of(access: Access) -> dict[str, Any]:
+def _cluster_of(access: ClusterAccess) -> dict[str, Any]:
     """Cluster entry of a context, with embedded files."""
     view = access.kubectl("config", "view", "--minify", "--flatten", "--raw", "-o", "json")
     return json.loads(view)["clusters"][0]["cluster"]

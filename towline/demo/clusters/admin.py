@@ -7,13 +7,13 @@ import urllib.error
 import urllib.request
 from typing import Any
 
-from towline.demo.clusters.certificates import Certificates
+from towline.demo.clusters.certificates import ClusterCertificates
 
 
-class Admin:
+class AdminClient:
     """Client of one cluster as administrator; a failed connection counts as not ready."""
 
-    def __init__(self, server: str, certificates: Certificates) -> None:
+    def __init__(self, server: str, certificates: ClusterCertificates) -> None:
         self._server = server
         self._tls = ssl.create_default_context(cafile=certificates.authority)
         self._tls.load_cert_chain(certificates.admin.certificate, certificates.admin.key)

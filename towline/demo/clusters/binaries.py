@@ -17,14 +17,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from fleet.errors import Invalid, Unavailable
-from towline.demo.clusters.golang import find_go
-from towline.demo.processes import ProcessGroup
+from core.errors import Invalid, Unavailable
+from towline.demo.clusters.go_toolchain import find_go
+from towline.demo.process_group import ProcessGroup
 
 KUBERNETES = "v1.36.3"
 _ASSETS = Path(__file__).with_name("assets")
 _MODULES = _ASSETS / "modules"
-_ROOM = 5 << 30
+_MIN_FREE_BYTES = 5 << 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ PROGRAMS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class BuildStep:
     """Progress of a build: program `number` of `total`, `elapsed` seconds after the start."""
 
     number: int
@@ -62,7 +62,7 @@ class Step:
         return f"building {self.name} ({self.number} of {self.total}), {self.elapsed:.0f} s"
 
 
-Progress = Callable[[Step], None]
+Progress = Callable[[BuildStep], None]
 
 
 def ensure(progress: Progress) -> Path:
@@ -97,7 +97,7 @@ class PrintedProgress:
     def __init__(self) -> None:
         self._shown = ""
 
-    def __call__(self, step: Step) -> None:
+    def __call__(self, step: BuildStep) -> None:
         if sys.stderr.isatty():
             print(f"\r\033[K{step}", end="", file=sys.stderr, flush=True)
         elif step.name != self._shown:
@@ -150,7 +150,9 @@ def _locked(path: Path, progress: Progress) -> Generator[None]:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 break
             except BlockingIOError:
-                progress(Step(0, len(PROGRAMS), "in another process", time.monotonic() - started))
+                progress(
+                    BuildStep(0, len(PROGRAMS), "in another process", time.monotonic() - started)
+                )
                 time.sleep(1)
         yield
 
@@ -159,7 +161,7 @@ def _build_folder(
     folder: Path, programs: list[Program], given: dict[str, Path], progress: Progress
 ) -> None:
     go = find_go()
-    _require_room(folder.parent)
+    _require_free_space(folder.parent)
     unfinished = folder.with_name(f"{folder.name}.unfinished")
     shutil.rmtree(unfinished, ignore_errors=True)
     unfinished.mkdir()
@@ -169,11 +171,11 @@ def _build_folder(
     unfinished.rename(folder)
 
 
-def _require_room(folder: Path) -> None:
+def _require_free_space(folder: Path) -> None:
     free = shutil.disk_usage(folder).free
-    if free < _ROOM:
+    if free < _MIN_FREE_BYTES:
         raise Unavailable(
-            f"building Kubernetes needs {_ROOM >> 30} GB for Go's caches, {folder} has "
+            f"building Kubernetes needs {_MIN_FREE_BYTES >> 30} GB for Go's caches, {folder} has "
             f"{free / (1 << 30):.1f} GB; set XDG_CACHE_HOME, GOCACHE and GOMODCACHE to another disk"
         )
 
@@ -190,7 +192,7 @@ def _build(go: Path, out: Path, programs: list[Program], progress: Progress) -> 
                 log=log,
                 env=_environment(),
             )
-            step = Step(number, len(programs), program.name, 0)
+            step = BuildStep(number, len(programs), program.name, 0)
             _watch(compiler, step, started, progress)
             if compiler.returncode:
                 raise Unavailable(f"building {program.name} failed: {_last_line(log)}; see {log}")
@@ -208,11 +210,11 @@ def _environment() -> dict[str, str]:
 
 
 def _watch(
-    compiler: subprocess.Popen[bytes], step: Step, started: float, progress: Progress
+    compiler: subprocess.Popen[bytes], step: BuildStep, started: float, progress: Progress
 ) -> None:
     while True:
         elapsed = time.monotonic() - started
-        progress(Step(step.number, step.total, step.name, elapsed))
+        progress(BuildStep(step.number, step.total, step.name, elapsed))
         try:
             compiler.wait(timeout=1)
             return

@@ -8,28 +8,28 @@ from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from fleet.runtime.files import write_whole
-from towline.authority import Authority, Credentials, write_key
+from core.runtime.atomic_files import write_atomically
+from towline.certificate_authority import CertificateAuthority, CertificatePair, write_key
 
 
 @dataclass(frozen=True, slots=True)
-class Certificates:
+class ClusterCertificates:
     """Certificate and key files of a cluster's programs."""
 
     authority: Path
-    server: Credentials
-    kubelet: Credentials
-    admin: Credentials
+    server: CertificatePair
+    kubelet: CertificatePair
+    admin: CertificatePair
     service_accounts: Path
 
 
-def make_certificates(folder: Path, now: datetime) -> Certificates:
+def make_certificates(folder: Path, now: datetime) -> ClusterCertificates:
     """Writes a CA, its certificates, and the key for service-account tokens to `folder`."""
-    issuer = Authority.create(folder, "towline-demo", now)
+    issuer = CertificateAuthority.create(folder, "towline-demo", now)
     service_accounts = folder / "service-accounts.key"
     write_key(service_accounts, rsa.generate_private_key(65537, 2048))
     local = ["localhost", "127.0.0.1"]
-    return Certificates(
+    return ClusterCertificates(
         authority=issuer.certificate,
         server=issuer.sign(
             "server", "kube-apiserver", now, names=[*local, "kubernetes.default.svc", "10.0.0.1"]
@@ -40,7 +40,7 @@ def make_certificates(folder: Path, now: datetime) -> Certificates:
     )
 
 
-def write_kubeconfig(path: Path, name: str, server: str, certificates: Certificates) -> None:
+def write_kubeconfig(path: Path, name: str, server: str, certificates: ClusterCertificates) -> None:
     """Writes a self-contained kubeconfig of the administrator, with one context `name`."""
     cluster = {"server": server, "certificate-authority-data": _base64(certificates.authority)}
     user = {
@@ -55,7 +55,7 @@ def write_kubeconfig(path: Path, name: str, server: str, certificates: Certifica
         "contexts": [{"name": name, "context": {"cluster": name, "user": "admin"}}],
         "current-context": name,
     }
-    write_whole(path, json.dumps(config, indent=2).encode())
+    write_atomically(path, json.dumps(config, indent=2).encode())
 
 
 def _base64(path: Path) -> str:

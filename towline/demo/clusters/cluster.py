@@ -10,20 +10,20 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Self
 
-from fleet.errors import Unavailable
-from fleet.runtime.clock import SystemClock
+from core.errors import Unavailable
+from core.runtime.clock import SystemClock
 from towline.demo.clusters import components
-from towline.demo.clusters.access import Access
-from towline.demo.clusters.admin import Admin
+from towline.demo.clusters.access import ClusterAccess
+from towline.demo.clusters.admin import AdminClient
 from towline.demo.clusters.certificates import make_certificates, write_kubeconfig
-from towline.demo.clusters.components import Layout, Ports
+from towline.demo.clusters.components import ClusterLayout, ClusterPorts
 from towline.demo.ports import free_ports
-from towline.demo.processes import ProcessGroup
+from towline.demo.process_group import ProcessGroup
 
 _PATIENCE = 90.0
 
 
-class Cluster:
+class LocalCluster:
     """Real API server, etcd, controllers and scheduler, with simulated nodes and pods.
 
     The cluster ends with this process. A port-forward to a pod returns a small web page; with
@@ -48,19 +48,19 @@ class Cluster:
         self._temporary = folder is None
         self.folder = folder or Path(tempfile.mkdtemp(prefix=f"towline-{name}-"))
         self.kubeconfig = self.folder / "kubeconfig"
-        self._layout = Layout(
+        self._layout = ClusterLayout(
             binaries=binaries,
             folder=self.folder,
             kubeconfig=self.kubeconfig,
             certificates=make_certificates(self.folder / "certificates", SystemClock().now()),
-            ports=Ports(*free_ports(4)),
+            ports=ClusterPorts(*free_ports(4)),
         )
         write_kubeconfig(self.kubeconfig, name, self._layout.server, self._layout.certificates)
-        self.access = Access(self.kubeconfig, name)
+        self.access = ClusterAccess(self.kubeconfig, name)
         self._nodes = nodes
         self._local_ports = local_ports
         self._apiserver_flags = apiserver_flags
-        self._admin = Admin(self._layout.server, self._layout.certificates)
+        self._admin = AdminClient(self._layout.server, self._layout.certificates)
         self._group = ProcessGroup()
         self._programs: dict[str, subprocess.Popen[bytes]] = {}
 
@@ -158,7 +158,7 @@ class Cluster:
                 )
 
 
-def start_all(clusters: Iterable[Cluster]) -> list[Cluster]:
+def start_all(clusters: Iterable[LocalCluster]) -> list[LocalCluster]:
     """Starts several clusters in parallel; stops all if one fails."""
     clusters = list(clusters)
     with ThreadPoolExecutor() as pool:

@@ -4,14 +4,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from towline.demo.clusters.certificates import Certificates
+from towline.demo.clusters.certificates import ClusterCertificates
 
 _LOCAL = "127.0.0.1"
 _SIMULATION = Path(__file__).with_name("assets") / "simulation.yaml"
 
 
 @dataclass(frozen=True, slots=True)
-class Ports:
+class ClusterPorts:
     """Local TCP ports of a cluster's programs."""
 
     etcd: int
@@ -21,14 +21,14 @@ class Ports:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class ClusterLayout:
     """Programs, files and ports of one cluster."""
 
     binaries: Path
     folder: Path
     kubeconfig: Path
-    certificates: Certificates
-    ports: Ports
+    certificates: ClusterCertificates
+    ports: ClusterPorts
 
     @property
     def server(self) -> str:
@@ -40,7 +40,7 @@ class Layout:
         return str(self.binaries / name)
 
 
-def etcd(layout: Layout) -> list[str]:
+def etcd(layout: ClusterLayout) -> list[str]:
     """etcd without fsync: its data is deleted with the cluster anyway."""
     client = f"http://{_LOCAL}:{layout.ports.etcd}"
     return [
@@ -54,7 +54,7 @@ def etcd(layout: Layout) -> list[str]:
     ]
 
 
-def apiserver(layout: Layout, extra: Sequence[str] = ()) -> list[str]:
+def apiserver(layout: ClusterLayout, extra: Sequence[str] = ()) -> list[str]:
     """API server; `extra` flags come last and so take precedence.
 
     Its request limits are off, as they would distort measured throughput; a test of overload
@@ -88,7 +88,7 @@ def apiserver(layout: Layout, extra: Sequence[str] = ()) -> list[str]:
     ]
 
 
-def controller_manager(layout: Layout) -> list[str]:
+def controller_manager(layout: ClusterLayout) -> list[str]:
     """Controllers, with API rate limits high enough that the cluster is never the bottleneck."""
     return [
         layout.program("kube-controller-manager"),
@@ -104,7 +104,7 @@ def controller_manager(layout: Layout) -> list[str]:
     ]
 
 
-def scheduler(layout: Layout) -> list[str]:
+def scheduler(layout: ClusterLayout) -> list[str]:
     """Scheduler."""
     return [
         layout.program("kube-scheduler"),
@@ -116,7 +116,7 @@ def scheduler(layout: Layout) -> list[str]:
     ]
 
 
-def kwok(layout: Layout) -> list[str]:
+def kwok(layout: ClusterLayout) -> list[str]:
     """kwok, which simulates nodes and pods, and reports our port as the kubelets' port."""
     return [
         layout.program("kwok"),
@@ -130,7 +130,7 @@ def kwok(layout: Layout) -> list[str]:
     ]
 
 
-def kubelet(layout: Layout, *, local_ports: bool) -> list[str]:
+def kubelet(layout: ClusterLayout, *, local_ports: bool) -> list[str]:
     """Simulated kubelet for logs, exec, attach and port-forward of all pods."""
     credentials = layout.certificates.kubelet
     return [

@@ -33,8 +33,8 @@ def _id() -> sa.Column:
 
 def _times() -> tuple[sa.Column, sa.Column]:
     return (
-        sa.Column("inserted_at", columns.Utc(), nullable=False),
-        sa.Column("updated_at", columns.Utc(), nullable=False),
+        sa.Column("inserted_at", columns.UtcColumn(), nullable=False),
+        sa.Column("updated_at", columns.UtcColumn(), nullable=False),
     )
 
 
@@ -63,7 +63,7 @@ def _people() -> None:
         batch.add_column(
             sa.Column("limits", columns.JSON_TEXT, nullable=False, server_default="[]")
         )
-        batch.add_column(sa.Column("idle_at", columns.Utc()))
+        batch.add_column(sa.Column("idle_at", columns.UtcColumn()))
         batch.add_column(sa.Column("parent_id", sa.String(36)))
         batch.add_column(sa.Column("source", sa.String(64), nullable=False, server_default=""))
     _table(
@@ -80,7 +80,7 @@ def _people() -> None:
         _id(),
         sa.Column("group_id", sa.String(36), nullable=False),
         _user_id(),
-        sa.Column("inserted_at", columns.Utc(), nullable=False),
+        sa.Column("inserted_at", columns.UtcColumn(), nullable=False),
         sa.Column("issuer", sa.String(512)),
         indexed=("user_id",),
     )
@@ -94,7 +94,7 @@ def _people() -> None:
         sa.Column("issuer", sa.String(512), nullable=False),
         sa.Column("subject", sa.String(512), nullable=False),
         _user_id(),
-        sa.Column("inserted_at", columns.Utc(), nullable=False),
+        sa.Column("inserted_at", columns.UtcColumn(), nullable=False),
         indexed=("user_id",),
     )
     _references("logins", "users")
@@ -126,8 +126,8 @@ def _access() -> None:
         sa.Column("subject_kind", sa.String(32), nullable=False),
         sa.Column("subject_id", sa.String(36), nullable=False),
         sa.Column("scope", sa.String(64), nullable=False),
-        sa.Column("inserted_at", columns.Utc(), nullable=False),
-        sa.Column("expires_at", columns.Utc()),
+        sa.Column("inserted_at", columns.UtcColumn(), nullable=False),
+        sa.Column("expires_at", columns.UtcColumn()),
         sa.Column("given_by", sa.String(320), nullable=False),
         sa.Column("reason", sa.Text, nullable=False),
         indexed=("role_id", "subject_id", "scope", "expires_at"),
@@ -140,12 +140,12 @@ def _access() -> None:
         sa.Column("scope", sa.String(64), nullable=False),
         sa.Column("minutes", sa.Integer, nullable=False),
         sa.Column("reason", sa.Text, nullable=False),
-        sa.Column("inserted_at", columns.Utc(), nullable=False),
+        sa.Column("inserted_at", columns.UtcColumn(), nullable=False),
         sa.Column("state", sa.String(32), nullable=False),
         sa.Column("decided_by", sa.String(320), nullable=False),
-        sa.Column("decided_at", columns.Utc()),
+        sa.Column("decided_at", columns.UtcColumn()),
         sa.Column("binding_id", sa.String(36)),
-        sa.Column("expires_at", columns.Utc()),
+        sa.Column("expires_at", columns.UtcColumn()),
         indexed=("user_id", "state"),
     )
     _references("access_requests", "users")
@@ -163,12 +163,12 @@ def _signing_in() -> None:
         _id(),
         sa.Column("kind", sa.String(32), nullable=False),
         sa.Column("hash", sa.String(64), nullable=False),
-        sa.Column("inserted_at", columns.Utc(), nullable=False),
-        sa.Column("expires_at", columns.Utc(), nullable=False),
+        sa.Column("inserted_at", columns.UtcColumn(), nullable=False),
+        sa.Column("expires_at", columns.UtcColumn(), nullable=False),
         sa.Column("code", sa.String(16)),
         sa.Column("detail", columns.JSON_TEXT, nullable=False),
         sa.Column("user_id", sa.String(36)),
-        sa.Column("taken_at", columns.Utc()),
+        sa.Column("taken_at", columns.UtcColumn()),
         indexed=("expires_at",),
     )
     _unique("challenges", "hash")
@@ -177,7 +177,7 @@ def _signing_in() -> None:
         "failures",
         sa.Column("id", sa.String(64), nullable=False),
         sa.Column("count", sa.Integer, nullable=False),
-        sa.Column("until", columns.Utc(), nullable=False),
+        sa.Column("until", columns.UtcColumn(), nullable=False),
         indexed=("until",),
     )
     _table(
@@ -187,7 +187,7 @@ def _signing_in() -> None:
         sa.Column("issuer", sa.String(512), nullable=False),
         sa.Column("audience", sa.String(512), nullable=False),
         sa.Column("subject", sa.String(512), nullable=False),
-        sa.Column("inserted_at", columns.Utc(), nullable=False),
+        sa.Column("inserted_at", columns.UtcColumn(), nullable=False),
         sa.Column("claims", columns.JSON_TEXT, nullable=False),
         sa.Column("minutes", sa.Integer, nullable=False),
         sa.Column("keys", sa.Text),
@@ -208,8 +208,8 @@ def _bind_roles() -> None:
         "projects",
         sa.column("id", name),
         sa.column("name", name),
-        sa.column("inserted_at", columns.Utc()),
-        sa.column("updated_at", columns.Utc()),
+        sa.column("inserted_at", columns.UtcColumn()),
+        sa.column("updated_at", columns.UtcColumn()),
     )
     row = {"id": _DEFAULT_PROJECT, "name": "default", "inserted_at": _NEVER, "updated_at": _NEVER}
     op.bulk_insert(projects, [row])

@@ -14,8 +14,8 @@ def upgrade() -> None:
         "contexts",
         sa.Column("id", sa.String(36), primary_key=True),
         sa.Column("name", sa.String(255), nullable=False, unique=True),
-        sa.Column("inserted_at", columns.Utc, nullable=False),
-        sa.Column("updated_at", columns.Utc, nullable=False),
+        sa.Column("inserted_at", columns.UtcColumn, nullable=False),
+        sa.Column("updated_at", columns.UtcColumn, nullable=False),
         sa.Column("configuration", columns.JSON_TEXT, nullable=False),
         sa.Column("sealed", sa.LargeBinary),
         sa.Column("project_id", sa.String(36), index=True),
@@ -31,7 +31,7 @@ def upgrade() -> None:
     op.create_table(
         "deployment_settings",
         sa.Column("id", sa.String(36), primary_key=True),
-        sa.Column("updated_at", columns.Utc, nullable=False),
+        sa.Column("updated_at", columns.UtcColumn, nullable=False),
         sa.Column("agent_values", sa.Text),
         sa.Column("agent_values_templated", sa.Boolean, nullable=False),
     )

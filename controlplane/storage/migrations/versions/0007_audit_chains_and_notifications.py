@@ -6,8 +6,8 @@ from typing import Any
 import sqlalchemy as sa
 from alembic import op
 
-from controlplane.domain.audit import AuditKind, kind_of, link
-from controlplane.domain.ledger import AuditEntry, Verdict
+from controlplane.domain.audit import AuditKind, kind_of, row_hash
+from controlplane.domain.ledger import AuditEntry, AuditVerdict
 from controlplane.storage import columns
 
 revision = "0007"
@@ -80,7 +80,7 @@ def _widen_audit() -> None:
         sa.Column("hash", sa.String(64), nullable=False),
         sa.Column("floor", sa.BigInteger, nullable=False),
         sa.Column("floor_hash", sa.String(64), nullable=False),
-        sa.Column("floor_at", columns.Utc()),
+        sa.Column("floor_at", columns.UtcColumn()),
         sa.PrimaryKeyConstraint("kind", name="pk_audit_chains"),
     )
 
@@ -96,10 +96,14 @@ def _chain_what_there_is() -> None:
         for row in rows:
             kind = kind_of(row.action)
             number, before = ends[kind]
-            content: dict[str, Any] = {**row._mapping, "verdict": Verdict(row.verdict), "hash": ""}
+            content: dict[str, Any] = {
+                **row._mapping,
+                "verdict": AuditVerdict(row.verdict),
+                "hash": "",
+            }
             content.pop("kind")
             entry = replace(AuditEntry(**content), number=number + 1)
-            ends[kind] = entry.number, link(before, entry)
+            ends[kind] = entry.number, row_hash(before, entry)
             bind.execute(
                 sa.update(audit)
                 .where(audit.c.id == row.id)
@@ -121,7 +125,7 @@ def _audit() -> sa.Table:
         "audit",
         sa.MetaData(),
         sa.Column("id", sa.BigInteger, primary_key=True),
-        sa.Column("at", columns.Utc()),
+        sa.Column("at", columns.UtcColumn()),
         *(sa.Column(name, sa.String) for name in ("actor", "action", "verdict", "actor_id")),
         *(sa.Column(name, sa.String) for name in ("token_id", "source", "target", "target_id")),
         sa.Column("status", sa.Integer),
@@ -136,7 +140,7 @@ def _make_notifications() -> None:
     op.create_table(
         "notifications",
         sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), autoincrement=True),
-        sa.Column("at", columns.Utc(), nullable=False),
+        sa.Column("at", columns.UtcColumn(), nullable=False),
         sa.Column("kind", sa.String(32), nullable=False),
         sa.Column("severity", sa.String(32), nullable=False),
         sa.Column("subject", sa.String(320), nullable=False),
@@ -146,7 +150,7 @@ def _make_notifications() -> None:
             for name in ("project_id", "cluster_id", "service_id", "pipeline_id")
         ),
         sa.Column("detail", columns.JSON_TEXT, nullable=False),
-        sa.Column("routed_at", columns.Utc()),
+        sa.Column("routed_at", columns.UtcColumn()),
         sa.PrimaryKeyConstraint("id", name="pk_notifications"),
     )
     waiting = sa.text("routed_at IS NULL")
@@ -162,7 +166,7 @@ def _make_notifications() -> None:
     op.create_table(
         "notification_marks",
         sa.Column("id", sa.String(128), nullable=False),
-        sa.Column("at", columns.Utc(), nullable=False),
+        sa.Column("at", columns.UtcColumn(), nullable=False),
         sa.PrimaryKeyConstraint("id", name="pk_notification_marks"),
     )
 
@@ -178,7 +182,7 @@ def _make_sinks() -> None:
         sa.Column("repository_id", sa.String(36), nullable=False),
         sa.Column("audit", columns.JSON_TEXT, nullable=False),
         sa.Column("sent", columns.JSON_TEXT, nullable=False),
-        sa.Column("due_at", columns.Utc()),
+        sa.Column("due_at", columns.UtcColumn()),
         sa.Column("failures", sa.Integer, nullable=False),
         sa.Column("error", sa.Text, nullable=False),
     )
@@ -208,9 +212,9 @@ def _make_deliveries() -> None:
         sa.Column("project_id", sa.String(36), nullable=False),
         sa.Column("state", sa.String(32), nullable=False),
         sa.Column("attempts", sa.Integer, nullable=False),
-        sa.Column("due_at", columns.Utc(), nullable=False),
-        sa.Column("inserted_at", columns.Utc(), nullable=False),
-        sa.Column("finished_at", columns.Utc()),
+        sa.Column("due_at", columns.UtcColumn(), nullable=False),
+        sa.Column("inserted_at", columns.UtcColumn(), nullable=False),
+        sa.Column("finished_at", columns.UtcColumn()),
         sa.Column("status", sa.Integer),
         sa.Column("error", sa.Text, nullable=False),
         sa.PrimaryKeyConstraint("id", name="pk_deliveries"),
@@ -223,8 +227,8 @@ def _named(table: str) -> tuple[sa.schema.SchemaItem, ...]:
     return (
         sa.Column("id", sa.String(36), nullable=False),
         sa.Column("name", sa.String(255), nullable=False),
-        sa.Column("inserted_at", columns.Utc(), nullable=False),
-        sa.Column("updated_at", columns.Utc(), nullable=False),
+        sa.Column("inserted_at", columns.UtcColumn(), nullable=False),
+        sa.Column("updated_at", columns.UtcColumn(), nullable=False),
         sa.PrimaryKeyConstraint("id", name=f"pk_{table}"),
         sa.UniqueConstraint("name", name=f"uq_{table}_name"),
     )

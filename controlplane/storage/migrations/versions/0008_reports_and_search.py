@@ -87,9 +87,9 @@ def _deployments() -> None:
         sa.Column("sha", sa.String(64)),
         sa.Column("revision_id", sa.String(36)),
         sa.Column("actor", sa.String(320), nullable=False),
-        sa.Column("desired_at", columns.Utc(), nullable=False),
+        sa.Column("desired_at", columns.UtcColumn(), nullable=False),
         *(
-            sa.Column(f"{one}_at", columns.Utc())
+            sa.Column(f"{one}_at", columns.UtcColumn())
             for one in (*moments, "reverted", "replaced", "removed")
         ),
         sa.PrimaryKeyConstraint("service_id", "sequence", name="pk_deployments"),

@@ -14,12 +14,12 @@ def upgrade() -> None:
         "replicas",
         sa.Column("id", sa.String(36), primary_key=True),
         sa.Column("address", sa.String(255), nullable=False),
-        sa.Column("heartbeat", columns.Utc, nullable=False),
+        sa.Column("heartbeat", columns.UtcColumn, nullable=False),
     )
     op.create_table(
         "tunnels",
         sa.Column("id", sa.String(36), primary_key=True),
-        sa.Column("since", columns.Utc, nullable=False),
+        sa.Column("since", columns.UtcColumn, nullable=False),
         sa.Column("epoch", sa.BigInteger, nullable=False),
         sa.Column("replica_id", sa.String(36)),
         sa.Column("instance", sa.String(64), nullable=False),

@@ -46,8 +46,8 @@ def _named() -> tuple[sa.Column, ...]:
     return (
         sa.Column("id", sa.String(36), nullable=False),
         sa.Column("name", sa.String(255), nullable=False),
-        sa.Column("inserted_at", columns.Utc(), nullable=False),
-        sa.Column("updated_at", columns.Utc(), nullable=False),
+        sa.Column("inserted_at", columns.UtcColumn(), nullable=False),
+        sa.Column("updated_at", columns.UtcColumn(), nullable=False),
         sa.Column("project_id", sa.String(36)),
     )
 
@@ -62,8 +62,8 @@ def _definition() -> tuple[sa.Column, ...]:
         sa.Column("confirmed", sa.Integer, nullable=False),
         sa.Column("waiting", sa.Integer, nullable=False),
         sa.Column("problem", sa.Text, nullable=False),
-        sa.Column("evaluated_at", columns.Utc()),
-        sa.Column("ending_at", columns.Utc()),
+        sa.Column("evaluated_at", columns.UtcColumn()),
+        sa.Column("ending_at", columns.UtcColumn()),
     )
 
 
@@ -87,7 +87,7 @@ def _groups() -> None:
         sa.Column("frozen", sa.Boolean, nullable=False),
         sa.Column("reason", sa.Text, nullable=False),
         sa.Column("frozen_by", sa.String(320), nullable=False),
-        sa.Column("frozen_at", columns.Utc()),
+        sa.Column("frozen_at", columns.UtcColumn()),
     )
 
 
@@ -97,8 +97,8 @@ def _overrides() -> None:
         sa.Column("id", sa.String(36), nullable=False),
         sa.Column("global_id", sa.String(36), nullable=False),
         sa.Column("cluster_id", sa.String(36), nullable=False),
-        sa.Column("inserted_at", columns.Utc(), nullable=False),
-        sa.Column("updated_at", columns.Utc(), nullable=False),
+        sa.Column("inserted_at", columns.UtcColumn(), nullable=False),
+        sa.Column("updated_at", columns.UtcColumn(), nullable=False),
         sa.Column("patch", _JSON, nullable=False),
         sa.Column("actor", sa.String(320), nullable=False),
         sa.PrimaryKeyConstraint("id", name="pk_global_overrides"),

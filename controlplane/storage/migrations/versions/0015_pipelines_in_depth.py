@@ -27,7 +27,7 @@ def upgrade() -> None:
         "pipeline_events",
         sa.Column("id", sa.String(36), primary_key=True),
         sa.Column("pipeline_id", sa.String(36), nullable=False),
-        sa.Column("at", columns.Utc, nullable=False),
+        sa.Column("at", columns.UtcColumn, nullable=False),
         sa.Column("events", columns.JSON_TEXT, nullable=False),
         sa.Column("spec", columns.JSON_TEXT),
         sa.Column("state", columns.JSON_TEXT),
@@ -39,7 +39,7 @@ def upgrade() -> None:
         sa.Column("id", sa.String(128), primary_key=True),
         sa.Column("actor", sa.String(320), nullable=False),
         sa.Column("reason", sa.Text, nullable=False),
-        sa.Column("inserted_at", columns.Utc, nullable=False),
+        sa.Column("inserted_at", columns.UtcColumn, nullable=False),
     )
     pipelines = sa.table("pipelines", sa.column("id", sa.String), sa.column("spec"))
     for id, spec in op.get_bind().execute(sa.select(pipelines.c.id, pipelines.c.spec)).all():

@@ -5,7 +5,7 @@ import json
 import sqlalchemy as sa
 from alembic import op
 
-from controlplane.storage.columns import Utc
+from controlplane.storage.columns import UtcColumn
 
 revision = "0021"
 down_revision = "0020"
@@ -23,8 +23,8 @@ def upgrade() -> None:
         sa.Column("id", sa.String(36), primary_key=True),
         sa.Column("pipeline_id", sa.String(36), nullable=False),
         sa.Column("interval_s", sa.Integer, nullable=False),
-        sa.Column("checked_at", Utc()),
-        sa.Column("next_at", Utc()),
+        sa.Column("checked_at", UtcColumn()),
+        sa.Column("next_at", UtcColumn()),
         sa.Column("error", sa.Text, nullable=False),
         sa.Column("sealed_webhook", sa.LargeBinary),
     )

@@ -18,20 +18,20 @@ from controlplane.domain.access import (
     Actor,
     ActorKind,
     Grant,
-    Kind,
     KubernetesRights,
     KubernetesRule,
     Limit,
     Policy,
+    Resource,
+    ResourceKind,
     Role,
     Rule,
     Scope,
-    Target,
     Verb,
     require,
 )
 from controlplane.domain.access.roles import KubernetesRequest, check_kubernetes
-from fleet.errors import Forbidden, Invalid, NotFound, Unauthenticated
+from core.errors import Forbidden, Invalid, NotFound, Unauthenticated
 
 # A small world: two projects, two clusters in each, two services in each.
 TREE = {
@@ -53,7 +53,7 @@ class Model:
     grants: list[tuple[Role, str]]
     limits: list[Limit]
 
-    def may(self, verb: Verb, kind: Kind, place: str) -> bool:
+    def may(self, verb: Verb, kind: ResourceKind, place: str) -> bool:
         above = self.above(place)
         granted = any(
             scope in above
@@ -75,17 +75,17 @@ class Model:
         return [place] + (self.above(TREE[place]) if place in TREE else [])
 
 
-def target_at(place: str) -> Target:
+def target_at(place: str) -> Resource:
     """The target of a place in the small world."""
     path = [place]
     while path[0] in TREE:
         path.insert(0, TREE[path[0]])
     kind, _, id = place.partition(":")
-    return Target(Kind(kind), id, tuple(Scope(one) for one in path))
+    return Resource(ResourceKind(kind), id, tuple(Scope(one) for one in path))
 
 
 places = st.sampled_from(PLACES)
-verbs, kinds = st.sampled_from(list(Verb)), st.sampled_from(list(Kind))
+verbs, kinds = st.sampled_from(list(Verb)), st.sampled_from(list(ResourceKind))
 rules = st.builds(
     Rule,
     st.lists(verbs, max_size=2).map(tuple),
@@ -125,13 +125,13 @@ def test_decisions_are_those_of_the_model(
 
 @given(grants, limits, kinds)
 def test_lists_show_exactly_what_may_be_read(
-    given: list[tuple[Role, str]], narrowed: list[Limit], kind: Kind
+    given: list[tuple[Role, str]], narrowed: list[Limit], kind: ResourceKind
 ) -> None:
     """The visible set selects a row if and only if it may be read by itself."""
     policy = policy_of(given, narrowed)
     visible = policy.visible(kind)
     for place in PLACES:
-        target = Target(kind, "id", target_at(place).path)
+        target = Resource(kind, "id", target_at(place).path)
         shown = all(not scopes.isdisjoint(target.path) for scopes in visible)
         assert shown == policy.may(Verb.READ, target)
 
@@ -155,9 +155,9 @@ def test_nobody_gains_by_giving(
 def test_a_door_never_opens_wider_by_giving() -> None:
     """Groups, impersonation and what is let through are compared too."""
     narrow = KubernetesRights(("team",), (KubernetesRule(("get",)),), (), record=True)
-    connect = (Rule((Verb.READ, Verb.CONNECT), (Kind.CLUSTER,)),)
+    connect = (Rule((Verb.READ, Verb.CONNECT), (ResourceKind.CLUSTER,)),)
     holder = Policy((Grant(Role("r", "r", rules=connect, kubernetes=narrow)),))
-    everywhere = Target.whole(Kind.INSTALLATION)
+    everywhere = Resource.whole(ResourceKind.INSTALLATION)
     same = Role("s", "s", rules=connect, kubernetes=narrow)
     assert holder.covers(same, everywhere)
     for wider in (
@@ -183,8 +183,8 @@ def test_input_is_kept_only_with_output() -> None:
 
 def test_the_door_takes_groups_only_of_roles_that_let_the_request_pass() -> None:
     """Each request is judged with the roles that allow it; nobody gets all groups for one rule."""
-    cluster = Target.within(Kind.CLUSTER, None, "c")
-    connect = (Rule((Verb.CONNECT,), (Kind.CLUSTER,)),)
+    cluster = Resource.within(ResourceKind.CLUSTER, None, "c")
+    connect = (Rule((Verb.CONNECT,), (ResourceKind.CLUSTER,)),)
     reader = Role(
         "r", "reader", rules=connect,
         kubernetes=KubernetesRights(("readers",), (KubernetesRule(("get", "list")),)),
@@ -215,25 +215,25 @@ def test_the_door_takes_groups_only_of_roles_that_let_the_request_pass() -> None
 def test_acting_as_others_takes_a_fitting_pattern() -> None:
     """Both the user and every group have to fit."""
     role = Role(
-        "r", "r", rules=(Rule((Verb.CONNECT,), (Kind.CLUSTER,)),),
+        "r", "r", rules=(Rule((Verb.CONNECT,), (ResourceKind.CLUSTER,)),),
         kubernetes=KubernetesRights(impersonate=("user:*@example.org", "group:team-*")),
     )  # fmt: skip
-    door = Policy((Grant(role),)).door(Target.within(Kind.CLUSTER, None, "c"))
+    door = Policy((Grant(role),)).door(Resource.within(ResourceKind.CLUSTER, None, "c"))
     assert door is not None
-    assert door.may_act_as("ada@example.org", ["team-a"])
-    assert not door.may_act_as("ada@example.com")
-    assert not door.may_act_as("ada@example.org", ["team-a", "masters"])
+    assert door.allows_impersonation("ada@example.org", ["team-a"])
+    assert not door.allows_impersonation("ada@example.com")
+    assert not door.allows_impersonation("ada@example.org", ["team-a", "masters"])
 
 
 def test_refusals_read_alike_for_foreign_and_absent() -> None:
     """What may not be read is not there; what may be read names the right that is missing."""
     mine = Actor(ActorKind.USER, "u", policy=Policy((Grant(VIEWER, Scope("project:a")),)))
-    foreign = Target.within(Kind.CLUSTER, "b", "c", "prod")
+    foreign = Resource.within(ResourceKind.CLUSTER, "b", "c", "prod")
     with pytest.raises(NotFound) as absent:
         require(mine, Verb.WRITE, foreign)
     assert absent.value.message == NotFound().message
     with pytest.raises(Forbidden, match='write cluster "dev": needs role editor'):
-        require(mine, Verb.WRITE, Target.within(Kind.CLUSTER, "a", "d", "dev"))
+        require(mine, Verb.WRITE, Resource.within(ResourceKind.CLUSTER, "a", "d", "dev"))
     with pytest.raises(Unauthenticated, match="sign in"):
         require(ANONYMOUS, Verb.READ, foreign)
 
@@ -241,8 +241,8 @@ def test_refusals_read_alike_for_foreign_and_absent() -> None:
 def test_what_has_no_project_is_in_the_default_one() -> None:
     """A role in the default project holds for it."""
     policy = Policy((Grant(EDITOR, Scope(f"project:{DEFAULT_PROJECT}")),))
-    assert policy.may(Verb.WRITE, Target.within(Kind.CLUSTER, None, "c"))
-    assert not policy.may(Verb.WRITE, Target.within(Kind.CLUSTER, "other", "c"))
+    assert policy.may(Verb.WRITE, Resource.within(ResourceKind.CLUSTER, None, "c"))
+    assert not policy.may(Verb.WRITE, Resource.within(ResourceKind.CLUSTER, "other", "c"))
 
 
 def test_a_policy_lasts_until_its_first_grant_ends() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from controlplane.agentlink import messages
 from controlplane.domain.reports import DriftReport, InventoryReport, StatusReport
-from fleet.wire.v1 import agent_pb2 as wire
+from core.wire.v1 import agent_pb2 as wire
 
 EPOCH = datetime.fromtimestamp(0, UTC)
 

@@ -6,27 +6,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controlplane.graphql.limits import (
-    DEEPEST,
-    DEEPEST_VALUE,
-    MOST_ALIASES,
-    MOST_FIELDS,
-    MOST_FRAGMENTS,
-    MOST_VALUES,
-    Scale,
-    Weight,
+    MAX_ALIASES,
+    MAX_DEPTH,
+    MAX_FIELDS,
+    MAX_FRAGMENTS,
+    MAX_VALUE_DEPTH,
+    MAX_VALUES,
+    DocumentSize,
+    SelectionSize,
     check_values,
 )
-from fleet.errors import Invalid
+from core.errors import Invalid
 
 
-class CountingScale(Scale):
+class CountingScale(DocumentSize):
     """Counts the selection sets that it is asked to weigh."""
 
     visits = 0
 
-    def weigh(self, selections: SelectionSetNode, nested: int) -> Weight:
+    def measure(self, selections: SelectionSetNode, nested: int) -> SelectionSize:
         self.visits += 1
-        return super().weigh(selections, nested)
+        return super().measure(selections, nested)
 
 
 def doubling(levels: int) -> str:
@@ -37,11 +37,11 @@ def doubling(levels: int) -> str:
 
 def refusal(document: str) -> str:
     with pytest.raises(Invalid) as refused:
-        Scale(parse(document)).check()
+        DocumentSize(parse(document)).check()
     return refused.value.message
 
 
-@pytest.mark.parametrize("levels", [5, 20, MOST_FRAGMENTS - 1])
+@pytest.mark.parametrize("levels", [5, 20, MAX_FRAGMENTS - 1])
 def test_a_fragment_is_weighed_once_however_often_it_is_spread(levels: int) -> None:
     scale = CountingScale(parse(doubling(levels)))
     try:
@@ -53,12 +53,12 @@ def test_a_fragment_is_weighed_once_however_often_it_is_spread(levels: int) -> N
 
 def test_what_fragments_expand_to_is_refused() -> None:
     """A kilobyte that would come to 2**41 fields."""
-    assert refusal(doubling(40)) == f"the query has more than {MOST_FIELDS:,} fields; split it"
+    assert refusal(doubling(40)) == f"the query has more than {MAX_FIELDS:,} fields; split it"
 
 
 def test_sixty_fragments_are_refused_unread() -> None:
     scale = CountingScale(parse(doubling(60)))
-    with pytest.raises(Invalid, match=f"61 fragments, {MOST_FRAGMENTS} at most"):
+    with pytest.raises(Invalid, match=f"61 fragments, {MAX_FRAGMENTS} at most"):
         scale.check()
     assert scale.visits == 0
 
@@ -77,20 +77,20 @@ def test_a_fragment_that_contains_itself_is_refused(document: str) -> None:
 
 
 def test_depth_counts_fields_through_fragments() -> None:
-    chain = " ".join(f"fragment f{n} on Q {{ a {{ ...f{n + 1} }} }}" for n in range(DEEPEST))
-    deepest = f"fragment f{DEEPEST} on Q {{ b }}"
+    chain = " ".join(f"fragment f{n} on Q {{ a {{ ...f{n + 1} }} }}" for n in range(MAX_DEPTH))
+    deepest = f"fragment f{MAX_DEPTH} on Q {{ b }}"
     assert "depth of the query is 16" in refusal(f"{{ ...f0 }} {chain} {deepest}")
 
 
 @pytest.mark.parametrize("extra", [0, 1])
 def test_the_deepest_query_passes_and_one_deeper_does_not(extra: int) -> None:
-    depth = DEEPEST + extra
+    depth = MAX_DEPTH + extra
     document = parse("{ a " * depth + "}" * depth)
     if extra:
         with pytest.raises(Invalid, match="depth"):
-            Scale(document).check()
+            DocumentSize(document).check()
     else:
-        Scale(document).check()
+        DocumentSize(document).check()
 
 
 def test_long_ways_through_fragments_end_before_the_interpreter_does() -> None:
@@ -104,18 +104,18 @@ def test_long_ways_through_fragments_end_before_the_interpreter_does() -> None:
 
 def test_aliases_in_fragments_count_at_each_spread() -> None:
     fragment = "fragment a on Query { " + " ".join(f"x{n}: me {{ id }}" for n in range(11)) + " }"
-    Scale(parse(f"{{ ...a ...a }} {fragment}")).check()
-    assert f"33 aliases, {MOST_ALIASES} at most" in refusal(f"{{ ...a ...a ...a }} {fragment}")
+    DocumentSize(parse(f"{{ ...a ...a }} {fragment}")).check()
+    assert f"33 aliases, {MAX_ALIASES} at most" in refusal(f"{{ ...a ...a ...a }} {fragment}")
 
 
 def test_every_operation_is_weighed() -> None:
     """Validation walks them all, whichever is asked for."""
-    wide = "me { id } " * MOST_FIELDS
+    wide = "me { id } " * MAX_FIELDS
     assert "fields" in refusal(f"query a {{ me {{ id }} }} query b {{ {wide} }}")
 
 
 def test_an_unknown_fragment_is_left_to_validation() -> None:
-    Scale(parse("{ ...absent me { id } }")).check()
+    DocumentSize(parse("{ ...absent me { id } }")).check()
 
 
 @given(
@@ -133,8 +133,8 @@ def test_the_weight_without_fragments_is_what_counting_gives(tree: object) -> No
     document = text(tree)
     definition = parse(f"{{ {document} }}").definitions[0]
     assert isinstance(definition, OperationDefinitionNode)
-    weight = Scale(parse("{ a }")).weigh(definition.selection_set, 0)
-    assert weight == Weight(depth(tree), document.count("a"), 0)
+    weight = DocumentSize(parse("{ a }")).measure(definition.selection_set, 0)
+    assert weight == SelectionSize(depth(tree), document.count("a"), 0)
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ def test_the_weight_without_fragments_is_what_counting_gives(tree: object) -> No
         ({"tags": [{"name": "\0"}]}, "NUL"),
         ({"\0": 1}, "NUL"),
         ("\ud800", "surrogates"),
-        ([0] * MOST_VALUES, "values"),
+        ([0] * MAX_VALUES, "values"),
         ([[0] * 100] * 100, "values"),
     ],
 )
@@ -155,7 +155,7 @@ def test_values_that_cannot_be_kept_are_refused(value: object, said: str) -> Non
 
 def test_values_nested_too_deep_are_refused_and_good_ones_pass() -> None:
     deep: object = "x"
-    for _ in range(DEEPEST_VALUE - 1):
+    for _ in range(MAX_VALUE_DEPTH - 1):
         deep = [deep]
     check_values(deep, "x")
     with pytest.raises(Invalid, match="nested"):

@@ -4,8 +4,8 @@ import hashlib
 
 import pytest
 
-from controlplane.graphql.persisted import LONGEST_KEPT, PersistedQueries, UnknownQuery
-from fleet.errors import Invalid
+from controlplane.graphql.persisted import MAX_QUERY_LENGTH, PersistedQueries, UnknownQueryHash
+from core.errors import Invalid
 
 
 def named(query: str) -> dict[str, object]:
@@ -15,18 +15,18 @@ def named(query: str) -> dict[str, object]:
 
 def test_a_query_is_known_once_it_was_learned() -> None:
     known, query = PersistedQueries(), "{ me { id } }"
-    with pytest.raises(UnknownQuery):
+    with pytest.raises(UnknownQueryHash):
         known.text(None, named(query))
     assert known.text(query, named(query)) == query
-    known.learn(query, named(query))
+    known.store(query, named(query))
     assert known.text(None, named(query)) == query
 
 
 def test_a_query_without_a_hash_is_passed_on_and_not_kept() -> None:
     known = PersistedQueries()
-    known.learn("{ a }", None)
+    known.store("{ a }", None)
     assert known.text("{ a }", {}) == "{ a }" and known.text(None, None) is None
-    with pytest.raises(UnknownQuery):
+    with pytest.raises(UnknownQueryHash):
         known.text(None, named("{ a }"))
 
 
@@ -44,12 +44,12 @@ def test_the_hash_of_another_query_is_refused() -> None:
 def test_the_least_used_is_forgotten_and_the_longest_never_kept() -> None:
     known = PersistedQueries(most=2)
     for query in ("{ a }", "{ b }"):
-        known.learn(query, named(query))
+        known.store(query, named(query))
     known.text(None, named("{ a }"))
-    known.learn("{ c }", named("{ c }"))
+    known.store("{ c }", named("{ c }"))
     assert known.text(None, named("{ a }")) == "{ a }"
-    long = "#" * (LONGEST_KEPT + 1)
-    known.learn(long, named(long))
+    long = "#" * (MAX_QUERY_LENGTH + 1)
+    known.store(long, named(long))
     for query in ("{ b }", long):
-        with pytest.raises(UnknownQuery):
+        with pytest.raises(UnknownQueryHash):
             known.text(None, named(query))

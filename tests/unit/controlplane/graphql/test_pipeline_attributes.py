@@ -5,7 +5,7 @@ import strawberry
 
 from controlplane.graphql.definitions import ClusterSelectorAttributes
 from controlplane.graphql.pipelines import PipelineStageAttributes, StageServiceAttributes
-from fleet.errors import Invalid
+from core.errors import Invalid
 
 
 def test_a_selector_that_chooses_nothing_is_refused() -> None:

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from controlplane.domain.pipelines.calendar import Calendar, Hours, Period
-from fleet.errors import Invalid
+from controlplane.domain.pipelines.calendar import Calendar, FreezePeriod, OpeningHours
+from core.errors import Invalid
 
 BERLIN = "Europe/Berlin"
 WEEK = (0, 1, 2, 3, 4)
-OFFICE = Calendar(BERLIN, (Hours(WEEK, time(9), time(17)),))
+OFFICE = Calendar(BERLIN, (OpeningHours(WEEK, time(9), time(17)),))
 
 
 def at(text: str) -> datetime:
@@ -41,7 +41,7 @@ def test_it_is_told_when_it_opens_next() -> None:
 
 def test_an_hour_that_no_clock_shows_is_the_moment_of_the_change() -> None:
     """On 2026-03-29 clocks go from 2:00 to 3:00: what opens at 2:30 opens at 3:00."""
-    calendar = Calendar(BERLIN, (Hours((6,), time(2, 30), time(5)),))
+    calendar = Calendar(BERLIN, (OpeningHours((6,), time(2, 30), time(5)),))
     assert calendar.next_change(at("2026-03-29T00:00")) == at("2026-03-29T01:00")
     assert calendar.closed(at("2026-03-29T01:00")) is None
     assert calendar.closed(at("2026-03-29T02:59")) is None
@@ -50,14 +50,14 @@ def test_an_hour_that_no_clock_shows_is_the_moment_of_the_change() -> None:
 
 def test_an_hour_that_is_shown_twice_is_open_twice() -> None:
     """On 2026-10-25 it is 2:30 twice; from 2:00 to 2:45 lasts an hour and three quarters."""
-    calendar = Calendar(BERLIN, (Hours((6,), time(2), time(2, 45)),))
+    calendar = Calendar(BERLIN, (OpeningHours((6,), time(2), time(2, 45)),))
     assert calendar.next_change(at("2026-10-24T22:30")) == at("2026-10-25T00:00")
     assert calendar.closed(at("2026-10-25T01:40")) is None
     assert calendar.closed(at("2026-10-25T01:45")) is not None
 
 
 def test_hours_over_midnight_belong_to_the_day_they_begin_on() -> None:
-    calendar = Calendar("UTC", (Hours((4,), time(22), time(2)),))
+    calendar = Calendar("UTC", (OpeningHours((4,), time(22), time(2)),))
     assert calendar.closed(at("2026-01-09T23:00")) is None
     assert calendar.closed(at("2026-01-10T01:59")) is None
     assert calendar.closed(at("2026-01-10T02:00")) is not None
@@ -72,7 +72,7 @@ def test_holidays_are_days_of_the_zone() -> None:
 
 
 def test_a_freeze_says_why_and_until_when() -> None:
-    freeze = Period(at("2026-12-20T00:00"), at("2027-01-02T00:00"), "Christmas")
+    freeze = FreezePeriod(at("2026-12-20T00:00"), at("2027-01-02T00:00"), "Christmas")
     calendar = Calendar(freezes=(freeze,))
     told = calendar.closed(at("2026-12-24T12:00")) or ""
     assert "2027-01-02 00:00" in told and "Christmas" in told
@@ -80,9 +80,11 @@ def test_a_freeze_says_why_and_until_when() -> None:
 
 
 def test_a_window_that_never_opens_says_so() -> None:
-    calendar = Calendar("UTC", (Hours((0,), time(1), time(2)),))
+    calendar = Calendar("UTC", (OpeningHours((0,), time(1), time(2)),))
     frozen = Calendar(
-        "UTC", calendar.hours, freezes=(Period(at("2026-01-01T00:00"), at("2036-01-01T00:00")),)
+        "UTC",
+        calendar.hours,
+        freezes=(FreezePeriod(at("2026-01-01T00:00"), at("2036-01-01T00:00")),),
     )
     assert frozen.next_change(at("2026-02-01T00:00")) == at("2036-01-01T00:00") or (
         frozen.next_change(at("2026-02-01T00:00")) is None
@@ -95,10 +97,10 @@ def test_a_window_that_never_opens_says_so() -> None:
     [
         Calendar("Mars/Olympus"),
         Calendar("../../etc/passwd"),
-        Calendar(hours=(Hours((7,)),)),
-        Calendar(hours=(Hours(()),)),
-        Calendar(freezes=(Period(datetime(2026, 1, 2), datetime(2026, 1, 3)),)),
-        Calendar(freezes=(Period(at("2026-01-02T00:00"), at("2026-01-01T00:00")),)),
+        Calendar(hours=(OpeningHours((7,)),)),
+        Calendar(hours=(OpeningHours(()),)),
+        Calendar(freezes=(FreezePeriod(datetime(2026, 1, 2), datetime(2026, 1, 3)),)),
+        Calendar(freezes=(FreezePeriod(at("2026-01-02T00:00"), at("2026-01-01T00:00")),)),
     ],
 )
 def test_a_calendar_that_cannot_be_meant_is_refused(calendar: Calendar) -> None:
@@ -118,7 +120,7 @@ def test_nothing_changes_before_the_next_change(
 ) -> None:
     """Whatever the calendar: the moment told is a change, and none lies halfway to it."""
     begin, end = (one.replace(second=0, microsecond=0) for one in (begin, end))
-    calendar = Calendar(zone, (Hours(WEEK, begin, end),), (date(2026, 5, 1),))
+    calendar = Calendar(zone, (OpeningHours(WEEK, begin, end),), (date(2026, 5, 1),))
     now = at("2026-01-01T00:00") + timedelta(minutes=minutes)
     change = calendar.next_change(now)
     if change is None:

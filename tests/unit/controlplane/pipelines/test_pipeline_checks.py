@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controlplane.domain.pipelines.calendar import Calendar, Hours
-from controlplane.domain.pipelines.checks import ALONE, Answer
+from controlplane.domain.pipelines.calendar import Calendar, OpeningHours
+from controlplane.domain.pipelines.checks import ALONE, CheckAnswer
 from controlplane.domain.pipelines.effects import Notify, RunCheck, Topic
 from controlplane.domain.pipelines.events import (
     ApproversLeft,
@@ -35,7 +35,7 @@ from controlplane.domain.pipelines.rules import (
     WorkflowRule,
 )
 from controlplane.domain.pipelines.state import GateState, GateStatus
-from fleet.errors import Invalid
+from core.errors import Invalid
 from tests.fakes.pipelines import Line, two_stages
 
 GATE = GateId("dev prod 0")
@@ -63,7 +63,9 @@ class Waiting:
     def asked(self) -> list[RunCheck]:
         return [one for one in self.line.effects if isinstance(one, RunCheck)]
 
-    def answer(self, answer: Answer, reason: str = "", step: str = "", **outputs: str) -> list[str]:
+    def answer(
+        self, answer: CheckAnswer, reason: str = "", step: str = "", **outputs: str
+    ) -> list[str]:
         """Answer the newest question about a step; the engine's objections."""
         last = [one for one in self.asked() if not step or one.step == step][-1]
         event = CheckAnswered(GATE, last.step, last.attempt_key, answer, reason, outputs)
@@ -92,14 +94,14 @@ CHECKS = [
 def test_a_check_is_asked_once_and_opens_its_gate(rule: Rule) -> None:
     waiting = Waiting(rule)
     assert len(waiting.asked()) == 1
-    waiting.answer(Answer.PASSED)
+    waiting.answer(CheckAnswer.PASSED)
     assert waiting.moved
 
 
 @pytest.mark.parametrize("rule", CHECKS, ids=lambda one: one.kind)
 def test_a_check_that_fails_stops_the_release_with_its_reason(rule: Rule) -> None:
     waiting = Waiting(rule)
-    waiting.answer(Answer.FAILED, "3 of 7 tests failed")
+    waiting.answer(CheckAnswer.FAILED, "3 of 7 tests failed")
     assert not waiting.moved
     assert waiting.gate.status is GateStatus.CLOSED
     assert "3 of 7 tests failed" in waiting.gate.reason
@@ -129,13 +131,13 @@ def test_a_job_that_never_starts_ends_a_while_after_its_own_time() -> None:
 def test_attempts_follow_each_other_with_growing_pauses() -> None:
     waiting = Waiting(HTTP, attempts=3, backoff_seconds=10)
     for pause in (10, 20):
-        waiting.answer(Answer.FAILED, "500")
+        waiting.answer(CheckAnswer.FAILED, "500")
         asked = len(waiting.asked())
         waiting.line.pass_time(pause - 1)
         assert len(waiting.asked()) == asked
         waiting.line.pass_time(1)
         assert len(waiting.asked()) == asked + 1
-    waiting.answer(Answer.PASSED)
+    waiting.answer(CheckAnswer.PASSED)
     assert waiting.moved
 
 
@@ -144,7 +146,7 @@ def test_an_attempt_that_is_over_has_no_say() -> None:
     (first,) = waiting.asked()
     waiting.line.pass_time(60)
     waiting.line.pass_time(10)
-    late = CheckAnswered(GATE, ALONE, first.attempt_key, Answer.PASSED)
+    late = CheckAnswered(GATE, ALONE, first.attempt_key, CheckAnswer.PASSED)
     waiting.line.send(late)
     assert waiting.line.notes() == ["the answer belongs to an outdated check"]
     assert not waiting.moved
@@ -152,7 +154,7 @@ def test_an_attempt_that_is_over_has_no_say() -> None:
 
 def test_what_is_undecided_is_looked_at_again_within_one_attempt() -> None:
     waiting = Waiting(VersionRule("db", ">=2"), interval_seconds=15, timeout_seconds=60)
-    waiting.answer(Answer.UNDECIDED, "db has 1.9.0")
+    waiting.answer(CheckAnswer.UNDECIDED, "db has 1.9.0")
     assert "1.9.0" in waiting.gate.reason
     waiting.line.pass_time(15)
     first, second = waiting.asked()
@@ -163,12 +165,12 @@ def test_what_is_undecided_is_looked_at_again_within_one_attempt() -> None:
 
 def test_a_retry_asks_anew() -> None:
     waiting = Waiting(HTTP)
-    waiting.answer(Answer.FAILED)
+    waiting.answer(CheckAnswer.FAILED)
     waiting.line.send(Retried(PROD, waiting.release, "bo"))
     waiting.line.render("prod", waiting.release)
     first, second = waiting.asked()
     assert first.attempt_key != second.attempt_key
-    waiting.answer(Answer.PASSED)
+    waiting.answer(CheckAnswer.PASSED)
     assert waiting.moved
 
 
@@ -178,7 +180,7 @@ def test_another_render_asks_anew() -> None:
     waiting.line.render("prod", waiting.release, "other")
     first, second = waiting.asked()
     assert first.digests != second.digests
-    waiting.line.send(CheckAnswered(GATE, ALONE, first.attempt_key, Answer.PASSED))
+    waiting.line.send(CheckAnswered(GATE, ALONE, first.attempt_key, CheckAnswer.PASSED))
     assert not waiting.moved
 
 
@@ -197,11 +199,11 @@ def test_a_workflow_goes_by_its_graph() -> None:
     """Branches run beside each other; what waits, waits for all before it."""
     waiting = Waiting(GRAPH)
     assert [one.step for one in waiting.asked()] == ["build"]
-    waiting.answer(Answer.PASSED, version="1.2.3")
+    waiting.answer(CheckAnswer.PASSED, version="1.2.3")
     assert {one.step for one in waiting.asked()[1:]} == {"unit", "scan"}
     assert waiting.asked()[1].inputs == {"steps.build.version": "1.2.3"}
-    waiting.answer(Answer.PASSED, step="scan")
-    waiting.answer(Answer.PASSED, step="unit")
+    waiting.answer(CheckAnswer.PASSED, step="scan")
+    waiting.answer(CheckAnswer.PASSED, step="unit")
     assert not waiting.moved
     waiting.line.pass_time(30)
     waiting.line.approve(GATE)
@@ -216,7 +218,7 @@ def test_people_are_asked_once_the_steps_before_have_passed() -> None:
     assert line.notes() == ["approval is possible only after the preceding steps have passed"]
     told = [one for one in line.effects if isinstance(one, Notify)]
     assert Topic.APPROVAL_WANTED not in {one.topic for one in told}
-    waiting.answer(Answer.PASSED)
+    waiting.answer(CheckAnswer.PASSED)
     assert Topic.APPROVAL_WANTED in {one.topic for one in line.last if isinstance(one, Notify)}
     line.send(Tick())
     line.approve(GATE)
@@ -227,7 +229,7 @@ def test_people_are_asked_once_the_steps_before_have_passed() -> None:
 
 def test_a_step_that_fails_fails_the_workflow_by_name() -> None:
     waiting = Waiting(GRAPH)
-    waiting.answer(Answer.FAILED, "exit code 2")
+    waiting.answer(CheckAnswer.FAILED, "exit code 2")
     assert "build: exit code 2" in waiting.gate.reason
 
 
@@ -250,7 +252,7 @@ def test_a_workflow_that_cannot_end_is_refused(steps: tuple[Step, ...], message:
 
 def test_a_window_holds_and_lets_go_by_itself() -> None:
     """START is a Thursday; the window is open on Fridays."""
-    waiting = Waiting(WindowRule(Calendar("UTC", (Hours((4,)),))))
+    waiting = Waiting(WindowRule(Calendar("UTC", (OpeningHours((4,)),))))
     assert "opens 2026-01-02 00:00 UTC" in waiting.gate.reason
     waiting.line.pass_time(24 * 3600)
     assert waiting.moved
@@ -341,21 +343,23 @@ def test_a_clock_that_jumps_back_opens_nothing() -> None:
 
 @given(
     st.lists(
-        st.one_of(st.sampled_from(Answer), st.integers(1, 90).map(lambda n: timedelta(seconds=n))),
+        st.one_of(
+            st.sampled_from(CheckAnswer), st.integers(1, 90).map(lambda n: timedelta(seconds=n))
+        ),
         max_size=40,
     )
 )
 @settings(deadline=None)
-def test_a_gate_opens_by_an_answer_only(happenings: list[Answer | timedelta]) -> None:
+def test_a_gate_opens_by_an_answer_only(happenings: list[CheckAnswer | timedelta]) -> None:
     """Whatever answers and pauses come: without PASSED nothing moves, and attempts are kept to."""
     waiting = Waiting(HTTP, attempts=3, timeout_seconds=60, backoff_seconds=5)
     for one in happenings:
         if waiting.moved:
             break
-        if isinstance(one, Answer):
+        if isinstance(one, CheckAnswer):
             waiting.answer(one)
         else:
             waiting.line.pass_time(one.total_seconds())
-    if Answer.PASSED not in happenings:
+    if CheckAnswer.PASSED not in happenings:
         assert not waiting.moved
     assert len({one.attempt_key for one in waiting.asked()}) <= 3

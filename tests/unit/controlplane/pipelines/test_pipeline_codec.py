@@ -15,8 +15,8 @@ from controlplane.domain.pipelines.codec import (
     state_to_json,
 )
 from controlplane.domain.pipelines.rules import ApprovalRule, SoakRule
-from controlplane.domain.pipelines.state import State
-from fleet.errors import Invalid
+from controlplane.domain.pipelines.state import PipelineState
+from core.errors import Invalid
 from tests.fakes.pipelines import Line, make_pipeline, two_stages
 
 
@@ -50,7 +50,7 @@ def test_events_and_effects_survive_the_store(line: Line) -> None:
 
 
 def test_the_empty_object_is_a_pipeline_never_run() -> None:
-    assert state_from_json({}) == State()
+    assert state_from_json({}) == PipelineState()
 
 
 def test_a_state_of_a_newer_program_is_refused() -> None:
@@ -62,4 +62,4 @@ def test_what_is_no_event_is_refused() -> None:
     with pytest.raises(Invalid, match="neither event nor effect"):
         event_from_json({"type": "Promote"})
     with pytest.raises(Invalid, match="gate"):
-        event_from_json({"type": "Rejected", "actor": "bob"})
+        event_from_json({"type": "ReleaseRejected", "actor": "bob"})

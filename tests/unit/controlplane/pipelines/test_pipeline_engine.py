@@ -15,16 +15,16 @@ from controlplane.domain.pipelines.effects import (
 from controlplane.domain.pipelines.engine import step
 from controlplane.domain.pipelines.events import (
     Approved,
-    Cleared,
-    KnownBad,
+    DenialRemoved,
     Paused,
-    Rejected,
-    Rendered,
-    RenderFailed,
+    ReleaseRejected,
     Resumed,
     Retried,
+    RevisionDenied,
     StageHealth,
     StageObserved,
+    StageRendered,
+    StageRenderFailed,
     Superseded,
     Tick,
 )
@@ -37,9 +37,9 @@ from controlplane.domain.pipelines.state import (
     GateStatus,
     Health,
     ReleaseId,
-    Revision,
+    RevisionRef,
 )
-from fleet.identity import ServiceId
+from core.identity import ServiceId
 from tests.fakes.pipelines import START, Line, make_pipeline, two_stages
 
 GATE = "dev prod 0"
@@ -85,7 +85,7 @@ def test_a_commit_walks_from_dev_through_an_approval_to_prod(line: Line) -> None
     assert gate_status(line) == GateStatus.RUNNING
     line.approve(GATE)
     promoted = [one for one in line.last if isinstance(one, Promote)]
-    assert [one.revisions for one in promoted] == [{"prod-0": Revision("c1", "prod c1  prod-0")}]
+    assert [one.revisions for one in promoted] == [{"prod-0": RevisionRef("c1", "prod c1  prod-0")}]
     assert line.stage("prod").promoting
     line.health("prod")
     assert line.stage("prod").verified
@@ -179,7 +179,7 @@ def test_more_approvals_than_asked_for_are_not_kept() -> None:
 
 def test_a_rejection_stops_the_release_until_retried(line: Line) -> None:
     release = waiting(line)
-    line.send(Rejected(GateId(GATE), "eve", "not on a Friday"))
+    line.send(ReleaseRejected(GateId(GATE), "eve", "not on a Friday"))
     assert gate_status(line) == GateStatus.CLOSED
     assert why(line) == "rejected by eve: not on a Friday"
     line.approve(GATE)
@@ -192,7 +192,7 @@ def test_a_rejection_stops_the_release_until_retried(line: Line) -> None:
 
 def test_a_rejection_does_not_stop_a_newer_release(line: Line) -> None:
     waiting(line)
-    line.send(Rejected(GateId(GATE), "eve"))
+    line.send(ReleaseRejected(GateId(GATE), "eve"))
     newer = waiting(line, "c2")
     line.approve(GATE)
     assert line.promotions() == [("prod", newer)]
@@ -200,7 +200,7 @@ def test_a_rejection_does_not_stop_a_newer_release(line: Line) -> None:
 
 def test_a_rejection_of_content_no_longer_waiting_does_not_count(line: Line) -> None:
     waiting(line)
-    line.send(Rejected(GateId(GATE), "eve", digests={ServiceId("prod-0"): "old"}))
+    line.send(ReleaseRejected(GateId(GATE), "eve", digests={ServiceId("prod-0"): "old"}))
     assert line.notes() == ["the release has changed since it was shown; review it again"]
     assert gate_status(line) == GateStatus.RUNNING
 
@@ -267,7 +267,7 @@ def test_a_retry_of_a_failed_promotion_respects_a_pause_and_known_bad(line: Line
     release = waiting(line)
     line.approve(GATE)
     line.health("prod", Health.FAILED)
-    line.send(KnownBad("c1", "eve", "leaks"))
+    line.send(RevisionDenied("c1", "eve", "leaks"))
     line.send(Retried(PROD, release, "bob"))
     assert line.notes() == ["c1 is denied: eve: leaks"]
     line.send(Paused("eve", "freeze"))
@@ -307,26 +307,26 @@ def test_the_first_stage_cannot_be_withdrawn_or_retried(line: Line) -> None:
 
 @pytest.mark.parametrize("bad", ["c1", "dev c1 dev-0", "prod c1  prod-0"])
 def test_a_known_bad_revision_is_stopped_until_cleared(line: Line, bad: str) -> None:
-    line.send(KnownBad(bad, "eve", "leaks memory"))
+    line.send(RevisionDenied(bad, "eve", "leaks memory"))
     release = waiting(line)
     line.approve(GATE)
     assert line.promotions() == []
     assert why(line) == f"{bad} is denied: eve: leaks memory"
-    line.send(Cleared(bad, "eve"))
+    line.send(DenialRemoved(bad, "eve"))
     assert line.promotions() == [("prod", release)]
 
 
 def test_people_hear_where_a_known_bad_revision_runs(line: Line) -> None:
     waiting(line)
-    line.send(KnownBad("c1", "eve", "leaks"))
+    line.send(RevisionDenied("c1", "eve", "leaks"))
     assert [one.place for one in line.last if isinstance(one, Notify)] == ["dev"]
 
 
 def test_known_bad_revisions_are_bounded_and_the_oldest_is_named(line: Line) -> None:
-    line.send(KnownBad("oldest", "eve"))
+    line.send(RevisionDenied("oldest", "eve"))
     for number in range(KNOWN_BAD_LENGTH):
         line.state, line.last = step(
-            line.pipeline, line.state, KnownBad(f"c{number}", "eve"), START
+            line.pipeline, line.state, RevisionDenied(f"c{number}", "eve"), START
         )
     assert len(line.state.known_bad) == KNOWN_BAD_LENGTH
     assert line.notes() == [
@@ -386,8 +386,8 @@ def test_a_release_that_changes_nothing_behind_asks_nobody(line: Line) -> None:
     line.approve(GATE)
     line.health("prod")
     second = line.observe("c2")
-    same = {ServiceId("prod-0"): Revision("c2", "prod c1  prod-0")}
-    line.send(Rendered(PROD, second, same))
+    same = {ServiceId("prod-0"): RevisionRef("c2", "prod c1  prod-0")}
+    line.send(StageRendered(PROD, second, same))
     assert line.promotions() == [("prod", first), ("prod", second)]
     assert line.stage("prod").verified
     assert topics(line).count(Topic.APPROVAL_WANTED) == 1
@@ -408,7 +408,7 @@ def test_a_stage_with_two_ways_in_waits_for_both() -> None:
 
 def test_a_render_that_fails_is_told_and_can_be_retried(line: Line) -> None:
     release = waiting(line)
-    line.send(RenderFailed(PROD, release, "web.yaml line 3: no kind"))
+    line.send(StageRenderFailed(PROD, release, "web.yaml line 3: no kind"))
     assert why(line) == "cannot be rendered: web.yaml line 3: no kind"
     line.send(Retried(PROD, release, "bob"))
     asked = [one.key for one in line.effects if isinstance(one, RenderStage)]
@@ -420,16 +420,16 @@ def test_a_render_that_fails_is_told_and_can_be_retried(line: Line) -> None:
 
 def test_a_later_render_heals_a_failed_one(line: Line) -> None:
     release = line.observe("c1")
-    line.send(RenderFailed(PROD, release, "git server away"))
+    line.send(StageRenderFailed(PROD, release, "git server away"))
     line.render("prod", release)
     assert gate_status(line) == GateStatus.RUNNING
 
 
 def test_a_render_of_a_foreign_commit_or_other_services_is_refused(line: Line) -> None:
     release = line.observe("c1")
-    line.send(Rendered(PROD, release, {ServiceId("prod-0"): Revision("c9", "d")}))
+    line.send(StageRendered(PROD, release, {ServiceId("prod-0"): RevisionRef("c9", "d")}))
     assert line.notes() == ["commit c9 is not part of the release"]
-    line.send(Rendered(PROD, release, {ServiceId("other"): Revision("c1", "d")}))
+    line.send(StageRendered(PROD, release, {ServiceId("other"): RevisionRef("c1", "d")}))
     assert line.notes() == ["the render does not cover exactly the services of the stage"]
 
 
@@ -472,15 +472,15 @@ def test_a_stage_taken_out_of_the_pipeline_is_forgotten(line: Line) -> None:
     [
         StageObserved(PROD, {}, Health.HEALTHY, "ann"),
         StageObserved(DEV, {}, Health.HEALTHY, "ann"),
-        Rendered(StageId("none"), ReleaseId("none"), {}),
-        RenderFailed(StageId("none"), ReleaseId("none"), ""),
+        StageRendered(StageId("none"), ReleaseId("none"), {}),
+        StageRenderFailed(StageId("none"), ReleaseId("none"), ""),
         StageHealth(StageId("none"), ReleaseId("none"), Health.HEALTHY),
         Approved(GateId("none"), "bob", False, {}),
         Approved(GateId(GATE), "bob", False, {}),
-        Rejected(GateId("none"), "bob"),
+        ReleaseRejected(GateId("none"), "bob"),
         Superseded(StageId("none"), ReleaseId("none"), "bob"),
         Retried(StageId("none"), ReleaseId("none"), "bob"),
-        Cleared("none", "bob"),
+        DenialRemoved("none", "bob"),
         Resumed("bob"),
     ],
     ids=lambda event: type(event).__name__,

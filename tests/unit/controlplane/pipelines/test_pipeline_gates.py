@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.domain.pipelines.calendar import Calendar, Period
-from controlplane.domain.pipelines.gates import Situation, judge
+from controlplane.domain.pipelines.calendar import Calendar, FreezePeriod
+from controlplane.domain.pipelines.gates import GateInputs, evaluate_gate
 from controlplane.domain.pipelines.rules import (
     ApprovalRule,
     ExternalRule,
@@ -18,7 +18,7 @@ from controlplane.domain.pipelines.rules import (
     WindowRule,
 )
 from controlplane.domain.pipelines.state import Approval, GateStatus, Health, StageState
-from fleet.identity import ServiceId
+from core.identity import ServiceId
 from tests.fakes.pipelines import START
 
 DIGESTS = {ServiceId("web"): "d1"}
@@ -28,37 +28,37 @@ def approval(actor: str, digest: str = "d1") -> Approval:
     return Approval(actor, START, "", {ServiceId("web"): digest})
 
 
-def situation(*approvals: Approval, healthy_for: int = 0) -> Situation:
+def situation(*approvals: Approval, healthy_for: int = 0) -> GateInputs:
     since = START - timedelta(seconds=healthy_for)
     source = StageState(health=Health.HEALTHY, healthy_since=since, verified=True)
-    return Situation(source, DIGESTS, approvals, START)
+    return GateInputs(source, DIGESTS, approvals, START)
 
 
 def test_approvals_of_other_digests_do_not_count() -> None:
-    verdict = judge(ApprovalRule(), situation(approval("bob", "d2")))
+    verdict = evaluate_gate(ApprovalRule(), situation(approval("bob", "d2")))
     assert (verdict.status, verdict.reason) == (GateStatus.RUNNING, "0 of 1 approvals")
 
 
 def test_approvals_are_counted_by_person() -> None:
     rule = ApprovalRule(quorum=2)
-    once = judge(rule, situation(approval("bob"), approval("bob")))
-    both = judge(rule, situation(approval("eve"), approval("bob")))
+    once = evaluate_gate(rule, situation(approval("bob"), approval("bob")))
+    both = evaluate_gate(rule, situation(approval("eve"), approval("bob")))
     assert (once.status, once.reason) == (GateStatus.RUNNING, "1 of 2 approvals, so far bob")
     assert (both.status, both.reason) == (GateStatus.OPEN, "approved by bob, eve")
 
 
 def test_soaking_tells_until_when_and_wakes_then() -> None:
-    soaking = judge(SoakRule(60), situation(healthy_for=59))
+    soaking = evaluate_gate(SoakRule(60), situation(healthy_for=59))
     assert soaking.status == GateStatus.RUNNING
     assert soaking.wake == START + timedelta(seconds=1)
     assert soaking.reason == "soaking until 2026-01-01 00:00:01 UTC"
-    assert judge(SoakRule(60), situation(healthy_for=60)).status == GateStatus.OPEN
+    assert evaluate_gate(SoakRule(60), situation(healthy_for=60)).status == GateStatus.OPEN
 
 
-CLOSED = WindowRule(Calendar(freezes=(Period(START, START + timedelta(days=1), "rest"),)))
+CLOSED = WindowRule(Calendar(freezes=(FreezePeriod(START, START + timedelta(days=1), "rest"),)))
 OPEN, RUNNING = GateStatus.OPEN, GateStatus.RUNNING
 HOUR = timedelta(hours=1)
-TABLE: list[tuple[Rule, Situation, GateStatus, str, datetime | None]] = [
+TABLE: list[tuple[Rule, GateInputs, GateStatus, str, datetime | None]] = [
     (ApprovalRule(2), situation(approval("bob")), RUNNING, "1 of 2 approvals, so far bob", None),
     (ApprovalRule(1), situation(approval("bob")), OPEN, "approved by bob", None),
     (ManualRule(), situation(), RUNNING, "waiting for manual verification", None),
@@ -88,10 +88,10 @@ TABLE: list[tuple[Rule, Situation, GateStatus, str, datetime | None]] = [
 
 @pytest.mark.parametrize(("rule", "seen", "status", "reason", "wake"), TABLE)
 def test_what_each_gate_of_people_and_time_answers(
-    rule: Rule, seen: Situation, status: GateStatus, reason: str, wake: datetime | None
+    rule: Rule, seen: GateInputs, status: GateStatus, reason: str, wake: datetime | None
 ) -> None:
     """Open or not, why, and when it may be otherwise with nobody doing anything."""
-    verdict = judge(rule, seen)
+    verdict = evaluate_gate(rule, seen)
     assert (verdict.status, verdict.wake) == (status, wake)
     assert reason in verdict.reason
 

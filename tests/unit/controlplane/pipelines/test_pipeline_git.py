@@ -12,23 +12,29 @@ from controlplane.domain.pipelines.events import (
     Changed,
     ChangeHinted,
     PromotionFailed,
-    Rendered,
     Retried,
+    StageRendered,
 )
-from controlplane.domain.pipelines.gitwrites import FileChange, FileKind, GitWrite, filled
+from controlplane.domain.pipelines.gitwrites import FileChange, FileKind, GitWrite, fill_text
 from controlplane.domain.pipelines.images import split_image, tags_in
 from controlplane.domain.pipelines.model import Pipeline, StageId, validate
 from controlplane.domain.pipelines.rules import ApprovalRule, Rule
-from controlplane.domain.pipelines.state import Change, ChangeState, Health, ReleaseId, Revision
-from fleet.changes import CopyFolder, SetField, SetImage
-from fleet.errors import Invalid
+from controlplane.domain.pipelines.state import (
+    GitChangeState,
+    GitWriteStatus,
+    Health,
+    ReleaseId,
+    RevisionRef,
+)
+from core.errors import Invalid
+from core.spec.edits import CopyFolder, SetField, SetImage
 from gitcache.domain import refs
 from tests.fakes.pipelines import Line, make_pipeline
 
 IMAGE = FileChange(FileKind.IMAGE, "prod/kustomization.yaml", image="shop")
 VALUES = {"release": "r1-abc", "commit": "c" * 40, "stage": "prod", "pipeline": "shop"}
-OPEN = Change(ChangeState.OPEN, "repo", "main", number=7, url="https://git.test/7")
-LANDED = Change(ChangeState.LANDED, "repo", "main", "f" * 40, 7, "https://git.test/7")
+OPEN = GitWriteStatus(GitChangeState.OPEN, "repo", "main", number=7, url="https://git.test/7")
+LANDED = GitWriteStatus(GitChangeState.LANDED, "repo", "main", "f" * 40, 7, "https://git.test/7")
 PROD = StageId("prod")
 
 
@@ -43,7 +49,7 @@ def entered(*rules: Rule) -> tuple[Line, ReleaseId]:
     """A release that prod takes in, as its commit on a branch of its own was rendered."""
     line = Line(by_git(*rules))
     release = line.observe("c1")
-    line.send(Rendered(PROD, release, line.revisions(PROD, "tried", "d1")))
+    line.send(StageRendered(PROD, release, line.revisions(PROD, "tried", "d1")))
     return line, release
 
 
@@ -75,7 +81,7 @@ def test_an_image_without_one_tag_is_said(images: dict, told: str) -> None:
 
 def test_a_name_without_a_value_is_said() -> None:
     with pytest.raises(Invalid, match=r"\$\{nothing\}; available: commit, pipeline"):
-        filled("${nothing}", VALUES)
+        fill_text("${nothing}", VALUES)
 
 
 @pytest.mark.parametrize(
@@ -182,11 +188,11 @@ def test_a_moved_base_brings_the_release_back_before_its_gates() -> None:
     line.send(BaseMoved(PROD, release, "shop renders to something else"))
     assert line.stage("prod").release is None
     assert line.candidate("dev prod") is not None
-    line.send(Rendered(PROD, release, line.revisions(PROD, "tried again", "d2")))
+    line.send(StageRendered(PROD, release, line.revisions(PROD, "tried again", "d2")))
     assert len(line.promotions()) == 1
     line.approve("dev prod 0")
     (_, second) = [one for one in line.effects if isinstance(one, Promote)]
-    assert set(second.revisions.values()) == {Revision("tried again", "d2 prod-0")}
+    assert set(second.revisions.values()) == {RevisionRef("tried again", "d2 prod-0")}
 
 
 def test_a_moved_base_leaves_the_stage_with_what_it_was_good_with() -> None:
@@ -194,7 +200,7 @@ def test_a_moved_base_leaves_the_stage_with_what_it_was_good_with() -> None:
     line.send(Changed(PROD, first, LANDED))
     line.health("prod")
     second = line.observe("c2")
-    line.send(Rendered(PROD, second, line.revisions(PROD, "tried", "d2")))
+    line.send(StageRendered(PROD, second, line.revisions(PROD, "tried", "d2")))
     assert line.stage("prod").release == second
     line.send(BaseMoved(PROD, second, "moved"))
     held = line.stage("prod")

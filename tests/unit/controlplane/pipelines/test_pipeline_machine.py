@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from controlplane.domain.pipelines.checks import Answer
+from controlplane.domain.pipelines.checks import CheckAnswer
 from controlplane.domain.pipelines.effects import Effect, OpenGate, Promote, RenderStage, RunCheck
 from controlplane.domain.pipelines.events import (
     Aborted,
@@ -20,35 +20,35 @@ from controlplane.domain.pipelines.events import (
     ChangeHinted,
     CheckAnswered,
     CheckStarted,
-    Cleared,
+    DenialRemoved,
     Event,
     Frozen,
-    KnownBad,
     Paused,
     PromotionFailed,
-    Rejected,
-    Rendered,
-    RenderFailed,
+    ReleaseRejected,
     Resumed,
     Retried,
+    RevisionDenied,
     ServicesHealth,
     Skipped,
     StageHealth,
     StageObserved,
+    StageRendered,
+    StageRenderFailed,
     Superseded,
     VerificationFailed,
 )
 from controlplane.domain.pipelines.gitwrites import FileChange, FileKind, GitWrite
 from controlplane.domain.pipelines.model import (
-    Edge,
     Gate,
     GateId,
     Pipeline,
     Stage,
+    StageEdge,
     StageId,
     validate,
 )
-from controlplane.domain.pipelines.rollout import Room
+from controlplane.domain.pipelines.rollout import BudgetRoom
 from controlplane.domain.pipelines.rules import (
     ApprovalRule,
     HttpRule,
@@ -59,18 +59,18 @@ from controlplane.domain.pipelines.rules import (
 )
 from controlplane.domain.pipelines.state import (
     HISTORY_LENGTH,
-    Change,
-    ChangeState,
     Digests,
     GateStatus,
+    GitChangeState,
+    GitWriteStatus,
     Health,
+    PipelineState,
     ReleaseId,
-    Revision,
+    RevisionRef,
     StageState,
-    State,
     digests_of,
 )
-from fleet.identity import ServiceId
+from core.identity import ServiceId
 from tests.fakes.pipelines import Line, make_pipeline, two_stages
 
 HTTP_LATER = WorkflowRule(
@@ -178,17 +178,20 @@ class Walk(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def somebody_says_no(self, data: st.DataObject) -> None:
-        gates = [Rejected(gate, "eve") for gate in sorted(self.pipeline.gate)]
+        gates = [ReleaseRejected(gate, "eve") for gate in sorted(self.pipeline.gate)]
         broken = [
-            RenderFailed(edge.target, self.line.state.candidates[edge.id].release, "no kind")
+            StageRenderFailed(edge.target, self.line.state.candidates[edge.id].release, "no kind")
             for edge in self.pipeline.edges
             if edge.id in self.line.state.candidates
         ]
-        everything = [KnownBad("c1", "eve"), KnownBad("c2", "eve"), Paused("eve")]
+        everything = [RevisionDenied("c1", "eve"), RevisionDenied("c2", "eve"), Paused("eve")]
         self.take(data.draw(st.sampled_from([*gates, *broken, *everything])))
 
-    @rule(data=st.data(), answer=st.sampled_from((Answer.PASSED, Answer.PASSED, *Answer)))
-    def a_check_is_answered(self, data: st.DataObject, answer: Answer) -> None:
+    @rule(
+        data=st.data(),
+        answer=st.sampled_from((CheckAnswer.PASSED, CheckAnswer.PASSED, *CheckAnswer)),
+    )
+    def a_check_is_answered(self, data: st.DataObject, answer: CheckAnswer) -> None:
         asked = [one for one in self.line.effects if isinstance(one, RunCheck)][-6:]
         if asked:
             self.answer_check(data.draw(st.sampled_from(asked)), answer)
@@ -217,22 +220,24 @@ class Walk(RuleBasedStateMachine):
             return self.take(PromotionFailed(stage, release, "no kind"))
         return self.take(VerificationFailed(stage, release, services[0], "restarts"))
 
-    def answer_check(self, asked: RunCheck, answer: Answer) -> None:
-        if answer is Answer.PASSED:
+    def answer_check(self, asked: RunCheck, answer: CheckAnswer) -> None:
+        if answer is CheckAnswer.PASSED:
             digests = tuple(sorted(asked.digests.items()))
             self.person.passed.add((asked.gate, asked.release, digests))
             self.person.proved.add((asked.gate, digests))
         self.take(CheckAnswered(asked.gate, asked.step, asked.attempt_key, answer, "as told"))
 
-    @rule(data=st.data(), what=st.sampled_from((*ChangeState, BaseMoved, ChangeHinted)))
-    def git_tells(self, data: st.DataObject, what: ChangeState | type) -> None:
+    @rule(data=st.data(), what=st.sampled_from((*GitChangeState, BaseMoved, ChangeHinted)))
+    def git_tells(self, data: st.DataObject, what: GitChangeState | type) -> None:
         stage, release = self.pick_stage(data)
         if what is ChangeHinted:
             return self.take(ChangeHinted("repository"))
         if what is BaseMoved:
             return self.take(BaseMoved(stage, release, "moved"))
-        state = ChangeState(what)
-        return self.take(Changed(stage, release, Change(state, "repository", "main", "landed", 7)))
+        state = GitChangeState(what)
+        return self.take(
+            Changed(stage, release, GitWriteStatus(state, "repository", "main", "landed", 7))
+        )
 
     @rule(data=st.data(), what=st.sampled_from((Frozen, Budgeted, Budgeted)))
     def somebody_holds_clusters(self, data: st.DataObject, what: type) -> None:
@@ -240,7 +245,7 @@ class Walk(RuleBasedStateMachine):
         some = data.draw(st.lists(st.sampled_from(services), unique=True))
         if what is Frozen:
             return self.take(Frozen(dict.fromkeys(some, "sale")))
-        return self.take(Budgeted(Room(tuple(some), "full") if some else None))
+        return self.take(Budgeted(BudgetRoom(tuple(some), "full") if some else None))
 
     @precondition(lambda self: self.pipeline.asked)
     @rule(data=st.data(), abort=st.booleans())
@@ -253,7 +258,7 @@ class Walk(RuleBasedStateMachine):
 
     @rule()
     def all_is_forgiven(self) -> None:
-        for event in (Cleared("c1", "eve"), Cleared("c2", "eve"), Resumed("eve")):
+        for event in (DenialRemoved("c1", "eve"), DenialRemoved("c2", "eve"), Resumed("eve")):
             self.take(event)
         for event in (Frozen({}), Budgeted(None)):
             self.take(event)
@@ -276,7 +281,7 @@ class Walk(RuleBasedStateMachine):
             for actor in ("bob", "eve")[:approvers]:
                 self.take(Approved(gate, actor, False, self.line.digests_at(gate)))
         for asked in [one for one in self.line.effects if isinstance(one, RunCheck)][-3:]:
-            self.answer_check(asked, Answer.PASSED)
+            self.answer_check(asked, CheckAnswer.PASSED)
         for stage in self.pipeline.stages if healthy else ():
             release = self.line.stage(stage.id).release or ReleaseId("unheard-of")
             self.take(StageHealth(stage.id, release, Health.HEALTHY))
@@ -293,13 +298,13 @@ class Walk(RuleBasedStateMachine):
         event, _ = data.draw(st.sampled_from(self.line.log))
         self.take(event)
 
-    def answer_render(self, edge: Edge, release: ReleaseId, variant: str) -> None:
+    def answer_render(self, edge: StageEdge, release: ReleaseId, variant: str) -> None:
         commit = next(iter(self.line.state.releases[release].commits.values()))
         digest = f"{edge.target} {variant or release}"
         revisions = self.line.revisions(edge.target, commit, digest)
-        self.take(Rendered(edge.target, release, revisions))
+        self.take(StageRendered(edge.target, release, revisions))
 
-    def pick_waiting(self, data: st.DataObject) -> tuple[Edge, ReleaseId]:
+    def pick_waiting(self, data: st.DataObject) -> tuple[StageEdge, ReleaseId]:
         waiting = [one for one in self.pipeline.edges if one.id in self.line.state.candidates]
         edge = data.draw(st.sampled_from(waiting))
         return edge, self.line.state.candidates[edge.id].release
@@ -321,24 +326,24 @@ class Walk(RuleBasedStateMachine):
         match event:
             case Approved(gate, actor, is_author, digests):
                 self.remember_yes(gate, actor, is_author, dict(digests))
-            case Rejected(gate):
+            case ReleaseRejected(gate):
                 edge, _ = self.pipeline.gate[gate]
                 if edge.id in self.line.state.candidates:
                     self.person.refused.add(
                         (edge.target, self.line.state.candidates[edge.id].release)
                     )
-            case Rendered(stage, release, revisions):
+            case StageRendered(stage, release, revisions):
                 self.forget_other_yes(stage, release, dict(digests_of(revisions)))
-            case RenderFailed(stage, release):
+            case StageRenderFailed(stage, release):
                 self.forget_other_yes(stage, release, {})
             case Skipped(gate, release):
                 self.person.skipped.add((gate, release))
                 self.person.proved.add((gate, tuple(sorted(self.line.digests_at(gate).items()))))
             case Retried(stage, release):
                 self.person.refused.discard((stage, release))
-            case KnownBad(revision):
+            case RevisionDenied(revision):
                 self.person.bad.add(revision)
-            case Cleared(revision):
+            case DenialRemoved(revision):
                 self.person.bad.discard(revision)
 
     def remember_yes(self, gate: GateId, actor: str, is_author: bool, digests: dict) -> None:
@@ -354,7 +359,7 @@ class Walk(RuleBasedStateMachine):
                 for actor in [one for one, seen in yes.items() if seen != digests]:
                     del yes[actor]
 
-    def check_all(self, before: State, effects: tuple[Effect, ...]) -> None:
+    def check_all(self, before: PipelineState, effects: tuple[Effect, ...]) -> None:
         self.follow_health()
         self.check_workflows()
         for stage in self.pipeline.order[1:]:
@@ -382,11 +387,11 @@ class Walk(RuleBasedStateMachine):
                 content = tuple(sorted(digests_of(held.revisions).items()))
                 assert (gate.id, content) in self.person.proved, "healthy without its steps"
 
-    def check_source(self, edge: Edge, release: ReleaseId) -> None:
+    def check_source(self, edge: StageEdge, release: ReleaseId) -> None:
         source = self.line.stage(edge.source)
         assert (source.release, source.health) == (release, Health.HEALTHY)
 
-    def check_promotion(self, before: State, effect: Promote) -> None:
+    def check_promotion(self, before: PipelineState, effect: Promote) -> None:
         held = before.stages.get(effect.stage, StageState())
         if effect.back:
             # What its agents have gone back to already; who gives it refuses what is known bad.
@@ -453,7 +458,7 @@ class Walk(RuleBasedStateMachine):
             number = self.line.state.releases[release].number
             assert number > int(held.removeprefix("r").partition("-")[0]), "never backwards"
 
-    def check_gate(self, edge: Edge, gate: Gate, release: ReleaseId, digests: Digests) -> None:
+    def check_gate(self, edge: StageEdge, gate: Gate, release: ReleaseId, digests: Digests) -> None:
         if (gate.id, release) in self.person.skipped:
             return
         match gate.rule:
@@ -506,7 +511,7 @@ def test_any_change_after_approval_voids_it(before: str, after: str, healthy_fir
     release = line.observe("c1", Health.HEALTHY if healthy_first else Health.PROGRESSING)
     service = ServiceId("prod-0")
     for digest in (before, after):
-        line.send(Rendered(StageId("prod"), release, {service: Revision("c1", digest)}))
+        line.send(StageRendered(StageId("prod"), release, {service: RevisionRef("c1", digest)}))
         if digest is before:
             line.approve("dev prod 0")
     line.health("dev")

@@ -6,18 +6,18 @@ import pytest
 
 from controlplane.domain.pipelines.model import (
     MAX_GATES,
-    Edge,
     EdgeId,
     Gate,
     GateId,
     Pipeline,
     Stage,
+    StageEdge,
     StageId,
     validate,
 )
 from controlplane.domain.pipelines.rules import ApprovalRule, SoakRule
-from fleet.errors import Invalid
-from fleet.identity import ServiceId
+from core.errors import Invalid
+from core.identity import ServiceId
 from tests.fakes.pipelines import make_pipeline
 
 
@@ -25,9 +25,9 @@ def stage(name: str, *services: str) -> Stage:
     return Stage(StageId(name), name, tuple(ServiceId(one) for one in services or (f"{name}-0",)))
 
 
-def edge(name: str, *gates: Gate) -> Edge:
+def edge(name: str, *gates: Gate) -> StageEdge:
     source, target = name.split()
-    return Edge(EdgeId(name), StageId(source), StageId(target), gates)
+    return StageEdge(EdgeId(name), StageId(source), StageId(target), gates)
 
 
 def gate(name: str = "ok", rule: ApprovalRule | SoakRule | None = None) -> Gate:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from controlplane.domain.pipelines.effects import Notify, Promote, Topic
 from controlplane.domain.pipelines.events import (
     Aborted,
-    Cleared,
+    DenialRemoved,
     Frozen,
     Lifted,
     Paused,
@@ -23,26 +23,27 @@ from controlplane.domain.pipelines.events import (
 )
 from controlplane.domain.pipelines.model import Pipeline, StageId, Verification, validate
 from controlplane.domain.pipelines.rollout import (
-    Member,
     Progress,
     Rollout,
-    Standing,
+    RolloutStanding,
+    StageMember,
     Strategy,
     next_batch,
-    plan,
+    plan_waves,
 )
 from controlplane.domain.pipelines.state import Health, ReleaseId
-from fleet.errors import Invalid
-from fleet.identity import ServiceId
+from core.errors import Invalid
+from core.identity import ServiceId
 from tests.fakes.pipelines import START, Line, make_pipeline
 
 PROD = StageId("prod")
 
 
-def members(count: int, groups: Iterable[str] = ()) -> list[Member]:
+def members(count: int, groups: Iterable[str] = ()) -> list[StageMember]:
     names = list(groups) or [""]
     return [
-        Member(ServiceId(f"prod-{n}"), f"c{n:04}", (names[n % len(names)],)) for n in range(count)
+        StageMember(ServiceId(f"prod-{n}"), f"c{n:04}", (names[n % len(names)],))
+        for n in range(count)
     ]
 
 
@@ -54,7 +55,7 @@ def rolled(rollout: Rollout, count: int, groups: Iterable[str] = ()) -> Pipeline
         replace(
             stage,
             rollout=rollout,
-            waves=plan(rollout, chosen),
+            waves=plan_waves(rollout, chosen),
             group_of={one.service: one.groups[0] for one in chosen},
         )
         if stage.id == PROD
@@ -293,7 +294,7 @@ def test_a_lifted_hold_and_cleared_digests_let_it_in_again() -> None:
     roll.line.send(Lifted(PROD, "bo"))
     assert roll.line.stage("prod").hold == ""
     for revision in bad.values():
-        roll.line.send(Cleared(revision.digest, "bo"))
+        roll.line.send(DenialRemoved(revision.digest, "bo"))
     roll.report()
     waiting = roll.line.candidate("dev prod")
     assert waiting is not None
@@ -331,12 +332,12 @@ def test_nobody_is_skipped_or_served_twice(
     rollout: Rollout, count: int, order: random.Random
 ) -> None:
     """Whatever the order in which services become healthy, each is given the release once."""
-    waves = plan(rollout, members(count, ("a", "b", "c")))
+    waves = plan_waves(rollout, members(count, ("a", "b", "c")))
     progress: dict[ServiceId, Progress] = {}
     given: list[ServiceId] = []
     group_of = {one.service: one.groups[0] for one in members(count, ("a", "b", "c"))}
     while len(progress) < count or Progress.GIVEN in progress.values():
-        standing = Standing(waves, progress, wave_done_at=START, group_of=group_of)
+        standing = RolloutStanding(waves, progress, wave_done_at=START, group_of=group_of)
         batch = next_batch(rollout, standing, START + timedelta(days=1))
         given += batch.services
         progress |= dict.fromkeys(batch.services, Progress.GIVEN)

@@ -8,20 +8,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from semantic_version import Version
 
-from controlplane.domain.pipelines.effects import WakeAt, WriteFound
+from controlplane.domain.pipelines.effects import WakeAt, WriteFinding
 from controlplane.domain.pipelines.events import (
-    Found,
-    FoundFailed,
-    FoundWritten,
+    FindingFailed,
+    FindingWritten,
     Frozen,
     Paused,
     Resumed,
     StageObserved,
     Started,
+    TriggerFound,
 )
 from controlplane.domain.pipelines.gitwrites import FileChange, FileKind, GitWrite
 from controlplane.domain.pipelines.model import Pipeline, validate
-from controlplane.domain.pipelines.state import Change, ChangeState, FoundStatus, Health
+from controlplane.domain.pipelines.state import FoundStatus, GitChangeState, GitWriteStatus, Health
 from controlplane.domain.pipelines.triggers import (
     ChartRule,
     ImageRule,
@@ -31,14 +31,14 @@ from controlplane.domain.pipelines.triggers import (
     Trigger,
     TriggerRule,
     check_pattern,
-    highest,
-    last_matching,
-    matching,
-    newest,
-    place_of,
+    highest_match,
+    highest_version,
+    matching_tags,
+    newest_tag,
+    split_repository,
 )
-from fleet.errors import Invalid
-from fleet.identity import ServiceId
+from core.errors import Invalid
+from core.identity import ServiceId
 from tests.fakes.pipelines import START, Line, make_pipeline
 
 WRITE = GitWrite((FileChange(FileKind.IMAGE, "dev/d.yaml", image="registry.test/shop"),))
@@ -62,7 +62,7 @@ def seen(line: Line, content: str) -> None:
 
 
 def written(line: Line) -> list[str]:
-    return [one.value for one in line.effects if isinstance(one, WriteFound)]
+    return [one.value for one in line.effects if isinstance(one, WriteFinding)]
 
 
 def releases(line: Line) -> int:
@@ -122,37 +122,37 @@ def test_an_hour_that_clocks_leave_out_is_kept_at_the_change(zone: str, expected
 def test_what_is_found_is_written_once_and_again_only_after_it_failed() -> None:
     line = Line(with_trigger(IMAGE, WRITE))
     for _ in range(3):
-        line.send(Found("t", "1.0"))
+        line.send(TriggerFound("t", "1.0"))
         line.pass_time(60)
     assert written(line) == ["1.0"]
-    line.send(FoundFailed("t", "1.0", "", "protected branch"))
+    line.send(FindingFailed("t", "1.0", "", "protected branch"))
     assert line.state.triggers["t"].reason == "protected branch"
     line.pass_time(60)
-    line.send(Found("t", "1.0"))
+    line.send(TriggerFound("t", "1.0"))
     assert written(line) == ["1.0", "1.0"]
-    change = Change(ChangeState.LANDED, "r", "main", "a" * 40)
-    line.send(FoundWritten("t", "1.0", "", change))
+    change = GitWriteStatus(GitChangeState.LANDED, "r", "main", "a" * 40)
+    line.send(FindingWritten("t", "1.0", "", change))
     state = line.state.triggers["t"]
     assert (state.status, state.change) == (FoundStatus.DONE, change)
-    line.send(Found("t", "1.0"))
+    line.send(TriggerFound("t", "1.0"))
     assert line.notes() and written(line) == ["1.0", "1.0"]
 
 
 def test_a_newer_version_takes_the_place_of_one_that_is_being_written() -> None:
     line = Line(with_trigger(IMAGE, WRITE))
-    line.send(Found("t", "1.0"))
-    line.send(Found("t", "1.1"))
-    line.send(FoundWritten("t", "1.0"))
+    line.send(TriggerFound("t", "1.0"))
+    line.send(TriggerFound("t", "1.1"))
+    line.send(FindingWritten("t", "1.0"))
     assert line.notes() == ["another version has been found since"]
     assert line.state.triggers["t"].status is FoundStatus.WRITING
-    line.send(FoundWritten("t", "1.1", text="done"))
+    line.send(FindingWritten("t", "1.1", text="done"))
     assert line.state.triggers["t"].status is FoundStatus.DONE
 
 
 def test_a_pause_and_a_freeze_hold_what_was_found() -> None:
     line = Line(with_trigger(IMAGE, WRITE))
     line.send(Paused("eve", "incident"))
-    line.send(Found("t", "1.0"))
+    line.send(TriggerFound("t", "1.0"))
     assert not written(line)
     assert "incident" in line.state.triggers["t"].reason
     line.send(Frozen({ServiceId("dev-0"): "frozen by ann"}))
@@ -170,14 +170,14 @@ def test_no_version_is_written_twice_without_a_failure_between(story: list) -> N
     for value, what in story:
         before = line.state.triggers.get("t")
         if what == "x":
-            line.send(FoundFailed("t", value, "", "no"))
+            line.send(FindingFailed("t", value, "", "no"))
         elif what == "w":
-            line.send(FoundWritten("t", value, text="done"))
+            line.send(FindingWritten("t", value, text="done"))
         elif what == "t":
             line.pass_time(30)
         else:
             line.pass_time(1)
-            line.send(Found("t", value))
+            line.send(TriggerFound("t", value))
         after = line.state.triggers.get("t")
         failed += before != after and after is not None and after.status is FoundStatus.FAILED
     changes = [one.text for one in line.state.history if one.text.startswith("found ")]
@@ -241,7 +241,7 @@ def test_usual_patterns_are_taken(pattern: str) -> None:
 )
 def test_no_pattern_is_tried_for_ever(pattern: str) -> None:
     """A tag has 128 characters: Python's own engine would be at it for minutes or years."""
-    assert matching(["a" * 127 + "c"], pattern) == []
+    assert matching_tags(["a" * 127 + "c"], pattern) == []
 
 
 def test_a_schedule_needs_commits_that_are_no_releases() -> None:
@@ -253,7 +253,7 @@ def test_a_schedule_needs_commits_that_are_no_releases() -> None:
 @given(st.lists(st.tuples(*[st.integers(0, 12)] * 3), min_size=1, max_size=20))
 def test_the_highest_version_counts_as_versions_do(versions: list[tuple[int, int, int]]) -> None:
     tags = [".".join(map(str, one)) for one in versions]
-    assert highest([*tags, "latest", "v", ""], "*") == str(max(map(Version, tags)))
+    assert highest_version([*tags, "latest", "v", ""], "*") == str(max(map(Version, tags)))
 
 
 @pytest.mark.parametrize(
@@ -267,7 +267,7 @@ def test_the_highest_version_counts_as_versions_do(versions: list[tuple[int, int
     ],
 )
 def test_ranges_choose_among_tags(tags: list[str], wanted: str, expected: str | None) -> None:
-    assert highest(tags, wanted) == expected
+    assert highest_version(tags, wanted) == expected
 
 
 @pytest.mark.parametrize(
@@ -281,12 +281,12 @@ def test_ranges_choose_among_tags(tags: list[str], wanted: str, expected: str | 
 def test_patterns_choose_by_what_their_group_holds(
     tags: list[str], pattern: str, expected: str | None
 ) -> None:
-    assert last_matching(tags, pattern) == expected
+    assert highest_match(tags, pattern) == expected
 
 
 def test_the_one_made_last_is_the_newest() -> None:
-    assert newest({"a": START, "b": START + timedelta(1), "c": START}) == "b"
-    assert newest({}) is None
+    assert newest_tag({"a": START, "b": START + timedelta(1), "c": START}) == "b"
+    assert newest_tag({}) is None
 
 
 @pytest.mark.parametrize(
@@ -298,4 +298,4 @@ def test_the_one_made_last_is_the_newest() -> None:
     ],
 )
 def test_images_are_named_with_their_registry(image: str, place: tuple[str, str]) -> None:
-    assert place_of(image) == place
+    assert split_repository(image) == place

@@ -6,19 +6,19 @@ from datetime import UTC, datetime
 from controlplane.domain.pipelines.gitwrites import FileChange, FileKind, GitWrite, WriteMode
 from controlplane.domain.pipelines.model import Pipeline
 from controlplane.domain.pipelines.state import (
-    Candidate,
-    Change,
-    ChangeState,
+    GitChangeState,
+    GitWriteStatus,
     Health,
+    PipelineState,
     Release,
     ReleaseId,
-    Revision,
+    RevisionRef,
     StageState,
-    State,
     TriggerState,
+    WaitingRelease,
 )
 from controlplane.domain.pipelines.triggers import ImageRule, Trigger
-from controlplane.domain.pipelines.tryouts import left_over, tryouts
+from controlplane.domain.pipelines.tryouts import obsolete_branches, preview_branches
 from tests.fakes.pipelines import two_stages
 
 WRITE = GitWrite((FileChange(FileKind.IMAGE, "shop.yaml", image="example.org/shop"),))
@@ -33,15 +33,17 @@ def pipeline(write: GitWrite = WRITE) -> Pipeline:
     return replace(plain, stages=(dev, by_git), triggers=(trigger,))
 
 
-def waiting(release: ReleaseId, attempt: int = 1) -> State:
+def waiting(release: ReleaseId, attempt: int = 1) -> PipelineState:
     """A release before the gate of prod."""
-    return State(
+    return PipelineState(
         releases={one: _release(one) for one in (R1, R2)},
-        candidates={pipeline().edges[0].id: Candidate(release, attempt)},
+        candidates={pipeline().edges[0].id: WaitingRelease(release, attempt)},
     )
 
 
-def taking(change: Change | None, attempt: int = 1, health: Health = Health.PROGRESSING) -> State:
+def taking(
+    change: GitWriteStatus | None, attempt: int = 1, health: Health = Health.PROGRESSING
+) -> PipelineState:
     """Prod takes the first release in."""
     held = StageState(R1, attempt=attempt, change=change, health=health)
     prod = pipeline().stages[1].id
@@ -51,18 +53,20 @@ def taking(change: Change | None, attempt: int = 1, health: Health = Health.PROG
 def _release(id: ReleaseId) -> Release:
     first = pipeline().first.services[0]
     at = datetime(2026, 1, 1, tzinfo=UTC)
-    return Release(id, 1, {first: Revision("c1", "d1")}, "", at)
+    return Release(id, 1, {first: RevisionRef("c1", "d1")}, "", at)
 
 
-def left(before: State, after: State, write: GitWrite = WRITE) -> list[tuple[str, int]]:
+def left(
+    before: PipelineState, after: PipelineState, write: GitWrite = WRITE
+) -> list[tuple[str, int]]:
     """What a step leaves behind: branches, with the numbers of requests."""
     spec = pipeline(write)
-    found = left_over(tryouts(spec, before), tryouts(spec, after))
+    found = obsolete_branches(preview_branches(spec, before), preview_branches(spec, after))
     return [(one.branch, one.number) for one in found]
 
 
-OPEN = Change(ChangeState.OPEN, "repo", "main", number=7)
-LANDED = Change(ChangeState.LANDED, "repo", "main", "c2", number=7)
+OPEN = GitWriteStatus(GitChangeState.OPEN, "repo", "main", number=7)
+LANDED = GitWriteStatus(GitChangeState.LANDED, "repo", "main", "c2", number=7)
 
 
 def test_a_release_that_another_supersedes_leaves_its_branch() -> None:
@@ -90,7 +94,7 @@ def test_a_branch_that_the_next_release_has_too_is_left_alone() -> None:
 
 def test_a_trigger_that_finds_something_newer_leaves_its_request() -> None:
     write = replace(WRITE, mode=WriteMode.REQUEST)
-    before = State(triggers={"t": TriggerState(value="1.0", change=OPEN)})
-    after = State(triggers={"t": TriggerState(value="1.1")})
+    before = PipelineState(triggers={"t": TriggerState(value="1.0", change=OPEN)})
+    after = PipelineState(triggers={"t": TriggerState(value="1.1")})
     assert left(before, after, write) == [("towline/shop/dev/1.0", 7)]
     assert left(before, before, write) == []

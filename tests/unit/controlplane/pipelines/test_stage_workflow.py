@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from controlplane.domain.pipelines.checks import Answer
+from controlplane.domain.pipelines.checks import CheckAnswer
 from controlplane.domain.pipelines.effects import Promote, RunCheck
 from controlplane.domain.pipelines.events import (
     Aborted,
     CheckAnswered,
     CheckStarted,
     Paused,
-    Rejected,
+    ReleaseRejected,
     Resumed,
     Retried,
     Skipped,
@@ -36,7 +36,7 @@ from controlplane.domain.pipelines.rules import (
     WorkflowRule,
 )
 from controlplane.domain.pipelines.state import Health, ReleaseId
-from fleet.errors import Invalid
+from core.errors import Invalid
 from tests.fakes.pipelines import Line, make_pipeline
 
 HTTP = HttpRule("https://check.example.org/")
@@ -75,7 +75,7 @@ class InProd(Line):
         self.health("prod")
         return release
 
-    def answer(self, answer: Answer, step: str = "look", **told: Any) -> None:
+    def answer(self, answer: CheckAnswer, step: str = "look", **told: Any) -> None:
         asked = [e for e in self.effects if isinstance(e, RunCheck) and e.step == step][-1]
         self.send(CheckAnswered(asked.gate, step, asked.attempt_key, answer, "as told", **told))
 
@@ -89,7 +89,7 @@ def test_a_stage_is_healthy_only_once_its_steps_have_passed() -> None:
     assert (held.health, held.verified, line.asked()) == (Health.PROGRESSING, False, ["look"])
     assert held.reason == "its workflow: look: attempt 1 of 1"
     assert line.candidate("prod far") is not None
-    line.answer(Answer.PASSED)
+    line.answer(CheckAnswer.PASSED)
     held = line.stage("prod")
     assert (held.health, held.verified, held.reason) == (Health.HEALTHY, True, "")
     line.render("far", line.release)
@@ -108,7 +108,7 @@ def test_an_answer_counts_that_comes_while_a_service_is_not_healthy() -> None:
     """It comes once; the step goes on as soon as the services are healthy again."""
     line = InProd(with_workflow(LOOK))
     line.health("prod", Health.PROGRESSING)
-    line.answer(Answer.PASSED)
+    line.answer(CheckAnswer.PASSED)
     assert (line.stage("prod").health, line.notes()) == (Health.PROGRESSING, [])
     line.health("prod")
     assert (line.stage("prod").health, line.asked()) == (Health.HEALTHY, ["look"])
@@ -116,7 +116,7 @@ def test_an_answer_counts_that_comes_while_a_service_is_not_healthy() -> None:
 
 def test_a_step_that_fails_fails_the_stage_until_somebody_retries() -> None:
     line = InProd(with_workflow(LOOK))
-    line.answer(Answer.FAILED)
+    line.answer(CheckAnswer.FAILED)
     assert line.stage("prod").reason == "its workflow failed: look: as told"
     line.health("prod")
     line.health("prod", Health.PROGRESSING)
@@ -124,7 +124,7 @@ def test_a_step_that_fails_fails_the_stage_until_somebody_retries() -> None:
     line.send(Retried(StageId("prod"), line.release, "bob"))
     line.health("prod")
     assert line.asked() == ["look", "look"]
-    line.answer(Answer.PASSED)
+    line.answer(CheckAnswer.PASSED)
     assert line.stage("prod").health is Health.HEALTHY
 
 
@@ -135,11 +135,11 @@ def test_the_first_stage_may_have_steps_and_is_retried_as_well() -> None:
     (check,) = [one for one in asked if isinstance(one, RunCheck)]
     line.render("prod", release)
     assert line.promotions() == []
-    line.send(CheckAnswered(check.gate, "look", check.attempt_key, Answer.FAILED, "red"))
+    line.send(CheckAnswered(check.gate, "look", check.attempt_key, CheckAnswer.FAILED, "red"))
     assert line.stage("dev").health is Health.FAILED
     line.send(Retried(StageId("dev"), release, "bob"))
     (again,) = [one for one in line.last if isinstance(one, RunCheck)]
-    line.send(CheckAnswered(again.gate, "look", again.attempt_key, Answer.PASSED, "green"))
+    line.send(CheckAnswered(again.gate, "look", again.attempt_key, CheckAnswer.PASSED, "green"))
     assert line.promotions() == [("prod", release)]
 
 
@@ -150,17 +150,17 @@ def test_a_newer_commit_begins_the_steps_of_the_first_stage_anew() -> None:
     line.observe("c2")
     (new,) = [one for one in line.last if isinstance(one, RunCheck)]
     assert old.attempt_key != new.attempt_key
-    line.send(CheckAnswered(old.gate, "look", old.attempt_key, Answer.PASSED))
+    line.send(CheckAnswered(old.gate, "look", old.attempt_key, CheckAnswer.PASSED))
     assert line.notes() == ["the answer belongs to an outdated check"]
     assert line.stage("dev").health is Health.PROGRESSING
 
 
 def test_a_failed_workflow_puts_a_stage_with_a_verification_back() -> None:
     line = InProd(with_workflow(LOOK, verification=60))
-    line.answer(Answer.PASSED)
+    line.answer(CheckAnswer.PASSED)
     line.pass_time(60)
     second = line.enter("c2")
-    line.answer(Answer.FAILED)
+    line.answer(CheckAnswer.FAILED)
     back = [one for one in line.effects if isinstance(one, Promote) and one.back]
     assert [(one.release, second != line.release) for one in back] == [(line.release, True)]
     line.health("prod")
@@ -179,7 +179,7 @@ def test_steps_follow_each_other_with_outputs_and_waits() -> None:
     workflow = line.stage("prod").workflow
     assert workflow is not None
     assert workflow.checks["smoke"].job_id == "job-1"
-    line.answer(Answer.PASSED, "smoke", outputs={"URL": "u"})
+    line.answer(CheckAnswer.PASSED, "smoke", outputs={"URL": "u"})
     assert line.asked() == ["smoke"]
     line.pass_time(30)
     assert line.asked() == ["smoke", "look"]
@@ -200,7 +200,7 @@ def test_a_step_may_ask_people_about_what_runs_there() -> None:
 
 def test_a_no_of_people_fails_the_stage() -> None:
     line = InProd(with_workflow(Step("sign", ApprovalRule())))
-    line.send(Rejected(GateId("own"), "bob", "looks odd"))
+    line.send(ReleaseRejected(GateId("own"), "bob", "looks odd"))
     assert line.stage("prod").reason == "its workflow failed: rejected by bob: looks odd"
 
 

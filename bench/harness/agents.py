@@ -1,0 +1,81 @@
+"""Runs agents that only have a tunnel: `python -m bench.harness.agents`.
+
+Standard input is JSON: `hub` (host:port), `ca` (PEM text), `tokens` (one per agent), `upstream`
+(port of a plain HTTP backend on 127.0.0.1), and optionally `pipe` (wss:// URL of the hub). Prints
+the milliseconds until all were connected.
+"""
+
+import asyncio
+import gc
+import json
+import ssl
+import sys
+import time
+from typing import Any
+
+import uvloop
+
+from bench.harness.programs import announce
+from core.links.websocket import WebSocketForwarder
+from core.mux.codec import Hello
+from core.runtime.clock import SystemClock
+from core.runtime.tasks import Tasks
+from syncagent.link.channel import Endpoint
+from syncagent.tunnel.client import TunnelClient
+from syncagent.tunnel.guard import ImpersonationPolicy
+from syncagent.tunnel.upstream import Upstream
+
+AT_ONCE = 50
+
+
+class CountingTunnelClient(TunnelClient):
+    """Counts open tunnels."""
+
+    opened: asyncio.Event
+
+    def on_ready(self, hello: Hello) -> None:
+        self.opened.set()
+
+
+async def main() -> None:
+    """Connects all agents, then serves until killed."""
+    given = json.loads(sys.stdin.read())
+    tasks = Tasks("agents")
+    if given["pipe"]:
+        pipe = WebSocketForwarder(given["pipe"], ssl.create_default_context(cadata=given["ca"]))
+        tasks.spawn("pipe", pipe.run())
+        given["hub"] = f"127.0.0.1:{pipe.port}"
+    upstream = Upstream("127.0.0.1", given["upstream"], None, _token)
+    turn = asyncio.Semaphore(AT_ONCE)
+
+    async def connect(token: str) -> None:
+        async with turn:
+            client = _client(given, upstream, token)
+            tasks.spawn("agent", client.run())
+            await client.opened.wait()
+
+    began = time.perf_counter()
+    await asyncio.gather(*(connect(token) for token in given["tokens"]))
+    # As the real agent does (`towline.agent`).
+    gc.freeze()
+    announce(int((time.perf_counter() - began) * 1000))
+    await asyncio.Event().wait()
+
+
+def _client(given: dict[str, Any], upstream: Upstream, token: str) -> CountingTunnelClient:
+    clock = SystemClock()
+    endpoint = Endpoint(given["hub"], token, given["ca"].encode())
+    channel = endpoint.connect(clock)
+    client = CountingTunnelClient(
+        channel, endpoint.metadata, upstream, clock, ImpersonationPolicy()
+    )
+    client.opened = asyncio.Event()
+    return client
+
+
+async def _token() -> str:
+    return "the-service-account"
+
+
+if __name__ == "__main__":
+    uvloop.run(main())

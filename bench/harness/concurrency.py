@@ -1,0 +1,119 @@
+"""Measures many agents, idle watches, and connection churn."""
+
+import asyncio
+import random
+import time
+
+from bench.harness.load_generator import BenchTarget, ask_often, connect, hang, upgrade
+from bench.harness.programs import cpu_seconds, descriptors, resident
+from bench.harness.tunnel_harness import TunnelHarness
+from bench.report import BenchReport
+
+AGENTS = 1_000
+WATCHES = 10_000
+CHURN_SECONDS = 20.0
+CHURN_USERS = 40
+SETTLE_SECONDS = 2.0
+LEAVING_SECONDS = 30.0
+
+
+async def measure(stand: TunnelHarness, report: BenchReport) -> None:
+    """Memory of idle agents and watches."""
+    await _watches(stand, report)
+    tokens = stand.deploy_tokens([f"idle-{number}" for number in range(AGENTS)])
+    before = resident(stand.hub_pid)
+    with stand.agents_with(tokens):
+        await asyncio.sleep(SETTLE_SECONDS)
+        grown = resident(stand.hub_pid) - before
+        report.add("hub's memory for an idle agent", [grown / AGENTS / 1000], "KB", goal=100)
+    report.add("1,000 agents connect for the first time in", [stand.connected_in], "s")
+    await _reconnect(stand, report, tokens)
+
+
+async def _reconnect(stand: TunnelHarness, report: BenchReport, tokens: list[str]) -> None:
+    """Reconnects the same agents, as after a restart; measures CPU time of hub and agents."""
+    await asyncio.sleep(SETTLE_SECONDS)
+    before = cpu_seconds([stand.hub_pid])
+    with stand.agents_with(tokens) as agents:
+        hub, others = cpu_seconds([stand.hub_pid]) - before, cpu_seconds([agents.pid])
+    report.add("1,000 agents connect in", [stand.connected_in], "s", goal=2)
+    report.add("the same, CPU of the hub", [hub], "s")
+    report.add("the same, CPU of the agents and their start", [others], "s")
+
+
+async def _watches(stand: TunnelHarness, report: BenchReport) -> None:
+    hub, agent = stand.hub_pid, stand.agent.pid
+    await hang(stand.door, 1)
+    before = {pid: resident(pid) for pid in (hub, agent)}
+    began = time.perf_counter()
+    writers = await hang(stand.door, WATCHES)
+    report.add("10,000 watches open in", [time.perf_counter() - began], "s")
+    grown = {pid: (resident(pid) - before[pid]) / WATCHES / 1000 for pid in before}
+    report.add("hub's memory for an idle watch", [grown[hub]], "KB", goal=10)
+    report.add("agent's memory for an idle watch", [grown[agent]], "KB", goal=10)
+    idle = descriptors(agent) - WATCHES
+    for writer in writers:
+        writer.close()
+    began = time.perf_counter()
+    for _ in range(int(LEAVING_SECONDS / 0.1)):
+        if descriptors(agent) <= idle:
+            break
+        await asyncio.sleep(0.1)
+    report.add("all watches gone upstream after", [time.perf_counter() - began], "s", goal=2)
+    report.add("watches left upstream", [max(0, descriptors(agent) - idle)], "", goal=0)
+
+
+async def measure_churn(stand: TunnelHarness, report: BenchReport) -> None:
+    """Sends all kinds of requests with all kinds of endings; checks for leaks afterwards."""
+    pids = stand.door.pids
+    await _churn(stand.door, CHURN_SECONDS / 2)
+    await asyncio.sleep(SETTLE_SECONDS)
+    files = sum(map(descriptors, pids))
+    memory = sum(map(resident, pids))
+    count = await _churn(stand.door, CHURN_SECONDS)
+    await asyncio.sleep(SETTLE_SECONDS)
+    report.add("churn: requests", [count], "")
+    left = sum(map(descriptors, pids)) - files
+    report.add("churn: descriptors left", [left], "", goal=4)
+    grown = sum(map(resident, pids))
+    report.add(
+        "churn: memory after",
+        [grown / 1e6],
+        "MB",
+        baseline="before",
+        baseline_values=[memory / 1e6],
+        goal=1.05,
+    )
+
+
+async def _churn(system: BenchTarget, seconds: float) -> int:
+    until = time.perf_counter() + seconds
+    counts = await asyncio.gather(*(_user(system, until, seed) for seed in range(CHURN_USERS)))
+    return sum(counts)
+
+
+async def _user(system: BenchTarget, until: float, seed: int) -> int:
+    choice, count = random.Random(seed), 0
+    while time.perf_counter() < until:
+        match choice.randrange(4):
+            case 0:
+                await ask_often(system, "/small", 1, 0.02)
+            case 1:
+                await _leave_within(system, f"/bytes?n={choice.randrange(1, 5_000_000)}", choice)
+            case 2:
+                await _leave_within(system, "/watch?watch=1&rate=100", choice)
+            case _:
+                _, writer = await upgrade(system)
+                writer.write(b"e" * choice.randrange(100_000))
+                await asyncio.sleep(choice.random() * 0.02)
+                writer.close()
+        count += 1
+    return count
+
+
+async def _leave_within(system: BenchTarget, path: str, choice: random.Random) -> None:
+    reader, writer = await connect(system)
+    writer.write(system.head(path))
+    await reader.read(choice.randrange(1, 100_000))
+    await asyncio.sleep(choice.random() * 0.02)
+    writer.transport.abort()

@@ -1,0 +1,57 @@
+"""Measures a narrow link between hub and agent: small requests during bulk downloads."""
+
+import asyncio
+
+from bench.harness.load_generator import BenchTarget, Downloads, ask_often, fetch
+from bench.harness.programs import running
+from bench.harness.tunnel_harness import TunnelHarness
+from bench.report import BenchReport
+
+RATE, DELAY = 12_500_000, 0.025
+SECONDS, FILL_SECONDS = 5.0, 2.0
+BODY = 20_000_000
+ROUND_TRIP_MS = DELAY * 2 * 1000
+
+
+async def measure(stand: TunnelHarness, report: BenchReport) -> None:
+    """Link of 100 Mbit/s with 50 ms round trip: small requests during four downloads."""
+    with (
+        running("shaper", stand.agents_port, RATE, DELAY) as (_, port),
+        stand.agents(["narrow"], port) as agent,
+    ):
+        system = stand.through("narrow", agent)
+        idle = await ask_often(system, "/small", 1, FILL_SECONDS)
+        report.add("100 Mbit/s, 50 ms: idle GET p50", [idle.percentile(0.5) * 1000], "ms")
+        await _beside_bulk(system, report)
+        await _lists(system, report)
+
+
+async def _beside_bulk(system: BenchTarget, report: BenchReport) -> None:
+    downloads = Downloads(system, BODY, 4)
+    await asyncio.sleep(FILL_SECONDS)
+    before = downloads.received
+    tally = await ask_often(system, "/small", 1, SECONDS)
+    use = (downloads.received - before) / tally.seconds / RATE
+    await downloads.stop()
+    name = "100 Mbit/s, 50 ms, 4 bulk"
+    p50, worst = tally.percentile(0.5) * 1000, max(tally.latencies) * 1000
+    report.add(f"{name}: GET p50", [p50], "ms", goal=ROUND_TRIP_MS + 60)
+    report.add(f"{name}: GET worst", [worst], "ms", goal=500)
+    report.add(f"{name}: use of the line", [use], "of 1", goal=0.93, at_most=False)
+
+
+async def _lists(system: BenchTarget, report: BenchReport) -> None:
+    """Compares lists of objects, which are compressed, with random bytes, which are not."""
+    lists, plain = [], []
+    for _ in range(3):
+        plain.append(await fetch(system, BODY, "bytes") / 1e6)
+        lists.append(await fetch(system, BODY, "list") / 1e6)
+    report.add(
+        "100 Mbit/s, 50 ms: lists, packed",
+        lists,
+        "MB/s",
+        baseline="random bytes",
+        baseline_values=plain,
+        goal=2.5,
+        at_most=False,
+    )

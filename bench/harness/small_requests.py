@@ -1,0 +1,141 @@
+"""Measures throughput, CPU cost and latency of small requests."""
+
+import asyncio
+import random
+from collections import defaultdict
+
+import aiohttp
+
+from bench.harness.load_generator import BenchTarget, RequestTimes, ask_often, fetch
+from bench.harness.programs import cpu_seconds
+from bench.harness.tunnel_harness import TunnelHarness
+from bench.report import BenchReport
+
+ROUNDS = 4
+SECONDS = 1.0
+WARM_UP = 0.3
+CONNECTIONS = (1, 16, 128)
+GOALS_TO_RELAY = {1: 1.8, 16: 5.0, 128: 10.0}
+GOAL_TO_DIRECT = 0.10
+GOAL_CPU = 0.18
+BODY = 30_000_000
+QUERY = {"query": "{ clusters(first: 50) { edges { node { id name pingedAt } } } }"}
+
+
+async def measure(stand: TunnelHarness, report: BenchReport) -> None:
+    """Requests per second with 1, 16 and 128 connections, and CPU time per request."""
+    rates: dict[tuple[str, int], list[float]] = defaultdict(list)
+    costs: dict[tuple[str, int], list[float]] = defaultdict(list)
+    systems = [stand.direct, stand.relay, stand.door]
+    for _ in range(ROUNDS):
+        for system in random.sample(systems, len(systems)):
+            for connections in CONNECTIONS:
+                tally, cpu = await _one(system, connections)
+                rates[system.name, connections].append(tally.rate)
+                costs[system.name, connections].append(cpu / len(tally.latencies) * 1e6)
+    for connections, goal in GOALS_TO_RELAY.items():
+        name, ours = f"get{connections}", rates["door", connections]
+        base = rates["relay", connections]
+        report.add(
+            f"{name} vs relay",
+            ours,
+            "req/s",
+            baseline="relay",
+            baseline_values=base,
+            goal=goal,
+            at_most=False,
+        )
+        report.add(
+            f"{name} vs direct",
+            ours,
+            "req/s",
+            baseline="direct",
+            baseline_values=rates["direct", connections],
+            goal=GOAL_TO_DIRECT if connections == 16 else None,
+            at_most=False,
+        )
+        report.add(
+            f"{name} CPU of hub and agent",
+            costs["door", connections],
+            "us/req",
+            baseline="relay",
+            baseline_values=costs["relay", connections],
+            goal=GOAL_CPU if connections == 16 else None,
+        )
+
+
+async def _one(system: BenchTarget, connections: int) -> tuple[RequestTimes, float]:
+    await ask_often(system, "/small", connections, WARM_UP)
+    before = cpu_seconds(system.pids)
+    tally = await ask_often(system, "/small", connections, SECONDS)
+    return tally, cpu_seconds(system.pids) - before
+
+
+async def measure_websocket(stand: TunnelHarness, report: BenchReport) -> None:
+    """The same requests with an agent that connects through a WebSocket."""
+    url = f"wss://127.0.0.1:{stand.https_port}"
+    with stand.agents(["websocket"], pipe=url) as agent:
+        way = stand.through("websocket", agent)
+        rates: dict[str, list[float]] = defaultdict(list)
+        for _ in range(ROUNDS):
+            for name, system in (("websocket", way), ("grpc", stand.door)):
+                for connections in (1, 16):
+                    tally, _ = await _one(system, connections)
+                    rates[f"{name}{connections}"].append(tally.rate)
+                rates[name].append(await fetch(system, BODY) / 1e6)
+    for name, unit in (("1", "req/s"), ("16", "req/s"), ("", "MB/s")):
+        report.add(
+            f"{'get' + name if name else 'bulk1'} by WebSocket",
+            rates["websocket" + name],
+            unit,
+            baseline="grpc",
+            baseline_values=rates["grpc" + name],
+        )
+
+
+async def measure_beside_the_api(stand: TunnelHarness, report: BenchReport) -> None:
+    """p99 of small requests while the API of the same process is at half of its capacity."""
+    url = stand.stage.http_url + "/gql"
+    headers = {"Authorization": f"Bearer {stand.token}"}
+    quiet, beside = [], []
+    async with aiohttp.ClientSession(headers=headers) as session:
+        limit = await _queries(session, url, 2.0, None)
+        for _ in range(ROUNDS):
+            tally = await ask_often(stand.door, "/small", 4, 2.0, pause=0.01)
+            quiet.append(tally.percentile(0.99) * 1000)
+            load = asyncio.ensure_future(_queries(session, url, 2.5, limit / 2))
+            tally = await ask_often(stand.door, "/small", 4, 2.0, pause=0.01)
+            beside.append(tally.percentile(0.99) * 1000)
+            await load
+    report.add("API queries per second at its limit", [limit], "1/s")
+    report.add(
+        "GET p99 with the API at half of it",
+        beside,
+        "ms",
+        baseline="quiet",
+        baseline_values=quiet,
+        goal=3,
+    )
+
+
+async def _queries(
+    session: aiohttp.ClientSession, url: str, seconds: float, rate: float | None
+) -> float:
+    """Queries the API at a rate, or at the full speed of 4 users; returns queries per second."""
+    loop = asyncio.get_running_loop()
+    began, count = loop.time(), 0
+
+    async def user(number: int) -> None:
+        nonlocal count
+        due = began + number / (rate or 1)
+        while loop.time() - began < seconds:
+            if rate is not None:
+                due += 4 / rate
+                await asyncio.sleep(due - loop.time())
+            async with session.post(url, json=QUERY) as answer:
+                answer.raise_for_status()
+                await answer.read()
+            count += 1
+
+    await asyncio.gather(*(user(number) for number in range(4)))
+    return count / (loop.time() - began)

@@ -1,0 +1,126 @@
+"""Measures large bodies, upgraded connections, watches, and slow readers."""
+
+import asyncio
+import random
+from collections import defaultdict
+
+from bench.harness.load_generator import (
+    BenchTarget,
+    ask_often,
+    connect,
+    echo_bytes,
+    echo_round_trips,
+    fetch,
+    percentile,
+    watch,
+)
+from bench.harness.programs import cpu_seconds, resident
+from bench.harness.tunnel_harness import TunnelHarness
+from bench.report import BenchReport
+
+ROUNDS = 4
+BODY = 30_000_000
+ECHO = 64 << 20
+WATCHES, EVENTS, WATCH_SECONDS = 50, 100, 2.0
+SLOW_BYTES, SLOW_RATE = 1 << 30, 100_000
+
+Runs = dict[tuple[str, str], list[float]]
+
+
+async def measure(stand: TunnelHarness, report: BenchReport) -> None:
+    """Measures 1 and 4 downloads, echo and watches; systems run in random order in each round."""
+    runs: Runs = defaultdict(list)
+    systems = [stand.direct, stand.relay, stand.door]
+    for _ in range(ROUNDS):
+        for system in random.sample(systems, len(systems)):
+            await _bulk(system, runs)
+            await _watches(system, runs)
+            if system is not stand.relay:
+                await _echo(system, runs)
+    for name, goal in (("bulk1", 0.8), ("bulk4", 0.7)):
+        _against(report, runs, name, "relay", "MB/s", goal)
+        _against(report, runs, name, "direct", "MB/s", None)
+    _against(report, runs, "echo round trips", "direct", "1/s", None)
+    _against(report, runs, "echo", "direct", "MB/s", None)
+    _against(report, runs, "watch p99", "relay", "ms", 0.6, at_most=True)
+    _against(report, runs, "watch CPU per 1000 events", "relay", "ms", 0.7, at_most=True)
+
+
+def _against(
+    report: BenchReport,
+    runs: Runs,
+    name: str,
+    baseline: str,
+    unit: str,
+    goal: float | None,
+    *,
+    at_most: bool = False,
+) -> None:
+    report.add(
+        f"{name} vs {baseline}",
+        runs["door", name],
+        unit,
+        baseline=baseline,
+        baseline_values=runs[baseline, name],
+        goal=goal,
+        at_most=at_most,
+    )
+
+
+async def _bulk(system: BenchTarget, runs: Runs) -> None:
+    await fetch(system, BODY)
+    runs[system.name, "bulk1"].append(await fetch(system, BODY) / 1e6)
+    began = asyncio.get_running_loop().time()
+    await asyncio.gather(*(fetch(system, BODY) for _ in range(4)))
+    took = asyncio.get_running_loop().time() - began
+    runs[system.name, "bulk4"].append(4 * BODY / took / 1e6)
+
+
+async def _echo(system: BenchTarget, runs: Runs) -> None:
+    runs[system.name, "echo round trips"].append(await echo_round_trips(system, 1.0))
+    runs[system.name, "echo"].append(await echo_bytes(system, ECHO) / 1e6)
+
+
+async def _watches(system: BenchTarget, runs: Runs) -> None:
+    before = cpu_seconds(system.pids)
+    found = await asyncio.gather(*(watch(system, EVENTS, WATCH_SECONDS) for _ in range(WATCHES)))
+    used = cpu_seconds(system.pids) - before
+    ages = [age for watched in found for age in watched]
+    runs[system.name, "watch p99"].append(percentile(ages, 0.99) * 1000)
+    runs[system.name, "watch CPU per 1000 events"].append(used / len(ages) * 1e6)
+
+
+async def measure_slow_reader(stand: TunnelHarness, report: BenchReport) -> None:
+    """Small requests of four users, with and without a user who reads 1 GB at 100 KB/s."""
+    await ask_often(stand.door, "/small", 4, 0.5)
+    alone, beside, grown = [], [], []
+    for _ in range(ROUNDS):
+        alone.append((await ask_often(stand.door, "/small", 4, 1.0)).rate)
+        held = resident(stand.hub_pid)
+        reader = asyncio.ensure_future(_read_slowly(stand.door))
+        await asyncio.sleep(0.5)
+        beside.append((await ask_often(stand.door, "/small", 4, 1.0)).rate)
+        grown.append((resident(stand.hub_pid) - held) / 1e6)
+        reader.cancel()
+        await asyncio.gather(reader, return_exceptions=True)
+    report.add(
+        "get4 with a slow reader",
+        beside,
+        "req/s",
+        baseline="alone",
+        baseline_values=alone,
+        goal=0.9,
+        at_most=False,
+    )
+    report.add("hub's memory for a slow reader", grown, "MB", goal=2)
+
+
+async def _read_slowly(system: BenchTarget) -> None:
+    reader, writer = await connect(system)
+    try:
+        writer.write(system.head(f"/bytes?n={SLOW_BYTES}"))
+        while True:
+            await reader.read(SLOW_RATE // 10)
+            await asyncio.sleep(0.1)
+    finally:
+        writer.close()

@@ -1,0 +1,118 @@
+import { useEffect, useState, type SubmitEvent } from "react";
+import { useMutation, useQuery, useSubscription } from "urql";
+import { Link } from "wouter";
+import { ClusterDeltaDocument, ClusterDocument, CreateClusterDocument } from "../api/generated";
+import { counted } from "../text/counts";
+import { textOf } from "../ui/form";
+import { FormBar } from "../ui/FormBar";
+import { Secret } from "../ui/Secret";
+import { STATES } from "../ui/states";
+import { Status } from "../ui/Status";
+import "./clusters.css";
+
+/** Parses tags such as `region=eu stage=prod`. */
+export function tagsOf(text: string): { readonly name: string; readonly value: string }[] {
+  return text
+    .split(/[\s,]+/)
+    .filter((word) => word !== "")
+    .map((word) => {
+      const [name = "", ...rest] = word.split("=");
+      return { name, value: rest.join("=") };
+    });
+}
+
+function command(token: string): string {
+  return [
+    "helm upgrade --install towline-agent --namespace towline --create-namespace \\",
+    `  ${location.origin}/ext/v1/agent/chart \\`,
+    `  --set secrets.deployToken=${token} --set consoleUrl=${location.origin}`,
+  ].join("\n");
+}
+
+function Connection({ id, handle }: { readonly id: string; readonly handle: string }) {
+  const [{ data }] = useQuery({ query: ClusterDocument, variables: { handle } });
+  useSubscription({ query: ClusterDeltaDocument, variables: { id } });
+  const cluster = data?.cluster;
+  const isConnected = cluster?.pingedAt != null;
+  useEffect(() => {
+    document.title = isConnected ? `${handle} connected · Towline` : "Towline";
+    return () => {
+      document.title = "Towline";
+    };
+  }, [isConnected, handle]);
+  if (!isConnected)
+    return (
+      <li className="card" aria-live="polite">
+        <h2>Connection</h2>
+        <Status state={STATES.waitingForAgent} />
+        <p className="quiet">This page updates when the agent connects.</p>
+      </li>
+    );
+  return (
+    <li className="card done" aria-live="polite">
+      <h2>Connection</h2>
+      <p className="connected">
+        <Status state={STATES.connected} /> Kubernetes {cluster.currentVersion ?? "…"}, {cluster.nodeCount === null ? "… nodes" : counted(cluster.nodeCount, "node")}, agent {cluster.agentVersion ?? "…"}
+      </p>
+      <div className="bar">
+        <Link className="button primary" href="/services/new">
+          Create service
+        </Link>
+        <Link className="button" href={`/clusters/${handle}`}>
+          Open cluster
+        </Link>
+      </div>
+    </li>
+  );
+}
+
+/** Registers a cluster, shows the install command and waits for the agent. */
+export function RegisterClusterPage() {
+  const [{ data, error, fetching }, create] = useMutation(CreateClusterDocument);
+  const [isOpen, setOpen] = useState(true);
+  const created = data?.createCluster;
+  const submit = async (event: SubmitEvent<HTMLFormElement>) => {
+    event.preventDefault();
+    const form = new FormData(event.currentTarget);
+    const result = await create({ attributes: { name: textOf(form, "name"), tags: tagsOf(textOf(form, "tags")) } });
+    if (result.error === undefined) setOpen(false);
+  };
+  return (
+    <>
+      <p className="crumbs">
+        <Link href="/clusters">Clusters</Link>
+      </p>
+      <h1>Register cluster</h1>
+      <ol className="steps">
+        <li className={created == null ? "card" : "card done"}>
+          <h2>Name</h2>
+          {isOpen ? (
+            <form className="form" onSubmit={(event) => void submit(event)}>
+              <label>
+                Name
+                <input name="name" required maxLength={255} autoFocus placeholder="prod-eu" />
+              </label>
+              <label>
+                Tags <small>used by cluster selectors; name=value, separated by spaces</small>
+                <input name="tags" placeholder="region=eu-west stage=prod" />
+              </label>
+              <FormBar action="Register cluster" busy={fetching} error={error} />
+            </form>
+          ) : (
+            <p>{created?.handle}</p>
+          )}
+        </li>
+        {created?.deployToken != null && (
+          <>
+            <li className="card">
+              <h2>Install the agent</h2>
+              <p className="quiet">Run this command with access to the cluster. The agent opens one connection to the control plane, on port 8444; the cluster needs no inbound access.</p>
+              <Secret title="Helm command" text={command(created.deployToken)} />
+            </li>
+            <Connection id={created.id} handle={created.handle} />
+          </>
+        )}
+      </ol>
+    </>
+  );
+}

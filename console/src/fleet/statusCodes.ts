@@ -1,0 +1,37 @@
+// Status codes of the fleet map: one letter for each service.
+import type { ServiceDeploymentStatus, ServiceMark } from "../api/generated";
+import { CELL_STATES, STATES, type State } from "../ui/states";
+
+export type StatusCode = {
+  readonly letter: string;
+  readonly state: State;
+  /** Status that lists filter by; several codes can share one. */
+  readonly status: ServiceDeploymentStatus;
+};
+
+/** All codes, the most urgent first. */
+export const STATUS_CODES: readonly StatusCode[] = [
+  { letter: "F", state: CELL_STATES.FAILED, status: "FAILED" },
+  { letter: "A", state: CELL_STATES.AWAITING, status: "STALE" },
+  { letter: "P", state: CELL_STATES.PROGRESSING, status: "STALE" },
+  { letter: "S", state: CELL_STATES.SYNCED, status: "SYNCED" },
+  { letter: "H", state: CELL_STATES.HEALTHY, status: "HEALTHY" },
+  { letter: "Z", state: CELL_STATES.PAUSED, status: "PAUSED" },
+];
+
+const BY_LETTER = new Map(STATUS_CODES.map(({ letter, state }) => [letter, state]));
+const LETTERS: Record<ServiceMark, string> = { HEALTHY: "H", SYNCED: "S", PROGRESSING: "P", FAILED: "F", PAUSED: "Z", AWAITING: "A" };
+
+/** State of a letter. */
+export const stateOfLetter = (letter: string): State => BY_LETTER.get(letter) ?? STATES.unknown;
+
+/** Letter of a status code that the API spells out. */
+export const letterOf = (code: ServiceMark): string => LETTERS[code];
+
+/** Number of services by letter. */
+export function count(rows: readonly { readonly services: string }[]): ReadonlyMap<string, number> {
+  const counts = new Map<string, number>();
+  for (const { services } of rows)
+    for (const letter of services) counts.set(letter, (counts.get(letter) ?? 0) + 1);
+  return counts;
+}

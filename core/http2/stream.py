@@ -1,0 +1,222 @@
+"""One HTTP/2 stream: flow control, queued data and states (RFC 9113, 5 and 6.9)."""
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Protocol
+
+from core.http2.frames import (
+    DATA,
+    END_STREAM,
+    MAX_WINDOW,
+    ErrorCode,
+    Http2ProtocolError,
+    head,
+    rst_stream,
+    window_update,
+)
+
+Buffer = bytes | bytearray | memoryview
+Header = tuple[str, str]
+Headers = Sequence[Header]
+
+
+class StreamReceiver(Protocol):
+    """Reads a stream; gets no call after `on_reset` or after the end of both sides."""
+
+    def on_headers(self, headers: Headers, *, end: bool) -> None:
+        """Gets the headers, or later the trailers."""
+        ...
+
+    def on_data(self, data: bytes, start: int, stop: int) -> None:
+        """Gets a part of the body; reports processed bytes to `Http2Stream.consume`."""
+        ...
+
+    def on_end(self) -> None:
+        """The peer has ended its side without trailers."""
+        ...
+
+    def on_reset(self, code: int, reason: str) -> None:
+        """The peer has reset the stream, or the connection is lost."""
+        ...
+
+    def on_room(self) -> None:
+        """The stream is no longer blocked."""
+        ...
+
+
+class Http2StreamCarrier(Protocol):
+    """The connection, as a stream uses it."""
+
+    window: int
+    frame_size: int
+    paused: bool
+
+    def write(self, data: bytes) -> None: ...
+    def wait_for_window(self, stream: "Http2Stream") -> None: ...
+    def write_headers(self, stream_id: int, headers: Headers, *, end: bool) -> None: ...
+    def forget(self, stream: "Http2Stream") -> None: ...
+    def trust(self, frame_size: int) -> None: ...
+
+
+class Http2Stream:
+    """A stream that may initially receive `granted` bytes and send `window` bytes."""
+
+    __slots__ = (
+        "_carrier",
+        "_granted",
+        "_left",
+        "_queue",
+        "_taken",
+        "_trailers",
+        "peer_ended",
+        "id",
+        "local_ended",
+        "over",
+        "receiver",
+        "window",
+    )
+
+    def __init__(
+        self, carrier: Http2StreamCarrier, stream_id: int, granted: int, window: int
+    ) -> None:
+        self.id, self.window = stream_id, window
+        self.receiver: StreamReceiver
+        self.local_ended = self.peer_ended = self.over = False
+        self._carrier = carrier
+        self._granted = self._left = granted
+        self._taken = 0
+        self._queue: deque[memoryview] = deque()
+        self._trailers: Headers | None = None
+
+    # Sending
+
+    @property
+    def blocked(self) -> bool:
+        """True if data that is sent now would have to wait."""
+        return bool(self._queue) or self._carrier.paused
+
+    def send_headers(self, headers: Headers) -> None:
+        """Sends the headers of this side."""
+        if not self.over:
+            self._carrier.write_headers(self.id, headers, end=False)
+
+    def send(self, pieces: Sequence[Buffer], size: int) -> None:
+        """Sends a part of the body, of `size` bytes; queues what exceeds the windows."""
+        if self.over or self.local_ended or not size:
+            return
+        carrier = self._carrier
+        if not self._queue and size <= min(self.window, carrier.window, carrier.frame_size):
+            self.window -= size
+            carrier.window -= size
+            carrier.write(b"".join((head(size, DATA, 0, self.id), *pieces)))
+            return
+        self._queue.append(memoryview(b"".join(pieces)))
+        self._pump()
+
+    def end(self, trailers: Headers = ()) -> None:
+        """Ends this side after the queued data, with these trailers."""
+        if self.over or self.local_ended:
+            return
+        self.local_ended = True
+        self._trailers = trailers
+        if not self._queue:
+            self._write_end()
+
+    def reset(self, code: ErrorCode = ErrorCode.CANCEL) -> None:
+        """Resets the stream without a call to its receiver."""
+        if not self.over:
+            self._carrier.write(rst_stream(self.id, code))
+            self.leave()
+
+    def turn(self) -> bool:
+        """Sends one queued frame; returns False if the windows have no room."""
+        carrier, waiting = self._carrier, self._queue[0]
+        size = min(len(waiting), carrier.frame_size, self.window, carrier.window)
+        if size <= 0:
+            return False
+        self.window -= size
+        carrier.window -= size
+        carrier.write(head(size, DATA, 0, self.id) + waiting[:size])
+        if size == len(waiting):
+            self._queue.popleft()
+        else:
+            self._queue[0] = waiting[size:]
+        if not self._queue and self.local_ended:
+            self._write_end()
+        return True
+
+    def grow(self, grown: int) -> None:
+        """Widens the send window. Raises Breach beyond the largest window."""
+        self.window += grown
+        if self.window > MAX_WINDOW:
+            raise Http2ProtocolError(
+                ErrorCode.FLOW_CONTROL_ERROR, "the stream's window exceeds 2^31-1"
+            )
+
+    @property
+    def waiting(self) -> bool:
+        """True if queued data waits for a window."""
+        return bool(self._queue)
+
+    # Receiving
+
+    def on_data(self, data: bytes, start: int, stop: int, flow: int) -> None:
+        """Takes a DATA frame; `flow` includes its padding. Raises Breach beyond the window."""
+        self._left -= flow
+        if self._left < 0:
+            raise Http2ProtocolError(
+                ErrorCode.FLOW_CONTROL_ERROR, f"stream {self.id} exceeded its window"
+            )
+        if flow > stop - start:
+            self.consume(flow - (stop - start))
+        if stop > start:
+            self.receiver.on_data(data, start, stop)
+
+    def consume(self, size: int) -> None:
+        """Reports `size` processed bytes and grants the peer as many again."""
+        self._taken += size
+        if self._taken >= self._granted >> 1 and not self.peer_ended and not self.over:
+            self._left += self._taken
+            self._carrier.write(window_update(self.id, self._taken))
+            self._taken = 0
+
+    def widen(self, granted: int) -> None:
+        """Widens the receive window to `granted` bytes."""
+        grown = granted - self._granted
+        if grown > 0 and not self.peer_ended and not self.over:
+            self._granted = granted
+            self._left += grown
+            self._carrier.write(window_update(self.id, grown))
+
+    def trust(self, frame_size: int) -> None:
+        """Raises the frame size limit after the peer has authenticated."""
+        self._carrier.trust(frame_size)
+
+    def on_peer_end(self) -> None:
+        """Notes the end of the peer's side; after the end of both sides the stream is over."""
+        self.peer_ended = True
+        if self.local_ended and not self._queue:
+            self.leave()
+
+    def leave(self) -> None:
+        """Ends the stream."""
+        if not self.over:
+            self.over = True
+            self._queue.clear()
+            self._carrier.forget(self)
+
+    # Internal
+
+    def _pump(self) -> None:
+        while self._queue and self.turn():
+            pass
+        if self._queue:
+            self._carrier.wait_for_window(self)
+
+    def _write_end(self) -> None:
+        if self._trailers:
+            self._carrier.write_headers(self.id, self._trailers, end=True)
+        else:
+            self._carrier.write(head(0, DATA, END_STREAM, self.id))
+        if self.peer_ended:
+            self.leave()

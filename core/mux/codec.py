@@ -1,0 +1,186 @@
+"""Frames: an 8-byte header (stream id, type with flags, payload length, big-endian) and a payload.
+
+A message on a link is one or more complete frames. Stream 0 is the link itself. The control
+plane opens streams with odd, rising ids. Types 8 to 11 on stream 0 are reserved; receivers
+ignore those that they do not know.
+"""
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+Buffer = bytes | bytearray | memoryview
+
+HELLO, OPEN, DATA, CREDIT, RESET, PING, DRAIN, ACK = range(8)
+UNKNOWN_FIRST, UNKNOWN_LAST = 8, 11
+
+END = 0x80
+CLOSE = 0x40
+STARVED = 0x20
+COMPRESSED = 0x10
+TYPE_MASK = 0x0F
+
+HEADER_SIZE = 8
+MAX_FRAME = 64 << 10
+MAX_OPEN = 96 << 10
+MAX_TEXT = 1 << 10
+MAX_ID = (1 << 31) - 1
+
+VERSION = 1
+
+CANCELLED, PROTOCOL, FLOW, NOT_HERE = range(4)
+
+# Only replicas of the control plane use passages and questions; no agent serves them.
+KIND_HTTP, KIND_TCP, KIND_FORWARD, KIND_REPLICA_REQUEST = range(4)
+# Feature bits of HELLO.
+FEATURE_TCP, FEATURE_ZSTD, FEATURE_REPLICA_REQUESTS = 1 << 0, 1 << 1, 1 << 2
+
+FLAG_HEAD, FLAG_UPGRADE, FLAG_NOBODY, FLAG_PASSTHROUGH = 1, 2, 4, 8
+
+_HEADER = struct.Struct(">II")
+_HELLO = struct.Struct(">BBHIII16s")
+_OPEN = struct.Struct(">BBH16sI")
+_U32 = struct.Struct(">I")
+_DRAIN = struct.Struct(">II")
+_RESET = struct.Struct(">H")
+
+
+class ProtocolError(Exception):
+    """The peer violated the protocol; the link must be closed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hello:
+    """First frame of each direction. `window`: bytes that the sender grants each new stream."""
+
+    instance: bytes
+    window: int
+    lowest: int = VERSION
+    highest: int = VERSION
+    features: int = 0
+    largest: int = MAX_FRAME
+
+    def pack(self) -> bytes:
+        """Encodes the payload of a HELLO frame."""
+        return _HELLO.pack(
+            self.lowest, self.highest, 0, self.features, self.window, self.largest, self.instance
+        )
+
+    @classmethod
+    def unpack(cls, payload: Buffer) -> "Hello":
+        """Decodes a payload; newer versions may append to it."""
+        if len(payload) < _HELLO.size:
+            raise ProtocolError("short HELLO")
+        lowest, highest, zero, features, window, largest, instance = _HELLO.unpack_from(payload)
+        if zero or lowest > highest or not 1024 <= largest:
+            raise ProtocolError("bad HELLO")
+        return cls(instance, window, lowest, highest, features, largest)
+
+
+# Not frozen: each request makes one at either end, and freezing would double its cost.
+@dataclass(slots=True)
+class Open:
+    """A request to the agent: the caller (`identity`, header lines) and the request head.
+
+    `head` has no Host field and ends in an empty line. For KIND_TCP it is `host:port`, for
+    KIND_PASSAGE the header of `proxy.replicas.forward_header` before the request head, and for
+    KIND_QUESTION empty, because the stream's data is the question. `flags` are FLAG_*.
+    `window`, if received, is the number of bytes granted for the response.
+    """
+
+    head: bytes
+    identity: bytes
+    request_id: bytes
+    flags: int = 0
+    window: int = 0
+    kind: int = KIND_HTTP
+
+    def pack(self, window: int) -> bytes:
+        """Encodes the payload of an OPEN frame that grants `window` bytes for the response."""
+        fixed = _OPEN.pack(self.kind, self.flags, len(self.identity), self.request_id, window)
+        return fixed + self.identity + self.head
+
+    @classmethod
+    def unpack(cls, payload: Buffer) -> "Open":
+        """Decodes a payload."""
+        if len(payload) < _OPEN.size:
+            raise ProtocolError("short OPEN")
+        kind, flags, length, request_id, window = _OPEN.unpack_from(payload)
+        rest = bytes(payload[_OPEN.size :])
+        if length > len(rest):
+            raise ProtocolError("OPEN shorter than its identity block")
+        return cls(rest[length:], rest[:length], request_id, flags, window, kind)
+
+
+@dataclass(frozen=True, slots=True)
+class Drain:
+    """The sender accepts no streams above `last_id`; the others have `grace_ms` to end."""
+
+    last_id: int
+    grace_ms: int
+    text: str = ""
+
+    def pack(self) -> bytes:
+        """Encodes the payload of a DRAIN frame."""
+        return _DRAIN.pack(self.last_id, self.grace_ms) + _text(self.text)
+
+    @classmethod
+    def unpack(cls, payload: Buffer) -> "Drain":
+        """Decodes a payload."""
+        if len(payload) < _DRAIN.size:
+            raise ProtocolError("short DRAIN")
+        last_id, grace_ms = _DRAIN.unpack_from(payload)
+        return cls(last_id, grace_ms, _read_text(payload[_DRAIN.size :]))
+
+
+def header(stream_id: int, kind: int, length: int) -> bytes:
+    """Encodes the header of a frame; `kind` is the type with its flags."""
+    return _HEADER.pack(stream_id, kind << 24 | length)
+
+
+def frames(message: Buffer) -> Iterator[tuple[int, int, int, int]]:
+    """Yields stream id, type with flags, payload start and payload end of each frame."""
+    at, size = 0, len(message)
+    while at < size:
+        if size - at < HEADER_SIZE:
+            raise ProtocolError("a frame header exceeds the end of its message")
+        stream_id, word = _HEADER.unpack_from(message, at)
+        kind, length = word >> 24, word & 0xFFFFFF
+        start, at = at + HEADER_SIZE, at + HEADER_SIZE + length
+        if at > size:
+            raise ProtocolError("a frame exceeds the end of its message")
+        if length > MAX_FRAME and (kind != OPEN or length > MAX_OPEN):
+            raise ProtocolError(f"a frame of {length} bytes")
+        yield stream_id, kind, start, at
+
+
+def pack_u32(value: int) -> bytes:
+    """Encodes the payload of CREDIT and ACK."""
+    return _U32.pack(value)
+
+
+def unpack_u32(payload: Buffer) -> int:
+    """Decodes a CREDIT or ACK payload."""
+    if len(payload) != _U32.size:
+        raise ProtocolError("the payload is not a u32")
+    return _U32.unpack_from(payload)[0]
+
+
+def pack_reset(code: int, text: str) -> bytes:
+    """Encodes the payload of RESET."""
+    return _RESET.pack(code) + _text(text)
+
+
+def unpack_reset(payload: Buffer) -> tuple[int, str]:
+    """Decodes code and text of a RESET payload."""
+    if len(payload) < _RESET.size:
+        raise ProtocolError("short RESET")
+    return _RESET.unpack_from(payload)[0], _read_text(payload[_RESET.size :])
+
+
+def _text(text: str) -> bytes:
+    return text.encode()[:MAX_TEXT]
+
+
+def _read_text(payload: Buffer) -> str:
+    return bytes(payload[:MAX_TEXT]).decode(errors="replace")

@@ -1,0 +1,121 @@
+"""Repository URLs: validation and normal form."""
+
+import ipaddress
+import re
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from urllib.parse import SplitResult, urlsplit, urlunsplit
+
+from core.errors import Invalid
+
+_SCP = re.compile(r"(?P<user>[\w.+-]+)@(?P<host>[\w.-]+):(?P<path>(?!//)[^\s]+)")
+_NUMBERS = re.compile(r"(?:[^:]*\.)?(?:\d+|0x[0-9a-f]*)\.?", re.IGNORECASE)
+_HOST = re.compile(r"[0-9A-Za-z](?:[0-9A-Za-z_.-]*[0-9A-Za-z])?|[0-9a-fA-F:.]+")
+_USER = re.compile(r"[\w.+][\w.+-]*")
+_PORTS = {"http": 80, "https": 443, "ssh": 22}
+_MAX_URL = 2000
+
+
+@dataclass(frozen=True)
+class Remote:
+    """An allowed repository URL; `text` is its normal form, without a password."""
+
+    scheme: str
+    host: str
+    port: int
+    path: str
+    user: str | None = None
+
+    @cached_property
+    def text(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        port = "" if self.port == _PORTS[self.scheme] else f":{self.port}"
+        user = f"{self.user}@" if self.user else ""
+        return f"{self.scheme}://{user}{host}{port}/{self.path}"
+
+    @property
+    def origin(self) -> tuple[str, str, int]:
+        """Scheme, host and port that may receive credentials for this URL."""
+        return self.scheme, self.host, self.port
+
+    @property
+    def is_http(self) -> bool:
+        return self.scheme != "ssh"
+
+
+@lru_cache(4096)
+def parse_remote(url: str) -> Remote:
+    """Parses a URL or `user@host:path`.
+
+    Raises Invalid for schemes other than http, https and ssh, for passwords, and for forms that
+    git could take for an option or a command.
+    """
+    if len(url) > _MAX_URL or not url.isprintable() or " " in url or url.startswith("-"):
+        raise _invalid("it is too long or contains characters that are not allowed in a URL")
+    if "::" in url.split("/", 1)[0]:
+        raise _invalid("remote helpers (`name::…`) are not allowed")
+    if "://" not in url and (match := _SCP.fullmatch(url)):
+        return _checked("ssh", match["host"], None, match["path"].lstrip("/"), match["user"])
+    return _from_parts(url)
+
+
+def normalize_proxy_url(url: str) -> str:
+    """Normalizes a proxy URL. Raises Invalid unless it is `http://[user:password@]host:port`."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        raise Invalid("is not a URL", field="proxy") from None
+    plain = parts.scheme == "http" and parts.hostname and port and parts.path in {"", "/"}
+    if not plain or parts.query or parts.fragment or not url.isprintable() or " " in url:
+        raise Invalid("must be http://[user:password@]host:port", field="proxy")
+    return urlunsplit((parts.scheme, parts.netloc, "", "", ""))
+
+
+def is_ambiguous_address(host: str) -> bool:
+    """Detects IPv4 addresses in ambiguous forms, such as `127.1` or `0x7f.1`.
+
+    No host name ends in a number (WHATWG URL, 3.5), so such a host is an address or invalid.
+    """
+    return _NUMBERS.fullmatch(host) is not None and not _is_plain_address(host)
+
+
+def _is_plain_address(host: str) -> bool:
+    try:
+        ipaddress.IPv4Address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def _from_parts(url: str) -> Remote:
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError as error:
+        raise _invalid("it is not a URL") from error
+    if parts.scheme not in _PORTS:
+        raise _invalid("only http, https and ssh URLs are allowed")
+    if parts.query or parts.fragment:
+        raise _invalid("it must not have a query or a fragment")
+    _check_user(parts)
+    return _checked(parts.scheme, parts.hostname or "", port, parts.path.strip("/"), parts.username)
+
+
+def _check_user(parts: SplitResult) -> None:
+    if parts.password or (parts.username and parts.scheme != "ssh"):
+        raise _invalid("it contains credentials; set them as the repository's credentials instead")
+
+
+def _checked(scheme: str, host: str, port: int | None, path: str, user: str | None) -> Remote:
+    if not _HOST.fullmatch(host) or is_ambiguous_address(host):
+        raise _invalid("its host name is missing or invalid")
+    if user is not None and not _USER.fullmatch(user):
+        raise _invalid("its user name is invalid")
+    if not path or path.startswith("-") or ".." in path.split("/"):
+        raise _invalid("its path is missing or invalid")
+    return Remote(scheme, host.lower(), port or _PORTS[scheme], path, user)
+
+
+def _invalid(reason: str) -> Invalid:
+    return Invalid(f"the repository URL is not allowed: {reason}", field="url")

@@ -1,0 +1,205 @@
+"""The same calls with grpcio, as a fallback for Towline's own HTTP/2."""
+
+import asyncio
+import socket
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import grpc
+import grpc.aio
+import structlog
+
+from core.errors import TowlineError
+from core.rpc.calls import (
+    INTERNAL_FAILURE,
+    CallFailed,
+    CallStatus,
+    CertificateFiles,
+    Handler,
+    Metadata,
+    ServerLimits,
+    status_of,
+)
+
+log = structlog.get_logger(__name__)
+
+_STATUS = {code.value[0]: code for code in grpc.StatusCode}
+_MAX_MESSAGE_BYTES = 16 << 20
+_LOST = "the connection was lost"
+# Pings back up the pulses of Sync. They also set TCP_USER_TIMEOUT, so that the kernel detects
+# a dead connection within the time-out.
+_CHANNEL = (
+    ("grpc.max_receive_message_length", _MAX_MESSAGE_BYTES),
+    ("grpc.max_send_message_length", _MAX_MESSAGE_BYTES),
+    ("grpc.keepalive_time_ms", 120_000),
+    ("grpc.keepalive_timeout_ms", 20_000),
+    ("grpc.http2.max_pings_without_data", 0),
+    ("grpc.enable_retries", 0),
+    ("grpc.use_local_subchannel_pool", 1),
+)
+
+
+class _RawCall(Protocol):
+    """The common part of a servicer's context and a client's call."""
+
+    async def read(self) -> Any: ...
+    async def write(self, message: bytes, /) -> Any: ...
+
+
+class _GrpcioCall:
+    """One end of a call of raw bytes."""
+
+    def __init__(self, call: _RawCall, peer: str, metadata: Mapping[str, str]) -> None:
+        self.peer, self.metadata = peer, metadata
+        self._raw = call
+
+    async def read(self) -> bytes | None:
+        try:
+            message = await self._raw.read()
+        except grpc.aio.AioRpcError as error:
+            raise _failed(error) from error
+        except grpc.aio.BaseError as error:
+            raise CallFailed(CallStatus.UNAVAILABLE, _LOST) from error
+        return message if message is not grpc.aio.EOF else await self._end()
+
+    async def write(self, message: bytes) -> None:
+        try:
+            await self._raw.write(message)
+        except grpc.aio.AioRpcError as error:
+            raise _failed(error) from error
+        except (grpc.aio.BaseError, asyncio.InvalidStateError) as error:
+            raise CallFailed(CallStatus.UNAVAILABLE, _LOST) from error
+
+    async def _end(self) -> None:
+        return None
+
+
+class _Outgoing(_GrpcioCall):
+    def __init__(self, call: grpc.aio.StreamStreamCall[bytes, bytes]) -> None:
+        super().__init__(call, "", {})
+        self._call = call
+
+    async def done(self) -> None:
+        await self._call.done_writing()
+
+    def cancel(self) -> None:
+        self._call.cancel()
+
+    async def _end(self) -> None:
+        code = await self._call.code()
+        if code is not grpc.StatusCode.OK:
+            raise CallFailed(CallStatus(code.value[0]), await self._call.details() or "")
+
+
+class _Incoming(_GrpcioCall):
+    def __init__(self, context: grpc.aio.ServicerContext) -> None:
+        metadata = {name: str(value) for name, value in context.invocation_metadata() or ()}
+        super().__init__(context, context.peer(), metadata)
+
+    async def done(self) -> None:
+        """Does nothing: the end of the handler ends the call."""
+
+    def cancel(self) -> None:
+        """Does nothing: the end of the handler ends the call."""
+
+
+def _failed(error: grpc.aio.AioRpcError) -> CallFailed:
+    return CallFailed(CallStatus(error.code().value[0]), error.details() or "")
+
+
+class GrpcioChannel:
+    """Implements `core.rpc.calls.CallChannel` with grpcio.
+
+    `ca` is the PEM of trusted authorities (None: the public ones); `secure=False` turns TLS off.
+    `proxy` is the URL of a CONNECT proxy, or empty.
+    """
+
+    def __init__(
+        self,
+        target: str,
+        *,
+        secure: bool = True,
+        ca: bytes | None = None,
+        server_name: str | None = None,
+        proxy: str = "",
+    ) -> None:
+        # gRPC itself reads fewer proxy variables than other programs.
+        way = ("grpc.http_proxy", proxy) if proxy else ("grpc.enable_http_proxy", 0)
+        options: list[tuple[str, int | str]] = [*_CHANNEL, way]
+        if server_name:
+            options.append(("grpc.ssl_target_name_override", server_name))
+        if secure:
+            credentials = grpc.ssl_channel_credentials(ca)
+            self._channel = grpc.aio.secure_channel(target, credentials, options)
+        else:
+            self._channel = grpc.aio.insecure_channel(target, options)
+
+    async def call(self, path: str, metadata: Metadata) -> _Outgoing:
+        return _Outgoing(self._channel.stream_stream(path)(metadata=tuple(metadata)))
+
+    async def close(self) -> None:
+        await self._channel.close()
+
+
+class GrpcioServer:
+    """Implements `core.rpc.calls.CallServer` with grpcio."""
+
+    def __init__(self, handlers: Mapping[str, Handler], limits: ServerLimits) -> None:
+        milliseconds = int(limits.idle_seconds * 1000)
+        self._server = grpc.aio.server(
+            options=(
+                ("grpc.so_reuseport", 0),
+                ("grpc.max_receive_message_length", limits.message),
+                ("grpc.max_send_message_length", _MAX_MESSAGE_BYTES),
+                ("grpc.max_concurrent_streams", limits.calls),
+                ("grpc.max_connection_idle_ms", milliseconds),
+                ("grpc.server_handshake_timeout_ms", milliseconds),
+                # Agents ping an idle connection every 120 s; by default gRPC would disconnect them.
+                ("grpc.http2.min_recv_ping_interval_without_data_ms", 30_000),
+            )
+        )
+        self._server.add_generic_rpc_handlers((_Handlers(handlers),))
+
+    async def start(self, where: tuple[str, int], certified: CertificateFiles | None) -> int:
+        # gRPC reports a failed bind only to its own log, so bind once here to get the error.
+        socket.create_server(where).close()
+        place = f"{where[0]}:{where[1]}"
+        try:
+            if certified is None:
+                port = self._server.add_insecure_port(place)
+            else:
+                pair = (certified.key.read_bytes(), certified.certificate.read_bytes())
+                credentials = grpc.ssl_server_credentials([pair])
+                port = self._server.add_secure_port(place, credentials)
+        except RuntimeError as error:
+            raise OSError(f"cannot listen on {place}") from error
+        await self._server.start()
+        return port
+
+    async def stop(self, grace: float = 0.0) -> None:
+        await self._server.stop(grace)
+
+
+class _Handlers(grpc.GenericRpcHandler):
+    def __init__(self, handlers: Mapping[str, Handler]) -> None:
+        self._handlers = handlers
+
+    def service(
+        self, handler_call_details: grpc.HandlerCallDetails
+    ) -> grpc.RpcMethodHandler | None:
+        handler = self._handlers.get(handler_call_details.method)
+        return None if handler is None else grpc.stream_stream_rpc_method_handler(_served(handler))
+
+
+def _served(handler: Handler) -> Any:
+    async def serve(_: Any, context: grpc.aio.ServicerContext) -> None:
+        try:
+            await handler(_Incoming(context))
+        except TowlineError as error:
+            await context.abort(_STATUS[status_of(error)], error.message)
+        except Exception:
+            # Without this, gRPC would send the exception's text to the caller.
+            log.exception("call failed")
+            await context.abort(grpc.StatusCode.UNKNOWN, INTERNAL_FAILURE)
+
+    return serve

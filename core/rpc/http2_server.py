@@ -1,0 +1,174 @@
+"""Server of calls over Towline's own HTTP/2, for clients of any gRPC library."""
+
+import asyncio
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import structlog
+
+from core.errors import TowlineError, Unauthenticated
+from core.http2.connection import Http2Connection, Http2Limits
+from core.http2.stream import Headers, Http2Stream
+from core.rpc.calls import (
+    INTERNAL_FAILURE,
+    CallStatus,
+    CertificateFiles,
+    Handler,
+    ServerLimits,
+    status_of,
+)
+from core.rpc.http2_call import CONTENT_TYPE, ServerCall
+from core.rpc.sockets import ALPN, Http2SocketProtocol, OpenConnections, peer_of
+from core.runtime.clock import Clock
+from core.runtime.tasks import Tasks
+
+log = structlog.get_logger(__name__)
+
+_BACKLOG = 1024
+_STOPS = "the control plane is shutting down"
+# Some clients never answer the TLS close notification, for example grpcio.
+_PART_SECONDS = 5.0
+# Unauthenticated calls on one connection before the client must reconnect.
+_MAX_UNAUTHENTICATED_CALLS = 100
+
+
+@dataclass(slots=True, eq=False)
+class _Caller:
+    """The client of a connection.
+
+    `called` is the time of its last open call, `served` the number of its running handlers, also
+    of calls that were cut off.
+    """
+
+    peer: str
+    called: float
+    refused: int = 0
+    served: int = 0
+
+
+class Http2Server:
+    """Implements `core.rpc.calls.CallServer`; rejects calls without a handler before their data."""
+
+    def __init__(self, handlers: Mapping[str, Handler], limits: ServerLimits, clock: Clock) -> None:
+        self._handlers, self._limits, self._clock = handlers, limits, clock
+        self._open = OpenConnections()
+        self._callers: dict[Http2Connection, _Caller] = {}
+        self._calls = Tasks("calls")
+        self._upkeep = Tasks("agents' listener")
+        self._server: asyncio.Server | None = None
+        self._stopping = False
+
+    async def start(self, where: tuple[str, int], certified: CertificateFiles | None) -> int:
+        tls = _tls(certified) if certified else None
+        self._server = await asyncio.get_running_loop().create_server(
+            self._socket,
+            where[0],
+            where[1],
+            backlog=_BACKLOG,
+            ssl=tls,
+            ssl_handshake_timeout=self._limits.idle_seconds if tls else None,
+            ssl_shutdown_timeout=_PART_SECONDS if tls else None,
+        )
+        self._upkeep.forever("idle", self._end_idle())
+        return self._server.sockets[0].getsockname()[1]
+
+    async def stop(self, grace: float = 0.0) -> None:
+        self._stopping = True
+        if self._server is not None:
+            self._server.close()
+        for connection in self._open:
+            connection.go_away(_STOPS)
+        await self._open.emptied(grace)
+        await self._calls.stop()
+        await self._upkeep.stop()
+        await self._open.close()
+
+    # A connection
+
+    def _socket(self) -> Http2SocketProtocol:
+        return Http2SocketProtocol(self._begin, self._forget)
+
+    def _begin(self, transport: asyncio.Transport) -> Http2Connection:
+        caller = _Caller(peer_of(transport), self._clock.monotonic())
+
+        def accept(stream: Http2Stream, headers: Headers) -> None:
+            self._accept(connection, caller, stream, headers)
+
+        limits = Http2Limits(streams=self._limits.calls)
+        connection = Http2Connection(transport, self._clock, limits, accept)
+        self._open.add(connection, transport)
+        self._callers[connection] = caller
+        if self._stopping:
+            # Its TLS handshake ended after the shutdown began.
+            transport.abort()
+        return connection
+
+    def _forget(self, connection: Http2Connection) -> None:
+        self._open.discard(connection)
+        del self._callers[connection]
+
+    async def _end_idle(self) -> None:
+        """Closes connections without a recent call."""
+        longest = self._limits.idle_seconds
+        while True:
+            await self._clock.sleep(longest / 4)
+            now = self._clock.monotonic()
+            for connection, caller in tuple(self._callers.items()):
+                if connection.streams:
+                    caller.called = now
+                elif connection.closed and now - caller.called >= longest:
+                    # The client does not read its remaining data.
+                    self._open.cut(connection)
+                elif now - caller.called >= longest:
+                    connection.go_away("no recent call")
+
+    # A call
+
+    def _accept(
+        self, connection: Http2Connection, caller: _Caller, stream: Http2Stream, headers: Headers
+    ) -> None:
+        values = dict(headers)
+        metadata = {name: value for name, value in values.items() if not name.startswith(":")}
+        call = ServerCall(stream, caller.peer, metadata, self._limits.message)
+        if values.get(":method") != "POST":
+            call.refuse("405")
+        elif not metadata.get("content-type", "").startswith(CONTENT_TYPE):
+            call.refuse("415")
+        elif (handler := self._handlers.get(values.get(":path", ""))) is None:
+            call.finish(CallStatus.UNIMPLEMENTED, "unknown method")
+        elif caller.served >= self._limits.calls:
+            call.finish(CallStatus.RESOURCE_EXHAUSTED, "too many concurrent calls")
+        else:
+            caller.served += 1
+            self._calls.spawn("call", self._serve(connection, caller, handler, call))
+
+    async def _serve(
+        self, connection: Http2Connection, caller: _Caller, handler: Handler, call: ServerCall
+    ) -> None:
+        try:
+            await handler(call)
+        except TowlineError as error:
+            call.finish(status_of(error), error.message)
+            if isinstance(error, Unauthenticated):
+                caller.refused += 1
+                if caller.refused >= _MAX_UNAUTHENTICATED_CALLS:
+                    connection.go_away("too many unauthenticated calls")
+        except asyncio.CancelledError:
+            call.finish(CallStatus.UNAVAILABLE, _STOPS)
+            raise
+        except Exception:
+            log.exception("call failed")
+            call.finish(CallStatus.UNKNOWN, INTERNAL_FAILURE)
+        else:
+            call.finish(CallStatus.OK)
+        finally:
+            caller.served -= 1
+
+
+def _tls(certified: CertificateFiles) -> ssl.SSLContext:
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.minimum_version = ssl.TLSVersion.TLSv1_2
+    tls.load_cert_chain(certified.certificate, certified.key)
+    tls.set_alpn_protocols([ALPN])
+    return tls

@@ -1,0 +1,119 @@
+"""HTTP/2 connections on asyncio sockets, with or without TLS."""
+
+import asyncio
+import contextlib
+import socket
+import sys
+from collections.abc import Callable, Iterator
+from ssl import SSLObject
+from typing import cast
+
+from core.http2.connection import Http2Connection
+from core.http2.frames import ErrorCode
+
+ALPN = "h2"
+# Data outside the kernel can still be reordered: keep little inside.
+_HIGH_WATER, _UNSENT = 64 << 10, 32 << 10
+_DEAD_MS = 20_000
+# From linux/tcp.h; Python has no name for it before 3.12.
+_NOTSENT_LOWAT = 25
+_PART_SECONDS = 1.0
+_FAMILIES = frozenset({socket.AF_INET, socket.AF_INET6})
+
+Begin = Callable[[asyncio.Transport], Http2Connection]
+
+
+class Http2SocketProtocol(asyncio.Protocol):
+    """An asyncio protocol: `begin` makes the connection, `on_gone` gets it after its end."""
+
+    def __init__(self, begin: Begin, on_gone: Callable[[Http2Connection], None]) -> None:
+        self._begin, self._on_gone = begin, on_gone
+        self.connection: Http2Connection
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        # Transports of uvloop do not inherit from it.
+        opened = cast(asyncio.Transport, transport)
+        _tune(opened)
+        self.connection = self._begin(opened)
+        self.connection.begin()
+        if not _speaks_http2(opened):
+            self.connection.fail(ErrorCode.HTTP_1_1_REQUIRED, "the peer does not support HTTP/2")
+
+    def data_received(self, data: bytes) -> None:
+        self.connection.receive(data)
+
+    def pause_writing(self) -> None:
+        self.connection.pause()
+
+    def resume_writing(self) -> None:
+        self.connection.resume()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.connection.lost(f"the connection was lost: {exc}" if exc else "the connection ended")
+        self._on_gone(self.connection)
+
+
+class OpenConnections:
+    """The open sockets of one owner."""
+
+    def __init__(self) -> None:
+        self._transports: dict[Http2Connection, asyncio.Transport] = {}
+        self._emptied = asyncio.Event()
+
+    def __iter__(self) -> Iterator[Http2Connection]:
+        return iter(tuple(self._transports))
+
+    def add(self, connection: Http2Connection, transport: asyncio.Transport) -> None:
+        """Adds a connection."""
+        self._transports[connection] = transport
+        self._emptied.clear()
+
+    def discard(self, connection: Http2Connection) -> None:
+        """Removes an ended connection."""
+        self._transports.pop(connection, None)
+        if not self._transports:
+            self._emptied.set()
+
+    def cut(self, connection: Http2Connection) -> None:
+        """Aborts a connection with its unsent data."""
+        if connection in self._transports:
+            self._transports[connection].abort()
+
+    async def emptied(self, seconds: float) -> None:
+        """Waits until all connections have ended, at most `seconds`."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds if self._transports else 0):
+                await self._emptied.wait()
+
+    async def close(self) -> None:
+        """Closes all connections; aborts those that do not close in time."""
+        for transport in tuple(self._transports.values()):
+            transport.close()
+        await self.emptied(_PART_SECONDS)
+        for transport in tuple(self._transports.values()):
+            transport.abort()
+        await self.emptied(_PART_SECONDS)
+
+
+def peer_of(transport: asyncio.Transport) -> str:
+    """Address of the peer as `host:port`, for people."""
+    name = transport.get_extra_info("peername")
+    if not isinstance(name, tuple):
+        return "unknown"
+    return f"[{name[0]}]:{name[1]}" if ":" in name[0] else f"{name[0]}:{name[1]}"
+
+
+def _speaks_http2(transport: asyncio.Transport) -> bool:
+    """True if ALPN chose HTTP/2; without TLS, prior knowledge (RFC 9113, 3.3)."""
+    tls: SSLObject | None = transport.get_extra_info("ssl_object")
+    return tls is None or tls.selected_alpn_protocol() == ALPN
+
+
+def _tune(transport: asyncio.Transport) -> None:
+    transport.set_write_buffer_limits(high=_HIGH_WATER, low=_HIGH_WATER >> 2)
+    raw = transport.get_extra_info("socket")
+    if sys.platform != "linux" or raw is None or raw.family not in _FAMILIES:
+        # Other kernels have other numbers for these options, or none.
+        return
+    raw.setsockopt(socket.IPPROTO_TCP, _NOTSENT_LOWAT, _UNSENT)
+    raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _DEAD_MS)

@@ -1,0 +1,138 @@
+"""Values that SOPS has encrypted for age recipients (getsops.io, "Encryption Protocol", 3).
+
+SOPS encrypts each value of a tree with AES-256-GCM, a nonce of 32 bytes and the key path as
+authenticated data. Each recipient has an encrypted copy of the file key. Keys stay readable.
+"""
+
+import base64
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from core.age import AgeIdentity
+from core.errors import Invalid
+
+ENCRYPTED_PREFIX = b"ENC[AES256_GCM,"
+METADATA = "sops"
+_MAX_RECIPIENTS = 64
+# Enough for one recipient; a file key for thousands takes minutes to decrypt.
+_MAX_KEY_CHARACTERS = 2048
+_VALUE = re.compile(
+    r"ENC\[AES256_GCM,data:([^,]*),iv:([^,]*),tag:([^,]*),type:(str|int|float|bool|bytes)\]"
+)
+_DEFAULT_RULE = ("unencrypted_suffix", "_unencrypted")
+_RULES = ("unencrypted_suffix", "encrypted_suffix", "unencrypted_regex", "encrypted_regex")
+_UNKNOWN_RULES = ("unencrypted_comment_regex", "encrypted_comment_regex")
+_TYPES: Mapping[str, Callable[[bytes], Any]] = {
+    "str": bytes.decode,
+    "bytes": bytes.decode,
+    "int": lambda plain: int(plain),
+    "float": lambda plain: float(plain),
+    "bool": lambda plain: {b"True": True, b"False": False, b"true": True, b"false": False}[plain],
+}
+
+Path = tuple[str, ...]
+# Searches a text for a pattern; raises Invalid for a malformed pattern.
+Search = Callable[[str, str], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class SopsMetadata:
+    """The `sops` metadata of a file; `age` maps each recipient to the encrypted file key."""
+
+    modified: str
+    mac: str
+    age: Mapping[str, str]
+    rules: Mapping[str, str]
+    only_encrypted: bool
+
+    @classmethod
+    def of(cls, given: Any) -> "SopsMetadata":
+        """Reads metadata. Raises Invalid if it is incomplete or uses unsupported features."""
+        if not isinstance(given, dict):
+            raise Invalid("it has no SOPS metadata")
+        if strange := [name for name in _UNKNOWN_RULES if given.get(name)]:
+            raise Invalid(f"sops.{strange[0]} is not supported")
+        if given.get("shamir_threshold") or given.get("key_groups"):
+            raise Invalid("multiple key groups are not supported; use one")
+        recipients = given.get("age") or []
+        if not isinstance(recipients, list) or len(recipients) > _MAX_RECIPIENTS:
+            raise Invalid("sops.age is not a list of at most 64 recipients")
+        try:
+            age = {str(recipient["recipient"]): str(recipient["enc"]) for recipient in recipients}
+            rules = {name: str(given[name]) for name in _RULES if given.get(name)}
+            if len(rules) > 1:
+                raise Invalid(f"{' and '.join(rules)} exclude each other")
+            only = given.get("mac_only_encrypted") is True
+            return cls(str(given["lastmodified"]), str(given["mac"]), age, rules, only)
+        except (KeyError, TypeError):
+            raise Invalid("its SOPS metadata is incomplete") from None
+
+    @property
+    def rule(self) -> tuple[str, str]:
+        """Kind and argument of the file's encryption rule."""
+        return next(iter(self.rules.items()), _DEFAULT_RULE)
+
+    def names(self, key: str, search: Search) -> bool:
+        """True if the rule matches a key, and so all values below it."""
+        kind, asked = self.rule
+        return search(asked, key) if kind.endswith("_regex") else key.endswith(asked)
+
+    def encrypts(self, *, named: bool) -> bool:
+        """True if values below a matching key (or, if not `named`, all others) are encrypted."""
+        return named is self.rule[0].startswith("encrypted_")
+
+
+class SopsFileKey:
+    """The data key of one file; its repr does not show the key."""
+
+    def __init__(self, key: bytes) -> None:
+        """Raises Invalid unless the key has 32 bytes."""
+        if len(key) != 32:
+            raise Invalid("its data key must have 32 bytes")
+        self._key = AESGCM(key)
+
+    def open(self, text: Any, bound: str) -> Any:
+        """Decrypts a value at the path `bound`. Raises Invalid if altered, moved or unencrypted."""
+        if text == "":
+            return ""
+        parts = _VALUE.fullmatch(text) if isinstance(text, str) else None
+        if parts is None:
+            raise Invalid(
+                f"{bound.rstrip(':') or 'the code'} is not encrypted, though it should be"
+            )
+        try:
+            sealed, nonce, tag = (
+                base64.b64decode(part, validate=True) for part in parts.groups()[:3]
+            )
+            plain = self._key.decrypt(nonce, sealed + tag, bound.encode())
+            return _TYPES[parts[4]](plain)
+        except (InvalidTag, ValueError, KeyError):
+            raise Invalid(
+                f"{bound.rstrip(':')} cannot be decrypted: it was altered or moved"
+            ) from None
+
+
+def decrypt_file_key(
+    age: Mapping[str, str], identities: Iterable[AgeIdentity]
+) -> SopsFileKey | None:
+    """Decrypts the file key with the first matching identity; None if none matches.
+
+    Raises Invalid if the decryption fails.
+    """
+    for identity in identities:
+        sealed = age.get(identity.recipient)
+        if sealed is not None and len(sealed) > _MAX_KEY_CHARACTERS:
+            raise Invalid(f"sops.age has an oversized key for {identity.recipient}")
+        if sealed is not None:
+            return SopsFileKey(identity.open(sealed.encode()))
+    return None
+
+
+def authenticated_path(path: Path) -> str:
+    """Authenticated data of the value at a key path."""
+    return "".join(f"{key}:" for key in path)

@@ -1,0 +1,172 @@
+"""Signed statements of the render tier: repository, commit and folder of a bundle.
+
+A statement is canonical JSON (sorted keys, no spaces, as in `core.spec.bundle`). The Ed25519
+signature (RFC 8032) covers a prefix unique to this use of the key, followed by the statement.
+A key's id is the sha256 of its 32 raw bytes. Only the render tier has the private key, so an
+attacker who controls the API tier cannot make an agent apply other objects.
+"""
+
+import base64
+import binascii
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, fields
+
+import orjson
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
+from core.errors import Invalid
+from core.spec.bundle import digest_of
+
+MAX_STATEMENT_BYTES = 8192
+_PREFIX = b"towline attestation 1\n"
+_PEM = re.compile(rb"-----BEGIN PUBLIC KEY-----.+?-----END PUBLIC KEY-----", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class AttestationStatement:
+    """Claims that the bundle `digest` (`sha256:<hex>`) was rendered from this folder.
+
+    `repository` is a URL without credentials, `folder` is relative to its root, and `renderer`
+    is a value of `core.spec.source.Renderer`.
+    """
+
+    digest: str
+    repository: str
+    commit: str
+    folder: str
+    renderer: str
+
+    def encode(self) -> bytes:
+        """Encodes the statement canonically. Raises Invalid beyond `MAX_STATEMENT_BYTES`."""
+        data = orjson.dumps(asdict(self), option=orjson.OPT_SORT_KEYS)
+        if len(data) > MAX_STATEMENT_BYTES:
+            raise Invalid(
+                f"the attestation has {len(data):,} bytes; the limit is {MAX_STATEMENT_BYTES:,}"
+            )
+        return data
+
+
+@dataclass(frozen=True, slots=True)
+class Attestation:
+    """A statement's canonical bytes and the signature under the key `key_id` (`sha256:<hex>`)."""
+
+    key_id: str
+    statement: bytes
+    signature: bytes
+
+
+class Signer:
+    """Signs statements with one private key; the key never leaves it."""
+
+    def __init__(self, key: Ed25519PrivateKey) -> None:
+        self._key = key
+        self.key_id = key_id(key.public_key())
+
+    @classmethod
+    def from_bytes(cls, raw: bytes) -> "Signer":
+        """Reads the key from 32 raw bytes. Raises Invalid for any other length."""
+        if len(raw) != 32:
+            raise Invalid(f"a signing key has 32 bytes, not {len(raw)}")
+        return cls(Ed25519PrivateKey.from_private_bytes(raw))
+
+    @property
+    def public_pem(self) -> bytes:
+        """The public key for agents, as PEM (SubjectPublicKeyInfo)."""
+        return self._key.public_key().public_bytes(
+            serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+        )
+
+    def sign(self, statement: AttestationStatement) -> Attestation:
+        """Signs a statement. Raises Invalid if it is too long."""
+        data = statement.encode()
+        return Attestation(self.key_id, data, self._key.sign(_PREFIX + data))
+
+
+class TrustedKeys:
+    """The public keys that an agent trusts, by key id."""
+
+    def __init__(self, keys: Iterable[Ed25519PublicKey]) -> None:
+        self._keys: Mapping[str, Ed25519PublicKey] = {key_id(key): key for key in keys}
+
+    def __bool__(self) -> bool:
+        return bool(self._keys)
+
+    def verify(self, digest: str, attestation: Attestation | None) -> AttestationStatement:
+        """Verifies the attestation of a bundle and returns its statement.
+
+        Raises Invalid if it is missing, untrusted, malformed or made for another bundle.
+        """
+        if attestation is None:
+            raise Invalid(f"bundle {digest} is not signed; this agent accepts only signed bundles")
+        key = self._keys.get(attestation.key_id)
+        if key is None:
+            raise Invalid(
+                f"bundle {digest} is signed by the key {attestation.key_id or '(none)'}, "
+                "which this agent does not trust"
+            )
+        try:
+            key.verify(attestation.signature, _PREFIX + attestation.statement)
+        except InvalidSignature as error:
+            raise Invalid(f"the signature of bundle {digest} is wrong") from error
+        statement = _decode(attestation.statement)
+        if statement.digest != digest:
+            raise Invalid(
+                f"the signature sent with bundle {digest} belongs to bundle {statement.digest}"
+            )
+        return statement
+
+
+def key_id(key: Ed25519PublicKey) -> str:
+    """`sha256:<hex>` of the raw public key."""
+    raw = key.public_bytes(serialization.Encoding.Raw, serialization.PublicFormat.Raw)
+    return digest_of(raw)
+
+
+def read_public_keys(text: bytes) -> list[Ed25519PublicKey]:
+    """Reads the keys of a file: PEM blocks, or one line of base64 (32 raw bytes) per key.
+
+    Skips lines that begin with `#`. Raises Invalid without a key or for another key type.
+    """
+    blocks = _PEM.findall(text)
+    lines = [line.strip() for line in _PEM.sub(b"", text).splitlines()]
+    keys = [_from_pem(block) for block in blocks]
+    keys += [_from_line(line) for line in lines if line and not line.startswith(b"#")]
+    if not keys:
+        raise Invalid("contains no public key")
+    return keys
+
+
+def _from_pem(block: bytes) -> Ed25519PublicKey:
+    try:
+        key = serialization.load_pem_public_key(block)
+    except ValueError as error:
+        raise Invalid("contains a malformed public key") from error
+    if not isinstance(key, Ed25519PublicKey):
+        raise Invalid("contains a public key that is not Ed25519")
+    return key
+
+
+def _from_line(line: bytes) -> Ed25519PublicKey:
+    try:
+        return Ed25519PublicKey.from_public_bytes(base64.b64decode(line, validate=True))
+    except (binascii.Error, ValueError) as error:
+        raise Invalid("a public key must be PEM or a line with the base64 of 32 bytes") from error
+
+
+def _decode(data: bytes) -> AttestationStatement:
+    """Decodes a statement; accepts only its canonical form, so that it has one reading."""
+    try:
+        raw = orjson.loads(data)
+    except orjson.JSONDecodeError as error:
+        raise Invalid("the attestation is not JSON") from error
+    names = {field.name for field in fields(AttestationStatement)}
+    known = isinstance(raw, dict) and raw.keys() == names
+    if not known or not all(isinstance(value, str) for value in raw.values()):
+        raise Invalid("the attestation has fields that this agent does not know; upgrade the agent")
+    statement = AttestationStatement(**raw)
+    if statement.encode() != data:
+        raise Invalid("the attestation is not in canonical form")
+    return statement

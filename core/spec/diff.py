@@ -1,0 +1,215 @@
+"""Differences between two bundles: objects, and fields by JSON pointer (RFC 6901).
+
+Values of Secrets are masked, in `data` as in kubectl's last-applied annotation. The diff shows
+only that they differ.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import orjson
+
+from core.spec.bundle import Bundle, KubeObject
+
+MASKED = "(masked)"
+MAX_OBJECTS = 500
+MAX_FIELDS = 200
+MAX_TEXT = 2000
+
+_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+_MISSING: Any = object()
+
+Key = tuple[str, str, str, str]
+
+
+class ObjectChangeKind(StrEnum):
+    """The kind of change of an object."""
+
+    ADDED = "added"
+    REMOVED = "removed"
+    CHANGED = "changed"
+
+
+@dataclass(frozen=True, slots=True)
+class FieldChange:
+    """A field that differs. `old` and `new` are shortened JSON, None where absent."""
+
+    pointer: str
+    old: str | None
+    new: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectChange:
+    """An object that differs; `more` counts fields beyond those listed."""
+
+    change: ObjectChangeKind
+    api_version: str
+    kind: str
+    namespace: str
+    name: str
+    fields: tuple[FieldChange, ...] = ()
+    more: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Differences of two bundles. The counts are complete; `objects` is bounded and sorted."""
+
+    added: int = 0
+    removed: int = 0
+    changed: int = 0
+    objects: tuple[ObjectChange, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.added or self.removed or self.changed)
+
+
+def compare_bundles(
+    old: Bundle | None, new: Bundle | None, *, most: int = MAX_OBJECTS
+) -> Difference:
+    """Compares two bundles (None: empty) and lists at most `most` objects."""
+    before, after = _keyed(old), _keyed(new)
+    counts = dict.fromkeys(ObjectChangeKind, 0)
+    listed = []
+    for key in sorted({*before, *after}):
+        change = _change(before.get(key), after.get(key))
+        if change is None:
+            continue
+        counts[change] += 1
+        if len(listed) < most:
+            listed.append(_object_change(change, before.get(key), after.get(key)))
+    return Difference(
+        counts[ObjectChangeKind.ADDED],
+        counts[ObjectChangeKind.REMOVED],
+        counts[ObjectChangeKind.CHANGED],
+        tuple(listed),
+    )
+
+
+def _keyed(bundle: Bundle | None) -> dict[Key, KubeObject]:
+    return {_key(obj): obj for obj in bundle.objects()} if bundle is not None else {}
+
+
+def _key(kube_object: KubeObject) -> Key:
+    """Identity of an object, without its API version: a version upgrade is a change."""
+    metadata = kube_object.get("metadata") or {}
+    group = str(kube_object.get("apiVersion", "")).rpartition("/")[0]
+    namespace, name = metadata.get("namespace") or "", metadata.get("name") or ""
+    return (group, str(kube_object.get("kind", "")), str(namespace), str(name))
+
+
+def _change(old: KubeObject | None, new: KubeObject | None) -> ObjectChangeKind | None:
+    if old is None:
+        return ObjectChangeKind.ADDED
+    if new is None:
+        return ObjectChangeKind.REMOVED
+    return ObjectChangeKind.CHANGED if _canonical(old) != _canonical(new) else None
+
+
+def _canonical(value: Any) -> bytes:
+    """Canonical JSON: 1 and true are equal in Python, but not in JSON."""
+    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+
+
+def _object_change(
+    change: ObjectChangeKind, old: KubeObject | None, new: KubeObject | None
+) -> ObjectChange:
+    kube_object = new if new is not None else old or {}
+    group, kind, namespace, name = _key(kube_object)
+    found = list(_fields(old, new)) if old is not None and new is not None else []
+    return ObjectChange(
+        change,
+        str(kube_object.get("apiVersion", "")),
+        kind,
+        namespace,
+        name,
+        tuple(_masked(kube_object, group, kind, found[:MAX_FIELDS])),
+        max(0, len(found) - MAX_FIELDS),
+    )
+
+
+def _fields(old: Any, new: Any, pointer: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """Yields the deepest fields at which two values differ."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        for key in sorted({*old, *new}):
+            below = f"{pointer}/{_escaped(key)}"
+            yield from _fields(old.get(key, _MISSING), new.get(key, _MISSING), below)
+    elif isinstance(old, list) and isinstance(new, list):
+        found = [
+            difference
+            for index, was, will in _aligned(old, new)
+            for difference in _fields(was, will, f"{pointer}/{index}")
+        ]
+        if not found and _canonical(old) != _canonical(new):
+            yield pointer, old, new
+        yield from found
+    elif type(old) is not type(new) or old != new:
+        yield pointer, old, new
+
+
+def _aligned(old: list[Any], new: list[Any]) -> Iterator[tuple[int, Any, Any]]:
+    """Pairs items of two lists by `name` if all have one, else by index."""
+    names_before, names_after = _names(old), _names(new)
+    if names_before is None or names_after is None:
+        for index in range(max(len(old), len(new))):
+            was = old[index] if index < len(old) else _MISSING
+            yield index, was, new[index] if index < len(new) else _MISSING
+        return
+    for name, index in names_after.items():
+        before = names_before.get(name)
+        yield index, _MISSING if before is None else old[before], new[index]
+    for name, index in names_before.items():
+        if name not in names_after:
+            yield index, old[index], _MISSING
+
+
+def _names(items: list[Any]) -> dict[str, int] | None:
+    names = {
+        item["name"]: index
+        for index, item in enumerate(items)
+        if isinstance(item, dict) and isinstance(item.get("name"), str)
+    }
+    return names if len(names) == len(items) else None
+
+
+def _escaped(key: str) -> str:
+    return key.replace("~", "~0").replace("/", "~1")
+
+
+def _masked(
+    kube_object: Mapping[str, Any], group: str, kind: str, found: Iterable[tuple[str, Any, Any]]
+) -> Iterator[FieldChange]:
+    secret = kind == "Secret" and not group
+    hidden = ("/data", "/stringData") if secret else ()
+    last_applied = f"/metadata/annotations/{_escaped(_LAST_APPLIED)}"
+    for pointer, old, new in found:
+        if pointer == last_applied or any(
+            pointer == top or pointer.startswith(f"{top}/") for top in hidden
+        ):
+            yield FieldChange(pointer, _mark(old), _mark(new))
+        else:
+            yield FieldChange(pointer, _text(old), _text(new))
+
+
+def _mark(value: Any) -> str | None:
+    return None if value is _MISSING else MASKED
+
+
+def _text(value: Any) -> str | None:
+    if value is _MISSING:
+        return None
+    text = orjson.dumps(_without_secrets(value)).decode()
+    return text if len(text) <= MAX_TEXT else text[:MAX_TEXT] + "…"
+
+
+def _without_secrets(value: Any) -> Any:
+    """Masks the last-applied annotation in a value that was added as a whole."""
+    if isinstance(value, dict):
+        return {
+            key: MASKED if key == _LAST_APPLIED else _without_secrets(inner)
+            for key, inner in value.items()
+        }
+    return [_without_secrets(inner) for inner in value] if isinstance(value, list) else value

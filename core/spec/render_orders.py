@@ -1,0 +1,90 @@
+"""Render orders for an agent, in the form that is sealed to that agent."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import orjson
+
+from core.errors import Invalid
+from core.spec.source import (
+    GitCredentials,
+    HelmRelease,
+    Renderer,
+    RenderRequest,
+    RepositoryKind,
+    RepositorySpec,
+    SourceFolder,
+)
+
+ORDER_SECRET_NAME = "order"
+"""The name that binds a sealed order to its command."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class RenderOrder:
+    """A render request and its repositories, each with credentials for that repository only.
+
+    Has no repr, so that it is never printed.
+    """
+
+    request: RenderRequest
+    repositories: tuple[RepositorySpec, ...]
+
+
+def dump_order(order: RenderOrder) -> bytes:
+    """Encodes an order as JSON with plain-text secrets: seal the result.
+
+    Raises Invalid for parameters that JSON cannot represent.
+    """
+    try:
+        return orjson.dumps(
+            {
+                "request": asdict(order.request),
+                "repositories": [
+                    asdict(replace(repository, refs=frozenset(), folders=frozenset()))
+                    for repository in order.repositories
+                ],
+            },
+            default=_listed,
+        )
+    except TypeError as error:
+        raise Invalid(f"the parameters of a render cannot be written as JSON: {error}") from None
+
+
+def load_order(data: bytes) -> RenderOrder:
+    """Decodes the output of `dump_order`. Raises Invalid, without quoting the data."""
+    try:
+        raw = orjson.loads(data)
+        return RenderOrder(
+            _request(raw["request"]), tuple(_repository(item) for item in raw["repositories"])
+        )
+    except (ValueError, LookupError, TypeError, AttributeError):
+        raise Invalid(
+            "cannot read the render order; upgrade the agent if it is older than the control plane"
+        ) from None
+
+
+def _request(raw: Mapping[str, Any]) -> RenderRequest:
+    read: dict[str, Any] = dict(raw)
+    if (helm := raw["helm"]) is not None:
+        read["helm"] = HelmRelease(**helm | {"values_files": tuple(helm["values_files"])})
+    read["renderer"] = Renderer(raw["renderer"])
+    read["sources"] = tuple(SourceFolder(**item) for item in raw["sources"])
+    return RenderRequest(**read)
+
+
+def _repository(raw: Mapping[str, Any]) -> RepositorySpec:
+    read: dict[str, Any] = dict(raw)
+    if (given := raw["credentials"]) is not None:
+        read["credentials"] = GitCredentials(**given)
+    # Control planes of the previous version know only git.
+    read["kind"] = RepositoryKind(raw.get("kind", RepositoryKind.GIT))
+    read["refs"], read["folders"] = frozenset(raw["refs"]), frozenset(raw["folders"])
+    return RepositorySpec(**read)
+
+
+def _listed(value: Any) -> list[Any]:
+    if isinstance(value, frozenset | set | tuple):
+        return sorted(value)
+    raise TypeError(type(value).__name__)

@@ -1,0 +1,193 @@
+"""Sources of desired state: repositories, commits, renders.
+
+The control plane and the git cache exchange these values, in one process or over the network.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+from urllib.parse import quote, unquote
+
+from core.identity import ClusterId, RepositoryId
+from core.spec.attestation import Attestation
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class GitCredentials:
+    """Credentials and connection settings of a repository. Has no repr, so it is never printed.
+
+    https uses `username` and `password` (or a token in `password`), ssh `private_key` (PEM or
+    OpenSSH) with an optional `passphrase`. With `app_id`, the private key belongs to a GitHub
+    App; tokens of `installation_id` come from `api_url`. `client_certificate` and `client_key`
+    are for mutual TLS, and `authority` is an additional CA (all PEM). `known_hosts` holds the
+    server's ssh keys in OpenSSH format. `proxy` is the `http://` URL of a CONNECT proxy.
+    """
+
+    username: str | None = None
+    password: str | None = None
+    private_key: str | None = None
+    passphrase: str | None = None
+    app_id: str | None = None
+    installation_id: str | None = None
+    api_url: str | None = None
+    client_certificate: str | None = None
+    client_key: str | None = None
+    authority: str | None = None
+    known_hosts: str | None = None
+    proxy: str | None = None
+
+
+class RepositoryKind(StrEnum):
+    """GIT: a git repository. HELM: a chart repository or an OCI registry."""
+
+    GIT = "GIT"
+    HELM = "HELM"
+
+
+@dataclass(frozen=True, slots=True)
+class RepositorySpec:
+    """A repository to follow, with the refs in use: branches, tags, full ref names or shas.
+
+    Refs of a chart repository are results of `chart_ref` or sha256 sums of archives.
+
+    `via` names the cluster whose agent reaches the server. With `submodules`, folders contain
+    the files of their submodules; each must be a followed repository of the same `project`.
+    `folders` are paths in use: of a huge repository, their files are fetched with each commit,
+    other files on demand.
+    """
+
+    id: RepositoryId
+    url: str
+    refs: frozenset[str]
+    credentials: GitCredentials | None = None
+    via: ClusterId | None = None
+    submodules: bool = False
+    project: str | None = None
+    folders: frozenset[str] = frozenset()
+    kind: RepositoryKind = RepositoryKind.GIT
+
+
+def chart_ref(chart: str, version: str) -> str:
+    """Makes the ref of a chart and a version, a range, or empty for the newest."""
+    return f"{chart}/{quote(version or '*', safe='').replace('~', '%7E')}"
+
+
+def chart_of_ref(ref: str) -> tuple[str, str] | None:
+    """Returns chart and version of a ref, None if it is not a chart ref."""
+    chart, _, version = ref.rpartition("/")
+    return (chart, unquote(version)) if chart and version else None
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """A commit; `author` is `Name <mail>`."""
+
+    sha: str
+    author: str
+    subject: str
+    committed_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class RepositoryState:
+    """Observed state of a repository, published when a followed ref or the health changes.
+
+    `commits` maps each existing followed ref to its commit; after a failure it keeps the last
+    good set. `error` is for people and contains no credentials. `size` is the size of the local
+    copy in bytes, and `owner` the replica that fetches it.
+    """
+
+    repository_id: RepositoryId
+    commits: Mapping[str, Commit]
+    missing: frozenset[str]
+    error: str | None
+    polled_at: datetime
+    fetched_at: datetime | None
+    size: int | None = None
+    owner: str | None = None
+
+
+class Renderer(StrEnum):
+    """The tool that renders a folder.
+
+    AUTO detects it: a kustomization, a chart, a `main.jsonnet`, else plain manifests.
+    """
+
+    AUTO = "auto"
+    RAW = "raw"
+    KUSTOMIZE = "kustomize"
+    HELM = "helm"
+    JSONNET = "jsonnet"
+
+
+@dataclass(frozen=True, slots=True)
+class HelmRelease:
+    """Helm settings of a render.
+
+    Without `url`, the chart is the folder `chart` relative to the service's folder (default:
+    that folder). With `url` (a chart repository or `oci://…`), `chart` is the chart's name and
+    `version` a version, a range, or None for the newest. `values_files` are relative to the
+    service's folder; later files win, and `values` (YAML) wins over all files.
+    """
+
+    release: str
+    namespace: str
+    chart: str | None = None
+    version: str | None = None
+    url: str | None = None
+    values: str | None = None
+    values_files: tuple[str, ...] = ()
+    ignore_hooks: bool = False
+    ignore_crds: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFolder:
+    """A folder of another repository, mounted at `path` in the service's folder."""
+
+    repository_id: RepositoryId
+    commit: str
+    folder: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class RenderRequest:
+    """All inputs of a render. `folder` is relative to the repository root; empty is the root.
+
+    `kustomize_path` is relative to `folder`. `parameters` is JSON; templates can use it only if
+    `templated` is set, and only used parameters affect the result. `sources` are merged into
+    the folder in order. `by` names the cluster whose agent renders; None means the git cache.
+    The result does not depend on where it is rendered.
+    """
+
+    repository_id: RepositoryId
+    commit: str
+    folder: str
+    renderer: Renderer = Renderer.AUTO
+    kustomize_path: str | None = None
+    templated: bool = False
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    helm: HelmRelease | None = None
+    sources: tuple[SourceFolder, ...] = ()
+    by: ClusterId | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RenderedBundle:
+    """A finished render: `source` is the digest of its inputs, `digest` that of the bundle.
+
+    `reads` lists every folder and file of the commit that the render depends on, its own folder
+    first. While their git ids stay the same, so does the result. `attestation` is the render
+    tier's signature, if it signs.
+    """
+
+    source: str
+    digest: str
+    size: int
+    count: int
+    cached: bool
+    reads: tuple[str, ...] = ()
+    attestation: Attestation | None = None

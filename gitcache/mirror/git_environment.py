@@ -1,0 +1,203 @@
+"""Settings and credentials of a git process, in its environment and never in its arguments.
+
+The environment is hermetic: no configuration of the machine or the user, no prompts, and no
+protocols other than http, https and ssh.
+"""
+
+import os
+import shlex
+import ssl
+import sys
+from collections.abc import Generator, Mapping
+from contextlib import ExitStack, contextmanager
+from functools import lru_cache
+from pathlib import Path
+
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives import serialization
+
+from core.errors import Invalid
+from core.identity import RepositoryId
+from core.remotes import Remote
+from core.spec.source import GitCredentials
+from gitcache.mirror.connect import PROXY_VARIABLE
+from gitcache.mirror.route import ServerRoute
+from gitcache.mirror.secret_files import secret_path
+from gitcache.mirror.ssh_sharing import SharedSshConnections
+
+_CONNECT = "gitcache.mirror.connect"
+_SETTINGS = {
+    "protocol.allow": "never",
+    "protocol.http.allow": "always",
+    "protocol.https.allow": "always",
+    "protocol.ssh.allow": "always",
+    "protocol.version": "2",
+    "fetch.fsckObjects": "true",
+    "fetch.writeCommitGraph": "false",
+    "fetch.recurseSubmodules": "false",
+    "gc.auto": "0",
+    "maintenance.auto": "false",
+    "core.hooksPath": "/dev/null",
+    "core.symlinks": "false",
+    # Larger files stream to disk: the content of a small pack may not fit into memory.
+    "core.bigFileThreshold": "16m",
+    # Each thread has its own stack and window: one per core would use most of the memory limit.
+    "pack.threads": "4",
+    "pack.windowMemory": "32m",
+    "pack.deltaCacheSize": "32m",
+    "credential.helper": "",
+    "http.followRedirects": "false",
+    "http.lowSpeedLimit": "1000",
+    "http.lowSpeedTime": "20",
+}
+
+
+def environment(home: Path, settings: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Returns the environment of a git process; `settings` are added to the fixed ones."""
+    merged = {**_SETTINGS, **(settings or {})}
+    env = {
+        "PATH": os.environ.get("PATH", os.defpath),
+        "HOME": str(home),
+        "XDG_CONFIG_HOME": str(home),
+        "LC_ALL": "C",
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "GIT_CONFIG_GLOBAL": os.devnull,
+        "GIT_TERMINAL_PROMPT": "0",
+        "GIT_OPTIONAL_LOCKS": "0",
+        "GIT_CONFIG_COUNT": str(len(merged)),
+    }
+    for number, (key, value) in enumerate(merged.items()):
+        env[f"GIT_CONFIG_KEY_{number}"] = key
+        env[f"GIT_CONFIG_VALUE_{number}"] = value
+    return env
+
+
+class GitEnvironment:
+    """Builds the environment of git for a remote."""
+
+    def __init__(
+        self,
+        home: Path,
+        *,
+        known_hosts: Path | None = None,
+        ssh: str = "ssh",
+        shared: SharedSshConnections | None = None,
+    ) -> None:
+        self._home = home
+        self._known_hosts = known_hosts
+        self._ssh = ssh
+        self._shared = shared
+
+    @contextmanager
+    def environment(
+        self, repository_id: RepositoryId, route: ServerRoute
+    ) -> Generator[dict[str, str]]:
+        """Provides the environment inside the `with`. Raises Invalid for an unusable private key.
+
+        git uses only the route's addresses, even if the name resolves to others later.
+        """
+        with ExitStack() as secrets:
+            if route.remote.is_http:
+                settings = _http_settings(route, secrets)
+                yield environment(self._home, settings)
+                return
+            env = environment(self._home)
+            shared = self._shared.options(repository_id, route) if self._shared else {}
+            env["GIT_SSH_COMMAND"] = self._ssh_command(route, secrets, shared)
+            env["GIT_SSH_VARIANT"] = "ssh"
+            if route.proxy:
+                env[PROXY_VARIABLE] = route.proxy
+            yield env
+
+    def _ssh_command(
+        self, route: ServerRoute, secrets: ExitStack, shared: Mapping[str, str]
+    ) -> str:
+        given = route.credentials or GitCredentials()
+        own = secrets.enter_context(secret_path(given.known_hosts))
+        trusted = [str(self._known_hosts)] if self._known_hosts else []
+        options = {
+            "BatchMode": "yes",
+            "IdentitiesOnly": "yes",
+            "IdentityAgent": "none",
+            "IdentityFile": secrets.enter_context(secret_path(plain_key(given))) or "none",
+            "StrictHostKeyChecking": "yes",
+            "UserKnownHostsFile": " ".join([*trusted, *([own] if own else [])]) or os.devnull,
+            "GlobalKnownHostsFile": os.devnull,
+            "UpdateHostKeys": "no",
+            "ConnectTimeout": "10",
+            "ServerAliveInterval": "10",
+            "HostKeyAlias": _known_as(route.remote),
+            "ForwardAgent": "no",
+            "ClearAllForwardings": "yes",
+            "PermitLocalCommand": "no",
+            **shared,
+        }
+        if route.proxy:
+            options["ProxyCommand"] = shlex.join([sys.executable, "-I", "-m", _CONNECT, "%h", "%p"])
+        else:
+            options["HostName"] = route.addresses[0]
+        words = [self._ssh, "-F", os.devnull]
+        for name, value in options.items():
+            words += ["-o", f"{name}={value}"]
+        return shlex.join(words)
+
+
+def _known_as(remote: Remote) -> str:
+    """Formats the host as in known_hosts files (sshd(8)): with its port unless that is 22."""
+    return remote.host if remote.port == 22 else f"[{remote.host}]:{remote.port}"
+
+
+def _http_settings(route: ServerRoute, secrets: ExitStack) -> dict[str, str]:
+    settings = {}
+    remote, given = route.remote, route.credentials or GitCredentials()
+    if route.authorization:
+        settings[f"http.{remote.text}.extraHeader"] = f"Authorization: {route.authorization}"
+    if route.proxy:
+        settings["http.proxy"] = route.proxy
+        settings["http.proxyAuthMethod"] = "basic"
+    elif route.addresses and route.addresses[0] != remote.host:
+        hosts = ",".join(
+            f"[{address}]" if ":" in address else address for address in route.addresses
+        )
+        settings["http.curloptResolve"] = f"{remote.host}:{remote.port}:{hosts}"
+    files = {
+        "http.sslCert": given.client_certificate,
+        "http.sslKey": given.client_key,
+        "http.sslCAInfo": _all_authorities(route.authority),
+    }
+    for name, text in files.items():
+        if path := secrets.enter_context(secret_path(text)):
+            settings[name] = path
+    return settings
+
+
+def _all_authorities(more: str | None) -> str | None:
+    """Joins the system's CAs and more: git accepts only one file, which replaces the system's."""
+    if more is None:
+        return None
+    paths = ssl.get_default_verify_paths()
+    system = Path(paths.cafile or paths.openssl_cafile)
+    return (system.read_text() if system.is_file() else "") + "\n" + more
+
+
+@lru_cache(256)
+def plain_key(credentials: GitCredentials | None) -> bytes | None:
+    """Decrypts the private key for ssh; None without a key. Raises Invalid."""
+    if credentials is None or credentials.private_key is None:
+        return None
+    text = credentials.private_key.strip().encode() + b"\n"
+    password = credentials.passphrase.encode() if credentials.passphrase else None
+    is_openssh = b"BEGIN OPENSSH" in text
+    load = serialization.load_ssh_private_key if is_openssh else serialization.load_pem_private_key
+    try:
+        return load(text, password).private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.OpenSSH,
+            serialization.NoEncryption(),
+        )
+    except UnsupportedAlgorithm as error:
+        raise Invalid(f"the private key cannot be read: {error}", field="credentials") from None
+    except (ValueError, TypeError):
+        raise Invalid(
+            "the private key cannot be read, or its passphrase is wrong", field="credentials"
+        ) from None

@@ -1,0 +1,167 @@
+"""Git LFS files: downloaded with the batch API and stored next to their clone."""
+
+import asyncio
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import orjson
+from yarl import URL
+
+from core.errors import Invalid, Unavailable
+from core.spec.source import RepositorySpec
+from gitcache.domain.pointers import Pointer, parse_pointer
+from gitcache.mirror.http import GitHttpClient, read
+from gitcache.mirror.route import ServerRoute
+from gitcache.mirror.route_finder import RouteFinder
+
+_JSON = "application/vnd.git-lfs+json"
+_MAX_ANSWER = 4 << 20
+_AT_ONCE = 100
+
+
+class LargeFiles:
+    """Replaces pointers by files of at most `limit` bytes; 0 disables Git LFS."""
+
+    def __init__(
+        self,
+        http: GitHttpClient,
+        routes: RouteFinder,
+        path_of: Callable[[RepositorySpec], Path],
+        *,
+        limit: int,
+        total: int,
+        seconds: float,
+    ) -> None:
+        self._http = http
+        self._routes = routes
+        self._path_of = path_of
+        self._limit = limit
+        self._total = total
+        self._seconds = seconds
+
+    async def resolve(
+        self, spec: RepositorySpec, blobs: Mapping[str, bytes]
+    ) -> Mapping[str, bytes]:
+        """Replaces pointers by their files. Raises Invalid beyond a limit, Unavailable."""
+        found = {blob: parse_pointer(data) for blob, data in blobs.items()}
+        pointers = {blob: pointer for blob, pointer in found.items() if pointer is not None}
+        if not pointers:
+            return blobs
+        self._check(list(pointers.values()))
+        files = await self._files(spec, list(dict.fromkeys(pointers.values())))
+        return {**blobs, **{blob: files[pointer] for blob, pointer in pointers.items()}}
+
+    def _check(self, pointers: Sequence[Pointer]) -> None:
+        largest = max(pointers, key=lambda pointer: pointer.size)
+        if largest.size > self._limit:
+            raise Invalid(
+                f"a Git LFS file has {largest.size:,} bytes; the limit is {self._limit:,} "
+                "(setting git.fetch.large_file)"
+            )
+        if sum(pointer.size for pointer in pointers) > self._total:
+            raise Invalid(f"the folder's Git LFS files have more than {self._total:,} bytes")
+
+    async def _files(
+        self, spec: RepositorySpec, pointers: Sequence[Pointer]
+    ) -> dict[Pointer, bytes]:
+        files = await asyncio.to_thread(self._kept, spec, pointers)
+        missing = [pointer for pointer in pointers if pointer not in files]
+        for start in range(0, len(missing), _AT_ONCE):
+            batch = missing[start : start + _AT_ONCE]
+
+            async def work(route: ServerRoute, batch: Sequence[Pointer] = batch) -> None:
+                for pointer, action in (await self._batch(route, batch)).items():
+                    files[pointer] = await self._download(route, pointer, action)
+                    await asyncio.to_thread(self._keep, spec, pointer, files[pointer])
+
+            await self._routes.use(spec, work)
+        return files
+
+    async def _batch(
+        self, route: ServerRoute, pointers: Sequence[Pointer]
+    ) -> dict[Pointer, Mapping[str, Any]]:
+        """Requests the download action of each file (git-lfs, docs/api/batch.md)."""
+        if not route.remote.is_http:
+            raise Unavailable("Git LFS files can be fetched only over https, not over ssh")
+        base = route.remote.text.removesuffix(".git")
+        asked = {
+            "operation": "download",
+            "transfers": ["basic"],
+            "objects": [{"oid": pointer.oid, "size": pointer.size} for pointer in pointers],
+        }
+        headers = {"Accept": _JSON, "Content-Type": _JSON, "User-Agent": "git-lfs/towline"}
+        if route.authorization:
+            headers["Authorization"] = route.authorization
+        url = URL(f"{base}.git/info/lfs/objects/batch")
+        async with self._http.request(
+            "POST", route, url, headers=headers, body=orjson.dumps(asked)
+        ) as answer:
+            self._http.check(answer)
+            data = await read(answer, _MAX_ANSWER, "the answer of the Git LFS server")
+        if answer.status != 200:
+            raise Unavailable(
+                f"{url.host} does not serve Git LFS for this repository ({answer.status})"
+            )
+        return _actions(data, pointers)
+
+    async def _download(
+        self, route: ServerRoute, pointer: Pointer, action: Mapping[str, Any]
+    ) -> bytes:
+        url, headers = _target(action)
+        own = (url.scheme, url.host, url.port) == route.remote.origin
+        if own and route.authorization and "authorization" not in {key.lower() for key in headers}:
+            headers["Authorization"] = route.authorization
+        async with self._http.request(
+            "GET", route, url, headers=headers, seconds=self._seconds
+        ) as answer:
+            self._http.check(answer)
+            data = await read(answer, pointer.size, "a file from the Git LFS server")
+        if answer.status != 200 or hashlib.sha256(data).hexdigest() != pointer.oid:
+            raise Unavailable(
+                f"{url.host} sent content that does not match the Git LFS file {pointer.oid[:12]}"
+            )
+        return data
+
+    def _place(self, spec: RepositorySpec, pointer: Pointer) -> Path:
+        return self._path_of(spec) / "lfs" / pointer.oid[:2] / pointer.oid
+
+    def _kept(self, spec: RepositorySpec, pointers: Sequence[Pointer]) -> dict[Pointer, bytes]:
+        found = {}
+        for pointer in pointers:
+            try:
+                data = self._place(spec, pointer).read_bytes()
+            except FileNotFoundError:
+                continue
+            if hashlib.sha256(data).hexdigest() == pointer.oid:
+                found[pointer] = data
+        return found
+
+    def _keep(self, spec: RepositorySpec, pointer: Pointer, data: bytes) -> None:
+        place = self._place(spec, pointer)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        temporary = place.with_suffix(".lock")
+        temporary.write_bytes(data)
+        temporary.replace(place)
+
+
+def _actions(data: bytes, pointers: Sequence[Pointer]) -> dict[Pointer, Mapping[str, Any]]:
+    try:
+        answers = {answer["oid"]: answer for answer in orjson.loads(data)["objects"]}
+        return {pointer: answers[pointer.oid]["actions"]["download"] for pointer in pointers}
+    except (orjson.JSONDecodeError, KeyError, TypeError):
+        raise Unavailable(
+            "the Git LFS server lacks some files, or these credentials cannot access them"
+        ) from None
+
+
+def _target(action: Mapping[str, Any]) -> tuple[URL, dict[str, str]]:
+    try:
+        url = URL(action["href"], encoded=True)
+        headers = {str(key): str(value) for key, value in (action.get("header") or {}).items()}
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise Unavailable("cannot parse the Git LFS server's answer") from None
+    if url.scheme not in {"http", "https"} or not url.host:
+        raise Unavailable("the Git LFS server returned a download URL that is not http or https")
+    return url, headers

@@ -1,0 +1,110 @@
+"""A cache of parsed trees; of a changed large tree, only the changed parts are parsed."""
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from core.errors import Invalid
+from gitcache.domain.objects import Entry, parse_tree
+
+Tree = Mapping[str, Entry]
+Place = tuple[str, str]
+"""A repository and a path in it, where successive trees are likely to be similar."""
+
+_LARGE = 1_000
+_CHUNK = 64
+_MAX_LARGE_TREE_ENTRIES = 120_000
+"""Maximum entries of all large trees that are kept in raw and parsed form."""
+
+
+class ParsedTrees:
+    """The most recently used trees, bounded by their total number of entries."""
+
+    def __init__(self, entries: int) -> None:
+        self._free = entries
+        self._trees: OrderedDict[str, Tree] = OrderedDict()
+        self._last: OrderedDict[Place, _Large] = OrderedDict()
+        self._followed = 0
+
+    def get(self, tree: str) -> Tree | None:
+        """Returns a cached tree by id, or None."""
+        found = self._trees.get(tree)
+        if found is not None:
+            self._trees.move_to_end(tree)
+        return found
+
+    def parse(self, tree: str, data: bytes, place: Place | None = None) -> Tree:
+        """Parses and caches a raw tree. Raises Invalid if it is malformed.
+
+        `place` finds the previous version of a large tree, so that only changed entries are parsed.
+        """
+        entries = self._parsed(data, len(tree) // 2, place)
+        self._put(tree, entries)
+        return entries
+
+    def _parsed(self, data: bytes, id_bytes: int, place: Place | None) -> Tree:
+        before = self._last.get(place) if place is not None else None
+        large = before.followed(data) if before is not None else None
+        if large is None:
+            entries = parse_tree(data, id_bytes)
+            if len(entries) < _LARGE or place is None:
+                return entries
+            large = _Large(data, entries, id_bytes, _ends(entries, id_bytes))
+        if place is not None and large.ends[-1] == len(data):
+            self._follow(place, large)
+        return large.entries
+
+    def _follow(self, place: Place, large: "_Large") -> None:
+        before = self._last.pop(place, None)
+        self._followed += len(large.entries) - (len(before.entries) if before else 0)
+        self._last[place] = large
+        while self._followed > _MAX_LARGE_TREE_ENTRIES:
+            _, dropped = self._last.popitem(last=False)
+            self._followed -= len(dropped.entries)
+
+    def _put(self, tree: str, entries: Tree) -> None:
+        if tree in self._trees:
+            return
+        self._trees[tree] = entries
+        self._free -= len(entries) + 1
+        while self._free < 0 and len(self._trees) > 1:
+            _, dropped = self._trees.popitem(last=False)
+            self._free += len(dropped) + 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Large:
+    """A large tree, raw and parsed; `ends` has the end offset of each chunk of entries."""
+
+    data: bytes
+    entries: Tree
+    id_bytes: int
+    ends: list[int]
+
+    def followed(self, data: bytes) -> "_Large | None":
+        """Parses a tree with the same names and some changed ids; None if it is not such a tree."""
+        if len(data) != len(self.data):
+            return None
+        entries = dict(self.entries)
+        for start, end in zip([0, *self.ends], self.ends, strict=False):
+            old, new = self.data[start:end], data[start:end]
+            if old == new:
+                continue
+            try:
+                found = parse_tree(new, self.id_bytes)
+            except Invalid:
+                return None
+            if list(found) != list(parse_tree(old, self.id_bytes)):
+                return None
+            entries |= found
+        return _Large(data, entries, self.id_bytes, self.ends)
+
+
+def _ends(entries: Tree, id_bytes: int) -> list[int]:
+    ends, position = [], 0
+    for count, (name, entry) in enumerate(entries.items(), 1):
+        name_bytes = len(name.encode("utf-8", "surrogateescape"))
+        position += len(f"{entry.mode:o} ") + name_bytes + 1 + id_bytes
+        if not count % _CHUNK or count == len(entries):
+            ends.append(position)
+    return ends

@@ -1,0 +1,69 @@
+"""Rate limits per git server: concurrency, requests per second, and Retry-After pauses."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+from core.errors import Unavailable
+from core.runtime.clock import Clock
+
+_MAX_PAUSE = 3600.0
+
+
+class _Turns:
+    """Token bucket, semaphore and end of a pause of one server."""
+
+    def __init__(self, at_once: int, burst: float, now: float) -> None:
+        self.slots = asyncio.Semaphore(at_once)
+        self.tokens = burst
+        self.filled = now
+        self.quiet_until = now
+
+
+class ServerRateLimiter:
+    """Rate limits of all servers, by `host:port`.
+
+    The rate is `per_second`, with bursts of twice as many requests.
+    """
+
+    def __init__(self, clock: Clock, *, at_once: int, per_second: float) -> None:
+        self._clock = clock
+        self._at_once = at_once
+        self._rate = per_second
+        self._burst = max(1.0, 2 * per_second)
+        self._servers: dict[str, _Turns] = {}
+
+    @asynccontextmanager
+    async def turn(self, server: str) -> AsyncGenerator[None]:
+        """Waits until the limits allow a request. Raises Unavailable during a requested pause."""
+        limiter = self._server(server)
+        async with limiter.slots:
+            self._check_pause(server, limiter)
+            if (wait := self._take(limiter)) > 0:
+                await self._clock.sleep(wait)
+            yield
+
+    def pause(self, server: str, seconds: float) -> None:
+        """Sends no requests to a server for some seconds, as its Retry-After requests."""
+        limiter = self._server(server)
+        until = self._clock.monotonic() + min(seconds, _MAX_PAUSE)
+        limiter.quiet_until = max(limiter.quiet_until, until)
+
+    def _server(self, server: str) -> _Turns:
+        found = self._servers.get(server)
+        if found is None:
+            found = _Turns(self._at_once, self._burst, self._clock.monotonic())
+            self._servers[server] = found
+        return found
+
+    def _check_pause(self, server: str, limiter: _Turns) -> None:
+        left = limiter.quiet_until - self._clock.monotonic()
+        if left > 0:
+            raise Unavailable(f"{server} requested a pause; {left:.0f} s remain", retry_after=left)
+
+    def _take(self, limiter: _Turns) -> float:
+        """Takes a token in advance and returns the seconds until it is available."""
+        now = self._clock.monotonic()
+        limiter.tokens = min(self._burst, limiter.tokens + (now - limiter.filled) * self._rate) - 1
+        limiter.filled = now
+        return max(0.0, -limiter.tokens / self._rate)

@@ -1,0 +1,155 @@
+"""Finds the route to each repository's server."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import TypeVar
+from urllib.parse import urlsplit
+
+from core.errors import Invalid, Unavailable
+from core.identity import ClusterId
+from core.remotes import normalize_proxy_url, parse_remote
+from core.runtime.clock import Clock
+from core.spec.source import GitCredentials, RepositorySpec
+from gitcache.mirror.address_filter import AddressFilter
+from gitcache.mirror.app_tokens import AppTokens
+from gitcache.mirror.route import CredentialsRefused, ServerRoute
+from gitcache.mirror.tls import authorities, client_context
+from gitcache.ports import ClusterEgress
+
+_EXIT_SECONDS = 600.0
+
+Result = TypeVar("Result")
+
+
+class RouteFinder:
+    """Finds and caches the route of each repository.
+
+    `proxy` and `authority` (PEM) are the installation's. A cached route stays valid until the
+    repository changes, so that a poll costs only its request.
+    """
+
+    def __init__(
+        self,
+        admission: AddressFilter,
+        clock: Clock,
+        tokens: AppTokens | None = None,
+        *,
+        egress: ClusterEgress | None = None,
+        proxy: str | None = None,
+        authority: str | None = None,
+    ) -> None:
+        self._admission = admission
+        self._clock = clock
+        self._tokens = tokens
+        self._egress = egress
+        self._proxy = normalize_proxy_url(proxy) if proxy else None
+        self._authority = authority
+        self._exits: dict[ClusterId, tuple[str, float]] = {}
+        self._kept: dict[str, tuple[tuple[object, ...], ServerRoute]] = {}
+
+    async def to(self, spec: RepositorySpec) -> ServerRoute:
+        """Returns a route for clients that check addresses themselves. Invalid, Unavailable."""
+        route = await self._unsigned(spec)
+        if route.credentials is not None and route.credentials.app_id is not None:
+            route = await self._with_token(route)
+        return route
+
+    async def issue_read_token(self, spec: RepositorySpec) -> GitCredentials | None:
+        """Creates a token for another process that can read only this repository, for one hour.
+
+        Returns None without a GitHub App: long-lived credentials are never shared. Unavailable.
+        """
+        given = spec.credentials
+        if given is None or given.app_id is None or self._tokens is None:
+            return None
+        token = await self._tokens.scoped(given, await self._unsigned(spec))
+        return GitCredentials(username="x-access-token", password=token, authority=given.authority)
+
+    async def _unsigned(self, spec: RepositorySpec) -> ServerRoute:
+        """Returns the route without the token of a GitHub App."""
+        key = (spec.url, spec.credentials, spec.via)
+        kept = self._kept.get(spec.id)
+        if kept is None or kept[0] != key:
+            self._kept[spec.id] = kept = (key, self._fixed(spec))
+        route = kept[1]
+        if spec.via is not None:
+            route = replace(route, proxy=await self._through(spec.via), trusted_proxy=True)
+        return route
+
+    async def use(
+        self, spec: RepositorySpec, work: Callable[[ServerRoute], Awaitable[Result]]
+    ) -> Result:
+        """Runs work with the route; retries once with a new token if an App's token is refused."""
+        try:
+            return await work(await self.to(spec))
+        except CredentialsRefused:
+            if not self._distrust(spec):
+                raise
+        except Unavailable:
+            await self._check_exit(spec)
+            raise
+        return await work(await self.to(spec))
+
+    async def use_with_addresses(
+        self, spec: RepositorySpec, work: Callable[[ServerRoute], Awaitable[Result]]
+    ) -> Result:
+        """Runs work like `use`, with resolved addresses in the route for external programs."""
+
+        async def bound(route: ServerRoute) -> Result:
+            return await work(await self._bound(route))
+
+        return await self.use(spec, bound)
+
+    async def _bound(self, route: ServerRoute) -> ServerRoute:
+        if route.proxy is not None:
+            return route
+        return replace(route, addresses=await self._admission.addresses(route.remote))
+
+    def _distrust(self, spec: RepositorySpec) -> bool:
+        """Drops a refused token; returns True if a retry with a new one may help."""
+        credentials = spec.credentials
+        if credentials is None or credentials.app_id is None or self._tokens is None:
+            return False
+        return self._tokens.forget(credentials)
+
+    def _fixed(self, spec: RepositorySpec) -> ServerRoute:
+        remote = parse_remote(spec.url)
+        own = spec.credentials.proxy if spec.credentials else None
+        if spec.via is not None and remote.scheme == "http":
+            raise Invalid("only https and ssh URLs can be reached through a cluster", field="url")
+        for host in (remote.host, urlsplit(own or "").hostname):
+            self._admission.check_host(host or "")
+        return ServerRoute(
+            remote,
+            spec.credentials,
+            client_context(spec.credentials, self._authority),
+            authorities(spec.credentials, self._authority),
+            normalize_proxy_url(own) if own else self._proxy,
+            trusted_proxy=own is None,
+        )
+
+    async def _through(self, cluster: ClusterId) -> str:
+        """Returns the proxy through an agent, cached for minutes so that connections stay open."""
+        url, until = self._exits.get(cluster, ("", 0.0))
+        if self._clock.monotonic() < until:
+            return url
+        if self._egress is None:
+            raise Unavailable("this process has no egress through the agents of clusters")
+        url = await self._egress.proxy_url(cluster)
+        self._exits[cluster] = (url, self._clock.monotonic() + _EXIT_SECONDS)
+        return url
+
+    async def _check_exit(self, spec: RepositorySpec) -> None:
+        """Raises Unavailable with the agent's reason if the agent caused the failure."""
+        if spec.via is not None and self._exits.pop(spec.via, None) is not None:
+            await self._through(spec.via)
+
+    async def _with_token(self, route: ServerRoute) -> ServerRoute:
+        given = route.credentials
+        if given is None or self._tokens is None:
+            raise Unavailable("this process cannot authenticate as a GitHub App")
+        token = await self._tokens.token(given, route)
+        plain = replace(
+            given, username="x-access-token", password=token, private_key=None, app_id=None
+        )
+        return replace(route, credentials=plain)

@@ -1,0 +1,80 @@
+"""Render groups: callers whose inputs agree on the parameters that a render reads.
+
+The parameters that a render reads are known only afterwards, so lookups have two steps. The static
+inputs give the sets of parameters that earlier renders have read. Each set with its current values
+gives a digest of all inputs, the key of a result. A result is valid for every caller with the same
+values, because the render would read the same parameters again. The empty set is always tried
+last: most folders have no templates.
+"""
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import Any
+
+from gitcache.domain import parameters as given
+from gitcache.domain.inputs import digest_of_json, source_of
+from gitcache.ports import Memo, Reads
+
+_MAX_READ_SETS = 8
+_MAX_CACHED_SETS = 20_000
+
+Sets = list[list[list[str]]]
+
+
+class RenderGroups:
+    """Stores results by static inputs and by the parameters that were read."""
+
+    def __init__(self, memo: Memo) -> None:
+        self._memo = memo
+        self._known: OrderedDict[str, Sets] = OrderedDict()
+
+    async def sources(self, static: str, parameters: Mapping[str, Any]) -> list[str]:
+        """Returns the possible keys of a result for these inputs."""
+        return [source_of(static, reads, parameters) for reads in await self._sets(static)]
+
+    async def group_key(self, static: str, parameters: Mapping[str, Any]) -> str:
+        """Returns a key that is equal for callers of the same group, as far as groups are known."""
+        return source_of(static, given.union(await self._sets(static)), parameters)
+
+    async def find(self, static: str, parameters: Mapping[str, Any]) -> dict | None:
+        """Returns a stored result for equivalent inputs, or None."""
+        for source in await self.sources(static, parameters):
+            if (kept := await self._memo.get(source)) is not None:
+                return kept
+        return None
+
+    async def keep(
+        self, static: str, parameters: Mapping[str, Any], reads: Reads, result: dict
+    ) -> str:
+        """Stores a result and the parameters that it read; returns its key."""
+        source = source_of(static, reads, parameters)
+        await self._memo.put(source, result)
+        await self.note(static, reads)
+        return source
+
+    async def note(self, static: str, reads: Reads) -> None:
+        """Stores only the parameters that were read."""
+        sets = await self._sets(static)
+        new = given.union([reads])
+        if new in sets:
+            return
+        read = [new, *sets[:-1]]
+        kept = read if len(read) <= _MAX_READ_SETS else [given.union(read)]
+        await self._memo.put(_key(static), {"sets": kept})
+        self._learn(static, [*kept, []])
+
+    async def _sets(self, static: str) -> Sets:
+        if static not in self._known:
+            kept = await self._memo.get(_key(static))
+            self._learn(static, [*kept["sets"], []] if kept else [[]])
+        self._known.move_to_end(static)
+        return self._known[static]
+
+    def _learn(self, static: str, sets: Sets) -> None:
+        self._known[static] = sets
+        if len(self._known) > _MAX_CACHED_SETS:
+            self._known.popitem(last=False)
+
+
+def _key(static: str) -> str:
+    return digest_of_json({"readSets": static})

@@ -1,0 +1,214 @@
+"""Renders folders to bundles, unless the digest of the inputs has a stored result."""
+
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+
+from core.errors import Invalid, Unavailable
+from core.runtime.clock import Clock
+from core.runtime.single_flight import SingleFlight
+from core.spec.bundle import digest_of
+from core.spec.source import RenderedBundle, Renderer, RenderRequest, RepositorySpec, SourceFolder
+from gitcache.domain import paths
+from gitcache.domain.objects import Entry
+from gitcache.ports import (
+    Charts,
+    ContentStore,
+    Decryptor,
+    Memo,
+    RenderInputError,
+    RenderJob,
+    RenderWorkers,
+    TreeReader,
+)
+from gitcache.sync.files import read_contents
+from gitcache.sync.plans import CommitRoot, PlanPart, RenderPlan, RenderPlanner
+from gitcache.sync.render_groups import RenderGroups
+
+_MANIFESTS = (".yaml", ".yml", ".json")
+_TEMPLATE = ".liquid"
+_MAX_FAILURES = 1000
+
+
+class RenderService:
+    """Renders once per digest of inputs, also across restarts.
+
+    Caches failures for `failure_seconds`, so that a broken service on many clusters is rendered
+    once.
+    """
+
+    def __init__(
+        self,
+        reader: TreeReader,
+        content: ContentStore,
+        memo: Memo,
+        workers: RenderWorkers,
+        charts: Charts,
+        clock: Clock,
+        *,
+        decryptor: Decryptor | None = None,
+        failure_seconds: float = 5.0,
+    ) -> None:
+        self._reader = reader
+        self._content = content
+        self._groups = RenderGroups(memo)
+        self._memo = memo
+        self._workers = workers
+        self._charts = charts
+        self._decryptor = decryptor
+        self._planner = RenderPlanner(reader, memo, workers, charts, decryptor)
+        self._clock = clock
+        self._failure_seconds = failure_seconds
+        self._failures: OrderedDict[str, tuple[float, str]] = OrderedDict()
+        self._flights: SingleFlight[str, RenderedBundle | None] = SingleFlight()
+
+    async def render(
+        self,
+        spec: RepositorySpec,
+        tree: str,
+        request: RenderRequest,
+        sources: Sequence[tuple[CommitRoot, SourceFolder]] = (),
+    ) -> RenderedBundle:
+        """Renders a request; `tree` is the root tree of its commit. Raises Invalid, Unavailable.
+
+        A caller waits while another renders for the same group, as far as groups are known. Then
+        it checks, by the parameters that were read, if the result is valid for it too.
+        """
+        plan = await self._planner.plan(CommitRoot(spec, tree), request, sources)
+        while True:
+            if (kept := await self._kept(plan)) is not None:
+                return kept
+            group_key = await self._groups.group_key(plan.static, request.parameters)
+            turn = _Turn(self, plan)
+            done = await self._flights.once(group_key, turn)
+            if turn.failure is not None:
+                raise Invalid(turn.failure)
+            if turn.taken and done is not None:
+                return done
+
+    async def _kept(self, plan: RenderPlan) -> RenderedBundle | None:
+        """Returns a stored result. Raises Invalid if rendering has just failed for these inputs."""
+        for source in await self._groups.sources(plan.static, plan.request.parameters):
+            memo = await self._memo.get(source)
+            if memo is not None and await self._is_there(memo["digest"]):
+                return _rendered(plan, source, memo, cached=True)
+            until, message = self._failures.get(source, (0.0, ""))
+            if self._clock.monotonic() < until:
+                raise Invalid(message)
+        return None
+
+    async def _is_there(self, digest: str) -> bool:
+        """True if the bundle is stored; False also if the store is unavailable."""
+        try:
+            return await self._content.get(digest) is not None
+        except Unavailable:
+            return False
+
+    async def render_now(self, plan: RenderPlan) -> RenderedBundle:
+        """Renders in a worker and stores the result. Raises Invalid for bad content."""
+        parameters = plan.request.parameters
+        try:
+            result = await self._workers.render(await self._job(plan))
+        except Invalid as error:
+            reads = error.reads if isinstance(error, RenderInputError) else ()
+            await self._groups.note(plan.static, reads)
+            self._remember_failure(plan.source(reads), error)
+            raise
+        digest = digest_of(result.data)
+        await self._content.put(digest, result.data)
+        memo = {"digest": digest, "size": len(result.data), "count": result.count}
+        source = await self._groups.keep(plan.static, parameters, result.reads, memo)
+        return _rendered(plan, source, memo, cached=False)
+
+    async def _job(self, plan: RenderPlan) -> RenderJob:
+        files = await self._files(plan)
+        archives = {f"{place}.tgz": place for place in plan.pins}
+        for place, pin in plan.pins.items():
+            files[f"{place}.tgz"] = await self._charts.archive(pin)
+        for path in plan.values:
+            if path not in files:
+                raise Invalid(f"values file {path!r} is not in this commit")
+        return RenderJob(
+            plan.renderer.value,
+            plan.folder,
+            plan.root,
+            files,
+            plan.request.parameters,
+            plan.request.templated,
+            plan.request.helm if plan.renderer is Renderer.HELM else None,
+            plan.values,
+            archives,
+        )
+
+    async def _files(self, plan: RenderPlan) -> dict[str, bytes]:
+        """Reads all files of a plan by their path for the renderer."""
+        entries = {id(part): await self._entries(part) for part in plan.parts}
+        files: dict[str, bytes] = {}
+        for part in plan.parts:
+            around: dict[str, Entry] = {}
+            for sibling in plan.parts:
+                if (sibling.spec.id, sibling.is_mounted) == (part.spec.id, part.is_mounted):
+                    around |= entries[id(sibling)]
+            wanted = {p: e for p, e in entries[id(part)].items() if _is_needed(p, plan)}
+            found = await read_contents(self._reader, part.spec, wanted, around)
+            await self._open_files(part.spec, found)
+            for path, data in found.items():
+                at = paths.child(part.at, path.removeprefix(part.path).lstrip("/"))
+                at = at.rstrip("/")
+                if at in files:
+                    raise Invalid(f"{at} comes from two sources; remove it from one of them")
+                files[at] = data
+        return files
+
+    async def _open_files(self, spec: RepositorySpec, files: dict[str, bytes]) -> None:
+        """Decrypts encrypted files in place."""
+        if (given := self._decryptor) is None:
+            return
+        for path in [name for name, data in files.items() if given.is_encrypted(name, data)]:
+            files[path] = await given.decrypt(spec, path, files[path])
+
+    async def _entries(self, part: PlanPart) -> Mapping[str, Entry]:
+        """Lists the files of a part by their path in the part's repository."""
+        if not part.entry.is_tree:
+            return {part.path: part.entry}
+        walked = await self._reader.walk(part.spec, part.entry.id)
+        return {paths.child(part.path, name): entry for name, entry in walked.items()}
+
+    def _remember_failure(self, source: str, error: Invalid) -> None:
+        until = self._clock.monotonic() + self._failure_seconds
+        self._failures[source] = (until, error.message)
+        if len(self._failures) > _MAX_FAILURES:
+            self._failures.popitem(last=False)
+
+
+class _Turn:
+    """One attempt to render, by the first caller of a group.
+
+    Only that caller gets a failure: others may have other parameters.
+    """
+
+    def __init__(self, renders: RenderService, plan: RenderPlan) -> None:
+        self._renders = renders
+        self._plan = plan
+        self.taken = False
+        self.failure: str | None = None
+
+    async def __call__(self) -> RenderedBundle | None:
+        self.taken = True
+        try:
+            return await self._renders.render_now(self._plan)
+        except Invalid as error:
+            self.failure = error.message
+            return None
+
+
+def _rendered(plan: RenderPlan, source: str, memo: Mapping, *, cached: bool) -> RenderedBundle:
+    reads = tuple(plan.reads)
+    return RenderedBundle(source, memo["digest"], memo["size"], memo["count"], cached, reads)
+
+
+def _is_needed(path: str, plan: RenderPlan) -> bool:
+    """True for files that the renderer may read: RAW reads only manifests."""
+    if plan.renderer is not Renderer.RAW:
+        return True
+    name = path.removesuffix(_TEMPLATE) if plan.request.templated else path
+    return name.endswith(_MANIFESTS)

@@ -1,0 +1,89 @@
+"""Counts of open requests by user and cluster, and their limits."""
+
+from collections.abc import Mapping
+
+from core.errors import LimitExceeded
+from proxy.domain.limits import Load, StreamLimits
+
+# Replicas exchange only counts that exceed this fraction of a limit.
+REPORTED_FRACTION = 16
+
+
+class _User:
+    """Open requests of one user: in total, by cluster, and unanswered upgrades."""
+
+    __slots__ = ("clusters", "total", "upgrades")
+
+    def __init__(self) -> None:
+        self.total = self.upgrades = 0
+        self.clusters: dict[str, int] = {}
+
+
+class OpenRequests:
+    """Counts the requests of this process, and holds the counts that other replicas reported."""
+
+    def __init__(self, limits: StreamLimits) -> None:
+        self._limits = limits
+        self._users: dict[str, _User] = {}
+        self._remote_loads: Mapping[str, Load] = {}
+        self.total = 0
+
+    @property
+    def empty(self) -> bool:
+        """Reports whether no request is open and no count is kept."""
+        return not (self.total or self._users)
+
+    def enter(self, user: str, handle: str, *, upgrade: bool) -> None:
+        """Counts a new request. LimitExceeded: too many are open."""
+        known = self._users.get(user) or _User()
+        self._check(user, handle, known, upgrade=upgrade)
+        known.clusters[handle] = known.clusters.get(handle, 0) + 1
+        known.total += 1
+        known.upgrades += upgrade
+        self._users[user] = known
+        self.total += 1
+
+    def upgraded(self, user: str) -> None:
+        """Stops counting a request as an unanswered upgrade."""
+        self._users[user].upgrades -= 1
+
+    def leave(self, user: str, handle: str) -> None:
+        """Removes a request that `enter` counted, and the entry of a user without requests."""
+        self.total -= 1
+        known = self._users[user]
+        known.total -= 1
+        if not known.total:
+            del self._users[user]
+            return
+        left = known.clusters[handle] - 1
+        if left:
+            known.clusters[handle] = left
+        else:
+            del known.clusters[handle]
+
+    def loads(self) -> dict[str, Load]:
+        """Counts of the users with many open requests here; other replicas add them to theirs."""
+        much = max(1, self._limits.per_user_and_cluster // REPORTED_FRACTION)
+        return {
+            name: Load(user.total, dict(user.clusters))
+            for name, user in self._users.items()
+            if user.total >= much
+        }
+
+    def set_remote_loads(self, loads: Mapping[str, Load]) -> None:
+        """Sets the counts of other replicas, which the limits include from now on."""
+        self._remote_loads = loads
+
+    def _check(self, user: str, handle: str, known: _User, *, upgrade: bool) -> None:
+        limits, here, everywhere = self._limits, known.clusters.get(handle, 0), known.total
+        if self._remote_loads and (load := self._remote_loads.get(user)) is not None:
+            here += load.clusters.get(handle, 0)
+            everywhere += load.total
+        if here >= limits.per_user_and_cluster:
+            raise LimitExceeded(f'{here} requests open for "{user}" on "{handle}"')
+        if everywhere >= limits.per_user:
+            raise LimitExceeded(f'{everywhere} requests open for "{user}"')
+        if self.total >= limits.per_process:
+            raise LimitExceeded("too many requests are open")
+        if upgrade and known.upgrades >= limits.upgrades_per_user:
+            raise LimitExceeded(f'too many connections of "{user}" wait for their upgrade')

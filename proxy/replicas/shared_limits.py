@@ -1,0 +1,54 @@
+"""Exchange of open-request counts, so that the limits of users apply across replicas."""
+
+from collections.abc import Iterable, Mapping
+
+import structlog
+
+from core.errors import TowlineError
+from core.runtime.clock import Clock
+from core.runtime.tasks import Tasks
+from proxy.domain.limits import Load
+from proxy.ports import RequestCounts
+from proxy.replicas.client import ReplicaClient
+
+log = structlog.get_logger(__name__)
+
+UPDATE_SECONDS = 1.0
+
+
+class SharedLimits:
+    """Asks the other replicas every second, but only while a user has many requests open here.
+    A replica that does not answer counts as empty, so that limits are then local.
+    """
+
+    def __init__(self, counts: RequestCounts, replica_client: ReplicaClient, clock: Clock) -> None:
+        self._counts, self._inquiries, self._clock = counts, replica_client, clock
+        self.tasks = Tasks("loads")
+
+    def start(self) -> None:
+        """Starts the background task."""
+        self.tasks.forever("update", self._run())
+
+    async def update(self) -> None:
+        """Updates the counts of other replicas if needed."""
+        elsewhere: list[Mapping[str, Load]] = []
+        if self._counts.loads():
+            try:
+                elsewhere = await self._inquiries.loads()
+            except TowlineError as error:
+                log.warning("request limits count only this replica", why=error.message)
+        self._counts.set_remote_loads(_summed(elsewhere))
+
+    async def _run(self) -> None:
+        while True:
+            await self._clock.sleep(UPDATE_SECONDS)
+            await self.update()
+
+
+def _summed(loads: Iterable[Mapping[str, Load]]) -> dict[str, Load]:
+    """Sums the loads that the replicas reported."""
+    found: dict[str, Load] = {}
+    for told in loads:
+        for user, load in told.items():
+            found[user] = found[user].plus(load) if user in found else load
+    return found

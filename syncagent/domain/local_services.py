@@ -1,0 +1,52 @@
+"""Services that this cluster defines itself, and their reports to the control plane."""
+
+from dataclasses import dataclass
+
+from core.spec.source import HelmRelease
+from syncagent.domain.services import SyncOptions
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceDefinition:
+    """A service that this cluster defines; without a `repository`, the folder is local.
+    With `helm` it is a chart, otherwise plain manifests.
+    """
+
+    name: str
+    namespace: str
+    folder: str
+    repository: str = ""
+    ref: str = "main"
+    options: SyncOptions = SyncOptions()
+    helm: HelmRelease | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """Text that defines services; `origin` is its display name.
+    A folder without a repository belongs to `repository` at `ref`, or is local if those are empty.
+    """
+
+    origin: str
+    text: str
+    repository: str = ""
+    ref: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LocalServiceReport:
+    """Reported origin and desired state of such a service; `error`: reason why it cannot be
+    rendered.
+    """
+
+    service_id: str
+    name: str
+    namespace: str
+    repository: str = ""
+    ref: str = ""
+    folder: str = ""
+    commit: str = ""
+    digest: str = ""
+    sequence: int = 0
+    removed: bool = False
+    error: str = ""

@@ -1,0 +1,59 @@
+"""Persistent state of one sync: hooks that have run, and the start of the present wait."""
+
+from dataclasses import dataclass, field
+
+from syncagent.domain.objects import ObjectRef
+
+
+@dataclass(slots=True)
+class SyncRun:
+    """The sync of one digest, begun at sequence `began`; `sequence` is the newest one that requests
+    it.
+    `first`: nothing of the service was applied before. `begun`: hooks whose object was created.
+    `ended`: failure reason of each hook that has ended, empty for success. `attempt`: number of
+    repetitions of failed hooks. `made`: hook objects that may still exist. `gate`: the present
+    wait, since `since_ms` (milliseconds since 1970). `broken`: the sync has failed and its
+    sync-fail hooks run. `stopped`: a person has terminated the sync.
+    """
+
+    service_id: str
+    digest: str
+    began: int
+    sequence: int
+    first: bool
+    attempt: int = 0
+    begun: list[str] = field(default_factory=list)
+    ended: dict[str, str] = field(default_factory=dict)
+    made: dict[str, ObjectRef] = field(default_factory=dict)
+    gate: str = ""
+    since_ms: int = 0
+    broken: bool = False
+    stopped: bool = False
+
+    @property
+    def mark(self) -> str:
+        """Value of the annotation on this run's hook objects."""
+        return f"{self.service_id}.{self.began}"
+
+    def again(self, sequence: int) -> None:
+        """Retries failed hooks, and waits that timed out."""
+        self.sequence = sequence
+        if self.broken or self.stopped:
+            self.attempt += 1
+            self.begun = [hook for hook in self.begun if not self.ended.get(hook)]
+            self.ended = {hook: why for hook, why in self.ended.items() if not why}
+        self.broken, self.stopped, self.gate = False, False, ""
+
+
+def run_for(
+    stored: SyncRun | None, service_id: str, digest: str, sequence: int, first: bool
+) -> SyncRun:
+    """Returns the run that brings a service to a digest: continues the stored one, or begins
+    another.
+    """
+    if stored is None or stored.digest != digest:
+        made = dict(stored.made) if stored else {}
+        return SyncRun(service_id, digest, sequence, sequence, first, made=made)
+    if stored.sequence != sequence:
+        stored.again(sequence)
+    return stored

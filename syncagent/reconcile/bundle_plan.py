@@ -1,0 +1,125 @@
+"""Parser of bundles into manifests and hooks."""
+
+from dataclasses import dataclass, field
+
+import orjson
+
+from core.errors import Invalid
+from core.spec.bundle import MAX_OBJECTS
+from syncagent.domain.bundle_validation import check_object, check_owners
+from syncagent.domain.objects import GroupVersionKind, KubeObject, ObjectKey, api_of, ref_of
+from syncagent.domain.ownership import HookManifest, ObjectManifest, hook_manifest, manifest_of
+from syncagent.domain.sealed_values import with_sealed_values
+from syncagent.domain.services import Desired, Problem
+from syncagent.ports import BundleStore, KubeApi, UnknownApi
+from syncagent.reconcile.registry import ServiceState, Span
+
+
+@dataclass(slots=True)
+class BundlePlan:
+    """The manifests of a bundle with their positions, and its hooks.
+    `defines` maps the kinds (group, kind) that the bundle itself defines to whether they are
+    namespaced. `problems`: errors of the bundle; if there are any, nothing of it may be applied or
+    pruned.
+    """
+
+    manifests: dict[ObjectKey, ObjectManifest] = field(default_factory=dict)
+    spans: dict[ObjectKey, Span] = field(default_factory=dict)
+    hooks: list[HookManifest] = field(default_factory=list)
+    defines: dict[tuple[str, str], bool] = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
+
+
+async def plan_bundle(cluster: KubeApi, target: Desired, data: bytes) -> BundlePlan:
+    """Parses a whole bundle. Unavailable: the cluster cannot report the scope of a kind."""
+    lines = data.splitlines()
+    if len(lines) > MAX_OBJECTS:
+        text = f"the service has {len(lines):,} objects, more than the limit of {MAX_OBJECTS:,}"
+        return BundlePlan(problems=[Problem(text, "Invalid")])
+    plan, offset = BundlePlan(defines=_definitions(lines)), 0
+    places: dict[GroupVersionKind, bool] = {}
+    for line in lines:
+        raw = object_of(line)
+        try:
+            check_object(raw, len(line))
+            if (api := api_of(raw)) not in places:
+                places[api] = await _namespaced(cluster, api, plan)
+            _take(plan, target, raw, line, offset, places[api])
+        except Invalid as error:
+            plan.problems.append(Problem(error.message, "Invalid", ref_of(raw)))
+        offset += len(line) + 1
+    try:
+        check_owners({key: body.body for key, body in plan.manifests.items()})
+    except Invalid as error:
+        plan.problems.append(Problem(error.message, "Invalid"))
+    return plan
+
+
+async def manifest_for(
+    cluster: KubeApi, bundles: BundleStore, service: ServiceState, key: ObjectKey
+) -> ObjectManifest | None:
+    """Returns the manifest last applied for one object; None if the bundle does not contain it."""
+    if service.current is None or service.current.spec is None:
+        return None
+    spec = service.current.spec
+    if service.spans is None:
+        data = await bundles.load(spec.digest)
+        service.spans = (await plan_bundle(cluster, service.current, data)).spans
+    span = service.spans.get(key)
+    if span is None:
+        return None
+    line = bundles.part(spec.digest, *span)
+    raw, boxes = with_sealed_values(orjson.loads(line), line, spec)
+    return manifest_of(raw, service.id, spec, bool(key[2]), boxes)
+
+
+def _take(
+    plan: BundlePlan, target: Desired, raw: KubeObject, line: bytes, offset: int, namespaced: bool
+) -> None:
+    """Adds one object of a bundle to the plan: `raw`, encoded there as `line`. Invalid."""
+    assert target.spec is not None
+    raw, boxes = with_sealed_values(raw, line, target.spec)
+    hook = hook_manifest(raw, target.service_id, target.spec, namespaced, boxes)
+    if hook is not None:
+        plan.hooks.append(hook)
+        return
+    manifest = manifest_of(raw, target.service_id, target.spec, namespaced, boxes)
+    key = manifest.key
+    if key in plan.manifests:
+        raise Invalid(f"{manifest.ref} is in the bundle twice")
+    plan.manifests[key] = manifest
+    plan.spans[key] = (offset, len(line))
+
+
+async def _namespaced(cluster: KubeApi, api: GroupVersionKind, plan: BundlePlan) -> bool:
+    """Reports whether a kind is namespaced; the bundle itself may define kinds that do not exist
+    yet.
+    """
+    try:
+        return await cluster.namespaced(api)
+    except UnknownApi:
+        return plan.defines.get((api.group, api.kind), True)
+
+
+def _definitions(lines: list[bytes]) -> dict[tuple[str, str], bool]:
+    """Lists the kinds that a bundle defines, and whether they are namespaced."""
+    found = {}
+    for line in lines:
+        if b'"CustomResourceDefinition"' not in line:
+            continue
+        raw = object_of(line)
+        spec = raw.get("spec")
+        if raw.get("kind") == "CustomResourceDefinition" and isinstance(spec, dict):
+            names = spec.get("names")
+            name = names.get("kind") if isinstance(names, dict) else ""
+            found[str(spec.get("group")), str(name)] = spec.get("scope") != "KubeApi"
+    return found
+
+
+def object_of(line: bytes) -> KubeObject:
+    """Parses one object of a bundle; an invalid one becomes an empty object."""
+    try:
+        raw = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        return {}
+    return raw if isinstance(raw, dict) else {}

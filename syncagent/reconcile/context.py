@@ -1,0 +1,47 @@
+"""Context of all reconciliation steps."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from core.runtime.clock import Clock
+from core.sealing import SealingKey
+from syncagent.domain.objects import ObjectRef
+from syncagent.ports import (
+    BundleFetcher,
+    BundleStore,
+    DecryptionKeys,
+    KubeApi,
+    ServiceReports,
+    StateStore,
+)
+from syncagent.reconcile.diagnostics import Diagnostics
+from syncagent.reconcile.event_recorder import EventRecorder
+from syncagent.reconcile.registry import ServiceRegistry, ServiceState
+
+
+@dataclass(frozen=True, slots=True)
+class ReconcileContext:
+    """The ports, the registry, and callbacks: watch an object, report a service again, retry a
+    service.
+    `require_cluster` waits until the state of the cluster is known, and raises Unavailable while
+    nothing can be decided about it.
+    """
+
+    cluster: KubeApi
+    bundles: BundleStore
+    fetcher: BundleFetcher
+    memory: StateStore
+    reports: ServiceReports
+    registry: ServiceRegistry
+    diagnostics: Diagnostics
+    event_recorder: EventRecorder
+    clock: Clock
+    key: SealingKey
+    identities: DecryptionKeys
+    watch: Callable[[ObjectRef], None]
+    mark_changed: Callable[[str], None]
+    require_cluster: Callable[[], Awaitable[None]]
+    retry_now: Callable[[ServiceState], None]
+
+    def now_ms(self) -> int:
+        return int(self.clock.now().timestamp() * 1000)

@@ -1,0 +1,198 @@
+"""Descendants of owned workloads and hooks: replica sets, jobs, pods.
+They cannot carry our label, because it would change the pod template and restart everything. So the
+agent watches the namespaces of the workloads and matches descendants by owner; from
+`_NAMESPACES_LIMIT` namespaces on, one watch of all namespaces is cheaper. Descendants of other
+workloads are skipped; if their owner becomes ours, their kind is listed again.
+"""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+
+from core.runtime.clock import Clock
+from core.runtime.tasks import Tasks
+from syncagent.domain.events import ObjectGone, ObjectSeen, Observation, WatchListed, WatchRefused
+from syncagent.domain.inventory import child_of
+from syncagent.domain.objects import (
+    GroupVersionKind,
+    KubeObject,
+    ObjectKey,
+    ObjectRef,
+    controller_uid,
+    metadata_of,
+    ref_of,
+)
+from syncagent.domain.pods import crash_of
+from syncagent.domain.unmanaged_children import WatchPlace
+from syncagent.ports import KubeApi
+from syncagent.reconcile.diagnostics import Diagnostics
+from syncagent.reconcile.registry import ServiceRegistry, ServiceState
+
+_REPLICA_SET = GroupVersionKind("apps", "v1", "ReplicaSet")
+_JOB = GroupVersionKind("batch", "v1", "Job")
+_POD = GroupVersionKind("", "v1", "Pod")
+_CHILD_KINDS: dict[tuple[str, str], tuple[GroupVersionKind, ...]] = {
+    ("apps", "Deployment"): (_REPLICA_SET, _POD),
+    ("apps", "ReplicaSet"): (_POD,),
+    ("apps", "StatefulSet"): (_POD,),
+    ("apps", "DaemonSet"): (_POD,),
+    ("batch", "Job"): (_POD,),
+    ("batch", "CronJob"): (_JOB, _POD),
+}
+_INTERMEDIATE_KINDS = {_POD: (_REPLICA_SET, _JOB)}
+_NAMESPACES_LIMIT = 8
+_ALL = ""
+# Children of many new owners are listed together.
+_TOGETHER_S = 0.2
+
+
+class Descendants:
+    """Watches the kinds of descendants; `on_change` gets the service whose descendants have
+    changed.
+    """
+
+    def __init__(
+        self,
+        cluster: KubeApi,
+        registry: ServiceRegistry,
+        tasks: Tasks,
+        diagnostics: Diagnostics,
+        clock: Clock,
+        on_change: Callable[[ServiceState], None],
+    ) -> None:
+        self._cluster = cluster
+        self._registry = registry
+        self._tasks = tasks
+        self._diagnostics = diagnostics
+        self._clock = clock
+        self._notify = on_change
+        self._running: dict[GroupVersionKind, dict[str, asyncio.Task[None]]] = {}
+        self._listed: dict[WatchPlace, asyncio.Event] = {}
+        self._again: set[WatchPlace] = set()
+
+    def watch(self, ref: ObjectRef, uid: str) -> None:
+        """Watches the descendants of this workload, including existing ones."""
+        for api in _CHILD_KINDS.get((ref.group, ref.kind), ()):
+            self._watch(api, ref.namespace)
+        self._claim(uid)
+
+    def keep_only(self, workloads: Iterable[ObjectRef]) -> None:
+        """Ends the watches that none of these workloads needs."""
+        needed: dict[GroupVersionKind, set[str]] = defaultdict(set)
+        for ref in workloads:
+            for api in _CHILD_KINDS.get((ref.group, ref.kind), ()):
+                needed[api].add(ref.namespace)
+        for api, running in self._running.items():
+            for namespace in list(running):
+                if namespace not in needed[api] and (namespace != _ALL or not needed[api]):
+                    self._end(api, namespace)
+                    self._forget(api, namespace)
+
+    def _watch(self, api: GroupVersionKind, namespace: str) -> None:
+        running = self._running.setdefault(api, {})
+        if namespace in running or _ALL in running:
+            return
+        if len(running) >= _NAMESPACES_LIMIT:
+            for one in list(running):
+                self._end(api, one)
+            namespace = _ALL
+        self._begin(api, namespace)
+
+    def _begin(self, api: GroupVersionKind, namespace: str) -> None:
+        self._listed.setdefault((api, namespace), asyncio.Event())
+        name = f"watch/{api.kind}/{namespace or 'all'}"
+        task = self._tasks.forever(name, self._follow(api, namespace))
+        self._running[api][namespace] = task
+
+    def _end(self, api: GroupVersionKind, namespace: str) -> None:
+        self._running[api].pop(namespace).cancel()
+        self._listed.pop((api, namespace)).set()
+
+    async def _follow(self, api: GroupVersionKind, namespace: str) -> None:
+        """Follows a kind; lists replica sets and jobs before their pods."""
+        for between in _INTERMEDIATE_KINDS.get(api, ()):
+            if (listed := self._listed.get((between, namespace))) is not None:
+                await listed.wait()
+        await self._cluster.follow(api, namespace, "", self._on_child)
+
+    def _claim(self, uid: str) -> None:
+        """Lists the skipped children of a new owner of ours."""
+        places = self._registry.unmanaged_children.places_of(uid)
+        if places and not self._again:
+            self._tasks.spawn("descendants", self._list_again())
+        self._again.update(places)
+
+    async def _list_again(self) -> None:
+        await self._clock.sleep(_TOGETHER_S)
+        places, self._again = self._again, set()
+        for api, namespace in {(api, self._covering(api, place)) for api, place in places}:
+            if namespace in self._running.get(api, {}):
+                self._running[api].pop(namespace).cancel()
+                self._begin(api, namespace)
+
+    def _covering(self, api: GroupVersionKind, namespace: str) -> str:
+        return _ALL if _ALL in self._running.get(api, {}) else namespace
+
+    def _on_child(self, sighting: Observation) -> None:
+        if isinstance(sighting, WatchListed | WatchRefused):
+            if (listed := self._listed.get((sighting.api, sighting.namespace))) is not None:
+                listed.set()
+            if isinstance(sighting, WatchListed):
+                self._relisted(sighting)
+            return
+        owner_uid, ref = controller_uid(sighting.live), ref_of(sighting.live)
+        unmanaged_children, uid = (
+            self._registry.unmanaged_children,
+            metadata_of(sighting.live).get("uid") or "",
+        )
+        if isinstance(sighting, ObjectSeen):
+            self._drop_namesake(ref.key, uid)
+        if isinstance(sighting, ObjectGone) or not owner_uid:
+            unmanaged_children.drop(ref.key, ref.api)
+            self._drop(uid)
+        elif self._registry.service_of_descendant(owner_uid) is None:
+            self._drop(uid)
+            unmanaged_children.put(ref.key, ref.api, owner_uid)
+        elif isinstance(sighting, ObjectSeen):
+            unmanaged_children.drop(ref.key, ref.api)
+            self._take(sighting.live)
+
+    def _drop_namesake(self, key: ObjectKey, uid: str) -> None:
+        """Drops an older object of the same name, as a stateful set's recreated pod."""
+        former = self._registry.tree.uid_of(key)
+        if former not in ("", uid):
+            self._drop(former)
+
+    def _take(self, live: KubeObject) -> None:
+        child = child_of(live)
+        if child.ref.kind == "Pod":
+            child = self._diagnostics.with_log_tail(child, crash_of(live))
+        if self._registry.tree.put(child):
+            self._changed(child.uid)
+            self._claim(child.uid)
+
+    def _relisted(self, sighting: WatchListed) -> None:
+        """Drops descendants that are missing from a fresh list."""
+        self._registry.unmanaged_children.keep_only(sighting.api, sighting.namespace, sighting.keys)
+        for child in self._registry.tree.members(sighting.api.kind, sighting.namespace):
+            if child.ref.key not in sighting.keys:
+                self._drop(child.uid)
+
+    def _forget(self, api: GroupVersionKind, namespace: str) -> None:
+        self._registry.unmanaged_children.keep_only(api, namespace, ())
+        for child in self._registry.tree.members(api.kind, namespace):
+            self._drop(child.uid)
+
+    def _drop(self, uid: str) -> None:
+        self._diagnostics.drop(uid)
+        if self._registry.tree.get(uid) is None:
+            return
+        service = self._registry.service_of_descendant(uid)
+        self._registry.tree.drop(uid)
+        if service is not None:
+            self._notify(service)
+
+    def _changed(self, uid: str) -> None:
+        service = self._registry.service_of_descendant(uid)
+        if service is not None:
+            self._notify(service)

@@ -1,0 +1,148 @@
+"""Diagnostics for unhealthy objects: the last lines of a crashed container's log, and warning
+events.
+Requests are rare: a log once for each crash, events some seconds after an object seemed stuck.
+Secrets of the service are masked.
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+
+from core.errors import TowlineError
+from core.runtime.clock import Clock
+from core.runtime.tasks import Tasks
+from syncagent.domain.health import HealthState
+from syncagent.domain.inventory import Component, OwnedObject
+from syncagent.domain.objects import ObjectKey, ObjectRef
+from syncagent.domain.pods import Crash
+from syncagent.ports import KubeApi
+from syncagent.reconcile.masking import Masking
+from syncagent.reconcile.registry import ServiceRegistry, ServiceState
+
+_TAIL = 600
+_AT_ONCE = 2
+_ASK_AFTER_S = (1.0, 5.0, 20.0, 60.0)
+# Their controllers report the reason of a delay only in events.
+_SILENT = {
+    ("", "PersistentVolumeClaim"),
+    ("", "ServiceState"),
+    ("apps", "StatefulSet"),
+    ("apps", "DaemonSet"),
+    ("batch", "Job"),
+}
+
+
+class Diagnostics:
+    """Queries the cluster, a few requests at a time; `mark_changed` gets the id of each service
+    with news.
+    """
+
+    def __init__(
+        self,
+        cluster: KubeApi,
+        registry: ServiceRegistry,
+        masking: Masking,
+        tasks: Tasks,
+        clock: Clock,
+        mark_changed: Callable[[str], None],
+    ) -> None:
+        self._cluster = cluster
+        self._registry = registry
+        self._masking = masking
+        self._tasks = tasks
+        self._clock = clock
+        self._mark_changed = mark_changed
+        self._turn = asyncio.Semaphore(_AT_ONCE)
+        self._crashes: dict[str, tuple[int, str]] = {}
+        self._asked: set[ObjectKey] = set()
+
+    def with_log_tail(self, child: Component, crash: Crash | None) -> Component:
+        """Adds the end of its log to a crashed pod, and fetches the log of a new crash."""
+        if crash is None or child.health != HealthState.FAILED:
+            self._crashes.pop(child.uid, None)
+            return child
+        count, tail = self._crashes.get(child.uid, (-1, ""))
+        service = self._registry.service_of_descendant(child.owner_uid)
+        if count != crash.count and service is not None:
+            self._crashes[child.uid] = (crash.count, tail)
+            self._tasks.spawn(f"log/{child.ref.name}", self._fetch(service, child, crash))
+        return _with_tail(child, tail)
+
+    def drop(self, uid: str) -> None:
+        """Drops a pod that is gone."""
+        self._crashes.pop(uid, None)
+
+    def schedule_event_check(self, service: ServiceState, owned: OwnedObject) -> None:
+        """Schedules a request for the events of an object that may be stuck."""
+        silent = (owned.ref.group, owned.ref.kind) in _SILENT
+        if (
+            silent
+            and owned.verdict.health == HealthState.PROGRESSING
+            and owned.key not in self._asked
+        ):
+            self._asked.add(owned.key)
+            self._tasks.spawn(f"events/{owned.ref.name}", self._ask(service, owned))
+
+    async def failure_log(self, service: ServiceState, ref: ObjectRef, uid: str) -> str:
+        """Returns the end of the log of a Pod, or of a Job's failed Pod; empty if it cannot be
+        read.
+        """
+        if ref.kind == "Pod":
+            return await self._tail(service, ref, "", previous=False)
+        for child in self._registry.tree.descendants_of(uid):
+            if child.ref.kind == "Pod" and child.health == HealthState.FAILED:
+                return await self._tail(service, child.ref, "", previous=False)
+        return ""
+
+    async def _fetch(self, service: ServiceState, child: Component, crash: Crash) -> None:
+        async with self._turn:
+            tail = await self._tail(service, child.ref, crash.container, previous=crash.previous)
+        now = self._registry.tree.get(child.uid)
+        if not tail or now is None or child.uid not in self._crashes:
+            return
+        self._crashes[child.uid] = (crash.count, tail)
+        plain = replace(now, message=child.message)
+        self._registry.tree.put(_with_tail(plain, tail))
+        self._tell(child.uid)
+
+    async def _ask(self, service: ServiceState, owned: OwnedObject) -> None:
+        for wait in _ASK_AFTER_S:
+            await self._clock.sleep(wait)
+            if (
+                owned.verdict.health != HealthState.PROGRESSING
+                or service.owned.get(owned.key) is not owned
+            ):
+                break
+            async with self._turn:
+                said = await self._warnings(service, owned)
+            if said and said != owned.diagnosis:
+                owned.diagnosis = said
+                self._mark_changed(service.id)
+        self._asked.discard(owned.key)
+
+    async def _warnings(self, service: ServiceState, owned: OwnedObject) -> str:
+        try:
+            said = await self._cluster.warnings(owned.ref, owned.uid)
+        except TowlineError:
+            return ""
+        return (await self._masking.masked(service, said[0]))[:_TAIL] if said else ""
+
+    async def _tail(
+        self, service: ServiceState, pod: ObjectRef, container: str, *, previous: bool
+    ) -> str:
+        try:
+            text = await self._cluster.log_tail(pod, container, previous=previous)
+        except TowlineError:
+            return ""
+        text = await self._masking.masked(service, text)
+        lines = (line.strip() for line in text.splitlines())
+        return " | ".join(line for line in lines if line)[-_TAIL:]
+
+    def _tell(self, uid: str) -> None:
+        service = self._registry.service_of_descendant(uid)
+        if service is not None:
+            self._mark_changed(service.id)
+
+
+def _with_tail(child: Component, tail: str) -> Component:
+    return replace(child, message=f"{child.message}; its log ends: {tail}") if tail else child

@@ -1,0 +1,85 @@
+"""Dry run: the changes of an apply according to the API server, without any writes."""
+
+import asyncio
+from collections.abc import Iterable
+
+from core.errors import TowlineError
+from syncagent.domain.drift import field_changes
+from syncagent.domain.field_change import FieldChange, PlannedAction, PlannedChange
+from syncagent.domain.ignored_differences import owned_part
+from syncagent.domain.ownership import ObjectManifest
+from syncagent.domain.services import ServiceSpec
+from syncagent.ports import RequestRefused, UnknownApi
+from syncagent.reconcile import sealed
+from syncagent.reconcile.applier import is_immutable, problem_of
+from syncagent.reconcile.bundle_plan import BundlePlan
+from syncagent.reconcile.context import ReconcileContext
+from syncagent.reconcile.registry import ServiceState
+
+_TOGETHER = 64
+
+
+async def plan_changes(
+    context: ReconcileContext,
+    service: ServiceState,
+    plan: BundlePlan,
+    spec: ServiceSpec,
+    manifests: Iterable[ObjectManifest],
+) -> list[PlannedChange]:
+    """Lists the changes of an apply; a refused object becomes a failure of the service."""
+    todo, found = list(manifests), []
+    for start in range(0, len(todo), _TOGETHER):
+        part = todo[start : start + _TOGETHER]
+        found += await asyncio.gather(
+            *(_one(context, service, plan, spec, manifest) for manifest in part)
+        )
+    return [change for change in found if change is not None]
+
+
+async def _one(
+    context: ReconcileContext,
+    service: ServiceState,
+    plan: BundlePlan,
+    spec: ServiceSpec,
+    manifest: ObjectManifest,
+) -> PlannedChange | None:
+    try:
+        return await _planned(context, spec, manifest)
+    except TowlineError as error:
+        if _comes_first(error, plan, spec, manifest):
+            return PlannedChange(manifest.ref, PlannedAction.CREATE)
+        service.failures[manifest.key] = problem_of(error, manifest.ref)
+        return None
+
+
+async def _planned(
+    context: ReconcileContext, spec: ServiceSpec, manifest: ObjectManifest
+) -> PlannedChange | None:
+    ref, force = manifest.ref, spec.options.force
+    live = await context.cluster.get(ref)
+    body = manifest.body if live is None else owned_part(manifest, live)
+    try:
+        would_be = await sealed.apply(context, manifest, body, force=force, dry_run=True)
+    except RequestRefused as error:
+        replace = spec.options.replace_immutable or manifest.directives.replace
+        if replace and is_immutable(error):
+            return PlannedChange(ref, PlannedAction.REPLACE)
+        raise
+    if live is None:
+        return PlannedChange(ref, PlannedAction.CREATE)
+    fields: tuple[FieldChange, ...] = field_changes(live, would_be)
+    return PlannedChange(ref, PlannedAction.UPDATE, fields) if fields else None
+
+
+def _comes_first(
+    error: TowlineError, plan: BundlePlan, spec: ServiceSpec, manifest: ObjectManifest
+) -> bool:
+    """Reports whether an object fails only because its kind or namespace does not exist yet."""
+    ref = manifest.ref
+    if isinstance(error, UnknownApi):
+        return (ref.group, ref.kind) in plan.defines
+    namespace = ("", "Namespace", "", ref.namespace)
+    made = namespace in plan.manifests or (
+        spec.options.create_namespace and ref.namespace == spec.namespace
+    )
+    return made and isinstance(error, RequestRefused) and error.status == 404

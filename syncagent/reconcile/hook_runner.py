@@ -1,0 +1,237 @@
+"""Runs each hook once in a run, despite restarts.
+The end of a hook is stored on disk; its start is read from the annotation of its object. Only
+objects with an annotation of the service are deleted; protected objects need a person's
+confirmation.
+"""
+
+from collections.abc import Iterable
+
+from core.errors import TowlineError
+from syncagent.domain.deletion import is_protected
+from syncagent.domain.directives import DeletionPolicy, directives_of
+from syncagent.domain.health import HealthState, HealthStatus
+from syncagent.domain.hooks import HookDeletePolicy, HookMoment, hook_result
+from syncagent.domain.objects import KubeObject, ObjectKey, ObjectRef, metadata_of, ref_of
+from syncagent.domain.ownership import HookManifest, claiming_service, run_of, with_run
+from syncagent.domain.services import Problem
+from syncagent.domain.sync_run import SyncRun, run_for
+from syncagent.ports import RequestRefused
+from syncagent.reconcile import sealed
+from syncagent.reconcile.applier import problem_of, until_gone
+from syncagent.reconcile.context import ReconcileContext
+from syncagent.reconcile.registry import ServiceState
+
+_STOPPED = "terminated on request"
+_VANISHED = "its object was deleted before its end was observed"
+
+
+async def run_hooks(
+    context: ReconcileContext,
+    service: ServiceState,
+    run: SyncRun,
+    moment: HookMoment,
+    hooks: Iterable[HookManifest],
+) -> list[ObjectKey]:
+    """Starts and monitors hooks; returns the running ones. Failed hooks become failures of the
+    service.
+    """
+    running = []
+    for hook in hooks:
+        name = f"{moment}/{hook.ref.kind}/{hook.ref.namespace}/{hook.ref.name}"
+        try:
+            if not await _has_ended(context, service, run, name, hook):
+                running.append(hook.ref.key)
+        except TowlineError as error:
+            service.failures[hook.ref.key] = problem_of(error, hook.ref)
+    return running
+
+
+async def clean_up(
+    context: ReconcileContext, service: ServiceState, run: SyncRun, keep: Iterable[ObjectKey] = ()
+) -> None:
+    """Deletes the objects of hooks of this and earlier runs, except for `keep`.
+    Protected objects without confirmation are added to the deletions that await one.
+    """
+    kept = set(keep)
+    for name, ref in list(run.made.items()):
+        if ref.key in kept:
+            continue
+        live = await context.cluster.get(ref)
+        if live is not None and _is_ours(live, service):
+            if not _may_go(service, ref, live):
+                service.awaiting = (*service.awaiting, ref)
+                continue
+            await context.cluster.delete(ref, live)
+        context.registry.end_hook(ref.key)
+        del run.made[name]
+    context.memory.runs.keep(run)
+
+
+async def terminate_sync(context: ReconcileContext, service: ServiceState) -> None:
+    """Terminates a sync: deletes running hooks; a restart does not resume it."""
+    assert service.desired.spec is not None
+    stored, digest = context.memory.runs.get(service.id), service.desired.spec.digest
+    run = run_for(stored, service.id, digest, service.desired.sequence, service.current is None)
+    for name in set(run.begun) - run.ended.keys():
+        ref = run.made[name]
+        live = await context.cluster.get(ref)
+        if live is not None and _is_ours(live, service) and _may_go(service, ref, live):
+            await context.cluster.delete(ref, live)
+        context.registry.end_hook(ref.key)
+        run.ended[name] = _STOPPED
+    run.stopped = True
+    context.memory.runs.keep(run)
+    service.gate = None
+    record_terminated(service)
+
+
+def record_terminated(service: ServiceState) -> None:
+    """Records on a service that its sync was terminated."""
+    service.stopped = service.desired.sequence
+    service.failures[None] = Problem(
+        "terminated on request; the next change or sync starts again", "Terminated"
+    )
+
+
+async def _has_ended(
+    context: ReconcileContext, service: ServiceState, run: SyncRun, name: str, hook: HookManifest
+) -> bool:
+    if name in run.ended:
+        _fail(service, hook, run.ended[name])
+        return True
+    live = await _live(context, service, hook)
+    if claimed := _claimed(context, service, hook, live):
+        service.failures[hook.ref.key] = Problem(claimed, "Claimed", hook.ref)
+        return True
+    if live is not None and not _is_current(live, run):
+        await _clear(context, service, hook, live)
+        live = None
+    elif live is None and name in run.begun:
+        _end(context, service, run, name, hook, _VANISHED)
+        return True
+    if live is None:
+        live = await _start(context, service, run, name, hook)
+    context.registry.note_hook(service, hook.ref, metadata_of(live).get("uid") or "")
+    context.watch(hook.ref)
+    verdict = hook_result(live)
+    if verdict is None:
+        return False
+    why = (
+        "" if verdict.health == HealthState.HEALTHY else await _why(context, service, live, verdict)
+    )
+    _end(context, service, run, name, hook, why)
+    cleans = (HookDeletePolicy.FAILED if why else HookDeletePolicy.SUCCEEDED) in hook.hook.cleaning
+    if cleans and _may_go(service, hook.ref, live):
+        await context.cluster.delete(hook.ref, live)
+        run.made.pop(name, None)
+        context.memory.runs.keep(run)
+    return True
+
+
+async def _live(
+    context: ReconcileContext, service: ServiceState, hook: HookManifest
+) -> KubeObject | None:
+    """Returns the hook's object; a deleted one that had ended counts in its last state."""
+    live = await context.cluster.get(hook.ref)
+    seen = service.observed_hooks.get(hook.ref.key)
+    if live is None and seen is not None and hook_result(seen) is not None:
+        return seen
+    return live
+
+
+def _claimed(
+    context: ReconcileContext, service: ServiceState, hook: HookManifest, live: KubeObject | None
+) -> str:
+    """Describes a conflicting owner of the hook's object, for people; empty if there is none."""
+    conflicting_owner = context.registry.conflicting_owner(service, hook.ref)
+    if conflicting_owner or live is None or _is_ours(live, service):
+        return conflicting_owner
+    owner = claiming_service(live)
+    whose = f"belongs to service {owner}" if owner else "was not created by one of its hooks"
+    return (
+        f"{hook.ref} already exists and {whose}; service {service.name} does not delete it "
+        "for its hook: give the hook another name, or remove that object"
+    )
+
+
+def _is_ours(live: KubeObject, service: ServiceState) -> bool:
+    """Reports whether a hook of this service created a live object."""
+    return (run_of(live) or "").startswith(f"{service.id}.")
+
+
+def _may_go(service: ServiceState, ref: ObjectRef, live: KubeObject) -> bool:
+    """Reports whether an object may be deleted: unprotected, confirmed, or permitted by its
+    annotation.
+    """
+    if not is_protected(ref) or ref.key in service.desired.agreed:
+        return True
+    said = directives_of(live)
+    return DeletionPolicy.AGREED in {said.prune, said.delete}
+
+
+def _is_current(live: KubeObject, run: SyncRun) -> bool:
+    """Reports whether an object belongs to this run, and not to a failed earlier attempt."""
+    mark, _, attempt = (run_of(live) or "").rpartition("/")
+    if mark != run.mark or metadata_of(live).get("deletionTimestamp"):
+        return False
+    verdict = hook_result(live)
+    failed = verdict is not None and verdict.health == HealthState.FAILED
+    return not failed or attempt == str(run.attempt)
+
+
+async def _start(
+    context: ReconcileContext, service: ServiceState, run: SyncRun, name: str, hook: HookManifest
+) -> KubeObject:
+    run.made[name] = hook.ref
+    context.memory.runs.keep(run)
+    body = with_run(hook, f"{run.mark}/{run.attempt}")
+    spec = service.desired.spec
+    live = await sealed.apply(context, hook, body, force=spec is None or spec.options.force)
+    run.begun.append(name)
+    context.memory.runs.keep(run)
+    return live
+
+
+async def _clear(
+    context: ReconcileContext, service: ServiceState, hook: HookManifest, live: KubeObject
+) -> None:
+    """Deletes the object of an earlier run and waits until it is gone."""
+    if not metadata_of(live).get("deletionTimestamp"):
+        if not _may_go(service, hook.ref, live):
+            service.awaiting = (*service.awaiting, hook.ref)
+            raise RequestRefused(
+                "cannot run again without deleting its object and content: confirm the deletion",
+                status=409,
+                reason="Unconfirmed",
+            )
+        await context.cluster.delete(hook.ref, live)
+    await until_gone(context, hook.ref, metadata_of(live).get("uid") or "")
+
+
+def _end(
+    context: ReconcileContext,
+    service: ServiceState,
+    run: SyncRun,
+    name: str,
+    hook: HookManifest,
+    why: str,
+) -> None:
+    run.ended[name] = why
+    context.memory.runs.keep(run)
+    service.observed_hooks.pop(hook.ref.key, None)
+    context.registry.end_hook(hook.ref.key)
+    _fail(service, hook, why)
+
+
+def _fail(service: ServiceState, hook: HookManifest, why: str) -> None:
+    if why:
+        service.failures[hook.ref.key] = Problem(f"hook has failed: {why}", "HookFailed", hook.ref)
+
+
+async def _why(
+    context: ReconcileContext, service: ServiceState, live: KubeObject, verdict: HealthStatus
+) -> str:
+    said = verdict.message or verdict.reason or "no reason given"
+    uid = metadata_of(live).get("uid") or ""
+    tail = await context.diagnostics.failure_log(service, ref_of(live), uid)
+    return f"{said}; its log ends: {tail}" if tail else said

@@ -1,0 +1,189 @@
+"""Verification of bundles: checked every few seconds; a bad bundle is rolled back.
+All state is on the local disk, so the control plane may be unreachable. A bad bundle is
+quarantined: no desired state applies it again until a person lifts the quarantine.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import structlog
+
+from core.errors import TowlineError
+from core.runtime.clock import Clock
+from syncagent.domain.inventory import components_of
+from syncagent.domain.objects import metadata_of
+from syncagent.domain.pods import restarts_of
+from syncagent.domain.services import Desired, Phase, Verification, VerificationResult
+from syncagent.domain.summary import summarize
+from syncagent.domain.verification import (
+    BundleVerification,
+    ObservedService,
+    VerificationOutcome,
+    judge_bundle,
+)
+from syncagent.ports import KubeApi, Metrics, ServiceReports, StateStore
+from syncagent.reconcile.registry import ServiceRegistry, ServiceState
+
+log = structlog.get_logger(__name__)
+
+_EVERY_S = 5.0
+_MAX_PODS = 200
+# These mean that the cluster cannot be reached, not that the bundle is bad.
+_TRANSIENT_REASONS = {"UNAVAILABLE", "Unreachable"}
+
+
+class Verifier:
+    """Runs the verifications. `roll_back` applies another desired state for a reason.
+    Without `metrics`, no query has a result.
+    """
+
+    def __init__(
+        self,
+        cluster: KubeApi,
+        registry: ServiceRegistry,
+        memory: StateStore,
+        reports: ServiceReports,
+        clock: Clock,
+        roll_back: Callable[[ServiceState, Desired, str], None],
+        metrics: Metrics | None = None,
+    ) -> None:
+        self._cluster = cluster
+        self._registry = registry
+        self._memory = memory
+        self._reports = reports
+        self._clock = clock
+        self._roll_back = roll_back
+        self._metrics = metrics
+
+    async def run(self) -> None:
+        """Checks all services under verification until cancelled."""
+        while True:
+            await self._clock.sleep(_EVERY_S)
+            for service in self._on_trial():
+                try:
+                    await self._look(service)
+                except TowlineError as error:
+                    log.warning("cannot verify", service=service.id, reason=error.message)
+
+    def admit(self, desired: Desired) -> tuple[Desired, str]:
+        """Returns the desired state to apply, and the reason if it is not the given one.
+        If the desired bundle is quarantined, this is the last good bundle.
+        """
+        trial = self._memory.trials.get(desired.service_id)
+        if trial is None or desired.spec is None or desired.spec.digest != trial.bad:
+            return desired, ""
+        if desired.verification is None or desired.verification.lifted:
+            self._memory.trials.keep(replace(trial, bad="", reason=""))
+            return desired, ""
+        back = _instead(desired, trial)
+        return back, trial.reason if back is not desired else ""
+
+    def quarantine_reason(self, desired: Desired) -> str:
+        """Returns the reason why this desired state replaces a quarantined one; empty if it does
+        not.
+        """
+        trial = self._memory.trials.get(desired.service_id)
+        good = trial.good.spec if trial is not None and trial.good is not None else None
+        same = good is not None and desired.spec is not None and good.digest == desired.spec.digest
+        return trial.reason if trial is not None and same else ""
+
+    def digests(self) -> list[str]:
+        """Lists the bundles that a rollback may need."""
+        found = (trial.good for trial in self._memory.trials.all())
+        return [good.spec.digest for good in found if good is not None and good.spec is not None]
+
+    def _on_trial(self) -> Iterator[ServiceState]:
+        """Iterates over services whose bundle is applied but not decided."""
+        for service in self._registry:
+            desired = service.desired
+            if desired.verification is None or desired.spec is None:
+                continue
+            at_rest = service.busy is None and service.gate is None and not service.awaiting
+            options = desired.spec.options
+            if at_rest and service.current == desired and not (options.paused or options.dry_run):
+                yield service
+
+    async def _look(self, service: ServiceState) -> None:
+        desired, policy = service.desired, service.desired.verification
+        assert desired.spec is not None and policy is not None
+        trial = self._memory.trials.get(service.id) or BundleVerification(service.id)
+        if trial.is_decided(desired.spec.digest):
+            return
+        seen = await self._observe(service, policy)
+        if seen is None or service.desired is not desired:
+            return
+        now_ms = int(self._clock.now().timestamp() * 1000)
+        before = trial
+        if trial.digest != desired.spec.digest:
+            trial = trial.begin(desired.spec.digest, now_ms, seen.restarts)
+        trial, finding, reason = judge_bundle(trial, policy, seen, now_ms)
+        if finding != VerificationOutcome.PENDING:
+            self._decide(service, trial, finding, reason)
+        elif trial != before:
+            self._memory.trials.keep(trial)
+
+    async def _observe(self, service: ServiceState, policy: Verification) -> ObservedService | None:
+        """Observes a service; None if its state is unknown now."""
+        passing = any(problem.reason in _TRANSIENT_REASONS for problem in service.failures.values())
+        if passing or service.unseen or self._registry.gap:
+            return None
+        components = components_of(service.owned, self._registry.tree)
+        phase, problems = summarize(components.values(), service.failures.values())
+        why = f"{problems[0].ref or service.name}: {problems[0].message}" if problems else ""
+        pods = [component for component in components.values() if component.ref.kind == "Pod"][
+            :_MAX_PODS
+        ]
+        restarts: dict[str, int] = {}
+        for pod in pods:
+            live = await self._cluster.get(pod.ref)
+            if live is not None:
+                restarts[metadata_of(live).get("uid") or ""] = restarts_of(live)
+        return ObservedService(phase, why, restarts, await self._metric(policy, phase))
+
+    async def _metric(self, policy: Verification, phase: Phase) -> float | None:
+        if policy.metric is None or self._metrics is None or phase != Phase.HEALTHY:
+            return None
+        try:
+            return await self._metrics.value(policy.metric)
+        except TowlineError as error:
+            log.warning("a metric cannot be read", reason=error.message)
+            return None
+
+    def _decide(
+        self,
+        service: ServiceState,
+        trial: BundleVerification,
+        finding: VerificationOutcome,
+        reason: str,
+    ) -> None:
+        """Reports the result, rolls back if possible, and stores the decision, in this order."""
+        desired = service.desired
+        after = trial.decided(desired, finding, reason)
+        back = _instead(desired, after) if finding == VerificationOutcome.BAD else desired
+        instead = back.spec.digest if back.spec and back is not desired else ""
+        log.info(
+            "verified", service=service.id, good=finding == VerificationOutcome.GOOD, reason=reason
+        )
+        self._reports.verified(_verified(desired, finding, reason, instead))
+        self._memory.trials.keep(after)
+        if back is not desired:
+            self._roll_back(service, back, reason)
+
+
+def _instead(desired: Desired, trial: BundleVerification) -> Desired:
+    """Replaces the bundle with the last good one; returns the same desired state if there
+    is none.
+    """
+    if desired.spec is None or trial.good is None or trial.good.spec is None:
+        return desired
+    return replace(desired, spec=replace(trial.good.spec, options=desired.spec.options))
+
+
+def _verified(
+    desired: Desired, finding: VerificationOutcome, reason: str, instead: str
+) -> VerificationResult:
+    assert desired.spec is not None
+    ok = finding == VerificationOutcome.GOOD
+    return VerificationResult(
+        desired.service_id, desired.sequence, desired.spec.digest, ok, reason, instead
+    )

@@ -1,0 +1,247 @@
+"""One stream of the tunnel, forwarded over one connection to the API server."""
+
+import asyncio
+from collections.abc import Callable
+
+import structlog
+
+from core.errors import TowlineError
+from core.http1.response import BadResponse, ResponseObserver
+from core.mux.codec import (
+    CLOSE,
+    END,
+    FLAG_HEAD,
+    FLAG_NOBODY,
+    FLAG_PASSTHROUGH,
+    FLAG_UPGRADE,
+    Buffer,
+    Open,
+)
+from core.mux.stream import TunnelStream
+from syncagent.tunnel.connection import UpstreamConnection
+from syncagent.tunnel.upstream import UpstreamPool
+
+log = structlog.get_logger(__name__)
+
+BAD_GATEWAY = 502
+UNAUTHORIZED = 401
+DIAL_SECONDS = 10.0
+_REPEATABLE = (b"GET ", b"HEAD ")
+
+
+class UpstreamRequest:
+    """Owner of a stream at the agent, and user of an upstream connection.
+    Bytes of the client wait until there is a connection and, after an upgrade request, until the
+    API server has accepted the upgrade.
+    """
+
+    __slots__ = (
+        "_answered",
+        "_connection",
+        "_ended",
+        "_observer",
+        "_owed",
+        "_pool",
+        "_request",
+        "_retried",
+        "_stream",
+        "_upgrade",
+        "_waiting",
+        "on_retry",
+    )
+
+    def __init__(self, stream: TunnelStream, request: Open, pool: UpstreamPool) -> None:
+        self._stream, self._request, self._pool = stream, request, pool
+        self._connection: UpstreamConnection | None = None
+        self._observer = self._new_observer()
+        self._waiting: list[Buffer] = []
+        self._owed = 0
+        self._ended = bool(request.flags & FLAG_NOBODY)
+        self._upgrade = bool(request.flags & FLAG_UPGRADE)
+        self._answered = self._retried = False
+
+    # Starting
+
+    def try_start(self) -> bool:
+        """Starts if an idle connection and a token are available."""
+        fields = self._pool.fields
+        connection = self._pool.take() if fields is not None else None
+        if connection is None or fields is None:
+            return False
+        self._begin(connection, fields)
+        return True
+
+    async def start(self) -> None:
+        """Starts over a new connection, with a new token if needed."""
+        try:
+            async with asyncio.timeout(DIAL_SECONDS):
+                fields = self._pool.fields or await self._pool.refresh()
+                connection = await self._pool.dial()
+        except TowlineError as error:
+            self._fail(f"cannot sign in to its API server: {error.message}")
+        except TimeoutError:
+            self._fail(f"cannot reach its API server: no response within {DIAL_SECONDS:g} s")
+        except OSError as error:
+            self._fail(f"cannot reach its API server: {_reason(error)}")
+        except Exception:
+            log.exception("request not started")
+            self._fail("has no credential for its API server")
+        else:
+            if self._stream.closed:
+                connection.close()
+            else:
+                self._begin(connection, fields)
+
+    def _begin(self, connection: UpstreamConnection, fields: bytes) -> None:
+        self._connection = connection
+        connection.user = self
+        head = self._request.head
+        if self._request.flags & FLAG_PASSTHROUGH:
+            fields = self._pool.host_field
+        connection.write(b"".join((head[:-2], self._request.identity, fields, b"\r\n")))
+        if not self._upgrade:
+            self._send_waiting()
+
+    # Events of the stream (see `core.mux.stream.StreamOwner`)
+
+    def on_data(self, data: Buffer) -> None:
+        if self._connection is None or (self._upgrade and not self._observer.upgraded):
+            self._waiting.append(data)
+        else:
+            self._write(data)
+
+    def on_end(self, close: bool) -> None:
+        self._ended = True
+        if self._observer.upgraded and self._connection is not None:
+            self._connection.write_eof()
+
+    def on_writable(self) -> None:
+        if self._connection is not None:
+            self._connection.release()
+
+    def on_reset(self, code: int, text: str) -> None:
+        self._waiting.clear()
+        if self._connection is not None:
+            self._connection.abort()
+            self._connection = None
+
+    # Events of the connection (see `syncagent.tunnel.connection.ConnectionUser`)
+
+    def on_upstream_data(self, data: bytes) -> None:
+        self._answered = True
+        try:
+            ready = self._observer.feed(data)
+        except BadResponse as error:
+            self._give_up(f"got an invalid response from its API server: {error}")
+            return
+        if self._observer.status == UNAUTHORIZED:
+            self._pool.forget_token()
+        if self._observer.complete:
+            self._finish(ready)
+        else:
+            self._pass_on(ready)
+
+    def on_upstream_closed(self) -> None:
+        connection, self._connection = self._connection, None
+        if self._observer.upgraded:
+            self._stream.send(b"", END | CLOSE)
+        elif not self._answered and self._may_retry(connection):
+            self._retried = True
+            self._retry()
+        else:
+            self._on_cut()
+
+    def on_upstream_drained(self) -> None:
+        owed, self._owed = self._owed, 0
+        if owed:
+            self._stream.consumed(owed)
+
+    # Inside
+
+    def _pass_on(self, ready: Buffer) -> None:
+        if ready and not self._stream.send(ready) and self._connection is not None:
+            self._connection.hold()
+        if self._upgrade and self._observer.upgraded:
+            self._send_waiting()
+        elif self._upgrade and self._observer.status is not None:
+            self._drop_waiting()
+
+    def _finish(self, ready: Buffer) -> None:
+        """Handles a complete response; the connection is reused if the request is complete too."""
+        connection, self._connection = self._connection, None
+        reusable = self._observer.keep_alive and self._ended and not self._owed
+        self._drop_waiting()
+        self._stream.send(ready, END)
+        if connection is None:
+            return
+        if reusable and not self._upgrade:
+            connection.user, connection.used = None, True
+            connection.release()
+            self._pool.give_back(connection)
+        else:
+            connection.close()
+
+    def _on_cut(self) -> None:
+        try:
+            self._observer.end(close=True)
+        except BadResponse:
+            self._fail("lost the connection to its API server")
+        else:
+            self._stream.send(b"", END | CLOSE)
+
+    def _may_retry(self, connection: UpstreamConnection | None) -> bool:
+        """Reports whether to retry: a reused connection may be stale, and reads are safe to
+        repeat.
+        """
+        stale = connection is not None and connection.used and not self._retried
+        bodyless = bool(self._request.flags & FLAG_NOBODY)
+        return stale and bodyless and self._request.head.startswith(_REPEATABLE)
+
+    def _retry(self) -> None:
+        self._observer = self._new_observer()
+        self.on_retry(self)
+
+    on_retry: Callable[["UpstreamRequest"], None]
+
+    def _write(self, data: Buffer) -> None:
+        connection = self._connection
+        if connection is None:
+            return
+        connection.write(data)
+        if connection.write_paused:
+            self._owed += len(data)
+        else:
+            self._stream.consumed(len(data))
+
+    def _send_waiting(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for data in waiting:
+            self._write(data)
+        if self._ended and self._observer.upgraded and self._connection is not None:
+            self._connection.write_eof()
+
+    def _drop_waiting(self) -> None:
+        if self._waiting:
+            dropped = sum(len(data) for data in self._waiting)
+            self._waiting.clear()
+            self._stream.consumed(dropped)
+
+    def _give_up(self, text: str) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.abort()
+        self._fail(text)
+
+    def _fail(self, text: str) -> None:
+        self._waiting.clear()
+        self._stream.reset(BAD_GATEWAY, text)
+
+    def _new_observer(self) -> ResponseObserver:
+        flags = self._request.flags
+        return ResponseObserver(
+            head_request=bool(flags & FLAG_HEAD), upgrade=bool(flags & FLAG_UPGRADE)
+        )
+
+
+def _reason(error: OSError) -> str:
+    return (error.strerror or str(error) or type(error).__name__).lower()

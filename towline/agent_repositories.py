@@ -1,0 +1,210 @@
+"""The agent's embedded git cache; implements `syncagent.ports.Repositories`."""
+
+import asyncio
+from collections.abc import Callable, Hashable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from core.errors import Invalid, NotFound, Unavailable
+from core.identity import RepositoryId, local_id
+from core.remotes import Remote, parse_remote
+from core.runtime.clock import Clock
+from core.spec.source import (
+    Commit,
+    GitCredentials,
+    HelmRelease,
+    Renderer,
+    RenderRequest,
+    RepositorySpec,
+    RepositoryState,
+)
+from gitcache import compose
+from gitcache.settings import GitCacheSettings, PollSettings, RenderSettings, StoreSettings
+from gitcache.store.eviction import ReportedDigests
+from gitcache.sync.cache import GitCache
+from syncagent.autonomy.definitions import YAML_ERRORS
+from syncagent.domain.local_services import ServiceDefinition
+from syncagent.ports import LocalRender
+from syncagent.settings import Settings
+
+_FIRST_POLL_S = 20.0
+_MAX_FILE_BYTES = 256 << 10
+_MAX_CACHED_RENDERS = 5000
+_FIELDS = {
+    "username": "username",
+    "password": "password",
+    "privateKey": "private_key",
+    "passphrase": "passphrase",
+    "appId": "app_id",
+    "installationId": "installation_id",
+    "apiUrl": "api_url",
+    "clientCertificate": "client_certificate",
+    "clientKey": "client_key",
+    "authority": "authority",
+    "knownHosts": "known_hosts",
+    "proxy": "proxy",
+}
+
+
+def build(settings: Settings, clock: Clock) -> "AgentRepositories":
+    """Builds the repositories for `syncagent.compose`, with one render worker and little memory."""
+    live = ReportedDigests()
+    cache = compose.build_git_cache(
+        GitCacheSettings(
+            data_dir=settings.state.directory / "git",
+            poll=PollSettings(seconds=settings.git.poll_seconds),
+            render=RenderSettings(workers=1),
+            store=StoreSettings(memory=4 << 20, keep_days=1),
+        ),
+        clock,
+        live=live,
+    )
+    return AgentRepositories(cache, CredentialFiles(settings.git.credentials), live)
+
+
+class CredentialFiles:
+    """Credentials in files of a folder, such as a mounted Secret; reloaded on change."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self._folder = folder
+        self._stamp = 0
+        self._known: list[tuple[Remote, GitCredentials]] = []
+
+    def for_url(self, url: str) -> GitCredentials | None:
+        """Finds the credentials with the longest matching `url`. Invalid: a malformed file."""
+        remote = parse_remote(url)
+        fitting = [file for file in self._files() if _covers(file[0], remote)]
+        return max(fitting, key=lambda known: len(known[0].path))[1] if fitting else None
+
+    def _files(self) -> list[tuple[Remote, GitCredentials]]:
+        if self._folder is None:
+            return []
+        try:
+            stamp = self._folder.stat().st_mtime_ns
+            if stamp != self._stamp:
+                files = sorted(path for path in self._folder.iterdir() if path.is_file())
+                self._known = [_credentials(path) for path in files]
+                self._stamp = stamp
+        except OSError as error:
+            raise Invalid(f"cannot read {error.filename}: {error.strerror}") from None
+        return self._known
+
+
+class AgentRepositories:
+    """Follows each repository and ref after its first render."""
+
+    def __init__(
+        self, cache: GitCache, credentials: CredentialFiles, live: ReportedDigests
+    ) -> None:
+        self._cache = cache
+        self._live = live
+        self._credentials = credentials
+        self._specs: dict[str, RepositorySpec] = {}
+        self._polled: dict[str, asyncio.Event] = {}
+        self._rendered: dict[Hashable, LocalRender] = {}
+        cache.on_state(self._told)
+        self._changed: Callable[[], None] = lambda: None
+
+    async def start(self, changed: Callable[[], None]) -> None:
+        """Starts polling. Raises Unavailable if the disk fails."""
+        self._changed = changed
+        await self._cache.start()
+
+    async def stop(self) -> None:
+        """Stops polling and rendering."""
+        await self._cache.stop()
+
+    async def refresh(self) -> None:
+        """Polls all servers now."""
+        for spec in self._specs.values():
+            await self._cache.hint(spec.id)
+
+    async def render(self, definition: ServiceDefinition) -> LocalRender:
+        """Implements the port; renders again only for a new commit."""
+        spec = self._follow(definition)
+        commit = await self._commit(spec, definition.ref)
+        names = (definition.folder, definition.name, definition.namespace)
+        place = (spec.id, definition.ref, *names, definition.helm)
+        known = self._rendered.get(place)
+        if known is not None and known.commit == commit.sha:
+            return known
+        done = await self._cache.render(
+            RenderRequest(
+                repository_id=spec.id,
+                commit=commit.sha,
+                folder=definition.folder,
+                renderer=Renderer.HELM if definition.helm else Renderer.AUTO,
+                helm=definition.helm or HelmRelease(definition.name, definition.namespace),
+            )
+        )
+        load = partial(self._cache.bundle, done.digest)
+        rendered = LocalRender(done.digest, done.size, load, commit.sha)
+        if len(self._rendered) >= _MAX_CACHED_RENDERS:
+            self._rendered.clear()
+        self._rendered[place] = rendered
+        # The agent stores applied bundles itself: a bundle in this cache only saves a render.
+        self._live.tell([bundle.digest for bundle in self._rendered.values()])
+        return rendered
+
+    def _follow(self, definition: ServiceDefinition) -> RepositorySpec:
+        url = definition.repository
+        known = self._specs.get(url)
+        refs = (known.refs if known else frozenset()) | {definition.ref}
+        repository_id = RepositoryId(local_id("repository", url))
+        spec = RepositorySpec(repository_id, url, refs, self._credentials.for_url(url))
+        if spec != known:
+            self._specs[url] = spec
+            self._polled[spec.id] = asyncio.Event()
+            self._cache.follow(spec)
+        return spec
+
+    async def _commit(self, spec: RepositorySpec, ref: str) -> Commit:
+        """Commit of a ref. NotFound: no such ref. Unavailable: the server is not reachable."""
+        state = self._cache.state(spec.id)
+        if state is None or ref not in {*state.commits, *state.missing}:
+            state = await self._first_poll(spec)
+        if (commit := state.commits.get(ref)) is not None:
+            return commit
+        if ref in state.missing:
+            raise NotFound(f"{spec.url} has no branch or tag {ref}")
+        raise Unavailable(state.error or f"{spec.url} was not polled for {ref} yet")
+
+    async def _first_poll(self, spec: RepositorySpec) -> RepositoryState:
+        try:
+            async with asyncio.timeout(_FIRST_POLL_S):
+                await self._polled[spec.id].wait()
+        except TimeoutError:
+            # Later renders do not wait: changes after this arrive as events.
+            self._polled[spec.id].set()
+        state = self._cache.state(spec.id)
+        if state is None:
+            raise Unavailable(f"{spec.url} was not reached yet")
+        return state
+
+    def _told(self, state: RepositoryState) -> None:
+        if (polled := self._polled.get(state.repository_id)) is not None:
+            polled.set()
+        self._changed()
+
+
+def _covers(place: Remote, remote: Remote) -> bool:
+    inside = remote.path == place.path or remote.path.startswith(f"{place.path}/")
+    return place.origin == remote.origin and inside
+
+
+def _credentials(path: Path) -> tuple[Remote, GitCredentials]:
+    """Parses a credentials file. The message of Invalid never contains its content."""
+    try:
+        raw: Any = yaml.load(path.read_bytes()[:_MAX_FILE_BYTES], yaml.CSafeLoader)
+    except YAML_ERRORS:
+        raise Invalid(f"{path} is not YAML") from None
+    if not isinstance(raw, Mapping) or not isinstance(raw.get("url"), str):
+        raise Invalid(f"{path}: credentials require the field url")
+    given = {name: value for name, value in raw.items() if name != "url"}
+    if not given.keys() <= _FIELDS.keys() or not all(isinstance(v, str) for v in given.values()):
+        raise Invalid(f"{path}: all fields must be strings named url, {', '.join(_FIELDS)}")
+    credentials = GitCredentials(**{_FIELDS[name]: value for name, value in given.items()})
+    return parse_remote(raw["url"]), credentials

@@ -1,0 +1,36 @@
+"""`towline apply`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from towline.cli.manifests import read_manifests
+from towline.cli.output import colour
+from towline.cli.plan import ManifestPlanner
+from towline.cli.session import connect
+
+_COLOURS = {"+": "green", "~": "yellow"}
+
+
+def apply(
+    context: typer.Context,
+    file: Annotated[
+        Path, typer.Option("-f", "--file", help="YAML file, or a folder of YAML files.")
+    ],
+    dry_run: Annotated[bool, typer.Option(help="Print the changes without making them.")] = False,
+) -> None:
+    """Create and update resources from manifests.
+
+    Kinds: clusters, repositories, secrets, services, pipelines, contexts and generators.
+
+    \b
+    Example:
+      towline apply -f fleet/ --dry-run
+      towline apply -f fleet/
+    """
+    manifests = read_manifests(file)
+    planner = ManifestPlanner(connect(context), dry_run=dry_run)
+    for manifest in manifests:
+        for line in planner.apply(manifest):
+            print(colour(line, _COLOURS.get(line[0])), flush=True)

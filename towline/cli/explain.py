@@ -1,0 +1,94 @@
+"""`towline services why`: explains how far a commit has come, stage by stage."""
+
+from collections.abc import Iterator
+
+from towline.cli import documents
+from towline.cli.output import Row, age, colour, escape_controls, short
+from towline.cli.session import GraphQLApi, Json, every, find_service
+
+_DONE, _WAITS, _FAILED = "✓", "…", "✗"
+_COLOURS = {_DONE: "green", _WAITS: "yellow", _FAILED: "red"}
+
+
+def explain(api: GraphQLApi, name: str) -> Iterator[str]:
+    """Yields lines about the progress of a service's commit, and what blocks it."""
+    service = find_service(api, name)
+    ledger = api.ask(documents.LEDGER, serviceId=service["id"], first=100)["ledger"]
+    entries = [edge["node"] for edge in ledger["edges"]]
+    revision = service["revision"]
+    if revision:
+        who, when = revision["author"], age(revision["committedAt"])
+        yield f"desired  {short(revision['sha'])}  {revision['subject']} — {who}, {when}"
+    else:
+        yield "desired  none yet"
+    yield from _holds(service)
+    yield _repository(service["repository"])
+    yield from _errors(service)
+    if service["promoted"]:
+        yield from _pipelines(api, service)
+    yield from _walk(service, entries)
+    yield _cluster(service)
+
+
+def _holds(service: Row) -> Iterator[str]:
+    if service["paused"]:
+        yield _line(_WAITS, "paused", "no changes until `services update --resume`")
+    if service["pinnedSha"] and not service["promoted"]:
+        held = short(service["pinnedSha"])
+        yield _line(_WAITS, "pinned", f"to {held} by a rollback; `services unpin` ends it")
+    if service["deletedAt"]:
+        yield _line(_WAITS, "deleted", f"{age(service['deletedAt'])}; removing its objects")
+
+
+def _repository(repository: Row | None) -> str:
+    if repository is None:
+        return _line(_FAILED, "git", "the service has no repository")
+    if repository["error"]:
+        return _line(_FAILED, "git", f"{repository['url']}: {repository['error']}")
+    if repository["polledAt"] is None:
+        return _line(_WAITS, "git", f"{repository['url']} not polled yet")
+    return _line(_DONE, "git", f"{repository['url']} polled {age(repository['polledAt'])}")
+
+
+def _errors(service: Row) -> Iterator[str]:
+    for error in service["errors"]:
+        yield _line(_FAILED, error["source"], error["message"])
+
+
+def _pipelines(api: GraphQLApi, service: Row) -> Iterator[str]:
+    for pipeline in every(api, documents.PIPELINES):
+        for edge in pipeline["edges"]:
+            if edge["release"] and _leads_to(pipeline, edge, service["id"]):
+                held = pipeline["paused"] or edge["reason"] or "entering the stage"
+                text = f"{edge['release']['id']} waits before {edge['to']['name']}: {held}"
+                yield _line(_WAITS, f"pipeline {pipeline['name']}", text)
+
+
+def _leads_to(pipeline: Row, edge: Row, service_id: str) -> bool:
+    target = next(stage for stage in pipeline["stages"] if stage["name"] == edge["to"]["name"])
+    return any(member["service"]["id"] == service_id for member in target["services"])
+
+
+def _walk(service: Row, entries: list[Json]) -> Iterator[str]:
+    """Yields the newest ledger entry of each stage for the current commit, oldest first."""
+    newest: dict[str, Json] = {}
+    for entry in entries:
+        if entry["sha"] in (None, service["sha"]):
+            newest.setdefault(entry["stage"], entry)
+    for entry in sorted(newest.values(), key=lambda entry: int(entry["id"])):
+        failed = entry["stage"] in ("render-failed", "failed", "degraded")
+        text = f"{age(entry['at'])}  {entry['message']}".rstrip()
+        yield _line(_FAILED if failed else _DONE, entry["stage"], text)
+    if service["status"] != "HEALTHY":
+        yield _line(_WAITS, "status", service["status"])
+
+
+def _cluster(service: Row) -> str:
+    cluster = service["cluster"] or {}
+    heard = age(cluster.get("pingedAt"))
+    mark = _DONE if heard.endswith("s ago") else _WAITS
+    return _line(mark, "agent", f"of {cluster.get('handle', '?')} last seen {heard}")
+
+
+def _line(mark: str, title: str, text: str) -> str:
+    return f"{colour(mark, _COLOURS[mark])} {title:<14} {escape_controls(text)}"

@@ -1,0 +1,72 @@
+"""`towline services diff`: previews the effect of a change."""
+
+from collections.abc import Iterator
+from typing import Annotated
+
+import typer
+
+from core.errors import Invalid
+from towline.cli import documents
+from towline.cli.output import Format, Row, colour, escape_controls, short, show
+from towline.cli.session import Output, connect, find_service
+
+DIFFERS = 7
+"""Exit code when something differs, in addition to those of all commands."""
+
+_SIGNS = {"ADDED": ("+", "green"), "REMOVED": ("-", "red"), "CHANGED": ("~", "yellow")}
+
+
+def diff_service(
+    context: typer.Context,
+    service: Annotated[
+        str, typer.Argument(metavar="CLUSTER/NAME", help="Service, by cluster and name, or by id.")
+    ],
+    ref: Annotated[str | None, typer.Option(help="Branch, tag or commit to compare with.")] = None,
+    digest: Annotated[str | None, typer.Option(help="An earlier digest of the service.")] = None,
+    since: Annotated[
+        str | None,
+        typer.Option(help="Compare --digest with this digest instead of the current one."),
+    ] = None,
+    output: Output = Format.TABLE,
+) -> None:
+    """Preview what a ref would change, before you merge it; exit code 7 if anything differs.
+
+    \b
+    Example:
+      towline services diff prod-eu/web --ref feature-1
+    """
+    if bool(ref) == bool(digest) or (since and not digest):
+        raise Invalid("use either --ref or --digest; --since requires --digest")
+    api = connect(context)
+    found = find_service(api, service)
+    asked = {"id": found["id"], "ref": ref, "newDigest": digest, "oldDigest": since}
+    difference = api.ask(documents.SERVICE_DIFF, **asked)["serviceDiff"]
+    if output is Format.TABLE:
+        print(*lines(difference), sep="\n")
+    else:
+        show(difference, (), output, "newDigest")
+    if difference["added"] or difference["removed"] or difference["changed"]:
+        raise typer.Exit(DIFFERS)
+
+
+def lines(difference: Row) -> Iterator[str]:
+    """Formats a difference: a summary, then each object with its fields."""
+    sums = ", ".join(f"{difference[name]} {name}" for name in ("added", "removed", "changed"))
+    at = f" at {short(difference['sha'])}" if difference["sha"] else ""
+    yield f"{sums}{at}"
+    for changed in difference["objects"]:
+        sign, paint = _SIGNS[changed["change"]]
+        place = f"{changed['namespace']}/" if changed["namespace"] else ""
+        yield colour(f"{sign} {changed['kind']} {place}{changed['name']}", paint)
+        for field in changed["fields"]:
+            yield escape_controls(f"    {field['pointer'] or '/'}: {_sides(field)}")
+        if changed["more"]:
+            yield f"    and {changed['more']} more"
+    told = len(difference["objects"])
+    if (left := sum(difference[n] for n in ("added", "removed", "changed")) - told) > 0:
+        yield f"and {left} more objects"
+
+
+def _sides(field: Row) -> str:
+    old, new = field["old"], field["new"]
+    return f"{'(none)' if old is None else old} → {'(none)' if new is None else new}"

@@ -1,0 +1,132 @@
+"""OAuth device grant (RFC 8628) and token refresh.
+
+Standard library only: the kubectl credential plugin uses it.
+"""
+
+import json
+import ssl
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+from urllib.parse import urlencode
+
+from core.errors import Unauthenticated, Unavailable
+from towline.contexts import ControlPlaneTarget
+
+CLIENT = "towline-kubectl-login"
+DEVICE_GRANT = "urn:ietf:params:oauth:grant-type:device_code"
+POLL_SECONDS, SLOWER_SECONDS = 5, 5
+MAX_WAIT_SECONDS = 1800
+_TIMEOUT = 15.0
+_MAX_BYTES = 64 << 10
+
+
+class IssuedToken(NamedTuple):
+    """An issued token. `expires`: seconds since 1970; 0 if it does not expire."""
+
+    token: str
+    refresh: str = ""
+    expires: int = 0
+
+    def __repr__(self) -> str:
+        return f"Granted(expires={self.expires})"
+
+
+class DeviceGrant:
+    """Sign-in and refresh at one control plane."""
+
+    def __init__(
+        self,
+        target: ControlPlaneTarget,
+        *,
+        sleep: Callable[[float], None] = time.sleep,
+        now: Callable[[], float] = time.time,  # noqa: TID251 - a Clock would load asyncio
+    ) -> None:
+        self._target, self._sleep, self._now = target, sleep, now
+
+    def sign_in(self, tell: Callable[[str], None]) -> IssuedToken:
+        """Requests a code, shows it to the user, and waits for approval.
+
+        Unauthenticated: not approved. Unavailable: the control plane is not reachable.
+        """
+        asked = self._post("/oauth/device/code", {"client_id": CLIENT, "scope": "offline_access"})
+        if "device_code" not in asked:
+            raise Unauthenticated(
+                _reason(asked, "this control plane does not support device sign-in")
+            )
+        tell(_invitation(asked))
+        interval = float(asked.get("interval", POLL_SECONDS))
+        until = self._now() + min(
+            float(asked.get("expires_in", MAX_WAIT_SECONDS)), MAX_WAIT_SECONDS
+        )
+        while self._now() < until:
+            self._sleep(interval)
+            form = {"grant_type": DEVICE_GRANT, "device_code": str(asked["device_code"])}
+            answer = self._post("/oauth/token", {"client_id": CLIENT, **form})
+            if "access_token" in answer:
+                return self._granted(answer)
+            interval += self._pause(answer)
+        raise Unauthenticated("the code was not approved in time; try again")
+
+    def refresh(self, token: str) -> IssuedToken | None:
+        """Exchanges a refresh token for a new token; None if it is no longer valid."""
+        form = {"grant_type": "refresh_token", "refresh_token": token, "client_id": CLIENT}
+        answer = self._post("/oauth/token", form)
+        if "access_token" not in answer:
+            return None
+        granted = self._granted(answer)
+        return granted if granted.refresh else granted._replace(refresh=token)
+
+    def _pause(self, answer: Mapping[str, Any]) -> int:
+        """Seconds to add to the polling interval. Unauthenticated: the sign-in was denied."""
+        error = answer.get("error")
+        if error == "slow_down":
+            return SLOWER_SECONDS
+        if error != "authorization_pending":
+            raise Unauthenticated(_reason(answer, "the sign-in was denied"))
+        return 0
+
+    def _granted(self, answer: Mapping[str, Any]) -> IssuedToken:
+        life = answer.get("expires_in")
+        expires = int(self._now() + float(life)) if life else 0
+        return IssuedToken(
+            str(answer["access_token"]), str(answer.get("refresh_token", "")), expires
+        )
+
+    def _post(self, path: str, form: Mapping[str, str]) -> dict[str, Any]:
+        """Returns the JSON object of the response, also for an error response."""
+        url = self._target.url + path
+        request = urllib.request.Request(url, urlencode(form).encode(), method="POST")
+        try:
+            text = _send(request, self._target.ca)
+        except OSError as error:
+            reason = getattr(error, "reason", error)
+            raise Unavailable(f"cannot reach {self._target.url}: {reason}") from None
+        try:
+            answer = json.loads(text)
+        except ValueError:
+            answer = None
+        return answer if isinstance(answer, dict) else {}
+
+
+def _send(request: urllib.request.Request, ca: str) -> bytes:
+    context = ssl.create_default_context(cadata=ca or None)
+    try:
+        with urllib.request.urlopen(request, timeout=_TIMEOUT, context=context) as answer:
+            return answer.read(_MAX_BYTES)
+    except urllib.error.HTTPError as refusal:
+        with refusal:
+            return refusal.read(_MAX_BYTES)
+
+
+def _invitation(asked: Mapping[str, Any]) -> str:
+    page = asked.get("verification_uri_complete") or asked.get("verification_uri", "")
+    code = asked.get("user_code", "")
+    return "".join(c for c in f"To sign in, open {page} and approve {code}" if c.isprintable())
+
+
+def _reason(answer: Mapping[str, Any], otherwise: str) -> str:
+    text = str(answer.get("error_description") or answer.get("error") or otherwise)
+    return "".join(c for c in text if c.isprintable())[:300]

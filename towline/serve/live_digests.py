@@ -1,0 +1,45 @@
+"""Lists the bundles that the control plane still needs from the git cache."""
+
+from collections import defaultdict
+from collections.abc import Callable, Collection
+
+from controlplane.domain.services import Revision
+from controlplane.ports import Store
+
+_KEPT_REVISIONS = 10
+"""Number of newest revisions of each service that can be rolled back to without a render."""
+
+_BATCH_SIZE = 200
+
+
+class StoreLiveDigests:
+    """The git cache's `LiveDigests`: current bundles of services, and bundles for rollbacks.
+
+    `store` returns the store, which is opened after the git cache is built.
+    """
+
+    def __init__(self, store: Callable[[], Store]) -> None:
+        self._store = store
+
+    async def live(self) -> Collection[str] | None:
+        """See `LiveDigests.live`. Unavailable: the store is not reachable."""
+        async with self._store().read() as tx:
+            services = await tx.services.select()
+        digests = {service.digest for service in services if service.digest}
+        ids = [service.id for service in services]
+        for start in range(0, len(ids), _BATCH_SIZE):
+            async with self._store().read() as tx:
+                some = ids[start : start + _BATCH_SIZE]
+                digests |= _newest(await tx.revisions.select(service_id=some))
+        return digests
+
+
+def _newest(revisions: Collection[Revision]) -> set[str]:
+    of: dict[str, list[Revision]] = defaultdict(list)
+    for revision in sorted(revisions, key=lambda revision: revision.inserted_at, reverse=True):
+        of[revision.service_id].append(revision)
+    return {
+        revision.digest
+        for newest_first in of.values()
+        for revision in newest_first[:_KEPT_REVISIONS]
+    }

@@ -1,0 +1,47 @@
+"""Implements the port `LiveObjects` with the Kubernetes proxy; reads as the user."""
+
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any
+
+import orjson
+
+from controlplane.domain.access import Actor
+from core.errors import Forbidden, NotFound, TowlineError, Unavailable
+from core.identity import TokenId, UserId
+from proxy.compose import KubeProxy
+from proxy.domain.access import AuthenticatedUser
+from proxy.gateway.route import ClusterRoute
+
+MAX_BYTES = 4 << 20
+_ERRORS: Mapping[int, type[TowlineError]] = {
+    HTTPStatus.NOT_FOUND: NotFound,
+    HTTPStatus.FORBIDDEN: Forbidden,
+    HTTPStatus.UNAUTHORIZED: Forbidden,
+}
+
+
+class ProxyLiveObjects:
+    """Reads objects as a request of the user: authorized, impersonated, audited."""
+
+    def __init__(self, door: KubeProxy) -> None:
+        self._door = door
+
+    async def read(self, actor: Actor, handle: str, path: str) -> Mapping[str, Any]:
+        identity = AuthenticatedUser(
+            user_id=UserId(actor.id),
+            name=actor.email,
+            token_id=TokenId(actor.token_id) if actor.token_id else None,
+            expires_at=actor.expires_at,
+        )
+        route = ClusterRoute(handle, path.encode())
+        status, body = await self._door.read(identity, actor.source, route, MAX_BYTES)
+        try:
+            told = orjson.loads(body)
+        except orjson.JSONDecodeError:
+            told = None
+        if status == HTTPStatus.OK and isinstance(told, dict):
+            return told
+        message = str(told.get("message", "")) if isinstance(told, dict) else ""
+        message = message[:500] or f"cluster {handle!r} responded with status {status}"
+        raise _ERRORS.get(status, Unavailable)(message)

@@ -1,0 +1,263 @@
+"""Connects the Kubernetes proxy to the control plane: authentication, authorization, audit."""
+
+from collections.abc import Iterable
+from datetime import datetime
+from operator import attrgetter
+from typing import Protocol
+
+import structlog
+
+from controlplane.domain.access import SYSTEM
+from controlplane.domain.access.policy import ClusterIdentity as Entry
+from controlplane.domain.access.roles import KubernetesRequest
+from controlplane.domain.ledger import AuditEntry, AuditVerdict
+from controlplane.usecases.access import ProxyAccess
+from controlplane.usecases.identity import CredentialAuthenticator as Identities
+from controlplane.usecases.strangers import RefusalAggregator
+from core.errors import LimitExceeded, TowlineError, Unauthenticated
+from core.identity import ClusterId, TokenId, TokenKind, UserId, token_kind
+from core.runtime.clock import Clock
+from core.runtime.tasks import Tasks
+from proxy.domain.access import (
+    AuthenticatedUser,
+    Credential,
+    CredentialKind,
+    Impersonation,
+    ImpersonationRule,
+    RecordingPolicy,
+    RequestGrant,
+)
+from proxy.domain.attributes import READS, RequestAttributes
+from proxy.domain.audit import EndReason, RequestRecord
+
+log = structlog.get_logger(__name__)
+
+_WRITE_INTERVAL_S = 0.5
+_MAX_WAITING_ROWS = 20_000
+_REFUSALS_LISTED = 60
+_DETAIL_FIELDS = (
+    "user_agent", "acting_as", "acting_groups", "recorded", "rule", "upgrade", "bytes_in",
+    "bytes_out",
+)  # fmt: skip
+_detail_values = attrgetter(*_DETAIL_FIELDS)
+_DISCOVERY = frozenset({"api", "apis", "openapi", "version"})
+_SELF_REVIEWS = frozenset({
+    ("create", "authentication.k8s.io", "selfsubjectreviews"),
+    ("create", "authorization.k8s.io", "selfsubjectaccessreviews"),
+    ("create", "authorization.k8s.io", "selfsubjectrulesreviews"),
+})  # fmt: skip
+
+
+class ProxyAuthenticator:
+    """The Kubernetes proxy's `Authenticator`: users of the control plane."""
+
+    def __init__(self, identities: Identities) -> None:
+        self._identities = identities
+
+    async def authenticate(self, credential: Credential, *, source: str) -> AuthenticatedUser:
+        kind = token_kind(credential.secret)
+        if (kind is TokenKind.SESSION) != (credential.kind is CredentialKind.SESSION):
+            raise Unauthenticated(
+                "a browser session must use its cookie, and a token the Authorization header"
+            )
+        actor = await self._identities.authenticate(credential.secret, _address(source))
+        return AuthenticatedUser(
+            user_id=UserId(actor.id),
+            name=actor.email,
+            token_id=TokenId(actor.token_id) if actor.token_id else None,
+            session_id=actor.token_id if kind is TokenKind.SESSION else None,
+            expires_at=actor.expires_at,
+        )
+
+
+class ProxyAuthorizer:
+    """The Kubernetes proxy's `Authorizer` and `AgentPresence`."""
+
+    def __init__(self, access: ProxyAccess) -> None:
+        self._access = access
+
+    async def authorize(
+        self, identity: AuthenticatedUser, handle: str, attributes: RequestAttributes
+    ) -> RequestGrant:
+        request = _request(attributes)
+        grant = await self._access.connect(
+            identity.user_id, handle, request, token_id=identity.token_id
+        )
+        return RequestGrant(
+            cluster_id=grant.cluster_id,
+            impersonate=Impersonation(grant.user, grant.groups, grant.uid),
+            may_impersonate=ImpersonationRule.of(grant.door.impersonate),
+            rule=grant.rule,
+            recording=_recording(grant.door),
+            grant_ids=grant.door.binding_ids,
+        )
+
+    async def last_seen(self, cluster_id: ClusterId) -> datetime | None:
+        return await self._access.last_seen(cluster_id)
+
+
+class AuditStore(Protocol):
+    """Storage of audit rows."""
+
+    async def append(self, entries: Iterable[AuditEntry]) -> None:
+        """Commits rows. Raises Unavailable if the store is not reachable."""
+        ...
+
+
+class ProxyAuditLog:
+    """The Kubernetes proxy's `AuditLog`.
+
+    Commits a row for a write request before the request starts. Writes ends and reads in batches.
+    Aggregates unauthenticated refusals by source. While the store is not reachable, rows wait in a
+    bounded queue; rows over the bound are dropped, and one row records their number.
+    """
+
+    def __init__(self, records: AuditStore, clock: Clock) -> None:
+        self._records = records
+        self._clock = clock
+        self._waiting: list[AuditEntry] = []
+        self._dropped = 0
+        self._refusals = RefusalAggregator(clock)
+        self._refused = RefusalAggregator(clock, listed=_REFUSALS_LISTED)
+        self.tasks = Tasks("proxy-audit")
+
+    def start(self) -> None:
+        """Starts writing in the background."""
+        self.tasks.forever("write", self._write())
+
+    async def stop(self) -> None:
+        """Writes all waiting rows."""
+        await self.tasks.stop()
+        self._wait([*self._refusals.due(all_of_them=True), *self._refused.due(all_of_them=True)])
+        await self._flush()
+
+    async def opened(self, record: RequestRecord) -> None:
+        if len(self._waiting) >= _MAX_WAITING_ROWS:
+            raise LimitExceeded("the audit log cannot keep up; try again", retry_after=1.0)
+        await self._records.append([_entry(record, self._clock.now())])
+
+    def began(self, record: RequestRecord) -> None:
+        self._wait([_entry(record, self._clock.now())])
+
+    def closed(self, record: RequestRecord) -> None:
+        entry: AuditEntry | None = _entry(record, self._clock.now())
+        if record.identity is None:
+            entry = self._refusals.take(entry)
+        elif record.refused and record.reason is EndReason.REFUSED:
+            entry = self._refused.take(entry, entry.actor_id)
+        if entry is not None:
+            self._wait([entry])
+
+    def _wait(self, entries: list[AuditEntry]) -> None:
+        room = _MAX_WAITING_ROWS - len(self._waiting)
+        self._waiting += entries[:room]
+        self._dropped += len(entries[room:])
+
+    async def _write(self) -> None:
+        while True:
+            await self._clock.sleep(_WRITE_INTERVAL_S)
+            self._wait([*self._refusals.due(), *self._refused.due()])
+            await self._flush()
+
+    async def _flush(self) -> None:
+        entries, dropped = list(self._waiting), self._dropped
+        lost = [_dropped_entry(dropped, self._clock.now())] if dropped else []
+        if not entries and not lost:
+            return
+        try:
+            await self._records.append(entries + lost)
+        except TowlineError as error:
+            log.error("audit rows wait for the store", rows=len(entries), error=error.message)
+            return
+        del self._waiting[: len(entries)]
+        self._dropped -= dropped
+
+
+def _recording(door: Entry) -> RecordingPolicy:
+    if door.record_input:
+        return RecordingPolicy.ALL
+    return RecordingPolicy.OUTPUT if door.record else RecordingPolicy.OFF
+
+
+def _request(attributes: RequestAttributes) -> KubernetesRequest:
+    """Names a request as the API server's RBAC does: `pods/exec` is a resource of its own.
+
+    Opening a terminal has the verb `create`, also if a WebSocket opens it with a GET request.
+    """
+    parts = (attributes.resource, attributes.subresource)
+    opens = attributes.writes and attributes.verb in READS
+    return KubernetesRequest(
+        verb="create" if opens else attributes.verb,
+        group=attributes.group,
+        resource="/".join(part for part in parts if part),
+        namespace=attributes.namespace,
+        name=attributes.name,
+        describes=_describes(attributes),
+    )
+
+
+def _describes(attributes: RequestAttributes) -> bool:
+    """True for requests that `system:discovery` and `system:basic-user` allow every user."""
+    if attributes.resource:
+        asked = (attributes.verb, attributes.group, attributes.resource)
+        return asked in _SELF_REVIEWS and not attributes.subresource
+    first = attributes.path.lstrip("/").partition("/")[0]
+    return attributes.verb in {"get", "head"} and first in _DISCOVERY
+
+
+def _entry(record: RequestRecord, now: datetime) -> AuditEntry:
+    who = record.identity
+    action, target = _action_and_target(record.handle, record.method, record.attributes)
+    refused = record.refused and record.reason is EndReason.REFUSED
+    return AuditEntry(
+        at=now,
+        actor=who.name if who else "",
+        actor_id=who.user_id if who else "",
+        token_id=who.token_id if who else None,
+        source=_address(record.source)[:64],
+        action=action,
+        verdict=AuditVerdict.REFUSED if refused else AuditVerdict.ALLOWED,
+        target=target,
+        target_id=record.cluster_id or "",
+        status=record.status,
+        request_id=record.id[:64],
+        detail=_detail(record),
+    )
+
+
+def _address(source: str) -> str:
+    """Address of a source, without the port."""
+    return source.rpartition(":")[0] or source
+
+
+def _action_and_target(handle: str, method: str, what: RequestAttributes | None) -> tuple[str, str]:
+    """Action and target of a request for its audit row."""
+    verb = what.verb if what else method.lower()
+    return f"kubernetes.{verb}"[:128], f"{handle}: {what.text if what else method}"[:320]
+
+
+def _dropped_entry(rows: int, now: datetime) -> AuditEntry:
+    return AuditEntry(
+        at=now,
+        actor=SYSTEM.name,
+        actor_id=SYSTEM.id,
+        action="audit.dropped",
+        verdict=AuditVerdict.ALLOWED,
+        target="requests to clusters",
+        detail={"rows": rows},
+    )
+
+
+def _detail(record: RequestRecord) -> dict[str, object]:
+    """Details of a request; leaves out empty values and zeros."""
+    # Without `strict`, which costs as much as the rest: the getter returns one value for each name.
+    values = zip(_DETAIL_FIELDS, _detail_values(record))  # noqa: B905
+    detail: dict[str, object] = {name: value for name, value in values if value}
+    if record.grant_ids:
+        detail["grants"] = record.grant_ids
+    if record.reason is None:
+        detail["phase"] = "started"
+    else:
+        detail["reason"] = record.reason.value
+        detail["seconds"] = round(record.seconds, 6)
+    return detail
