@@ -1,6 +1,7 @@
 """Prints the course of a control plane outage: `python -m bench.outage`.
 
-Runs one real cluster with its agent. docs/explanation/agent.md shows the output; it has no goals.
+Runs one real cluster with its agent. The output is shown in docs/explanation/agent.md, and has no
+goals.
 """
 
 import json

@@ -12,7 +12,7 @@ strawberry.enum(GitHealth, name="GitHealth")
 strawberry.enum(SignIn, name="RepositorySignIn")
 
 
-@strawberry.enum(name="CompatibleAuthMethod")
+@strawberry.enum(name="AuthMethod")
 class CompatibleAuthMethod(Enum):
     """Authentication method in the terms of compatible clients. See `RepositorySignIn` for all
     methods."""

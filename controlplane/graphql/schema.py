@@ -32,6 +32,7 @@ from controlplane.graphql.limits import (
     has_introspection,
 )
 from controlplane.graphql.mutation import Mutation
+from controlplane.graphql.names import PublishedNames
 from controlplane.graphql.query import Query
 from controlplane.graphql.refusals import DenialAudit
 from controlplane.graphql.scalars import SCALARS
@@ -194,7 +195,7 @@ schema = Schema(
     mutation=Mutation,
     subscription=Subscription,
     execution_context_class=FastExecution,
-    config=StrawberryConfig(scalar_map=SCALARS),
+    config=StrawberryConfig(scalar_map=SCALARS, name_converter=PublishedNames()),
     extensions=[
         DenialAudit,
         CodedErrors,
