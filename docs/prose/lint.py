@@ -20,7 +20,7 @@ from docs.prose.binary import ensure_vale
 from docs.prose.texts import console_texts, help_texts, python_docs, schema_docs
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("fleet", "controlplane", "syncagent", "gitcache", "proxy", "towline")
+PACKAGES = ("core", "controlplane", "syncagent", "gitcache", "proxy", "towline")
 ALLOWED = Path(__file__).with_name("allowed.toml")
 _EXTRACTED = ROOT / "dist" / "prose"
 

@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
 # Each worker would build the command line and its page anew.
 pytestmark = pytest.mark.xdist_group("docs")
-PACKAGES = ("fleet", "controlplane", "syncagent", "gitcache", "proxy", "towline")
+PACKAGES = ("core", "controlplane", "syncagent", "gitcache", "proxy", "towline")
 
 LINK = re.compile(r"!?\[[^]]*\]\(([^)\s]+)\)")
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
