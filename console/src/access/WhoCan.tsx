@@ -1,6 +1,6 @@
 import { useState } from "react";
 import { useQuery } from "urql";
-import { PlacesDocument, WhoCanDocument, type PlaceKind, type ResourceKind, type WhoCanQuery } from "../api/generated";
+import { PlacesDocument, WhoCanDocument, type NamedItemKind, type ResourceKind, type WhoCanQuery } from "../api/generated";
 import { exactly } from "../text/time";
 import { Problem } from "../ui/Problem";
 import { Skeleton } from "../ui/Skeleton";
@@ -15,7 +15,7 @@ import "./permissions.css";
 type Holder = WhoCanQuery["whoCan"][number];
 
 // Roles cannot be scoped to groups of clusters.
-const PLACED: Partial<Record<PlaceKind, ResourceKind>> = { CLUSTER: "CLUSTER", SERVICE: "SERVICE", REPOSITORY: "REPOSITORY", PIPELINE: "PIPELINE" };
+const PLACED: Partial<Record<NamedItemKind, ResourceKind>> = { CLUSTER: "CLUSTER", SERVICE: "SERVICE", REPOSITORY: "REPOSITORY", PIPELINE: "PIPELINE" };
 
 const whyOf = ({ reasons }: Holder): string => reasons.map(({ why, expiresAt }) => (expiresAt === null ? why : `${why}, expires ${exactly(expiresAt)}`)).join("; ");
 const byOf = ({ reasons }: Holder): string => reasons.map(({ role, scope }) => `${role} in ${scope}`).join(", ");

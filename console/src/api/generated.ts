@@ -674,6 +674,19 @@ export type MetricSeveral =
   /** More than one series is an error. */
   | 'ERROR';
 
+/** Kinds of items that can be found by a part of their name. */
+export type NamedItemKind =
+  /** A cluster. */
+  | 'CLUSTER'
+  /** A service. */
+  | 'SERVICE'
+  /** A cluster group. */
+  | 'GROUP'
+  /** A Git repository. */
+  | 'REPOSITORY'
+  /** A pipeline. */
+  | 'PIPELINE';
+
 /** A name in a namespace. Present for compatibility. */
 export type NamespacedName = {
   /** Name. */
@@ -693,15 +706,6 @@ export type ObjectAttributes = {
   /** Namespace. Empty or null for a cluster-scoped object. */
   namespace?: string | null | undefined;
 };
-
-/** Length of the parts of a report. */
-export type Period =
-  /** One day. */
-  | 'DAY'
-  /** Seven days. */
-  | 'WEEK'
-  /** Thirty days. */
-  | 'MONTH';
 
 /** Definition of a pipeline. */
 export type PipelineAttributes = {
@@ -877,19 +881,6 @@ export type PipelineWorkflowAttributes = {
   timeoutSeconds?: number;
 };
 
-/** Kinds of items that can be found by a part of their name. */
-export type PlaceKind =
-  /** A cluster. */
-  | 'CLUSTER'
-  /** A service. */
-  | 'SERVICE'
-  /** A cluster group. */
-  | 'GROUP'
-  /** A Git repository. */
-  | 'REPOSITORY'
-  /** A pipeline. */
-  | 'PIPELINE';
-
 /** A user or a group, by ID. Give exactly one. */
 export type PolicyBindingAttributes = {
   /** Ignored. Present for compatibility. */
@@ -899,6 +890,15 @@ export type PolicyBindingAttributes = {
   /** ID of the group. */
   groupId?: string | null | undefined;
 };
+
+/** Length of the parts of a report. */
+export type ReportPeriod =
+  /** One day. */
+  | 'DAY'
+  /** Seven days. */
+  | 'WEEK'
+  /** Thirty days. */
+  | 'MONTH';
 
 /** Authentication of a repository: password or token, SSH key, GitHub App, or only TLS. */
 export type RepositorySignIn =
@@ -910,6 +910,37 @@ export type RepositorySignIn =
   | 'APP'
   /** A TLS client certificate. */
   | 'CERTIFICATE';
+
+/** Kind of resource that a permission covers. */
+export type ResourceKind =
+  /** A project. */
+  | 'PROJECT'
+  /** A cluster. */
+  | 'CLUSTER'
+  /** A service, global service, service set or managed namespace. */
+  | 'SERVICE'
+  /** A pipeline. */
+  | 'PIPELINE'
+  /** A Git repository or a Helm repository. */
+  | 'REPOSITORY'
+  /** A secret. */
+  | 'SECRET'
+  /** A service context. */
+  | 'CONTEXT'
+  /** A user or a service account. */
+  | 'USER'
+  /** A group of users. */
+  | 'GROUP'
+  /** A role. */
+  | 'ROLE'
+  /** A role binding. */
+  | 'BINDING'
+  /** The audit log. */
+  | 'AUDIT'
+  /** A notification sink or router. */
+  | 'NOTIFICATION'
+  /** The installation and its settings. */
+  | 'INSTALLATION';
 
 /** Fields of a role. A field that is null or absent stays as it is. */
 export type RoleAttributes = {
@@ -1158,6 +1189,18 @@ export type ServiceImportAttributes = {
   default?: string | null | undefined;
 };
 
+/** A further folder, whose files appear below `path` in the folder of the service. */
+export type ServiceSourceAttributes = {
+  /** ID of the Git repository. */
+  repositoryId: string;
+  /** Branch, tag or commit. Default: `main`. */
+  ref?: string;
+  /** Folder in the repository. Default: its root. */
+  folder?: string;
+  /** Target folder, relative to the folder of the service. Default: the folder itself. */
+  path?: string;
+};
+
 /** State of a service in reports. */
 export type ServiceStatusCode =
   /** All objects are applied and healthy. */
@@ -1172,18 +1215,6 @@ export type ServiceStatusCode =
   | 'PAUSED'
   /** Deletions await a confirmation. */
   | 'AWAITING';
-
-/** A further folder, whose files appear below `path` in the folder of the service. */
-export type ServiceSourceAttributes = {
-  /** ID of the Git repository. */
-  repositoryId: string;
-  /** Branch, tag or commit. Default: `main`. */
-  ref?: string;
-  /** Folder in the repository. Default: its root. */
-  folder?: string;
-  /** Target folder, relative to the folder of the service. Default: the folder itself. */
-  path?: string;
-};
 
 /** Fields of a service to change. A field that is null or absent stays as it is; a given list replaces the whole list. */
 export type ServiceUpdateAttributes = {
@@ -1310,37 +1341,6 @@ export type TagAttributes = {
   /** Value. */
   value: string;
 };
-
-/** Kind of resource that a permission covers. */
-export type ResourceKind =
-  /** A project. */
-  | 'PROJECT'
-  /** A cluster. */
-  | 'CLUSTER'
-  /** A service, global service, service set or managed namespace. */
-  | 'SERVICE'
-  /** A pipeline. */
-  | 'PIPELINE'
-  /** A Git repository or a Helm repository. */
-  | 'REPOSITORY'
-  /** A secret. */
-  | 'SECRET'
-  /** A service context. */
-  | 'CONTEXT'
-  /** A user or a service account. */
-  | 'USER'
-  /** A group of users. */
-  | 'GROUP'
-  /** A role. */
-  | 'ROLE'
-  /** A role binding. */
-  | 'BINDING'
-  /** The audit log. */
-  | 'AUDIT'
-  /** A notification sink or router. */
-  | 'NOTIFICATION'
-  /** The installation and its settings. */
-  | 'INSTALLATION';
 
 /** Limits of a token to operations, kinds of resources and scopes. An empty list means all. */
 export type TokenScopeAttributes = {
@@ -1990,7 +1990,7 @@ export type CountsFragment = { begun: number, healthy: number, failed: number, f
 export type DeliveryQueryVariables = Exact<{
   since: string;
   until?: string | null | undefined;
-  by?: Period | null | undefined;
+  by?: ReportPeriod | null | undefined;
   clusterId?: string | null | undefined;
   projectId?: string | null | undefined;
 }>;
@@ -2042,7 +2042,7 @@ export type PlacesQueryVariables = Exact<{
 }>;
 
 
-export type PlacesQuery = { places: Array<{ kind: PlaceKind, id: string, name: string, within: string | null }> };
+export type PlacesQuery = { places: Array<{ kind: NamedItemKind, id: string, name: string, within: string | null }> };
 
 export type ObjectsQueryVariables = Exact<{
   q: string;
@@ -2362,7 +2362,7 @@ export const DeletePipelineDocument = typed<DeletePipelineMutation, DeletePipeli
 export const ServiceChoicesDocument = typed<ServiceChoicesQuery, ServiceChoicesQueryVariables>("query ServiceChoices{serviceDeployments(first:100){edges{node{id name cluster{id handle}}}}}");
 export const RepositoryOfDocument = typed<RepositoryOfQuery, RepositoryOfQueryVariables>("query RepositoryOf($id:ID!){serviceDeployment(id:$id){id repository{id url}}}");
 export const ServiceByNameDocument = typed<ServiceByNameQuery, ServiceByNameQueryVariables>("query ServiceByName($cluster:String!$name:String!){serviceDeployment(cluster:$cluster name:$name){id}}");
-export const DeliveryDocument = typed<DeliveryQuery, DeliveryQueryVariables>("query Delivery($since:DateTime!$until:DateTime$by:Period$clusterId:ID$projectId:ID){deliveryReport(since:$since until:$until by:$by clusterId:$clusterId projectId:$projectId){since until deploymentsPerDay leadP50 leadP90 restoreP50 restoreP90 total{...Counts}parts{...Counts}}}" + CountsText);
+export const DeliveryDocument = typed<DeliveryQuery, DeliveryQueryVariables>("query Delivery($since:DateTime!$until:DateTime$by:ReportPeriod$clusterId:ID$projectId:ID){deliveryReport(since:$since until:$until by:$by clusterId:$clusterId projectId:$projectId){since until deploymentsPerDay leadP50 leadP90 restoreP50 restoreP90 total{...Counts}parts{...Counts}}}" + CountsText);
 export const RepositoriesDocument = typed<RepositoriesQuery, RepositoriesQueryVariables>("query Repositories($q:String$after:String){gitRepositories(first:50 q:$q after:$after){pageInfo{hasNextPage endCursor}edges{node{...RepositoryRow}}}}" + RepositoryRowText);
 export const CreateRepositoryDocument = typed<CreateRepositoryMutation, CreateRepositoryMutationVariables>("mutation CreateRepository($attributes:GitAttributes!){createGitRepository(attributes:$attributes){...RepositoryRow}}" + RepositoryRowText);
 export const UpdateRepositoryDocument = typed<UpdateRepositoryMutation, UpdateRepositoryMutationVariables>("mutation UpdateRepository($id:ID!$attributes:GitAttributes!){updateGitRepository(id:$id attributes:$attributes){...RepositoryRow}}" + RepositoryRowText);
@@ -2398,4 +2398,4 @@ export const DeleteServiceDocument = typed<DeleteServiceMutation, DeleteServiceM
 export const DetachServiceDocument = typed<DetachServiceMutation, DetachServiceMutationVariables>("mutation DetachService($id:ID!){detachServiceDeployment(id:$id){id}}");
 export const TargetsDocument = typed<TargetsQuery, TargetsQueryVariables>("query Targets($cluster:String!$repository:String!){clusters(first:20 q:$cluster){edges{node{id handle}}}gitRepositories(first:20 q:$repository){edges{node{id url}}}cluster(handle:$cluster){id}gitRepository(url:$repository){id}}");
 /** Types without an id. */
-export const KEYLESS: readonly string[] = ["AccessHolder","AccessReason","AiSettings","AnthropicSettings","AppNotificationConnection","AppNotificationEdge","AuditChain","AuditLogConnection","AuditLogEdge","ClaimPattern","ClusterCondition","ClusterConnection","ClusterEdge","ClusterFacts","ClusterGroupConnection","ClusterGroupEdge","ClusterJobConnection","ClusterJobEdge","ClusterJobLog","ClusterSnapshot","ClusterSelector","ClusterStatus","CommitTrace","CommitProgress","ComponentEvent","ContextValue","DefinitionState","DeliveryCounts","DeliveryReport","DeploymentRecord","DeprecatedApi","DiffNormalizer","DryRunPlan","EncryptionKeys","FieldBlame","FieldChange","FieldDifference","FleetChange","FleetDelta","FleetDiff","FleetDiffGroup","FleetMap","FleetSnapshot","FlowImport","FlowService","FolderGenerator","FoundObjectConnection","FoundObjectEdge","GateApproval","GateCheck","GateMeasurement","GateOutput","GitChange","GitRef","GitRepositoryConnection","GitRepositoryEdge","GlobalServiceConnection","GlobalServiceDelta","GlobalServiceEdge","GroupConnection","GroupEdge","HealthCondition","HealthRule","HelmChart","HelmRepositoryConnection","HelmRepositoryEdge","HelmSpec","Installation","KubernetesRightsType","KubernetesRuleType","Kustomize","LedgerEventConnection","LedgerEventEdge","ManagedNamespaceConnection","ManagedNamespaceEdge","Mutation","NamespaceMetadata","NotificationDeliveryConnection","NotificationDeliveryEdge","NotificationFilter","NotificationRouterConnection","NotificationRouterEdge","NotificationSinkConnection","NotificationSinkEdge","ObjectChange","ObjectReference","OpenStreams","OpenaiSettings","PageInfo","PipelineConnection","PipelineEdge","PipelineEvent","PipelineWhatIf","PlannedChange","ProjectConnection","ProjectEdge","Query","RefCommit","DeniedRevision","RequestGenerator","RevisionConnection","RevisionEdge","RoleRule","SecretConnection","SecretEdge","SecretRotation","SecretSource","ServiceConfiguration","ServiceContextConnection","ServiceContextEdge","ServiceDependency","ServiceDeploymentConnection","ServiceDeploymentEdge","ServiceDiff","ServiceError","ServiceExport","ServiceFlow","ServiceHold","ServiceImport","ServiceMetadata","ServiceMetricCheck","ServiceSnapshot","ServiceRevision","ServiceSetConnection","ServiceSetEdge","ServiceSource","ServiceTemplate","ServiceVerification","SessionRecording","StackOutput","StageRollout","StageService","StageTime","Subscription","SyncConfig","Tag","Taint","TargetPlan","TemplateSecret","UserConnection","UserEdge","WhatIfStep","WhatIfWaiting"];
+export const KEYLESS: readonly string[] = ["AccessHolder","AccessReason","AiSettings","AnthropicSettings","AppNotificationConnection","AppNotificationEdge","AuditChain","AuditLogConnection","AuditLogEdge","ClaimPattern","ClusterCondition","ClusterConnection","ClusterEdge","ClusterFacts","ClusterGroupConnection","ClusterGroupEdge","ClusterJobConnection","ClusterJobEdge","ClusterJobLog","ClusterSelector","ClusterSnapshot","ClusterStatus","CommitProgress","CommitTrace","ComponentEvent","ContextValue","DefinitionState","DeliveryCounts","DeliveryReport","DeniedRevision","DeploymentRecord","DeprecatedApi","DiffNormalizer","DryRunPlan","EncryptionKeys","FieldBlame","FieldChange","FieldDifference","FleetChange","FleetDelta","FleetDiff","FleetDiffGroup","FleetMap","FleetSnapshot","FlowImport","FlowService","FolderGenerator","FoundObjectConnection","FoundObjectEdge","GateApproval","GateCheck","GateMeasurement","GateOutput","GitChange","GitRef","GitRepositoryConnection","GitRepositoryEdge","GlobalServiceConnection","GlobalServiceDelta","GlobalServiceEdge","GroupConnection","GroupEdge","HealthCondition","HealthRule","HelmChart","HelmRepositoryConnection","HelmRepositoryEdge","HelmSpec","Installation","KubernetesRights","KubernetesRule","Kustomize","LedgerEventConnection","LedgerEventEdge","ManagedNamespaceConnection","ManagedNamespaceEdge","Mutation","NamespaceMetadata","NotificationDeliveryConnection","NotificationDeliveryEdge","NotificationFilter","NotificationRouterConnection","NotificationRouterEdge","NotificationSinkConnection","NotificationSinkEdge","ObjectChange","ObjectReference","OpenStreams","OpenaiSettings","PageInfo","PipelineConnection","PipelineEdge","PipelineEvent","PipelineWhatIf","PlannedChange","ProjectConnection","ProjectEdge","Query","RefCommit","RequestGenerator","RevisionConnection","RevisionEdge","RoleRule","SecretConnection","SecretEdge","SecretRotation","SecretSource","ServiceConfiguration","ServiceContextConnection","ServiceContextEdge","ServiceDependency","ServiceDeploymentConnection","ServiceDeploymentEdge","ServiceDiff","ServiceError","ServiceExport","ServiceFlow","ServiceHold","ServiceImport","ServiceMetadata","ServiceMetricCheck","ServiceRevision","ServiceSetConnection","ServiceSetEdge","ServiceSnapshot","ServiceSource","ServiceTemplate","ServiceVerification","SessionRecording","StackOutput","StageRollout","StageService","StageTime","Subscription","SyncConfig","Tag","Taint","TargetPlan","TemplateSecret","UserConnection","UserEdge","WhatIfStep","WhatIfWaiting"];

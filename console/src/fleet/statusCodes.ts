@@ -1,5 +1,5 @@
 // Status codes of the fleet map: one letter for each service.
-import type { ServiceDeploymentStatus, ServiceMark } from "../api/generated";
+import type { ServiceDeploymentStatus, ServiceStatusCode } from "../api/generated";
 import { CELL_STATES, STATES, type State } from "../ui/states";
 
 export type StatusCode = {
@@ -20,13 +20,13 @@ export const STATUS_CODES: readonly StatusCode[] = [
 ];
 
 const BY_LETTER = new Map(STATUS_CODES.map(({ letter, state }) => [letter, state]));
-const LETTERS: Record<ServiceMark, string> = { HEALTHY: "H", SYNCED: "S", PROGRESSING: "P", FAILED: "F", PAUSED: "Z", AWAITING: "A" };
+const LETTERS: Record<ServiceStatusCode, string> = { HEALTHY: "H", SYNCED: "S", PROGRESSING: "P", FAILED: "F", PAUSED: "Z", AWAITING: "A" };
 
 /** State of a letter. */
 export const stateOfLetter = (letter: string): State => BY_LETTER.get(letter) ?? STATES.unknown;
 
 /** Letter of a status code that the API spells out. */
-export const letterOf = (code: ServiceMark): string => LETTERS[code];
+export const letterOf = (code: ServiceStatusCode): string => LETTERS[code];
 
 /** Number of services by letter. */
 export function count(rows: readonly { readonly services: string }[]): ReadonlyMap<string, number> {

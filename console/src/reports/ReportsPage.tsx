@@ -1,5 +1,5 @@
 import { useQuery } from "urql";
-import { DeliveryDocument, type DeliveryQuery, type Period } from "../api/generated";
+import { DeliveryDocument, type DeliveryQuery, type ReportPeriod } from "../api/generated";
 import { useNow } from "../live/clock";
 import { duration } from "../text/time";
 import { Chips } from "../ui/Chips";
@@ -11,7 +11,7 @@ import "./reports.css";
 
 const DAY = 86_400_000;
 const REFRESH = 300_000;
-const SPANS: readonly (readonly [string, string, number, Period])[] = [
+const SPANS: readonly (readonly [string, string, number, ReportPeriod])[] = [
   ["7", "7 days", 7, "DAY"],
   ["", "30 days", 30, "DAY"],
   ["90", "90 days", 90, "WEEK"],
@@ -33,7 +33,7 @@ function Figure({ title, value, note }: { readonly title: string; readonly value
   );
 }
 
-function Report({ report, by }: { readonly report: DeliveryQuery["deliveryReport"]; readonly by: Period }) {
+function Report({ report, by }: { readonly report: DeliveryQuery["deliveryReport"]; readonly by: ReportPeriod }) {
   const { total, parts } = report;
   const length = { DAY: DAY, WEEK: 7 * DAY, MONTH: 30 * DAY }[by];
   const titles = parts.map((_, index) => new Date(new Date(report.since).getTime() + index * length).toLocaleDateString("sv-SE"));

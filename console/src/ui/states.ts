@@ -1,5 +1,5 @@
 // All states that the console shows. Every screen takes label, colour and shape from this module.
-import type { AccessRequestState, AuditRowFragment, ChangeFragment, CommitStanding, GateJobQuery, SecretRotationPhase, ServiceMark } from "../api/generated";
+import type { AccessRequestState, AuditRowFragment, ChangeFragment, CommitStanding, GateJobQuery, SecretRotationPhase, ServiceStatusCode } from "../api/generated";
 
 /** Colour of a state; the names are those of the theme. */
 export type Tone = "ok" | "busy" | "warn" | "bad" | "idle";
@@ -75,7 +75,7 @@ const SERVICE: Readonly<Record<string, State>> = {
 export const serviceState = (status: string): State => SERVICE[status] ?? STATES.unknown;
 
 /** State of a cell of the fleet map, in more detail than a service's status. */
-export const CELL_STATES: Readonly<Record<ServiceMark, State>> = {
+export const CELL_STATES: Readonly<Record<ServiceStatusCode, State>> = {
   FAILED: STATES.failed,
   AWAITING: STATES.awaitingApproval,
   PROGRESSING: STATES.progressing,
