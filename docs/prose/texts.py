@@ -9,6 +9,8 @@ import re
 from collections.abc import Iterator
 
 MARK = "§ "
+# At least three words that could be a sentence: no SQL, no query, no pattern, no path.
+_MESSAGE = re.compile(r"^[^{}\\<>*=_/]*[a-z,:;]+ [a-z]+ [a-z]+[^{}\\<>*=_/]*$")
 _PRAGMA = re.compile(r"# (?:ty:|type:|noqa|ruff:|pragma)")
 _SHOWN = re.compile(
     r"""(?x)
@@ -20,10 +22,13 @@ _SHOWN = re.compile(
 
 
 def python_docs(source: str) -> str:
-    """The docstrings and comments of a Python file."""
+    """The docstrings, comments and messages of a Python file."""
     lines = source.splitlines()
     out = [_comment(line) for line in lines]
     for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            if not out[node.lineno - 1] and _MESSAGE.search(node.value):
+                out[node.lineno - 1] = " ".join(node.value.split())
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             for number, text in _docstring(node, lines):
                 out[number] = text

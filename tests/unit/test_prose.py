@@ -32,6 +32,11 @@ def test_comments_keep_their_lines_and_pragmas_are_none() -> None:
     assert lines(python_docs(source)) == {1: "Why.", 4: "Because."}
 
 
+def test_messages_are_texts_and_queries_are_none() -> None:
+    source = 'x = f"{name}: no such cluster, check it"\ny = "SELECT a FROM b"\nz = "deploy/dev"\n'
+    assert lines(python_docs(source)) == {1: ": no such cluster, check it"}
+
+
 def test_texts_of_the_console_keep_their_lines() -> None:
     source = '<p>\n<b>All the pods</b>\n<Field label="Name" hint="In small letters" />\n'
     assert lines(console_texts(source)) == {2: "§ All the pods", 3: "§ Name / § In small letters"}
