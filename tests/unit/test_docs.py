@@ -228,3 +228,12 @@ def test_pages_are_sorted_by_the_readers_purpose() -> None:
     """Diataxis: a page teaches, solves a task, states facts or explains."""
     folders = {page.parent.name for page in (ROOT / "docs").rglob("*.md")}
     assert folders == {"docs", "tutorial", "how-to", "reference", "explanation"}
+
+
+def test_the_readme_shows_the_steps_of_the_demo() -> None:
+    shown = re.findall(
+        r"^✓ \d/\d (.+) \([\d.]+ s\)$", (ROOT / "README.md").read_text(), re.MULTILINE
+    )
+    steps = (ROOT / "towline/demo/steps.py").read_text()
+    assert len(shown) == 7
+    assert [step for step in shown if f'"{step}"' not in steps] == []
