@@ -259,18 +259,12 @@ async def _assemble(
     identity, accounts = CredentialAuthenticator(deps, federation), TokenExchange(deps, issuers)
     signin = SignIn(deps, federation, passwords, local=settings.auth.local)
     cookies = Cookies(settings.auth.public_url)
-    requests, records, routing = (
-        AccessRequests(deps),
-        AuditLogOperations(deps),
-        NotificationRouting(deps),
-    )
+    requests, records = AccessRequests(deps), AuditLogOperations(deps)
+    routing = NotificationRouting(deps)
     outward = GuardedSender(settings.notify.private_networks, settings.notify.ca_file)
     repositories, pipelines = RepositoryOperations(deps), Pipelines(deps)
-    sending, targets, jobs = (
-        NotificationSender(deps, outward),
-        GeneratorReconciler(deps),
-        ClusterJobs(deps, logs),
-    )
+    sending, targets = NotificationSender(deps, outward), GeneratorReconciler(deps)
+    jobs = ClusterJobs(deps, logs)
     checks = CheckRunner(deps, pipelines, jobs, outward)
     kept = await _secret_parts(deps, sealer, own_key, settings.secrets, identity)
     await repositories.check_key()
@@ -283,19 +277,13 @@ async def _assemble(
         repositories=repositories,
         services=Services(deps),
         **kept.verbs,
-        deployment=DeploymentSettingsOperations(deps),
         **_fleet_operations(deps, targets),
-        diffs=Diffs(deps),
+        **_report_operations(deps),
         pipelines=pipelines,
         **_pipeline_operations(deps, pipelines, repositories, outward),
         records=records,
-        reports=LedgerReports(deps),
-        search=SearchOperations(deps),
         clock=clock,
-        notifying=NotificationOperations(deps),
-        interventions=AgentCommands(deps),
         cluster_jobs=jobs,
-        streams=OpenRequestOperations(deps),
         bus=bus,
         agents_port=settings.agents_port,
         signing_key=settings.signing_key,
@@ -391,6 +379,19 @@ def _user_operations(deps: OperationContext) -> dict[str, Any]:
         "people": UserOperations(deps),
         "projects": Projects(deps),
         "rights": AccessControl(deps),
+    }
+
+
+def _report_operations(deps: OperationContext) -> dict[str, Any]:
+    """The operations that need the context alone, mostly reads."""
+    return {
+        "deployment": DeploymentSettingsOperations(deps),
+        "diffs": Diffs(deps),
+        "reports": LedgerReports(deps),
+        "search": SearchOperations(deps),
+        "notifying": NotificationOperations(deps),
+        "interventions": AgentCommands(deps),
+        "streams": OpenRequestOperations(deps),
     }
 
 

@@ -135,7 +135,7 @@ async def test_what_agents_find_at_once_ends_no_call(
             raise failures.pop()
         return await found(*given)
 
-    monkeypatch.setattr(holds, "taken_back", overtaken)
+    monkeypatch.setattr(holds, "roll_back_denied", overtaken)
     await verdict(world, bad, ok=False, instead=service.digest or "")
     assert (await world.get(bad)).held == bad_digest()
 

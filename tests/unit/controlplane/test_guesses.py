@@ -134,7 +134,7 @@ async def test_what_is_remembered_is_bounded(
     lookups: Lookups, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The oldest goes first."""
-    monkeypatch.setattr(guesses, "MOST_REMEMBERED", 3)
+    monkeypatch.setattr(guesses, "MAX_CACHED", 3)
     for number in range(4):
         with pytest.raises(Unauthenticated):
             lookups.ask(f"{number}")

@@ -97,7 +97,8 @@ def retried_classes() -> Iterator[tuple[str, dict[str, ast.AST]]]:
     for path in sorted(ROOM.glob("*.py")):
         for one in ast.parse(path.read_text()).body:
             if isinstance(one, ast.ClassDef) and any(
-                isinstance(mark, ast.Name) and mark.id == "retried" for mark in one.decorator_list
+                isinstance(mark, ast.Name) and mark.id == "retry_operations"
+                for mark in one.decorator_list
             ):
                 functions = (ast.FunctionDef, ast.AsyncFunctionDef)
                 yield one.name, {f.name: f for f in one.body if isinstance(f, functions)}
@@ -121,7 +122,7 @@ def writes(name: str, functions: dict[str, ast.AST], above: tuple[str, ...] = ()
 def test_each_verb_that_is_begun_again_writes_in_one_transaction() -> None:
     """Else its first transaction would be written twice."""
     classes = dict(retried_classes())
-    assert {"Projects", "People", "Rights", "Services", "Clusters"} <= classes.keys()
+    assert {"Projects", "UserOperations", "AccessControl", "Services", "Clusters"} <= classes.keys()
     found = {
         f"{of}.{name}": writes(name, functions)
         for of, functions in classes.items()

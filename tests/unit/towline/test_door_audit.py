@@ -66,7 +66,7 @@ async def test_a_flood_of_strangers_becomes_two_rows_a_minute() -> None:
 
 async def test_sources_without_number_share_one_row(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever owns a network has as many addresses as they like."""
-    monkeypatch.setattr(strangers, "MOST_SOURCES", 2)
+    monkeypatch.setattr(strangers, "MAX_SOURCES", 2)
     stand = Stand()
     for number in range(100):
         stand.audit.closed(stand.record(f"[2001:db8::{number:x}]:1"))
@@ -86,7 +86,7 @@ async def test_users_requests_are_listed_one_by_one() -> None:
 
 async def test_rows_wait_for_the_store_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond it rows are dropped and counted, writes are refused, memory stays as it is."""
-    monkeypatch.setattr(proxy_adapters, "_MOST_WAITING", 10)
+    monkeypatch.setattr(proxy_adapters, "_MAX_WAITING_ROWS", 10)
     stand = Stand()
     stand.trail.away = True
     stand.audit.start()

@@ -58,7 +58,7 @@ async def test_an_answer_is_remembered_for_a_second() -> None:
 
 async def test_a_store_that_hangs_is_waited_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """One question at a time, however many ask; the answer comes in time without it."""
-    monkeypatch.setattr(readiness, "ANSWER_SECONDS", 0.01)
+    monkeypatch.setattr(readiness, "TIMEOUT_SECONDS", 0.01)
     store, tasks = Store(), Tasks("test")
     store.hanging = asyncio.Event()
     probe = StoreReadiness(store, FakeClock(), tasks)
