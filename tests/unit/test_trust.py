@@ -10,8 +10,11 @@ ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT / "docs/reference"
 TESTS = REFERENCE / "tests.md"
 PAGES = [REFERENCE / "promises.md", REFERENCE / "threats.md", ROOT / "docs/explanation/security.md"]
-# The claims are on the first pages; this one links to tests too.
-LINKING = [*PAGES, REFERENCE / "pipelines.md"]
+# The claims are on the first pages; these link to tests too.
+LINKING = [
+    *PAGES,
+    *(REFERENCE / f"{name}.md" for name in ("agent", "console", "git-cache", "pipelines")),
+]
 CLAIM = re.compile(r"^\| ([PCDFS]\d+(?:\.\d+)?) \|", re.M)
 LISTED = re.compile(
     r'^\| <a id="(t\d+)"></a>(T\d+) \| `(test_\w+)` \| \[.+\]\(\.\./\.\./(.+)\) \|$', re.M
