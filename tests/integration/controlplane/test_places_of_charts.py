@@ -114,7 +114,7 @@ async def test_credentials_are_not_shown_to_another_server(world: World) -> None
 async def test_a_chart_must_be_named(world: World) -> None:
     cluster, charts = await world.cluster(), await place(world)
     change = ServiceChange(name="web", namespace="x", helm={"repository_id": charts.id})
-    with pytest.raises(Invalid, match="which chart"):
+    with pytest.raises(Invalid, match="name the chart"):
         await world.services.create(world.admin, cluster.id, None, change)
 
 

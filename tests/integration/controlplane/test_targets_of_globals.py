@@ -158,7 +158,7 @@ async def test_a_chart_is_named_by_its_place_and_one_cluster_follows_another_ver
     one = await fleet.globals.create(world.admin, change)
     older = ServiceChange(helm={"version": "19.6.4"})
     await fleet.globals.override(world.admin, one.id, west.id, older)
-    with pytest.raises(Invalid, match="no folder of git"):
+    with pytest.raises(Invalid, match="uses a chart, not a git folder"):
         await fleet.globals.override(world.admin, one.id, west.id, ServiceChange(ref="main"))
     await fleet.look(one)
     refs = {service.cluster_id: service.ref for service in await fleet.owned(one)}

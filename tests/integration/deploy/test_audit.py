@@ -134,7 +134,7 @@ def test_a_vulnerable_package_of_the_console_is_found(tmp_path: Path) -> None:
 @pytest.mark.parametrize("service", [Ignorance], indirect=True)
 def test_a_service_that_knows_nothing_calls_nothing_sound(tmp_path: Path) -> None:
     tools.write_project(tmp_path, {"idna": "99.0.0"})
-    with pytest.raises(AuditUnavailable, match="does not know of"):
+    with pytest.raises(AuditUnavailable, match="does not report a well-known"):
         tools.node(tmp_path)
 
 

@@ -161,7 +161,7 @@ async def test_a_helm_that_hangs_is_ended_with_its_children(
 
 @pytest.mark.parametrize("pool", [1], indirect=True)
 async def test_a_helm_that_computes_for_ever_is_ended(pool: WorkerPool, program: Path) -> None:
-    with pytest.raises(RenderInputError, match=r"did not finish|used up the processor time"):
+    with pytest.raises(RenderInputError, match=r"did not finish|exceeded the CPU time"):
         await pool.render(released("endless"))
     assert await gone(program)
 

@@ -145,7 +145,7 @@ async def test_the_doctor_names_the_first_broken_row(hub: Running) -> None:
         await hub.cluster(name)
     settings = hub.process._settings
     found = {one.check: one for one in await asyncio.to_thread(run_checks, settings)}
-    assert found["audit"].health is CheckHealth.OK and "chain is whole" in found["audit"].text
+    assert found["audit"].health is CheckHealth.OK and "all hash chains intact" in found["audit"].text
     with sqlite3.connect(hub.data / "towline.db") as store:
         store.execute("DROP TRIGGER audit_no_update")
         (number,) = store.execute("SELECT number FROM audit WHERE target = 'two'").fetchone()

@@ -152,7 +152,7 @@ async def test_an_agent_that_a_newer_one_has_replaced_says_so_and_stays_away(
     reason, said = pb.GOODBYE_REASON_REPLACED, ""
     hub.send(pb.HubMessage(goodbye=pb.Goodbye(reason=reason, message="another one is here")))
     async with asyncio.timeout(60):
-        while "parted" not in said:
+        while "control plane ended the connection" not in said:
             await asyncio.sleep(0.02)
             said += capsys.readouterr().out
     assert "another one is here" in said and "GOODBYE_REASON_REPLACED" in said
