@@ -86,7 +86,7 @@ class _VitalsCollector:
     def collect(self) -> Iterator[Metric]:
         now = self._look()
         for name, what, value in (
-            ("linked", "1 if the agent is connected to the control plane, else 0.", now.linked),
+            ("connected", "1 if the agent is connected to the control plane, else 0.", now.linked),
             ("services", "Number of services with a stored desired state.", now.services),
             (
                 "waiting_reports",
