@@ -118,7 +118,7 @@ manifests: setup ## render the charts to plain manifests and Kustomize bases in 
 	@$(BIN)/python -m charts.manifests .
 
 .PHONY: docs
-docs: setup ## build the documentation as a site into dist/docs; fails on a dead link or anchor
+docs: setup ## build the documentation as a site in dist/docs; fails on a dead link or anchor
 	@$(BIN)/python docs/build.py dist/docs
 
 .PHONY: image

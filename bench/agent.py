@@ -161,7 +161,7 @@ class Duration:
 def _seconds(report: BenchReport, name: str, value: float, bare: list[float], goal: float) -> None:
     """Reports seconds against a goal, and compares them with applying everything."""
     report.add(name, [value], "s", goal=goal)
-    told = f"{name}, beside applying all"
+    told = f"{name}, compared with applying all"
     report.add(told, [value], "s", baseline="bare apply loop", baseline_values=bare)
 
 

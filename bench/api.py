@@ -263,7 +263,7 @@ class StoreBench:
         for what, query in pages.items():
             await self._ask(what, self._most, lambda q=query: self._services.page(SYSTEM, q))
         clusters = PageQuery(seen_since=NOW - timedelta(days=1), counting=True)
-        await self._ask("clusters that are heard of", self._most,
+        await self._ask("connected clusters", self._most,
                         lambda: self._clusters.page(SYSTEM, clusters))  # fmt: skip
         whole = PageQuery(equals={"deleted_at": ANY})
         await self._ask("map of the fleet", 0.3, lambda: self._search.fleet_map(SYSTEM, whole))

@@ -96,7 +96,7 @@ async def small_folders(report: BenchReport, stand: ArtefactBench, folders: Sequ
     together = await timed(lambda: stand.read_all(many)) / len(many)
     for name, values in (
         ("artefact of a small folder", ours),
-        (f"  each of {AT_ONCE:,} at once", [together]),
+        (f"  each of {AT_ONCE:,} in parallel", [together]),
     ):
         report.add(name, values, "ms", baseline="git archive", baseline_values=theirs, goal=1 / 5)
 

@@ -193,7 +193,7 @@ async def three_hundred(report: BenchReport, repository: ServedRepository, folde
     await canned.wait()
     if asked != MANY:
         raise RuntimeError(f"only {asked} of {MANY} are polled: {failed[:1]}")
-    report.add(f"{MANY} repositories asked every second", [share], "cores", goal=0.25)
+    report.add(f"{MANY} repositories polled every second", [share], "cores", goal=0.25)
 
 
 def own_memory() -> int:

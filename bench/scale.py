@@ -144,7 +144,7 @@ def _spread(spreads: Mapping[int, Sequence[Sequence[float]]]) -> Curve:
         name: [(size, statistics.median(map(of, took))) for size, took in spreads.items()]
         for name, of in (("all", max), ("half", statistics.median))
     }
-    return Curve("A commit to all clusters", "clusters", "seconds until told", lines)
+    return Curve("A commit to all clusters", "clusters", "seconds until reported", lines)
 
 
 def _slope(line: Sequence[tuple[float, float]]) -> float:

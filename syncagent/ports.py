@@ -1,4 +1,4 @@
-"""Ports of the agent's use cases; `compose` provides their implementations."""
+"""Ports of the agent; `compose` provides their implementations."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -290,7 +290,7 @@ class StateStore(Protocol):
 
 
 class Reconciler(Protocol):
-    """Use cases that the link calls."""
+    """Operations that the link calls."""
 
     def desire(self, desired: Desired) -> None:
         """Takes the newest desired state of a service. Unavailable: it could not be stored."""

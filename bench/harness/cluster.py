@@ -109,7 +109,7 @@ async def _measure_exec(stand: TunnelHarness, member: DemoCluster, report: Bench
         baseline_values=[direct],
     )
     grown = (resident(stand.hub_pid) - before) / 1e6
-    report.add("hub's memory after 1 GB through exec", [grown], "MB", goal=16)
+    report.add("control plane's memory after 1 GB through exec", [grown], "MB", goal=16)
 
 
 async def _exec(kubectl: list[str]) -> float:

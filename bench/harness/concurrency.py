@@ -25,19 +25,21 @@ async def measure(stand: TunnelHarness, report: BenchReport) -> None:
     with stand.agents_with(tokens):
         await asyncio.sleep(SETTLE_SECONDS)
         grown = resident(stand.hub_pid) - before
-        report.add("hub's memory for an idle agent", [grown / AGENTS / 1000], "KB", goal=100)
+        report.add(
+            "control plane's memory for an idle agent", [grown / AGENTS / 1000], "KB", goal=100
+        )
     report.add("1,000 agents connect for the first time in", [stand.connected_in], "s")
     await _reconnect(stand, report, tokens)
 
 
 async def _reconnect(stand: TunnelHarness, report: BenchReport, tokens: list[str]) -> None:
-    """Reconnects the same agents, as after a restart; measures CPU time of hub and agents."""
+    """Reconnects the same agents, as after a restart; measures the CPU time."""
     await asyncio.sleep(SETTLE_SECONDS)
     before = cpu_seconds([stand.hub_pid])
     with stand.agents_with(tokens) as agents:
         hub, others = cpu_seconds([stand.hub_pid]) - before, cpu_seconds([agents.pid])
     report.add("1,000 agents connect in", [stand.connected_in], "s", goal=2)
-    report.add("the same, CPU of the hub", [hub], "s")
+    report.add("the same, CPU of the control plane", [hub], "s")
     report.add("the same, CPU of the agents and their start", [others], "s")
 
 
@@ -49,7 +51,7 @@ async def _watches(stand: TunnelHarness, report: BenchReport) -> None:
     writers = await hang(stand.door, WATCHES)
     report.add("10,000 watches open in", [time.perf_counter() - began], "s")
     grown = {pid: (resident(pid) - before[pid]) / WATCHES / 1000 for pid in before}
-    report.add("hub's memory for an idle watch", [grown[hub]], "KB", goal=10)
+    report.add("control plane's memory for an idle watch", [grown[hub]], "KB", goal=10)
     report.add("agent's memory for an idle watch", [grown[agent]], "KB", goal=10)
     idle = descriptors(agent) - WATCHES
     for writer in writers:

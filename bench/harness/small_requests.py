@@ -55,7 +55,7 @@ async def measure(stand: TunnelHarness, report: BenchReport) -> None:
             at_most=False,
         )
         report.add(
-            f"{name} CPU of hub and agent",
+            f"{name} CPU of control plane and agent",
             costs["door", connections],
             "us/req",
             baseline="relay",

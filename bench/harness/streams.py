@@ -112,7 +112,7 @@ async def measure_slow_reader(stand: TunnelHarness, report: BenchReport) -> None
         goal=0.9,
         at_most=False,
     )
-    report.add("hub's memory for a slow reader", grown, "MB", goal=2)
+    report.add("control plane's memory for a slow reader", grown, "MB", goal=2)
 
 
 async def _read_slowly(system: BenchTarget) -> None:

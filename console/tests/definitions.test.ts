@@ -38,6 +38,7 @@ describe("a new pipeline", () => {
     [GOOD.replace("quorum: 2", "quorum: two"), "edges[0].gates[0].quorum: must be a whole number"],
     [GOOD.replace("quorum: 2", "quorun: 2"), "edges[0].gates[0].quorun: unknown field"],
     [GOOD.replace("quorum: 2", "job: {namespace: x, manifest: text}"), "job.manifest must be a mapping"],
+    [GOOD.replace("type: APPROVAL, quorum: 2", "type: VERSION, version: {service: prod/db, range: ^1}"), "version.service must be a service name without a cluster"],
     [GOOD.replace("{name: prod", "{name: dev"), "duplicate name dev"],
   ])("is validated: %j", (text, complaint) => expect(wrong(text).join("\n")).toContain(complaint));
 

@@ -1,6 +1,4 @@
-"""The caller of an operation, and permission checks. API layers pass the `Actor` to the use cases,
-which check.
-"""
+"""The caller of an operation, and permission checks. API layers pass the `Actor` to operations."""
 
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -26,7 +24,7 @@ class ActorKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """The caller of a use case.
+    """The caller of an operation.
 
     `expires_at` is the expiry of its token, `source` its network address.
     """

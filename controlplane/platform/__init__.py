@@ -1,4 +1,4 @@
-"""What all nouns stand on: transactions, events, rate limits, outbound requests, GraphQL and HTTP.
+"""Common parts of all nouns: transactions, events, rate limits, outbound requests, GraphQL, HTTP.
 
 Imports no noun.
 """

@@ -1,6 +1,4 @@
-"""Ports of the use cases: the services they need from outside, as Protocols. `compose` provides the
-implementations.
-"""
+"""Ports that operations of every noun use, as Protocols. `compose` provides the implementations."""
 
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -218,7 +216,7 @@ class Store(Protocol):
     def write(self) -> AbstractAsyncContextManager[Transaction]:
         """Opens a writing transaction; it commits when the block ends without an error.
 
-        Raises Collided on a serialization failure or deadlock.
+        Raises TransactionConflict on a serialization failure or deadlock.
         """
         ...
 

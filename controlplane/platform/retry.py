@@ -20,27 +20,27 @@ MAX_TRIES = 4
 _FIRST_WAIT, _MAX_WAIT = 0.05, 1.0
 
 
-def retry_operations(verbs: type[C]) -> type[C]:
+def retry_operations(operations: type[C]) -> type[C]:
     """Class decorator: retries each public operation, at most four tries.
 
     The class needs `_context`.
     """
-    for name, method in list(vars(verbs).items()):
+    for name, method in list(vars(operations).items()):
         if inspect.iscoroutinefunction(method) and not name.startswith("_"):
-            setattr(verbs, name, retry_on_collision(method))
-    return verbs
+            setattr(operations, name, retry_on_collision(method))
+    return operations
 
 
-def retry_on_collision(verb: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+def retry_on_collision(operation: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
     """Decorator for one operation or step: at most four tries, like `retry_operations`."""
 
-    @wraps(verb)
+    @wraps(operation)
     async def tried(self: Any, *args: Any, **kwargs: Any) -> Any:
         deps: OperationContext = self._context
         waits, tries = Backoff(_FIRST_WAIT, _MAX_WAIT), 0
         while True:
             try:
-                return await verb(self, *args, **kwargs)
+                return await operation(self, *args, **kwargs)
             except TransactionConflict as error:
                 tries += 1
                 # A nested operation has already used its tries; they must not multiply.

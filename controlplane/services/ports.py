@@ -100,7 +100,7 @@ class ContextBindingStore(Rows[ContextBinding], Protocol):
 
 
 class ServiceParts(Protocol):
-    """What nouns above `services` keep of each service, or forbid."""
+    """Data and rules of a service that belong to nouns above `services`."""
 
     async def bind_contexts(
         self, deps: OperationContext, actor: Actor, service: Service, context_ids: Collection[str]

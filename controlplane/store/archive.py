@@ -183,7 +183,7 @@ def _reading(table: Table, connection: Connection) -> Select[Any]:
 
 
 def _read(column: Column[Any], dialect: str) -> Any:
-    """Reads JSON as text: otherwise a JSON null could not be told from a missing value."""
+    """Reads JSON as text: otherwise a JSON null looks like a missing value."""
     if not isinstance(column.type, JSON):
         return column
     return cast(column, Text) if dialect == "postgresql" else type_coerce(column, String)

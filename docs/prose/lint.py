@@ -1,45 +1,33 @@
 """Checks the prose of the repository with `vale`: run `.venv/bin/python -m docs.prose.lint`.
 
-It reads pages, schema descriptions, help texts and docstrings. The rules are below `styles/`.
-`--warnings` prints findings that do not fail, such as long sentences, `--all` every error.
-`allowed.toml` counts the errors that are left for now; `--lower` lowers it to what is found.
+It reads pages, schema descriptions, help texts, texts of the console, and the docstrings, comments
+and messages of our packages. The rules are below `styles/`. `--warnings` prints findings that do
+not fail, too, such as long sentences.
 """
 
 import json
 import shutil
 import subprocess
 import sys
-import tomllib
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from docs.prose.binary import ensure_vale
-from docs.prose.texts import help_texts, python_docs, schema_docs
+from docs.prose.texts import console_texts, help_texts, python_docs, schema_docs
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("fleet", "controlplane", "syncagent", "gitcache", "proxy", "towline")
-ALLOWED = Path(__file__).with_name("allowed.toml")
+PACKAGES = ("core", "controlplane", "syncagent", "gitcache", "proxy", "towline")
 _EXTRACTED = ROOT / "dist" / "prose"
 
 
 def main(words: list[str]) -> int:
-    """Print the findings; 1 if a file group has more errors than `allowed.toml` permits."""
+    """Print the findings; 1 if one is an error."""
     extract(_EXTRACTED)
     found = list(findings(ensure_vale(), warnings="--warnings" in words))
-    errors = Counter(group for group, severity, _ in found if severity == "error")
-    allowed = Counter(tomllib.loads(ALLOWED.read_text())["errors"])
-    over = errors - allowed
-    for group, severity, line in found:
-        if group in over or severity != "error" or "--all" in words:
-            print(line, file=sys.stderr)
-    for group in sorted(over):
-        print(f"{group}: {errors[group]} errors, {allowed[group]} allowed", file=sys.stderr)
-    if "--lower" in words:
-        rows = [f'"{group}" = {count}\n' for group, count in sorted((errors & allowed).items())]
-        ALLOWED.write_text("".join(["[errors]\n", *rows]))
-    return 1 if over else 0
+    for _, line in found:
+        print(line, file=sys.stderr)
+    return int(any(severity == "error" for severity, _ in found))
 
 
 def extract(folder: Path) -> None:
@@ -51,8 +39,8 @@ def extract(folder: Path) -> None:
         target.write_text(text)
 
 
-def findings(vale: Path, *, warnings: bool) -> Iterator[tuple[str, str, str]]:
-    """(file group, severity, printable line) of everything that vale reports."""
+def findings(vale: Path, *, warnings: bool) -> Iterator[tuple[str, str]]:
+    """(severity, printable line) of everything that vale reports."""
     level = "warning" if warnings else "error"
     done = subprocess.run(
         [vale, "--config", ROOT / ".vale.ini", "--output=JSON", f"--minAlertLevel={level}", "."],
@@ -67,10 +55,9 @@ def findings(vale: Path, *, warnings: bool) -> Iterator[tuple[str, str, str]]:
     for file, alerts in sorted(files.items()):
         source = file.removesuffix(".md") if (ROOT / file.removesuffix(".md")).is_file() else file
         source = source.replace("cli.help", "cli")
-        group = "help texts" if source == "docs/reference/cli.md" else source.partition("/")[0]
         for alert in alerts:
-            line = f"{source}:{alert['Line']}: {alert['Severity']}: {alert['Message']}"
-            yield group, alert["Severity"], line
+            severity = alert["Severity"]
+            yield severity, f"{source}:{alert['Line']}: {severity}: {alert['Message']}"
 
 
 def _sources() -> Iterator[tuple[str, str]]:
@@ -82,9 +69,13 @@ def _sources() -> Iterator[tuple[str, str]]:
         else:
             yield name, page.read_text()
     yield "schema.graphql.md", schema_docs((ROOT / "schema.graphql").read_text())
+    for suffix in ("ts", "tsx"):
+        for file in (ROOT / "console/src").rglob(f"*.{suffix}"):
+            if file.parent.name != "api":
+                yield f"{file.relative_to(ROOT)}.md", console_texts(file.read_text())
     for package in PACKAGES:
         for file in (ROOT / package).rglob("*.py"):
-            if "_pb2" not in file.name:
+            if "_pb2" not in file.name and file.parent.name != "versions":
                 yield f"{file.relative_to(ROOT)}.md", python_docs(file.read_text())
 
 

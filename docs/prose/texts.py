@@ -9,14 +9,26 @@ import re
 from collections.abc import Iterator
 
 MARK = "§ "
-_DESCRIPTION = re.compile(r'^ *"""')
+# At least three words that could be a sentence: no SQL, no query, no pattern, no path.
+_MESSAGE = re.compile(r"^[^{}\\<>*=_/]*[a-z,:;]+ [a-z]+ [a-z]+[^{}\\<>*=_/]*$")
+_PRAGMA = re.compile(r"# (?:ty:|type:|noqa|ruff:|pragma)")
+_SHOWN = re.compile(
+    r"""(?x)
+    (?:(?<=>)(?=[^<>{}=;]*[a-z][ ][a-z])[^<>{}=;]+(?=<))
+    | (?<=title=")[^"]+ | (?<=label=")[^"]+ | (?<=placeholder=")[^"]+ | (?<=hint=")[^"]+
+    | (?<=")[A-Z][a-z]+[ ][^"<>{}=;]+(?=")
+    """
+)
 
 
 def python_docs(source: str) -> str:
-    """The docstrings of a Python file."""
+    """The docstrings, comments and messages of a Python file."""
     lines = source.splitlines()
-    out = [""] * len(lines)
+    out = [_comment(line) for line in lines]
     for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            if not out[node.lineno - 1] and _MESSAGE.search(node.value):
+                out[node.lineno - 1] = " ".join(node.value.split())
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             for number, text in _docstring(node, lines):
                 out[number] = text
@@ -47,6 +59,18 @@ def help_texts(page: str) -> str:
         else:
             out.append(_help_text(line))
     return "\n".join(out)
+
+
+def console_texts(source: str) -> str:
+    """The texts of a page of the console: between tags, and in attributes that people read."""
+    found = ([text.strip() for text in _SHOWN.findall(line)] for line in source.splitlines())
+    return "\n".join(" / ".join(MARK + text for text in texts) for texts in found)
+
+
+def _comment(line: str) -> str:
+    """A comment on a line of its own, without pragmas."""
+    text = line.strip()
+    return text[2:] if text.startswith("# ") and not _PRAGMA.match(text) else ""
 
 
 def _docstring(node: ast.AST, lines: list[str]) -> Iterator[tuple[int, str]]:

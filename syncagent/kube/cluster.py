@@ -1,4 +1,4 @@
-"""The cluster for the use cases: the port `Cluster` over HTTP."""
+"""The API server: the port `KubeApi` over HTTP."""
 
 import hashlib
 import re

@@ -1,4 +1,4 @@
-"""Reports of the use cases in the outbox: the port `Reports`."""
+"""Puts reports into the outbox: the port `ServiceReports`."""
 
 from core.wire.v1 import agent_pb2 as pb
 from syncagent.domain.events import ClusterFacts, CommandAnswer, DriftFound

@@ -1,3 +1,3 @@
-"""The agent's use cases: sync a service to its desired state, keep it in sync, report its status.
+"""The agent's operations: sync a service to its desired state, keep it in sync, report its status.
 They use only ports and domain; `engine` decides about retries.
 """

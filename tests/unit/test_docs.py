@@ -23,14 +23,16 @@ ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
 # Each worker would build the command line and its page anew.
 pytestmark = pytest.mark.xdist_group("docs")
-PACKAGES = ("fleet", "controlplane", "syncagent", "gitcache", "proxy", "towline")
+PACKAGES = ("core", "controlplane", "syncagent", "gitcache", "proxy", "towline")
 
 LINK = re.compile(r"!?\[[^]]*\]\(([^)\s]+)\)")
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 COMMAND = re.compile(r"(?<![\w./-])towline((?: [a-z]+(?:-[a-z]+)*)+)")
 TARGET = re.compile(r"(?<![\w-])make ([a-z]+)\b")
 CODE = re.compile(r"`([^`\n]+)`")
-ROOM = re.compile(rf"(?:{'|'.join(PACKAGES)}|bench|tests|docs|charts)/[\w/.-]*")
+SOURCE_PATH = re.compile(
+    rf"(?<![\w/.-])(?:{'|'.join(PACKAGES)}|bench|tests|docs|charts|console)/[\w/.-]*"
+)
 
 
 def name_of(page: Path) -> str:
@@ -120,29 +122,45 @@ def test_make_targets_exist(page: Path) -> None:
 @pytest.mark.parametrize(
     "page", [ROOT / "CONTRIBUTING.md", ROOT / "docs/explanation/architecture.md"], ids=name_of
 )
-def test_rooms_that_are_named_exist(page: Path) -> None:
-    named = {room for code in CODE.findall(page.read_text()) for room in ROOM.findall(code)}
-    assert {room for room in named if not (ROOT / room).exists()} == set()
+def test_paths_that_are_named_exist(page: Path) -> None:
+    codes = CODE.findall(FENCE.sub("", page.read_text()))
+    named = {path for code in codes for path in SOURCE_PATH.findall(code)}
+    assert {path for path in named if not (ROOT / path).exists()} == set()
 
 
 @pytest.mark.parametrize("package", PACKAGES)
-def test_every_room_is_in_the_architecture(package: str) -> None:
+def test_every_package_is_in_the_architecture(package: str) -> None:
     text = (ROOT / "docs" / "explanation" / "architecture.md").read_text()
-    rooms = {path.parent.name for path in (ROOT / package).glob("*/__init__.py")}
-    assert {room for room in rooms if f"`{package}/{room}/`" not in text} == set()
+    inner = {path.parent.name for path in (ROOT / package).glob("*/__init__.py")}
+    assert {name for name in inner if f"`{package}/{name}/`" not in text} == set()
+
+
+def import_contracts() -> Iterator[tuple[list[str], list[str]]]:
+    """The containers and the layers of each contract of .importlinter that has containers."""
+    rules = ConfigParser()
+    rules.read(ROOT / ".importlinter")
+    for section in rules.values():
+        if "containers" in section:
+            layers = section["layers"].replace("__main__", "")
+            yield section["containers"].split(), re.findall(r"\w+", layers)
 
 
 def test_the_layers_are_those_of_the_import_rules() -> None:
     """The table of layers agrees with .importlinter, name by name and in its order."""
-    rules = ConfigParser()
-    rules.read(ROOT / ".importlinter")
     text = (ROOT / "docs" / "explanation" / "architecture.md").read_text()
-    for section in rules.values():
-        container = section.get("containers")
-        if container:
-            layers = re.findall(r"\w+", section["layers"].replace("__main__", ""))
-            row = re.search(rf"^\| `{container}` \| (.+·.+) \|$", text, re.MULTILINE)
-            assert row and re.findall(r"\w+", row[1]) == layers, container
+    for containers, layers in import_contracts():
+        several = len(containers) > 1
+        container = "a noun of `controlplane`" if several else f"`{containers[0]}`"
+        row = re.search(rf"^\| {container} \| (.+·.+) \|$", text, re.MULTILINE)
+        assert row and re.findall(r"\w+", row[1]) == layers, container
+
+
+def test_the_picture_has_the_nouns_in_their_order() -> None:
+    """The boxes of nouns, from top to bottom, are those of the contract about nouns."""
+    picture = (ROOT / "docs" / "images" / "controlplane.svg").read_text()
+    drawn = re.findall(r'<rect class="agent".*>\n *<text class="text"[^>]*>(\w+)<', picture)
+    (nouns,) = (names for names, _ in import_contracts() if len(names) > 1)
+    assert [f"controlplane.{noun}" for noun in drawn] == nouns
 
 
 def test_every_table_of_the_store_is_described() -> None:
@@ -228,3 +246,12 @@ def test_pages_are_sorted_by_the_readers_purpose() -> None:
     """Diataxis: a page teaches, solves a task, states facts or explains."""
     folders = {page.parent.name for page in (ROOT / "docs").rglob("*.md")}
     assert folders == {"docs", "tutorial", "how-to", "reference", "explanation"}
+
+
+def test_the_readme_shows_the_steps_of_the_demo() -> None:
+    shown = re.findall(
+        r"^✓ \d/\d (.+) \([\d.]+ s\)$", (ROOT / "README.md").read_text(), re.MULTILINE
+    )
+    steps = (ROOT / "towline/demo/steps.py").read_text()
+    assert len(shown) == 7
+    assert [step for step in shown if f'"{step}"' not in steps] == []

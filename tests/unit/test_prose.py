@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from docs.prose.lint import PACKAGES
-from docs.prose.texts import help_texts, python_docs, schema_docs
+from docs.prose.texts import console_texts, help_texts, python_docs, schema_docs
 
 STYLES = Path(__file__).parents[2] / "docs/prose/styles"
 
@@ -25,6 +25,21 @@ def test_docstrings_keep_their_lines() -> None:
 def test_descriptions_of_a_schema_keep_their_lines() -> None:
     source = '"""One line."""\ntype A {\n  """\n  Two\n  lines.\n  """\n  b: Int\n}\n'
     assert lines(schema_docs(source)) == {1: "§ One line.", 4: "§ Two", 5: "lines."}
+
+
+def test_comments_keep_their_lines_and_pragmas_are_none() -> None:
+    source = "# Why.\nx = 1  # noqa: E501\n# ty: ignore[x]\n    # Because.\n"
+    assert lines(python_docs(source)) == {1: "Why.", 4: "Because."}
+
+
+def test_messages_are_texts_and_queries_are_none() -> None:
+    source = 'x = f"{name}: no such cluster, check it"\ny = "SELECT a FROM b"\nz = "deploy/dev"\n'
+    assert lines(python_docs(source)) == {1: ": no such cluster, check it"}
+
+
+def test_texts_of_the_console_keep_their_lines() -> None:
+    source = '<p>\n<b>All the pods</b>\n<Field label="Name" hint="In small letters" />\n'
+    assert lines(console_texts(source)) == {2: "§ All the pods", 3: "§ Name / § In small letters"}
 
 
 def test_help_texts_are_descriptions_only() -> None:

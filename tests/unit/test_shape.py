@@ -30,7 +30,7 @@ MEDIAN_FUNCTION_LINES = 9
 LONG_FUNCTION_LINES = 35
 MOCKS_PER_THOUSAND_LINES = 5
 
-BANNED_ROOMS = {"utils", "util", "helpers", "common", "misc"}
+BANNED_NAMES = {"utils", "util", "helpers", "common", "misc"}
 # Written in pieces, so that this file does not hold what it looks for.
 BANNED_TEXT = re.compile(
     "|".join(
@@ -137,17 +137,17 @@ def test_every_module_says_what_it_is(package: str) -> None:
 
 
 @pytest.mark.parametrize("package", PACKAGES)
-def test_every_room_says_what_lives_there_and_what_may_not(package: str) -> None:
-    """A package and its rooms open with two sentences: purpose, and prohibition."""
-    rooms = [ROOT / package / "__init__.py", *(ROOT / package).glob("*/__init__.py")]
-    short = [one for one in rooms if len(re.findall(r"[.;]\s|\.$", outline(one).docstring)) < 2]
+def test_every_package_says_what_belongs_there_and_what_does_not(package: str) -> None:
+    """A package and its inner packages open with two sentences: purpose, and prohibition."""
+    packages = [ROOT / package / "__init__.py", *(ROOT / package).glob("*/__init__.py")]
+    short = [one for one in packages if len(re.findall(r"[.;]\s|\.$", outline(one).docstring)) < 2]
     assert short == []
 
 
-def test_no_room_is_a_heap() -> None:
+def test_no_name_says_nothing() -> None:
     """Names say what is inside; a heap's name does not."""
-    heaps = [path for path in modules(*PACKAGES, "tests") if path.stem in BANNED_ROOMS]
-    heaps += [path for path in modules(*PACKAGES) if path.parent.name in BANNED_ROOMS]
+    heaps = [path for path in modules(*PACKAGES, "tests") if path.stem in BANNED_NAMES]
+    heaps += [path for path in modules(*PACKAGES) if path.parent.name in BANNED_NAMES]
     assert heaps == []
 
 

@@ -46,7 +46,13 @@ export function JobLog({ id }: { readonly id: string }) {
         <Status state={JOB_STATES[job.phase]} pill />{" "}
         {job.object === null ? "" : `${job.object.kind} ${job.namespace}/${job.object.name}`} {job.exitCode !== null && `exit code ${job.exitCode}`} {job.message}{" "}
         <span className="quiet">
-          started <Age at={job.startedAt} never="not yet" />
+          {job.startedAt === null ? (
+            "not started"
+          ) : (
+            <>
+              started <Age at={job.startedAt} />
+            </>
+          )}
         </span>
       </p>
       <Lines text={log} />

@@ -59,6 +59,8 @@ function ruleComplaints(rules: readonly RuleText<string>[], place: string): stri
   return [
     ...rules.filter(({ name }) => name === "").map(() => `${place}: a gate or step has no name`),
     ...rules.filter(({ job }) => isMap(job) && !isMap(job["manifest"])).map(({ name }) => `${name}: job.manifest must be a mapping`),
+    // Names of services are labels: with a cluster in front, the gate would wait forever.
+    ...rules.filter(({ version }) => text(map(version)["service"]).includes("/")).map(({ name }) => `${name}: version.service must be a service name without a cluster`),
     ...rules.flatMap((rule) => stepComplaints(rule, `${place}: ${rule.name}`)),
   ];
 }

@@ -1,4 +1,4 @@
-"""Evaluation of each kind of gate. A new kind of gate needs a rule in `model` and a judge here."""
+"""Evaluation of each kind of gate. A new kind needs a rule in `gate_rules`, and a judge here."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta

@@ -1,6 +1,6 @@
 """Rules of pipeline gates: one rule for each kind, with its limits.
 
-A rule holds the settings; `gates` and `checks` evaluate it.
+A rule holds the settings; `gates.judges` and `gates.steps` evaluate it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,7 +29,7 @@ MAX_BACKOFF_S = 3_600
 
 
 class GateKind(StrEnum):
-    """Kind of a gate. A new kind needs a rule below and a judge in `gates` or `checks`."""
+    """Kind of a gate. A new kind needs a rule below; see the recipe in CONTRIBUTING.md."""
 
     APPROVAL = "APPROVAL"
     """A quorum of people approves."""

@@ -12,7 +12,7 @@ MAX_MEASURED = 240
 
 @dataclass(frozen=True, slots=True)
 class PipelineRecord:
-    """A named pipeline. `spec` and `state` are the engine's JSON forms (`domain.pipelines`).
+    """A named pipeline. `spec` and `state` are the engine's JSON forms (`pipelines.engine`).
 
     `version` grows with each change of spec or state, so that concurrent writers never overwrite
     each other.

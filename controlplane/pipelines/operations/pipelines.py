@@ -1,7 +1,7 @@
 """Pipelines: operations of users, and the events that feed the engine.
 
-The engine (`domain.pipelines`) decides. Its state and its effects are written in one transaction;
-workers then carry out the effects (`usecases.promotions`).
+The engine (`pipelines.engine`) decides. Its state and its effects are written in one transaction;
+workers then carry out the effects (`operations.promotions`).
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -433,8 +433,7 @@ class Pipelines:
             self._context.bus.publish(RENDER_SERVICES, f"{repository}/")
 
     def _wake_budget_waiters(self, id: str, before: PipelineState, after: PipelineState) -> None:
-        """Wakes pipelines that wait for a budget, as far as this process knows, after room became
-        free."""
+        """Wakes the known pipelines that wait for a budget, after a part of it became free."""
         known = self._awaiting_room
         (known.add if awaits_budget(after) else known.discard)(id)
         if frees_budget(before, after):

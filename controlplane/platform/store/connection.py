@@ -69,8 +69,8 @@ def translate_errors(done: str) -> Generator[None, None, None]:
     """Translates database errors.
 
     Raises Unavailable for an unreachable, full or broken database; the message says that it cannot
-    be `done`. Raises Collided for a serialization failure or deadlock, and Invalid for a value that
-    cannot be stored. Errors in our own statements stay unchanged.
+    be `done`. Raises TransactionConflict for a serialization failure or deadlock, and Invalid for a
+    value that cannot be stored. Errors in our own statements stay unchanged.
     """
     try:
         yield

@@ -1,4 +1,4 @@
-"""Secret rotations: applies the state machine of `domain.rotation` to the store."""
+"""Secret rotations: applies the state machine of `model.rotation` to the store."""
 
 from dataclasses import replace
 

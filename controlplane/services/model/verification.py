@@ -56,8 +56,8 @@ class Verification:
 class Quarantine:
     """Reason why a service is quarantined; `instead` is the digest that it runs.
 
-    `digest`, or its commit, is known to be bad. After `lifted_by` a user it may be applied again,
-    and must pass verification anew.
+    `digest`, or its commit, is known to be bad. After the user `lifted_by` lifts the quarantine,
+    it may be applied again and must pass verification again.
     """
 
     digest: str

@@ -1,4 +1,4 @@
-"""What Alembic runs: on the connection that `controlplane.store.migrate` hands over."""
+"""Entry point of Alembic, on the connection that `controlplane.store.migrate` passes."""
 
 from alembic import context
 

@@ -1,4 +1,4 @@
-"""The console as people use it: a browser, the real control plane, agents and clusters."""
+"""Fixtures for browser tests of the console with a real control plane, agents and clusters."""
 
 import re
 import shutil
@@ -32,12 +32,12 @@ PATIENCE = 30_000
 SCREEN: ViewportSize = {"width": 1440, "height": 900}
 expect.set_options(timeout=PATIENCE)
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-# What the browser itself says of answers that a test provokes.
+# Messages of the browser about responses that a test provokes.
 _EXPECTED = re.compile(r"Failed to load resource|WebSocket connection")
 
 
 def browser_program() -> str:
-    """Where the browser is. Skips without one, or without the console; in CI that is a failure."""
+    """Returns the path of the browser. Skips if it or the built console is missing; fails in CI."""
     found = next(filter(None, map(shutil.which, _BROWSERS)), None)
     if found is None:
         pytest.skip("chromium is not installed")
@@ -47,7 +47,7 @@ def browser_program() -> str:
 
 
 def commit(story: DemoSteps, files: dict[str, str | bytes | None], message: str) -> None:
-    """Commit, and say so, as a webhook would."""
+    """Commits files and triggers a fetch, like a webhook."""
     story.stage.repository.commit(files, message)
     known = story.stage.ask("{ gitRepositories { edges { node { id } } } }")
     story.stage.ask(
@@ -57,7 +57,7 @@ def commit(story: DemoSteps, files: dict[str, str | bytes | None], message: str)
 
 
 def viewer(story: DemoSteps, name: str) -> str:
-    """The token of an account of this name that may look at everything, and change nothing."""
+    """Creates a service account with the role viewer and returns its token."""
     ask = story.stage.ask
     account = ask(
         "mutation ($name: String!) { createServiceAccount(name: $name) { id email } }", name=name
@@ -77,7 +77,7 @@ def viewer(story: DemoSteps, name: str) -> str:
 
 @dataclass
 class Desk:
-    """Somebody at a browser; whatever the page complains of is noted."""
+    """Browser tab of a user; records errors of the page."""
 
     stage: DemoEnvironment
     page: Page
@@ -98,7 +98,7 @@ class Desk:
         return self.page
 
     def turn_to(self, path: str) -> Page:
-        """Go there within the page that is loaded, as a link does."""
+        """Navigates without a reload, like a link."""
         self.page.evaluate("(path) => history.pushState(null, '', path)", path)
         return self.page
 
@@ -118,7 +118,7 @@ class Desk:
 
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
-    """A browser. Its driver occupies the thread's event loop: other modules' tests need that."""
+    """Starts a browser per module: its driver occupies the event loop that other modules need."""
     program = browser_program()
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
@@ -128,7 +128,7 @@ def chromium() -> Iterator[Browser]:
 
 @pytest.fixture(scope="session")
 def stage(kubernetes: Path) -> Iterator[DemoEnvironment]:
-    """A started stage: two clusters with agents, and an administrator with a password."""
+    """Starts a demo stage: two clusters with agents, and an administrator with a password."""
     browser_program()
     with DemoEnvironment(lambda _: None) as made:
         put_sqlite(made.data)
@@ -139,7 +139,7 @@ def stage(kubernetes: Path) -> Iterator[DemoEnvironment]:
 
 @pytest.fixture(scope="session")
 def story(stage: DemoEnvironment) -> DemoSteps:
-    """The shop is in dev and healthy; a release waits for prod."""
+    """Deploys the shop: healthy in dev, with a release that waits for prod."""
     begun = DemoSteps.begin(stage, lambda _: None)
     begun.wait_healthy("dev")
     begun.waiting_edge()
@@ -148,7 +148,7 @@ def story(stage: DemoEnvironment) -> DemoSteps:
 
 @pytest.fixture(scope="module")
 def signed_in(chromium: Browser, stage: DemoEnvironment) -> Iterator[BrowserContext]:
-    """The administrator's browser, which has a session."""
+    """Browser context with the administrator's session."""
     context = chromium.new_context(viewport=SCREEN)
     context.set_default_timeout(PATIENCE)
     answer = context.request.post(
@@ -163,7 +163,7 @@ def signed_in(chromium: Browser, stage: DemoEnvironment) -> Iterator[BrowserCont
 
 @pytest.fixture
 def stranger(chromium: Browser, stage: DemoEnvironment) -> Iterator[Desk]:
-    """A browser in which nobody has signed in."""
+    """Browser tab without a session."""
     context = chromium.new_context(viewport=SCREEN)
     context.set_default_timeout(PATIENCE)
     yield from _watched(context, stage)
@@ -172,12 +172,12 @@ def stranger(chromium: Browser, stage: DemoEnvironment) -> Iterator[Desk]:
 
 @pytest.fixture
 def ada(signed_in: BrowserContext, stage: DemoEnvironment) -> Iterator[Desk]:
-    """The administrator at a tab of their browser."""
+    """Browser tab of the administrator."""
     yield from _watched(signed_in, stage)
 
 
 def _watched(context: BrowserContext, stage: DemoEnvironment) -> Iterator[Desk]:
-    """A desk; at its end nothing was complained of: no error, no breach of the policy."""
+    """Yields a tab and then checks that the page had no errors and no policy violations."""
     desk = Desk(stage, context.new_page())
     desk.listen()
     yield desk
@@ -186,7 +186,7 @@ def _watched(context: BrowserContext, stage: DemoEnvironment) -> Iterator[Desk]:
 
 
 def _set_up(stage: DemoEnvironment) -> None:
-    """What somebody does with the setup link."""
+    """Creates the administrator with the setup link."""
     token = (stage.data / "setup.url").read_text().strip().partition("token=")[2]
     given = {"token": token, "email": EMAIL, "name": "Ada Lovelace", "password": PASSWORD}
     request = Request(stage.http_url + "/setup", data=urlencode(given).encode())

@@ -1,4 +1,4 @@
-"""What screens of the console show beside the demo's story, made by the API once."""
+"""Test data for the console's screens in addition to the demo's story, created through the API."""
 
 import json
 from dataclasses import dataclass
@@ -8,15 +8,14 @@ from towline.demo.steps import DemoSteps
 
 @dataclass(frozen=True, slots=True)
 class Furnished:
-    """Ids of what was made: a secret that a service uses, and the gate of the pipeline."""
+    """IDs of the secret that a service uses, and of the pipeline's gate."""
 
     secret: str
     gate: str
 
 
 def furnish(story: DemoSteps) -> Furnished:
-    """A secret, a context with an override, and values that flow from dev to prod; again and again
-    the same."""
+    """Creates a secret, a context with an override, and exports from dev to prod. Idempotent."""
     ask, dev, prod = story.stage.ask, story.services["dev"], story.services["prod"]
     secret = ask(
         'mutation { saveSecret(name: "db-password", attributes: '

@@ -1,4 +1,4 @@
-"""Somebody at the console who has no mouse."""
+"""Keyboard-only use of the console."""
 
 import re
 
@@ -8,7 +8,7 @@ _MOST_TABS = 120
 
 
 class Keys:
-    """Somebody without a mouse: whatever is reached is reached by Tab, and meant by keys."""
+    """User without a mouse, who moves the focus with Tab."""
 
     def __init__(self, page: Page) -> None:
         self._page = page
@@ -16,10 +16,10 @@ class Keys:
         self.type = page.keyboard.type
 
     def reach(self, target: Locator) -> None:
-        """Go on by Tab until the target has the focus."""
+        """Presses Tab until the target has the focus."""
         found = target.element_handle()
         for presses in range(1, _MOST_TABS):
-            # To find it takes longer than to look at it, and pages seldom make it anew meanwhile.
+            # Locating an element is slow, and pages rarely replace it, so do it every 20 presses.
             if presses % 20 == 0:
                 found = target.element_handle()
             if found.evaluate("(one) => one === one.getRootNode().activeElement"):
@@ -28,30 +28,30 @@ class Keys:
         raise AssertionError(f"{target} is not reached by Tab")
 
     def use(self, target: Locator, key: str = "Enter") -> None:
-        """Reach something and press it."""
+        """Focuses an element and presses a key."""
         self.reach(target)
         self.press(key)
 
     def write(self, target: Locator, text: str) -> None:
-        """Reach a field and have it say this."""
+        """Focuses a field and replaces its text."""
         self.reach(target)
         self.press("Control+a")
         self.type(text)
 
     def skip(self) -> None:
-        """From the top of the page to its content."""
+        """Uses the skip link."""
         self._page.evaluate("document.activeElement.blur()")
         self.use(self._page.get_by_role("link", name="Skip to content"))
 
     def turn(self, letter: str, title: str) -> None:
-        """To a page by its letter, into its content."""
+        """Opens a page with its shortcut and skips to the content."""
         self.press("g")
         self.press(letter)
         self._page.get_by_role("heading", name=title, level=1).wait_for()
         self.skip()
 
     def find(self, text: str) -> None:
-        """Anywhere, by typing."""
+        """Opens the first result of the command palette."""
         self.press("Control+k")
         self.type(text)
         self._page.get_by_role("option", name=text).first.wait_for()
@@ -59,5 +59,5 @@ class Keys:
 
 
 def button(page: Page, name: str) -> Locator:
-    """The button whose name begins so."""
+    """Button whose name starts with a text."""
     return page.get_by_role("button", name=re.compile(f"^{name}"))

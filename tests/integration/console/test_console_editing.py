@@ -1,5 +1,4 @@
-"""Journeys through what is changed: secrets, values that flow, gates, roles; and all of them by
-keyboard alone."""
+"""User journeys with changes: secrets, exports, gates and roles, also with the keyboard only."""
 
 import json
 import re
@@ -29,7 +28,7 @@ _JOB = {
 
 
 def test_a_secret_is_sealed_rotated_and_never_shown(ada: Desk, story: DemoSteps) -> None:
-    """Its value goes in and does not come back; the rotation moves on the page by itself."""
+    """The page never shows the value, and follows the rotation live."""
     made = furnish(story)
     page = ada.go("/secrets")
     keys = Keys(page)
@@ -57,7 +56,7 @@ def test_a_secret_is_sealed_rotated_and_never_shown(ada: Desk, story: DemoSteps)
 
 
 def test_values_say_where_they_come_from_and_whom_they_reach(ada: Desk, story: DemoSteps) -> None:
-    """The graph and the words beside it; what is written is checked before it is sent. By keys."""
+    """The page shows a graph and tables, and validates edits before saving. Keyboard only."""
     furnish(story)
     page = ada.go(f"/services/{story.services['prod']}?tab=values")
     imports = page.get_by_role("region", name="Imports")
@@ -78,8 +77,7 @@ def test_values_say_where_they_come_from_and_whom_they_reach(ada: Desk, story: D
 
 @pytest.fixture
 def worked(story: DemoSteps) -> Iterator[None]:
-    """The pipeline with a workflow in dev, and before prod a metric that has measured already;
-    afterwards as it was."""
+    """Adds a workflow in dev and a metric gate with measurements; removes them afterwards."""
     dev, prod = ({"name": n, "services": [{"serviceId": id}]} for n, id in story.services.items())
     job = {"namespace": "default", "manifest": json.dumps(_JOB)}
     steps = [
@@ -98,7 +96,7 @@ def worked(story: DemoSteps) -> Iterator[None]:
 
 
 def _have_measured(story: DemoSteps, values: tuple[float, ...]) -> None:
-    """What the metric of the pipeline gave, a minute between the answers."""
+    """Stores measurements of the pipeline's metric, one per minute."""
     gates = story.stage.ask('{ pipeline(name: "shop") { edges { gates { id name } } } }')
     (gate,) = [
         one["id"] for one in gates["pipeline"]["edges"][0]["gates"] if one["name"] == "errors"
@@ -116,8 +114,8 @@ def _have_measured(story: DemoSteps, values: tuple[float, ...]) -> None:
 def test_a_stage_has_a_workflow_and_a_gate_its_figures(
     ada: Desk, story: DemoSteps, worked: None
 ) -> None:
-    """The board leads to the workflow, its steps, the log of its job, and what somebody decides;
-    a metric shows what it gave before anybody looked."""
+    """The board links to the workflow with its steps, job log and decision; a metric shows earlier
+    measurements."""
     commit(story, shop("4.0"), "Release 4.0")
     page = ada.go("/pipelines")
     own = page.get_by_role("list", name="Workflow of dev")
@@ -145,7 +143,7 @@ def test_a_stage_has_a_workflow_and_a_gate_its_figures(
 
 
 def test_a_role_is_written_given_and_explained(ada: Desk, story: DemoSteps) -> None:
-    """Rights ticked in a grid; somebody is given them, and the page says why they may."""
+    """An administrator creates and grants a role, and the access check names it."""
     story.stage.ask(
         'mutation { upsertUser(attributes: {email: "kim@example.org", name: "Kim"}) { id } }'
     )
@@ -172,7 +170,7 @@ def test_a_role_is_written_given_and_explained(ada: Desk, story: DemoSteps) -> N
 def test_access_is_asked_for_given_and_taken_back(
     ada: Desk, stranger: Desk, story: DemoSteps
 ) -> None:
-    """For some minutes, in one cluster; somebody else decides, and who has asked sees it."""
+    """A user requests access to one cluster, and sees the decision of another user live."""
     asking = stranger.page
     asking.set_extra_http_headers({"Authorization": f"Bearer {viewer(story, 'asker')}"})
     stranger.go("/access?tab=requests&role=editor")
@@ -198,7 +196,7 @@ def test_access_is_asked_for_given_and_taken_back(
 
 
 def test_a_context_keeps_its_secrets_and_differs_by_place(ada: Desk, story: DemoSteps) -> None:
-    """A change of values leaves the secrets; a cluster finds another value."""
+    """Editing values keeps the secrets, and a cluster can override a value."""
     page = ada.go("/contexts?edit=*")
     page.get_by_role("textbox", name="Name", exact=True).fill("limits")
     page.get_by_role("textbox", name=re.compile("^Secrets")).fill("user: shop\nkey: hidden\n")
@@ -234,7 +232,7 @@ def test_a_context_keeps_its_secrets_and_differs_by_place(ada: Desk, story: Demo
 def test_a_repository_is_connected_changed_and_removed(
     ada: Desk, stranger: Desk, story: DemoSteps
 ) -> None:
-    """It waits for its first service, its token is replaced; who may not look at it hears why."""
+    """The token can be replaced, and a viewer gets an error for a fetch."""
     url = story.stage.repository.url.removesuffix(".git") + "-not-there.git"
     page = ada.go("/repositories?new=1")
     page.get_by_role("textbox", name="URL").fill(url)
@@ -257,7 +255,7 @@ def test_a_repository_is_connected_changed_and_removed(
 
 
 def test_delivery_is_counted_over_a_window(ada: Desk, story: DemoSteps) -> None:
-    """The four figures, and what was delivered today, over a window that stands in the address."""
+    """The page shows the DORA metrics, and the URL keeps the time range."""
     page = ada.go("/reports")
     expect(page.get_by_text(re.compile("^[1-9].* became healthy"))).to_be_visible()
     page.get_by_role("button", name="7 days").press("Enter")
@@ -268,7 +266,7 @@ def test_delivery_is_counted_over_a_window(ada: Desk, story: DemoSteps) -> None:
 
 
 def test_every_field_has_a_commit_or_a_person(ada: Desk, story: DemoSteps) -> None:
-    """What an object's fields come from, found by a part of their names."""
+    """Field owners can be filtered by part of a field's path."""
     known = story.stage.ask(
         "query ($id: ID!) { serviceDeployment(id: $id) { components { id kind } } }",
         id=story.services["dev"],
@@ -282,7 +280,7 @@ def test_every_field_has_a_commit_or_a_person(ada: Desk, story: DemoSteps) -> No
 
 
 def test_drift_has_the_name_of_who_did_it(ada: Desk, story: DemoSteps) -> None:
-    """What somebody changes by the door is told with their name beside what git says. By keys."""
+    """A change through the Kubernetes proxy appears with its user. Keyboard only."""
     page = ada.go(f"/services/{story.services['dev']}")
     answer = page.request.patch(
         f"{ada.base}/k8s/clusters/dev/api/v1/namespaces/{NAMESPACE}/configmaps/settings",
@@ -303,7 +301,7 @@ def test_drift_has_the_name_of_who_did_it(ada: Desk, story: DemoSteps) -> None:
 
 
 def test_the_keys_are_told_and_lead_where_they_say(ada: Desk, story: DemoSteps) -> None:
-    """`?` shows every page's key; each key goes there, and the way back is right."""
+    """`?` lists the shortcut of every page, each shortcut opens its page, and Back works."""
     page = ada.go("/")
     page.get_by_role("heading", name="Fleet").wait_for()
     page.keyboard.press("?")
@@ -319,7 +317,7 @@ def test_the_keys_are_told_and_lead_where_they_say(ada: Desk, story: DemoSteps) 
 
 
 def test_services_are_walked_by_keys_alone(stranger: Desk, story: DemoSteps) -> None:
-    """Sign in, filter, travel in time, find a service, its history, an object, its shell."""
+    """Signs in, filters, opens a past time, a service, its history, an object and a shell."""
     page = stranger.go("/")
     keys = Keys(page)
     keys.write(page.get_by_label("E-mail"), EMAIL)
@@ -356,7 +354,7 @@ def test_services_are_walked_by_keys_alone(stranger: Desk, story: DemoSteps) -> 
 
 
 def test_changes_are_walked_by_keys_alone(ada: Desk, story: DemoSteps) -> None:
-    """Approve, edit a pipeline in form and text, seal a secret, write a role, join a cluster."""
+    """Approves a release, edits a pipeline, creates a secret and a role, registers a cluster."""
     page = ada.go("/")
     keys = Keys(page)
     page.get_by_role("heading", name="Fleet").wait_for()
@@ -370,7 +368,7 @@ def test_changes_are_walked_by_keys_alone(ada: Desk, story: DemoSteps) -> None:
     keys.use(page.get_by_role("link", name="shop", exact=True))
     keys.use(page.get_by_role("link", name=re.compile("^(Edit|Change)")))
     keys.reach(page.locator(".cm-content"))
-    # The text does not keep who goes through it.
+    # Tab must leave the editor.
     keys.reach(button(page, "Save"))
     keys.use(button(page, "Cancel"))
     keys.turn("e", "Secrets")

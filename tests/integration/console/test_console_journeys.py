@@ -1,4 +1,4 @@
-"""Journeys through the console, by keyboard where a person would."""
+"""User journeys through the console."""
 
 import json
 import re
@@ -22,12 +22,12 @@ PROGRAM = [sys.executable, "-c", "from towline.cli import main; main()"]
 
 
 def field(page: Page, label: str) -> Locator:
-    """The text field of a label, whatever hint stands behind it."""
+    """Text field by the start of its label; hints follow the label."""
     return page.get_by_role("textbox", name=re.compile(rf"^{label}\b"))
 
 
 def chosen(page: Page, label: str) -> Locator:
-    """The choice of a label."""
+    """Combobox by the start of its label."""
     return page.get_by_role("combobox", name=re.compile(rf"^{label}\b"))
 
 
@@ -58,7 +58,7 @@ def test_an_expired_session_loses_nothing_that_was_typed(stranger: Desk, story: 
 
 
 def test_the_fleet_shows_what_goes_wrong_without_being_asked(ada: Desk, story: DemoSteps) -> None:
-    """A commit that cannot be rendered is on the screen with its reason, and goes away again."""
+    """A commit that fails to render appears with its reason, and disappears after the fix."""
     page = ada.go("/")
     wrong = page.get_by_role("region", name="Needs attention")
     expect(wrong).to_contain_text("none")
@@ -79,7 +79,7 @@ def test_filters_stand_in_the_address(ada: Desk, story: DemoSteps) -> None:
 
 
 def test_the_fleet_of_a_past_moment(ada: Desk, story: DemoSteps) -> None:
-    """The slider goes back; what is shown says that it is the past."""
+    """The slider shows a past time, and the page marks it as past."""
     page = ada.go("/")
     expect(page.locator(".travel .live")).to_be_visible()
     page.get_by_label("Time range").select_option(label="last hour")
@@ -93,7 +93,7 @@ def test_the_fleet_of_a_past_moment(ada: Desk, story: DemoSteps) -> None:
 
 
 def test_from_the_palette_to_a_live_object(ada: Desk, story: DemoSteps) -> None:
-    """Ctrl-K, a few letters, Enter; then the tree, an object, and its YAML, by keyboard."""
+    """The command palette opens a service; its tree leads to an object and its YAML."""
     page = ada.go("/")
     page.get_by_role("heading", name="Fleet").wait_for()
     page.keyboard.press("Control+k")
@@ -114,7 +114,7 @@ def test_from_the_palette_to_a_live_object(ada: Desk, story: DemoSteps) -> None:
 
 @pytest.fixture
 def recorded(story: DemoSteps) -> None:
-    """What the administrator does in clusters is recorded, from now on."""
+    """Gives the administrator a role that records sessions."""
     role = {
         "name": "recorded",
         "rules": [{"verbs": ["CONNECT"], "kinds": ["CLUSTER"]}],
@@ -129,7 +129,7 @@ def recorded(story: DemoSteps) -> None:
 
 
 def test_logs_of_pods_and_a_shell(ada: Desk, story: DemoSteps, recorded: None) -> None:
-    """Logs are followed and searched; the shell answers through the door, and is played again."""
+    """Logs can be searched; a shell works through the Kubernetes proxy and is replayed."""
     page = ada.go(f"/services/{story.services['dev']}?tab=logs")
     lines = page.get_by_role("region", name="Log lines")
     expect(lines).to_contain_text("line 100 of web-")
@@ -145,7 +145,7 @@ def test_logs_of_pods_and_a_shell(ada: Desk, story: DemoSteps, recorded: None) -
     page.keyboard.type("echo hello")
     page.keyboard.press("Enter")
     expect(screen).to_contain_text("hello")
-    # The session ends with its page.
+    # Leaving the page ends the session.
     ada.turn_to("/audit?kind=REQUEST")
     page.get_by_role("link", name="Play").first.click()
     page.get_by_label("Speed").select_option("16")
@@ -153,7 +153,7 @@ def test_logs_of_pods_and_a_shell(ada: Desk, story: DemoSteps, recorded: None) -
 
 
 def test_the_audit_trail_is_filtered_and_exported(ada: Desk, story: DemoSteps) -> None:
-    """What is chosen stands in the address, and is what the file has."""
+    """The URL keeps the filters, and the exported file matches them."""
     page = ada.go("/audit?kind=SIGN_IN")
     page.get_by_label("Actor").fill(EMAIL)
     expect(page).to_have_url(re.compile(r"actor=ada"))
@@ -169,7 +169,7 @@ def test_the_audit_trail_is_filtered_and_exported(ada: Desk, story: DemoSteps) -
 
 
 def test_a_release_is_approved_and_goes_live(ada: Desk, story: DemoSteps) -> None:
-    """What is decided stands above the button; the board moves by itself."""
+    """The dialog shows the digests to approve, and the board updates live."""
     page = ada.go("/pipelines")
     page.get_by_role("button", name="Approve…").first.press("Enter")
     dialog = page.get_by_role("dialog")
@@ -185,7 +185,7 @@ def test_a_release_is_approved_and_goes_live(ada: Desk, story: DemoSteps) -> Non
 
 
 def test_returning_to_an_earlier_state_shows_what_it_changes(ada: Desk, story: DemoSteps) -> None:
-    """After a release, back to the one before; the service is held, and let go again. By keys."""
+    """Rolls back to an earlier revision, which pins the service, and unpins it. Keyboard only."""
     commit(story, shop("1.7"), "Release 1.7")
     service = story.services["dev"]
     page = ada.go(f"/services/{service}?tab=history")
@@ -213,7 +213,7 @@ def test_what_if_another_commit_were_there(ada: Desk, story: DemoSteps) -> None:
 
 
 def test_a_service_is_defined_and_deleted(ada: Desk, story: DemoSteps) -> None:
-    """Form and YAML are one; a delete that cannot be undone asks for the name."""
+    """Form and YAML stay in sync, and the deletion requires the name."""
     page = ada.go("/services/new")
     chosen(page, "Cluster").fill("de")
     expect(page.get_by_text("cluster de not found")).to_be_visible()
@@ -248,7 +248,7 @@ def newcomer(stage: DemoEnvironment, tmp_path: Path) -> Iterator[list[subprocess
 def test_a_cluster_is_seen_to_arrive(
     ada: Desk, story: DemoSteps, newcomer: list[subprocess.Popen[bytes]], tmp_path: Path
 ) -> None:
-    """The wizard shows the command; the page says by itself when the agent has come."""
+    """The page shows the install command, and updates when the agent connects."""
     page = ada.go("/clusters/new")
     field(page, "Name").fill("third")
     field(page, "Tags").fill("region=eu stage=try")
@@ -300,7 +300,7 @@ def test_a_pipeline_is_judged_while_it_is_written(ada: Desk, story: DemoSteps) -
 
 
 def test_who_may_not_is_told_which_right_is_missing(stranger: Desk, story: DemoSteps) -> None:
-    """A viewer sees the service, and is told why nothing comes of the button; they may leave."""
+    """A viewer gets an error for a sync that names the missing permission, and can sign out."""
     page = stranger.page
     page.set_extra_http_headers({"Authorization": f"Bearer {viewer(story, 'onlooker')}"})
     stranger.go(f"/services/{story.services['dev']}")
@@ -315,7 +315,7 @@ def test_who_may_not_is_told_which_right_is_missing(stranger: Desk, story: DemoS
 
 
 def test_hostile_strings_stay_text(ada: Desk, story: DemoSteps) -> None:
-    """Names, subjects, messages and tags that would be script or links anywhere else."""
+    """Untrusted names, subjects, messages and tags never become scripts or links."""
     hostile = "<img src=x onerror=alert(1)>javascript:alert(1)"
     commit(
         story,
@@ -360,7 +360,7 @@ def test_hostile_strings_stay_text(ada: Desk, story: DemoSteps) -> None:
 
 
 def test_with_the_server_gone_the_page_stays_and_catches_up(ada: Desk, story: DemoSteps) -> None:
-    """A banner with the age; what was shown is still there; afterwards it is true again."""
+    """The page keeps its data, shows a banner with its age, and updates after the reconnect."""
     page = ada.go("/services")
     expect(page.get_by_role("link", name="shop").first).to_be_visible()
     story.stage.kill_control_plane()

@@ -1,4 +1,4 @@
-"""What is far larger than usual stays usable: objects, logs, services."""
+"""Very large objects, logs and services stay usable."""
 
 import re
 import sqlite3
@@ -17,7 +17,7 @@ PODS, LINES, MEGABYTES = 5_000, 100_000, 10
 
 
 def is_quick(page: Page) -> bool:
-    """Whether the page answers: a frame is painted after the next, and no dialog hangs."""
+    """Whether the page responds: it renders two animation frames."""
     return page.evaluate(
         "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame("
         "() => done(document.visibilityState === 'visible'))))"
@@ -33,7 +33,7 @@ def component(story: DemoSteps, kind: str) -> str:
 
 
 def test_an_object_of_ten_megabytes_is_shown_and_searched(ada: Desk, story: DemoSteps) -> None:
-    """As the cluster would answer it: only what is in sight is drawn."""
+    """The page renders only the visible part."""
     object_ = {
         "kind": "ConfigMap",
         "data": {f"key-{n}": "x" * 1000 for n in range(MEGABYTES * 1000)},
@@ -57,7 +57,7 @@ def test_an_object_of_ten_megabytes_is_shown_and_searched(ada: Desk, story: Demo
 
 
 def test_a_log_of_a_hundred_thousand_lines_is_searched(ada: Desk, story: DemoSteps) -> None:
-    """All of it is kept, only what is in sight is drawn, a word is found in it."""
+    """The page keeps all lines, renders the visible ones, and finds a word."""
     lines = (f"2026-11-21T12:00:{n % 60:02}.{n:09}Z line {n} of many\n" for n in range(LINES))
     body = "".join(lines)
     ada.page.route_web_socket(re.compile(r"/log\?"), lambda socket: socket.send(body.encode()))
@@ -72,7 +72,7 @@ def test_a_log_of_a_hundred_thousand_lines_is_searched(ada: Desk, story: DemoSte
 
 @pytest.fixture
 def crowded(story: DemoSteps) -> Iterator[str]:
-    """The service in prod with 5,000 pods more, as its agent would have told of them."""
+    """Adds 5,000 pods to the service, as if its agent had reported them."""
     service = story.services["dev"]
     path = story.stage.data / "towline.db"
     with closing(sqlite3.connect(path, timeout=60)) as store, store:
@@ -92,7 +92,7 @@ def crowded(story: DemoSteps) -> Iterator[str]:
 
 
 def test_a_service_of_five_thousand_pods_is_filtered(ada: Desk, crowded: str) -> None:
-    """The list is cut, and says so; what is looked for is found among all."""
+    """The list is shortened, and the filter searches all objects."""
     page = ada.go(f"/services/{crowded}")
     expect(page.get_by_role("tab", name="Objects")).to_contain_text(str(PODS)[0])
     objects = page.get_by_role("region", name="Objects")

@@ -1,4 +1,4 @@
-"""Every screen in both themes: for everybody (axe-core), within its width, on a picture."""
+"""All screens in both themes: accessibility (axe-core), page width and screenshots."""
 
 import base64
 import gzip
@@ -29,7 +29,7 @@ _AXE = """async ([part, rules]) => (await axe.run(part ?? document, {resultTypes
 
 
 def _screens(story: DemoSteps) -> dict[str, str]:
-    """The screens by name, with their addresses."""
+    """Returns the path of each screen by name."""
     service, pipeline = story.services["dev"], story.pipeline()["id"]
     made = furnish(story)
     components = story.stage.ask(
@@ -79,14 +79,14 @@ def _screens(story: DemoSteps) -> dict[str, str]:
 
 
 def _settle(page: Page) -> None:
-    """Until what the page shows is there: the frame, a title, no grey shapes, all painted."""
+    """Waits until the page is loaded and painted."""
     page.get_by_role("heading", level=1).first.wait_for()
     expect(page.locator(".skeleton")).to_have_count(0)
     page.evaluate(_PAINTED)
 
 
 def _violations(page: Page, rules: list[str] | None = None, part: str | None = None) -> list[Any]:
-    """What axe-core finds in a page or a part of it; by all of its rules, or some."""
+    """Returns axe-core's violations in a page or a part of it, by all or some rules."""
     if not page.evaluate("'axe' in window"):
         page.evaluate(AXE.read_text())
     return page.evaluate(_AXE, [part, rules])
@@ -97,7 +97,7 @@ def _wider(page: Page) -> bool:
 
 
 class _Camera:
-    """Takes pictures of a page without the search for the smallest file."""
+    """Takes screenshots with fast compression."""
 
     def __init__(self, page: Page) -> None:
         self._page = page
@@ -112,7 +112,7 @@ class _Camera:
 
 
 def _report(found: dict[str, dict[str, int]]) -> str:
-    """The table of the documentation: violations of each screen in each theme."""
+    """Formats the table of the documentation: violations by screen and theme."""
     rows = [f"| {name} | " + " | ".join(str(n) for n in of.values()) + " |"
             for name, of in sorted(found.items())]  # fmt: skip
     return "\n".join([f"| screen | {' | '.join(THEMES)} |", "|---|" + "---|" * len(THEMES), *rows])
@@ -120,8 +120,8 @@ def _report(found: dict[str, dict[str, int]]) -> str:
 
 @pytest.mark.timeout(400)
 def test_every_screen_is_for_everybody(ada: Desk, story: DemoSteps) -> None:
-    """axe finds nothing to complain of, nothing is wider than the window; pictures are kept, and
-    the documentation has the report."""
+    """No screen has accessibility violations or is wider than the window, and the documentation has
+    the report. Keeps screenshots."""
     ARTEFACTS.mkdir(parents=True, exist_ok=True)
     found: dict[str, list[Any]] = {}
     counts: dict[str, dict[str, int]] = {}
@@ -131,12 +131,12 @@ def test_every_screen_is_for_everybody(ada: Desk, story: DemoSteps) -> None:
         ada.turn_to(path)
         _settle(page)
         found[name] = ["wider than the window"] if _wider(page) else []
-        # The frame around the content is the same on all.
+        # The frame around the content is the same on all pages, so check it once.
         part = None if path == "/" else "main"
         for theme in THEMES:
             page.emulate_media(color_scheme="dark" if theme == "dark" else "light")
             camera.take(ARTEFACTS / f"{name}-{theme}.png")
-            # A theme has other colours, and nothing else.
+            # Themes differ only in their colours.
             rules = None if theme == THEMES[0] else ["color-contrast"]
             found[f"{name} {theme}"] = _violations(page, rules, part)
             counts.setdefault(name, {})[theme] = len(found[f"{name} {theme}"])
@@ -149,7 +149,7 @@ def test_every_screen_is_for_everybody(ada: Desk, story: DemoSteps) -> None:
 
 
 def test_pages_fit_a_phone(ada: Desk, story: DemoSteps) -> None:
-    """A decision, the fleet, a service and a list, as wide as a hand."""
+    """An approval, the fleet, a service and a list fit a phone."""
     ARTEFACTS.mkdir(parents=True, exist_ok=True)
     page = ada.page
     page.set_viewport_size(PHONE)
@@ -164,7 +164,7 @@ def test_pages_fit_a_phone(ada: Desk, story: DemoSteps) -> None:
 
 
 def _too_small(page: Page, within: str) -> list[str]:
-    """What can be touched within an element, but is less than a thumb high."""
+    """Returns the touch targets in an element that are less than 44 pixels high."""
     return page.evaluate(
         """([within, least]) => [...document.querySelectorAll(
           ['button', 'a.button', 'input', 'select', 'textarea', 'summary']
@@ -176,7 +176,7 @@ def _too_small(page: Page, within: str) -> list[str]:
 
 
 def test_a_release_is_approved_on_a_phone(ada: Desk, story: DemoSteps) -> None:
-    """From the link of a message to the decision: in sight, large enough, and it counts."""
+    """The link of a notification leads to a decision with large touch targets."""
     commit(story, shop("3.0"), "Release 3.0")
     edge = story.waiting_edge()
     page = ada.page
@@ -213,7 +213,7 @@ def _end_session(page: Page) -> None:
     page.get_by_label("Password").wait_for()
 
 
-# What opens it, and where it then is.
+# Function that opens it, and its selector.
 _ABOVE: dict[str, tuple[Callable[[Page], None], str]] = {
     "toast": (_sync, ".toasts"),
     "palette": (_open_palette, "dialog[open]"),
@@ -227,8 +227,7 @@ _ABOVE: dict[str, tuple[Callable[[Page], None], str]] = {
 
 
 def test_what_opens_above_a_page_is_for_everybody(stranger: Desk, story: DemoSteps) -> None:
-    """What was just done, the palette, the keys, what asks before a deletion, and the sign-in of an
-    ended session."""
+    """Toasts, command palette, shortcuts, confirmation and sign-in dialogs are accessible."""
     ARTEFACTS.mkdir(parents=True, exist_ok=True)
     page = stranger.go(f"/services/{story.services['dev']}?tab=settings")
     stranger.sign_in()
@@ -257,7 +256,7 @@ def test_signing_in_is_for_everybody(stranger: Desk, theme: str) -> None:
 
 
 def test_the_fleet_page_is_small() -> None:
-    """What the first page loads of script, compressed."""
+    """The scripts of the first page are small when compressed."""
     index = BUILT / "index.html"
     if not index.exists():
         pytest.skip("the console is not built: make console")

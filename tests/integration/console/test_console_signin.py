@@ -1,4 +1,4 @@
-"""Signing in by an identity provider, in the browser: real redirects, a real issuer."""
+"""Sign-in through an identity provider in the browser, with real redirects and a real issuer."""
 
 import asyncio
 import re
@@ -35,7 +35,7 @@ client_secret = "not-a-secret"
 
 @contextmanager
 def issuing() -> Generator[FakeIssuer]:
-    """An identity provider that answers on a thread of its own."""
+    """Runs an identity provider in its own thread."""
     issuer = FakeIssuer(FakeClock(SystemClock().now()))
     ready, loop = threading.Event(), asyncio.new_event_loop()
     stop = asyncio.Event()
@@ -58,7 +58,7 @@ def issuing() -> Generator[FakeIssuer]:
 
 @pytest.fixture
 def federated(tmp_path: Path) -> Iterator[str]:
-    """The address of a control plane to which people come by an identity provider."""
+    """Starts a control plane with an identity provider and returns its URL."""
     https, http, agents = free_ports(3)
     put_sqlite(tmp_path / "data")
     command = [*_SERVE, "--data", str(tmp_path / "data"), "--config", str(tmp_path / "settings")]
@@ -87,7 +87,7 @@ def federated(tmp_path: Path) -> Iterator[str]:
 def test_who_comes_by_the_identity_provider_lands_where_they_wanted_to(
     chromium: Browser, federated: str
 ) -> None:
-    """One click, no password; the address that was asked for is the one that is shown."""
+    """One click without a password opens the requested page."""
     context = chromium.new_context()
     context.set_default_timeout(PATIENCE)
     page = context.new_page()

@@ -56,7 +56,7 @@ def set_user(
     name: Annotated[str | None, typer.Option(help="Display name.")] = None,
     role: Annotated[
         InstallationRole | None,
-        typer.Option(help="InstallationRole for the whole installation; see also `access grant`."),
+        typer.Option(help="Role for the whole installation; see also `access grant`."),
     ] = None,
     output: Output = Format.TABLE,
 ) -> None:
