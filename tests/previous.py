@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-COMMIT = "e8cc85c3bbca5b3e52e13647165fa3523de48a6d"
-SCHEMA = "0022"
+COMMIT = "cbc9bd35edc45fa7f2dd501b3bd7ac653e161e98"
+SCHEMA = "0001"
 _ROOT = Path(__file__).parents[1]
 
 
