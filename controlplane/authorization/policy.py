@@ -117,7 +117,7 @@ class Policy:
         """Returns whether the verb is permitted on this kind in at least one scope."""
         return all(self.visible(kind, verb))
 
-    def door(
+    def cluster_identity(
         self, cluster: Resource, request: KubernetesRequest | None = None
     ) -> ClusterIdentity | None:
         """Returns the actor's identity in a cluster for a request; None: no access."""

@@ -24,8 +24,8 @@ _ERRORS: Mapping[int, type[TowlineError]] = {
 class ProxyLiveObjects:
     """Reads objects as a request of the user: authorized, impersonated, audited."""
 
-    def __init__(self, door: KubeProxy) -> None:
-        self._door = door
+    def __init__(self, kube_proxy: KubeProxy) -> None:
+        self._kube_proxy = kube_proxy
 
     async def read(self, actor: Actor, handle: str, path: str) -> Mapping[str, Any]:
         identity = AuthenticatedUser(
@@ -35,7 +35,7 @@ class ProxyLiveObjects:
             expires_at=actor.expires_at,
         )
         route = ClusterRoute(handle, path.encode())
-        status, body = await self._door.read(identity, actor.source, route, MAX_BYTES)
+        status, body = await self._kube_proxy.read(identity, actor.source, route, MAX_BYTES)
         try:
             told = orjson.loads(body)
         except orjson.JSONDecodeError:

@@ -158,18 +158,18 @@ class ControlPlaneProcess:
         ends.push_async_callback(self._webhooks.tasks.stop)
         self._probe = StoreReadiness(self.plane.store, clock, self._tasks)
         self._replica = self._build_replica()
-        self.door = self._build_door()
-        egress.use(self.door.find)
-        self.plane.operations.components.live = ProxyLiveObjects(self.door)
-        self.plane.checks.live = ProxyLiveObjects(self.door)
-        self.plane.secrets.sources.live = ProxyLiveObjects(self.door)
-        self.plane.operations.streams.door = self.door
-        ends.push_async_callback(self.door.stop)
-        self.door.start()
+        self.kube_proxy = self._build_kube_proxy()
+        egress.use(self.kube_proxy.find)
+        self.plane.operations.components.live = ProxyLiveObjects(self.kube_proxy)
+        self.plane.checks.live = ProxyLiveObjects(self.kube_proxy)
+        self.plane.secrets.sources.live = ProxyLiveObjects(self.kube_proxy)
+        self.plane.operations.streams.sessions = self.kube_proxy
+        ends.push_async_callback(self.kube_proxy.stop)
+        self.kube_proxy.start()
         self._replicas = None
         if self._replica is not None:
             ends.push_async_callback(self._replica.stop)
-            self._replicas = await self._replica.start(self.door)
+            self._replicas = await self._replica.start(self.kube_proxy)
         self._follow()
         return await self._listen(tls)
 
@@ -181,7 +181,9 @@ class ControlPlaneProcess:
 
     async def _drain(self) -> None:
         await self.plane.agentlink.drain()
-        await asyncio.gather(self.door.drain(), *(listener.drain() for listener in self._listeners))
+        await asyncio.gather(
+            self.kube_proxy.drain(), *(listener.drain() for listener in self._listeners)
+        )
 
     def parts(self) -> tuple[Tasks, ...]:
         """Background tasks that must not end before `stop`."""
@@ -189,7 +191,7 @@ class ControlPlaneProcess:
             self._tasks,
             self._audit.tasks,
             self._census.tasks,
-            *self.door.tasks,
+            *self.kube_proxy.tasks,
             *self._git.parts(),
             self.plane.agentlink.tasks,
             self.plane.delivery.tasks,
@@ -214,7 +216,7 @@ class ControlPlaneProcess:
         plane = self.plane
         return ReplicaMembership(self._settings, plane.tunnels, plane.deps.bus, self._clock)
 
-    def _build_door(self) -> KubeProxy:
+    def _build_kube_proxy(self) -> KubeProxy:
         identity = self.plane.operations.identity
         self._access = ProxyAccess(self.plane.deps, identity)
         access = ProxyAuthorizer(self._access)
@@ -236,7 +238,7 @@ class ControlPlaneProcess:
     async def _listen(self, tls) -> ListenerAddresses:
         settings = self._settings
         where = address(settings.listen_agents, "listen_agents")
-        handlers = {**self.plane.agentlink.handlers, TUNNEL: self.door.tunnels.serve}
+        handlers = {**self.plane.agentlink.handlers, TUNNEL: self.kube_proxy.tunnels.serve}
         self._agents = agents_server(handlers, settings.agents_wire, self._clock)
         self._ends.push_async_callback(self._agents.stop, settings.drain_seconds)
         port = await listen_for_agents(self._agents, where, tls)
@@ -274,7 +276,7 @@ class ControlPlaneProcess:
     async def _serve_http(self, name: str, app, text: str, tls) -> str:
         where = address(text, f"listen ({name})")
         listener = http_listener(
-            app, self.door.protocol_class, where, tls, self._settings.drain_seconds
+            app, self.kube_proxy.protocol_class, where, tls, self._settings.drain_seconds
         )
         return await self._serve(name, listener)
 
@@ -286,7 +288,7 @@ class ControlPlaneProcess:
         )
         registry = registry_of(
             [
-                self.door.meters,
+                self.kube_proxy.meters,
                 *self._git.meters,
                 self.plane.graphql.meters,
                 SnapshotMetrics(self._census),
@@ -310,8 +312,8 @@ class ControlPlaneProcess:
         async for _, token_id in self.plane.deps.bus.subscribe(REVOKED):
             self.plane.operations.identity.forget(token_id)
             self._access.drop_token(token_id)
-            self.door.revoke(token=token_id)
-            self.door.disconnect(token_id)
+            self.kube_proxy.revoke(token=token_id)
+            self.kube_proxy.disconnect(token_id)
 
     async def _follow_access(self) -> None:
         """Ends open requests of users who lost their permission.
@@ -321,7 +323,7 @@ class ControlPlaneProcess:
         async for _, user_id in self.plane.deps.bus.subscribe(ACCESS, LOST_WAKES):
             self.plane.operations.identity.drop_user(user_id)
             self._access.drop_user(user_id)
-            await self.door.recheck(user_id or None)
+            await self.kube_proxy.recheck(user_id or None)
 
     async def _readiness(self) -> str | None:
         return self._not_ready or await self._probe.problem()

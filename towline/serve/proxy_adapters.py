@@ -86,10 +86,10 @@ class ProxyAuthorizer:
         return RequestGrant(
             cluster_id=grant.cluster_id,
             impersonate=Impersonation(grant.user, grant.groups, grant.uid),
-            may_impersonate=ImpersonationRule.of(grant.door.impersonate),
+            may_impersonate=ImpersonationRule.of(grant.cluster_identity.impersonate),
             rule=grant.rule,
-            recording=_recording(grant.door),
-            grant_ids=grant.door.binding_ids,
+            recording=_recording(grant.cluster_identity),
+            grant_ids=grant.cluster_identity.binding_ids,
         )
 
     async def last_seen(self, cluster_id: ClusterId) -> datetime | None:
@@ -173,10 +173,10 @@ class ProxyAuditLog:
         self._dropped -= dropped
 
 
-def _recording(door: Entry) -> RecordingPolicy:
-    if door.record_input:
+def _recording(cluster_identity: Entry) -> RecordingPolicy:
+    if cluster_identity.record_input:
         return RecordingPolicy.ALL
-    return RecordingPolicy.OUTPUT if door.record else RecordingPolicy.OFF
+    return RecordingPolicy.OUTPUT if cluster_identity.record else RecordingPolicy.OFF
 
 
 def _request(attributes: RequestAttributes) -> KubernetesRequest:

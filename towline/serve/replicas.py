@@ -131,14 +131,14 @@ class ReplicaMembership:
         server, client = self._contexts()
         return ReplicaConfig(self.registry, self.registry.me, server, client)
 
-    async def start(self, door: KubeProxy) -> str:
+    async def start(self, kube_proxy: KubeProxy) -> str:
         """Listens and announces the address; returns it. OSError: the port is in use."""
         host, port = address(self._settings.listen_replicas, "listen_replicas")
-        bound = await door.listen_for_replicas(host, port)
+        bound = await kube_proxy.listen_for_replicas(host, port)
         self.registry.address = self._settings.replica_address or f"{host}:{bound}"
         await self.registry.beat()
         self._tasks.forever("beat", self._beat())
-        self._tasks.forever("follow", self._follow(door))
+        self._tasks.forever("follow", self._follow(kube_proxy))
         return f"{host}:{bound}"
 
     async def stop(self) -> None:
@@ -162,14 +162,14 @@ class ReplicaMembership:
             except TowlineError as error:
                 log.warning("heartbeat not written", why=error.message)
 
-    async def _follow(self, door: KubeProxy) -> None:
+    async def _follow(self, kube_proxy: KubeProxy) -> None:
         async for topic, key in self._bus.subscribe(TUNNEL, LOST_WAKES):
             try:
                 if topic == LOST_WAKES:
-                    await door.check_moved_links()
+                    await kube_proxy.check_moved_links()
                 else:
                     cluster_id, _, replica_id = key.partition(" ")
-                    await door.on_link_moved(ClusterId(cluster_id), replica_id)
+                    await kube_proxy.on_link_moved(ClusterId(cluster_id), replica_id)
             except Unavailable as error:
                 log.warning("could not look up agent ownership", why=error.message)
 

@@ -24,7 +24,8 @@ _CACHE_SIZE = 10_000
 class ClusterGrant:
     """Permission for one cluster: the user and the groups that the proxy impersonates there.
 
-    `door` says whom else the user may impersonate and whether interactive sessions are recorded.
+    `cluster_identity` says whom else the user may impersonate, and whether interactive sessions are
+    recorded.
     `id` lists the role bindings that grant the access. `expires_at` is the end of the first binding
     that expires.
     """
@@ -34,14 +35,14 @@ class ClusterGrant:
     user: str
     groups: tuple[str, ...]
     uid: str
-    door: ClusterIdentity
+    cluster_identity: ClusterIdentity
     rule: str
     expires_at: datetime | None = None
 
     @property
     def may_impersonate(self) -> bool:
         """True if the user may impersonate somebody; `allows_impersonation` checks one identity."""
-        return bool(self.door.impersonate)
+        return bool(self.cluster_identity.impersonate)
 
 
 class ProxyAccess:
@@ -71,17 +72,17 @@ class ProxyAccess:
         actor, cluster = await self._look((user_id, token_id, handle))
         if not (actor.may(Verb.READ, cluster) or actor.may(Verb.CONNECT, cluster)):
             raise _not_found(handle)
-        door = actor.policy.door(cluster, request)
-        if door is None:
+        cluster_identity = actor.policy.cluster_identity(cluster, request)
+        if cluster_identity is None:
             raise Forbidden(_denial_reason(actor, cluster, request))
         return ClusterGrant(
-            id=" ".join(door.binding_ids),
+            id=" ".join(cluster_identity.binding_ids),
             cluster_id=ClusterId(cluster.id),
             user=actor.email,
-            groups=(EVERYBODY, *door.groups),
+            groups=(EVERYBODY, *cluster_identity.groups),
             uid=actor.id,
-            door=door,
-            rule=door.why,
+            cluster_identity=cluster_identity,
+            rule=cluster_identity.why,
             expires_at=actor.policy.until,
         )
 

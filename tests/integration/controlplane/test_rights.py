@@ -370,8 +370,14 @@ async def test_the_door_is_opened_by_bindings(world: World) -> None:
     inside = KubernetesRequest("create", "", "pods/exec", "shop", "web")
     grant = await access.connect(user.id, "shop-prod", inside)
     assert grant.groups == ("towline:users", "debuggers")
-    assert (grant.id, grant.door.record, grant.rule) == (view.row.id, True, f"role {role.name}")
-    assert grant.door.allows_impersonation("robot") and not grant.door.allows_impersonation("root")
+    assert (grant.id, grant.cluster_identity.record, grant.rule) == (
+        view.row.id,
+        True,
+        f"role {role.name}",
+    )
+    assert grant.cluster_identity.allows_impersonation(
+        "robot"
+    ) and not grant.cluster_identity.allows_impersonation("root")
     outside = KubernetesRequest("get", "", "secrets", "kube-system", "x")
     with pytest.raises(Forbidden, match="may not get secrets"):
         await access.connect(user.id, "shop-prod", outside)

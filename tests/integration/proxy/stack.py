@@ -27,7 +27,7 @@ from proxy.settings import ProxySettings
 from syncagent.tunnel.client import TunnelClient
 from syncagent.tunnel.guard import ImpersonationPolicy
 from syncagent.tunnel.upstream import Upstream
-from tests.fakes.door import CLUSTER, FakeInstallation
+from tests.fakes.kube_proxy import CLUSTER, FakeInstallation
 from tests.fakes.tls import TestAuthority
 
 

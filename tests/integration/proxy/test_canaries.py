@@ -10,7 +10,7 @@ from core.identity import ClusterId, TokenId, UserId
 from proxy.domain.access import AuthenticatedUser, Credential, Impersonation, RequestGrant
 from proxy.domain.attributes import RequestAttributes
 from syncagent.tunnel.upstream import Upstream
-from tests.fakes.door import FakeInstallation
+from tests.fakes.kube_proxy import FakeInstallation
 from tests.fakes.tls import TestAuthority
 from tests.integration.proxy.stack import Stack, eventually, run_stack
 

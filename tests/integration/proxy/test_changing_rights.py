@@ -8,7 +8,7 @@ import pytest
 from core.open_streams import ALL_STREAMS
 from proxy.domain.access import ImpersonationRule, RecordingPolicy
 from proxy.domain.audit import EndReason
-from tests.fakes.door import FakeInstallation
+from tests.fakes.kube_proxy import FakeInstallation
 from tests.integration.proxy.recording import RecordingUpstream
 from tests.integration.proxy.stack import Stack, eventually
 from tests.integration.proxy.user import User, request

@@ -14,7 +14,7 @@ import aiohttp
 import pytest
 
 from syncagent.tunnel.upstream import Upstream
-from tests.fakes.door import CLUSTER
+from tests.fakes.kube_proxy import CLUSTER
 from tests.integration.proxy.conftest import POD, Kubectl, Result, door_kubectl, stop
 from tests.integration.proxy.stack import Stack, eventually
 from towline.demo.clusters.cluster import LocalCluster

@@ -17,7 +17,7 @@ from proxy.domain.limits import HeadLimits, StreamLimits, Timeouts
 from proxy.gateway.connection import DEAD_PEER_MILLISECONDS, UserConnection
 from proxy.settings import ProxySettings
 from syncagent.tunnel.guard import Guard, ImpersonationPolicy
-from tests.fakes.door import ANN
+from tests.fakes.kube_proxy import ANN
 from tests.fakes.tls import TestAuthority
 from tests.integration.proxy.recording import OK, RecordingUpstream, recording_upstream
 from tests.integration.proxy.stack import Stack, eventually, run_stack

@@ -20,7 +20,7 @@ from syncagent.tunnel.egress import EgressPolicy
 from syncagent.tunnel.guard import ImpersonationPolicy
 from syncagent.tunnel.upstream import Upstream
 from tests.fakes.clock import FakeClock
-from tests.fakes.door import CLUSTER
+from tests.fakes.kube_proxy import CLUSTER
 from tests.integration.proxy.stack import Stack, eventually, signed
 
 

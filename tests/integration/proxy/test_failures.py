@@ -14,7 +14,7 @@ from proxy.domain.audit import EndReason
 from proxy.domain.limits import StreamLimits, Timeouts
 from proxy.settings import ProxySettings
 from syncagent.tunnel.upstream import Upstream
-from tests.fakes.door import CLUSTER
+from tests.fakes.kube_proxy import CLUSTER
 from tests.fakes.tls import TestAuthority
 from tests.integration.proxy.recording import OK, RecordingUpstream, recording_upstream
 from tests.integration.proxy.stack import Stack, eventually, run_stack

@@ -10,7 +10,7 @@ from core.errors import LimitExceeded, Unavailable
 from core.open_streams import ALL_STREAMS
 from proxy.domain.audit import EndReason
 from proxy.gateway.parse.route import ClusterRoute
-from tests.fakes.door import ANN
+from tests.fakes.kube_proxy import ANN
 from tests.integration.proxy.recording import RecordingUpstream, recording_upstream
 from tests.integration.proxy.stack import Stack, eventually
 

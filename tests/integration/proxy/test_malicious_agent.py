@@ -16,7 +16,7 @@ from core.mux.mux import Mux, MuxSettings
 from core.rpc.calls import CallFailed, CallStatus
 from core.rpc.methods import TUNNEL
 from core.runtime.clock import SystemClock
-from tests.fakes.door import CLUSTER
+from tests.fakes.kube_proxy import CLUSTER
 from tests.fakes.tunnel import RecordingMuxOwner, RecordingOwner
 from tests.integration.proxy.recording import OK, recording_upstream
 from tests.integration.proxy.stack import Stack, eventually, signed

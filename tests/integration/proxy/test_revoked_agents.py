@@ -19,7 +19,7 @@ from core.rpc.methods import TUNNEL
 from core.runtime.clock import SystemClock
 from core.runtime.tasks import Tasks
 from proxy.tunnel.server import RECHECK_SECONDS, TunnelServer
-from tests.fakes.door import AGENT_TOKEN, CLUSTER
+from tests.fakes.kube_proxy import AGENT_TOKEN, CLUSTER
 from tests.fakes.tunnel import RecordingMuxOwner
 from tests.integration.proxy.stack import eventually, signed
 

@@ -16,7 +16,7 @@ from proxy.gateway.forward.proxied_request import ProxiedRequest
 from syncagent.tunnel.connection import UpstreamConnection
 from syncagent.tunnel.egress import EgressStream
 from syncagent.tunnel.upstream_request import UpstreamRequest
-from tests.fakes.door import CLUSTER
+from tests.fakes.kube_proxy import CLUSTER
 from tests.integration.proxy.recording import RecordingUpstream, recording_upstream
 from tests.integration.proxy.stack import Stack, eventually
 from tests.integration.proxy.user import request

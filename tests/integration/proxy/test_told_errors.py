@@ -12,7 +12,7 @@ from core.errors import Unavailable
 from proxy.domain.limits import StreamLimits
 from proxy.settings import ProxySettings
 from syncagent.tunnel.upstream import Upstream
-from tests.fakes.door import ANN
+from tests.fakes.kube_proxy import ANN
 from tests.fakes.tls import TestAuthority
 from tests.integration.proxy.conftest import Kubectl, door_kubectl
 from tests.integration.proxy.recording import RecordingUpstream, recording_upstream

@@ -144,10 +144,10 @@ async def test_an_agent_with_a_revoked_token_is_cut_and_told(fleet: Fleet) -> No
     hub = fleet.hub
     found = await hub.ask("{ clusters { edges { node { id } } } }")
     id = found["clusters"]["edges"][0]["node"]["id"]
-    link, door = hub.process.plane.agentlink, hub.process.door
+    link, kube_proxy = hub.process.plane.agentlink, hub.process.kube_proxy
 
     async def ends() -> tuple[bool, bool]:
-        return id in link.connected(), door.is_connected(id)
+        return id in link.connected(), kube_proxy.is_connected(id)
 
     await until(ends, lambda seen: seen == (True, True))
     await hub.ask("mutation ($id: ID!) { rotateClusterToken(id: $id) { id } }", id=id)

@@ -20,7 +20,7 @@ class BrokenConnection:
 
 async def test_the_process_hears_of_a_dead_sweep_of_the_door(hub: Running) -> None:
     """A door that no longer looks after deadlines and lost rights must not stay in service."""
-    hub.process.door.gateway.connections.add(BrokenConnection())
+    hub.process.kube_proxy.gateway.connections.add(BrokenConnection())
     async with asyncio.timeout(60):
         assert isinstance(await hub.process.wait_failed(), ZeroDivisionError)
 

@@ -13,7 +13,7 @@ from core.errors import Unavailable
 from syncagent.settings import HubSettings, KubernetesSettings
 from tests.fakes.tls import TestAuthority
 from tests.integration.syncagent.conftest import Bench
-from tests.integration.syncagent.doors import AGENT_TOKEN, DoorHub, Relay, door_hub
+from tests.integration.syncagent.proxies import AGENT_TOKEN, DoorHub, Relay, door_hub
 from towline.demo.clusters.access import agent_kubeconfig
 
 RIGHTS = {

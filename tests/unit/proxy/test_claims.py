@@ -11,7 +11,7 @@ from core.mux.mux import Mux, MuxSettings
 from proxy.tunnel.server import CLAIM_SECONDS, TunnelServer
 from proxy.tunnel.single_replica import SingleReplicaRegistry
 from tests.fakes.clock import FakeClock
-from tests.fakes.door import AGENT_TOKEN, CLUSTER
+from tests.fakes.kube_proxy import AGENT_TOKEN, CLUSTER
 from tests.fakes.tunnel import ManualLoop, MemoryLink, greeted_link
 
 

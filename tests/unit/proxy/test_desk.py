@@ -20,7 +20,7 @@ from proxy.gateway.authorize.impersonation import impersonation_asked
 from proxy.gateway.record.metrics import ProxyMetrics
 from proxy.gateway.record.open_requests import OpenRequests
 from proxy.gateway.record.recorder import NoSessionRecorder, RequestRecorder
-from tests.fakes.door import ANN, CLUSTER, FakeInstallation
+from tests.fakes.kube_proxy import ANN, CLUSTER, FakeInstallation
 from tests.fakes.tunnel import ManualLoop
 
 PODS = read_attributes("GET", "/api/v1/pods")

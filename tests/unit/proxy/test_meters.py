@@ -9,7 +9,7 @@ from proxy.domain.attributes import read_attributes
 from proxy.domain.audit import EndReason, RequestRecord
 from proxy.gateway.record import metrics as module
 from proxy.gateway.record.metrics import ProxyMetrics
-from tests.fakes.door import ANN, CLUSTER
+from tests.fakes.kube_proxy import ANN, CLUSTER
 
 
 def record(target: str = "/api/v1/pods", method: str = "GET", **known: object) -> RequestRecord:

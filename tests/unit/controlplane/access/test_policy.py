@@ -202,14 +202,21 @@ def test_the_door_takes_groups_only_of_roles_that_let_the_request_pass() -> None
         ),
     )  # fmt: skip
     policy = Policy((Grant(reader), Grant(operator, cluster.scope), Grant(typist)))
-    listed = policy.door(cluster, KubernetesRequest("list", "", "pods", "other"))
+    listed = policy.cluster_identity(cluster, KubernetesRequest("list", "", "pods", "other"))
     assert listed is not None and (listed.groups, listed.record) == (("readers",), False)
-    exec_ = policy.door(cluster, KubernetesRequest("create", "", "pods/exec", "shop-dev", "web"))
+    exec_ = policy.cluster_identity(
+        cluster, KubernetesRequest("create", "", "pods/exec", "shop-dev", "web")
+    )
     assert exec_ is not None and (exec_.groups, exec_.record) == (("operators",), True)
     assert not exec_.record_input
-    vault = policy.door(cluster, KubernetesRequest("create", "", "pods/exec", "shop-dev", "vault"))
+    vault = policy.cluster_identity(
+        cluster, KubernetesRequest("create", "", "pods/exec", "shop-dev", "vault")
+    )
     assert vault is not None and vault.record_input
-    assert policy.door(cluster, KubernetesRequest("delete", "", "pods", "other", "web")) is None
+    assert (
+        policy.cluster_identity(cluster, KubernetesRequest("delete", "", "pods", "other", "web"))
+        is None
+    )
 
 
 def test_acting_as_others_takes_a_fitting_pattern() -> None:
@@ -218,11 +225,13 @@ def test_acting_as_others_takes_a_fitting_pattern() -> None:
         "r", "r", rules=(Rule((Verb.CONNECT,), (ResourceKind.CLUSTER,)),),
         kubernetes=KubernetesRights(impersonate=("user:*@example.org", "group:team-*")),
     )  # fmt: skip
-    door = Policy((Grant(role),)).door(Resource.within(ResourceKind.CLUSTER, None, "c"))
-    assert door is not None
-    assert door.allows_impersonation("ada@example.org", ["team-a"])
-    assert not door.allows_impersonation("ada@example.com")
-    assert not door.allows_impersonation("ada@example.org", ["team-a", "masters"])
+    cluster_identity = Policy((Grant(role),)).cluster_identity(
+        Resource.within(ResourceKind.CLUSTER, None, "c")
+    )
+    assert cluster_identity is not None
+    assert cluster_identity.allows_impersonation("ada@example.org", ["team-a"])
+    assert not cluster_identity.allows_impersonation("ada@example.com")
+    assert not cluster_identity.allows_impersonation("ada@example.org", ["team-a", "masters"])
 
 
 def test_refusals_read_alike_for_foreign_and_absent() -> None:

@@ -16,8 +16,8 @@ from core.runtime.tasks import Tasks
 from proxy.compose import ProxyPorts, build
 from proxy.kube_proxy import KubeProxy
 from proxy.settings import ProxySettings
-from tests.fakes.door import CLUSTER, FakeInstallation
 from tests.fakes.hub import FakeHub
+from tests.fakes.kube_proxy import CLUSTER, FakeInstallation
 from tests.fakes.tls import TestAuthority
 
 AGENT_TOKEN = "agent-token"

@@ -19,8 +19,12 @@ class Granting:
     """Access that always gives the same."""
 
     def __init__(self, record: bool, record_input: bool) -> None:
-        door = ClusterIdentity(("ops",), ("user:b*",), record, record_input, "role ops", ("b1",))
-        self.grant = ClusterGrant("b1", ClusterId("c1"), ANN.name, ("ops",), "u1", door, "role ops")
+        cluster_identity = ClusterIdentity(
+            ("ops",), ("user:b*",), record, record_input, "role ops", ("b1",)
+        )
+        self.grant = ClusterGrant(
+            "b1", ClusterId("c1"), ANN.name, ("ops",), "u1", cluster_identity, "role ops"
+        )
         self.asked: list[object] = []
 
     async def connect(self, *asked: object, **more: object) -> ClusterGrant:

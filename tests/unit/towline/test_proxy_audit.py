@@ -10,7 +10,7 @@ from core.errors import LimitExceeded, Unavailable
 from proxy.domain.access import AuthenticatedUser
 from proxy.domain.audit import EndReason, RequestRecord
 from tests.fakes.clock import FakeClock
-from tests.fakes.door import ANN
+from tests.fakes.kube_proxy import ANN
 from towline.serve import proxy_adapters
 from towline.serve.proxy_adapters import ProxyAuditLog
 

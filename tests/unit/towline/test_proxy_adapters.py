@@ -8,7 +8,7 @@ from controlplane.platform.audit_entry import AuditVerdict
 from proxy.domain.attributes import read_attributes
 from proxy.domain.audit import EndReason, RequestRecord
 from tests.fakes.clock import FakeClock
-from tests.fakes.door import ANN, CLUSTER
+from tests.fakes.kube_proxy import ANN, CLUSTER
 from towline.serve.proxy_adapters import _REFUSALS_LISTED, _entry, _request
 
 POD = "/api/v1/namespaces/a/pods/b"

@@ -19,14 +19,14 @@ async def test_the_door_knows_when_a_token_ends(world: World) -> None:
     user = await world.people.upsert(world.admin, "ann@example.org", "Ann", Role.VIEWER)
     owner = replace(person(Role.VIEWER, "ann"), id=user.id)
     token, secret = await world.identity.create_token(owner, "brief", timedelta(hours=1))
-    door = ProxyAuthenticator(world.identity)
+    cluster_identity = ProxyAuthenticator(world.identity)
     shown = Credential(CredentialKind.BEARER, secret)
     for _ in range(2):
-        found = await door.authenticate(shown, source="127.0.0.1:1")
+        found = await cluster_identity.authenticate(shown, source="127.0.0.1:1")
         assert found.expires_at == token.expires_at == world.clock.now() + timedelta(hours=1)
     await world.clock.advance(3600)
     with pytest.raises(Unauthenticated, match="expired"):
-        await door.authenticate(shown, source="127.0.0.1:1")
+        await cluster_identity.authenticate(shown, source="127.0.0.1:1")
 
 
 async def test_who_guesses_at_the_door_locks_out_nobody_known(world: World) -> None:
@@ -37,11 +37,11 @@ async def test_who_guesses_at_the_door_locks_out_nobody_known(world: World) -> N
     user = await world.people.upsert(world.admin, "ann@example.org", "Ann", Role.VIEWER)
     owner = replace(person(Role.VIEWER, "ann"), id=user.id)
     _, secret = await world.identity.create_token(owner, "laptop", timedelta(hours=1))
-    door = ProxyAuthenticator(world.identity)
+    cluster_identity = ProxyAuthenticator(world.identity)
 
     async def show(token: str, port: int) -> None:
         shown = Credential(CredentialKind.BEARER, token)
-        await door.authenticate(shown, source=f"10.0.0.1:{port}")
+        await cluster_identity.authenticate(shown, source=f"10.0.0.1:{port}")
 
     await show(secret, 1)
     for port in range(MAX_PER_ADDRESS):
