@@ -40,8 +40,7 @@ from controlplane.services.api.types import (
     RevisionType,
     ServiceDeployment,
 )
-from controlplane.services.model.service import ServiceStatus
-from controlplane.services.model.status_codes import status_codes_of
+from controlplane.services.model.status_codes import ServiceStatus, status_codes_of
 from controlplane.services.operations.services import Services
 from core import __version__
 from core.errors import Invalid

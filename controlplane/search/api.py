@@ -19,8 +19,7 @@ from controlplane.search.model import NamedItemKind
 from controlplane.search.model import SearchHit as FoundRow
 from controlplane.search.operations import SearchOperations
 from controlplane.services.api.types import ServiceComponent
-from controlplane.services.model.service import ServiceStatus
-from controlplane.services.model.status_codes import ClusterMapRow, status_codes_of
+from controlplane.services.model.status_codes import ClusterMapRow, ServiceStatus, status_codes_of
 from core.runtime.clock import Clock
 from core.runtime.tasks import Tasks
 

@@ -1,24 +1,35 @@
-"""The stored letter of a service is what the domain says, however the row was written."""
+"""The stored status code of a service is that of the model, however the row was written."""
 
-from dataclasses import replace
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import fields, replace
 from datetime import UTC, datetime
 from itertools import product
 from typing import Any
+
+import pytest
 
 from controlplane.clusters.model.cluster import Cluster
 from controlplane.clusters.ports import ClusterStore
 from controlplane.platform.ports import ANY, PageQuery
 from controlplane.platform.store.transaction import SqlStore
-from controlplane.services.model.service import Phase, Service
-from controlplane.services.model.status_codes import status_codes_of
+from controlplane.reports.ports import MetricsSnapshotStore
+from controlplane.services.model.service import Phase, Service, StatusFields
+from controlplane.services.model.status_codes import ServiceStatus, StatusCode, status_codes_of
 from controlplane.services.ports import ServiceStore
 from core.identity import ClusterId, ServiceId
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
-CASES: list[dict[str, Any]] = [
-    dict(zip(("paused", "render_error", "digest", "observed", "phase"), case, strict=True))
-    for case in product((False, True), (None, "", "no"), (None, "sha256:1"), (0, 1), (None, *Phase))
-]
+VALUES: dict[str, tuple[Any, ...]] = {
+    "paused": (False, True),
+    "render_error": (None, "", "no"),
+    "waiting": (False, True),
+    "digest": (None, "sha256:1"),
+    "observed": (0, 1),
+    "sequence": (1,),
+    "phase": (None, *Phase),
+}
+CASES = [dict(zip(VALUES, case, strict=True)) for case in product(*VALUES.values())]
+Write = Callable[[ServiceStore, Mapping[str, dict[str, Any]]], Awaitable[None]]
 
 
 async def cluster(store: SqlStore, id: str, **more: object) -> None:
@@ -26,40 +37,96 @@ async def cluster(store: SqlStore, id: str, **more: object) -> None:
         await tx[ClusterStore].add(replace(Cluster(ClusterId(id), id, id, NOW, NOW), **more))
 
 
-def service(number: int, cluster_id: str = "c1", **more: Any) -> Service:
-    id, name = ServiceId(f"s{number:04}"), f"web-{number:04}"
-    row = Service(id, ClusterId(cluster_id), None, name, "web", NOW, NOW, sequence=1)
+def service(id: str, cluster_id: str = "c1", **more: Any) -> Service:
+    name = f"web-{id}"
+    row = Service(ServiceId(id), ClusterId(cluster_id), None, name, "web", NOW, NOW, sequence=1)
     return replace(row, **more)
 
 
-async def test_the_mark_is_the_status(store: SqlStore) -> None:
-    """Inserted, written as a whole, by single columns, by itself and with others: over all that
-    decides it."""
+async def add(rows: ServiceStore, cases: Mapping[str, dict[str, Any]]) -> None:
+    for id, case in cases.items():
+        await rows.add(service(id, **case))
+
+
+async def add_each(rows: ServiceStore, cases: Mapping[str, dict[str, Any]]) -> None:
+    await rows.add_each([service(id, **case) for id, case in cases.items()])
+
+
+async def put(rows: ServiceStore, cases: Mapping[str, dict[str, Any]]) -> None:
+    await rows.add_each([service(id, phase=Phase.FAILED) for id in cases])
+    for id, case in cases.items():
+        await rows.put(service(id, **case))
+
+
+async def change(rows: ServiceStore, cases: Mapping[str, dict[str, Any]]) -> None:
+    """Writes one column at a time."""
+    await rows.add_each([service(id, waiting=True) for id in cases])
+    for id, case in cases.items():
+        for name, value in case.items():
+            await rows.change(id, **{name: value})
+
+
+async def change_each(rows: ServiceStore, cases: Mapping[str, dict[str, Any]]) -> None:
+    """Writes one column of all rows at a time, and some columns without effect on the status."""
+    await rows.add_each([service(id, waiting=True) for id in cases])
+    for name in VALUES:
+        await rows.change_each({id: {name: case[name]} for id, case in cases.items()})
+    first = next(iter(cases))
+    await rows.change_each(dict.fromkeys(cases, {"author": "a"}) | {first: cases[first]})
+
+
+def test_every_field_of_the_status_has_values_here() -> None:
+    """A new field of the status needs its values in VALUES, so that all writers are tried."""
+    assert set(VALUES) == {field.name for field in fields(StatusFields)}
+    assert tuple(StatusCode) == tuple(dict.fromkeys(status_codes_of(ServiceStatus)))
+
+
+WRITES: dict[str, Write] = {
+    "add": add,
+    "add_each": add_each,
+    "put": put,
+    "change": change,
+    "change_each": change_each,
+}
+
+
+@pytest.mark.parametrize("name", WRITES)
+async def test_the_stored_code_is_the_status_of_the_model(store: SqlStore, name: str) -> None:
+    """For every combination of the fields, and every way to write them."""
     await cluster(store, "c1")
+    cases = {f"s{number:04}": case for number, case in enumerate(CASES)}
     async with store.write() as tx:
-        for number, case in enumerate(CASES):
-            if number % 4 == 0:
-                await tx[ServiceStore].add(service(number, **case))
-            else:
-                await tx[ServiceStore].add(service(number, phase=Phase.FAILED))
-            if number % 4 == 1:
-                await tx[ServiceStore].put(service(number, **case))
-            for name, value in case.items() if number % 4 == 2 else ():
-                await tx[ServiceStore].change(f"s{number:04}", **{name: value})
-        together = {f"s{n:04}": case for n, case in enumerate(CASES) if n % 4 == 3}
-        await tx[ServiceStore].change_each(together)
+        await WRITES[name](tx[ServiceStore], cases)
     async with store.read() as tx:
-        services = await tx[ServiceStore].select()
+        services = {str(one.id): one for one in await tx[ServiceStore].select()}
+        stored = await tx[ServiceStore].column("mark", cases)
+    wrong = {
+        id: f"{name} stores {stored[id]!r} for {case}, but the model says {code.value!r}"
+        for id, case in cases.items()
+        if (code := services[id].status_code) != stored[id]
+        or stored[id] not in status_codes_of([services[id].status])
+    }
+    assert {id: {key: getattr(services[id], key) for key in VALUES} for id in cases} == cases
+    assert list(wrong.values()) == []
+
+
+async def test_a_service_that_waits_is_progressing_on_map_lists_and_counts(store: SqlStore) -> None:
+    """As its field `status` says: a healthy last report does not count while it waits."""
+    await cluster(store, "c1")
+    healthy: dict[str, Any] = {"digest": "d", "observed": 1, "phase": Phase.HEALTHY}
+    async with store.write() as tx:
+        await tx[ServiceStore].add(service("s1", **healthy))
+        await tx[ServiceStore].add(service("s2", **healthy))
+        await tx[ServiceStore].change("s2", waiting=True)
+    async with store.read() as tx:
+        waiting = await tx[ServiceStore].get("s2")
+        assert waiting is not None and waiting.status is ServiceStatus.STALE
         (row,) = await tx[ServiceStore].fleet_map(PageQuery())
-    assert len(row.marks) == len(CASES)
-    wrong = [
-        (one, letter)
-        for one, letter in zip(sorted(services, key=lambda s: s.name), row.marks, strict=True)
-        if letter not in status_codes_of([one.status])
-        or (letter == "A") != (one.status.value == "STALE" and one.phase is Phase.AWAITING
-                               and one.digest is not None and one.observed >= one.sequence)
-    ]  # fmt: skip
-    assert wrong == []
+        assert row.marks == "HP"
+        stale = PageQuery(equals={"mark": status_codes_of([waiting.status])})
+        assert [one.id for one in (await tx[ServiceStore].page(stale)).items] == ["s2"]
+        counts = (await tx[MetricsSnapshotStore].take(NOW)).services
+        assert counts == {"H": 1, "P": 1}
 
 
 async def test_lists_are_filtered_and_counted(store: SqlStore) -> None:
@@ -69,7 +136,8 @@ async def test_lists_are_filtered_and_counted(store: SqlStore) -> None:
     async with store.write() as tx:
         for number in range(20):
             phase = Phase.HEALTHY if number % 2 else Phase.FAILED
-            one = service(number, f"c{number % 4 // 2 + 1}", digest="d", observed=1, phase=phase)
+            where = f"c{number % 4 // 2 + 1}"
+            one = service(f"s{number:04}", where, digest="d", observed=1, phase=phase)
             await tx[ServiceStore].add(one)
     async with store.read() as tx:
         failed = PageQuery(equals={"mark": ("F",), "deleted_at": ANY})
@@ -96,7 +164,7 @@ async def test_a_map_of_a_filter_leaves_out_empty_clusters(store: SqlStore) -> N
     await cluster(store, "c1")
     await cluster(store, "c2")
     async with store.write() as tx:
-        await tx[ServiceStore].add(service(1, "c1", paused=True))
+        await tx[ServiceStore].add(service("s1", paused=True))
     async with store.read() as tx:
         whole = await tx[ServiceStore].fleet_map(PageQuery())
         narrow = await tx[ServiceStore].fleet_map(PageQuery(equals={"mark": ("Z",)}))

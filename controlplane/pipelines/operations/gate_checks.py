@@ -38,7 +38,7 @@ from controlplane.platform.jobs import Job
 from controlplane.platform.outbound_ports import GuardedClient
 from controlplane.platform.ports import Transaction
 from controlplane.platform.webhook_signatures import signature
-from controlplane.services.model.service import ServiceStatus
+from controlplane.services.model.status_codes import ServiceStatus
 from controlplane.services.ports import LiveObjects, ServiceStore
 from core.errors import Conflict, Invalid, TowlineError, Unavailable
 

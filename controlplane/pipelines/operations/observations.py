@@ -25,7 +25,8 @@ from controlplane.pipelines.model.state import (
 from controlplane.platform.ports import Transaction
 from controlplane.services.model.ledger import LedgerStage
 from controlplane.services.model.quarantine import DeniedRevision
-from controlplane.services.model.service import Service, ServiceStatus
+from controlplane.services.model.service import Service
+from controlplane.services.model.status_codes import ServiceStatus
 from controlplane.services.operations.quarantine import denied_among
 from controlplane.services.ports import DeniedRevisionStore, LedgerStore
 from core.identity import ServiceId

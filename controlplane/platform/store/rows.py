@@ -237,14 +237,12 @@ class SqlRows(SqlReading[T]):
     async def add(self, row: T) -> None:
         self._connection.touches.wrote(getattr(row, "id", ""), self)
         try:
-            await self._connection.execute(
-                insert(self._table).values(**self._written(self._values(row)))
-            )
+            await self._connection.execute(insert(self._table).values(**self._values(row)))
         except IntegrityError as error:
             raise _conflict(self._table, error) from error
 
     async def add_each(self, several: Iterable[T]) -> None:
-        rows = [dict(self._written(self._values(value))) for value in several]
+        rows = [self._values(value) for value in several]
         for row in rows:
             self._connection.touches.wrote(row["id"], self)
         if rows:
@@ -257,7 +255,7 @@ class SqlRows(SqlReading[T]):
     async def change(self, id: str, **columns: Any) -> bool:
         self._connection.touches.wrote(id, self)
         statement = update(self._table).where(self._table.c.id == id)
-        statement = statement.values(**self._written(columns))
+        statement = statement.values(**columns)
         try:
             result = await self._connection.execute(statement)
         except IntegrityError as error:
@@ -281,7 +279,7 @@ class SqlRows(SqlReading[T]):
                 name: bindparam(f"to_{name}", type_=self._table.c[name].type) for name in names
             }
             statement = update(self._table).where(self._table.c.id == bindparam("row"))
-            await self._connection.execute(statement.values(**self._written(columns)), rows)
+            await self._connection.execute(statement.values(**columns), rows)
 
     async def _hold(self, ids: Collection[str]) -> None:
         key = self._table.c.id
@@ -308,11 +306,8 @@ class SqlRows(SqlReading[T]):
         return result.scalar_one()
 
     def _values(self, row: T) -> dict[str, Any]:
+        """Returns the columns to write for a whole row, including derived ones."""
         return {name: getattr(row, name) for name in self._names}
-
-    def _written(self, columns: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Returns the columns to write, including derived ones."""
-        return columns
 
 
 class SqlLog(SqlReading[T]):

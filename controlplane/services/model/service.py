@@ -1,7 +1,7 @@
 """Services: a folder of a repository that runs in a cluster."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
@@ -11,26 +11,12 @@ from controlplane.clusters.model.removal import Removal
 from controlplane.services.model.helm import release_of
 from controlplane.services.model.objects import ObjectName
 from controlplane.services.model.ownership import OwnerKind
+from controlplane.services.model.status_codes import ServiceStatus, StatusCode, status_of
 from controlplane.services.model.verification import Quarantine, Verification
 from core.errors import Invalid
 from core.identity import ClusterId, RepositoryId, ServiceId
 from core.spec.attestation import Attestation
 from core.spec.source import Renderer, RenderRequest, SourceFolder
-
-
-class ServiceStatus(StrEnum):
-    """Status of a service in one word, as the API names it."""
-
-    STALE = "STALE"
-    """The desired state is not applied yet."""
-    SYNCED = "SYNCED"
-    """All objects are applied but not healthy yet."""
-    HEALTHY = "HEALTHY"
-    """All objects are applied and healthy."""
-    FAILED = "FAILED"
-    """Rendering, applying or a health check failed."""
-    PAUSED = "PAUSED"
-    """Somebody paused the service."""
 
 
 class Phase(StrEnum):
@@ -174,6 +160,40 @@ class Problem:
 
 
 @dataclass(frozen=True, slots=True)
+class StatusFields:
+    """The fields of a service that determine its status. The store writes `code` with them."""
+
+    paused: bool
+    render_error: str | None
+    waiting: bool
+    digest: str | None
+    observed: int
+    sequence: int
+    phase: Phase | None
+
+    @property
+    def code(self) -> StatusCode:
+        """Computes the status code. Nothing else does: the store keeps the result."""
+        if self.paused:
+            return StatusCode.PAUSED
+        if self.render_error:
+            return StatusCode.FAILED
+        if self.waiting or self.digest is None or self.observed < self.sequence:
+            return StatusCode.PROGRESSING
+        return _CODE_OF_PHASE.get(self.phase, StatusCode.PROGRESSING)
+
+
+STATUS_FIELDS = tuple(field.name for field in fields(StatusFields))
+_CODE_OF_PHASE: Mapping[Phase | None, StatusCode] = {
+    Phase.FAILED: StatusCode.FAILED,
+    Phase.DEGRADED: StatusCode.FAILED,
+    Phase.HEALTHY: StatusCode.HEALTHY,
+    Phase.APPLIED: StatusCode.SYNCED,
+    Phase.AWAITING: StatusCode.AWAITING,
+}
+
+
+@dataclass(frozen=True, slots=True)
 class Service:
     """A service with its desired state and its agent's last report.
 
@@ -260,19 +280,14 @@ class Service:
         return cluster.below(ResourceKind.SERVICE, self.id, self.name)
 
     @property
+    def status_code(self) -> StatusCode:
+        """Returns the status code, as the store keeps it in the column `mark`."""
+        return StatusFields(*(getattr(self, name) for name in STATUS_FIELDS)).code
+
+    @property
     def status(self) -> ServiceStatus:
         """Returns the status in one word."""
-        if self.paused:
-            return ServiceStatus.PAUSED
-        if self.render_error:
-            return ServiceStatus.FAILED
-        if self.waiting or self.digest is None or self.observed < self.sequence:
-            return ServiceStatus.STALE
-        if self.phase in (Phase.FAILED, Phase.DEGRADED):
-            return ServiceStatus.FAILED
-        if self.phase is Phase.HEALTHY:
-            return ServiceStatus.HEALTHY
-        return ServiceStatus.SYNCED if self.phase is Phase.APPLIED else ServiceStatus.STALE
+        return status_of(self.status_code)
 
     @property
     def errors(self) -> tuple[Problem, ...]:

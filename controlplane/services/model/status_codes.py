@@ -1,11 +1,24 @@
-"""One-letter status codes of services, for list filters and the fleet map."""
+"""Status of a service in one word and as a one-letter code, for list filters and the fleet map."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
-from controlplane.services.model.service import ServiceStatus
+
+class ServiceStatus(StrEnum):
+    """Status of a service in one word, as the API names it."""
+
+    STALE = "STALE"
+    """The desired state is not applied yet."""
+    SYNCED = "SYNCED"
+    """All objects are applied but not healthy yet."""
+    HEALTHY = "HEALTHY"
+    """All objects are applied and healthy."""
+    FAILED = "FAILED"
+    """Rendering, applying or a health check failed."""
+    PAUSED = "PAUSED"
+    """Somebody paused the service."""
 
 
 class StatusCode(StrEnum):
@@ -27,18 +40,25 @@ class StatusCode(StrEnum):
     """Deletions await a confirmation."""
 
 
-_OF_STATUS = {
-    ServiceStatus.HEALTHY: (StatusCode.HEALTHY,),
-    ServiceStatus.SYNCED: (StatusCode.SYNCED,),
-    ServiceStatus.STALE: (StatusCode.PROGRESSING, StatusCode.AWAITING),
-    ServiceStatus.FAILED: (StatusCode.FAILED,),
-    ServiceStatus.PAUSED: (StatusCode.PAUSED,),
+_STATUS_OF_CODE = {
+    StatusCode.HEALTHY: ServiceStatus.HEALTHY,
+    StatusCode.SYNCED: ServiceStatus.SYNCED,
+    StatusCode.PROGRESSING: ServiceStatus.STALE,
+    StatusCode.FAILED: ServiceStatus.FAILED,
+    StatusCode.PAUSED: ServiceStatus.PAUSED,
+    StatusCode.AWAITING: ServiceStatus.STALE,
 }
+
+
+def status_of(code: StatusCode) -> ServiceStatus:
+    """Returns the status in the API's one word."""
+    return _STATUS_OF_CODE[code]
 
 
 def status_codes_of(statuses: Iterable[ServiceStatus]) -> tuple[str, ...]:
     """Returns the codes of services whose status is one of these."""
-    return tuple(mark.value for status in statuses for mark in _OF_STATUS[status])
+    wanted = set(statuses)
+    return tuple(code.value for code, status in _STATUS_OF_CODE.items() if status in wanted)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,8 @@ from controlplane.platform.context import RENDER_SERVICES
 from controlplane.platform.cycles import find_cycle
 from controlplane.platform.names import check_label
 from controlplane.platform.ports import Transaction
-from controlplane.services.model.service import Service, ServiceStatus
+from controlplane.services.model.service import Service
+from controlplane.services.model.status_codes import ServiceStatus
 from controlplane.services.ports import ServiceStore
 from core.errors import Conflict, Invalid
 

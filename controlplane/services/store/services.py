@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, and_, case, delete, func, literal, or_, select, union
+from sqlalchemy import ColumnElement, and_, delete, func, literal, or_, select, union
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.dialects.postgresql import aggregate_order_by
 
@@ -18,9 +18,15 @@ from controlplane.platform.store.visibility import visible_rows
 from controlplane.services.model.images import split_image
 from controlplane.services.model.objects import DryRunResult
 from controlplane.services.model.render_state import RenderState
-from controlplane.services.model.service import Component, Phase, Revision, Service
+from controlplane.services.model.service import (
+    STATUS_FIELDS,
+    Component,
+    Revision,
+    Service,
+    StatusFields,
+)
 from controlplane.services.model.sources import ServiceSource
-from controlplane.services.model.status_codes import ClusterMapRow, StatusCode
+from controlplane.services.model.status_codes import ClusterMapRow
 from controlplane.services.ports import (
     ComponentStore,
     PlanStore,
@@ -43,11 +49,8 @@ _BATCH = 200
 _K = clusters_store.clusters.c
 
 
-_SHOWN_BY = ("paused", "render_error", "digest", "observed", "sequence", "phase")
-
-
 class SqlServices(SqlRows[Service]):
-    """Service rows; each write of a column that the status code depends on also writes the code."""
+    """Service rows; each write of a field that determines the status code writes the code."""
 
     async def fleet_map(
         self, query: PageQuery, clusters: Collection[str] | None = None
@@ -100,36 +103,48 @@ class SqlServices(SqlRows[Service]):
         result = await self._connection.execute(grouped.group_by(column))
         return {id: joined for id, joined in map(tuple, result)}
 
-    def _written(self, columns: Mapping[str, Any]) -> Mapping[str, Any]:
-        if columns.keys().isdisjoint(_SHOWN_BY):
-            return columns
-        return {**columns, "mark": _mark(columns)}
+    async def change(self, id: str, **columns: Any) -> bool:
+        coded = await self._with_codes({id: columns})
+        return await super().change(id, **coded[id])
+
+    async def change_each(self, changes: Mapping[str, Mapping[str, Any]]) -> None:
+        await super().change_each(await self._with_codes(changes))
+
+    async def _with_codes(
+        self, changes: Mapping[str, Mapping[str, Any]]
+    ) -> Mapping[str, Mapping[str, Any]]:
+        """Adds the status code to changes of fields that determine it.
+
+        Locks all rows in the order of ids, as all bulk writers do: another writer of a row would
+        compute its code from fields that are no longer stored.
+        """
+        if not any(_changes_code(columns) for columns in changes.values()):
+            return changes
+        table = self._table.c
+        asked = select(table.id, *(table[name] for name in STATUS_FIELDS)).order_by(table.id)
+        asked, coded = asked.with_for_update(key_share=True), dict(changes)
+        for some in chunks(sorted(changes)):
+            for row in await self._connection.execute(asked.where(table.id.in_(some))):
+                id, *stored = row
+                if _changes_code(changes[id]):
+                    kept = dict(zip(STATUS_FIELDS, stored, strict=True))
+                    coded[id] = {**changes[id], "mark": _code({**kept, **changes[id]})}
+        return coded
+
+    def _values(self, row: Service) -> dict[str, Any]:
+        return {**super()._values(row), "mark": row.status_code.value}
+
+
+def _changes_code(columns: Mapping[str, Any]) -> bool:
+    """Whether the status code has to be computed with these columns, and is not yet."""
+    return "mark" not in columns and not columns.keys().isdisjoint(STATUS_FIELDS)
+
+
+def _code(columns: Mapping[str, Any]) -> str:
+    return StatusFields(**{name: columns[name] for name in STATUS_FIELDS}).code.value
 
 
 _CLUSTER = ("id", "handle", "name", "project_id", "pinged_at", "tags")
-
-
-def _mark(columns: Mapping[str, Any]) -> ColumnElement[str]:
-    """Computes `Service.status` in SQL, for a row to which these columns are written."""
-    paused, error, digest, observed, sequence, phase = (
-        _value(columns[name], services.c[name]) if name in columns else services.c[name]
-        for name in _SHOWN_BY
-    )
-    return case(
-        (paused.is_(True), StatusCode.PAUSED.value),
-        (error != "", StatusCode.FAILED.value),
-        (digest.is_(None) | (observed < sequence), StatusCode.PROGRESSING.value),
-        (or_(phase == Phase.FAILED, phase == Phase.DEGRADED), StatusCode.FAILED.value),
-        (phase == Phase.HEALTHY, StatusCode.HEALTHY.value),
-        (phase == Phase.APPLIED, StatusCode.SYNCED.value),
-        (phase == Phase.AWAITING, StatusCode.AWAITING.value),
-        else_=StatusCode.PROGRESSING.value,
-    )
-
-
-def _value(value: Any, column: ColumnElement[Any]) -> ColumnElement[Any]:
-    """Returns the new value of a column; a parameter if many rows share the statement."""
-    return value if isinstance(value, ColumnElement) else literal(value, column.type)
 
 
 class SqlComponents(SqlReading[Component]):

@@ -14,7 +14,8 @@ from controlplane.agents.operations.agents import AgentOperations
 from controlplane.clusters.operations.clusters import ClusterChange
 from controlplane.services.model.ledger import LedgerStage
 from controlplane.services.model.parts import SecretValue
-from controlplane.services.model.service import Service, ServiceStatus
+from controlplane.services.model.service import Service
+from controlplane.services.model.status_codes import ServiceStatus
 from controlplane.services.operations.services import ServiceChange
 from controlplane.services.ports import ComponentStore, LedgerStore, ServiceStore
 from core.errors import Unavailable

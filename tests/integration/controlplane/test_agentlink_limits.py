@@ -8,7 +8,7 @@ import pytest
 
 from controlplane.agents.link.report_limiter import BURST, THROTTLED_ALARM, report_weight
 from controlplane.agents.link.session import AgentSession
-from controlplane.services.model.service import ServiceStatus
+from controlplane.services.model.status_codes import ServiceStatus
 from controlplane.services.ports import ServiceStore
 from core.identity import ClusterId
 from core.wire.v1 import agent_pb2 as wire

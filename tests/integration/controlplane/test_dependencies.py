@@ -3,7 +3,8 @@
 import pytest
 
 from controlplane.platform.context import RENDER_SERVICES
-from controlplane.services.model.service import Phase, Service, ServiceStatus
+from controlplane.services.model.service import Phase, Service
+from controlplane.services.model.status_codes import ServiceStatus
 from controlplane.services.operations.services import ServiceChange
 from controlplane.services.ports import ServiceStore
 from core.errors import Conflict, Invalid

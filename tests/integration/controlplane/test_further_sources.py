@@ -7,7 +7,8 @@ import pytest
 from controlplane.agents.model.reports import AgentHello, FactsReport, Report
 from controlplane.platform.context import RENDER_SERVICES
 from controlplane.repositories.model.repository import Repository
-from controlplane.services.model.service import Service, ServiceStatus
+from controlplane.services.model.service import Service
+from controlplane.services.model.status_codes import ServiceStatus
 from controlplane.services.operations.services import ServiceChange
 from controlplane.services.operations.sources import SourceChange
 from core.errors import Conflict, Invalid, NotFound
