@@ -426,7 +426,7 @@ class Services:
         """Creates a service with the settings of another one; `change` contains the differences.
 
         The given configuration is merged over that of the original. The clone uses the same
-        secrets, for which the actor needs the permission.
+        secrets, and the same cluster renders it: the actor needs the permission for both.
         """
         require_member(actor)
         async with self._context.store.read() as tx:
@@ -573,6 +573,7 @@ def _settings_of(model: Service, context_ids: Sequence[str]) -> ServiceChange:
         dry_run=model.dry_run,
         version=model.version,
         options=model.options,
+        rendered_by=model.rendered_by,
         verification=model.verification,
         docs_path=model.docs_path,
         context_ids=context_ids,

@@ -1,0 +1,191 @@
+"""A clone of a service copies each setting, or leaves it out on purpose."""
+
+from dataclasses import MISSING, Field, dataclass, fields, replace
+from typing import Any
+
+import pytest
+
+from controlplane.access.operations.bindings import Subjects
+from controlplane.access.operations.projects import ProjectChange
+from controlplane.access.operations.roles import AccessControl
+from controlplane.authorization import BUILT_IN, INSTALLATION, Grant, Policy
+from controlplane.clusters.model.cluster import Cluster
+from controlplane.clusters.model.removal import Removal
+from controlplane.clusters.operations.clusters import ClusterChange
+from controlplane.configuration.operations.contexts import ContextChange, ServiceContexts
+from controlplane.secrets.operations.secrets import SecretChange, Secrets
+from controlplane.services.model.objects import ObjectName
+from controlplane.services.model.ownership import OwnerKind
+from controlplane.services.model.service import (
+    Confirmation,
+    DriftPolicy,
+    Phase,
+    Problem,
+    Service,
+    SyncOptions,
+)
+from controlplane.services.model.verification import Quarantine, Verification
+from controlplane.services.operations.services import ServiceChange
+from controlplane.services.operations.sources import SourceChange, sources_of
+from controlplane.services.ports import ContextBindingStore, SecretUseStore, ServiceStore
+from core.errors import Forbidden
+from core.spec.attestation import Attestation
+from tests.integration.controlplane.conftest import Role, World, person
+
+OWN_SETTINGS = {
+    "name": "the caller gives it",
+    "protect": "a copy can be deleted until somebody protects it",
+    "paused": "the operation starts a new service",
+    "promoted": "a pipeline that has the original does not have the clone",
+    "dependencies": "names of services of the original's cluster",
+    "subjects": "the creator's roles apply, not those of the original",
+}
+OWN_STATE = {
+    **dict.fromkeys(("id", "cluster_id", "project_id"), "identity and place"),
+    **dict.fromkeys(("inserted_at", "updated_at", "deleted_at", "removal"), "its own life"),
+    **dict.fromkeys(("pinned", "promoted", "watch"), "decisions on the original"),
+    **dict.fromkeys(("sha", "author", "revision_id", "source", "reads"), "result of a render"),
+    **dict.fromkeys(("digest", "bundle_bytes", "object_count"), "result of a render"),
+    **dict.fromkeys(("render_error", "attestation", "uses_secrets"), "result of a render"),
+    **dict.fromkeys(("sequence", "observed", "phase", "problems"), "report of the agent"),
+    **dict.fromkeys(("observed_at", "message", "awaiting", "confirmed"), "report of the agent"),
+    **dict.fromkeys(("mirrored", "origin"), "definition in the original's cluster"),
+    **dict.fromkeys(("owner_kind", "owner_id"), "the definition owns only the original"),
+    **dict.fromkeys(("waiting", "waived"), "dependencies are not copied"),
+    **dict.fromkeys(("held", "hold"), "quarantine of the original"),
+}
+
+
+@dataclass
+class Original:
+    """A service with a value other than the default in every field, and the clusters of both."""
+
+    service: Service
+    home: Cluster
+    away: Cluster
+    change: ServiceChange
+
+
+@pytest.fixture
+async def original(world: World) -> Original:
+    project = await world.projects.create(world.admin, ProjectChange(name="shop"))
+    registered = ClusterChange(name="dev", project_id=project.id)
+    home, _ = await world.clusters.create(world.admin, registered)
+    away, repository = await world.cluster("away"), await world.repository()
+    context = await ServiceContexts(world.deps).save(world.admin, "vpc", ContextChange({"a": 1}))
+    secret = await Secrets(world.deps).save(world.admin, "db", SecretChange(b"x"))
+    viewer = await world.people.upsert(world.admin, "eve@example.org")
+    needed = await world.service(home, repository, "needed")
+    change = ServiceChange(
+        name="shop",
+        namespace="shop",
+        repository_id=repository.id,
+        ref="stable",
+        folder="apps/shop",
+        kustomize_path="overlays",
+        helm={"release": "shop"},
+        configuration={"a": "1"},
+        templated=False,
+        protect=True,
+        dry_run=True,
+        paused=True,
+        promoted=True,
+        version="1.2.3",
+        options=SyncOptions(drift=DriftPolicy.REPORT),
+        docs_path="docs",
+        dependencies=[needed.name],
+        context_ids=[context.id],
+        sources=[SourceChange(repository.id, "main", "more", "place")],
+        rendered_by=away.id,
+        verification=Verification(60),
+        uses={"password": (secret.id, 1)},
+        subjects={"viewer": Subjects(frozenset({viewer.id}))},
+    )
+    service = await world.services.create(world.admin, home.id, None, change)
+    return Original(service, home, away, change)
+
+
+async def settings(world: World, service: Service) -> dict[str, Any]:
+    """The settings of a service by the fields of ServiceChange."""
+    async with world.deps.store.read() as tx:
+        found = await tx[ServiceStore].get(service.id)
+        bound = await tx[ContextBindingStore].select(service_id=service.id)
+        used = await tx[SecretUseStore].select(service_id=service.id)
+        sources = (await sources_of(tx, [service.id])).get(service.id, [])
+    bindings = await AccessControl(world.deps).bindings(world.admin, service.target.scope)
+    kept: dict[str, Any] = {
+        "context_ids": [binding.context_id for binding in bound],
+        "uses": [(use.name, use.secret_id, use.version, use.pinned) for use in used],
+        "sources": [(one.repository_id, one.ref, one.folder, one.path) for one in sources],
+        "subjects": [view.row.subject_id for view in bindings],
+    }
+    names = {field.name for field in fields(ServiceChange)} - kept.keys()
+    return kept | {name: getattr(found, name) for name in names}
+
+
+async def test_a_clone_copies_every_setting_that_is_not_left_out_on_purpose(
+    world: World, original: Original
+) -> None:
+    empty = [f.name for f in fields(ServiceChange) if not getattr(original.change, f.name)]
+    assert set(empty) == {"templated"}, "the original of this test needs a value for these"
+    clone = await world.services.clone(
+        world.admin, original.service.id, original.away.id, ServiceChange(name="copy")
+    )
+    was, found = await settings(world, original.service), await settings(world, clone)
+    copied = {name for name in was if found[name] == was[name]}
+    assert was.keys() - copied - OWN_SETTINGS.keys() == set(), "a clone forgets these settings"
+    assert copied & OWN_SETTINGS.keys() == set(), "a clone copies these, but should not"
+
+
+async def test_a_clone_has_its_own_state(world: World, original: Original) -> None:
+    """Every field of the original has another value than that of a new service."""
+    at, name = world.clock.now(), ObjectName("", "v1", "ConfigMap", "x", "x")
+    state = {
+        **{"pinned": "a" * 40, "watch": Verification(90), "sha": "a" * 40, "author": "ada"},
+        **{"revision_id": "r1", "source": "sha256:1", "reads": {"x": "1"}, "digest": "sha256:2"},
+        **{"bundle_bytes": 1, "object_count": 1, "render_error": "no", "uses_secrets": True},
+        **{"sequence": 2, "observed": 1, "phase": Phase.APPLIED, "message": "text"},
+        **{"problems": (Problem("apply", "no"),), "observed_at": at, "awaiting": (name,)},
+        **{"confirmed": Confirmation(2, (name,)), "mirrored": True, "origin": "https://x"},
+        **{"attestation": Attestation("k", b"s", b"t"), "owner_kind": OwnerKind.SET},
+        **{"owner_id": "o1", "waiting": True, "waived": True, "held": "sha256:2"},
+        **{"hold": Quarantine("sha256:2", "bad", at), "deleted_at": at},
+        **{"removal": Removal.ORPHAN},
+    }
+    async with world.deps.store.write() as tx:
+        await tx[ServiceStore].change(original.service.id, **state)
+    before = replace(original.service, **state)
+    unset = [f.name for f in fields(Service) if getattr(before, f.name) == default(f)]
+    assert unset == [], "the original of this test needs a value for these"
+    await world.clock.advance(1)
+    clone = await world.services.clone(
+        world.admin, original.service.id, original.away.id, ServiceChange(name="copy")
+    )
+    copied = {f.name for f in fields(Service) if getattr(clone, f.name) == getattr(before, f.name)}
+    own = OWN_STATE.keys() | OWN_SETTINGS.keys()
+    forgotten = {f.name for f in fields(Service)} - copied - own
+    assert forgotten == set(), "a clone neither copies these nor leaves them out on purpose"
+    assert copied & own == set(), "a clone copies these, but should not"
+
+
+def default(field: Field[Any]) -> Any:
+    """The value of a field in a new service; MISSING if it has none."""
+    return field.default if field.default_factory is MISSING else field.default_factory()
+
+
+async def test_only_who_may_let_a_cluster_render_clones_a_service_that_it_renders(
+    world: World,
+) -> None:
+    """That cluster's agent would render the clone, too."""
+    home, away = await world.cluster("home"), await world.cluster("away")
+    repository = await world.repository()
+    plain = await world.service(home, repository, "plain")
+    rendered = await world.service(home, repository, "rendered", rendered_by=away.id)
+    grants = (
+        Grant(BUILT_IN[Role.VIEWER], INSTALLATION),
+        Grant(BUILT_IN[Role.EDITOR], home.target.scope),
+    )
+    local = replace(person(None, "eve"), policy=Policy(grants))
+    await world.services.clone(local, plain.id, home.id, ServiceChange(name="copy"))
+    with pytest.raises(Forbidden):
+        await world.services.clone(local, rendered.id, home.id, ServiceChange(name="third"))
