@@ -7,8 +7,8 @@ Nothing that is tried is kept: a write that would be committed is counted and un
 import asyncio
 import sys
 import tempfile
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -163,7 +163,7 @@ ARGUMENTS = {
     ' {{namespace: "x", manifest: "{job_json}"}}',
     "retryClusterJob": 'id: "{job}"',
     "cancelClusterJob": 'id: "{job}"',
-    "endStream": 'id: "{cluster}"',
+    "endStream": 'id: "{stream}"',
     "createCluster": 'attributes: {{name: "new", projectId: "{project}"}}',
     "updateCluster": 'id: "{cluster}", attributes: {{name: "renamed"}}',
     "deleteCluster": 'id: "{cluster}"',
@@ -191,14 +191,14 @@ ARGUMENTS = {
     "savePipeline": 'name: "new", attributes: {{projectId: "{project}",'
     ' stages: [{{name: "a", services: [{{serviceId: "{service}"}}]}}]}}',
     "deletePipeline": 'id: "{pipeline}"',
-    "approveGate": 'id: "{gate}", digests: [{{serviceId: "{service}", digest: "sha256:0"}}]',
+    "approveGate": 'id: "{gate}", digests: [{{serviceId: "{service}", digest: "{digest}"}}]',
     "rejectGate": 'id: "{gate}"',
     "pausePipeline": 'id: "{pipeline}"',
     "resumePipeline": 'id: "{pipeline}"',
     "pipelineWhatIf": 'id: "{pipeline}", attributes: {{stages: [], edges: []}},'
     ' since: "2020-01-01T00:00:00Z", until: "2030-01-01T00:00:00Z"',
-    "skipGate": 'id: "{gate}", releaseId: "r1", reason: "x"',
-    "answerGate": 'id: "{gate}", releaseId: "r1", passed: true',
+    "skipGate": 'id: "{gate}", releaseId: "{release}", reason: "x"',
+    "answerGate": 'id: "{gate}", releaseId: "{release}", passed: true',
     "startRelease": 'id: "{pipeline}"',
     "checkTrigger": 'id: "{pipeline}", trigger: "nightly"',
     "abortRollout": 'id: "{pipeline}", stage: "prod"',
@@ -254,6 +254,10 @@ ARGUMENTS = {
 }
 
 
+# What no release or service of the stage has, where only the right to name it is tried.
+_UNREAL = {"release": "r1", "digest": "sha256:0", "stream": "none"}
+
+
 class _Undo(Exception):
     """Ends a transaction that is not to be kept."""
 
@@ -261,7 +265,7 @@ class _Undo(Exception):
 class Undoing:
     """The store, but for what is written; `written` counts transactions that came to their end.
 
-    `rows` are the audit rows that those would have left.
+    `rows` are the audit rows that those would have left. `kept` prepares what a case needs.
     """
 
     def __init__(self, store: Store) -> None:
@@ -269,12 +273,24 @@ class Undoing:
         self.read = store.read
         self.written = 0
         self.rows: list[AuditEntry] = []
+        self._keeps = False
+
+    @contextmanager
+    def kept(self) -> Generator[None]:
+        """Keeps what is written meanwhile."""
+        self._keeps = True
+        try:
+            yield
+        finally:
+            self._keeps = False
 
     @asynccontextmanager
     async def write(self) -> AsyncGenerator[Transaction, None]:
         try:
             async with self._store.write() as tx:
                 yield tx
+                if self._keeps:
+                    return
                 self.written += 1
                 if isinstance(log := tx[AuditLog], SqlAudit):
                     self.rows += log.waiting
@@ -289,6 +305,7 @@ class Stage:
 
     plane: ControlPlane
     store: Undoing
+    manifests: FakeManifests
     ids: dict[str, str] = field(default_factory=dict)
     callers: dict[str, Actor] = field(default_factory=dict)
 
@@ -329,7 +346,7 @@ async def staged(folder: Path) -> AsyncGenerator[Stage, None]:
     manifests = FakeManifests()
     plane = await build(ControlPlaneSettings(data_dir=folder), manifests, FakeClock())
     try:
-        stage = Stage(plane, Undoing(plane.deps.store))
+        stage = Stage(plane, Undoing(plane.deps.store), manifests)
         await _people(stage)
         await _things(stage)
         manifests.push(stage.ids["repository"], {"x": [config_map("x")]})
@@ -582,7 +599,7 @@ def _fields(kind: str) -> dict[str, GraphQLField]:
 
 def filled(name: str, stage: Stage) -> str:
     """The arguments of an operation, with ids of this stage."""
-    known = {"job_json": "", **{one: "" for one in ("job", "gate")}, **stage.ids}
+    known = {**dict.fromkeys(("job_json", "job", "gate"), ""), **_UNREAL, **stage.ids}
     return ARGUMENTS[name].format(**known)
 
 
