@@ -178,7 +178,7 @@ export type CommitStanding =
   | 'SUPERSEDED'
   /** The commit changes no file of the service. */
   | 'UNCHANGED'
-  /** A pipeline gate or a rollback keeps the commit back. */
+  /** A gate, rollback, dependency, quarantine or pause holds it back. */
   | 'HELD'
   /** The commit is not rendered yet, or rendering failed. */
   | 'RENDERING'

@@ -25,7 +25,7 @@ class CommitStanding(StrEnum):
     UNCHANGED = "UNCHANGED"
     """The commit changes no file of the service."""
     HELD = "HELD"
-    """A pipeline gate or a rollback keeps the commit back."""
+    """A gate, rollback, dependency, quarantine or pause holds it back."""
     RENDERING = "RENDERING"
     """The commit is not rendered yet, or rendering failed."""
     OFFERING = "OFFERING"
@@ -104,6 +104,8 @@ def _before(service: Service) -> tuple[CommitStanding, str]:
     """Returns the reason why a commit never became the service's desired state."""
     if service.render_error:
         return CommitStanding.RENDERING, service.render_error
+    if service.withheld_by:
+        return CommitStanding.HELD, "; ".join(problem.message for problem in service.withheld_by)
     if service.promoted:
         return (
             CommitStanding.HELD,

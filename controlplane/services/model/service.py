@@ -293,13 +293,12 @@ class Service:
     def errors(self) -> tuple[Problem, ...]:
         """Returns all problems, render errors first."""
         render = (Problem("render", self.render_error),) if self.render_error else ()
-        return (
-            render
-            + self._quarantine_problems()
-            + self._dependency_problems()
-            + self.problems
-            + self._deletion_problems()
-        )
+        return render + self.withheld_by + self.problems + self._deletion_problems()
+
+    @property
+    def withheld_by(self) -> tuple[Problem, ...]:
+        """Returns the reasons for which the service keeps its state after a new commit."""
+        return self._quarantine_problems() + self._dependency_problems()
 
     @property
     def policy(self) -> Verification | None:

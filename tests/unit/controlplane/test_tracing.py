@@ -17,6 +17,7 @@ from controlplane.reports.model.tracing import (
 )
 from controlplane.services.model.ledger import LedgerStage
 from controlplane.services.model.service import Phase, Problem, Service
+from controlplane.services.model.verification import Quarantine
 from core.identity import ClusterId, ServiceId
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
@@ -29,6 +30,7 @@ SERVICE = Service(
 )
 CLUSTER = Cluster(ClusterId("c"), "eu-1", "eu-1", NOW, NOW, pinged_at=NOW)
 DEPLOYMENT = Deployment("s", 2, "c", LedgerStage.RENDERED, DESIRED)
+BAD = Quarantine("sha256:2", "too many errors", NOW)
 Told = tuple[CommitStanding, str]
 
 
@@ -46,6 +48,10 @@ NOT_DESIRED: list[tuple[dict[str, Any], Told]] = [
     ({"render_error": "no chart"}, (CommitStanding.RENDERING, "no chart")),
     ({"digest": None}, (CommitStanding.RENDERING, "not rendered yet")),
     (
+        {"waiting": True, "dependencies": ("db", "bus")},
+        (CommitStanding.HELD, "waiting until these services are healthy: db, bus"),
+    ),
+    (
         {"promoted": True},
         (
             CommitStanding.HELD,
@@ -55,6 +61,11 @@ NOT_DESIRED: list[tuple[dict[str, Any], Told]] = [
     (
         {"pinned": "0123456789abcdef"},
         (CommitStanding.HELD, "the service is pinned at 0123456789ab after a rollback"),
+    ),
+    ({"hold": BAD, "held": "sha256:2"}, (CommitStanding.HELD, str(BAD))),
+    (
+        {"hold": replace(BAD, lifted_by="ada"), "held": "sha256:2"},
+        (CommitStanding.UNCHANGED, "the commit changes no file that the service uses"),
     ),
     ({}, (CommitStanding.UNCHANGED, "the commit changes no file that the service uses")),
 ]
@@ -69,6 +80,8 @@ def test_of_several_reasons_the_first_on_the_path_counts() -> None:
     """Each list of fields lacks the first of the one before."""
     fields: dict[str, Any] = {
         "render_error": "no chart",
+        "hold": BAD,
+        "waiting": True,
         "promoted": True,
         "pinned": "0123456789abcdef",
         "digest": None,
@@ -77,7 +90,7 @@ def test_of_several_reasons_the_first_on_the_path_counts() -> None:
     for first in tuple(fields):
         told.append(path_of(fields, None)[1])
         del fields[first]
-    words = ("chart", "pipeline", "pinned", "rendered")
+    words = ("chart", "known to be bad", "until", "pipeline", "pinned", "rendered")
     assert [word in text for word, text in zip(words, told, strict=True)] == [True] * len(words)
 
 
