@@ -14,6 +14,7 @@ import yaml
 from graphql import build_schema, parse, validate
 from pydantic import BaseModel
 
+from controlplane.notifications.model.notification import COMMIT_STATUS, SinkType
 from controlplane.platform.store.schema import metadata
 from syncagent import settings as agent
 from towline.cli.apply.manifests import read_manifests
@@ -255,3 +256,13 @@ def test_the_readme_shows_the_steps_of_the_demo() -> None:
     steps = (ROOT / "towline/demo/steps.py").read_text()
     assert len(shown) == 7
     assert [step for step in shown if f'"{step}"' not in steps] == []
+
+
+@pytest.mark.parametrize("name", ["fleet-services", "notifications"])
+def test_pages_on_previews_name_the_sinks_that_comment_on_requests(name: str) -> None:
+    """Both pages, and no other sink: neither page may say that there are no comments."""
+    text = (ROOT / "docs" / "how-to" / f"{name}.md").read_text()
+    paragraphs = [part for part in text.split("\n\n") if "request" in part and "comment" in part]
+    sinks = {kind.value.lower() for kind in SinkType}
+    named = [sinks.intersection(CODE.findall(part)) for part in paragraphs]
+    assert named == [{kind.value.lower() for kind in COMMIT_STATUS}]

@@ -82,9 +82,9 @@ class SinkType(StrEnum):
     TEAMS = "TEAMS"
     """A Microsoft Teams workflow."""
     GITHUB = "GITHUB"
-    """Commit statuses on GitHub."""
+    """Commit statuses and preview comments on GitHub."""
     GITLAB = "GITLAB"
-    """Commit statuses on GitLab."""
+    """Commit statuses and preview comments on GitLab."""
     SYSLOG = "SYSLOG"
     """A syslog server."""
 
