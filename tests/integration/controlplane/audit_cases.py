@@ -167,7 +167,7 @@ async def an_open_stream(stage: Stage) -> None:
     whose = (stage.ids["other"], "other", "")
     what = ("watch pods", "watch", "192.0.2.1", "kubectl")
     stream = OpenStream("stream", now, cluster, "own", *whose, *what, 0, 0, recorded=False)
-    stage.plane.operations.streams.door = OneOpenStream(stream)
+    stage.plane.operations.streams.sessions = OneOpenStream(stream)
     stage.ids["stream"] = stream.id
 
 
