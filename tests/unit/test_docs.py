@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from configparser import ConfigParser
 from dataclasses import fields, is_dataclass
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -34,6 +35,18 @@ CODE = re.compile(r"`([^`\n]+)`")
 SOURCE_PATH = re.compile(
     rf"(?<![\w/.-])(?:{'|'.join(PACKAGES)}|bench|tests|docs|charts|console)/[\w/.-]*"
 )
+
+
+MODULE = re.compile(r"^[\w/]+\.py$")
+DOTTED = re.compile(rf"(?:{'|'.join(PACKAGES)})(?:\.[a-z_]+)+\.[A-Z]\w+")
+
+
+@cache
+def modules() -> frozenset[str]:
+    """The paths of all our modules, with a slash in front."""
+    folders = [ROOT / name for name in (*PACKAGES, "bench", "tests", "docs")]
+    found = [*ROOT.glob("*.py"), *(path for folder in folders for path in folder.rglob("*.py"))]
+    return frozenset(f"/{path.relative_to(ROOT)}" for path in found)
 
 
 def name_of(page: Path) -> str:
@@ -127,6 +140,25 @@ def test_paths_that_are_named_exist(page: Path) -> None:
     codes = CODE.findall(FENCE.sub("", page.read_text()))
     named = {path for code in codes for path in SOURCE_PATH.findall(code)}
     assert {path for path in named if not (ROOT / path).exists()} == set()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_modules_that_are_named_exist(page: Path) -> None:
+    """A page may omit the folder of a module: `limits.py` is any file of that name."""
+    named = {code for code in CODE.findall(FENCE.sub("", page.read_text())) if MODULE.match(code)}
+    assert {name for name in named if not any(f.endswith(f"/{name}") for f in modules())} == set()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_dotted_names_exist(page: Path) -> None:
+    """`controlplane.platform.ports.Store` is a name in a module."""
+    missing = []
+    for code in CODE.findall(FENCE.sub("", page.read_text())):
+        if DOTTED.fullmatch(code):
+            module, _, name = code.rpartition(".")
+            if not hasattr(import_module(module), name):
+                missing.append(code)
+    assert missing == []
 
 
 @pytest.mark.parametrize("package", PACKAGES)
