@@ -258,52 +258,23 @@ async def _assemble(
     deps = _with_agent_renders(
         OperationContext(store, bus, manifests, sealer, clock, writer), lender
     )
-    issuers = OidcIssuers(_clients(settings.auth), clock, settings.auth.oidc_ca_file)
-    federation, passwords = Federation(deps, issuers), ArgonPasswords()
-    identity, accounts = (
-        CredentialAuthenticator(deps, DeployTokenReader(store), federation),
-        TokenExchange(deps, issuers),
-    )
-    signin = SignIn(deps, federation, passwords, local=settings.auth.local)
+    entry = _sign_in_parts(deps, settings.auth)
+    identity = entry.identity
     cookies = Cookies(settings.auth.public_url)
-    requests, records, routing = (
-        AccessRequests(deps),
-        AuditLogOperations(deps),
-        NotificationRouting(deps),
-    )
+    requests, records = AccessRequests(deps), AuditLogOperations(deps)
+    routing = NotificationRouting(deps)
     outward = GuardedSender(settings.notify.private_networks, settings.notify.ca_file)
     repositories, pipelines = RepositoryOperations(deps), Pipelines(deps)
-    sending, targets, jobs = (
-        NotificationSender(deps, outward),
-        GeneratorReconciler(deps),
-        ClusterJobs(deps, logs),
-    )
+    targets, jobs = GeneratorReconciler(deps), ClusterJobs(deps, logs)
     checks = CheckRunner(deps, pipelines, jobs, outward)
     kept = await _secret_parts(deps, sealer, own_key, settings.secrets, identity)
     await repositories.check_key()
     triggers = Triggers(deps, pipelines, repositories, RegistryClient(outward, clock))
-    operations = _operations(
-        deps,
-        _Shared(
-            identity,
-            accounts,
-            requests,
-            repositories,
-            targets,
-            pipelines,
-            triggers,
-            records,
-            jobs,
-            kept,
-        ),
+    shared = _Shared(
+        entry, requests, repositories, targets, pipelines, triggers, records, jobs, kept
     )
-    api = ApiBackend(
-        operations.by_type(),
-        identity,
-        agents_port=settings.agents_port,
-        signing_key=settings.signing_key,
-        introspection=settings.introspection,
-    )
+    operations = _operations(deps, shared)
+    api = _api(operations, settings)
     return ControlPlane(
         deps=deps,
         operations=operations,
@@ -318,14 +289,16 @@ async def _assemble(
         pipelines=_pipeline_loop(deps, pipelines, repositories, checks, triggers),
         checks=checks,
         store=store,
-        issuers=issuers,
-        passwords=passwords,
-        signin=signin,
-        signin_routes=SignInRoutes(signin, identity, accounts, cookies, clock),
+        issuers=entry.issuers,
+        passwords=entry.passwords,
+        signin=entry.signin,
+        signin_routes=SignInRoutes(entry.signin, identity, entry.accounts, cookies, clock),
         scim=ScimRoutes(ScimDirectory(deps, _scim_issuers(settings.auth)), identity, cookies),
         access=AccessExpiryLoop(requests, clock),
         retention=RetentionLoop(records, routing.forget, _retention(settings.audit), clock),
-        news=NotificationLoop(routing, sending, StateWatcher(deps), bus, clock),
+        news=NotificationLoop(
+            routing, NotificationSender(deps, outward), StateWatcher(deps), bus, clock
+        ),
         outward=outward,
         audit_export=AuditExport(records, identity, cookies),
         tunnels=TunnelClaims(deps),
@@ -337,11 +310,43 @@ async def _assemble(
 
 
 @dataclass(frozen=True, slots=True)
+class SignInParts:
+    """The parts that find out who calls."""
+
+    issuers: OidcIssuers
+    passwords: ArgonPasswords
+    identity: CredentialAuthenticator
+    accounts: TokenExchange
+    signin: SignIn
+
+
+def _sign_in_parts(deps: OperationContext, settings: AuthSettings) -> SignInParts:
+    issuers = OidcIssuers(_clients(settings), deps.clock, settings.oidc_ca_file)
+    federation, passwords = Federation(deps, issuers), ArgonPasswords()
+    return SignInParts(
+        issuers,
+        passwords,
+        CredentialAuthenticator(deps, DeployTokenReader(deps.store), federation),
+        TokenExchange(deps, issuers),
+        SignIn(deps, federation, passwords, local=settings.local),
+    )
+
+
+def _api(operations: Operations, settings: ControlPlaneSettings) -> ApiBackend:
+    return ApiBackend(
+        operations.by_type(),
+        operations.identity,
+        agents_port=settings.agents_port,
+        signing_key=settings.signing_key,
+        introspection=settings.introspection,
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class _Shared:
     """Operations that loops and routes use besides the API."""
 
-    identity: CredentialAuthenticator
-    accounts: TokenExchange
+    entry: SignInParts
     requests: AccessRequests
     repositories: RepositoryOperations
     targets: GeneratorReconciler
@@ -356,9 +361,9 @@ def _operations(deps: OperationContext, shared: _Shared) -> Operations:
     """Builds all operations; those in `shared` exist already."""
     components = ComponentOperations(deps)
     return Operations(
-        identity=shared.identity,
+        identity=shared.entry.identity,
         people=UserOperations(deps),
-        accounts=shared.accounts,
+        accounts=shared.entry.accounts,
         projects=Projects(deps),
         rights=AccessControl(deps),
         requests=shared.requests,
