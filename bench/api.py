@@ -48,7 +48,7 @@ from controlplane.search.operations import SearchOperations
 from controlplane.secrets.backends.envelope import EnvelopeSealer
 from controlplane.services.api.types import ServiceDeployment
 from controlplane.services.model.ledger import LedgerStage
-from controlplane.services.model.service import Component, ComponentState, Phase, Service
+from controlplane.services.model.service import Component, ComponentState, Service
 from controlplane.services.operations.services import ServiceChange, Services
 from controlplane.services.ports import ComponentStore, ServiceStore
 from controlplane.services.store import tables as services_store
@@ -56,6 +56,7 @@ from controlplane.store.migrate import migrate
 from controlplane.store.repositories import REPOSITORIES
 from core.identity import ClusterId, ServiceId
 from core.runtime.clock import SystemClock
+from core.spec.status import Phase
 from tests.fakes.manifests import FakeManifests
 from tests.servers.postgres import Postgres, find_postgres
 

@@ -26,10 +26,11 @@ from controlplane.secrets.operations.keys import ACTIVATION_DELAY, DataKeyOperat
 from controlplane.secrets.operations.rotations import Rotations
 from controlplane.secrets.operations.secrets import SecretChange, Secrets
 from controlplane.secrets.ports import DataKeyStore
-from controlplane.services.model.service import Phase, Service
+from controlplane.services.model.service import Service
 from controlplane.services.ports import ServiceStore
 from controlplane.store.repositories import REPOSITORIES
 from core.identity import ClusterId, ServiceId
+from core.spec.status import Phase
 from tests import migrated
 from tests.fakes.clock import FakeClock
 from tests.fakes.manifests import FakeManifests

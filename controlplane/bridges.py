@@ -13,7 +13,6 @@ from controlplane.access.ports import GroupStore, ProjectStore, ResourceDirector
 from controlplane.agents.ports import ClusterJobStore
 from controlplane.authorization import Actor, Resource, ResourceKind, Verb, require
 from controlplane.clusters.model.cluster import Cluster
-from controlplane.clusters.model.removal import Removal
 from controlplane.clusters.ports import ClusterContents, ClusterGroupStore, ClusterStore, GroupUsers
 from controlplane.configuration.operations.contexts import bind_contexts
 from controlplane.configuration.operations.imports import check_not_imported, delete_flow
@@ -44,6 +43,7 @@ from controlplane.services.ports import (
     ServiceStore,
 )
 from core.errors import NotFound
+from core.spec.sync import Removal
 
 _STORES: Mapping[ResourceKind, type[Any]] = {
     ResourceKind.PROJECT: ProjectStore,

@@ -15,7 +15,7 @@ from sqlalchemy import (
     Text,
 )
 
-from controlplane.agents.model.jobs import ClusterJob, JobPhase
+from controlplane.agents.model.jobs import ClusterJob
 from controlplane.agents.model.tunnels import Replica, Tunnel
 from controlplane.agents.ports import ClusterJobStore, ReplicaStore, TunnelStore
 from controlplane.clusters.model.commands import Command
@@ -26,6 +26,7 @@ from controlplane.platform.store.rows import rows
 from controlplane.platform.store.schema import _id, metadata
 from controlplane.platform.store.transaction import Repositories
 from controlplane.services.model.objects import ObjectName
+from core.spec.jobs import JobPhase
 
 cluster_jobs = Table(
     "cluster_jobs",

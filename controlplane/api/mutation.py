@@ -11,7 +11,6 @@ from controlplane.clusters.api.agent_settings import DeploymentMutation
 from controlplane.clusters.api.clusters import ClusterType
 from controlplane.clusters.api.inputs import ClusterAttributes, ClusterUpdateAttributes
 from controlplane.clusters.api.loading import cluster_type
-from controlplane.clusters.model.removal import Removal
 from controlplane.clusters.operations.clusters import Clusters
 from controlplane.configuration.api.contexts import ContextMutation
 from controlplane.configuration.api.flow import FlowMutation
@@ -39,6 +38,7 @@ from controlplane.services.api.inputs import (
 from controlplane.services.api.loading import service_type
 from controlplane.services.api.types import ServiceDeployment
 from controlplane.services.operations.services import Services
+from core.spec.sync import Removal
 
 
 @strawberry.type

@@ -8,9 +8,9 @@ from controlplane.clusters.model.agent_settings import DeploymentSettings
 from controlplane.clusters.model.cluster import Cluster
 from controlplane.clusters.model.commands import Command
 from controlplane.clusters.model.groups import ClusterGroup
-from controlplane.clusters.model.removal import Removal
 from controlplane.platform.context import OperationContext
 from controlplane.platform.ports import Rows
+from core.spec.sync import Removal
 
 
 class ClusterStore(Rows[Cluster], Protocol):

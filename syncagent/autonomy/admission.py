@@ -12,9 +12,10 @@ from core.identity import is_local_id
 from core.runtime.clock import Clock
 from core.sealing import SealingKey
 from core.spec.attestation import TrustedKeys
+from core.spec.status import Phase
 from syncagent.autonomy.policy import SourcePolicy
 from syncagent.domain.deletion import MIN_BUDGET
-from syncagent.domain.services import Desired, Phase, Problem, StageTimes, SyncStatus
+from syncagent.domain.services import Desired, Problem, StageTimes, SyncStatus
 from syncagent.ports import Reconciler, ServiceReports
 
 log = structlog.get_logger(__name__)

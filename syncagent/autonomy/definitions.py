@@ -15,9 +15,10 @@ from typing import Any
 import yaml
 
 from core.errors import Invalid
+from core.spec.sync import DriftPolicy
 from syncagent.autonomy.helm import release_of
 from syncagent.domain.local_services import Document, ServiceDefinition
-from syncagent.domain.services import DriftPolicy, SyncOptions
+from syncagent.domain.services import SyncOptions
 
 MAX_SERVICES = 1000
 MAX_DOCUMENT = 256 << 10

@@ -13,9 +13,10 @@ import structlog
 from core.errors import TowlineError
 from core.identity import is_local_id, local_id
 from core.runtime.clock import Clock
+from core.spec.sync import Removal
 from syncagent.autonomy.definitions import DefinitionReader, ParsedDefinitions
 from syncagent.domain.local_services import Document, LocalServiceReport, ServiceDefinition
-from syncagent.domain.services import Desired, Removal, ServiceSpec
+from syncagent.domain.services import Desired, ServiceSpec
 from syncagent.ports import (
     BundleStore,
     DefinitionSource,

@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 
 from core.sealing import SealedSecret
+from core.spec.jobs import JobPhase
 from syncagent.domain.objects import KubeObject, ObjectRef
 
 
@@ -22,16 +22,6 @@ class JobSpec:
     follow: bool = False
     secrets: tuple[SealedSecret, ...] = ()
     own: bool = False
-
-
-class JobPhase(StrEnum):
-    """Phase of a job; the last three are final."""
-
-    PENDING = "pending"
-    RUNNING = "running"
-    SUCCEEDED = "succeeded"
-    FAILED = "failed"
-    CANCELLED = "cancelled"
 
 
 @dataclass(frozen=True, slots=True)

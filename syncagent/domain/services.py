@@ -2,52 +2,16 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 
 from core.sealing import SealedSecret
 from core.spec.attestation import Attestation
+from core.spec.health import FieldCondition
+from core.spec.status import Phase
+from core.spec.sync import DriftPolicy, IgnoredDifference, Removal
 from core.spec.thresholds import Comparison
 from syncagent.domain.field_change import PlannedChange
 from syncagent.domain.health import HealthState
 from syncagent.domain.objects import ObjectKey, ObjectRef
-
-
-class DriftPolicy(StrEnum):
-    """Reaction to changes of an owned object by others."""
-
-    HEAL = "heal"
-    REPORT = "report"
-    IGNORE = "ignore"
-
-
-class Removal(StrEnum):
-    """Treatment of the objects of a service that is removed."""
-
-    CASCADE = "cascade"
-    ORPHAN = "orphan"
-
-
-@dataclass(frozen=True, slots=True)
-class IgnoredDifference:
-    """Ignored difference: fields of matching objects that others may set; an empty selector matches
-    all.
-    `pointers` are RFC 6901; `managers` are names of field managers.
-    """
-
-    group: str = ""
-    kind: str = ""
-    namespace: str = ""
-    name: str = ""
-    pointers: tuple[str, ...] = ()
-    managers: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class FieldCondition:
-    """Condition that the text at `pointer` (RFC 6901) equals one of `any_of`."""
-
-    pointer: str
-    any_of: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,19 +122,6 @@ class Desired:
         """The objects whose deletion a person has confirmed for this sequence."""
         named = self.spec.options.confirmed if self.spec else self.confirmed
         return frozenset(ref.key for ref in named)
-
-
-class Phase(StrEnum):
-    """Phase of a service; see Phase in the wire format."""
-
-    FETCHING = "fetching"
-    APPLYING = "applying"
-    APPLIED = "applied"
-    HEALTHY = "healthy"
-    DEGRADED = "degraded"
-    FAILED = "failed"
-    REMOVED = "removed"
-    AWAITING = "awaiting"
 
 
 @dataclass(frozen=True, slots=True)

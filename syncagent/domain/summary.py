@@ -2,9 +2,10 @@
 
 from collections.abc import Iterable
 
+from core.spec.status import Phase
 from syncagent.domain.health import HealthState
 from syncagent.domain.inventory import Component
-from syncagent.domain.services import Phase, Problem
+from syncagent.domain.services import Problem
 
 MAX_PROBLEMS = 100
 

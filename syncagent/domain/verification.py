@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from syncagent.domain.services import Desired, MetricCheck, Phase, Verification
+from core.spec.status import Phase
+from syncagent.domain.services import Desired, MetricCheck, Verification
 
 # Time beyond the soak time to become healthy.
 TIMEOUT_MS = 900_000

@@ -8,7 +8,8 @@ from typing import Any
 
 from core.errors import Invalid
 from core.sealing import PLACEHOLDER_PREFIX, placeholder
-from syncagent.domain.jobs import JobPhase, JobSpec
+from core.spec.jobs import JobPhase
+from syncagent.domain.jobs import JobSpec
 from syncagent.domain.objects import KubeObject, ObjectRef, metadata_of, ref_of
 
 COMMAND_LABEL = "towline.dev/command"

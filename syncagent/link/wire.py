@@ -7,7 +7,9 @@ import orjson
 from core.errors import Invalid
 from core.sealing import SealedSecret
 from core.spec.attestation import Attestation
+from core.spec.health import FieldCondition
 from core.spec.source import RenderedBundle
+from core.spec.sync import DriftPolicy, IgnoredDifference, Removal
 from core.spec.thresholds import Comparison
 from core.wire.v1 import agent_pb2 as pb
 from syncagent.domain.events import ClusterFacts, CommandAnswer, DriftFound
@@ -19,13 +21,9 @@ from syncagent.domain.local_services import LocalServiceReport
 from syncagent.domain.objects import ObjectRef
 from syncagent.domain.services import (
     Desired,
-    DriftPolicy,
-    FieldCondition,
     HealthRule,
-    IgnoredDifference,
     MetricCheck,
     Problem,
-    Removal,
     ServiceSpec,
     SyncOptions,
     SyncStatus,

@@ -1,8 +1,10 @@
 """Removal of a service, with its objects or without."""
 
 from core.errors import NotFound
+from core.spec.status import Phase
+from core.spec.sync import Removal
 from syncagent.domain.hooks import HookMoment
-from syncagent.domain.services import Phase, Removal, SyncStatus
+from syncagent.domain.services import SyncStatus
 from syncagent.domain.sync_run import SyncRun, run_for
 from syncagent.reconcile.bundle_plan import BundlePlan, plan_bundle
 from syncagent.reconcile.context import ReconcileContext

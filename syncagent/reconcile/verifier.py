@@ -10,10 +10,11 @@ import structlog
 
 from core.errors import TowlineError
 from core.runtime.clock import Clock
+from core.spec.status import Phase
 from syncagent.domain.inventory import components_of
 from syncagent.domain.objects import metadata_of
 from syncagent.domain.pods import restarts_of
-from syncagent.domain.services import Desired, Phase, Verification, VerificationResult
+from syncagent.domain.services import Desired, Verification, VerificationResult
 from syncagent.domain.summary import summarize
 from syncagent.domain.verification import (
     BundleVerification,

@@ -9,17 +9,15 @@ import orjson
 from core.errors import Invalid
 from core.sealing import SealedSecret
 from core.spec.attestation import Attestation
+from core.spec.health import FieldCondition
+from core.spec.sync import DriftPolicy, IgnoredDifference, Removal
 from core.spec.thresholds import Comparison
 from syncagent.domain.health import HealthState
 from syncagent.domain.objects import ObjectRef
 from syncagent.domain.services import (
     Desired,
-    DriftPolicy,
-    FieldCondition,
     HealthRule,
-    IgnoredDifference,
     MetricCheck,
-    Removal,
     ServiceSpec,
     SyncOptions,
     Verification,

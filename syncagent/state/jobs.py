@@ -7,7 +7,8 @@ from typing import Any
 import orjson
 
 from core.sealing import SealedSecret
-from syncagent.domain.jobs import JobPhase, JobSpec, JobStatus
+from core.spec.jobs import JobPhase
+from syncagent.domain.jobs import JobSpec, JobStatus
 from syncagent.domain.objects import ObjectRef
 from syncagent.state.database import Database
 

@@ -18,10 +18,11 @@ from controlplane.reports.model.installation_metrics import Liveness, MetricsSna
 from controlplane.reports.ports import MetricsSnapshotStore
 from controlplane.reports.store.installation_metrics import questions
 from controlplane.services.model.ledger import LedgerStage
-from controlplane.services.model.service import Phase, Service
+from controlplane.services.model.service import Service
 from controlplane.services.ports import ServiceStore
 from controlplane.services.store.tables import deployments
 from core.identity import ClusterId, ServiceId
+from core.spec.status import Phase
 from tests import migrated
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)

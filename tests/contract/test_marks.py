@@ -17,6 +17,7 @@ from controlplane.services.model.service import Phase, Service, StatusFields
 from controlplane.services.model.status_codes import ServiceStatus, StatusCode, status_codes_of
 from controlplane.services.ports import ServiceStore
 from core.identity import ClusterId, ServiceId
+from core.spec.status import Phase
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 VALUES: dict[str, tuple[Any, ...]] = {

@@ -23,10 +23,11 @@ from controlplane.platform.git_ports import ManifestSource
 from controlplane.platform.sealing import Sealer
 from controlplane.platform.store.transaction import SqlStore
 from controlplane.services.model.ledger import LedgerEntry, LedgerStage
-from controlplane.services.model.service import ComponentState, Phase, Service
+from controlplane.services.model.service import ComponentState, Service
 from controlplane.services.ports import ComponentStore, LedgerStore, ServiceStore
 from core.errors import NotFound
 from core.identity import ClusterId, ServiceId
+from core.spec.status import Phase
 from tests.fakes.clock import START, FakeClock
 
 NAMES = ("a", "b", "c", "d")

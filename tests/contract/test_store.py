@@ -22,7 +22,6 @@ from controlplane.services.model.render_state import RenderState
 from controlplane.services.model.service import (
     Component,
     ComponentState,
-    Phase,
     Problem,
     Service,
     SyncOptions,
@@ -33,6 +32,7 @@ from controlplane.store.repositories import REPOSITORIES
 from core.errors import Conflict, Invalid
 from core.identity import ClusterId, RepositoryId, ServiceId
 from core.spec.source import Commit
+from core.spec.status import Phase
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
 

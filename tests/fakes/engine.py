@@ -11,11 +11,11 @@ import orjson
 from core.errors import NotFound, TowlineError
 from core.sealing import SealingKey
 from core.spec.bundle import Bundle, KubeObject, digest_of, make_bundle
+from core.spec.status import Phase
 from syncagent.domain.events import CommandAnswer, DriftFound
 from syncagent.domain.inventory import InventoryChange
 from syncagent.domain.services import (
     Desired,
-    Phase,
     ServiceSpec,
     SyncOptions,
     SyncStatus,

@@ -22,9 +22,10 @@ from controlplane.platform.ports import JobStore, Store
 from controlplane.repositories.operations import RepositoryChange, RepositoryOperations
 from controlplane.secrets.backends.envelope import EnvelopeSealer
 from controlplane.services.model.ledger import LedgerEntry, LedgerStage
-from controlplane.services.model.service import Phase, Service
+from controlplane.services.model.service import Service
 from controlplane.services.ports import LedgerStore, ServiceStore
 from core.identity import ClusterId, ServiceId
+from core.spec.status import Phase
 from tests.fakes.clock import FakeClock
 from tests.fakes.manifests import FakeManifests, config_map
 

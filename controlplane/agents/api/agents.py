@@ -5,7 +5,7 @@ from datetime import datetime
 
 import strawberry
 
-from controlplane.agents.model.jobs import DEFAULT_TIMEOUT, JobPhase, JobRequest
+from controlplane.agents.model.jobs import DEFAULT_TIMEOUT, JobRequest
 from controlplane.agents.model.jobs import ClusterJob as ClusterJobRow
 from controlplane.agents.operations.commands import AgentCommands
 from controlplane.agents.operations.jobs import ClusterJobs
@@ -20,6 +20,7 @@ from controlplane.services.api.loading import service_type
 from controlplane.services.api.types import ObjectReference, ServiceDeployment
 from controlplane.services.model.objects import DryRunResult, ObjectName, PlannedAction
 from core.errors import Invalid
+from core.spec.jobs import JobPhase
 
 strawberry.enum(JobPhase, name="ClusterJobPhase")
 strawberry.enum(PlannedAction, name="PlannedAction")

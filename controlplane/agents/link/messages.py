@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import orjson
 
-from controlplane.agents.model.jobs import ClusterJob, JobPhase
+from controlplane.agents.model.jobs import ClusterJob
 from controlplane.agents.model.reports import (
     AgentHello,
     CommandReport,
@@ -22,7 +22,6 @@ from controlplane.agents.model.reports import (
 )
 from controlplane.clusters.model.cluster import AgentMode, ClusterFacts, DeprecatedApi, Distribution
 from controlplane.clusters.model.commands import Command, CommandKind, CommandState
-from controlplane.clusters.model.removal import Removal
 from controlplane.services.model.objects import (
     FieldChange,
     ObjectKey,
@@ -30,17 +29,13 @@ from controlplane.services.model.objects import (
     PlannedAction,
     PlannedChange,
 )
-from controlplane.services.model.service import (
-    ComponentState,
-    DriftPolicy,
-    HealthRule,
-    Phase,
-    Problem,
-    Service,
-)
+from controlplane.services.model.service import ComponentState, HealthRule, Problem, Service
 from controlplane.services.model.verification import MetricCheck, VerifiedReport
 from core.sealing import SealedSecret
 from core.spec.attestation import Attestation
+from core.spec.jobs import JobPhase
+from core.spec.status import Phase
+from core.spec.sync import DriftPolicy, Removal
 from core.spec.thresholds import Comparison
 from core.wire.v1 import agent_pb2 as wire
 

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from enum import StrEnum
 from typing import Any
 
 import orjson
@@ -12,31 +11,13 @@ from controlplane.platform.names import check_label
 from controlplane.services.model.objects import ObjectName
 from core.errors import Invalid
 from core.identity import ClusterId
+from core.spec.jobs import JobPhase
 
 MAX_MANIFEST_BYTES = 512 * 1024
 MAX_TIMEOUT_S = 7 * 24 * 3600
 DEFAULT_TIMEOUT = 3600
 MAX_SECRETS = 64
 _KINDS = {("batch/v1", "Job"), ("v1", "Pod")}
-
-
-class JobPhase(StrEnum):
-    """Progress of a job; the last three phases are final."""
-
-    PENDING = "PENDING"
-    """The agent has not started the job yet."""
-    RUNNING = "RUNNING"
-    """The job is running."""
-    SUCCEEDED = "SUCCEEDED"
-    """The job completed. This phase is final."""
-    FAILED = "FAILED"
-    """The job failed or timed out. This phase is final."""
-    CANCELLED = "CANCELLED"
-    """Somebody cancelled the job. This phase is final."""
-
-    @property
-    def final(self) -> bool:
-        return self in (JobPhase.SUCCEEDED, JobPhase.FAILED, JobPhase.CANCELLED)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,13 +4,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from controlplane.agents.model.jobs import JobPhase
 from controlplane.clusters.model.cluster import AgentMode, ClusterFacts
 from controlplane.clusters.model.commands import CommandState
 from controlplane.services.model.objects import FieldChange, ObjectKey, ObjectName, PlannedChange
-from controlplane.services.model.service import ComponentState, Phase, Problem
+from controlplane.services.model.service import ComponentState, Problem
 from controlplane.services.model.verification import VerifiedReport
 from core.spec.attestation import Attestation
+from core.spec.jobs import JobPhase
+from core.spec.status import Phase
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import orjson
 
-from controlplane.agents.model.jobs import ClusterJob, JobPhase, JobRequest
+from controlplane.agents.model.jobs import ClusterJob, JobRequest
 from controlplane.agents.ports import ClusterJobStore, JobLogs
 from controlplane.authorization import Actor, ActorKind, Verb, require, require_member
 from controlplane.clusters.model.commands import Command, CommandKind, CommandState
@@ -17,6 +17,7 @@ from controlplane.platform.retry import retry_operations
 from core.errors import Conflict, Invalid, NotFound
 from core.identity import ClusterId
 from core.sealing import SealedSecret, placeholder, seal
+from core.spec.jobs import JobPhase
 
 
 @retry_operations

@@ -6,7 +6,6 @@ from datetime import datetime
 from functools import singledispatchmethod
 from typing import Any
 
-from controlplane.agents.model.jobs import JobPhase
 from controlplane.agents.model.reports import (
     CommandReport,
     DriftReport,
@@ -38,12 +37,14 @@ from controlplane.platform.names import is_label
 from controlplane.platform.ports import ANY, Transaction
 from controlplane.services.model.ledger import LedgerEntry, LedgerStage
 from controlplane.services.model.objects import DryRunResult, ObjectKey
-from controlplane.services.model.service import Component, Phase, Service
+from controlplane.services.model.service import Component, Service
 from controlplane.services.model.verification import VerifiedReport
 from controlplane.services.operations import quarantine
 from controlplane.services.operations.removal import delete_service_rows, end_if_empty
 from controlplane.services.ports import PlanStore, ServiceStore
 from core.identity import ClusterId, ServiceId, is_local_id
+from core.spec.jobs import JobPhase
+from core.spec.status import Phase
 
 _STAGES = {
     Phase.APPLIED: LedgerStage.APPLIED,

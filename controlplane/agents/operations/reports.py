@@ -12,13 +12,14 @@ from controlplane.clusters.ports import ClusterStore
 from controlplane.platform.context import CLUSTER, SERVICE, OperationContext
 from controlplane.platform.retry import retry_on_collision
 from controlplane.services.model.ledger import LedgerEntry
-from controlplane.services.model.service import Phase, Problem
+from controlplane.services.model.service import Problem
 from controlplane.services.operations.dependencies import dependents_to_wake
 from controlplane.services.ports import LedgerStore, ServiceStore
 from core.errors import Conflict, NotFound, TowlineError
 from core.identity import ClusterId
 from core.runtime.batcher import Batcher
 from core.runtime.tasks import run_to_completion
+from core.spec.status import Phase
 
 _OBJECTS_PER_WEIGHT = 10
 # Weights: maximum of one cluster per transaction, and maximum for sharing a transaction.

@@ -16,7 +16,6 @@ from controlplane.access.operations.tokens import mint
 from controlplane.access.ports import TokenStore
 from controlplane.authorization import Actor, ResourceKind, Verb, require, require_member
 from controlplane.clusters.model.cluster import SILENT_AFTER, Cluster, ClusterHealth
-from controlplane.clusters.model.removal import Removal
 from controlplane.clusters.operations.freezes import check_not_frozen
 from controlplane.clusters.ports import ClusterContents, ClusterStore
 from controlplane.platform.conflicts import check_unchanged, name_conflict
@@ -32,6 +31,7 @@ from controlplane.platform.ports import Page, PageQuery, Transaction
 from controlplane.platform.retry import retry_operations
 from core.errors import Conflict, Invalid, NotFound
 from core.identity import ClusterId
+from core.spec.sync import Removal
 
 _MAX_TAGS = 64
 _MAX_UNUSED_TOKENS = 8

@@ -12,7 +12,6 @@ import structlog
 
 from controlplane.authorization import SYSTEM
 from controlplane.clusters.model.cluster import Cluster
-from controlplane.clusters.model.removal import Removal
 from controlplane.clusters.operations.freezes import frozen_clusters
 from controlplane.clusters.ports import ClusterStore
 from controlplane.generators.model.definitions import MAX_DELETIONS, LeavePolicy
@@ -45,6 +44,7 @@ from controlplane.services.operations.quarantine import bundle_columns
 from controlplane.services.operations.removal import begin_removal
 from controlplane.services.ports import LedgerStore, ServiceStore
 from core.identity import ClusterId, RepositoryId, ServiceId
+from core.spec.sync import Removal
 
 log = structlog.get_logger(__name__)
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from controlplane.access.ports import UserStore
-from controlplane.agents.model.jobs import ClusterJob, JobPhase
+from controlplane.agents.model.jobs import ClusterJob
 from controlplane.agents.ports import ClusterJobStore
 from controlplane.clusters.operations.freezes import frozen_clusters
 from controlplane.pipelines.engine import events as ev
@@ -30,6 +30,7 @@ from controlplane.services.model.status_codes import ServiceStatus
 from controlplane.services.operations.quarantine import denied_among
 from controlplane.services.ports import DeniedRevisionStore, LedgerStore
 from core.identity import ServiceId
+from core.spec.jobs import JobPhase
 
 
 def stage_events(

@@ -10,7 +10,8 @@ from enum import StrEnum
 
 from controlplane.clusters.model.cluster import SILENT_AFTER, Cluster
 from controlplane.reports.model.dora import Deployment, nearest_rank
-from controlplane.services.model.service import Phase, Service
+from controlplane.services.model.service import Service
+from core.spec.status import Phase
 
 _WALK = ("committed_at", "fetched_at", "desired_at", "offered_at", "applied_at", "healthy_at")
 

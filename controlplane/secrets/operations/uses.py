@@ -11,10 +11,11 @@ from controlplane.secrets.model.rotation import SecretConsumer
 from controlplane.secrets.model.secret import MAX_USES, Secret, check_name
 from controlplane.secrets.ports import SecretStore, SecretVersionStore
 from controlplane.services.model.parts import SecretUse, Wanted
-from controlplane.services.model.service import Phase, Service
+from controlplane.services.model.service import Service
 from controlplane.services.operations.generations import raise_generation
 from controlplane.services.ports import SecretUseStore, ServiceStore
 from core.errors import Conflict, Invalid, NotFound
+from core.spec.status import Phase
 
 
 async def set_uses(

@@ -12,17 +12,12 @@ from controlplane.access.api.types import PolicyBindingAttributes, subjects_by_r
 from controlplane.platform.graphql.inputs import _words
 from controlplane.platform.graphql.scalars import Json
 from controlplane.services.api.verification import VerificationAttributes
-from controlplane.services.model.service import (
-    ComponentState,
-    DriftPolicy,
-    FieldCondition,
-    HealthRule,
-    IgnoredDifference,
-    SyncOptions,
-)
+from controlplane.services.model.service import ComponentState, HealthRule, SyncOptions
 from controlplane.services.operations.services import ServiceChange
 from controlplane.services.operations.sources import SourceChange
 from core.errors import Invalid
+from core.spec.health import FieldCondition
+from core.spec.sync import DriftPolicy, IgnoredDifference
 
 
 @strawberry.input

@@ -7,7 +7,6 @@ from enum import StrEnum
 from typing import Any
 
 from controlplane.authorization import Resource, ResourceKind
-from controlplane.clusters.model.removal import Removal
 from controlplane.services.model.helm import release_of
 from controlplane.services.model.objects import ObjectName
 from controlplane.services.model.ownership import OwnerKind
@@ -16,7 +15,10 @@ from controlplane.services.model.verification import Quarantine, Verification
 from core.errors import Invalid
 from core.identity import ClusterId, RepositoryId, ServiceId
 from core.spec.attestation import Attestation
+from core.spec.health import FieldCondition
 from core.spec.source import Renderer, RenderRequest, SourceFolder
+from core.spec.status import Phase
+from core.spec.sync import DriftPolicy, IgnoredDifference, Removal
 
 
 class Phase(StrEnum):
@@ -54,29 +56,6 @@ class ComponentState(StrEnum):
     """Failed."""
     PAUSED = "PAUSED"
     """Suspended."""
-
-
-@dataclass(frozen=True, slots=True)
-class IgnoredDifference:
-    """Fields of matching objects that others may set; an empty selector matches all.
-
-    `pointers` are RFC 6901; `managers` are field managers whose fields are ignored.
-    """
-
-    group: str = ""
-    kind: str = ""
-    namespace: str = ""
-    name: str = ""
-    pointers: tuple[str, ...] = ()
-    managers: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class FieldCondition:
-    """Matches if the text at `pointer` (RFC 6901) is one of `any_of`."""
-
-    pointer: str
-    any_of: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,12 +6,11 @@ from datetime import datetime
 from controlplane.access.operations.revocation import revoke_tokens
 from controlplane.authorization import Actor
 from controlplane.clusters.model.cluster import Cluster
-from controlplane.clusters.model.removal import Removal
 from controlplane.clusters.ports import ClusterStore
 from controlplane.platform.context import OperationContext
 from controlplane.platform.ports import ANY, Transaction
 from controlplane.services.model.ledger import LedgerEntry, LedgerStage
-from controlplane.services.model.service import Phase, Service
+from controlplane.services.model.service import Service
 from controlplane.services.ports import (
     ComponentStore,
     ContextBindingStore,
@@ -23,6 +22,8 @@ from controlplane.services.ports import (
     ServiceStore,
 )
 from core.errors import Conflict
+from core.spec.status import Phase
+from core.spec.sync import Removal
 
 _SETTLED = (Phase.APPLIED, Phase.HEALTHY)
 

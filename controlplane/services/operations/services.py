@@ -13,7 +13,6 @@ from controlplane.access.operations.bindings import (
 from controlplane.authorization import Actor, ResourceKind, Verb, require, require_member
 from controlplane.clusters.model.cluster import Cluster
 from controlplane.clusters.model.commands import Command, CommandKind
-from controlplane.clusters.model.removal import Removal
 from controlplane.clusters.operations.clusters import find_cluster, peek_cluster
 from controlplane.clusters.operations.freezes import check_not_frozen
 from controlplane.clusters.ports import ClusterStore, CommandStore
@@ -56,6 +55,7 @@ from controlplane.services.ports import (
 from core.errors import Conflict, Invalid, NotFound
 from core.identity import RepositoryId, ServiceId
 from core.spec.source import Renderer
+from core.spec.sync import Removal
 
 _MAX_VALUES = 500
 _MAX_VALUE_LENGTH = 64 * 1024

@@ -15,21 +15,16 @@ from sqlalchemy import (
     Text,
 )
 
-from controlplane.clusters.model.removal import Removal
 from controlplane.platform.store.columns import AttestationColumn, EnumColumn, JsonColumn, UtcColumn
 from controlplane.platform.store.schema import _id, _keys, _parts, _Serial, _times, metadata
 from controlplane.services.model.ledger import LedgerStage
 from controlplane.services.model.objects import ObjectName, PlannedChange
 from controlplane.services.model.ownership import OwnerKind
-from controlplane.services.model.service import (
-    ComponentState,
-    Confirmation,
-    Phase,
-    Problem,
-    SyncOptions,
-)
+from controlplane.services.model.service import ComponentState, Confirmation, Problem, SyncOptions
 from controlplane.services.model.verification import Quarantine, Verification
 from core.spec.source import Renderer
+from core.spec.status import Phase
+from core.spec.sync import Removal
 
 service_sources = Table(
     "service_sources",

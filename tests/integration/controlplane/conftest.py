@@ -43,10 +43,11 @@ from controlplane.platform.store.transaction import SqlStore
 from controlplane.repositories.model.repository import Repository
 from controlplane.repositories.operations import RepositoryChange, RepositoryOperations
 from controlplane.secrets.backends.envelope import EnvelopeSealer
-from controlplane.services.model.service import Phase, Problem, Service
+from controlplane.services.model.service import Problem, Service
 from controlplane.services.operations.services import ServiceChange, Services
 from controlplane.store.repositories import REPOSITORIES
 from core.sealing import SealingKey
+from core.spec.status import Phase
 from tests import migrated
 from tests.fakes.clock import FakeClock
 from tests.fakes.manifests import FakeManifests

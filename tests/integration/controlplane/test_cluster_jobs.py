@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from controlplane.agents.link import messages
-from controlplane.agents.model.jobs import JobPhase, JobRequest
+from controlplane.agents.model.jobs import JobRequest
 from controlplane.agents.model.reports import CommandReport, Report
 from controlplane.agents.ports import ClusterJobStore
 from controlplane.authorization.roles import BuiltInRole as Role
@@ -16,6 +16,7 @@ from core.errors import Conflict, Forbidden, Invalid, NotFound
 from core.identity import ClusterId
 from core.runtime.clock import SystemClock
 from core.sealing import SealedSecret
+from core.spec.jobs import JobPhase
 from core.wire.v1 import agent_pb2 as wire
 from tests.integration.controlplane.conftest import World, person
 from tests.integration.controlplane.test_agentlink import Hub, listening, registered

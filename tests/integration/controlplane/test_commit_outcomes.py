@@ -21,9 +21,10 @@ from controlplane.platform.outbound.outbound import GuardedSender
 from controlplane.platform.ports import PageQuery
 from controlplane.repositories.model.repository import Repository
 from controlplane.services.model.ownership import OwnerKind
-from controlplane.services.model.service import Phase, Problem, Service
+from controlplane.services.model.service import Problem, Service
 from controlplane.services.ports import ServiceStore
 from core.errors import Invalid
+from core.spec.status import Phase
 from tests.integration.controlplane.conftest import World
 from tests.integration.controlplane.test_pipelines import Line
 

@@ -4,7 +4,6 @@ import pytest
 
 from controlplane.access.ports import TokenStore
 from controlplane.audit.model.chains import AuditFilter
-from controlplane.clusters.model.removal import Removal
 from controlplane.clusters.operations.clusters import ClusterChange
 from controlplane.clusters.ports import ClusterStore
 from controlplane.platform.audit_entry import AuditVerdict
@@ -18,6 +17,8 @@ from controlplane.services.operations.services import ServiceChange
 from controlplane.services.ports import LedgerStore, ServiceStore
 from core.errors import Conflict, Invalid, NotFound
 from core.spec.source import GitCredentials
+from core.spec.status import Phase
+from core.spec.sync import Removal
 from tests.fakes.manifests import Folders, config_map
 from tests.integration.controlplane.conftest import World
 

@@ -8,6 +8,7 @@ from controlplane.services.model.status_codes import ServiceStatus
 from controlplane.services.operations.services import ServiceChange
 from controlplane.services.ports import ServiceStore
 from core.errors import Conflict, Invalid
+from core.spec.status import Phase
 from tests.fakes.manifests import Folders, config_map
 from tests.integration.controlplane.conftest import World
 

@@ -35,9 +35,10 @@ from controlplane.platform.notification import NotificationKind, Severity
 from controlplane.platform.outbound import client
 from controlplane.platform.outbound.outbound import GuardedSender
 from controlplane.platform.ports import PageQuery
-from controlplane.services.model.service import Phase, Problem
+from controlplane.services.model.service import Problem
 from controlplane.services.ports import ServiceStore
 from core.errors import Conflict, Forbidden, Invalid, NotFound
+from core.spec.status import Phase
 from tests.integration.controlplane.conftest import World, person
 
 

@@ -13,7 +13,6 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from controlplane.agents.model.jobs import JobPhase
 from controlplane.agents.model.reports import Report
 from controlplane.agents.ports import ClusterJobStore
 from controlplane.authorization import INSTALLATION, Grant, Policy, ResourceKind, Scope, Verb
@@ -52,10 +51,12 @@ from controlplane.pipelines.operations.what_if import PipelineReplays
 from controlplane.platform.outbound.outbound import GuardedSender
 from controlplane.platform.ports import JobStore
 from controlplane.repositories.ports import RepositoryStore
-from controlplane.services.model.service import Phase, Problem, Service
+from controlplane.services.model.service import Problem, Service
 from controlplane.services.model.verification import VerifiedReport
 from controlplane.services.operations.services import ServiceChange
 from core.errors import Conflict, Forbidden, Invalid, NotFound
+from core.spec.jobs import JobPhase
+from core.spec.status import Phase
 from core.spec.thresholds import Comparison
 from tests.fakes.manifests import config_map
 from tests.integration.controlplane.conftest import World, person

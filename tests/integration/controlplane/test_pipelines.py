@@ -23,6 +23,7 @@ from controlplane.services.operations.services import ServiceChange
 from controlplane.services.ports import LedgerStore
 from core.errors import Conflict, Forbidden, Invalid
 from core.identity import ServiceId
+from core.spec.status import Phase
 from tests.fakes.manifests import config_map
 from tests.integration.controlplane.conftest import World, person
 

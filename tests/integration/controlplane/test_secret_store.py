@@ -17,10 +17,11 @@ from controlplane.secrets.model.secret import Secret
 from controlplane.secrets.operations.rotations import Rotations
 from controlplane.secrets.operations.secrets import SecretChange, Secrets
 from controlplane.secrets.ports import SecretVersionStore
-from controlplane.services.model.service import Phase, Service
+from controlplane.services.model.service import Service
 from controlplane.services.operations.services import ServiceChange
 from controlplane.services.ports import LedgerStore
 from core.errors import Conflict, Forbidden, Invalid, NotFound
+from core.spec.status import Phase
 from tests.fakes.manifests import config_map
 from tests.integration.controlplane.conftest import Role, World, person
 

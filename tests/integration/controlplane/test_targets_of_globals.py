@@ -9,7 +9,6 @@ from controlplane.access.operations.projects import ProjectChange
 from controlplane.authorization import Scope
 from controlplane.authorization.roles import BuiltInRole as Role
 from controlplane.clusters.model.cluster import Cluster
-from controlplane.clusters.model.removal import Removal
 from controlplane.clusters.operations.clusters import ClusterChange
 from controlplane.clusters.operations.groups import ClusterGroupChange, ClusterGroups
 from controlplane.clusters.ports import ClusterGroupStore
@@ -31,6 +30,7 @@ from controlplane.services.operations.services import ServiceChange
 from controlplane.services.ports import ServiceStore
 from core.errors import Conflict, Forbidden, Invalid, NotFound
 from core.spec.source import RepositoryKind, chart_ref
+from core.spec.sync import Removal
 from tests.fakes.manifests import config_map
 from tests.integration.controlplane.conftest import World, person
 

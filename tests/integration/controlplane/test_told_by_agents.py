@@ -16,21 +16,16 @@ from controlplane.platform.ports import PageQuery
 from controlplane.services.model.ledger import LedgerStage
 from controlplane.services.model.objects import ObjectName, PlannedAction
 from controlplane.services.model.service import ComponentState as State
-from controlplane.services.model.service import (
-    FieldCondition,
-    HealthRule,
-    IgnoredDifference,
-    Phase,
-    Service,
-    ServiceStatus,
-    SyncOptions,
-)
+from controlplane.services.model.service import HealthRule, Service, ServiceStatus, SyncOptions
 from controlplane.services.operations.services import ServiceChange
 from controlplane.services.ports import ComponentStore, RevisionStore
 from core.errors import Conflict, Invalid
 from core.identity import local_id
 from core.runtime.clock import SystemClock
 from core.spec.attestation import Attestation
+from core.spec.health import FieldCondition
+from core.spec.status import Phase
+from core.spec.sync import IgnoredDifference
 from core.wire import limits
 from core.wire.v1 import agent_pb2 as wire
 from tests.fakes.manifests import config_map

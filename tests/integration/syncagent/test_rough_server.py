@@ -11,7 +11,8 @@ import pytest
 from core.runtime.clock import SystemClock
 from core.sealing import SealingKey
 from core.spec.bundle import KubeObject, make_bundle
-from syncagent.domain.services import Desired, Phase, ServiceSpec
+from core.spec.status import Phase
+from syncagent.domain.services import Desired, ServiceSpec
 from syncagent.kube.access import ApiServerAccess, BearerToken
 from syncagent.kube.client import KubeClient
 from syncagent.kube.cluster import KubeCluster

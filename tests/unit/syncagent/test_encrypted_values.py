@@ -10,8 +10,8 @@ import yaml
 
 from core.age import AgeIdentity
 from core.spec.bundle import KubeObject
+from core.spec.status import Phase
 from gitcache.render.manifests import read_folder
-from syncagent.domain.services import Phase
 from syncagent.ports import RequestRefused
 from syncagent.state.identities import AgeIdentities
 from tests.fakes.engine import Stand

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from core.spec.bundle import KubeObject
+from core.spec.status import Phase
 from syncagent.domain.objects import ObjectRef
 from syncagent.domain.ownership import HOOK_ANNOTATION
-from syncagent.domain.services import Phase
 from tests.fakes.engine import Stand, config
 
 HOOK = {"towline.dev/hook": "pre-sync"}

@@ -7,6 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from core.spec.status import Phase
 from core.wire.v1 import agent_pb2 as pb
 from syncagent.domain.health import HealthState, HealthStatus
 from syncagent.domain.inventory import (
@@ -19,7 +20,7 @@ from syncagent.domain.inventory import (
     split_inventory,
 )
 from syncagent.domain.objects import ObjectKey, ObjectRef
-from syncagent.domain.services import Phase, Problem
+from syncagent.domain.services import Problem
 from syncagent.domain.summary import summarize
 from syncagent.link.wire import inventory_to_wire, merge_inventories
 

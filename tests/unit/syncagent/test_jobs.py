@@ -7,9 +7,10 @@ import pytest
 
 from core.errors import Invalid, Unavailable
 from core.sealing import SealingKey, mask_secrets, placeholder, seal
+from core.spec.jobs import JobPhase
 from syncagent.autonomy.policy import JobPolicy, LocalPolicy
 from syncagent.domain.events import CommandAnswer, CommandOutcome
-from syncagent.domain.jobs import JobPhase, JobSpec, JobStatus
+from syncagent.domain.jobs import JobSpec, JobStatus
 from syncagent.jobs.logs import TAIL_BYTES
 from syncagent.jobs.runner import JobRunner
 from syncagent.jobs.template import job_object

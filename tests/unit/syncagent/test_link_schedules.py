@@ -15,12 +15,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from core.runtime.tasks import Tasks
+from core.spec.status import Phase
 from core.wire.v1 import agent_pb2 as pb
 from syncagent.domain.events import CommandAnswer, CommandOutcome, DriftFound
 from syncagent.domain.health import HealthState
 from syncagent.domain.inventory import Component, InventoryChange
 from syncagent.domain.objects import ObjectRef
-from syncagent.domain.services import Desired, Phase, StageTimes, SyncStatus
+from syncagent.domain.services import Desired, StageTimes, SyncStatus
 from syncagent.link.commands import Commands
 from syncagent.link.logs import LogQueue
 from syncagent.link.reports import OutboxReports

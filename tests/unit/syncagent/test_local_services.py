@@ -11,6 +11,8 @@ from core.identity import is_local_id, local_id
 from core.spec.attestation import TrustedKeys
 from core.spec.bundle import make_bundle
 from core.spec.source import HelmRelease
+from core.spec.status import Phase
+from core.spec.sync import DriftPolicy, Removal
 from syncagent.autonomy.admission import DesiredStateAdmission
 from syncagent.autonomy.definition_sources import (
     LABEL,
@@ -25,7 +27,7 @@ from syncagent.autonomy.services import LocalServices
 from syncagent.domain.events import CommandAnswer, CommandOutcome
 from syncagent.domain.local_services import Document, LocalServiceReport, ServiceDefinition
 from syncagent.domain.objects import ObjectRef
-from syncagent.domain.services import Desired, DriftPolicy, Phase, Removal, StageTimes
+from syncagent.domain.services import Desired, StageTimes
 from syncagent.ports import DefinitionSource, LocalRender, LocalRenders
 from syncagent.state.bundles import BundleFiles
 from syncagent.state.database import Database

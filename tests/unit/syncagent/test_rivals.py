@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from core.spec.bundle import KubeObject
-from syncagent.domain.services import Phase
+from core.spec.status import Phase
 from tests.fakes.engine import Stand, config
 
 KEY = ("", "ConfigMap", "prod", "a")

@@ -8,7 +8,8 @@ import pytest
 
 from core.sealing import SealedSecret, SealingKey, placeholder, seal
 from core.spec.bundle import KubeObject
-from syncagent.domain.services import DriftPolicy, Phase
+from core.spec.status import Phase
+from core.spec.sync import DriftPolicy
 from syncagent.ports import RequestRefused
 from tests.fakes.engine import Stand
 

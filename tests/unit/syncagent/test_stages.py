@@ -7,11 +7,13 @@ from typing import Any
 import pytest
 
 from core.spec.bundle import KubeObject
+from core.spec.status import Phase
+from core.spec.sync import Removal
 from syncagent.domain.events import CommandOutcome
 from syncagent.domain.field_change import PlannedAction
 from syncagent.domain.objects import GroupVersionKind
 from syncagent.domain.ownership import SERVICE_LABEL
-from syncagent.domain.services import Desired, Phase, Removal
+from syncagent.domain.services import Desired
 from syncagent.ports import RequestRefused, UnknownApi
 from tests.fakes.engine import Stand, config
 

@@ -9,8 +9,9 @@ import pytest
 
 from core.errors import Invalid
 from core.spec.bundle import Bundle, make_bundle
+from core.spec.status import Phase
 from core.spec.thresholds import Comparison
-from syncagent.domain.services import Desired, MetricCheck, Phase, ServiceSpec, Verification
+from syncagent.domain.services import Desired, MetricCheck, ServiceSpec, Verification
 from syncagent.domain.verification import (
     TIMEOUT_MS,
     BundleVerification,
