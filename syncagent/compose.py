@@ -17,6 +17,7 @@ from core.rpc.calls import CallChannel
 from core.runtime.clock import Clock, SystemClock
 from core.runtime.tasks import Tasks
 from core.spec.attestation import TrustedKeys, read_public_keys
+from core.spec.objects import ObjectRef
 from syncagent.autonomy.admission import DesiredStateAdmission, StoredStateCheck
 from syncagent.autonomy.definition_sources import (
     DefinitionConfigMaps,
@@ -26,7 +27,6 @@ from syncagent.autonomy.definition_sources import (
 from syncagent.autonomy.folder_renders import FolderRenders
 from syncagent.autonomy.policy import JobPolicy, LocalPolicy, SourcePolicy
 from syncagent.autonomy.services import LocalServices
-from syncagent.domain.objects import ObjectRef
 from syncagent.jobs.runner import JobRunner
 from syncagent.kube.access import ApiServerAccess, from_kubeconfig, in_cluster
 from syncagent.kube.client import KubeClient

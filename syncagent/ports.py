@@ -6,13 +6,14 @@ from typing import Protocol
 
 import core.spec.source
 from core.errors import TowlineError, Unavailable
+from core.spec.objects import GroupVersionKind, ObjectKey, ObjectRef
 from core.spec.render_orders import RenderOrder
 from syncagent.domain.events import CommandAnswer, DriftFound, Observation
 from syncagent.domain.inventory import InventoryChange, OwnedObject
 from syncagent.domain.jobs import JobSpec, JobStatus
 from syncagent.domain.local_services import Document, LocalServiceReport, ServiceDefinition
 from syncagent.domain.managed_fields import Entry
-from syncagent.domain.objects import GroupVersionKind, KubeObject, ObjectKey, ObjectRef
+from syncagent.domain.objects import KubeObject
 from syncagent.domain.services import (
     Desired,
     MetricCheck,

@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping
 
 from core.runtime.clock import SystemClock
 from core.runtime.process import stop_on_signal
+from core.spec.objects import ObjectRef
 from syncagent import compose
-from syncagent.domain.objects import ObjectRef
 from syncagent.kube.cluster import KubeCluster
 from syncagent.settings import KubernetesSettings, from_environment
 from syncagent.upkeep.doctor import diagnose as examine_steps

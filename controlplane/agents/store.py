@@ -25,8 +25,8 @@ from controlplane.platform.store.columns import EnumColumn, JsonColumn, UtcColum
 from controlplane.platform.store.rows import rows
 from controlplane.platform.store.schema import _id, metadata
 from controlplane.platform.store.transaction import Repositories
-from controlplane.services.model.objects import ObjectName
 from core.spec.jobs import JobPhase
+from core.spec.objects import ObjectRef
 
 cluster_jobs = Table(
     "cluster_jobs",
@@ -42,7 +42,7 @@ cluster_jobs = Table(
     Column("inserted_at", UtcColumn, nullable=False),
     Column("phase", EnumColumn(JobPhase), nullable=False),
     Column("message", Text, nullable=False),
-    Column("object", JsonColumn(ObjectName)),
+    Column("object", JsonColumn(ObjectRef)),
     Column("exit_code", Integer),
     Column("started_at", UtcColumn),
     Column("finished_at", UtcColumn),

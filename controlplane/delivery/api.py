@@ -9,8 +9,8 @@ from controlplane.delivery.operations.diffs import FleetDiff as FleetRow
 from controlplane.delivery.operations.diffs import ServiceDiff as ServiceRow
 from controlplane.platform.graphql.context import Info
 from core.spec.diff import Difference
-from core.spec.diff import FieldChange as FieldRow
 from core.spec.diff import ObjectChange as ObjectRow
+from core.spec.objects import FieldChange as FieldRow
 
 
 @strawberry.enum
@@ -38,7 +38,7 @@ class FieldChangeType:
 
     @classmethod
     def of(cls, row: FieldRow) -> "FieldChangeType":
-        return cls(pointer=row.pointer, old=row.old, new=row.new)
+        return cls(pointer=row.pointer, old=row.old or None, new=row.new or None)
 
 
 @strawberry.type

@@ -12,6 +12,7 @@ from typing import Any
 import orjson
 
 from core.spec.bundle import Bundle, KubeObject
+from core.spec.objects import FieldChange
 
 MASKED = "(masked)"
 MAX_OBJECTS = 500
@@ -30,15 +31,6 @@ class ObjectChangeKind(StrEnum):
     ADDED = "added"
     REMOVED = "removed"
     CHANGED = "changed"
-
-
-@dataclass(frozen=True, slots=True)
-class FieldChange:
-    """A field that differs. `old` and `new` are shortened JSON, None where absent."""
-
-    pointer: str
-    old: str | None
-    new: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,13 +186,13 @@ def _masked(
             yield FieldChange(pointer, _text(old), _text(new))
 
 
-def _mark(value: Any) -> str | None:
-    return None if value is _MISSING else MASKED
+def _mark(value: Any) -> str:
+    return "" if value is _MISSING else MASKED
 
 
-def _text(value: Any) -> str | None:
+def _text(value: Any) -> str:
     if value is _MISSING:
-        return None
+        return ""
     text = orjson.dumps(_without_secrets(value)).decode()
     return text if len(text) <= MAX_TEXT else text[:MAX_TEXT] + "…"
 

@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 
 from core.errors import Invalid
 from core.spec.attestation import AttestationStatement
-from syncagent.domain.objects import ObjectRef
+from core.spec.objects import ObjectRef
 
 
 @dataclass(frozen=True, slots=True)

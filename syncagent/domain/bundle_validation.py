@@ -5,9 +5,10 @@ from collections.abc import Iterable, Mapping
 
 from core.errors import Invalid
 from core.spec.bundle import MAX_OBJECT_BYTES, describe_object
+from core.spec.objects import ObjectKey
 from syncagent.domain.field_change import is_secret
 from syncagent.domain.hooks import hook_of
-from syncagent.domain.objects import KubeObject, ObjectKey, api_of, metadata_of
+from syncagent.domain.objects import KubeObject, api_of, metadata_of
 
 _MAX_NAME = 253
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")

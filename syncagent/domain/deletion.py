@@ -3,8 +3,8 @@
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from core.spec.objects import ObjectKey, ObjectRef
 from syncagent.domain.directives import DeletionPolicy, Directives
-from syncagent.domain.objects import ObjectKey, ObjectRef
 
 MIN_BUDGET = 10
 _SHARE = 0.3

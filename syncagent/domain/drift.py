@@ -10,7 +10,8 @@ from typing import Any
 
 import orjson
 
-from syncagent.domain.field_change import FieldChange, field_change, is_secret, limit_changes
+from core.spec.objects import FieldChange
+from syncagent.domain.field_change import field_change, is_secret, limit_changes
 from syncagent.domain.json_pointers import MISSING, find, pointer_of
 from syncagent.domain.objects import KubeObject, metadata_of
 from syncagent.domain.ownership import FIELD_MANAGER, fingerprint

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from core.spec.objects import FieldChange, GroupVersionKind, ObjectKey, ObjectRef
 from core.spec.source import RenderedBundle
-from syncagent.domain.field_change import FieldChange
-from syncagent.domain.objects import GroupVersionKind, KubeObject, ObjectKey, ObjectRef
+from syncagent.domain.objects import KubeObject
 
 
 @dataclass(frozen=True, slots=True)

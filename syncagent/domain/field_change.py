@@ -1,44 +1,16 @@
 """Differences between two states of an object, in readable form."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any
 
 import orjson
 
-from syncagent.domain.objects import KubeObject, ObjectRef
+from core.spec.objects import FieldChange
+from syncagent.domain.objects import KubeObject
 
 MAX_CHANGES = 32
 _MAX_VALUE = 1024
 _MASKED = '"(secret)"'
-
-
-@dataclass(frozen=True, slots=True)
-class FieldChange:
-    """A changed field (RFC 6901) with truncated JSON values; an empty value means absent."""
-
-    pointer: str
-    old: str
-    new: str
-
-
-class PlannedAction(StrEnum):
-    """Effect of an apply on an object."""
-
-    CREATE = "create"
-    UPDATE = "update"
-    REPLACE = "replace"
-    DELETE = "delete"
-
-
-@dataclass(frozen=True, slots=True)
-class PlannedChange:
-    """Planned change of one object."""
-
-    ref: ObjectRef
-    change: PlannedAction
-    fields: tuple[FieldChange, ...] = ()
 
 
 def truncated_json(value: Any) -> str:

@@ -4,11 +4,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
+from core.spec.objects import ObjectKey, ObjectRef
 from syncagent.domain.health import HEALTHY, HealthState, HealthStatus, assess
 from syncagent.domain.objects import (
     KubeObject,
-    ObjectKey,
-    ObjectRef,
     controller_uid,
     metadata_of,
     ref_of,

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 
 from core.sealing import SealedSecret
 from core.spec.jobs import JobPhase
-from syncagent.domain.objects import KubeObject, ObjectRef
+from core.spec.objects import ObjectRef
+from syncagent.domain.objects import KubeObject
 
 
 @dataclass(frozen=True, slots=True)

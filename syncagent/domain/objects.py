@@ -1,65 +1,17 @@
 """Names of objects and kinds."""
 
-from dataclasses import dataclass
-from functools import lru_cache
 from sys import intern
 from typing import Any
 
+from core.spec.objects import GroupVersionKind, ObjectKey, ObjectRef, group_version_kind
+
 KubeObject = dict[str, Any]
-
-# group, kind, namespace, name: an object is the same in every version of its API.
-ObjectKey = tuple[str, str, str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class ObjectRef:
-    """One object; `namespace` is empty for cluster-wide kinds, `group` for the core group."""
-
-    group: str
-    version: str
-    kind: str
-    namespace: str
-    name: str
-
-    @property
-    def key(self) -> ObjectKey:
-        return (self.group, self.kind, self.namespace, self.name)
-
-    @property
-    def api(self) -> "GroupVersionKind":
-        return _api(self.group, self.version, self.kind)
-
-    def __str__(self) -> str:
-        place = f"{self.namespace}/" if self.namespace else ""
-        return f"{self.kind} {place}{self.name}"
-
-
-@dataclass(frozen=True, slots=True)
-class GroupVersionKind:
-    """A kind in one version of its API group."""
-
-    group: str
-    version: str
-    kind: str
-
-    @property
-    def group_version(self) -> str:
-        return f"{self.group}/{self.version}" if self.group else self.version
-
-    def __str__(self) -> str:
-        return f"{self.kind} of {self.group_version}"
 
 
 def api_of(obj: KubeObject) -> GroupVersionKind:
     """Returns the API of an object from its apiVersion and kind."""
     group, _, version = str(obj.get("apiVersion", "")).rpartition("/")
-    return _api(group, version, str(obj.get("kind", "")))
-
-
-@lru_cache(1024)
-def _api(group: str, version: str, kind: str) -> GroupVersionKind:
-    """Returns the shared value of a kind: thousands of objects have a few kinds."""
-    return GroupVersionKind(group, version, kind)
+    return group_version_kind(group, version, str(obj.get("kind", "")))
 
 
 def ref_of(obj: KubeObject) -> ObjectRef:

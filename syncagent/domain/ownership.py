@@ -11,11 +11,12 @@ from typing import Any
 import orjson
 
 from core.sealing import PLACEHOLDER_PREFIX
+from core.spec.objects import ObjectKey, ObjectRef
 from core.spec.sync import IgnoredDifference
 from syncagent.domain.directives import ORDINARY, Directives, annotations_of, directives_of
 from syncagent.domain.hooks import Hook, hook_of
 from syncagent.domain.managed_fields import contains_field, entries_of, fields_of
-from syncagent.domain.objects import KubeObject, ObjectKey, ObjectRef, metadata_of, ref_of
+from syncagent.domain.objects import KubeObject, metadata_of, ref_of
 from syncagent.domain.sealed_values import SealedValues
 from syncagent.domain.services import ServiceSpec
 from syncagent.domain.user_rules import matches_object

@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from core.sealing import SealedSecret
 from core.spec.attestation import Attestation
 from core.spec.health import FieldCondition
+from core.spec.objects import ObjectKey, ObjectRef
+from core.spec.plan import PlannedChange
 from core.spec.status import Phase
 from core.spec.sync import DriftPolicy, IgnoredDifference, Removal
 from core.spec.thresholds import Comparison
-from syncagent.domain.field_change import PlannedChange
 from syncagent.domain.health import HealthState
-from syncagent.domain.objects import ObjectKey, ObjectRef
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from syncagent.domain.objects import ObjectRef
+from core.spec.objects import ObjectRef
 
 
 @dataclass(slots=True)

@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-from syncagent.domain.objects import GroupVersionKind, ObjectKey
+from core.spec.objects import GroupVersionKind, ObjectKey
 
 # A kind, and one of the namespaces that its objects live in.
 WatchPlace = tuple[GroupVersionKind, str]

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from itertools import groupby
 from typing import Protocol, TypeVar
 
-from syncagent.domain.objects import ObjectRef
+from core.spec.objects import ObjectRef
 
 _FOUNDATION = {"Namespace", "CustomResourceDefinition"}
 _CONFIGURATION = {

@@ -7,7 +7,8 @@ import structlog
 from core.errors import TowlineError
 from core.runtime.tasks import Tasks
 from core.sealing import mask_secrets
-from syncagent.domain.objects import KubeObject, ObjectRef, ref_of
+from core.spec.objects import ObjectRef
+from syncagent.domain.objects import KubeObject, ref_of
 from syncagent.jobs.template import containers_of
 from syncagent.ports import JobCluster, LiveLog
 

@@ -16,9 +16,10 @@ from core.runtime.clock import Clock
 from core.runtime.tasks import Tasks
 from core.sealing import SealingKey, mask_secrets
 from core.spec.jobs import JobPhase
+from core.spec.objects import ObjectRef
 from syncagent.domain.events import CommandAnswer, CommandOutcome
 from syncagent.domain.jobs import JobSpec, JobStatus
-from syncagent.domain.objects import KubeObject, ObjectRef, ref_of
+from syncagent.domain.objects import KubeObject, ref_of
 from syncagent.jobs.logs import LogFollower, tail_of
 from syncagent.jobs.template import (
     JobProgress,

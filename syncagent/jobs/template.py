@@ -9,8 +9,9 @@ from typing import Any
 from core.errors import Invalid
 from core.sealing import PLACEHOLDER_PREFIX, placeholder
 from core.spec.jobs import JobPhase
+from core.spec.objects import ObjectRef
 from syncagent.domain.jobs import JobSpec
-from syncagent.domain.objects import KubeObject, ObjectRef, metadata_of, ref_of
+from syncagent.domain.objects import KubeObject, metadata_of, ref_of
 
 COMMAND_LABEL = "towline.dev/command"
 _ID = re.compile(r"[a-z0-9]([a-z0-9-]{0,46}[a-z0-9])?")

@@ -8,16 +8,9 @@ from urllib.parse import quote
 import structlog
 
 from core.runtime.clock import Clock
+from core.spec.objects import GroupVersionKind, ObjectKey, ObjectRef
 from syncagent.domain.managed_fields import Entry
-from syncagent.domain.objects import (
-    GroupVersionKind,
-    KubeObject,
-    ObjectKey,
-    ObjectRef,
-    metadata_of,
-    ref_of,
-    resource_version,
-)
+from syncagent.domain.objects import KubeObject, metadata_of, ref_of, resource_version
 from syncagent.domain.ownership import FIELD_MANAGER
 from syncagent.kube.client import APPLY, JSON_PATCH, MERGE, KubeClient
 from syncagent.kube.discovery import ApiDiscovery, Resource

@@ -4,7 +4,7 @@ import asyncio
 from dataclasses import dataclass
 from typing import Any
 
-from syncagent.domain.objects import GroupVersionKind
+from core.spec.objects import GroupVersionKind
 from syncagent.kube.client import KubeClient
 from syncagent.ports import RequestRefused, UnknownApi
 

@@ -1,8 +1,9 @@
 """The API server behind the cluster's own allow-list, which covers every write."""
 
 from core.runtime.clock import Clock
+from core.spec.objects import ObjectRef
 from syncagent.domain.managed_fields import Entry
-from syncagent.domain.objects import KubeObject, ObjectRef
+from syncagent.domain.objects import KubeObject
 from syncagent.kube.client import KubeClient
 from syncagent.kube.cluster import KubeCluster
 from syncagent.ports import Allowed, Deletion, Notice

@@ -2,7 +2,8 @@
 
 from urllib.parse import quote
 
-from syncagent.domain.objects import KubeObject, ObjectRef, metadata_of
+from core.spec.objects import ObjectRef
+from syncagent.domain.objects import KubeObject, metadata_of
 from syncagent.domain.ownership import FIELD_MANAGER
 from syncagent.kube.client import KubeClient
 from syncagent.kube.cluster import KubeCluster

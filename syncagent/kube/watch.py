@@ -14,8 +14,9 @@ import structlog
 from core.errors import TowlineError, Unavailable
 from core.runtime.backoff import Backoff
 from core.runtime.clock import Clock
+from core.spec.objects import GroupVersionKind, ObjectKey
 from syncagent.domain.events import ObjectGone, ObjectSeen, WatchListed, WatchRefused
-from syncagent.domain.objects import GroupVersionKind, KubeObject, ObjectKey, key_of, metadata_of
+from syncagent.domain.objects import KubeObject, key_of, metadata_of
 from syncagent.kube.client import JSON, KubeClient
 from syncagent.kube.discovery import ApiDiscovery, Resource
 from syncagent.ports import RequestRefused, Sink

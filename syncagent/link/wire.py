@@ -8,17 +8,17 @@ from core.errors import Invalid
 from core.sealing import SealedSecret
 from core.spec.attestation import Attestation
 from core.spec.health import FieldCondition
+from core.spec.objects import FieldChange, ObjectRef
+from core.spec.plan import PlannedChange
 from core.spec.source import RenderedBundle
 from core.spec.sync import DriftPolicy, IgnoredDifference, Removal
 from core.spec.thresholds import Comparison
 from core.wire.v1 import agent_pb2 as pb
 from syncagent.domain.events import ClusterFacts, CommandAnswer, DriftFound
-from syncagent.domain.field_change import FieldChange, PlannedChange
 from syncagent.domain.health import HealthState
 from syncagent.domain.inventory import Component, InventoryChange
 from syncagent.domain.jobs import JobSpec, JobStatus
 from syncagent.domain.local_services import LocalServiceReport
-from syncagent.domain.objects import ObjectRef
 from syncagent.domain.services import (
     Desired,
     HealthRule,
@@ -346,7 +346,9 @@ def _planned(planned: Iterable[PlannedChange]) -> list[pb.PlannedChange]:
     found: list[pb.PlannedChange] = []
     room = _PLANNED_BYTES
     for change in planned:
-        message = pb.PlannedChange(object=_ref(change.ref), change=f"CHANGE_{change.change.name}")
+        message = pb.PlannedChange(
+            object=_ref(change.object), change=f"CHANGE_{change.change.name}"
+        )
         fields = _changes(change.fields)
         if sum(field.ByteSize() for field in fields) < room // 2:
             message.fields.extend(fields)

@@ -10,11 +10,12 @@ from typing import Any
 import structlog
 
 from core.errors import TowlineError, Unavailable
+from core.spec.objects import ObjectRef
 from syncagent.domain.adoption import former_tools, with_adopted_fields, without_own_fields
 from syncagent.domain.deletion import is_protected
 from syncagent.domain.directives import DeletionPolicy, directives_of
 from syncagent.domain.ignored_differences import ignored_fields, owned_part
-from syncagent.domain.objects import KubeObject, ObjectRef, metadata_of
+from syncagent.domain.objects import KubeObject, metadata_of
 from syncagent.domain.ownership import ObjectManifest
 from syncagent.domain.services import Problem, ServiceSpec, SyncOptions
 from syncagent.domain.waves import in_waves

@@ -6,8 +6,9 @@ import orjson
 
 from core.errors import Invalid
 from core.spec.bundle import MAX_OBJECTS
+from core.spec.objects import GroupVersionKind, ObjectKey
 from syncagent.domain.bundle_validation import check_object, check_owners
-from syncagent.domain.objects import GroupVersionKind, KubeObject, ObjectKey, api_of, ref_of
+from syncagent.domain.objects import KubeObject, api_of, ref_of
 from syncagent.domain.ownership import HookManifest, ObjectManifest, hook_manifest, manifest_of
 from syncagent.domain.sealed_values import with_sealed_values
 from syncagent.domain.services import Desired, Problem

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from core.runtime.clock import Clock
 from core.sealing import SealingKey
-from syncagent.domain.objects import ObjectRef
+from core.spec.objects import ObjectRef
 from syncagent.ports import (
     BundleFetcher,
     BundleStore,

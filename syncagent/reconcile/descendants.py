@@ -11,17 +11,10 @@ from collections.abc import Callable, Iterable
 
 from core.runtime.clock import Clock
 from core.runtime.tasks import Tasks
+from core.spec.objects import GroupVersionKind, ObjectKey, ObjectRef
 from syncagent.domain.events import ObjectGone, ObjectSeen, Observation, WatchListed, WatchRefused
 from syncagent.domain.inventory import child_of
-from syncagent.domain.objects import (
-    GroupVersionKind,
-    KubeObject,
-    ObjectKey,
-    ObjectRef,
-    controller_uid,
-    metadata_of,
-    ref_of,
-)
+from syncagent.domain.objects import KubeObject, controller_uid, metadata_of, ref_of
 from syncagent.domain.pods import crash_of
 from syncagent.domain.unmanaged_children import WatchPlace
 from syncagent.ports import KubeApi

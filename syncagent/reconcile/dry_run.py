@@ -4,8 +4,9 @@ import asyncio
 from collections.abc import Iterable
 
 from core.errors import TowlineError
+from core.spec.objects import FieldChange
+from core.spec.plan import PlannedAction, PlannedChange
 from syncagent.domain.drift import field_changes
-from syncagent.domain.field_change import FieldChange, PlannedAction, PlannedChange
 from syncagent.domain.ignored_differences import owned_part
 from syncagent.domain.ownership import ObjectManifest
 from syncagent.domain.services import ServiceSpec

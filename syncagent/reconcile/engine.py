@@ -12,8 +12,8 @@ from core.runtime.backoff import Backoff
 from core.runtime.clock import Clock
 from core.runtime.tasks import Tasks
 from core.sealing import SealingKey
+from core.spec.objects import ObjectKey
 from syncagent.domain.events import CommandAnswer, CommandOutcome, Observation
-from syncagent.domain.objects import ObjectKey
 from syncagent.domain.services import Desired, Problem, StageTimes
 from syncagent.ports import (
     BundleFetcher,

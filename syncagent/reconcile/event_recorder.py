@@ -7,7 +7,7 @@ import structlog
 
 from core.errors import TowlineError
 from core.runtime.clock import Clock
-from syncagent.domain.objects import ObjectKey, ObjectRef
+from core.spec.objects import ObjectKey, ObjectRef
 from syncagent.ports import KubeApi, Notice
 
 log = structlog.get_logger(__name__)

@@ -5,10 +5,10 @@ awaited object makes the engine check the gate, and resume the sync once it is o
 
 from collections.abc import Iterable
 
+from core.spec.objects import ObjectKey
 from syncagent.domain.health import HealthState
 from syncagent.domain.hooks import hook_result
 from syncagent.domain.inventory import OwnedObject
-from syncagent.domain.objects import ObjectKey
 from syncagent.domain.services import Problem
 from syncagent.domain.sync_run import SyncRun
 from syncagent.reconcile.context import ReconcileContext

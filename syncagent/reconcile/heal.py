@@ -7,6 +7,7 @@ API server.
 from collections.abc import Sequence
 
 from core.errors import TowlineError, Unavailable
+from core.spec.objects import ObjectKey
 from core.spec.sync import DriftPolicy
 from syncagent.domain.directives import DeletionPolicy, directives_of
 from syncagent.domain.drift import (
@@ -19,7 +20,7 @@ from syncagent.domain.drift import (
 from syncagent.domain.events import DriftFound, ObjectGone, ObjectSeen, Observation
 from syncagent.domain.ignored_differences import owned_part
 from syncagent.domain.inventory import OwnedObject
-from syncagent.domain.objects import KubeObject, ObjectKey, metadata_of, resource_version
+from syncagent.domain.objects import KubeObject, metadata_of, resource_version
 from syncagent.domain.ownership import SERVICE_LABEL, ObjectManifest, fingerprint
 from syncagent.domain.services import Problem
 from syncagent.reconcile import sealed

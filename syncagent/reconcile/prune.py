@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from core.errors import TowlineError
+from core.spec.objects import ObjectKey, ObjectRef
 from syncagent.domain.deletion import (
     DeletionCandidate,
     budget,
@@ -16,7 +17,7 @@ from syncagent.domain.deletion import (
 )
 from syncagent.domain.directives import DeletionPolicy, Directives, directives_of
 from syncagent.domain.inventory import OwnedObject
-from syncagent.domain.objects import KubeObject, ObjectKey, ObjectRef, metadata_of
+from syncagent.domain.objects import KubeObject, metadata_of
 from syncagent.domain.ownership import owner_of, release_patch
 from syncagent.domain.waves import Wave, in_waves, wave_of
 from syncagent.reconcile.applier import problem_of

@@ -4,12 +4,13 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
 from core.runtime.backoff import Backoff
+from core.spec.objects import GroupVersionKind, ObjectKey, ObjectRef
+from core.spec.plan import PlannedChange
 from core.spec.status import Phase
 from syncagent.domain.events import Observation
-from syncagent.domain.field_change import PlannedChange
 from syncagent.domain.health import HealthState, HealthStatus
 from syncagent.domain.inventory import Component, DescendantTree, OwnedObject
-from syncagent.domain.objects import GroupVersionKind, KubeObject, ObjectKey, ObjectRef, ref_of
+from syncagent.domain.objects import KubeObject, ref_of
 from syncagent.domain.ownership import SERVICE_LABEL, claiming_service, owner_of
 from syncagent.domain.services import Desired, HealthRule, Problem, StageTimes
 from syncagent.domain.unmanaged_children import UnmanagedChildren

@@ -8,10 +8,10 @@ import structlog
 
 from core.errors import Unavailable
 from core.runtime.clock import Clock
+from core.spec.objects import ObjectKey
 from core.spec.status import Phase
 from syncagent.domain.health import HealthState
 from syncagent.domain.inventory import Component, components_of, inventory_change, split_inventory
-from syncagent.domain.objects import ObjectKey
 from syncagent.domain.services import Problem, SyncStatus
 from syncagent.domain.summary import summarize
 from syncagent.ports import ServiceReports, StateStore

@@ -6,12 +6,13 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 
 from core.errors import NotFound
+from core.spec.objects import ObjectKey, ObjectRef
+from core.spec.plan import PlannedAction, PlannedChange
 from core.spec.status import Phase
 from core.spec.sync import DriftPolicy
-from syncagent.domain.field_change import PlannedAction, PlannedChange
 from syncagent.domain.hooks import HookMoment
 from syncagent.domain.inventory import OwnedObject
-from syncagent.domain.objects import KubeObject, ObjectKey, ObjectRef
+from syncagent.domain.objects import KubeObject
 from syncagent.domain.ownership import fingerprint
 from syncagent.domain.services import Desired, Problem, ServiceSpec
 from syncagent.domain.sync_run import SyncRun, run_for

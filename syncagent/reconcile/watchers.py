@@ -10,18 +10,11 @@ from collections.abc import Callable
 from core.errors import TowlineError
 from core.runtime.clock import Clock
 from core.runtime.tasks import Tasks
+from core.spec.objects import GroupVersionKind, ObjectKey, ObjectRef
 from syncagent.domain.events import ObjectGone, ObjectSeen, Observation, WatchListed, WatchRefused
 from syncagent.domain.health import HealthState, HealthStatus
 from syncagent.domain.inventory import OwnedObject
-from syncagent.domain.objects import (
-    GroupVersionKind,
-    KubeObject,
-    ObjectKey,
-    ObjectRef,
-    key_of,
-    metadata_of,
-    ref_of,
-)
+from syncagent.domain.objects import KubeObject, key_of, metadata_of, ref_of
 from syncagent.domain.ownership import SERVICE_LABEL, owner_of, run_of
 from syncagent.domain.services import Problem
 from syncagent.ports import KubeApi, RequestRefused

@@ -10,10 +10,10 @@ from core.errors import Invalid
 from core.sealing import SealedSecret
 from core.spec.attestation import Attestation
 from core.spec.health import FieldCondition
+from core.spec.objects import ObjectRef
 from core.spec.sync import DriftPolicy, IgnoredDifference, Removal
 from core.spec.thresholds import Comparison
 from syncagent.domain.health import HealthState
-from syncagent.domain.objects import ObjectRef
 from syncagent.domain.services import (
     Desired,
     HealthRule,

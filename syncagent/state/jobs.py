@@ -8,8 +8,8 @@ import orjson
 
 from core.sealing import SealedSecret
 from core.spec.jobs import JobPhase
+from core.spec.objects import ObjectRef
 from syncagent.domain.jobs import JobSpec, JobStatus
-from syncagent.domain.objects import ObjectRef
 from syncagent.state.database import Database
 
 _FINAL = (JobPhase.SUCCEEDED, JobPhase.FAILED, JobPhase.CANCELLED)

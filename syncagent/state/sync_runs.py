@@ -2,7 +2,7 @@
 
 import orjson
 
-from syncagent.domain.objects import ObjectRef
+from core.spec.objects import ObjectRef
 from syncagent.domain.sync_run import SyncRun
 from syncagent.state.database import Database
 

@@ -16,9 +16,10 @@ from core.errors import Invalid, TowlineError, Unavailable
 from core.runtime.backoff import Backoff
 from core.runtime.clock import Clock
 from core.runtime.tasks import Tasks
+from core.spec.objects import ObjectRef
 from syncagent.domain.events import CommandAnswer, CommandOutcome
 from syncagent.domain.jobs import JobSpec
-from syncagent.domain.objects import KubeObject, ObjectRef
+from syncagent.domain.objects import KubeObject
 from syncagent.ports import JobCommands, RequestRefused
 
 log = structlog.get_logger(__name__)

@@ -4,7 +4,8 @@ from copy import deepcopy
 from typing import Any
 
 from core.errors import Unavailable
-from syncagent.domain.objects import KubeObject, ObjectRef
+from core.spec.objects import ObjectRef
+from syncagent.domain.objects import KubeObject
 from syncagent.ports import Deletion, RequestRefused, TakeLine
 
 

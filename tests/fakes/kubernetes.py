@@ -6,16 +6,10 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from core.errors import TowlineError
+from core.spec.objects import GroupVersionKind, ObjectKey, ObjectRef
 from syncagent.domain.events import ObjectGone, ObjectSeen, WatchListed, WatchRefused
 from syncagent.domain.managed_fields import Entry
-from syncagent.domain.objects import (
-    GroupVersionKind,
-    KubeObject,
-    ObjectKey,
-    ObjectRef,
-    api_of,
-    ref_of,
-)
+from syncagent.domain.objects import KubeObject, api_of, ref_of
 from syncagent.ports import Deletion, Notice, RequestRefused, Sink
 
 _CLUSTER_WIDE = {"Namespace", "CustomResourceDefinition"}

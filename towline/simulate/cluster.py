@@ -8,11 +8,12 @@ from itertools import count
 from core.errors import TowlineError
 from core.runtime.clock import Clock
 from core.runtime.tasks import Tasks
+from core.spec.objects import ObjectRef
 from core.spec.status import Phase
 from syncagent.domain.events import ClusterFacts, CommandAnswer, CommandOutcome, DriftFound
 from syncagent.domain.health import HealthState
 from syncagent.domain.inventory import Component, InventoryChange
-from syncagent.domain.objects import ObjectRef, ref_of
+from syncagent.domain.objects import ref_of
 from syncagent.domain.services import Desired, StageTimes, SyncStatus
 from syncagent.link.reports import OutboxReports
 from syncagent.ports import BundleFetcher

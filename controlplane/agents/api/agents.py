@@ -18,9 +18,11 @@ from controlplane.platform.ports import Bus
 from controlplane.services.api.inputs import ConfigAttributes
 from controlplane.services.api.loading import service_type
 from controlplane.services.api.types import ObjectReference, ServiceDeployment
-from controlplane.services.model.objects import DryRunResult, ObjectName, PlannedAction
+from controlplane.services.model.objects import DryRunResult
 from core.errors import Invalid
 from core.spec.jobs import JobPhase
+from core.spec.objects import ObjectRef
+from core.spec.plan import PlannedAction
 
 strawberry.enum(JobPhase, name="ClusterJobPhase")
 strawberry.enum(PlannedAction, name="PlannedAction")
@@ -39,8 +41,8 @@ class ObjectAttributes:
     namespace: str | None = None
     """Namespace. Empty or null for a cluster-scoped object."""
 
-    def named(self) -> ObjectName:
-        return ObjectName(self.group or "", "", self.kind, self.namespace or "", self.name)
+    def named(self) -> ObjectRef:
+        return ObjectRef(self.group or "", "", self.kind, self.namespace or "", self.name)
 
 
 @strawberry.input

@@ -22,18 +22,13 @@ from controlplane.agents.model.reports import (
 )
 from controlplane.clusters.model.cluster import AgentMode, ClusterFacts, DeprecatedApi, Distribution
 from controlplane.clusters.model.commands import Command, CommandKind, CommandState
-from controlplane.services.model.objects import (
-    FieldChange,
-    ObjectKey,
-    ObjectName,
-    PlannedAction,
-    PlannedChange,
-)
 from controlplane.services.model.service import ComponentState, HealthRule, Problem, Service
 from controlplane.services.model.verification import MetricCheck, VerifiedReport
 from core.sealing import SealedSecret
 from core.spec.attestation import Attestation
 from core.spec.jobs import JobPhase
+from core.spec.objects import FieldChange, ObjectKey, ObjectRef
+from core.spec.plan import PlannedAction, PlannedChange
 from core.spec.status import Phase
 from core.spec.sync import DriftPolicy, Removal
 from core.spec.thresholds import Comparison
@@ -444,13 +439,13 @@ def _mirror(message: wire.MirroredService) -> MirrorReport:
     )
 
 
-def _name(ref: wire.ObjectRef) -> ObjectName:
-    return ObjectName(
+def _name(ref: wire.ObjectRef) -> ObjectRef:
+    return ObjectRef(
         _plain(ref.group), _plain(ref.version), _plain(ref.kind), ref.namespace, _plain(ref.name)
     )
 
 
-def _ref(name: ObjectName) -> wire.ObjectRef:
+def _ref(name: ObjectRef) -> wire.ObjectRef:
     return wire.ObjectRef(
         group=name.group,
         version=name.version,

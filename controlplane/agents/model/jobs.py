@@ -8,10 +8,10 @@ from typing import Any
 import orjson
 
 from controlplane.platform.names import check_label
-from controlplane.services.model.objects import ObjectName
 from core.errors import Invalid
 from core.identity import ClusterId
 from core.spec.jobs import JobPhase
+from core.spec.objects import ObjectRef
 
 MAX_MANIFEST_BYTES = 512 * 1024
 MAX_TIMEOUT_S = 7 * 24 * 3600
@@ -39,7 +39,7 @@ class ClusterJob:
     inserted_at: datetime
     phase: JobPhase = JobPhase.PENDING
     message: str = ""
-    object: ObjectName | None = None
+    object: ObjectRef | None = None
     exit_code: int | None = None
     started_at: datetime | None = None
     finished_at: datetime | None = None

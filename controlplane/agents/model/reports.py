@@ -6,11 +6,12 @@ from datetime import datetime
 
 from controlplane.clusters.model.cluster import AgentMode, ClusterFacts
 from controlplane.clusters.model.commands import CommandState
-from controlplane.services.model.objects import FieldChange, ObjectKey, ObjectName, PlannedChange
 from controlplane.services.model.service import ComponentState, Problem
 from controlplane.services.model.verification import VerifiedReport
 from core.spec.attestation import Attestation
 from core.spec.jobs import JobPhase
+from core.spec.objects import FieldChange, ObjectKey, ObjectRef
+from core.spec.plan import PlannedChange
 from core.spec.status import Phase
 
 
@@ -55,7 +56,7 @@ class StatusReport:
     healthy_at: datetime | None = None
     written: int = 0
     pruned: int = 0
-    awaiting: tuple[ObjectName, ...] = ()
+    awaiting: tuple[ObjectRef, ...] = ()
     message: str = ""
     planned: tuple[PlannedChange, ...] | None = None
 
@@ -127,7 +128,7 @@ class JobReport:
 
     command_id: str
     phase: JobPhase
-    object: ObjectName | None
+    object: ObjectRef | None
     message: str
     exit_code: int
     started_at: datetime | None

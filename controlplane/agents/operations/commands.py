@@ -13,11 +13,12 @@ from controlplane.platform.context import CLUSTER, DESIRED_STATE, SERVICE, Opera
 from controlplane.platform.names import check_text
 from controlplane.platform.retry import retry_operations
 from controlplane.services.model.ledger import LedgerEntry, LedgerStage
-from controlplane.services.model.objects import DryRunResult, ObjectName
+from controlplane.services.model.objects import DryRunResult
 from controlplane.services.model.service import Confirmation, Service
 from controlplane.services.operations.services import find_managed_service, find_service
 from controlplane.services.ports import LedgerStore, PlanStore, ServiceStore
 from core.errors import Conflict, Invalid
+from core.spec.objects import ObjectRef
 
 _MAX_CONFIRMED = 1000
 
@@ -30,7 +31,7 @@ class AgentCommands:
         self._context = deps
 
     async def confirm_deletions(
-        self, actor: Actor, service_id: str, objects: Sequence[ObjectName]
+        self, actor: Actor, service_id: str, objects: Sequence[ObjectRef]
     ) -> Service:
         """Allows the agent to delete exactly these objects, all of which await confirmation.
 

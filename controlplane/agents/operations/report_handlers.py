@@ -36,7 +36,7 @@ from controlplane.platform.context import (
 from controlplane.platform.names import is_label
 from controlplane.platform.ports import ANY, Transaction
 from controlplane.services.model.ledger import LedgerEntry, LedgerStage
-from controlplane.services.model.objects import DryRunResult, ObjectKey
+from controlplane.services.model.objects import DryRunResult
 from controlplane.services.model.service import Component, Service
 from controlplane.services.model.verification import VerifiedReport
 from controlplane.services.operations import quarantine
@@ -44,6 +44,7 @@ from controlplane.services.operations.removal import delete_service_rows, end_if
 from controlplane.services.ports import PlanStore, ServiceStore
 from core.identity import ClusterId, ServiceId, is_local_id
 from core.spec.jobs import JobPhase
+from core.spec.objects import ObjectKey
 from core.spec.status import Phase
 
 _STAGES = {

@@ -59,7 +59,7 @@ class ObjectReference:
     """Name."""
 
     @classmethod
-    def of(cls, name: ObjectName) -> "ObjectReference":
+    def of(cls, name: ObjectRef) -> "ObjectReference":
         return cls(
             group=name.group or None,
             version=name.version or None,

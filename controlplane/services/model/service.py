@@ -8,7 +8,6 @@ from typing import Any
 
 from controlplane.authorization import Resource, ResourceKind
 from controlplane.services.model.helm import release_of
-from controlplane.services.model.objects import ObjectName
 from controlplane.services.model.ownership import OwnerKind
 from controlplane.services.model.status_codes import ServiceStatus, StatusCode, status_of
 from controlplane.services.model.verification import Quarantine, Verification
@@ -16,6 +15,7 @@ from core.errors import Invalid
 from core.identity import ClusterId, RepositoryId, ServiceId
 from core.spec.attestation import Attestation
 from core.spec.health import FieldCondition
+from core.spec.objects import ObjectRef
 from core.spec.source import Renderer, RenderRequest, SourceFolder
 from core.spec.status import Phase
 from core.spec.sync import DriftPolicy, IgnoredDifference, Removal
@@ -125,7 +125,7 @@ class Confirmation:
     """Deletions that a user has confirmed, for one sequence only."""
 
     sequence: int
-    objects: tuple[ObjectName, ...]
+    objects: tuple[ObjectRef, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +233,7 @@ class Service:
     deleted_at: datetime | None = None
     removal: Removal | None = None
     message: str = ""
-    awaiting: tuple[ObjectName, ...] = ()
+    awaiting: tuple[ObjectRef, ...] = ()
     confirmed: Confirmation | None = None
     mirrored: bool = False
     origin: str = ""

@@ -18,10 +18,11 @@ from sqlalchemy import (
 from controlplane.platform.store.columns import AttestationColumn, EnumColumn, JsonColumn, UtcColumn
 from controlplane.platform.store.schema import _id, _keys, _parts, _Serial, _times, metadata
 from controlplane.services.model.ledger import LedgerStage
-from controlplane.services.model.objects import ObjectName, PlannedChange
 from controlplane.services.model.ownership import OwnerKind
 from controlplane.services.model.service import ComponentState, Confirmation, Problem, SyncOptions
 from controlplane.services.model.verification import Quarantine, Verification
+from core.spec.objects import ObjectRef
+from core.spec.plan import PlannedChange
 from core.spec.source import Renderer
 from core.spec.status import Phase
 from core.spec.sync import Removal
@@ -81,7 +82,7 @@ services = Table(
     Column("deleted_at", UtcColumn),
     Column("removal", EnumColumn(Removal)),
     Column("message", Text, nullable=False),
-    Column("awaiting", JsonColumn(tuple[ObjectName, ...]), nullable=False),
+    Column("awaiting", JsonColumn(tuple[ObjectRef, ...]), nullable=False),
     Column("confirmed", JsonColumn(Confirmation)),
     Column("mirrored", Boolean, nullable=False),
     Column("origin", String(2048), nullable=False),

@@ -14,7 +14,6 @@ from controlplane.agents.operations.report_batch import ReportLimits
 from controlplane.clusters.model.cluster import AgentMode
 from controlplane.platform.ports import PageQuery
 from controlplane.services.model.ledger import LedgerStage
-from controlplane.services.model.objects import ObjectName, PlannedAction
 from controlplane.services.model.service import ComponentState as State
 from controlplane.services.model.service import HealthRule, Service, ServiceStatus, SyncOptions
 from controlplane.services.operations.services import ServiceChange
@@ -24,6 +23,8 @@ from core.identity import local_id
 from core.runtime.clock import SystemClock
 from core.spec.attestation import Attestation
 from core.spec.health import FieldCondition
+from core.spec.objects import ObjectRef
+from core.spec.plan import PlannedAction
 from core.spec.status import Phase
 from core.spec.sync import IgnoredDifference
 from core.wire import limits
@@ -34,7 +35,7 @@ from tests.integration.controlplane.test_agentlink import Hub, listening, regist
 
 NOON_MS = 1_767_225_600_000
 CLAIM = wire.ObjectRef(version="v1", kind="PersistentVolumeClaim", namespace="shop", name="data")
-NAMED = ObjectName("", "", "PersistentVolumeClaim", "shop", "data")
+NAMED = ObjectRef("", "", "PersistentVolumeClaim", "shop", "data")
 
 
 @pytest.fixture
@@ -109,7 +110,7 @@ async def test_what_a_removal_waits_for_is_confirmed_too(world: World, service: 
 
 async def test_only_what_waits_can_be_confirmed(world: World, service: Service) -> None:
     await awaiting(world, service)
-    other = ObjectName("", "", "Namespace", "", "shop")
+    other = ObjectRef("", "", "Namespace", "", "shop")
     for objects, error in (([NAMED, other], Conflict), ([], Invalid)):
         with pytest.raises(error):
             await world.interventions.confirm_deletions(world.admin, service.id, objects)

@@ -12,8 +12,8 @@ import pytest
 
 from core.errors import Invalid, Unavailable
 from core.runtime.clock import Clock, SystemClock
+from core.spec.objects import ObjectRef
 from syncagent.autonomy.policy import LocalPolicy
-from syncagent.domain.objects import ObjectRef
 from syncagent.kube.access import ApiServerAccess, BearerToken
 from syncagent.kube.client import KubeClient
 from syncagent.kube.cluster import KubeCluster

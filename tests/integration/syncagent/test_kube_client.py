@@ -11,8 +11,8 @@ from aiohttp import web
 
 from core.errors import Unavailable
 from core.runtime.tasks import Tasks
+from core.spec.objects import GroupVersionKind, ObjectRef
 from syncagent.domain.events import ObjectGone, ObjectSeen, Observation, WatchListed
-from syncagent.domain.objects import GroupVersionKind, ObjectRef
 from syncagent.kube.access import ApiServerAccess, from_kubeconfig, in_cluster
 from syncagent.kube.client import KubeClient
 from syncagent.kube.cluster import KubeCluster

@@ -7,8 +7,9 @@ import pytest
 
 from core.errors import Invalid
 from core.runtime.clock import SystemClock
+from core.spec.objects import ObjectRef
 from core.wire.v1 import agent_pb2 as pb
-from syncagent.domain.objects import KubeObject, ObjectRef
+from syncagent.domain.objects import KubeObject
 from syncagent.kube.access import from_kubeconfig
 from syncagent.kube.client import KubeClient
 from syncagent.kube.cluster import KubeCluster

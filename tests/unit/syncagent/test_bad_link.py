@@ -16,8 +16,8 @@ from core.runtime.clock import Clock
 from core.runtime.tasks import Tasks
 from core.sealing import SealingKey
 from core.spec.bundle import Bundle, KubeObject, make_bundle
+from core.spec.objects import ObjectRef
 from core.wire.v1 import agent_pb2 as pb
-from syncagent.domain.objects import ObjectRef
 from syncagent.domain.ownership import HOOK_ANNOTATION
 from syncagent.jobs.runner import JobRunner
 from syncagent.link.commands import Commands

@@ -12,10 +12,10 @@ from core.errors import Invalid
 from core.identity import local_id
 from core.sealing import SealingKey, seal
 from core.spec.attestation import AttestationStatement, Signer, TrustedKeys, read_public_keys
+from core.spec.objects import ObjectRef
 from core.spec.sync import Removal
 from syncagent.autonomy.admission import DesiredStateAdmission, StoredStateCheck
 from syncagent.autonomy.policy import SourcePolicy
-from syncagent.domain.objects import ObjectRef
 from syncagent.domain.services import Desired, ServiceSpec, StageTimes, SyncOptions, SyncStatus
 from syncagent.state.database import Database
 from syncagent.state.store import SqliteStateStore

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from core.spec.objects import ObjectRef
 from core.spec.status import Phase
 from core.spec.sync import Removal
-from syncagent.domain.objects import ObjectRef
 from syncagent.domain.services import Desired
 from tests.fakes.engine import Stand, config
 

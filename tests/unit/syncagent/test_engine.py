@@ -9,10 +9,11 @@ import pytest
 
 from core.errors import NotFound, Unavailable
 from core.spec.bundle import make_bundle
+from core.spec.objects import ObjectRef
 from core.spec.status import Phase
 from core.spec.sync import DriftPolicy, Removal
 from syncagent.domain.events import CommandAnswer, CommandOutcome
-from syncagent.domain.objects import KubeObject, ObjectRef
+from syncagent.domain.objects import KubeObject
 from syncagent.domain.services import Desired, ServiceSpec, SyncStatus
 from syncagent.ports import LinkDown, RequestRefused
 from syncagent.reconcile.heal import heal_delay

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from core.spec.bundle import KubeObject
+from core.spec.objects import ObjectRef
 from core.spec.status import Phase
-from syncagent.domain.objects import ObjectRef
 from syncagent.domain.ownership import HOOK_ANNOTATION
 from tests.fakes.engine import Stand, config
 

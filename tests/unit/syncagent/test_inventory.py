@@ -7,6 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from core.spec.objects import ObjectKey, ObjectRef
 from core.spec.status import Phase
 from core.wire.v1 import agent_pb2 as pb
 from syncagent.domain.health import HealthState, HealthStatus
@@ -19,7 +20,6 @@ from syncagent.domain.inventory import (
     inventory_change,
     split_inventory,
 )
-from syncagent.domain.objects import ObjectKey, ObjectRef
 from syncagent.domain.services import Problem
 from syncagent.domain.summary import summarize
 from syncagent.link.wire import inventory_to_wire, merge_inventories

@@ -10,6 +10,7 @@ from core.errors import Invalid, NotFound, TowlineError, Unavailable
 from core.identity import is_local_id, local_id
 from core.spec.attestation import TrustedKeys
 from core.spec.bundle import make_bundle
+from core.spec.objects import ObjectRef
 from core.spec.source import HelmRelease
 from core.spec.status import Phase
 from core.spec.sync import DriftPolicy, Removal
@@ -26,7 +27,6 @@ from syncagent.autonomy.policy import LocalPolicy
 from syncagent.autonomy.services import LocalServices
 from syncagent.domain.events import CommandAnswer, CommandOutcome
 from syncagent.domain.local_services import Document, LocalServiceReport, ServiceDefinition
-from syncagent.domain.objects import ObjectRef
 from syncagent.domain.services import Desired, StageTimes
 from syncagent.ports import DefinitionSource, LocalRender, LocalRenders
 from syncagent.state.bundles import BundleFiles

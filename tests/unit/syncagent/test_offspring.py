@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.spec.bundle import KubeObject
+from core.spec.objects import GroupVersionKind
 from core.spec.status import Phase
 from core.spec.sync import Removal
-from syncagent.domain.objects import GroupVersionKind
 from syncagent.domain.services import Desired
 from syncagent.domain.unmanaged_children import UnmanagedChildren
 from syncagent.reconcile.registry import ServiceRegistry

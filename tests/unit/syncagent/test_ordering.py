@@ -5,8 +5,9 @@ import base64
 from hypothesis import given
 from hypothesis import strategies as st
 
+from core.spec.objects import ObjectRef
 from syncagent.domain.directives import DeletionPolicy, directives_of
-from syncagent.domain.objects import ObjectRef, api_of, ref_of
+from syncagent.domain.objects import api_of, ref_of
 from syncagent.domain.ownership import (
     OBJECT_ANNOTATION,
     SERVICE_LABEL,

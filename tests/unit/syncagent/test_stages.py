@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from core.spec.bundle import KubeObject
+from core.spec.objects import GroupVersionKind
+from core.spec.plan import PlannedAction
 from core.spec.status import Phase
 from core.spec.sync import Removal
 from syncagent.domain.events import CommandOutcome
-from syncagent.domain.field_change import PlannedAction
-from syncagent.domain.objects import GroupVersionKind
 from syncagent.domain.ownership import SERVICE_LABEL
 from syncagent.domain.services import Desired
 from syncagent.ports import RequestRefused, UnknownApi
@@ -396,7 +396,7 @@ async def test_a_dry_run_tells_what_it_would_do(stand: Stand) -> None:
     applies = len(stand.cluster.objects)
     stand.bring([config("same"), config("new", "2"), config("more")], dry_run=True)
     status = await stand.phase(Phase.APPLIED)
-    told = {one.ref.name: one for one in status.planned or ()}
+    told = {one.object.name: one for one in status.planned or ()}
     assert {name: one.change for name, one in told.items()} == {
         "new": PlannedAction.UPDATE,
         "more": PlannedAction.CREATE,

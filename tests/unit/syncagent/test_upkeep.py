@@ -8,9 +8,10 @@ import aiohttp
 import pytest
 
 from core.errors import Invalid, TowlineError, Unavailable
+from core.spec.objects import ObjectRef
 from syncagent.domain.events import CommandAnswer, CommandOutcome
 from syncagent.domain.jobs import JobSpec
-from syncagent.domain.objects import KubeObject, ObjectRef
+from syncagent.domain.objects import KubeObject
 from syncagent.ports import RequestRefused
 from syncagent.upkeep.status_server import StatusServer, Vitals
 from syncagent.upkeep.upgrade import AgentDeployment, Upgrader, name_of_image, replace_image
