@@ -16,7 +16,7 @@ from sqlalchemy import (
 )
 
 from controlplane.clusters.model.agent_settings import DeploymentSettings
-from controlplane.clusters.model.cluster import AgentMode, Cluster, ClusterFacts, Distribution
+from controlplane.clusters.model.cluster import AgentMode, Cluster, Distribution
 from controlplane.clusters.model.commands import CommandKind, CommandState
 from controlplane.clusters.model.groups import ClusterGroup
 from controlplane.clusters.ports import ClusterGroupStore, ClusterStore, DeploymentSettingsStore
@@ -24,6 +24,7 @@ from controlplane.platform.store.columns import EnumColumn, JsonColumn, UtcColum
 from controlplane.platform.store.rows import rows
 from controlplane.platform.store.schema import _id, _named, _times, metadata
 from controlplane.platform.store.transaction import Repositories
+from core.spec.facts import ClusterFacts
 
 clusters = Table(
     "clusters",

@@ -78,31 +78,3 @@ class CommandAnswer:
     outcome: CommandOutcome
     message: str = ""
     rendered: RenderedBundle | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class DeprecatedApi:
-    """A deprecated API that clients still use; Kubernetes `removed_in` (such as 1.25)
-    removes it.
-    """
-
-    group: str
-    version: str
-    resource: str
-    removed_in: str
-
-
-@dataclass(frozen=True, slots=True)
-class ClusterFacts:
-    """Facts about the cluster; a number is 0 if it is unknown.
-    `api_versions` are `group/version`, and `v1` for the core group.
-    """
-
-    version: str = ""
-    distribution: str = ""
-    nodes: int = 0
-    cpu_millis: int = 0
-    memory_bytes: int = 0
-    pod_capacity: int = 0
-    api_versions: tuple[str, ...] = ()
-    deprecated: tuple[DeprecatedApi, ...] = ()

@@ -10,7 +10,7 @@ from core.spec.objects import ObjectKey, ObjectRef
 from core.spec.plan import PlannedChange
 from core.spec.status import Phase
 from core.spec.sync import DriftPolicy, IgnoredDifference, Removal
-from core.spec.thresholds import Comparison
+from core.spec.verification import Verification
 from syncagent.domain.health import HealthState
 
 
@@ -51,43 +51,6 @@ class SyncOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class MetricCheck:
-    """A PromQL instant query that must hold, sent to `namespace/service:port`."""
-
-    address: str
-    query: str
-    comparison: Comparison
-    threshold: float
-
-
-@dataclass(frozen=True, slots=True)
-class Verification:
-    """Conditions of a good bundle: healthy for `soak_s` seconds with at most `max_restarts`
-    restarts.
-    `lifted`: a person wants to retry a bundle that was found bad.
-    """
-
-    soak_s: int
-    max_restarts: int = 0
-    metric: MetricCheck | None = None
-    lifted: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class VerificationResult:
-    """Result of a verification: the bundle is good, or the `reason` why it is not.
-    `instead`: the bundle of the rollback; empty if there is none.
-    """
-
-    service_id: str
-    sequence: int
-    digest: str
-    ok: bool
-    reason: str = ""
-    instead: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class ServiceSpec:
     """Spec of one service: the bundle `digest` of `size` bytes in `namespace`.
     `attestation` proves the bundle's origin; `secrets` are the values for its placeholders.
@@ -107,7 +70,7 @@ class ServiceSpec:
 class Desired:
     """Desired state of one service: a spec or a removal. Higher sequences win.
     `confirmed`: the confirmed deletions of a removal; a spec has its own. `verification`: the agent
-    verifies the spec's bundle.
+    verifies the spec's bundle. `lifted`: a person wants to retry a bundle that failed it.
     """
 
     service_id: str
@@ -116,6 +79,7 @@ class Desired:
     removal: Removal | None = None
     confirmed: tuple[ObjectRef, ...] = ()
     verification: Verification | None = None
+    lifted: bool = False
 
     @property
     def agreed(self) -> frozenset[ObjectKey]:

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from core.spec.status import Phase
-from syncagent.domain.services import Desired, MetricCheck, Verification
+from core.spec.verification import MetricCheck, Verification
+from syncagent.domain.services import Desired
 
 # Time beyond the soak time to become healthy.
 TIMEOUT_MS = 900_000

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 from core.errors import TowlineError
-from syncagent.domain.events import ClusterFacts, DeprecatedApi
+from core.spec.facts import ClusterFacts, DeprecatedApi
 from syncagent.kube.client import KubeClient
 
 _DISTRIBUTIONS = ("eks", "gke", "aks", "k3s", "rke2", "k0s")
@@ -36,7 +36,7 @@ class KubeFacts:
         nodes = await _unless_refused(self._nodes, [])
         allocatable = [(node.get("status") or {}).get("allocatable") or {} for node in nodes]
         return ClusterFacts(
-            version=version,
+            kubernetes_version=version,
             distribution=next((name for name in _DISTRIBUTIONS if name in version), ""),
             nodes=len(nodes),
             cpu_millis=int(sum(quantity(node.get("cpu"), _MILLIS) for node in allocatable)),

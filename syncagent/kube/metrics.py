@@ -6,7 +6,7 @@ from typing import Any, Final
 import orjson
 
 from core.errors import Invalid
-from syncagent.domain.services import MetricCheck
+from core.spec.verification import MetricCheck
 from syncagent.kube.client import KubeClient
 
 _ADDRESS: Final = re.compile(

@@ -9,7 +9,7 @@ import structlog
 
 from core.errors import TowlineError
 from core.runtime.clock import Clock
-from syncagent.domain.events import ClusterFacts
+from core.spec.facts import ClusterFacts
 
 log = structlog.get_logger(__name__)
 

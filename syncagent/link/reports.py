@@ -1,11 +1,13 @@
 """Puts reports into the outbox: the port `ServiceReports`."""
 
+from core.spec.facts import ClusterFacts
+from core.spec.verification import VerificationResult
 from core.wire.v1 import agent_pb2 as pb
-from syncagent.domain.events import ClusterFacts, CommandAnswer, DriftFound
+from syncagent.domain.events import CommandAnswer, DriftFound
 from syncagent.domain.inventory import InventoryChange
 from syncagent.domain.jobs import JobStatus
 from syncagent.domain.local_services import LocalServiceReport
-from syncagent.domain.services import SyncStatus, VerificationResult
+from syncagent.domain.services import SyncStatus
 from syncagent.link.wire import (
     done_to_wire,
     drift_to_wire,

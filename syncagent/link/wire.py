@@ -7,14 +7,16 @@ import orjson
 from core.errors import Invalid
 from core.sealing import SealedSecret
 from core.spec.attestation import Attestation
+from core.spec.facts import ClusterFacts
 from core.spec.health import FieldCondition
 from core.spec.objects import FieldChange, ObjectRef
 from core.spec.plan import PlannedChange
 from core.spec.source import RenderedBundle
 from core.spec.sync import DriftPolicy, IgnoredDifference, Removal
 from core.spec.thresholds import Comparison
+from core.spec.verification import MetricCheck, Verification, VerificationResult
 from core.wire.v1 import agent_pb2 as pb
-from syncagent.domain.events import ClusterFacts, CommandAnswer, DriftFound
+from syncagent.domain.events import CommandAnswer, DriftFound
 from syncagent.domain.health import HealthState
 from syncagent.domain.inventory import Component, InventoryChange
 from syncagent.domain.jobs import JobSpec, JobStatus
@@ -22,13 +24,10 @@ from syncagent.domain.local_services import LocalServiceReport
 from syncagent.domain.services import (
     Desired,
     HealthRule,
-    MetricCheck,
     Problem,
     ServiceSpec,
     SyncOptions,
     SyncStatus,
-    Verification,
-    VerificationResult,
 )
 
 _DRIFT = {
@@ -66,7 +65,10 @@ def desired_of(message: pb.Desired) -> Desired:
     if message.WhichOneof("state") == "spec":
         policy = _verification(message.verification) if message.HasField("verification") else None
         spec = _spec(message.spec)
-        return Desired(message.service_id, message.sequence, spec=spec, verification=policy)
+        lifted = message.verification.lifted
+        return Desired(
+            message.service_id, message.sequence, spec, verification=policy, lifted=lifted
+        )
     removal = _REMOVAL.get(message.removal)
     if removal is None:
         raise Invalid("neither a spec nor a known removal", field="Desired.state")
@@ -76,7 +78,7 @@ def desired_of(message: pb.Desired) -> Desired:
 
 def facts_to_wire(facts: ClusterFacts) -> pb.ClusterFacts:
     return pb.ClusterFacts(
-        kubernetes_version=_cut(facts.version, 64),
+        kubernetes_version=_cut(facts.kubernetes_version, 64),
         distribution=facts.distribution,
         nodes=facts.nodes,
         cpu_millis=facts.cpu_millis,
@@ -287,8 +289,8 @@ def _verification(message: pb.Verification) -> Verification:
         if comparison is None:
             raise Invalid("not a known comparison", field="MetricCheck.comparison")
         told = message.metric
-        metric = MetricCheck(told.address, told.query, comparison, told.threshold)
-    return Verification(message.soak_seconds, message.max_restarts, metric, message.lifted)
+        metric = MetricCheck(told.address, told.query, told.threshold, comparison)
+    return Verification(message.soak_seconds, message.max_restarts, metric)
 
 
 def _attestation(message: pb.Attestation) -> Attestation:

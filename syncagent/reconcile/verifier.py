@@ -11,10 +11,11 @@ import structlog
 from core.errors import TowlineError
 from core.runtime.clock import Clock
 from core.spec.status import Phase
+from core.spec.verification import Verification, VerificationResult
 from syncagent.domain.inventory import components_of
 from syncagent.domain.objects import metadata_of
 from syncagent.domain.pods import restarts_of
-from syncagent.domain.services import Desired, Verification, VerificationResult
+from syncagent.domain.services import Desired
 from syncagent.domain.summary import summarize
 from syncagent.domain.verification import (
     BundleVerification,
@@ -73,7 +74,7 @@ class Verifier:
         trial = self._memory.trials.get(desired.service_id)
         if trial is None or desired.spec is None or desired.spec.digest != trial.bad:
             return desired, ""
-        if desired.verification is None or desired.verification.lifted:
+        if desired.verification is None or desired.lifted:
             self._memory.trials.keep(replace(trial, bad="", reason=""))
             return desired, ""
         back = _instead(desired, trial)

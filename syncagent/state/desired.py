@@ -13,15 +13,9 @@ from core.spec.health import FieldCondition
 from core.spec.objects import ObjectRef
 from core.spec.sync import DriftPolicy, IgnoredDifference, Removal
 from core.spec.thresholds import Comparison
+from core.spec.verification import MetricCheck, Verification
 from syncagent.domain.health import HealthState
-from syncagent.domain.services import (
-    Desired,
-    HealthRule,
-    MetricCheck,
-    ServiceSpec,
-    SyncOptions,
-    Verification,
-)
+from syncagent.domain.services import Desired, HealthRule, ServiceSpec, SyncOptions
 
 _SUM = 64
 
@@ -50,7 +44,10 @@ def _desired(raw: dict[str, Any]) -> Desired:
     confirmed = tuple(ObjectRef(**ref) for ref in raw.get("confirmed", ()))
     policy = raw.get("verification")
     verification = _verification(policy) if policy else None
-    return Desired(raw["service_id"], raw["sequence"], spec, removal, confirmed, verification)
+    lifted = raw.get("lifted", False)
+    return Desired(
+        raw["service_id"], raw["sequence"], spec, removal, confirmed, verification, lifted
+    )
 
 
 def _verification(raw: dict[str, Any]) -> Verification:

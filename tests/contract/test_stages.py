@@ -8,8 +8,8 @@ from controlplane.platform.bus.memory import MemoryBus
 from controlplane.platform.context import OperationContext
 from controlplane.platform.store.transaction import SqlStore
 from controlplane.secrets.backends.envelope import EnvelopeSealer
-from controlplane.services.model.verification import Verification
 from controlplane.services.ports import ServiceStore
+from core.spec.verification import Verification
 from tests.fakes.clock import FakeClock
 from tests.fakes.manifests import FakeManifests
 from tests.fakes.pipelines import make_pipeline

@@ -12,15 +12,10 @@ from core.errors import NotFound, TowlineError
 from core.sealing import SealingKey
 from core.spec.bundle import Bundle, KubeObject, digest_of, make_bundle
 from core.spec.status import Phase
+from core.spec.verification import VerificationResult
 from syncagent.domain.events import CommandAnswer, DriftFound
 from syncagent.domain.inventory import InventoryChange
-from syncagent.domain.services import (
-    Desired,
-    ServiceSpec,
-    SyncOptions,
-    SyncStatus,
-    VerificationResult,
-)
+from syncagent.domain.services import Desired, ServiceSpec, SyncOptions, SyncStatus
 from syncagent.reconcile.engine import ReconcileEngine
 from syncagent.state.bundles import BundleFiles
 from syncagent.state.database import Database

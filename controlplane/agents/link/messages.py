@@ -11,7 +11,6 @@ from controlplane.agents.model.reports import (
     AgentHello,
     CommandReport,
     DriftReport,
-    FactsReport,
     InventoryReport,
     JobReport,
     MirrorReport,
@@ -20,18 +19,19 @@ from controlplane.agents.model.reports import (
     Report,
     StatusReport,
 )
-from controlplane.clusters.model.cluster import AgentMode, ClusterFacts, DeprecatedApi, Distribution
+from controlplane.clusters.model.cluster import AgentMode
 from controlplane.clusters.model.commands import Command, CommandKind, CommandState
 from controlplane.services.model.service import ComponentState, HealthRule, Problem, Service
-from controlplane.services.model.verification import MetricCheck, VerifiedReport
 from core.sealing import SealedSecret
 from core.spec.attestation import Attestation
+from core.spec.facts import ClusterFacts, DeprecatedApi
 from core.spec.jobs import JobPhase
 from core.spec.objects import FieldChange, ObjectKey, ObjectRef
 from core.spec.plan import PlannedAction, PlannedChange
 from core.spec.status import Phase
 from core.spec.sync import DriftPolicy, Removal
 from core.spec.thresholds import Comparison
+from core.spec.verification import MetricCheck, VerificationResult
 from core.wire.v1 import agent_pb2 as wire
 
 _LATEST_MS = int(datetime(2100, 1, 1, tzinfo=UTC).timestamp() * 1000)
@@ -154,7 +154,7 @@ def _verification(service: Service) -> wire.Verification | None:
     if policy is None:
         return None
     return wire.Verification(
-        soak_seconds=min(policy.seconds, _MAX_SOAK_S),
+        soak_seconds=min(policy.soak_s, _MAX_SOAK_S),
         max_restarts=policy.max_restarts,
         metric=_metric(policy.metric) if policy.metric else None,
         lifted=hold is not None and bool(hold.lifted_by) and hold.digest == service.digest,
@@ -366,8 +366,8 @@ def _made(message: wire.RenderResult) -> RemoteRenderResult:
     return RemoteRenderResult(message.digest, message.source, reads, attestation)
 
 
-def _verified(message: wire.Verified) -> VerifiedReport:
-    return VerifiedReport(
+def _verified(message: wire.Verified) -> VerificationResult:
+    return VerificationResult(
         service_id=message.service_id,
         sequence=message.sequence,
         digest=message.digest,
@@ -403,22 +403,18 @@ def _job(message: wire.JobStatus) -> JobReport:
     )
 
 
-def _facts(message: wire.ClusterFacts) -> FactsReport:
-    """An unknown distribution counts as none."""
-    distribution = message.distribution.upper()
-    return FactsReport(
+def _facts(message: wire.ClusterFacts) -> ClusterFacts:
+    return ClusterFacts(
         kubernetes_version=_plain(message.kubernetes_version),
-        distribution=distribution if distribution in set(Distribution) else "",
+        distribution=_plain(message.distribution),
         nodes=message.nodes,
-        facts=ClusterFacts(
-            cpu_millis=message.cpu_millis,
-            memory_bytes=message.memory_bytes,
-            pod_capacity=message.pod_capacity,
-            api_versions=tuple(map(_plain, message.api_versions)),
-            deprecated=tuple(
-                DeprecatedApi(*map(_plain, (api.group, api.version, api.resource, api.removed_in)))
-                for api in message.deprecated
-            ),
+        cpu_millis=message.cpu_millis,
+        memory_bytes=message.memory_bytes,
+        pod_capacity=message.pod_capacity,
+        api_versions=tuple(map(_plain, message.api_versions)),
+        deprecated=tuple(
+            DeprecatedApi(*map(_plain, (api.group, api.version, api.resource, api.removed_in)))
+            for api in message.deprecated
         ),
     )
 

@@ -4,25 +4,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from controlplane.clusters.model.cluster import AgentMode, ClusterFacts
+from controlplane.clusters.model.cluster import AgentMode
 from controlplane.clusters.model.commands import CommandState
 from controlplane.services.model.service import ComponentState, Problem
-from controlplane.services.model.verification import VerifiedReport
 from core.spec.attestation import Attestation
+from core.spec.facts import ClusterFacts
 from core.spec.jobs import JobPhase
 from core.spec.objects import FieldChange, ObjectKey, ObjectRef
 from core.spec.plan import PlannedChange
 from core.spec.status import Phase
-
-
-@dataclass(frozen=True, slots=True)
-class FactsReport:
-    """Facts about a cluster; `distribution` is empty if it is unknown."""
-
-    kubernetes_version: str
-    distribution: str
-    nodes: int
-    facts: ClusterFacts = ClusterFacts()
+from core.spec.verification import VerificationResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +24,7 @@ class AgentHello:
 
     instance: str
     agent_version: str
-    about: FactsReport
+    about: ClusterFacts
     mode: AgentMode = AgentMode.MANAGED
     sealing_key: bytes | None = None
 
@@ -160,9 +151,9 @@ Body = (
     | CommandReport
     | DriftReport
     | JobReport
-    | FactsReport
+    | ClusterFacts
     | MirrorReport
-    | VerifiedReport
+    | VerificationResult
 )
 
 

@@ -9,7 +9,6 @@ from typing import Any
 from controlplane.agents.model.reports import (
     CommandReport,
     DriftReport,
-    FactsReport,
     InventoryReport,
     JobReport,
     MirrorReport,
@@ -38,14 +37,15 @@ from controlplane.platform.ports import ANY, Transaction
 from controlplane.services.model.ledger import LedgerEntry, LedgerStage
 from controlplane.services.model.objects import DryRunResult
 from controlplane.services.model.service import Component, Service
-from controlplane.services.model.verification import VerifiedReport
 from controlplane.services.operations import quarantine
 from controlplane.services.operations.removal import delete_service_rows, end_if_empty
 from controlplane.services.ports import PlanStore, ServiceStore
 from core.identity import ClusterId, ServiceId, is_local_id
+from core.spec.facts import ClusterFacts
 from core.spec.jobs import JobPhase
 from core.spec.objects import ObjectKey
 from core.spec.status import Phase
+from core.spec.verification import VerificationResult
 
 _STAGES = {
     Phase.APPLIED: LedgerStage.APPLIED,
@@ -156,7 +156,7 @@ class ReportHandler:
         batch.changed.add((SERVICE, service.id))
 
     @take.register
-    async def _(self, body: VerifiedReport, batch: ReportBatch, at: datetime) -> None:
+    async def _(self, body: VerificationResult, batch: ReportBatch, at: datetime) -> None:
         service = await batch.locked(body.service_id)
         if service is None:
             return
@@ -205,7 +205,7 @@ class ReportHandler:
         changed.add((CLUSTER_JOB, job.id))
 
     @take.register
-    async def _(self, body: FactsReport, batch: ReportBatch, at: datetime) -> None:
+    async def _(self, body: ClusterFacts, batch: ReportBatch, at: datetime) -> None:
         tx, cluster_id, changed = batch.tx, batch.cluster_id, batch.changed
         before = await tx[ClusterStore].get(cluster_id)
         await tx[ClusterStore].change(cluster_id, **facts_columns(body))

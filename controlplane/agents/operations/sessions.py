@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from controlplane.agents.model.reports import AgentHello, FactsReport
+from controlplane.agents.model.reports import AgentHello
 from controlplane.agents.operations import audit
 from controlplane.agents.operations.desired_state import (
     DesiredState,
@@ -21,6 +21,7 @@ from core.errors import NotFound, TowlineError
 from core.identity import ClusterId
 from core.runtime.batcher import Batcher
 from core.runtime.tasks import run_to_completion
+from core.spec.facts import ClusterFacts
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,13 +90,14 @@ class ConnectionRecorder:
         return noted
 
 
-def facts_columns(about: FactsReport) -> dict[str, Any]:
-    """The columns of a cluster's row that contain its facts."""
+def facts_columns(about: ClusterFacts) -> dict[str, Any]:
+    """The columns of a cluster's row that contain its facts; an unknown distribution is None."""
+    distribution = about.distribution.upper()
     return {
         "kubernetes_version": about.kubernetes_version,
-        "distribution": Distribution(about.distribution) if about.distribution else None,
+        "distribution": Distribution(distribution) if distribution in set(Distribution) else None,
         "nodes": about.nodes,
-        "facts": about.facts,
+        "facts": about,
     }
 
 

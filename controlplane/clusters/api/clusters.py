@@ -12,9 +12,9 @@ from controlplane.access.api.types import PolicyBinding, ProjectType, bindings_o
 from controlplane.access.operations.roles import BindingView
 from controlplane.clusters.model.cluster import AgentMode, Distribution
 from controlplane.clusters.model.cluster import Cluster as ClusterRow
-from controlplane.clusters.model.cluster import ClusterFacts as ClusterFactsRow
 from controlplane.platform.graphql.scalars import Map
 from controlplane.repositories.api.repositories import GitRepository
+from core.spec.facts import ClusterFacts as ClusterFactsRow
 
 # Lazily: the module of services imports this one.
 _SERVICE: Any = LazyType("ServiceDeployment", "controlplane.services.api.types")

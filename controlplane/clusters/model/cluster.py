@@ -8,6 +8,7 @@ from typing import Any
 
 from controlplane.authorization import Resource, ResourceKind
 from core.identity import ClusterId
+from core.spec.facts import ClusterFacts
 
 
 class Distribution(StrEnum):
@@ -36,32 +37,6 @@ class AgentMode(StrEnum):
     """The control plane defines the services."""
     AUTONOMOUS = "AUTONOMOUS"
     """Objects in the cluster define the services. The control plane only displays them."""
-
-
-@dataclass(frozen=True, slots=True)
-class DeprecatedApi:
-    """A deprecated API that is still requested; Kubernetes removes it in release `removed_in` (like
-    1.25).
-    """
-
-    group: str
-    version: str
-    resource: str
-    removed_in: str
-
-
-@dataclass(frozen=True, slots=True)
-class ClusterFacts:
-    """Facts that the agent reports about its cluster; a number is 0 if it cannot be determined.
-
-    `api_versions` are `group/version`, `v1` for the core group.
-    """
-
-    cpu_millis: int = 0
-    memory_bytes: int = 0
-    pod_capacity: int = 0
-    api_versions: tuple[str, ...] = ()
-    deprecated: tuple[DeprecatedApi, ...] = ()
 
 
 SILENT_AFTER = timedelta(minutes=5)

@@ -262,7 +262,7 @@ def _stage(view: PipelineView, stage: pipeline.Stage) -> PipelineStage:
         service_names=list(stage.selector.names) if stage.selector else [],
         selector=ClusterSelector.of(stage.selector.clusters) if stage.selector else None,
         rollout=_rollout(stage, held or StageState()),
-        verification_seconds=stage.verification.seconds if stage.verification else None,
+        verification_seconds=stage.verification.soak_s if stage.verification else None,
         verification=ServiceVerification.of(stage.verification),
         hold=(held.hold or None) if held else None,
         git=settings_of(stage.git),

@@ -80,7 +80,7 @@ def check_verification(draft: Draft, stage: Stage) -> None:
     if held.release is None or not held.revisions or held.good_release == held.release:
         return
     if held.verified and held.health is Health.HEALTHY:
-        seconds = stage.verification.seconds if stage.verification else 0
+        seconds = stage.verification.soak_s if stage.verification else 0
         until = (held.verified_at or draft.now) + timedelta(seconds=seconds)
         if draft.now >= until:
             draft.change_stage(stage.id, good_release=held.release, good=held.revisions)

@@ -22,9 +22,10 @@ from controlplane.pipelines.model.git_writes import GitWrite
 from controlplane.pipelines.model.rollout import Rollout, Strategy, Waves
 from controlplane.pipelines.model.triggers import MAX_TRIGGERS, ScheduleRule, Trigger
 from controlplane.platform.names import check_text
-from controlplane.services.model.verification import Verification
+from controlplane.services.model.verification import check_verification
 from core.errors import Invalid
 from core.identity import ServiceId
+from core.spec.verification import Verification
 
 StageId = NewType("StageId", str)
 EdgeId = NewType("EdgeId", str)
@@ -210,7 +211,7 @@ def _check_stage(stage: Stage, field: str) -> None:
     if stage.git is not None:
         stage.git.check(f"{field}.git")
     if stage.verification is not None:
-        stage.verification.check(f"{field}.verification")
+        check_verification(stage.verification, f"{field}.verification")
     if stage.workflow is not None:
         _check_workflow(stage.workflow, f"{field}.workflow")
 

@@ -4,8 +4,9 @@ from datetime import datetime
 
 import strawberry
 
-from controlplane.services.model.verification import MetricCheck, Quarantine, Verification
+from controlplane.services.model.verification import Quarantine
 from core.spec.thresholds import Comparison
+from core.spec.verification import MetricCheck, Verification
 
 strawberry.enum(
     Comparison,
@@ -54,7 +55,7 @@ class ServiceVerification:
             if check
             else None
         )
-        return cls(soak_seconds=policy.seconds, max_restarts=policy.max_restarts, metric=metric)
+        return cls(soak_seconds=policy.soak_s, max_restarts=policy.max_restarts, metric=metric)
 
 
 @strawberry.type

@@ -19,6 +19,7 @@ from core.spec.objects import ObjectRef
 from core.spec.source import Renderer, RenderRequest, SourceFolder
 from core.spec.status import Phase
 from core.spec.sync import DriftPolicy, IgnoredDifference, Removal
+from core.spec.verification import Verification
 
 
 class Phase(StrEnum):

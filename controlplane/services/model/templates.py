@@ -6,9 +6,9 @@ from typing import Any
 
 from controlplane.services.model.helm import follows_chart, ref_of_chart
 from controlplane.services.model.service import Service, SyncOptions
-from controlplane.services.model.verification import Verification
 from core.errors import Invalid
 from core.spec.source import Renderer
+from core.spec.verification import Verification
 
 _MERGED = ("configuration", "helm")
 _OF_GIT = ("ref", "folder", "kustomize_path")

@@ -15,10 +15,11 @@ from controlplane.platform.ports import Transaction
 from controlplane.services.model.ledger import LedgerEntry, LedgerStage
 from controlplane.services.model.quarantine import DeniedRevision
 from controlplane.services.model.service import Service
-from controlplane.services.model.verification import Quarantine, VerifiedReport
+from controlplane.services.model.verification import Quarantine
 from controlplane.services.ports import DeniedRevisionStore, RevisionStore, ServiceStore
 from core.errors import Conflict
 from core.spec.source import RenderedBundle
+from core.spec.verification import VerificationResult
 
 _MAX_REASON_LENGTH = 1_000
 
@@ -83,7 +84,7 @@ async def bundle_columns(
 
 
 async def roll_back_denied(
-    deps: OperationContext, tx: Transaction, service: Service, found: VerifiedReport
+    deps: OperationContext, tx: Transaction, service: Service, found: VerificationResult
 ) -> tuple[dict[str, Any], list[LedgerEntry]]:
     """New columns and ledger entries after an agent found a bundle bad and rolled back.
 

@@ -29,7 +29,7 @@ from controlplane.services.model.ledger import LedgerEntry, LedgerStage
 from controlplane.services.model.parts import Wanted
 from controlplane.services.model.service import Component, Revision, Service, SyncOptions
 from controlplane.services.model.sources import ServiceSource
-from controlplane.services.model.verification import Verification
+from controlplane.services.model.verification import check_verification
 from controlplane.services.operations.dependencies import (
     check_dependencies,
     check_names,
@@ -56,6 +56,7 @@ from core.errors import Conflict, Invalid, NotFound
 from core.identity import RepositoryId, ServiceId
 from core.spec.source import Renderer
 from core.spec.sync import Removal
+from core.spec.verification import Verification
 
 _MAX_VALUES = 500
 _MAX_VALUE_LENGTH = 64 * 1024
@@ -147,9 +148,9 @@ class ServiceChange:
         if self.rendered_by is not None:
             columns["rendered_by"] = self.rendered_by or None
         if self.verification is not None:
-            columns["verification"] = self.verification if self.verification.seconds else None
-            if self.verification.seconds:
-                self.verification.check("verification")
+            columns["verification"] = self.verification if self.verification.soak_s else None
+            if self.verification.soak_s:
+                check_verification(self.verification, "verification")
         if self.version:
             columns["version"] = check_text(self.version, "version", 64)
         return columns

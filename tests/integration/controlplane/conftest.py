@@ -13,7 +13,7 @@ from controlplane.access.operations.projects import Projects
 from controlplane.access.operations.roles import AccessControl
 from controlplane.access.operations.users import UserOperations
 from controlplane.agents.live_logs import MemoryLiveLogs
-from controlplane.agents.model.reports import AgentHello, FactsReport, Report, StatusReport
+from controlplane.agents.model.reports import AgentHello, Report, StatusReport
 from controlplane.agents.operations.agents import AgentOperations
 from controlplane.agents.operations.commands import AgentCommands
 from controlplane.agents.operations.jobs import ClusterJobs
@@ -47,6 +47,7 @@ from controlplane.services.model.service import Problem, Service
 from controlplane.services.operations.services import ServiceChange, Services
 from controlplane.store.repositories import REPOSITORIES
 from core.sealing import SealingKey
+from core.spec.facts import ClusterFacts
 from core.spec.status import Phase
 from tests import migrated
 from tests.fakes.clock import FakeClock
@@ -92,7 +93,7 @@ class World:
         """A registered cluster, whose agent has been there unless told otherwise."""
         cluster, _ = await self.clusters.create(self.admin, ClusterChange(name=name))
         if connected:
-            about = FactsReport("v1.36.3", "GENERIC", 3)
+            about = ClusterFacts("v1.36.3", "GENERIC", 3)
             greeting = AgentHello("instance", "0.1.0", about, sealing_key=self.agent_key.public)
             return (await self.agents.connected(cluster.id, greeting)).cluster
         return cluster

@@ -6,13 +6,14 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any, cast
 
-from controlplane.agents.model.reports import AgentHello, FactsReport
+from controlplane.agents.model.reports import AgentHello
 from controlplane.agents.operations.agents import AgentOperations
 from controlplane.agents.operations.sessions import AgentConnected
 from controlplane.audit.ports import AuditLog
 from controlplane.platform.ports import Store
 from core.errors import NotFound
 from core.identity import ClusterId
+from core.spec.facts import ClusterFacts
 from tests.fakes.manifests import config_map
 from tests.integration.controlplane.conftest import World
 
@@ -40,7 +41,7 @@ class CountingStore:
 
 
 def greeting(number: int) -> AgentHello:
-    return AgentHello(f"instance-{number}", "0.1.0", FactsReport("v1.36.3", "EKS", number))
+    return AgentHello(f"instance-{number}", "0.1.0", ClusterFacts("v1.36.3", "EKS", number))
 
 
 async def test_agents_that_come_at_once_share_transactions(world: World) -> None:

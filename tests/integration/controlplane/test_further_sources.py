@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from controlplane.agents.model.reports import AgentHello, FactsReport, Report
+from controlplane.agents.model.reports import AgentHello, Report
 from controlplane.platform.context import RENDER_SERVICES
 from controlplane.repositories.model.repository import Repository
 from controlplane.services.model.service import Service
@@ -12,6 +12,7 @@ from controlplane.services.model.status_codes import ServiceStatus
 from controlplane.services.operations.services import ServiceChange
 from controlplane.services.operations.sources import SourceChange
 from core.errors import Conflict, Invalid, NotFound
+from core.spec.facts import ClusterFacts
 from tests.fakes.manifests import config_map
 from tests.integration.controlplane.conftest import World
 
@@ -98,7 +99,7 @@ async def test_a_new_version_of_a_cluster_renders_its_services_again(world: Worl
     world.manifests.push(repository.id, {"shop": [config_map("a")]})
     await world.delivery.deliver(repository.id)
     world.manifests.renders.clear()
-    newer = FactsReport("v1.37.0", "GENERIC", 3)
+    newer = ClusterFacts("v1.37.0", "GENERIC", 3)
     await world.agents.record(cluster.id, [Report(1, world.clock.now(), newer)])
     await world.delivery.deliver(repository.id)
     assert world.manifests.renders[-1].parameters["cluster"]["currentVersion"] == "v1.37.0"

@@ -26,7 +26,6 @@ from controlplane.services.model.ledger import LedgerStage
 from controlplane.services.model.ownership import OwnerKind
 from controlplane.services.model.quarantine import DeniedRevision
 from controlplane.services.model.service import Service
-from controlplane.services.model.verification import MetricCheck, Verification, VerifiedReport
 from controlplane.services.operations import quarantine
 from controlplane.services.operations.quarantine import bundle_columns
 from controlplane.services.operations.services import ServiceChange
@@ -40,6 +39,7 @@ from core.errors import Conflict, Forbidden, Invalid
 from core.identity import ClusterId
 from core.spec.bundle import make_bundle
 from core.spec.thresholds import Comparison
+from core.spec.verification import MetricCheck, Verification, VerificationResult
 from core.wire.v1 import agent_pb2 as wire
 from tests.fakes.manifests import config_map
 from tests.integration.controlplane.conftest import World, person
@@ -53,7 +53,7 @@ async def verdict(world: World, service: Service, ok: bool, instead: str = "") -
     """Let the agent tell what became of the newest digest."""
     now = await world.get(service)
     reason = "" if ok else WHY
-    body = VerifiedReport(now.id, now.sequence, now.digest or "", ok, reason, instead)
+    body = VerificationResult(now.id, now.sequence, now.digest or "", ok, reason, instead)
     async with world.deps.store.read() as tx:
         cluster = await tx[ClusterStore].get(now.cluster_id)
     assert cluster is not None
@@ -185,7 +185,7 @@ async def test_an_agent_has_no_say_on_what_it_was_not_given(
     if lies == "unasked":
         ended = ServiceChange(verification=Verification(0))
         await world.services.update(world.admin, service.id, ended)
-    report = VerifiedReport(service.id, service.sequence, digest, False, WHY, "")
+    report = VerificationResult(service.id, service.sequence, digest, False, WHY, "")
     await world.agents.record(service.cluster_id, [Report(9, world.clock.now(), report)])
     async with world.deps.store.read() as tx:
         assert await tx[DeniedRevisionStore].select() == []
@@ -198,7 +198,7 @@ async def test_a_verdict_that_comes_late_refuses_and_changes_nothing_else(
     """A newer commit was there before the agent's word on an older one."""
     bad = await push(world, service, "bad")
     newer = await push(world, service, "newer")
-    report = VerifiedReport(bad.id, bad.sequence, bad.digest or "", False, WHY, "")
+    report = VerificationResult(bad.id, bad.sequence, bad.digest or "", False, WHY, "")
     await world.agents.record(bad.cluster_id, [Report(9, world.clock.now(), report)])
     now = await world.get(service)
     assert (now.digest, now.hold) == (newer.digest, None)

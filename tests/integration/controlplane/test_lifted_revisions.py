@@ -3,8 +3,8 @@
 from controlplane.pipelines.model.state import KNOWN_BAD_LENGTH
 from controlplane.pipelines.operations.drafts import EdgeDraft, PipelineDraft, StageDraft
 from controlplane.services.model.quarantine import DeniedRevision
-from controlplane.services.model.verification import Verification
 from controlplane.services.ports import DeniedRevisionStore
+from core.spec.verification import Verification
 from tests.integration.controlplane.conftest import World
 from tests.integration.controlplane.test_holds import bad_digest, lift, push, verdict
 from tests.integration.controlplane.test_pipelines import Line

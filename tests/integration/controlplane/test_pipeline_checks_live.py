@@ -52,12 +52,12 @@ from controlplane.platform.outbound.outbound import GuardedSender
 from controlplane.platform.ports import JobStore
 from controlplane.repositories.ports import RepositoryStore
 from controlplane.services.model.service import Problem, Service
-from controlplane.services.model.verification import VerifiedReport
 from controlplane.services.operations.services import ServiceChange
 from core.errors import Conflict, Forbidden, Invalid, NotFound
 from core.spec.jobs import JobPhase
 from core.spec.status import Phase
 from core.spec.thresholds import Comparison
+from core.spec.verification import VerificationResult
 from tests.fakes.manifests import config_map
 from tests.integration.controlplane.conftest import World, person
 from tests.servers.prometheus import Prometheus, find_prometheus
@@ -619,7 +619,7 @@ async def test_a_cluster_that_went_back_by_itself_takes_its_stage_with_it(world:
     async with world.deps.store.read() as tx:
         cluster = await tx[ClusterStore].get(first.cluster_id)
     assert cluster is not None and first.digest is not None
-    body = VerifiedReport(first.id, first.sequence, first.digest, False, "error rate 7 %", "")
+    body = VerificationResult(first.id, first.sequence, first.digest, False, "error rate 7 %", "")
     await world.agents.record(
         cluster.id, [Report(cluster.acknowledged + 1, world.clock.now(), body)]
     )

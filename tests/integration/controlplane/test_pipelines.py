@@ -24,6 +24,7 @@ from controlplane.services.ports import LedgerStore
 from core.errors import Conflict, Forbidden, Invalid
 from core.identity import ServiceId
 from core.spec.status import Phase
+from core.spec.verification import Verification
 from tests.fakes.manifests import config_map
 from tests.integration.controlplane.conftest import World, person
 

@@ -8,9 +8,10 @@ from pathlib import Path
 from core.identity import local_id
 from core.runtime.clock import SystemClock
 from core.runtime.tasks import Tasks
+from core.spec.facts import ClusterFacts
 from core.spec.status import Phase
 from core.wire.v1 import agent_pb2 as pb
-from syncagent.domain.events import ClusterFacts, CommandAnswer, CommandOutcome
+from syncagent.domain.events import CommandAnswer, CommandOutcome
 from syncagent.domain.services import Desired, StageTimes, SyncStatus
 from syncagent.link.channel import Endpoint
 from syncagent.link.commands import Commands

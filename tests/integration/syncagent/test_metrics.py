@@ -9,7 +9,7 @@ from aiohttp import web
 from core.errors import Invalid
 from core.runtime.clock import SystemClock
 from core.spec.thresholds import Comparison
-from syncagent.domain.services import MetricCheck
+from core.spec.verification import MetricCheck
 from syncagent.kube.access import ApiServerAccess
 from syncagent.kube.client import KubeClient
 from syncagent.kube.metrics import KubeMetrics
@@ -21,7 +21,7 @@ PLACE = "/api/v1/namespaces/monitoring/services/{}/proxy/api/v1/query"
 
 
 def check(address: str) -> MetricCheck:
-    return MetricCheck(address, QUERY, Comparison.BELOW, 1.0)
+    return MetricCheck(address, QUERY, 1.0, Comparison.BELOW)
 
 
 @pytest.fixture

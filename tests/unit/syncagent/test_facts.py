@@ -2,7 +2,7 @@
 
 import pytest
 
-from syncagent.domain.events import DeprecatedApi
+from core.spec.facts import DeprecatedApi
 from syncagent.kube.facts import deprecated_in, quantity
 
 METRICS = b"""

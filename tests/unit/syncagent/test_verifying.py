@@ -11,7 +11,8 @@ from core.errors import Invalid
 from core.spec.bundle import Bundle, make_bundle
 from core.spec.status import Phase
 from core.spec.thresholds import Comparison
-from syncagent.domain.services import Desired, MetricCheck, ServiceSpec, Verification
+from core.spec.verification import MetricCheck, Verification
+from syncagent.domain.services import Desired, ServiceSpec
 from syncagent.domain.verification import (
     TIMEOUT_MS,
     BundleVerification,
@@ -23,8 +24,8 @@ from syncagent.kube.metrics import value_of
 from syncagent.state.desired import dump_desired, load_desired
 from tests.fakes.engine import Stand, config
 
-METRIC = MetricCheck("monitoring/prometheus:9090", "errors", Comparison.AT_MOST, 0.1)
-SOAK = Verification(soak_s=30)
+METRIC = MetricCheck("monitoring/prometheus:9090", "errors", 0.1, Comparison.AT_MOST)
+SOAK = Verification(soak_s=30, max_restarts=0)
 
 
 @pytest.fixture
@@ -36,12 +37,14 @@ async def stand(tmp_path: Path) -> AsyncIterator[Stand]:
     await made.stop()
 
 
-def want(stand: Stand, bundle: Bundle, policy: Verification | None = SOAK) -> Desired:
+def want(
+    stand: Stand, bundle: Bundle, policy: Verification | None = SOAK, *, lifted: bool = False
+) -> Desired:
     """The newest word on service `s`."""
     stand.hub.bundles[bundle.digest] = bundle.data
     stand.sequence += 1
     spec = ServiceSpec("s", "prod", bundle.digest, len(bundle.data))
-    desired = Desired("s", stand.sequence, spec, verification=policy)
+    desired = Desired("s", stand.sequence, spec, verification=policy, lifted=lifted)
     stand.engine.desire(desired)
     return desired
 
@@ -110,7 +113,7 @@ async def test_a_hold_outlasts_restarts_and_newer_words(stand: Stand) -> None:
 async def test_a_person_lifts_the_hold(stand: Stand) -> None:
     """What was bad is tried once more, and may be good now."""
     _, bad = await good_and_bad(stand)
-    want(stand, bad, replace(SOAK, lifted=True))
+    want(stand, bad, lifted=True)
     await stand.until(lambda: names(stand) == {"a", "b"})
     await stand.until(lambda: stand.hub.verdicts[-1].ok)
     assert stand.hub.verdicts[-1].digest == bad.digest
@@ -234,7 +237,7 @@ def test_other_answers_are_named(text: str) -> None:
 
 def test_a_policy_is_kept_on_disk() -> None:
     """All of it comes back."""
-    policy: dict[str, Any] = {"soak_s": 5, "max_restarts": 1, "metric": METRIC, "lifted": True}
+    policy: dict[str, Any] = {"soak_s": 5, "max_restarts": 1, "metric": METRIC}
     spec = ServiceSpec("s", "prod", "sha256:1", 1)
-    desired = Desired("s", 1, spec, verification=Verification(**policy))
+    desired = Desired("s", 1, spec, verification=Verification(**policy), lifted=True)
     assert load_desired(dump_desired(desired)) == desired

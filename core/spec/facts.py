@@ -1,0 +1,35 @@
+"""Facts about a cluster."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class DeprecatedApi:
+    """A deprecated API that clients of the cluster still use."""
+
+    group: str
+    """API group; empty for the core group."""
+    version: str
+    resource: str
+    """Resource, such as `ingresses`."""
+    removed_in: str
+    """Kubernetes release without this API, such as `1.25`."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterFacts:
+    """Facts that the agent reads from its cluster; a number is 0 if it is unknown."""
+
+    kubernetes_version: str = ""
+    distribution: str = ""
+    """Kubernetes distribution; empty if it is unknown."""
+    nodes: int = 0
+    cpu_millis: int = 0
+    """Allocatable CPU in millicores."""
+    memory_bytes: int = 0
+    """Allocatable memory in bytes."""
+    pod_capacity: int = 0
+    """Maximum number of pods."""
+    api_versions: tuple[str, ...] = ()
+    """Served API versions, `group/version`, and `v1` for the core group."""
+    deprecated: tuple[DeprecatedApi, ...] = ()
