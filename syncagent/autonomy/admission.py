@@ -129,8 +129,8 @@ class DesiredStateAdmission:
             return replace(desired, confirmed=())
         options = desired.spec.options
         budget = min(options.deletion_budget, MIN_BUDGET)
-        options = replace(options, confirmed=(), deletion_budget=budget)
-        return replace(desired, spec=replace(desired.spec, options=options))
+        options = replace(options, deletion_budget=budget)
+        return replace(desired, spec=replace(desired.spec, options=options, confirmed=()))
 
     def _refusal(self, desired: Desired, reason: str) -> SyncStatus:
         now_ms = int(self._clock.now().timestamp() * 1000)

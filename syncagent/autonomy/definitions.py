@@ -15,10 +15,9 @@ from typing import Any
 import yaml
 
 from core.errors import Invalid
-from core.spec.sync import DriftPolicy
+from core.spec.sync import DriftPolicy, SyncOptions
 from syncagent.autonomy.helm import release_of
 from syncagent.domain.local_services import Document, ServiceDefinition
-from syncagent.domain.services import SyncOptions
 
 MAX_SERVICES = 1000
 MAX_DOCUMENT = 256 << 10
@@ -117,7 +116,7 @@ def _parsed(document: Document) -> list[ServiceDefinition]:
 def _definition(raw: Any, document: Document) -> ServiceDefinition:
     if not isinstance(raw, dict) or not raw.keys() <= _FIELDS:
         raise Invalid(f"a service has unknown fields; expected {', '.join(sorted(_FIELDS))}")
-    texts = {name: raw[name] for name in _TEXTS if name in raw}
+    texts: dict[str, Any] = {name: raw[name] for name in _TEXTS if name in raw}
     if not all(isinstance(text, str) and text for text in texts.values()):
         raise Invalid("name, namespace, folder, repository and ref are texts")
     if missing := {"name", "namespace", "folder"} - texts.keys():
@@ -129,10 +128,12 @@ def _definition(raw: Any, document: Document) -> ServiceDefinition:
     helm = release_of(raw["helm"], texts["name"], texts["namespace"]) if "helm" in raw else None
     if helm is not None and "repository" not in texts:
         raise Invalid("helm needs a repository: folders beside the document are plain manifests")
-    return ServiceDefinition(**texts, options=_options(raw.get("options") or {}), helm=helm)
+    own: dict[str, Any] = _options(raw.get("options") or {})
+    return ServiceDefinition(**texts, **own, helm=helm)
 
 
-def _options(raw: Mapping[str, Any]) -> SyncOptions:
+def _options(raw: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the options, and the fields of the definition that are given among them."""
     if not isinstance(raw, dict) or not raw.keys() <= {*_OPTIONS, "drift"}:
         raise Invalid(f"unknown options; expected {', '.join([*_OPTIONS, 'drift'])}")
     given: dict[str, Any] = {field: raw[name] for name, field in _OPTIONS.items() if name in raw}
@@ -141,5 +142,5 @@ def _options(raw: Mapping[str, Any]) -> SyncOptions:
     drift = raw.get("drift", DriftPolicy.HEAL.value)
     if not isinstance(drift, str) or drift not in set(DriftPolicy):
         raise Invalid(f"drift must be one of {', '.join(DriftPolicy)}")
-    given.setdefault("create_namespace", True)
-    return SyncOptions(**given, drift=DriftPolicy(drift))
+    own = {field: given.pop(field, False) for field in ("dry_run", "paused")}
+    return {"options": SyncOptions(**given, drift=DriftPolicy(drift)), **own}

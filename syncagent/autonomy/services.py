@@ -253,6 +253,8 @@ def _spec(
         rendered.size,
         definition.options,
         rendered.commit,
+        dry_run=definition.dry_run,
+        paused=definition.paused,
     )
     before = known.spec if known else None
     same = before is not None and replace(before, commit=spec.commit) == spec

@@ -5,21 +5,11 @@ Built-in kinds have rules of their own. All others follow the kstatus convention
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import IntEnum
 from typing import Any
 
+from core.spec.health import HealthState
 from syncagent.domain.objects import KubeObject, api_of, metadata_of
 from syncagent.domain.pods import pod_health_facts
-
-
-class HealthState(IntEnum):
-    """Health of an object, in ascending order of severity for summaries."""
-
-    HEALTHY = 1
-    PAUSED = 2
-    PROGRESSING = 3
-    MISSING = 4
-    FAILED = 5
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from core.errors import Invalid
+from core.spec.health import HealthState
 from syncagent.domain.directives import annotations_of, directives_of, wave_number
-from syncagent.domain.health import HealthState, HealthStatus, assess
+from syncagent.domain.health import HealthStatus, assess
 from syncagent.domain.objects import KubeObject
 
 _POLICIES = (

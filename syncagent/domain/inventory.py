@@ -4,8 +4,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
+from core.spec.health import HealthRule, HealthState
 from core.spec.objects import ObjectKey, ObjectRef
-from syncagent.domain.health import HEALTHY, HealthState, HealthStatus, assess
+from syncagent.domain.health import HEALTHY, HealthStatus, assess
 from syncagent.domain.objects import (
     KubeObject,
     controller_uid,
@@ -14,7 +15,6 @@ from syncagent.domain.objects import (
     resource_version,
 )
 from syncagent.domain.pods import images_of
-from syncagent.domain.services import HealthRule
 from syncagent.domain.user_rules import health_of
 
 _STUCK = {"Unschedulable", "SchedulingGated"}

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from core.spec.source import HelmRelease
-from syncagent.domain.services import SyncOptions
+from core.spec.sync import SyncOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +19,8 @@ class ServiceDefinition:
     ref: str = "main"
     options: SyncOptions = SyncOptions()
     helm: HelmRelease | None = None
+    dry_run: bool = False
+    paused: bool = False
 
 
 @dataclass(frozen=True, slots=True)

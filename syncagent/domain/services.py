@@ -1,59 +1,21 @@
 """Desired state of the cluster's services, and their status."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from core.sealing import SealedSecret
 from core.spec.attestation import Attestation
-from core.spec.health import FieldCondition
 from core.spec.objects import ObjectKey, ObjectRef
 from core.spec.plan import PlannedChange
 from core.spec.status import Phase
-from core.spec.sync import DriftPolicy, IgnoredDifference, Removal
+from core.spec.sync import Removal, SyncOptions
 from core.spec.verification import Verification
-from syncagent.domain.health import HealthState
-
-
-@dataclass(frozen=True, slots=True)
-class HealthRule:
-    """Health of objects of a kind that meet all `conditions`; the first matching rule applies.
-    `message` points to the text of the reason.
-    """
-
-    group: str
-    kind: str
-    health: HealthState
-    conditions: tuple[FieldCondition, ...] = ()
-    message: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class SyncOptions:
-    """Sync options of a service; `force` takes fields over from other field managers.
-    `wave_timeout_s` and `deletion_budget`: 0 means the agent's default. `confirmed`: the deletions
-    that a person has confirmed for this sequence.
-    """
-
-    create_namespace: bool = False
-    dry_run: bool = False
-    paused: bool = False
-    drift: DriftPolicy = DriftPolicy.HEAL
-    keep_on_prune: bool = False
-    force: bool = True
-    namespace_labels: Mapping[str, str] = field(default_factory=dict)
-    namespace_annotations: Mapping[str, str] = field(default_factory=dict)
-    replace_immutable: bool = False
-    ignored: tuple[IgnoredDifference, ...] = ()
-    health_rules: tuple[HealthRule, ...] = ()
-    wave_timeout_s: int = 0
-    deletion_budget: int = 0
-    confirmed: tuple[ObjectRef, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class ServiceSpec:
     """Spec of one service: the bundle `digest` of `size` bytes in `namespace`.
     `attestation` proves the bundle's origin; `secrets` are the values for its placeholders.
+    `confirmed`: the deletions that a person has confirmed for this sequence.
     """
 
     name: str
@@ -64,6 +26,9 @@ class ServiceSpec:
     commit: str = ""
     attestation: Attestation | None = None
     secrets: tuple[SealedSecret, ...] = ()
+    dry_run: bool = False
+    paused: bool = False
+    confirmed: tuple[ObjectRef, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +49,7 @@ class Desired:
     @property
     def agreed(self) -> frozenset[ObjectKey]:
         """The objects whose deletion a person has confirmed for this sequence."""
-        named = self.spec.options.confirmed if self.spec else self.confirmed
+        named = self.spec.confirmed if self.spec else self.confirmed
         return frozenset(ref.key for ref in named)
 
 

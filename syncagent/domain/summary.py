@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
+from core.spec.health import HealthState
 from core.spec.status import Phase
-from syncagent.domain.health import HealthState
 from syncagent.domain.inventory import Component
 from syncagent.domain.services import Problem
 

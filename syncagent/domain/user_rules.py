@@ -3,13 +3,12 @@
 from collections.abc import Sequence
 from typing import Any
 
-from core.spec.health import FieldCondition
+from core.spec.health import FieldCondition, HealthRule, HealthState
 from core.spec.objects import ObjectRef
 from core.spec.sync import IgnoredDifference
-from syncagent.domain.health import HealthState, HealthStatus, assess
+from syncagent.domain.health import HealthStatus, assess
 from syncagent.domain.json_pointers import MISSING, find, steps_of
 from syncagent.domain.objects import KubeObject, api_of, metadata_of
-from syncagent.domain.services import HealthRule
 
 _FINE = (HealthState.HEALTHY, HealthState.PAUSED)
 

@@ -8,27 +8,19 @@ from core.errors import Invalid
 from core.sealing import SealedSecret
 from core.spec.attestation import Attestation
 from core.spec.facts import ClusterFacts
-from core.spec.health import FieldCondition
+from core.spec.health import FieldCondition, HealthRule, HealthState
 from core.spec.objects import FieldChange, ObjectRef
 from core.spec.plan import PlannedChange
 from core.spec.source import RenderedBundle
-from core.spec.sync import DriftPolicy, IgnoredDifference, Removal
+from core.spec.sync import DriftPolicy, IgnoredDifference, Removal, SyncOptions
 from core.spec.thresholds import Comparison
 from core.spec.verification import MetricCheck, Verification, VerificationResult
 from core.wire.v1 import agent_pb2 as pb
 from syncagent.domain.events import CommandAnswer, DriftFound
-from syncagent.domain.health import HealthState
 from syncagent.domain.inventory import Component, InventoryChange
 from syncagent.domain.jobs import JobSpec, JobStatus
 from syncagent.domain.local_services import LocalServiceReport
-from syncagent.domain.services import (
-    Desired,
-    HealthRule,
-    Problem,
-    ServiceSpec,
-    SyncOptions,
-    SyncStatus,
-)
+from syncagent.domain.services import Desired, Problem, ServiceSpec, SyncStatus
 
 _DRIFT = {
     pb.DRIFT_POLICY_UNSPECIFIED: DriftPolicy.HEAL,
@@ -278,6 +270,9 @@ def _spec(message: pb.ServiceSpec) -> ServiceSpec:
         message.commit,
         _attestation(message.attestation) if message.HasField("attestation") else None,
         tuple(secret_of(secret) for secret in message.secrets),
+        message.options.dry_run,
+        message.options.paused,
+        tuple(_ref_of(ref) for ref in message.options.confirmed),
     )
 
 
@@ -304,19 +299,16 @@ def secret_of(message: pb.SealedSecret) -> SealedSecret:
 def _options(message: pb.SyncOptions) -> SyncOptions:
     return SyncOptions(
         create_namespace=message.create_namespace,
-        dry_run=message.dry_run,
-        paused=message.paused,
         drift=_DRIFT.get(message.drift, DriftPolicy.HEAL),
         keep_on_prune=message.keep_on_prune,
         namespace_labels=dict(message.namespace_labels),
         namespace_annotations=dict(message.namespace_annotations),
-        force=not message.fail_on_conflict,
+        fail_on_conflict=message.fail_on_conflict,
         replace_immutable=message.replace_immutable,
         ignored=tuple(_ignored(difference) for difference in message.ignored),
         health_rules=tuple(_rule(rule) for rule in message.health_rules if rule.health in _HEALTH),
         wave_timeout_s=message.wave_timeout_s,
         deletion_budget=message.deletion_budget,
-        confirmed=tuple(_ref_of(ref) for ref in message.confirmed),
     )
 
 

@@ -11,13 +11,14 @@ import structlog
 
 from core.errors import TowlineError, Unavailable
 from core.spec.objects import ObjectRef
+from core.spec.sync import SyncOptions
 from syncagent.domain.adoption import former_tools, with_adopted_fields, without_own_fields
 from syncagent.domain.deletion import is_protected
 from syncagent.domain.directives import DeletionPolicy, directives_of
 from syncagent.domain.ignored_differences import ignored_fields, owned_part
 from syncagent.domain.objects import KubeObject, metadata_of
 from syncagent.domain.ownership import ObjectManifest
-from syncagent.domain.services import Problem, ServiceSpec, SyncOptions
+from syncagent.domain.services import Problem, ServiceSpec
 from syncagent.domain.waves import in_waves
 from syncagent.ports import RequestRefused, UnknownApi
 from syncagent.reconcile import sealed
@@ -152,9 +153,7 @@ class ManifestApplier:
         """Reports whether a person has confirmed the deletion of an object, or its annotation
         permits it.
         """
-        confirmed = any(
-            confirmed_ref.key == ref.key for confirmed_ref in self.spec.options.confirmed
-        )
+        confirmed = any(confirmed_ref.key == ref.key for confirmed_ref in self.spec.confirmed)
         return confirmed or live is None or directives_of(live).prune == DeletionPolicy.AGREED
 
     async def _take_over(self, manifest: ObjectManifest, live: KubeObject) -> KubeObject:
@@ -180,7 +179,7 @@ async def apply_manifest(
     """Applies one manifest server-side and returns the live object. Refused, UnknownApi,
     Unavailable.
     """
-    ref, force = manifest.ref, options.force
+    ref, force = manifest.ref, not options.fail_on_conflict
     if not manifest.left:
         return await sealed.apply(context, manifest, manifest.body, force=force)
     before = await context.cluster.get(ref)

@@ -11,8 +11,8 @@ from dataclasses import replace
 from core.errors import TowlineError
 from core.runtime.clock import Clock
 from core.runtime.tasks import Tasks
+from core.spec.health import HealthState
 from core.spec.objects import ObjectKey, ObjectRef
-from syncagent.domain.health import HealthState
 from syncagent.domain.inventory import Component, OwnedObject
 from syncagent.domain.pods import Crash
 from syncagent.ports import KubeApi

@@ -56,7 +56,7 @@ async def _one(
 async def _planned(
     context: ReconcileContext, spec: ServiceSpec, manifest: ObjectManifest
 ) -> PlannedChange | None:
-    ref, force = manifest.ref, spec.options.force
+    ref, force = manifest.ref, not spec.options.fail_on_conflict
     live = await context.cluster.get(ref)
     body = manifest.body if live is None else owned_part(manifest, live)
     try:

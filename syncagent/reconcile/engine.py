@@ -209,7 +209,7 @@ class ReconcileEngine:
         spec = service.desired.spec if service is not None else None
         if service is None or spec is None:
             return
-        if spec.options.paused:
+        if spec.paused:
             self._answer(CommandAnswer(command_id, CommandOutcome.REFUSED, "the service is paused"))
         elif command_id not in (*service.commands, *service.begun):
             service.retry_requested, service.stopped = True, 0

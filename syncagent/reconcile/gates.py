@@ -5,8 +5,8 @@ awaited object makes the engine check the gate, and resume the sync once it is o
 
 from collections.abc import Iterable
 
+from core.spec.health import HealthState
 from core.spec.objects import ObjectKey
-from syncagent.domain.health import HealthState
 from syncagent.domain.hooks import hook_result
 from syncagent.domain.inventory import OwnedObject
 from syncagent.domain.services import Problem

@@ -143,12 +143,12 @@ async def _react(
     live: KubeObject | None,
 ) -> float:
     owned.synced = False
-    options = service.desired.spec.options if service.desired.spec else None
-    if options is None or options.paused or options.dry_run:
+    spec = service.desired.spec
+    if spec is None or spec.paused or spec.dry_run:
         return 0.0
-    if options.drift == DriftPolicy.IGNORE:
+    if spec.options.drift == DriftPolicy.IGNORE:
         return 0.0
-    if options.drift == DriftPolicy.REPORT:
+    if spec.options.drift == DriftPolicy.REPORT:
         state = fingerprint(project(owned_part(manifest, live), live))
         if owned.reported_drift != state:
             await _tell(context, service, manifest, live)
@@ -201,7 +201,7 @@ async def _tell(
     assert service.current is not None and service.current.spec is not None
     would_be = live
     if live is not None:
-        force, body = service.current.spec.options.force, owned_part(manifest, live)
+        force, body = not service.current.spec.options.fail_on_conflict, owned_part(manifest, live)
         would_be = await sealed.apply(context, manifest, body, force=force, dry_run=True)
     _report(context, manifest, live, would_be, healed_now=False)
 

@@ -7,10 +7,11 @@ confirmation.
 from collections.abc import Iterable
 
 from core.errors import TowlineError
+from core.spec.health import HealthState
 from core.spec.objects import ObjectKey, ObjectRef
 from syncagent.domain.deletion import is_protected
 from syncagent.domain.directives import DeletionPolicy, directives_of
-from syncagent.domain.health import HealthState, HealthStatus
+from syncagent.domain.health import HealthStatus
 from syncagent.domain.hooks import HookDeletePolicy, HookMoment, hook_result
 from syncagent.domain.objects import KubeObject, metadata_of, ref_of
 from syncagent.domain.ownership import HookManifest, claiming_service, run_of, with_run
@@ -187,7 +188,9 @@ async def _start(
     context.memory.runs.keep(run)
     body = with_run(hook, f"{run.mark}/{run.attempt}")
     spec = service.desired.spec
-    live = await sealed.apply(context, hook, body, force=spec is None or spec.options.force)
+    live = await sealed.apply(
+        context, hook, body, force=spec is None or not spec.options.fail_on_conflict
+    )
     run.begun.append(name)
     context.memory.runs.keep(run)
     return live

@@ -4,15 +4,16 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
 from core.runtime.backoff import Backoff
+from core.spec.health import HealthRule, HealthState
 from core.spec.objects import GroupVersionKind, ObjectKey, ObjectRef
 from core.spec.plan import PlannedChange
 from core.spec.status import Phase
 from syncagent.domain.events import Observation
-from syncagent.domain.health import HealthState, HealthStatus
+from syncagent.domain.health import HealthStatus
 from syncagent.domain.inventory import Component, DescendantTree, OwnedObject
 from syncagent.domain.objects import KubeObject, ref_of
 from syncagent.domain.ownership import SERVICE_LABEL, claiming_service, owner_of
-from syncagent.domain.services import Desired, HealthRule, Problem, StageTimes
+from syncagent.domain.services import Desired, Problem, StageTimes
 from syncagent.domain.unmanaged_children import UnmanagedChildren
 from syncagent.ports import StoredService
 
@@ -105,9 +106,9 @@ class ServiceState:
         spec = self.desired.spec
         if spec is None and self.desired.removal is None:
             return False
-        if spec is not None and (spec.options.paused or self.stopped == self.desired.sequence):
+        if spec is not None and (spec.paused or self.stopped == self.desired.sequence):
             return False
-        if spec is not None and spec.options.dry_run:
+        if spec is not None and spec.dry_run:
             return self.tried != self.desired.sequence or bool(self.failures)
         return (
             self.current != self.desired

@@ -8,9 +8,9 @@ import structlog
 
 from core.errors import Unavailable
 from core.runtime.clock import Clock
+from core.spec.health import HealthState
 from core.spec.objects import ObjectKey
 from core.spec.status import Phase
-from syncagent.domain.health import HealthState
 from syncagent.domain.inventory import Component, components_of, inventory_change, split_inventory
 from syncagent.domain.services import Problem, SyncStatus
 from syncagent.domain.summary import summarize
@@ -182,7 +182,7 @@ class Reporter:
         if service.awaiting and not service.failures:
             return Phase.AWAITING, problems
         spec = service.desired.spec
-        if spec is not None and (spec.options.dry_run or spec.options.paused):
+        if spec is not None and (spec.dry_run or spec.paused):
             return (Phase.FAILED if service.failures else Phase.APPLIED), problems
         if service.desired != service.current and not service.failures:
             return Phase.FETCHING, problems

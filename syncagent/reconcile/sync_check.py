@@ -27,7 +27,7 @@ def is_in_sync(service: ServiceState) -> bool:
     same = replace(spec, commit=current.spec.commit, attestation=current.spec.attestation)
     return (
         same == current.spec
-        and not (spec.options.dry_run or spec.options.paused)
+        and not (spec.dry_run or spec.paused)
         and service.spans.keys() == service.owned.keys()
         and all(_is_settled(owned) for owned in service.owned.values())
     )

@@ -93,13 +93,13 @@ async def plan(context: ReconcileContext, sync: SyncPass) -> None:
             sync.service.failures[key] = Problem(text, "Claimed", manifest.ref)
             conflicting_objects.add(key)
     _record_conflicts(
-        context, sync.service, frozenset(() if sync.spec.options.dry_run else conflicting_objects)
+        context, sync.service, frozenset(() if sync.spec.dry_run else conflicting_objects)
     )
 
 
 async def store_intent(context: ReconcileContext, sync: SyncPass) -> None:
     """Stores the objects that may be created, before any write."""
-    if sync.spec.options.dry_run:
+    if sync.spec.dry_run:
         return
     service = sync.service
     _plan_stages(context, sync)
@@ -131,14 +131,16 @@ async def prepare_namespace(context: ReconcileContext, sync: SyncPass) -> None:
         return
     live = await context.cluster.get(ref)
     if live is None or not _has(live, body["metadata"]):
-        await context.cluster.apply(ref, body, force=options.force, dry_run=options.dry_run)
-    if not options.dry_run:
+        await context.cluster.apply(
+            ref, body, force=not options.fail_on_conflict, dry_run=sync.spec.dry_run
+        )
+    if not sync.spec.dry_run:
         context.registry.namespaces.add(made)
 
 
 async def plan_dry_run(context: ReconcileContext, sync: SyncPass) -> None:
     """Ends a dry run with the list of planned changes."""
-    if not sync.spec.options.dry_run:
+    if not sync.spec.dry_run:
         return
     service, manifests = sync.service, sync.plan.manifests
     mine = [manifest for key, manifest in manifests.items() if _ours(sync, key)]

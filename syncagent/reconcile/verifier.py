@@ -101,8 +101,11 @@ class Verifier:
             if desired.verification is None or desired.spec is None:
                 continue
             at_rest = service.busy is None and service.gate is None and not service.awaiting
-            options = desired.spec.options
-            if at_rest and service.current == desired and not (options.paused or options.dry_run):
+            if (
+                at_rest
+                and service.current == desired
+                and not (desired.spec.paused or desired.spec.dry_run)
+            ):
                 yield service
 
     async def _look(self, service: ServiceState) -> None:
@@ -178,7 +181,14 @@ def _instead(desired: Desired, trial: BundleVerification) -> Desired:
     """
     if desired.spec is None or trial.good is None or trial.good.spec is None:
         return desired
-    return replace(desired, spec=replace(trial.good.spec, options=desired.spec.options))
+    spec = replace(
+        trial.good.spec,
+        options=desired.spec.options,
+        dry_run=desired.spec.dry_run,
+        paused=desired.spec.paused,
+        confirmed=desired.spec.confirmed,
+    )
+    return replace(desired, spec=spec)
 
 
 def _verified(

@@ -10,9 +10,10 @@ from collections.abc import Callable
 from core.errors import TowlineError
 from core.runtime.clock import Clock
 from core.runtime.tasks import Tasks
+from core.spec.health import HealthState
 from core.spec.objects import GroupVersionKind, ObjectKey, ObjectRef
 from syncagent.domain.events import ObjectGone, ObjectSeen, Observation, WatchListed, WatchRefused
-from syncagent.domain.health import HealthState, HealthStatus
+from syncagent.domain.health import HealthStatus
 from syncagent.domain.inventory import OwnedObject
 from syncagent.domain.objects import KubeObject, key_of, metadata_of, ref_of
 from syncagent.domain.ownership import SERVICE_LABEL, owner_of, run_of

@@ -9,13 +9,12 @@ import orjson
 from core.errors import Invalid
 from core.sealing import SealedSecret
 from core.spec.attestation import Attestation
-from core.spec.health import FieldCondition
+from core.spec.health import FieldCondition, HealthRule, HealthState
 from core.spec.objects import ObjectRef
-from core.spec.sync import DriftPolicy, IgnoredDifference, Removal
+from core.spec.sync import DriftPolicy, IgnoredDifference, Removal, SyncOptions
 from core.spec.thresholds import Comparison
 from core.spec.verification import MetricCheck, Verification
-from syncagent.domain.health import HealthState
-from syncagent.domain.services import Desired, HealthRule, ServiceSpec, SyncOptions
+from syncagent.domain.services import Desired, ServiceSpec
 
 _SUM = 64
 
@@ -61,6 +60,7 @@ def _spec(raw: dict[str, Any]) -> ServiceSpec:
     attestation = raw.pop("attestation")
     secrets = raw.pop("secrets")
     options = raw.pop("options")
+    confirmed = raw.pop("confirmed")
     return ServiceSpec(
         **raw,
         options=_options(options),
@@ -69,6 +69,7 @@ def _spec(raw: dict[str, Any]) -> ServiceSpec:
             SealedSecret(secret["name"], secret["version"], base64.b64decode(secret["box"]))
             for secret in secrets
         ),
+        confirmed=tuple(ObjectRef(**ref) for ref in confirmed),
     )
 
 
@@ -93,7 +94,6 @@ def _options(raw: dict[str, Any]) -> SyncOptions:
             for difference in raw.pop("ignored")
         ),
         "health_rules": tuple(_rule(rule) for rule in raw.pop("health_rules")),
-        "confirmed": tuple(ObjectRef(**ref) for ref in raw.pop("confirmed")),
     }
     return SyncOptions(**raw, **known)
 

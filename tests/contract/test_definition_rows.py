@@ -27,10 +27,10 @@ from controlplane.generators.ports import (
     ServiceSetStore,
 )
 from controlplane.platform.ports import PageQuery, Store
-from controlplane.services.model.service import SyncOptions
 from controlplane.services.model.templates import ServiceTemplate, TemplateOverride
 from core.errors import Conflict
 from core.spec.source import Renderer
+from core.spec.sync import SyncOptions
 
 NOW = datetime(2026, 5, 1, 12, 30, tzinfo=UTC)
 SELECTOR = Selector({"tier": "prod"}, Distribution.EKS, "p", ("g",), ("c1", "c2"))

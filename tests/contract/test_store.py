@@ -19,13 +19,7 @@ from controlplane.repositories.model.repository import Repository
 from controlplane.repositories.ports import RepositoryStore
 from controlplane.services.model.ledger import LedgerEntry, LedgerStage
 from controlplane.services.model.render_state import RenderState
-from controlplane.services.model.service import (
-    Component,
-    ComponentState,
-    Problem,
-    Service,
-    SyncOptions,
-)
+from controlplane.services.model.service import Component, ComponentState, Problem, Service
 from controlplane.services.ports import ComponentStore, LedgerStore, RenderStateStore, ServiceStore
 from controlplane.store.migrate import migrate, revisions
 from controlplane.store.repositories import REPOSITORIES
@@ -33,6 +27,7 @@ from core.errors import Conflict, Invalid
 from core.identity import ClusterId, RepositoryId, ServiceId
 from core.spec.source import Commit
 from core.spec.status import Phase
+from core.spec.sync import SyncOptions
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
 

@@ -12,10 +12,11 @@ from core.errors import NotFound, TowlineError
 from core.sealing import SealingKey
 from core.spec.bundle import Bundle, KubeObject, digest_of, make_bundle
 from core.spec.status import Phase
+from core.spec.sync import SyncOptions
 from core.spec.verification import VerificationResult
 from syncagent.domain.events import CommandAnswer, DriftFound
 from syncagent.domain.inventory import InventoryChange
-from syncagent.domain.services import Desired, ServiceSpec, SyncOptions, SyncStatus
+from syncagent.domain.services import Desired, ServiceSpec, SyncStatus
 from syncagent.reconcile.engine import ReconcileEngine
 from syncagent.state.bundles import BundleFiles
 from syncagent.state.database import Database
@@ -35,6 +36,9 @@ class AtOnce(ThreadPoolExecutor):
         except Exception as error:
             done.set_exception(error)
         return done
+
+
+_OF_SPEC = ("dry_run", "paused", "confirmed")
 
 
 class Collected:
@@ -128,8 +132,12 @@ class Stand:
         self.hub.bundles[bundle.digest] = bundle.data
         self.sequence += 1
         secrets = tuple(options.pop("secrets", ()))
+        own = {name: options.pop(name) for name in _OF_SPEC if name in options}
+        options.setdefault("create_namespace", False)
         how = SyncOptions(**options)
-        spec = ServiceSpec(service, "prod", bundle.digest, len(bundle.data), how, secrets=secrets)
+        spec = ServiceSpec(
+            service, "prod", bundle.digest, len(bundle.data), how, secrets=secrets, **own
+        )
         self.engine.desire(Desired(service, self.sequence, spec))
         return bundle
 

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, ValidationError
 
 from core.errors import Invalid
-from syncagent.domain.health import HealthState
+from core.spec.health import HealthState
 
 MAX_CHANGES = 200_000
 _MAX_BYTES = 64 << 20

@@ -9,10 +9,10 @@ from core.errors import TowlineError
 from core.runtime.clock import Clock
 from core.runtime.tasks import Tasks
 from core.spec.facts import ClusterFacts
+from core.spec.health import HealthState
 from core.spec.objects import ObjectRef
 from core.spec.status import Phase
 from syncagent.domain.events import CommandAnswer, CommandOutcome, DriftFound
-from syncagent.domain.health import HealthState
 from syncagent.domain.inventory import Component, InventoryChange
 from syncagent.domain.objects import ref_of
 from syncagent.domain.services import Desired, StageTimes, SyncStatus

@@ -21,10 +21,11 @@ from controlplane.agents.model.reports import (
 )
 from controlplane.clusters.model.cluster import AgentMode
 from controlplane.clusters.model.commands import Command, CommandKind, CommandState
-from controlplane.services.model.service import ComponentState, HealthRule, Problem, Service
+from controlplane.services.model.service import ComponentState, Problem, Service
 from core.sealing import SealedSecret
 from core.spec.attestation import Attestation
 from core.spec.facts import ClusterFacts, DeprecatedApi
+from core.spec.health import HealthRule, HealthState
 from core.spec.jobs import JobPhase
 from core.spec.objects import FieldChange, ObjectKey, ObjectRef
 from core.spec.plan import PlannedAction, PlannedChange
@@ -70,10 +71,11 @@ _DRIFT = {
     DriftPolicy.IGNORE: wire.DRIFT_POLICY_IGNORE,
 }
 _HEALTH = {
-    ComponentState.RUNNING: wire.HEALTH_HEALTHY,
-    ComponentState.PENDING: wire.HEALTH_PROGRESSING,
-    ComponentState.FAILED: wire.HEALTH_FAILED,
-    ComponentState.PAUSED: wire.HEALTH_PAUSED,
+    HealthState.HEALTHY: wire.HEALTH_HEALTHY,
+    HealthState.PROGRESSING: wire.HEALTH_PROGRESSING,
+    HealthState.FAILED: wire.HEALTH_FAILED,
+    HealthState.PAUSED: wire.HEALTH_PAUSED,
+    HealthState.MISSING: wire.HEALTH_MISSING,
 }
 _CHANGES = {
     wire.CHANGE_CREATE: PlannedAction.CREATE,
@@ -212,7 +214,7 @@ def _rule(rule: HealthRule) -> wire.HealthRule:
     return wire.HealthRule(
         group=rule.group,
         kind=rule.kind,
-        health=_HEALTH[rule.state],
+        health=_HEALTH[rule.health],
         conditions=[
             wire.FieldCondition(pointer=condition.pointer, any_of=condition.any_of)
             for condition in rule.conditions

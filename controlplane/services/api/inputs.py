@@ -12,12 +12,12 @@ from controlplane.access.api.types import PolicyBindingAttributes, subjects_by_r
 from controlplane.platform.graphql.inputs import _words
 from controlplane.platform.graphql.scalars import Json
 from controlplane.services.api.verification import VerificationAttributes
-from controlplane.services.model.service import ComponentState, HealthRule, SyncOptions
+from controlplane.services.model.service import HEALTH_OF_STATE, ComponentState
 from controlplane.services.operations.services import ServiceChange
 from controlplane.services.operations.sources import SourceChange
 from core.errors import Invalid
-from core.spec.health import FieldCondition
-from core.spec.sync import DriftPolicy, IgnoredDifference
+from core.spec.health import FieldCondition, HealthRule
+from core.spec.sync import DriftPolicy, IgnoredDifference, SyncOptions
 
 
 @strawberry.input
@@ -176,7 +176,8 @@ class HealthRuleAttributes:
         conditions = tuple(
             FieldCondition(condition.pointer, tuple(condition.any_of)) for condition in given
         )
-        return HealthRule(self.group or "", self.kind, self.state, conditions, self.message or "")
+        health = HEALTH_OF_STATE[self.state]
+        return HealthRule(self.group or "", self.kind, health, conditions, self.message or "")
 
 
 @strawberry.input

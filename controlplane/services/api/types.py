@@ -651,7 +651,7 @@ def _health_rule(rule: HealthRuleRow) -> HealthRuleType:
     return HealthRuleType(
         group=rule.group or None,
         kind=rule.kind,
-        state=rule.state,
+        state=STATE_OF_HEALTH[rule.health],
         conditions=[
             HealthCondition(pointer=condition.pointer, any_of=list(condition.any_of))
             for condition in rule.conditions

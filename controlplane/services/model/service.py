@@ -14,11 +14,11 @@ from controlplane.services.model.verification import Quarantine, Verification
 from core.errors import Invalid
 from core.identity import ClusterId, RepositoryId, ServiceId
 from core.spec.attestation import Attestation
-from core.spec.health import FieldCondition
+from core.spec.health import HealthState
 from core.spec.objects import ObjectRef
 from core.spec.source import Renderer, RenderRequest, SourceFolder
 from core.spec.status import Phase
-from core.spec.sync import DriftPolicy, IgnoredDifference, Removal
+from core.spec.sync import Removal, SyncOptions
 from core.spec.verification import Verification
 
 
@@ -59,66 +59,20 @@ class ComponentState(StrEnum):
     """Suspended."""
 
 
-@dataclass(frozen=True, slots=True)
-class HealthRule:
-    """Objects of a kind are in `state` when all conditions match;
-    `message` points to the reason.
-    """
-
-    group: str
-    kind: str
-    state: ComponentState
-    conditions: tuple[FieldCondition, ...] = ()
-    message: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class SyncOptions:
-    """Options for applying a service. 0 in `wave_timeout_s` and `deletion_budget` means the agent's
-    default.
-    """
-
-    create_namespace: bool = True
-    drift: DriftPolicy = DriftPolicy.HEAL
-    namespace_labels: Mapping[str, str] = field(default_factory=dict)
-    namespace_annotations: Mapping[str, str] = field(default_factory=dict)
-    keep_on_prune: bool = False
-    fail_on_conflict: bool = False
-    replace_immutable: bool = False
-    ignored: tuple[IgnoredDifference, ...] = ()
-    health_rules: tuple[HealthRule, ...] = ()
-    wave_timeout_s: int = 0
-    deletion_budget: int = 0
-
-    def check(self) -> None:
-        """Raises Invalid, naming the field, for options beyond the agent's limits."""
-        _check_count(self.ignored, "syncConfig.diffNormalizers", 256)
-        _check_count(self.health_rules, "syncConfig.healthRules", 64)
-        for difference in self.ignored:
-            _check_count(difference.pointers, "syncConfig.diffNormalizers.jsonPointers", 64)
-            _check_count(difference.managers, "syncConfig.diffNormalizers.managers", 64)
-            _check_pointers(difference.pointers, "syncConfig.diffNormalizers.jsonPointers")
-            if not difference.pointers and not difference.managers:
-                raise Invalid("needs jsonPointers or managers", field="syncConfig.diffNormalizers")
-        for rule in self.health_rules:
-            _check_count(rule.conditions, "syncConfig.healthRules.conditions", 16)
-            pointers = [condition.pointer for condition in rule.conditions] + [rule.message]
-            _check_pointers(filter(None, pointers), "syncConfig.healthRules")
-        if not 0 <= self.wave_timeout_s <= 86_400:
-            raise Invalid("must be 0 to 86400 s", field="syncConfig.waveTimeout")
-        if not 0 <= self.deletion_budget <= 1_000_000:
-            raise Invalid("must be 0 to 1000000", field="syncConfig.deletionBudget")
-
-
-def _check_count(items: Sequence[object], field: str, most: int) -> None:
-    if len(items) > most:
-        raise Invalid(f"{len(items)} entries, {most} at most", field=field)
-
-
-def _check_pointers(pointers: Iterable[str], field: str) -> None:
-    for pointer in pointers:
-        if not pointer.startswith("/") or len(pointer.encode()) > 1024:
-            raise Invalid(f"{pointer[:80]!r} is not a JSON pointer (RFC 6901)", field=field)
+STATE_OF_HEALTH: Mapping[HealthState, ComponentState] = {
+    HealthState.HEALTHY: ComponentState.RUNNING,
+    HealthState.PAUSED: ComponentState.PAUSED,
+    HealthState.PROGRESSING: ComponentState.PENDING,
+    HealthState.MISSING: ComponentState.PENDING,
+    HealthState.FAILED: ComponentState.FAILED,
+}
+"""The API's name for each health; a missing object is pending."""
+HEALTH_OF_STATE: Mapping[ComponentState, HealthState] = {
+    ComponentState.RUNNING: HealthState.HEALTHY,
+    ComponentState.PENDING: HealthState.PROGRESSING,
+    ComponentState.FAILED: HealthState.FAILED,
+    ComponentState.PAUSED: HealthState.PAUSED,
+}
 
 
 @dataclass(frozen=True, slots=True)

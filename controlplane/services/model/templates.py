@@ -5,9 +5,10 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from controlplane.services.model.helm import follows_chart, ref_of_chart
-from controlplane.services.model.service import Service, SyncOptions
+from controlplane.services.model.service import Service
 from core.errors import Invalid
 from core.spec.source import Renderer
+from core.spec.sync import SyncOptions
 from core.spec.verification import Verification
 
 _MERGED = ("configuration", "helm")

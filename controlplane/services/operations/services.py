@@ -27,8 +27,9 @@ from controlplane.repositories.ports import RepositoryStore
 from controlplane.services.model.helm import check_helm
 from controlplane.services.model.ledger import LedgerEntry, LedgerStage
 from controlplane.services.model.parts import Wanted
-from controlplane.services.model.service import Component, Revision, Service, SyncOptions
+from controlplane.services.model.service import Component, Revision, Service
 from controlplane.services.model.sources import ServiceSource
+from controlplane.services.model.sync_options import check_sync_options
 from controlplane.services.model.verification import check_verification
 from controlplane.services.operations.dependencies import (
     check_dependencies,
@@ -55,7 +56,7 @@ from controlplane.services.ports import (
 from core.errors import Conflict, Invalid, NotFound
 from core.identity import RepositoryId, ServiceId
 from core.spec.source import Renderer
-from core.spec.sync import Removal
+from core.spec.sync import Removal, SyncOptions
 from core.spec.verification import Verification
 
 _MAX_VALUES = 500
@@ -123,7 +124,7 @@ class ServiceChange:
         if self.options is not None:
             _check_words(self.options.namespace_labels, "syncConfig.labels", 253)
             _check_words(self.options.namespace_annotations, "syncConfig.annotations", 4096)
-            self.options.check()
+            check_sync_options(self.options)
         if self.ref is not None:
             columns["ref"] = check_ref(self.ref)
         if self.folder is not None:

@@ -19,13 +19,13 @@ from controlplane.platform.store.columns import AttestationColumn, EnumColumn, J
 from controlplane.platform.store.schema import _id, _keys, _parts, _Serial, _times, metadata
 from controlplane.services.model.ledger import LedgerStage
 from controlplane.services.model.ownership import OwnerKind
-from controlplane.services.model.service import ComponentState, Confirmation, Problem, SyncOptions
+from controlplane.services.model.service import ComponentState, Confirmation, Problem
 from controlplane.services.model.verification import Quarantine
 from core.spec.objects import ObjectRef
 from core.spec.plan import PlannedChange
 from core.spec.source import Renderer
 from core.spec.status import Phase
-from core.spec.sync import Removal
+from core.spec.sync import Removal, SyncOptions
 from core.spec.verification import Verification
 
 service_sources = Table(

@@ -18,7 +18,7 @@ from controlplane.services.ports import LedgerStore, ServiceStore
 from core.errors import Conflict, Invalid, NotFound
 from core.spec.source import GitCredentials
 from core.spec.status import Phase
-from core.spec.sync import Removal
+from core.spec.sync import Removal, SyncOptions
 from tests.fakes.manifests import Folders, config_map
 from tests.integration.controlplane.conftest import World
 

@@ -14,19 +14,18 @@ from controlplane.agents.operations.report_batch import ReportLimits
 from controlplane.clusters.model.cluster import AgentMode
 from controlplane.platform.ports import PageQuery
 from controlplane.services.model.ledger import LedgerStage
-from controlplane.services.model.service import ComponentState as State
-from controlplane.services.model.service import HealthRule, Service, ServiceStatus, SyncOptions
+from controlplane.services.model.service import Service, ServiceStatus
 from controlplane.services.operations.services import ServiceChange
 from controlplane.services.ports import ComponentStore, RevisionStore
 from core.errors import Conflict, Invalid
 from core.identity import local_id
 from core.runtime.clock import SystemClock
 from core.spec.attestation import Attestation
-from core.spec.health import FieldCondition
+from core.spec.health import FieldCondition, HealthRule, HealthState
 from core.spec.objects import ObjectRef
 from core.spec.plan import PlannedAction
 from core.spec.status import Phase
-from core.spec.sync import IgnoredDifference
+from core.spec.sync import IgnoredDifference, SyncOptions
 from core.wire import limits
 from core.wire.v1 import agent_pb2 as wire
 from tests.fakes.manifests import config_map
@@ -252,7 +251,7 @@ async def test_every_option_reaches_the_agent(world: World, service: Service) ->
         fail_on_conflict=True,
         replace_immutable=True,
         ignored=(IgnoredDifference("apps", "Deployment", pointers=("/spec/replicas",)),),
-        health_rules=(HealthRule("x.io", "Db", State.RUNNING, (condition,), "/status/why"),),
+        health_rules=(HealthRule("x.io", "Db", HealthState.HEALTHY, (condition,), "/status/why"),),
         wave_timeout_s=60,
         deletion_budget=3,
     )
@@ -272,7 +271,7 @@ async def test_every_option_reaches_the_agent(world: World, service: Service) ->
         SyncOptions(ignored=(IgnoredDifference(managers=("x",)),) * 257),
         SyncOptions(wave_timeout_s=-1),
         SyncOptions(deletion_budget=10**7),
-        SyncOptions(health_rules=(HealthRule("", "X", State.FAILED, (), "x"),)),
+        SyncOptions(health_rules=(HealthRule("", "X", HealthState.FAILED, (), "x"),)),
     ],
 )
 async def test_options_that_agents_have_no_room_for_are_refused(

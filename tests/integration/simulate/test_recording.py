@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 
 from core.runtime.clock import SystemClock
-from syncagent.domain.health import HealthState
+from core.spec.health import HealthState
 from syncagent.kube.access import from_kubeconfig
 from towline.demo.clusters.access import agent_kubeconfig
 from towline.demo.clusters.cluster import LocalCluster

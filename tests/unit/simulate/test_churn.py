@@ -9,9 +9,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from core.errors import Invalid
+from core.spec.health import HealthState
 from core.spec.objects import GroupVersionKind
 from syncagent.domain.events import ObjectGone, ObjectSeen, WatchListed
-from syncagent.domain.health import HealthState
 from syncagent.domain.objects import ref_of
 from tests.fakes.clock import FakeClock
 from towline.simulate.churn import ChurnRecording, RecordedChange, lines_of, read

@@ -13,10 +13,10 @@ from core.identity import local_id
 from core.sealing import SealingKey, seal
 from core.spec.attestation import AttestationStatement, Signer, TrustedKeys, read_public_keys
 from core.spec.objects import ObjectRef
-from core.spec.sync import Removal
+from core.spec.sync import Removal, SyncOptions
 from syncagent.autonomy.admission import DesiredStateAdmission, StoredStateCheck
 from syncagent.autonomy.policy import SourcePolicy
-from syncagent.domain.services import Desired, ServiceSpec, StageTimes, SyncOptions, SyncStatus
+from syncagent.domain.services import Desired, ServiceSpec, StageTimes, SyncStatus
 from syncagent.state.database import Database
 from syncagent.state.store import SqliteStateStore
 from tests.fakes.clock import FakeClock
@@ -137,8 +137,9 @@ def test_unsigned_options_let_no_more_objects_go_where_signatures_count(
     desires: Any = Desires()
     claim = ObjectRef("", "v1", "PersistentVolumeClaim", "prod", "data")
     for sequence, budget in enumerate((1_000_000, 3, 0), 1):
-        options = SyncOptions(confirmed=(claim,), deletion_budget=budget)
-        word = Desired("s", sequence, replace(signed(SIGNER), options=options))
+        options = SyncOptions(deletion_budget=budget)
+        spec = replace(signed(SIGNER), options=options, confirmed=(claim,))
+        word = Desired("s", sequence, spec)
         DesiredStateAdmission(desires, trusted, desires, FakeClock()).desire(word)
     assert not desires.refused
     assert [one.agreed for one in desires.taken] == 3 * [set() if trusted else {claim.key}]

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.errors import Invalid
+from core.spec.health import HealthState
 from core.wire.v1 import agent_pb2 as pb
-from syncagent.domain.health import HealthState
 from syncagent.domain.services import Desired, StageTimes
 from syncagent.link.wire import desired_of
 from syncagent.state.database import Database
@@ -72,9 +72,9 @@ def test_what_the_wire_says_is_what_is_meant() -> None:
     """A conflict that is an error is not forced; a rule of no known health is left out."""
     spec = told().spec
     assert spec is not None and spec.attestation is not None
-    assert not spec.options.force
+    assert spec.options.fail_on_conflict
     assert [rule.health for rule in spec.options.health_rules] == [HealthState.FAILED]
-    assert [ref.name for ref in spec.options.confirmed] == ["b"]
+    assert [ref.name for ref in spec.confirmed] == ["b"]
     removal = desired_of(pb.Desired(service_id="s", sequence=1, removal=pb.REMOVAL_ORPHAN))
     assert load_desired(dump_desired(removal)) == removal
 

@@ -131,6 +131,6 @@ async def test_a_precious_hook_goes_where_it_says_so_itself(stand: Stand, note: 
 
 async def test_a_hook_takes_over_nobodys_fields_where_the_service_may_not(stand: Stand) -> None:
     """`force` is the service's own option, for hooks as well."""
-    stand.bring([config("x", notes=HOOK), config("y")], force=False)
+    stand.bring([config("x", notes=HOOK), config("y")], fail_on_conflict=True)
     await stand.phase(Phase.HEALTHY)
     assert not stand.cluster.forced

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from syncagent.domain.health import HealthState, assess
+from core.spec.health import HealthState
+from syncagent.domain.health import assess
 from syncagent.domain.inventory import DescendantTree, InventoryChange, OwnedObject, components_of
 from syncagent.domain.objects import ref_of
 from syncagent.domain.pods import images_of

@@ -7,10 +7,11 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from core.spec.health import HealthState
 from core.spec.objects import ObjectKey, ObjectRef
 from core.spec.status import Phase
 from core.wire.v1 import agent_pb2 as pb
-from syncagent.domain.health import HealthState, HealthStatus
+from syncagent.domain.health import HealthStatus
 from syncagent.domain.inventory import (
     Component,
     DescendantTree,

@@ -15,11 +15,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from core.runtime.tasks import Tasks
+from core.spec.health import HealthState
 from core.spec.objects import ObjectRef
 from core.spec.status import Phase
 from core.wire.v1 import agent_pb2 as pb
 from syncagent.domain.events import CommandAnswer, CommandOutcome, DriftFound
-from syncagent.domain.health import HealthState
 from syncagent.domain.inventory import Component, InventoryChange
 from syncagent.domain.services import Desired, StageTimes, SyncStatus
 from syncagent.link.commands import Commands

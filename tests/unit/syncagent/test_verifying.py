@@ -10,6 +10,7 @@ import pytest
 from core.errors import Invalid
 from core.spec.bundle import Bundle, make_bundle
 from core.spec.status import Phase
+from core.spec.sync import SyncOptions
 from core.spec.thresholds import Comparison
 from core.spec.verification import MetricCheck, Verification
 from syncagent.domain.services import Desired, ServiceSpec
@@ -25,6 +26,7 @@ from syncagent.state.desired import dump_desired, load_desired
 from tests.fakes.engine import Stand, config
 
 METRIC = MetricCheck("monitoring/prometheus:9090", "errors", 0.1, Comparison.AT_MOST)
+OPTIONS = SyncOptions(create_namespace=False)
 SOAK = Verification(soak_s=30, max_restarts=0)
 
 
@@ -43,7 +45,7 @@ def want(
     """The newest word on service `s`."""
     stand.hub.bundles[bundle.digest] = bundle.data
     stand.sequence += 1
-    spec = ServiceSpec("s", "prod", bundle.digest, len(bundle.data))
+    spec = ServiceSpec("s", "prod", bundle.digest, len(bundle.data), OPTIONS)
     desired = Desired("s", stand.sequence, spec, verification=policy, lifted=lifted)
     stand.engine.desire(desired)
     return desired
