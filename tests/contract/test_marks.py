@@ -13,7 +13,7 @@ from controlplane.clusters.ports import ClusterStore
 from controlplane.platform.ports import ANY, PageQuery
 from controlplane.platform.store.transaction import SqlStore
 from controlplane.reports.ports import MetricsSnapshotStore
-from controlplane.services.model.service import Phase, Service, StatusFields
+from controlplane.services.model.service import Service, StatusFields
 from controlplane.services.model.status_codes import ServiceStatus, StatusCode, status_codes_of
 from controlplane.services.ports import ServiceStore
 from core.identity import ClusterId, ServiceId

@@ -15,13 +15,14 @@ from controlplane.platform.graphql.scalars import Map
 from controlplane.repositories.api.repositories import GitRef, GitRepository
 from controlplane.services.api.verification import ServiceHold, ServiceVerification
 from controlplane.services.model.ledger import LedgerEntry
-from controlplane.services.model.objects import ObjectName
-from controlplane.services.model.service import Component, ComponentState, DriftPolicy
-from controlplane.services.model.service import HealthRule as HealthRuleRow
+from controlplane.services.model.service import STATE_OF_HEALTH, Component, ComponentState
 from controlplane.services.model.service import Revision as RevisionRow
 from controlplane.services.model.service import Service as ServiceRow
 from controlplane.services.model.sources import ServiceSource as SourceRow
 from controlplane.services.model.status_codes import ServiceStatus
+from core.spec.health import HealthRule as HealthRuleRow
+from core.spec.objects import ObjectRef
+from core.spec.sync import DriftPolicy
 
 # Lazily: the module of contexts imports this one.
 _SERVICE_CONTEXT: Any = LazyType("ServiceContextType", "controlplane.configuration.api.contexts")

@@ -1,6 +1,6 @@
 """Services: a folder of a repository that runs in a cluster."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 from enum import StrEnum
@@ -10,8 +10,7 @@ from controlplane.authorization import Resource, ResourceKind
 from controlplane.services.model.helm import release_of
 from controlplane.services.model.ownership import OwnerKind
 from controlplane.services.model.status_codes import ServiceStatus, StatusCode, status_of
-from controlplane.services.model.verification import Quarantine, Verification
-from core.errors import Invalid
+from controlplane.services.model.verification import Quarantine
 from core.identity import ClusterId, RepositoryId, ServiceId
 from core.spec.attestation import Attestation
 from core.spec.health import HealthState
@@ -20,30 +19,6 @@ from core.spec.source import Renderer, RenderRequest, SourceFolder
 from core.spec.status import Phase
 from core.spec.sync import Removal, SyncOptions
 from core.spec.verification import Verification
-
-
-class Phase(StrEnum):
-    """Progress of the agent with the desired state that it reports on."""
-
-    FETCHING = "fetching"
-    APPLYING = "applying"
-    APPLIED = "applied"
-    HEALTHY = "healthy"
-    DEGRADED = "degraded"
-    FAILED = "failed"
-    REMOVED = "removed"
-    AWAITING = "awaiting"
-
-
-class DriftPolicy(StrEnum):
-    """Reaction of the agent to changes by others."""
-
-    HEAL = "heal"
-    """Reverts the change."""
-    REPORT = "report"
-    """Reports the change and leaves it."""
-    IGNORE = "ignore"
-    """Ignores the change."""
 
 
 class ComponentState(StrEnum):

@@ -44,7 +44,6 @@ from controlplane.services.store.tables import (
     service_sources,
     services,
 )
-from core.spec.status import Phase
 
 _BATCH = 200
 _K = clusters_store.clusters.c

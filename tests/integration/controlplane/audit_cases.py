@@ -17,13 +17,13 @@ from controlplane.pipelines.operations.pipelines import (
     PipelineDraft,
     StageDraft,
 )
-from controlplane.services.model.objects import ObjectName
 from controlplane.services.model.service import Phase, Problem
 from controlplane.services.model.verification import Verification
 from controlplane.services.operations.services import ServiceChange
 from controlplane.services.ports import ServiceStore
 from core.identity import ClusterId
 from core.open_streams import FoundStreams, OpenStream, RecordingPart, StreamFilter
+from core.spec.objects import ObjectRef
 from tests.fakes.clock import FakeClock
 from tests.integration.controlplane.conftest import World
 from tests.integration.controlplane.matrix import Stage
@@ -56,7 +56,7 @@ async def an_approved_request(stage: Stage) -> None:
 
 async def a_deletion_that_waits(stage: Stage) -> None:
     async with stage.store.write() as tx:
-        waiting = (ObjectName("", "v1", "X", "", "x"),)
+        waiting = (ObjectRef("", "v1", "X", "", "x"),)
         await tx[ServiceStore].change(stage.ids["service"], phase=Phase.AWAITING, awaiting=waiting)
 
 

@@ -10,26 +10,19 @@ from controlplane.access.operations.projects import ProjectChange
 from controlplane.access.operations.roles import AccessControl
 from controlplane.authorization import BUILT_IN, INSTALLATION, Grant, Policy
 from controlplane.clusters.model.cluster import Cluster
-from controlplane.clusters.model.removal import Removal
 from controlplane.clusters.operations.clusters import ClusterChange
 from controlplane.configuration.operations.contexts import ContextChange, ServiceContexts
 from controlplane.secrets.operations.secrets import SecretChange, Secrets
-from controlplane.services.model.objects import ObjectName
 from controlplane.services.model.ownership import OwnerKind
-from controlplane.services.model.service import (
-    Confirmation,
-    DriftPolicy,
-    Phase,
-    Problem,
-    Service,
-    SyncOptions,
-)
+from controlplane.services.model.service import Confirmation, Phase, Problem, Service, SyncOptions
 from controlplane.services.model.verification import Quarantine, Verification
 from controlplane.services.operations.services import ServiceChange
 from controlplane.services.operations.sources import SourceChange, sources_of
 from controlplane.services.ports import ContextBindingStore, SecretUseStore, ServiceStore
 from core.errors import Forbidden
 from core.spec.attestation import Attestation
+from core.spec.objects import ObjectRef
+from core.spec.sync import DriftPolicy, Removal
 from tests.integration.controlplane.conftest import Role, World, person
 
 OWN_SETTINGS = {
@@ -139,7 +132,7 @@ async def test_a_clone_copies_every_setting_that_is_not_left_out_on_purpose(
 
 async def test_a_clone_has_its_own_state(world: World, original: Original) -> None:
     """Every field of the original has another value than that of a new service."""
-    at, name = world.clock.now(), ObjectName("", "v1", "ConfigMap", "x", "x")
+    at, name = world.clock.now(), ObjectRef("", "v1", "ConfigMap", "x", "x")
     state = {
         **{"pinned": "a" * 40, "watch": Verification(90), "sha": "a" * 40, "author": "ada"},
         **{"revision_id": "r1", "source": "sha256:1", "reads": {"x": "1"}, "digest": "sha256:2"},

@@ -11,7 +11,7 @@ from controlplane.platform.ports import ANY, PageQuery
 from controlplane.repositories.operations import RepositoryChange
 from controlplane.repositories.ports import RepositoryStore
 from controlplane.services.model.ledger import LedgerStage
-from controlplane.services.model.service import Phase, Problem, Service, SyncOptions
+from controlplane.services.model.service import Problem, Service
 from controlplane.services.model.status_codes import ServiceStatus
 from controlplane.services.operations.services import ServiceChange
 from controlplane.services.ports import LedgerStore, ServiceStore

@@ -3,7 +3,7 @@
 import pytest
 
 from controlplane.platform.context import RENDER_SERVICES
-from controlplane.services.model.service import Phase, Service
+from controlplane.services.model.service import Service
 from controlplane.services.model.status_codes import ServiceStatus
 from controlplane.services.operations.services import ServiceChange
 from controlplane.services.ports import ServiceStore

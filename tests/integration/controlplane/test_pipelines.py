@@ -16,9 +16,8 @@ from controlplane.pipelines.operations.views import PipelineView
 from controlplane.platform.audit_entry import AuditVerdict
 from controlplane.platform.ports import JobStore, PageQuery
 from controlplane.services.model.ledger import LedgerStage
-from controlplane.services.model.service import Phase, Problem, Service
+from controlplane.services.model.service import Problem, Service
 from controlplane.services.model.status_codes import ServiceStatus
-from controlplane.services.model.verification import Verification
 from controlplane.services.operations.services import ServiceChange
 from controlplane.services.ports import LedgerStore
 from core.errors import Conflict, Forbidden, Invalid
