@@ -250,7 +250,7 @@ async def test_what_a_metric_measures_is_kept_beside_its_gate(
     """Each answer with its release, failed ones too; numbers that are none are not kept; of many
     the newest stay, also when the pipeline is saved anew, and none outlives its gate."""
     world = stand.world
-    monkeypatch.setattr("controlplane.pipelines.operations.pipelines.MOST_MEASURED", 2)
+    monkeypatch.setattr("controlplane.pipelines.operations.pipelines.MAX_MEASURED", 2)
     twice = "vector(1) / 0 or label_replace(vector(2), 'a', 'b', '', '')"
     seen = []
     for release, query in enumerate(("vector(1.5)", twice, "vector(0.5)"), 1):
