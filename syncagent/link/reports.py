@@ -2,6 +2,7 @@
 
 from core.spec.facts import ClusterFacts
 from core.spec.verification import VerificationResult
+from core.wire.codec import cluster_facts_to_message, verification_result_to_message
 from core.wire.v1 import agent_pb2 as pb
 from syncagent.domain.events import CommandAnswer, DriftFound
 from syncagent.domain.inventory import InventoryChange
@@ -11,13 +12,11 @@ from syncagent.domain.services import SyncStatus
 from syncagent.link.wire import (
     done_to_wire,
     drift_to_wire,
-    facts_to_wire,
     inventory_to_wire,
     job_to_wire,
     merge_inventories,
     mirror_to_wire,
     status_to_wire,
-    verified_to_wire,
 )
 from syncagent.ports import Outbox
 
@@ -45,14 +44,17 @@ class OutboxReports:
         self._outbox.put(topic, drift_to_wire(found).SerializeToString())
 
     def verified(self, verified: VerificationResult) -> None:
-        body = verified_to_wire(verified).SerializeToString()
-        self._outbox.put(f"verified/{verified.service_id}/{verified.digest}", body)
+        report = pb.Report(verified=verification_result_to_message(verified))
+        topic = f"verified/{verified.service_id}/{verified.digest}"
+        self._outbox.put(topic, report.SerializeToString())
 
     def job(self, status: JobStatus) -> None:
         self._outbox.put(f"job/{status.command_id}", job_to_wire(status).SerializeToString())
 
     def facts(self, facts: ClusterFacts) -> None:
-        self._outbox.put("facts", pb.Report(facts=facts_to_wire(facts)).SerializeToString())
+        self._outbox.put(
+            "facts", pb.Report(facts=cluster_facts_to_message(facts)).SerializeToString()
+        )
 
     def mirror(self, mirror: LocalServiceReport) -> None:
         body = mirror_to_wire(mirror).SerializeToString()
