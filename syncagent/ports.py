@@ -10,11 +10,11 @@ from core.spec.objects import GroupVersionKind, ObjectKey, ObjectRef
 from core.spec.render_orders import RenderOrder
 from core.spec.verification import MetricCheck, VerificationResult
 from syncagent.domain.events import CommandAnswer, DriftFound, Observation
-from syncagent.domain.inventory import InventoryChange, OwnedObject
 from syncagent.domain.jobs import JobSpec, JobStatus
 from syncagent.domain.local_services import Document, LocalServiceReport, ServiceDefinition
 from syncagent.domain.managed_fields import Entry
 from syncagent.domain.objects import KubeObject
+from syncagent.domain.observed.inventory import InventoryChange, OwnedObject
 from syncagent.domain.services import Desired, StageTimes, SyncStatus
 from syncagent.domain.sops_values import EncryptedValue
 from syncagent.domain.sync_run import SyncRun

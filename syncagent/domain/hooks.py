@@ -10,8 +10,8 @@ from enum import StrEnum
 from core.errors import Invalid
 from core.spec.health import HealthState
 from syncagent.domain.directives import annotations_of, directives_of, wave_number
-from syncagent.domain.health import HealthStatus, assess
 from syncagent.domain.objects import KubeObject
+from syncagent.domain.observed.health import HealthStatus, assess
 
 _POLICIES = (
     "towline.dev/hook-delete-policy",

@@ -17,9 +17,9 @@ from syncagent.domain.directives import ORDINARY, Directives, annotations_of, di
 from syncagent.domain.hooks import Hook, hook_of
 from syncagent.domain.managed_fields import contains_field, entries_of, fields_of
 from syncagent.domain.objects import KubeObject, metadata_of, ref_of
+from syncagent.domain.observed.user_rules import matches_object
 from syncagent.domain.sealed_values import SealedValues
 from syncagent.domain.services import ServiceSpec
-from syncagent.domain.user_rules import matches_object
 from syncagent.domain.waves import Wave, wave_of
 
 FIELD_MANAGER = "towline"

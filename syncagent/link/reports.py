@@ -5,9 +5,9 @@ from core.spec.verification import VerificationResult
 from core.wire.codec import cluster_facts_to_message, verification_result_to_message
 from core.wire.v1 import agent_pb2 as pb
 from syncagent.domain.events import CommandAnswer, DriftFound
-from syncagent.domain.inventory import InventoryChange
 from syncagent.domain.jobs import JobStatus
 from syncagent.domain.local_services import LocalServiceReport
+from syncagent.domain.observed.inventory import InventoryChange
 from syncagent.domain.services import SyncStatus
 from syncagent.link.wire import (
     done_to_wire,

@@ -14,9 +14,9 @@ from core.wire import codec
 from core.wire.codec import cut_text
 from core.wire.v1 import agent_pb2 as pb
 from syncagent.domain.events import CommandAnswer, DriftFound
-from syncagent.domain.inventory import Component, InventoryChange
 from syncagent.domain.jobs import JobSpec, JobStatus
 from syncagent.domain.local_services import LocalServiceReport
+from syncagent.domain.observed.inventory import Component, InventoryChange
 from syncagent.domain.services import Desired, Problem, ServiceSpec, SyncStatus
 
 _MAX_LABELS = 64

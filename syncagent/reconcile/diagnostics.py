@@ -13,8 +13,8 @@ from core.runtime.clock import Clock
 from core.runtime.tasks import Tasks
 from core.spec.health import HealthState
 from core.spec.objects import ObjectKey, ObjectRef
-from syncagent.domain.inventory import Component, OwnedObject
-from syncagent.domain.pods import Crash
+from syncagent.domain.observed.inventory import Component, OwnedObject
+from syncagent.domain.observed.pods import Crash
 from syncagent.ports import KubeApi
 from syncagent.reconcile.masking import Masking
 from syncagent.reconcile.registry import ServiceRegistry, ServiceState

@@ -25,16 +25,17 @@ from syncagent.ports import (
     ServiceReports,
     StateStore,
 )
-from syncagent.reconcile.api_server_monitor import ApiServerMonitor
 from syncagent.reconcile.applier import INTERNAL, problem_of
 from syncagent.reconcile.context import ReconcileContext
-from syncagent.reconcile.descendants import Descendants
 from syncagent.reconcile.diagnostics import Diagnostics
 from syncagent.reconcile.event_recorder import EventRecorder
 from syncagent.reconcile.gates import SyncPaused, is_closed, is_waiting
 from syncagent.reconcile.heal import process_observation
 from syncagent.reconcile.hook_runner import terminate_sync
 from syncagent.reconcile.masking import Masking
+from syncagent.reconcile.observe.api_server_monitor import ApiServerMonitor
+from syncagent.reconcile.observe.descendants import Descendants
+from syncagent.reconcile.observe.watchers import Watchers
 from syncagent.reconcile.recovery import recover
 from syncagent.reconcile.registry import ServiceRegistry, ServiceState, SyncGate
 from syncagent.reconcile.removal import remove_service, removed_status
@@ -42,7 +43,6 @@ from syncagent.reconcile.reporter import Reporter
 from syncagent.reconcile.sync_check import mark_changed_objects
 from syncagent.reconcile.sync_steps import sync_service
 from syncagent.reconcile.verifier import Verifier
-from syncagent.reconcile.watchers import Watchers
 from syncagent.reconcile.work_queue import WorkQueue
 
 log = structlog.get_logger(__name__)

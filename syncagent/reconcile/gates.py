@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from core.spec.health import HealthState
 from core.spec.objects import ObjectKey
 from syncagent.domain.hooks import hook_result
-from syncagent.domain.inventory import OwnedObject
+from syncagent.domain.observed.inventory import OwnedObject
 from syncagent.domain.services import Problem
 from syncagent.domain.sync_run import SyncRun
 from syncagent.reconcile.context import ReconcileContext

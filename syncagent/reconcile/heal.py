@@ -19,8 +19,8 @@ from syncagent.domain.drift import (
 )
 from syncagent.domain.events import DriftFound, ObjectGone, ObjectSeen, Observation
 from syncagent.domain.ignored_differences import owned_part
-from syncagent.domain.inventory import OwnedObject
 from syncagent.domain.objects import KubeObject, metadata_of, resource_version
+from syncagent.domain.observed.inventory import OwnedObject
 from syncagent.domain.ownership import SERVICE_LABEL, ObjectManifest, fingerprint
 from syncagent.domain.services import Problem
 from syncagent.reconcile import sealed

@@ -11,9 +11,9 @@ from core.spec.health import HealthState
 from core.spec.objects import ObjectKey, ObjectRef
 from syncagent.domain.deletion import is_protected
 from syncagent.domain.directives import DeletionPolicy, directives_of
-from syncagent.domain.health import HealthStatus
 from syncagent.domain.hooks import HookDeletePolicy, HookMoment, hook_result
 from syncagent.domain.objects import KubeObject, metadata_of, ref_of
+from syncagent.domain.observed.health import HealthStatus
 from syncagent.domain.ownership import HookManifest, claiming_service, run_of, with_run
 from syncagent.domain.services import Problem
 from syncagent.domain.sync_run import SyncRun, run_for

@@ -16,8 +16,8 @@ from syncagent.domain.deletion import (
     unconfirmed_removals,
 )
 from syncagent.domain.directives import DeletionPolicy, Directives, directives_of
-from syncagent.domain.inventory import OwnedObject
 from syncagent.domain.objects import KubeObject, metadata_of
+from syncagent.domain.observed.inventory import OwnedObject
 from syncagent.domain.ownership import owner_of, release_patch
 from syncagent.domain.waves import Wave, in_waves, wave_of
 from syncagent.reconcile.applier import problem_of

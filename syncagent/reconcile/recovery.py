@@ -1,7 +1,7 @@
 """Recovery of owned objects after a lost disk, from the labels in the cluster."""
 
-from syncagent.domain.inventory import OwnedObject
 from syncagent.domain.objects import controller_uid, metadata_of, ref_of
+from syncagent.domain.observed.inventory import OwnedObject
 from syncagent.domain.ownership import SERVICE_LABEL, owner_of
 from syncagent.domain.services import Desired, StageTimes
 from syncagent.ports import KubeApi, StateStore, StoredService

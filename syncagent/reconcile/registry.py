@@ -9,12 +9,12 @@ from core.spec.objects import GroupVersionKind, ObjectKey, ObjectRef
 from core.spec.plan import PlannedChange
 from core.spec.status import Phase
 from syncagent.domain.events import Observation
-from syncagent.domain.health import HealthStatus
-from syncagent.domain.inventory import Component, DescendantTree, OwnedObject
 from syncagent.domain.objects import KubeObject, ref_of
+from syncagent.domain.observed.health import HealthStatus
+from syncagent.domain.observed.inventory import Component, DescendantTree, OwnedObject
+from syncagent.domain.observed.unmanaged_children import UnmanagedChildren
 from syncagent.domain.ownership import SERVICE_LABEL, claiming_service, owner_of
 from syncagent.domain.services import Desired, Problem, StageTimes
-from syncagent.domain.unmanaged_children import UnmanagedChildren
 from syncagent.ports import StoredService
 
 _UNSEEN = HealthStatus(

@@ -11,12 +11,17 @@ from core.runtime.clock import Clock
 from core.spec.health import HealthState
 from core.spec.objects import ObjectKey
 from core.spec.status import Phase
-from syncagent.domain.inventory import Component, components_of, inventory_change, split_inventory
+from syncagent.domain.observed.inventory import (
+    Component,
+    components_of,
+    inventory_change,
+    split_inventory,
+)
+from syncagent.domain.observed.summary import summarize
 from syncagent.domain.services import Problem, SyncStatus
-from syncagent.domain.summary import summarize
 from syncagent.ports import ServiceReports, StateStore
-from syncagent.reconcile.api_server_monitor import ApiServerMonitor
 from syncagent.reconcile.gates import describe_wait
+from syncagent.reconcile.observe.api_server_monitor import ApiServerMonitor
 from syncagent.reconcile.registry import ServiceRegistry, ServiceState
 
 log = structlog.get_logger(__name__)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from core.errors import TowlineError
 from core.spec.objects import GroupVersionKind, ObjectKey
-from syncagent.domain.inventory import OwnedObject
+from syncagent.domain.observed.inventory import OwnedObject
 from syncagent.domain.ownership import SERVICE_LABEL
 from syncagent.domain.services import StageTimes
 from syncagent.reconcile.context import ReconcileContext

@@ -11,8 +11,8 @@ from core.spec.plan import PlannedAction, PlannedChange
 from core.spec.status import Phase
 from core.spec.sync import DriftPolicy
 from syncagent.domain.hooks import HookMoment
-from syncagent.domain.inventory import OwnedObject
 from syncagent.domain.objects import KubeObject
+from syncagent.domain.observed.inventory import OwnedObject
 from syncagent.domain.ownership import fingerprint
 from syncagent.domain.services import Desired, Problem, ServiceSpec
 from syncagent.domain.sync_run import SyncRun, run_for

@@ -12,11 +12,11 @@ from core.errors import TowlineError
 from core.runtime.clock import Clock
 from core.spec.status import Phase
 from core.spec.verification import Verification, VerificationResult
-from syncagent.domain.inventory import components_of
 from syncagent.domain.objects import metadata_of
-from syncagent.domain.pods import restarts_of
+from syncagent.domain.observed.inventory import components_of
+from syncagent.domain.observed.pods import restarts_of
+from syncagent.domain.observed.summary import summarize
 from syncagent.domain.services import Desired
-from syncagent.domain.summary import summarize
 from syncagent.domain.verification import (
     BundleVerification,
     ObservedService,

@@ -8,7 +8,7 @@ import structlog
 from core.errors import Invalid
 from core.spec.objects import ObjectRef
 from syncagent.domain.events import CommandAnswer, CommandOutcome
-from syncagent.domain.inventory import OwnedObject
+from syncagent.domain.observed.inventory import OwnedObject
 from syncagent.domain.services import Desired, StageTimes
 from syncagent.ports import StoredService
 from syncagent.state.database import Database

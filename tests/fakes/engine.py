@@ -15,7 +15,7 @@ from core.spec.status import Phase
 from core.spec.sync import SyncOptions
 from core.spec.verification import VerificationResult
 from syncagent.domain.events import CommandAnswer, DriftFound
-from syncagent.domain.inventory import InventoryChange
+from syncagent.domain.observed.inventory import InventoryChange
 from syncagent.domain.services import Desired, ServiceSpec, SyncStatus
 from syncagent.reconcile.engine import ReconcileEngine
 from syncagent.state.bundles import BundleFiles

@@ -59,10 +59,10 @@ EXAMPLES = (
     ),
     Example(
         WIRE,
-        "VerifiedReport|Verified",
+        r"VerificationResult|pb\.Verified",
         ("core/wire", "controlplane/agents", "syncagent/link", "syncagent/ports.py"),
     ),
-    Example(WIRE, "verified_to_wire", ("syncagent",)),
+    Example(WIRE, "verification_result_to_message", ("syncagent", "core")),
     Example(
         WIRE,
         r"CANCEL_JOB|CancelJob|cancel_job",

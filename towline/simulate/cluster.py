@@ -13,8 +13,8 @@ from core.spec.health import HealthState
 from core.spec.objects import ObjectRef
 from core.spec.status import Phase
 from syncagent.domain.events import CommandAnswer, CommandOutcome, DriftFound
-from syncagent.domain.inventory import Component, InventoryChange
 from syncagent.domain.objects import ref_of
+from syncagent.domain.observed.inventory import Component, InventoryChange
 from syncagent.domain.services import Desired, StageTimes, SyncStatus
 from syncagent.link.reports import OutboxReports
 from syncagent.ports import BundleFetcher

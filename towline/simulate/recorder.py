@@ -9,8 +9,8 @@ from core.runtime.clock import Clock
 from core.runtime.tasks import Tasks
 from core.spec.objects import GroupVersionKind, ObjectKey
 from syncagent.domain.events import ObjectGone, ObjectSeen, Observation, WatchListed, WatchRefused
-from syncagent.domain.inventory import Component, child_of
 from syncagent.domain.objects import KubeObject, ref_of
+from syncagent.domain.observed.inventory import Component, child_of
 from syncagent.kube.access import ApiServerAccess
 from syncagent.kube.client import KubeClient
 from syncagent.kube.discovery import ApiDiscovery

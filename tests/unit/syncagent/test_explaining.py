@@ -8,8 +8,8 @@ import pytest
 from core.spec.bundle import KubeObject
 from core.spec.health import FieldCondition, HealthRule, HealthState
 from core.spec.status import Phase
-from syncagent.domain.health import assess
-from syncagent.domain.user_rules import health_of
+from syncagent.domain.observed.health import assess
+from syncagent.domain.observed.user_rules import health_of
 from syncagent.ports import RequestRefused
 from tests.fakes.engine import Stand, config
 

@@ -5,12 +5,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.spec.health import HealthState
-from syncagent.domain.health import assess
-from syncagent.domain.inventory import DescendantTree, InventoryChange, OwnedObject, components_of
 from syncagent.domain.objects import ref_of
-from syncagent.domain.pods import images_of
+from syncagent.domain.observed.health import assess
+from syncagent.domain.observed.inventory import (
+    DescendantTree,
+    InventoryChange,
+    OwnedObject,
+    components_of,
+)
+from syncagent.domain.observed.pods import images_of
+from syncagent.domain.observed.summary import summarize
 from syncagent.domain.services import StageTimes, SyncStatus
-from syncagent.domain.summary import summarize
 from syncagent.link.wire import inventory_to_wire, status_to_wire
 
 H, P, F, S = HealthState.HEALTHY, HealthState.PROGRESSING, HealthState.FAILED, HealthState.PAUSED

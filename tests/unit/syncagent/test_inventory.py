@@ -11,8 +11,8 @@ from core.spec.health import HealthState
 from core.spec.objects import ObjectKey, ObjectRef
 from core.spec.status import Phase
 from core.wire.v1 import agent_pb2 as pb
-from syncagent.domain.health import HealthStatus
-from syncagent.domain.inventory import (
+from syncagent.domain.observed.health import HealthStatus
+from syncagent.domain.observed.inventory import (
     Component,
     DescendantTree,
     InventoryChange,
@@ -21,8 +21,8 @@ from syncagent.domain.inventory import (
     inventory_change,
     split_inventory,
 )
+from syncagent.domain.observed.summary import summarize
 from syncagent.domain.services import Problem
-from syncagent.domain.summary import summarize
 from syncagent.link.wire import inventory_to_wire, merge_inventories
 
 

@@ -20,7 +20,7 @@ from core.spec.objects import ObjectRef
 from core.spec.status import Phase
 from core.wire.v1 import agent_pb2 as pb
 from syncagent.domain.events import CommandAnswer, CommandOutcome, DriftFound
-from syncagent.domain.inventory import Component, InventoryChange
+from syncagent.domain.observed.inventory import Component, InventoryChange
 from syncagent.domain.services import Desired, StageTimes, SyncStatus
 from syncagent.link.commands import Commands
 from syncagent.link.logs import LogQueue

@@ -11,8 +11,8 @@ from core.spec.bundle import KubeObject
 from core.spec.objects import GroupVersionKind
 from core.spec.status import Phase
 from core.spec.sync import Removal
+from syncagent.domain.observed.unmanaged_children import UnmanagedChildren
 from syncagent.domain.services import Desired
-from syncagent.domain.unmanaged_children import UnmanagedChildren
 from syncagent.reconcile.registry import ServiceRegistry
 from tests.fakes.engine import Stand, config
 

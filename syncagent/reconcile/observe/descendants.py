@@ -13,10 +13,10 @@ from core.runtime.clock import Clock
 from core.runtime.tasks import Tasks
 from core.spec.objects import GroupVersionKind, ObjectKey, ObjectRef
 from syncagent.domain.events import ObjectGone, ObjectSeen, Observation, WatchListed, WatchRefused
-from syncagent.domain.inventory import child_of
 from syncagent.domain.objects import KubeObject, controller_uid, metadata_of, ref_of
-from syncagent.domain.pods import crash_of
-from syncagent.domain.unmanaged_children import WatchPlace
+from syncagent.domain.observed.inventory import child_of
+from syncagent.domain.observed.pods import crash_of
+from syncagent.domain.observed.unmanaged_children import WatchPlace
 from syncagent.ports import KubeApi
 from syncagent.reconcile.diagnostics import Diagnostics
 from syncagent.reconcile.registry import ServiceRegistry, ServiceState

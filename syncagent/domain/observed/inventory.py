@@ -6,7 +6,6 @@ from functools import lru_cache
 
 from core.spec.health import HealthRule, HealthState
 from core.spec.objects import ObjectKey, ObjectRef
-from syncagent.domain.health import HEALTHY, HealthStatus, assess
 from syncagent.domain.objects import (
     KubeObject,
     controller_uid,
@@ -14,8 +13,9 @@ from syncagent.domain.objects import (
     ref_of,
     resource_version,
 )
-from syncagent.domain.pods import images_of
-from syncagent.domain.user_rules import health_of
+from syncagent.domain.observed.health import HEALTHY, HealthStatus, assess
+from syncagent.domain.observed.pods import images_of
+from syncagent.domain.observed.user_rules import health_of
 
 _STUCK = {"Unschedulable", "SchedulingGated"}
 _MISSING = HealthStatus(HealthState.MISSING, "is not in the cluster", "Missing")

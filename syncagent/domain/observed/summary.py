@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from core.spec.health import HealthState
 from core.spec.status import Phase
-from syncagent.domain.inventory import Component
+from syncagent.domain.observed.inventory import Component
 from syncagent.domain.services import Problem
 
 MAX_PROBLEMS = 100

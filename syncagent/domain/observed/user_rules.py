@@ -6,9 +6,9 @@ from typing import Any
 from core.spec.health import FieldCondition, HealthRule, HealthState
 from core.spec.objects import ObjectRef
 from core.spec.sync import IgnoredDifference
-from syncagent.domain.health import HealthStatus, assess
 from syncagent.domain.json_pointers import MISSING, find, steps_of
 from syncagent.domain.objects import KubeObject, api_of, metadata_of
+from syncagent.domain.observed.health import HealthStatus, assess
 
 _FINE = (HealthState.HEALTHY, HealthState.PAUSED)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from core.spec.health import HealthState
 from syncagent.domain.objects import KubeObject, api_of, metadata_of
-from syncagent.domain.pods import pod_health_facts
+from syncagent.domain.observed.pods import pod_health_facts
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,13 +13,13 @@ from core.runtime.tasks import Tasks
 from core.spec.health import HealthState
 from core.spec.objects import GroupVersionKind, ObjectKey, ObjectRef
 from syncagent.domain.events import ObjectGone, ObjectSeen, Observation, WatchListed, WatchRefused
-from syncagent.domain.health import HealthStatus
-from syncagent.domain.inventory import OwnedObject
 from syncagent.domain.objects import KubeObject, key_of, metadata_of, ref_of
+from syncagent.domain.observed.health import HealthStatus
+from syncagent.domain.observed.inventory import OwnedObject
 from syncagent.domain.ownership import SERVICE_LABEL, owner_of, run_of
 from syncagent.domain.services import Problem
 from syncagent.ports import KubeApi, RequestRefused
-from syncagent.reconcile.descendants import Descendants
+from syncagent.reconcile.observe.descendants import Descendants
 from syncagent.reconcile.registry import ServiceRegistry, ServiceState
 
 _ALL = ""
