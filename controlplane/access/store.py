@@ -34,17 +34,17 @@ from controlplane.authorization import KubernetesRights, Role
 from controlplane.platform.store.columns import EnumColumn, JsonColumn, UtcColumn
 from controlplane.platform.store.rights import LimitsColumn, RulesColumn
 from controlplane.platform.store.rows import rows
-from controlplane.platform.store.schema import _id, _times, metadata
+from controlplane.platform.store.schema import id_column, metadata, time_columns
 from controlplane.platform.store.transaction import Repositories
 from core.identity import TokenKind
 
 users = Table(
     "users",
     metadata,
-    _id(),
+    id_column(),
     Column("email", String(320), nullable=False, unique=True),
     Column("name", String(255), nullable=False),
-    *_times(),
+    *time_columns(),
     Column("kind", EnumColumn(UserKind), nullable=False),
     Column("disabled_at", UtcColumn),
     Column("password", String(255)),
@@ -58,9 +58,9 @@ users = Table(
 groups = Table(
     "groups",
     metadata,
-    _id(),
+    id_column(),
     Column("name", String(255), nullable=False, unique=True),
-    *_times(),
+    *time_columns(),
     Column("description", Text),
     Column("everyone", Boolean),
     Column("issuer", String(512)),
@@ -71,7 +71,7 @@ groups = Table(
 memberships = Table(
     "memberships",
     metadata,
-    _id(),
+    id_column(),
     Column("group_id", String(36), ForeignKey("groups.id"), nullable=False),
     Column("user_id", String(36), ForeignKey("users.id"), nullable=False, index=True),
     Column("inserted_at", UtcColumn, nullable=False),
@@ -83,7 +83,7 @@ memberships = Table(
 logins = Table(
     "logins",
     metadata,
-    _id(),
+    id_column(),
     Column("issuer", String(512), nullable=False),
     Column("subject", String(512), nullable=False),
     Column("user_id", String(36), ForeignKey("users.id"), nullable=False, index=True),
@@ -95,9 +95,9 @@ logins = Table(
 projects = Table(
     "projects",
     metadata,
-    _id(),
+    id_column(),
     Column("name", String(255), nullable=False, unique=True),
-    *_times(),
+    *time_columns(),
     Column("description", Text),
 )
 
@@ -105,9 +105,9 @@ projects = Table(
 roles = Table(
     "roles",
     metadata,
-    _id(),
+    id_column(),
     Column("name", String(255), nullable=False, unique=True),
-    *_times(),
+    *time_columns(),
     Column("description", Text),
     Column("rules", RulesColumn(), nullable=False),
     Column("kubernetes", JsonColumn(KubernetesRights), nullable=False),
@@ -117,7 +117,7 @@ roles = Table(
 role_bindings = Table(
     "role_bindings",
     metadata,
-    _id(),
+    id_column(),
     Column("role_id", String(36), nullable=False, index=True),
     Column("subject_kind", EnumColumn(SubjectKind), nullable=False),
     Column("subject_id", String(36), nullable=False, index=True),
@@ -132,7 +132,7 @@ role_bindings = Table(
 access_requests = Table(
     "access_requests",
     metadata,
-    _id(),
+    id_column(),
     Column("user_id", String(36), ForeignKey("users.id"), nullable=False, index=True),
     Column("role_id", String(36), nullable=False),
     Column("scope", String(64), nullable=False),
@@ -150,7 +150,7 @@ access_requests = Table(
 challenges = Table(
     "challenges",
     metadata,
-    _id(),
+    id_column(),
     Column("kind", EnumColumn(ChallengeKind), nullable=False),
     Column("hash", String(64), nullable=False, unique=True),
     Column("inserted_at", UtcColumn, nullable=False),
@@ -174,7 +174,7 @@ failures = Table(
 trust_rules = Table(
     "trust_rules",
     metadata,
-    _id(),
+    id_column(),
     Column("user_id", String(36), ForeignKey("users.id"), nullable=False, index=True),
     Column("issuer", String(512), nullable=False, index=True),
     Column("audience", String(512), nullable=False),
@@ -189,7 +189,7 @@ trust_rules = Table(
 tokens = Table(
     "tokens",
     metadata,
-    _id(),
+    id_column(),
     Column("kind", EnumColumn(TokenKind), nullable=False),
     Column("name", String(255), nullable=False),
     Column("hash", String(64), nullable=False, unique=True),

@@ -23,7 +23,7 @@ from controlplane.clusters.ports import CommandStore
 from controlplane.clusters.store import commands
 from controlplane.platform.store.columns import EnumColumn, JsonColumn, UtcColumn
 from controlplane.platform.store.rows import rows
-from controlplane.platform.store.schema import _id, metadata
+from controlplane.platform.store.schema import id_column, metadata
 from controlplane.platform.store.transaction import Repositories
 from core.spec.jobs import JobPhase
 from core.spec.objects import ObjectRef
@@ -31,7 +31,7 @@ from core.spec.objects import ObjectRef
 cluster_jobs = Table(
     "cluster_jobs",
     metadata,
-    _id(),
+    id_column(),
     Column("cluster_id", String(36), ForeignKey("clusters.id"), nullable=False, index=True),
     Column("key", String(255), nullable=False, unique=True),
     Column("namespace", String(63), nullable=False),
@@ -56,7 +56,7 @@ cluster_jobs = Table(
 replicas = Table(
     "replicas",
     metadata,
-    _id(),
+    id_column(),
     Column("address", String(255), nullable=False),
     Column("heartbeat", UtcColumn, nullable=False),
 )
@@ -65,7 +65,7 @@ replicas = Table(
 tunnels = Table(
     "tunnels",
     metadata,
-    _id(),
+    id_column(),
     Column("since", UtcColumn, nullable=False),
     Column("epoch", BigInteger, nullable=False),
     Column("replica_id", String(36), index=True),

@@ -7,12 +7,12 @@ from sqlalchemy import BigInteger, Column, Index, Integer, String, Table
 from controlplane.audit.model.chains import AuditKind
 from controlplane.platform.audit_entry import AuditVerdict
 from controlplane.platform.store.columns import EnumColumn, JsonColumn, UtcColumn
-from controlplane.platform.store.schema import _Serial, metadata
+from controlplane.platform.store.schema import SerialNumber, metadata
 
 audit = Table(
     "audit",
     metadata,
-    Column("id", _Serial, primary_key=True, autoincrement=True),
+    Column("id", SerialNumber, primary_key=True, autoincrement=True),
     Column("at", UtcColumn, nullable=False),
     Column("actor", String(320), nullable=False),
     Column("action", String(128), nullable=False),

@@ -22,17 +22,17 @@ from controlplane.clusters.model.groups import ClusterGroup
 from controlplane.clusters.ports import ClusterGroupStore, ClusterStore, DeploymentSettingsStore
 from controlplane.platform.store.columns import EnumColumn, JsonColumn, UtcColumn
 from controlplane.platform.store.rows import rows
-from controlplane.platform.store.schema import _id, _named, _times, metadata
+from controlplane.platform.store.schema import id_column, metadata, named_columns, time_columns
 from controlplane.platform.store.transaction import Repositories
 from core.spec.facts import ClusterFacts
 
 clusters = Table(
     "clusters",
     metadata,
-    _id(),
+    id_column(),
     Column("handle", String(63), nullable=False),
     Column("name", String(255), nullable=False),
-    *_times(),
+    *time_columns(),
     Column("tags", JsonColumn(dict[str, str]), nullable=False),
     Column("metadata", JsonColumn(dict[str, Any]), nullable=False),
     Column("protect", Boolean, nullable=False),
@@ -57,7 +57,7 @@ clusters = Table(
 deployment_settings = Table(
     "deployment_settings",
     metadata,
-    _id(),
+    id_column(),
     Column("updated_at", UtcColumn, nullable=False),
     Column("agent_values", Text),
     Column("agent_values_templated", Boolean, nullable=False),
@@ -67,7 +67,7 @@ deployment_settings = Table(
 cluster_groups = Table(
     "cluster_groups",
     metadata,
-    *_named(),
+    *named_columns(),
     Column("description", Text, nullable=False),
     Column("tags", JsonColumn(dict[str, str]), nullable=False),
     Column("cluster_ids", JsonColumn(tuple[str, ...]), nullable=False),
@@ -98,7 +98,7 @@ REPOSITORIES: Repositories = {
 commands = Table(
     "commands",
     metadata,
-    _id(),
+    id_column(),
     Column("cluster_id", String(36), ForeignKey("clusters.id"), nullable=False),
     Column("kind", EnumColumn(CommandKind), nullable=False),
     Column("inserted_at", UtcColumn, nullable=False),

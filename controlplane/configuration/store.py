@@ -24,7 +24,7 @@ from controlplane.configuration.ports import (
 )
 from controlplane.platform.store.columns import JSON_TEXT, EnumColumn, JsonColumn, UtcColumn
 from controlplane.platform.store.rows import rows
-from controlplane.platform.store.schema import _id, _times, metadata
+from controlplane.platform.store.schema import id_column, metadata, time_columns
 from controlplane.platform.store.transaction import Repositories
 from controlplane.services.model.parts import ContextBinding
 from controlplane.services.ports import ContextBindingStore
@@ -71,9 +71,9 @@ context_overrides = Table(
 contexts = Table(
     "contexts",
     metadata,
-    _id(),
+    id_column(),
     Column("name", String(255), nullable=False, unique=True),
-    *_times(),
+    *time_columns(),
     Column("configuration", JsonColumn(dict[str, Any]), nullable=False),
     Column("sealed", LargeBinary),
     Column("project_id", String(36), index=True),
@@ -86,7 +86,7 @@ contexts = Table(
 context_bindings = Table(
     "context_bindings",
     metadata,
-    _id(),
+    id_column(),
     Column("context_id", String(36), ForeignKey("contexts.id"), nullable=False, index=True),
     Column("service_id", String(36), ForeignKey("services.id"), nullable=False),
     UniqueConstraint("service_id", "context_id"),

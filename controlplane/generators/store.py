@@ -17,14 +17,14 @@ from controlplane.generators.ports import (
 )
 from controlplane.platform.store.columns import EnumColumn, JsonColumn, UtcColumn
 from controlplane.platform.store.rows import rows
-from controlplane.platform.store.schema import _named, metadata
+from controlplane.platform.store.schema import metadata, named_columns
 from controlplane.platform.store.transaction import Repositories
 from controlplane.services.model.templates import ServiceTemplate, TemplateOverride
 
 
 def _definition() -> tuple[Column[Any], ...]:
     return (
-        *_named(),
+        *named_columns(),
         Column("selector", JsonColumn(Selector), nullable=False),
         Column("leave", EnumColumn(LeavePolicy), nullable=False),
         Column("on_delete", EnumColumn(LeavePolicy), nullable=False),

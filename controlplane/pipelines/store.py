@@ -21,7 +21,7 @@ from controlplane.pipelines.ports import (
 )
 from controlplane.platform.store.columns import JsonColumn, UtcColumn
 from controlplane.platform.store.rows import rows
-from controlplane.platform.store.schema import _id, _times, metadata
+from controlplane.platform.store.schema import id_column, metadata, time_columns
 from controlplane.platform.store.transaction import Repositories
 from controlplane.services.model.quarantine import DeniedRevision
 from controlplane.services.ports import DeniedRevisionStore
@@ -81,9 +81,9 @@ refused_revisions = Table(
 pipelines = Table(
     "pipelines",
     metadata,
-    _id(),
+    id_column(),
     Column("name", String(255), nullable=False, unique=True),
-    *_times(),
+    *time_columns(),
     Column("spec", JsonColumn(dict[str, Any]), nullable=False),
     Column("state", JsonColumn(dict[str, Any]), nullable=False),
     Column("version", Integer, nullable=False),

@@ -4,7 +4,7 @@ from sqlalchemy import BigInteger, Boolean, Column, LargeBinary, String, Table, 
 
 from controlplane.platform.store.columns import EnumColumn, JsonColumn, UtcColumn
 from controlplane.platform.store.rows import rows
-from controlplane.platform.store.schema import _id, _times, metadata
+from controlplane.platform.store.schema import id_column, metadata, time_columns
 from controlplane.platform.store.transaction import Repositories
 from controlplane.repositories.model.repository import AuthMethod, GitHealth, Repository
 from controlplane.repositories.ports import RepositoryStore
@@ -13,9 +13,9 @@ from core.spec.source import Commit, RepositoryKind
 repositories = Table(
     "repositories",
     metadata,
-    _id(),
+    id_column(),
     Column("url", String(2048), nullable=False, unique=True),
-    *_times(),
+    *time_columns(),
     Column("auth_method", EnumColumn(AuthMethod)),
     Column("sealed", LargeBinary),
     Column("sealed_webhook", LargeBinary),

@@ -4,7 +4,7 @@ import strawberry
 
 from controlplane.access.api.types import PolicyBindingAttributes, subjects_by_role
 from controlplane.clusters.operations.clusters import ClusterChange
-from controlplane.platform.graphql.inputs import _object
+from controlplane.platform.graphql.inputs import json_object
 from controlplane.platform.graphql.scalars import Json
 
 
@@ -73,7 +73,7 @@ def _cluster_change(given: ClusterAttributes | ClusterUpdateAttributes) -> Clust
         name=given.name,
         handle=given.handle,
         protect=given.protect,
-        metadata=_object(given.metadata, "metadata"),
+        metadata=json_object(given.metadata, "metadata"),
         tags=None if given.tags is None else {tag.name: tag.value for tag in given.tags},
         subjects=subjects_by_role(given),
     )

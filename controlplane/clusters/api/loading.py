@@ -13,7 +13,7 @@ from controlplane.platform.graphql.selections import selected_fields
 _BINDINGS = frozenset({"readBindings", "writeBindings"})
 
 
-_OF_CLUSTERS = frozenset({"project"})
+RELATED_TO_CLUSTERS = frozenset({"project"})
 
 
 async def cluster_type(info: Info, row: ClusterRow, deploy_token: str | None = None) -> ClusterType:

@@ -15,13 +15,13 @@ from controlplane.notifications.ports import NotificationKeyStore, RouterStore, 
 from controlplane.platform.notification import NotificationKind, Severity
 from controlplane.platform.store.columns import EnumColumn, JsonColumn, UtcColumn
 from controlplane.platform.store.rows import rows
-from controlplane.platform.store.schema import _id, _Serial, _times, metadata
+from controlplane.platform.store.schema import SerialNumber, id_column, metadata, time_columns
 from controlplane.platform.store.transaction import Repositories
 
 notifications = Table(
     "notifications",
     metadata,
-    Column("id", _Serial, primary_key=True, autoincrement=True),
+    Column("id", SerialNumber, primary_key=True, autoincrement=True),
     Column("at", UtcColumn, nullable=False, index=True),
     Column("kind", EnumColumn(NotificationKind), nullable=False),
     Column("severity", EnumColumn(Severity), nullable=False),
@@ -48,9 +48,9 @@ notification_marks = Table(
 notification_sinks = Table(
     "notification_sinks",
     metadata,
-    _id(),
+    id_column(),
     Column("name", String(255), nullable=False, unique=True),
-    *_times(),
+    *time_columns(),
     Column("type", EnumColumn(SinkType), nullable=False),
     Column("project_id", String(36), nullable=False, index=True),
     Column("host", String(255), nullable=False),
@@ -67,9 +67,9 @@ notification_sinks = Table(
 notification_routers = Table(
     "notification_routers",
     metadata,
-    _id(),
+    id_column(),
     Column("name", String(255), nullable=False, unique=True),
-    *_times(),
+    *time_columns(),
     Column("project_id", String(36), nullable=False, index=True),
     Column("events", JsonColumn(tuple[str, ...]), nullable=False),
     Column("severity", EnumColumn(Severity), nullable=False),
@@ -81,7 +81,7 @@ notification_routers = Table(
 deliveries = Table(
     "deliveries",
     metadata,
-    _id(),
+    id_column(),
     Column("notification_id", BigInteger, nullable=False),
     Column("sink_id", String(36), nullable=False),
     Column("project_id", String(36), nullable=False, index=True),

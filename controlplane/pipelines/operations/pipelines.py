@@ -74,13 +74,13 @@ from controlplane.pipelines.operations.stages import (
 from controlplane.pipelines.operations.trigger_rows import delete_pipeline_rows, store_pipeline_rows
 from controlplane.pipelines.operations.views import (
     PipelineView,
-    _find,
-    _named,
-    _recorded,
-    _shown,
-    _waiting,
+    find_pipeline,
+    named_approvers,
     gate_of,
+    recorded_spec,
     view_of,
+    visible_view,
+    waiting_release,
 )
 from controlplane.pipelines.ports import (
     PipelineEventStore,
@@ -144,16 +144,16 @@ class Pipelines:
         query = replace(query, visible=actor.policy.visible(ResourceKind.PIPELINE))
         async with self._context.store.read() as tx:
             page = await tx[PipelineStore].page(query)
-            views = [_shown(await view_of(tx, row), actor) for row in page.items]
+            views = [visible_view(await view_of(tx, row), actor) for row in page.items]
         return Page(tuple(views), page.more)
 
     async def get(self, actor: Actor, id: str | None, name: str | None = None) -> PipelineView:
         """Finds a pipeline by id or name. NotFound: it does not exist."""
         require_member(actor)
         async with self._context.store.read() as tx:
-            row = await _find(tx, id, name)
+            row = await find_pipeline(tx, id, name)
             require(actor, Verb.READ, row.target)
-            return _shown(await view_of(tx, row), actor)
+            return visible_view(await view_of(tx, row), actor)
 
     async def save(self, actor: Actor, draft: PipelineDraft) -> PipelineView:
         """Creates or changes a pipeline; waiting releases stay where possible."""
@@ -191,10 +191,12 @@ class Pipelines:
                 row = replace(row, spec=body, updated_at=now, version=row.version + 1)
                 await tx[PipelineStore].put(row)
             await tx[PipelineEventStore].add(
-                PipelineEvent(self._context.new_id(), id, now, [], _recorded(row.spec), row.state)
+                PipelineEvent(
+                    self._context.new_id(), id, now, [], recorded_spec(row.spec), row.state
+                )
             )
             await self._context.audit(tx, actor, "savePipeline", draft.name, id)
-            view = _shown(await view_of(tx, row), actor)
+            view = visible_view(await view_of(tx, row), actor)
         self._context.bus.publish(PIPELINE, id)
         self._tell(left)
         return view
@@ -203,7 +205,7 @@ class Pipelines:
         """Deletes a pipeline. Its services are unchanged and follow their refs again."""
         require_member(actor)
         async with self._context.store.write() as tx:
-            row = await _find(tx, id, None)
+            row = await find_pipeline(tx, id, None)
             require(actor, Verb.WRITE, row.target)
             view = await view_of(tx, row)
             left = await unbind_services(tx, view.spec)
@@ -216,7 +218,7 @@ class Pipelines:
         self._context.bus.publish(PIPELINE, id)
         self._wake_budget_waiters(id, view.state, PipelineState())
         self._tell(left)
-        return _shown(view, actor)
+        return visible_view(view, actor)
 
     async def approve(
         self, actor: Actor, gate_id: str, digests: Digests, comment: str = ""
@@ -226,9 +228,11 @@ class Pipelines:
         async with self._context.store.read() as tx:
             view, gate = await gate_of(tx, gate_id)
         require(actor, Verb.APPROVE, view.row.target)
-        if actor.kind is ActorKind.SERVICE_ACCOUNT and actor.email not in _named(view, gate):
+        if actor.kind is ActorKind.SERVICE_ACCOUNT and actor.email not in named_approvers(
+            view, gate
+        ):
             raise Forbidden("a service account can approve only if `people` of the gate names it")
-        release, waiting = _waiting(view, gate)
+        release, waiting = waiting_release(view, gate)
         if not digests:
             raise Invalid(
                 "specify the digest of each service that you approve; waiting: "
@@ -454,7 +458,7 @@ class Pipelines:
         moment = self._context.clock.now()
         await tx[PipelineEventStore].add(
             PipelineEvent(
-                self._context.new_id(), row.id, moment, [], _recorded(after.spec), row.state
+                self._context.new_id(), row.id, moment, [], recorded_spec(after.spec), row.state
             )
         )
         return after, left
@@ -486,7 +490,7 @@ class Pipelines:
             row.id,
             now,
             [codec.event_to_json(event) for event in events],
-            _recorded(row.spec) if snapshot else None,
+            recorded_spec(row.spec) if snapshot else None,
             row.state if snapshot else None,
         )
         await tx[PipelineEventStore].add(entry)
@@ -687,7 +691,7 @@ async def _note_measured(
         if not isinstance(event, ev.CheckAnswered) or not event.measured:
             continue
         row = await tx[PipelineGateStore].get(event.gate)
-        release = view.state.releases.get(_waiting(view, event.gate)[0] or ReleaseId(""))
+        release = view.state.releases.get(waiting_release(view, event.gate)[0] or ReleaseId(""))
         if row is None:
             continue
         measurement = Measurement(

@@ -31,7 +31,7 @@ class PipelineView:
     clusters: Mapping[str, Cluster]
 
 
-async def _find(tx: Transaction, id: str | None, name: str | None) -> PipelineRecord:
+async def find_pipeline(tx: Transaction, id: str | None, name: str | None) -> PipelineRecord:
     row = await tx[PipelineStore].get(id) if id else await tx[PipelineStore].find(name=name or "")
     if row is None:
         raise NotFound
@@ -56,12 +56,12 @@ async def view_of(
     )
 
 
-def _recorded(spec: Mapping[str, Any]) -> dict[str, Any]:
+def recorded_spec(spec: Mapping[str, Any]) -> dict[str, Any]:
     """A pipeline's spec for its history, without signing secrets."""
     return codec.pipeline_to_json(without_secrets(codec.pipeline_from_json(spec)))
 
 
-def _shown(view: PipelineView, actor: Actor) -> PipelineView:
+def visible_view(view: PipelineView, actor: Actor) -> PipelineView:
     """The view without services and clusters that the actor may not read."""
     return replace(
         view,
@@ -82,7 +82,7 @@ async def gate_of(tx: Transaction, id: str) -> tuple[PipelineView, pipeline.Gate
     return view, pipeline.GateId(id)
 
 
-def _named(view: PipelineView, gate: pipeline.GateId) -> tuple[str, ...]:
+def named_approvers(view: PipelineView, gate: pipeline.GateId) -> tuple[str, ...]:
     """The users who may approve at a gate by name."""
     asked = [
         approval_of(candidate.rule) for _, candidate in view.spec.asked if candidate.id == gate
@@ -90,7 +90,7 @@ def _named(view: PipelineView, gate: pipeline.GateId) -> tuple[str, ...]:
     return next((approval.people for approval in asked if approval is not None), ())
 
 
-def _waiting(view: PipelineView, gate: pipeline.GateId) -> tuple[ReleaseId | None, Digests]:
+def waiting_release(view: PipelineView, gate: pipeline.GateId) -> tuple[ReleaseId | None, Digests]:
     """The release that waits at a gate, and the digests that its stage runs or would run."""
     if gate in view.spec.workflow:
         held = view.state.stages.get(view.spec.workflow[gate][0].id)

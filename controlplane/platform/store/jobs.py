@@ -14,7 +14,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from controlplane.platform.jobs import LEASE, Job
 from controlplane.platform.store.columns import JsonColumn, UtcColumn
 from controlplane.platform.store.connection import StoreConnection
-from controlplane.platform.store.schema import _id, metadata
+from controlplane.platform.store.schema import id_column, metadata
 
 _COLUMNS = ("id", "kind", "key", "run_at", "payload", "attempts", "fence", "error")
 
@@ -90,7 +90,7 @@ class SqlJobs:
 jobs = Table(
     "jobs",
     metadata,
-    _id(),
+    id_column(),
     Column("kind", String(64), nullable=False),
     Column("key", String(255), nullable=False, unique=True),
     Column("run_at", UtcColumn, nullable=False, index=True),

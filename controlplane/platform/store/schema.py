@@ -17,20 +17,20 @@ metadata = MetaData(
 
 
 # SQLite numbers rows by itself only in a column declared INTEGER.
-_Serial = BigInteger().with_variant(Integer, "sqlite")
+SerialNumber = BigInteger().with_variant(Integer, "sqlite")
 
 
-def _id() -> Column[Any]:
+def id_column() -> Column[Any]:
     return Column("id", String(36), primary_key=True)
 
 
-def _times() -> tuple[Column[Any], Column[Any]]:
+def time_columns() -> tuple[Column[Any], Column[Any]]:
     return Column("inserted_at", UtcColumn, nullable=False), Column(
         "updated_at", UtcColumn, nullable=False
     )
 
 
-def _parts(table: str, *columns: Column[Any]) -> list[Index]:
+def substring_indexes(table: str, *columns: Column[Any]) -> list[Index]:
     """Indexes substring search: trigrams in PostgreSQL, a narrower scan in SQLite."""
     return [
         Index(
@@ -43,14 +43,14 @@ def _parts(table: str, *columns: Column[Any]) -> list[Index]:
     ]
 
 
-def _keys(table: str, *columns: Column[Any]) -> None:
+def index_json_keys(table: str, *columns: Column[Any]) -> None:
     """Indexes the content of JSON in PostgreSQL."""
     for column in columns:
         name = f"ix_{table}_{column.name}_keys"
         Index(name, column, postgresql_using="gin").ddl_if(dialect="postgresql")
 
 
-def _named() -> tuple[Column[Any], ...]:
+def named_columns() -> tuple[Column[Any], ...]:
     return (
         Column("id", String(36), primary_key=True),
         Column("name", String(255), nullable=False, unique=True),

@@ -9,7 +9,7 @@ from typing import Any
 import strawberry
 
 from controlplane.access.api.types import PolicyBindingAttributes, subjects_by_role
-from controlplane.platform.graphql.inputs import _words
+from controlplane.platform.graphql.inputs import json_strings
 from controlplane.platform.graphql.scalars import Json
 from controlplane.services.api.verification import VerificationAttributes
 from controlplane.services.model.service import HEALTH_OF_STATE, ComponentState
@@ -219,8 +219,10 @@ class SyncConfigAttributes:
             health_rules=tuple(rule.rule() for rule in self.health_rules or ()),
             wave_timeout_s=self.wave_timeout or 0,
             deletion_budget=self.deletion_budget or 0,
-            namespace_labels=_words(metadata.labels, "labels") if metadata else {},
-            namespace_annotations=_words(metadata.annotations, "annotations") if metadata else {},
+            namespace_labels=json_strings(metadata.labels, "labels") if metadata else {},
+            namespace_annotations=json_strings(metadata.annotations, "annotations")
+            if metadata
+            else {},
         )
 
 

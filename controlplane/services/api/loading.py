@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from controlplane.clusters.api.loading import _OF_CLUSTERS, cluster_types
+from controlplane.clusters.api.loading import RELATED_TO_CLUSTERS, cluster_types
 from controlplane.platform.graphql.context import Context, Info
 from controlplane.platform.graphql.selections import selected_fields
 from controlplane.repositories.api.repositories import GitRepository
@@ -40,7 +40,7 @@ async def with_related(
     found = await services.related(context.actor, rows, wanted)
     contexts = await context[ContextLoader].load(context, rows) if "contexts" in wanted else {}
     # Many services share a cluster or a repository, so each is converted once.
-    clusters = await cluster_types(context, found.clusters.values(), wanted & _OF_CLUSTERS)
+    clusters = await cluster_types(context, found.clusters.values(), wanted & RELATED_TO_CLUSTERS)
     repositories = {
         id: GitRepository.of(repository) for id, repository in found.repositories.items()
     }

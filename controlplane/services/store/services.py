@@ -136,7 +136,7 @@ class SqlServices(SqlRows[Service]):
 
 
 def _changes_code(columns: Mapping[str, Any]) -> bool:
-    """Whether the status code has to be computed with these columns, and is not yet."""
+    """True if a write of these columns changes the status code and does not contain it."""
     return "mark" not in columns and not columns.keys().isdisjoint(STATUS_FIELDS)
 
 

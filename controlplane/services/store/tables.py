@@ -16,7 +16,14 @@ from sqlalchemy import (
 )
 
 from controlplane.platform.store.columns import AttestationColumn, EnumColumn, JsonColumn, UtcColumn
-from controlplane.platform.store.schema import _id, _keys, _parts, _Serial, _times, metadata
+from controlplane.platform.store.schema import (
+    SerialNumber,
+    id_column,
+    index_json_keys,
+    metadata,
+    substring_indexes,
+    time_columns,
+)
 from controlplane.services.model.ledger import LedgerStage
 from controlplane.services.model.ownership import OwnerKind
 from controlplane.services.model.service import ComponentState, Confirmation, Problem
@@ -31,7 +38,7 @@ from core.spec.verification import Verification
 service_sources = Table(
     "service_sources",
     metadata,
-    _id(),
+    id_column(),
     Column("service_id", String(36), ForeignKey("services.id"), nullable=False, index=True),
     Column("repository_id", String(36), ForeignKey("repositories.id"), nullable=False, index=True),
     Column("place", Integer, nullable=False),
@@ -46,12 +53,12 @@ service_sources = Table(
 services = Table(
     "services",
     metadata,
-    _id(),
+    id_column(),
     Column("cluster_id", String(36), ForeignKey("clusters.id"), nullable=False, index=True),
     Column("repository_id", String(36), ForeignKey("repositories.id"), index=True),
     Column("name", String(63), nullable=False),
     Column("namespace", String(63), nullable=False),
-    *_times(),
+    *time_columns(),
     Column("ref", String(255), nullable=False),
     Column("folder", String(1024), nullable=False),
     Column("renderer", EnumColumn(Renderer), nullable=False),
@@ -108,7 +115,7 @@ services = Table(
 revisions = Table(
     "revisions",
     metadata,
-    _id(),
+    id_column(),
     Column("service_id", String(36), nullable=False, index=True),
     Column("sha", String(64), nullable=False),
     Column("ref", String(255), nullable=False),
@@ -162,7 +169,7 @@ images = Table(
 plans = Table(
     "plans",
     metadata,
-    _id(),
+    id_column(),
     Column("sequence", BigInteger, nullable=False),
     Column("changes", JsonColumn(tuple[PlannedChange, ...]), nullable=False),
 )
@@ -171,7 +178,7 @@ plans = Table(
 ledger = Table(
     "ledger",
     metadata,
-    Column("id", _Serial, primary_key=True, autoincrement=True),
+    Column("id", SerialNumber, primary_key=True, autoincrement=True),
     Column("service_id", String(36), nullable=False),
     Column("cluster_id", String(36), nullable=False),
     Column("stage", EnumColumn(LedgerStage), nullable=False),
@@ -236,7 +243,7 @@ Index(
     "ix_services_map",
     *(services.c[n] for n in ("cluster_id", "name", "mark", "namespace", "project_id")),
 )
-for _index in _parts("services", services.c.name, services.c.namespace):
+for _index in substring_indexes("services", services.c.name, services.c.namespace):
     _index.ddl_if(dialect="postgresql")
 # All columns that lists filter by, so that SQLite's scans do not read whole services.
 Index(
@@ -256,4 +263,4 @@ Index(
 Index("ix_components_kind_name_id", *(components.c[n] for n in ("kind", "name", "id"))).ddl_if(
     dialect="sqlite"
 )
-_keys("components", components.c.labels, components.c.images)
+index_json_keys("components", components.c.labels, components.c.images)

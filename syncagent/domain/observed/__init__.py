@@ -1,4 +1,4 @@
-"""What the agent observes of objects: health, pods, and the inventory that it reports.
+"""Observed objects: their health, their pods, and the inventory that the agent reports.
 
 Pure rules over objects; no watch and no request.
 """
