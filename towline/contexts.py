@@ -1,7 +1,7 @@
 """Reads saved sign-ins from `~/.config/towline/config.toml` (mode 0600).
 
 Imports only fast modules of the standard library (no dataclasses, no pathlib): the kubectl
-credential plugin reads the file on every kubectl command. `contextfile.py` writes it.
+credential plugin reads the file on every kubectl command. `context_file.py` writes it.
 """
 
 import json

@@ -18,7 +18,7 @@ class _Log:
 
 
 class MemoryLiveLogs:
-    """Implements `ports.LiveLogs`: the last MiB of each of the 64 most recently active jobs."""
+    """Implements `ports.JobLogs`: the last MiB of each of the 64 most recently active jobs."""
 
     def __init__(self) -> None:
         self._logs: OrderedDict[str, _Log] = OrderedDict()

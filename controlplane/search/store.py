@@ -61,7 +61,7 @@ _PLACES = (
 
 
 class SqlSearch:
-    """Implements `Search` on a connection."""
+    """Implements `SearchStore` on a connection."""
 
     def __init__(self, connection: StoreConnection) -> None:
         self._connection = connection

@@ -58,7 +58,7 @@ Place = tuple[str, str]
 
 
 class SqlAudit(SqlLog[AuditEntry]):
-    """Implements `AuditLogRows` on a connection.
+    """Implements `AuditLog` on a connection.
 
     The head of a chain is one row. A transaction that appends to the chain locks it until it ends.
     It is the last lock that a transaction takes, always in the order of the kinds. This keeps waits

@@ -20,7 +20,7 @@ Stamp = tuple[tuple[str, int, int], ...]
 
 
 class FolderRenders:
-    """Implements `ports.Renders`; `repositories` handles definitions with a repository.
+    """Implements `ports.LocalRenders`; `repositories` handles definitions with a repository.
     Files are read again only after the size or modification time of one has changed.
     """
 

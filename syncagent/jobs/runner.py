@@ -64,7 +64,7 @@ class _Running:
 
 
 class JobRunner:
-    """Implements `ports.Jobs`.
+    """Implements `ports.JobCommands`.
     `allowed` gets all objects that a job would create, and raises Invalid if the job must not run
     here; the runner writes no other objects. Jobs of the agent itself are not checked.
     """

@@ -29,7 +29,7 @@ log = structlog.get_logger(__name__)
 
 
 class KubeCluster:
-    """Implements `ports.Cluster`."""
+    """Implements `ports.KubeApi`."""
 
     def __init__(self, client: KubeClient, clock: Clock) -> None:
         self._client = client

@@ -20,7 +20,7 @@ _OFFERED_BYTES = 16 << 20
 
 
 class BundleTransfer:
-    """Implements `ports.Fetcher` and `ports.Uploader` while a link exists."""
+    """Implements `ports.BundleFetcher` and `ports.Uploader` while a link exists."""
 
     def __init__(self, metadata: Metadata) -> None:
         self._metadata = metadata

@@ -20,7 +20,7 @@ _SMALL_BYTES = 64 << 10
 
 
 class BundleFiles:
-    """Implements `ports.Bundles`."""
+    """Implements `ports.BundleStore`."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

@@ -22,8 +22,8 @@ _COMMANDS_KEPT = 1000
 
 
 class SqliteStateStore:
-    """Implements `ports.Memory`. `check_stored` raises Invalid for desired state that is no longer
-    acceptable.
+    """Implements `ports.StateStore`. `check_stored` raises Invalid for desired state that is no
+    longer acceptable.
     """
 
     def __init__(

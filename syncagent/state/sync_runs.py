@@ -8,7 +8,7 @@ from syncagent.state.database import Database
 
 
 class SqliteSyncRunStore:
-    """Implements `ports.Runs`."""
+    """Implements `ports.SyncRunStore`."""
 
     def __init__(self, database: Database) -> None:
         self._db = database

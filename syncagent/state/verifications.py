@@ -15,7 +15,7 @@ log = structlog.get_logger(__name__)
 
 
 class SqliteVerificationStore:
-    """Implements `ports.Trials`."""
+    """Implements `ports.VerificationStore`."""
 
     def __init__(self, database: Database) -> None:
         self._db = database

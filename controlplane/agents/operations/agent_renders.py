@@ -34,7 +34,7 @@ _MAX_ORDER_BYTES = 1 << 20
 
 
 class AgentRenderedManifests:
-    """Implements `ports.Manifests`; a request with a cluster in `by` is rendered by its agent.
+    """Implements `ManifestSource`; the agent of the cluster in `by` renders the request.
 
     `here` handles everything else. `lender` provides read credentials for repositories to agents.
     """

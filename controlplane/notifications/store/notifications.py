@@ -36,7 +36,7 @@ _ROUTED = (
 
 
 class SqlNotifications(SqlLog[Notification]):
-    """Implements `Notifications` on a connection."""
+    """Implements `NotificationStore` on a connection."""
 
     def __init__(self, connection: StoreConnection) -> None:
         super().__init__(
@@ -104,7 +104,7 @@ class SqlLedger(LedgerWithDeployments):
 
 
 class SqlDeliveries(SqlRows[Delivery]):
-    """Implements `Deliveries` on a connection."""
+    """Implements `DeliveryStore` on a connection."""
 
     def __init__(self, connection: StoreConnection) -> None:
         super().__init__(connection, notifications_tables.deliveries, Delivery)

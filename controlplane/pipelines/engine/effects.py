@@ -27,7 +27,7 @@ class Topic(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RenderStage:
-    """Render the release for the stage; the answer is `Rendered` or `RenderFailed`.
+    """Render the release for the stage; the answer is `StageRendered` or `StageRenderFailed`.
 
     `commits` are those of the first stage's services: each service of the stage takes the commit of
     its own repository.

@@ -20,7 +20,7 @@ _COLUMNS = ("id", "kind", "key", "run_at", "payload", "attempts", "fence", "erro
 
 
 class SqlJobs:
-    """Implements `Jobs` on a connection."""
+    """Implements `JobStore` on a connection."""
 
     def __init__(self, connection: StoreConnection) -> None:
         self._connection = connection

@@ -29,9 +29,9 @@ class QueueDepth:
 class MetricsSnapshot:
     """Counts at one moment.
 
-    `services` are grouped by their `Mark`. `deliveries` counts deployments that became healthy
-    within `RECENT` and whose commit is known. Its keys are the upper bounds of `DELIVERY_BOUNDS` in
-    seconds; the last one is None.
+    `services` are grouped by their `StatusCode`. `deliveries` counts deployments that became
+    healthy within `RECENT` and whose commit is known. Its keys are the upper bounds of
+    `DELIVERY_BOUNDS` in seconds; the last one is None.
     """
 
     services: Mapping[str, int] = field(default_factory=dict)
