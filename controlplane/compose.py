@@ -344,7 +344,7 @@ def _api(operations: Operations, settings: ControlPlaneSettings) -> ApiBackend:
 
 @dataclass(frozen=True, slots=True)
 class _Shared:
-    """Operations that loops and routes use besides the API."""
+    """Operations that loops and routes use in addition to the API."""
 
     entry: SignInParts
     requests: AccessRequests

@@ -49,7 +49,7 @@ _RULES: list[Any] = [MaxIntrospectionDepthRule, StorableStrings]
 
 
 class CodedErrors(MaskErrors):
-    """Sets a code and a message for people on each error; hides internal errors."""
+    """Sets a code and a human-readable message on each error; hides internal errors."""
 
     def __init__(self) -> None:
         super().__init__(should_mask_error=lambda _: True)

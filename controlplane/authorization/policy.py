@@ -141,9 +141,7 @@ class Policy:
         )
 
     def covers(self, role: Role, target: Resource) -> bool:
-        """Returns whether binding the role there would give nobody permissions that
-        this actor lacks.
-        """
+        """Returns whether the actor has every permission that a binding of the role would grant."""
         has_rights = all(
             self.may(verb, Resource(kind, target.id, target.path)) for verb, kind in role.rights
         )

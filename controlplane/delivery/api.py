@@ -20,7 +20,7 @@ class ChangeKind(Enum):
     ADDED = "added"
     """The object is new."""
     REMOVED = "removed"
-    """The object is gone."""
+    """The object no longer exists."""
     CHANGED = "changed"
     """Fields of the object differ."""
 

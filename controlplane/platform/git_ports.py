@@ -35,9 +35,10 @@ class GitWriter(Protocol):
         """Commits edits on top of a branch and pushes it; returns the sha of the new tip.
 
         A missing branch starts at the branch `base`. Returns None, without creating the branch, if
-        `base` already contains all edits. `author` is `Name <mail>`, and signs off. Raises Conflict
-        if the branch keeps moving, Forbidden if the server rejects the push, NotFound if neither
-        branch exists, Invalid if an edit cannot be applied, and Unavailable for temporary failures.
+        `base` already contains all edits. `author` is `Name <email>`, and signs off. Raises
+        Conflict if the branch keeps moving, Forbidden if the server rejects the push, NotFound if
+        neither branch exists, Invalid if an edit cannot be applied, and Unavailable for temporary
+        failures.
         """
         ...
 
@@ -72,7 +73,7 @@ class GitWriter(Protocol):
         ...
 
     async def delete_branch(self, repository_id: RepositoryId, branch: str, author: str) -> bool:
-        """Deletes a branch whose newest commit is by `author` (`Name <mail>`); returns whether it
+        """Deletes a branch whose newest commit is by `author` (`Name <email>`); returns whether it
         is gone.
 
         A branch with commits by others stays. Raises Forbidden, Unavailable, Invalid.

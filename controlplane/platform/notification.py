@@ -13,7 +13,7 @@ class Severity(StrEnum):
     INFO = "info"
     """For information only."""
     WARNING = "warning"
-    """Somebody should look at it soon."""
+    """A condition that needs attention soon."""
     ERROR = "error"
     """Something failed."""
 

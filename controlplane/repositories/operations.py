@@ -189,7 +189,7 @@ class RepositoryOperations:
     async def check_key(self) -> None:
         """Decrypts every secret once, so that a wrong key is detected at start.
 
-        TowlineError: a secret was sealed with another key.
+        TowlineError: a secret was encrypted with another key.
         """
         async with self._context.store.read() as tx:
             repositories = await tx[RepositoryStore].select()
@@ -328,7 +328,7 @@ class RepositoryOperations:
 
 
 def _health(state: RepositoryState) -> GitHealth | None:
-    """None until something uses the repository."""
+    """Health of a repository; None before its first use."""
     if state.error:
         return GitHealth.FAILED
     return GitHealth.PULLABLE if _is_asked(state) else None

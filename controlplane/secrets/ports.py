@@ -113,7 +113,7 @@ class SealedTable(Protocol):
 
 
 class SealedTables(Protocol):
-    """All places of the store that contain sealed values."""
+    """All columns of the store that contain encrypted values."""
 
     def all(self) -> Sequence[SealedTable]:
         """Returns the places, always in the same order."""

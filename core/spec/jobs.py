@@ -15,7 +15,7 @@ class JobPhase(StrEnum):
     FAILED = "FAILED"
     """The job failed or timed out. This phase is final."""
     CANCELLED = "CANCELLED"
-    """Somebody cancelled the job. This phase is final."""
+    """A user cancelled the job. This phase is final."""
 
     @property
     def final(self) -> bool:

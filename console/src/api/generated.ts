@@ -8,7 +8,7 @@ type Exact<T extends { [key: string]: unknown }> = { [K in keyof T]: T[K] };
 export type Incremental<T> = T | { [P in keyof T]?: P extends ' $fragmentName' | '__typename' ? T[P] : never };
 /** State of an access request. */
 export type AccessRequestState =
-  /** Nobody has decided yet. */
+  /** Awaiting a decision. */
   | 'PENDING'
   /** Approved. The role is bound until `expiresAt`. */
   | 'APPROVED'
@@ -92,7 +92,7 @@ export type BuiltInRole =
 export type ChangeKind =
   /** The object is new. */
   | 'ADDED'
-  /** The object is gone. */
+  /** The object no longer exists. */
   | 'REMOVED'
   /** Fields of the object differ. */
   | 'CHANGED';
@@ -153,7 +153,7 @@ export type ClusterJobPhase =
   | 'SUCCEEDED'
   /** The job failed or timed out. This phase is final. */
   | 'FAILED'
-  /** Somebody cancelled the job. This phase is final. */
+  /** A user cancelled the job. This phase is final. */
   | 'CANCELLED';
 
 /** Conditions on clusters. A condition that is null or absent stays as it is. */
@@ -178,7 +178,7 @@ export type CommitStanding =
   | 'SUPERSEDED'
   /** The commit changes no file of the service. */
   | 'UNCHANGED'
-  /** A gate, rollback, dependency, quarantine or pause holds it back. */
+  /** A gate, rollback, dependency, quarantine or pause blocks it. */
   | 'HELD'
   /** The commit is not rendered yet, or rendering failed. */
   | 'RENDERING'
@@ -222,9 +222,9 @@ export type ContextBindingAttributes = {
 export type ContextLayer =
   /** All clusters of a project. */
   | 'PROJECT'
-  /** All clusters of a cluster group. Wins over the project. */
+  /** All clusters of a cluster group. Takes precedence over the project. */
   | 'GROUP'
-  /** One cluster. Wins over its groups. */
+  /** One cluster. Takes precedence over its groups. */
   | 'CLUSTER';
 
 /** Values of a service context that differ for a project, cluster group or cluster. */
@@ -399,7 +399,7 @@ export type GateState =
 
 /** Kind of a gate. */
 export type GateType =
-  /** A quorum of people approves. */
+  /** A quorum of users approves. */
   | 'APPROVAL'
   /** The source stage stays healthy for some time. */
   | 'SOAK'
@@ -409,13 +409,13 @@ export type GateType =
   | 'JOB'
   /** A PromQL query meets its threshold. */
   | 'METRIC'
-  /** An HTTP endpoint answers with success. */
+  /** An HTTP endpoint returns success. */
   | 'HTTP'
   /** Another service is healthy with a version in a range. */
   | 'VERSION'
   /** A person confirms that the source stage is verified. */
   | 'MANUAL'
-  /** An external program answers. */
+  /** An external program reports the result. */
   | 'EXTERNAL'
   /** A graph of steps passes. */
   | 'WORKFLOW';
@@ -524,7 +524,7 @@ export type GitWriteAttributes = {
   message?: string | null | undefined;
   /** Branch of the request, with the same placeholders. Default: `towline/${pipeline}/${stage}/${release}`. */
   branch?: string | null | undefined;
-  /** Author as `Name <mail>`. Default: `Towline <towline@localhost>`. */
+  /** Author as `Name <email>`. Default: `Towline <towline@localhost>`. */
   author?: string;
   /** `github`, `gitlab` or `gitea`. Default: derived from the host name. */
   provider?: string;
@@ -534,7 +534,7 @@ export type GitWriteAttributes = {
 export type GitWriteMode =
   /** Push a commit to the branch itself. */
   | 'COMMIT'
-  /** Open a pull or merge request, which people merge. */
+  /** Open a pull or merge request, which a user merges. */
   | 'REQUEST';
 
 /** A condition on one field of an object. */
@@ -555,7 +555,7 @@ export type HealthRuleAttributes = {
   conditions: Array<HealthConditionAttributes>;
   /** API group of the objects. Default: the core group. */
   group?: string | null | undefined;
-  /** JSON pointer of the field with the message for people. */
+  /** JSON pointer of the field with the human-readable message. */
   message?: string | null | undefined;
 };
 
@@ -763,7 +763,7 @@ export type PipelineGateAttributes = {
   http?: GateHttpAttributes | null | undefined;
   /** VERSION: service and version range. */
   version?: GateVersionAttributes | null | undefined;
-  /** Timeout of one attempt in seconds. Default: 0, one hour for checks and none for people and calendars. Limit: 7,776,000. */
+  /** Timeout of one attempt in seconds. Default: 0, one hour for checks and none for other gates. Limit: 7,776,000. */
   timeoutSeconds?: number;
   /** Maximum number of attempts. Default: 1. Limit: 20. */
   attempts?: number;
@@ -831,7 +831,7 @@ export type PipelineStepAttributes = {
   http?: GateHttpAttributes | null | undefined;
   /** VERSION: service and version range. */
   version?: GateVersionAttributes | null | undefined;
-  /** Timeout of one attempt in seconds. Default: 0, one hour for checks and none for people and calendars. Limit: 7,776,000. */
+  /** Timeout of one attempt in seconds. Default: 0, one hour for checks and none for other gates. Limit: 7,776,000. */
   timeoutSeconds?: number;
   /** Maximum number of attempts. Default: 1. Limit: 20. */
   attempts?: number;
@@ -1138,7 +1138,7 @@ export type ServiceDeploymentAttributes = {
   writeBindings?: Array<PolicyBindingAttributes | null | undefined> | null | undefined;
   /** ID of the cluster whose agent renders the service. Default: the control plane renders it. */
   renderedBy?: string | null | undefined;
-  /** Verification of new bundles. A pipeline stage's verification wins. */
+  /** Verification of new bundles. The verification of a pipeline stage takes precedence. */
   verification?: VerificationAttributes | null | undefined;
   /** Secrets that the service uses. Limit: 200. */
   secrets?: Array<SecretUseAttributes> | null | undefined;
@@ -1154,7 +1154,7 @@ export type ServiceDeploymentStatus =
   | 'HEALTHY'
   /** Rendering, applying or a health check failed. */
   | 'FAILED'
-  /** Somebody paused the service. */
+  /** A user paused the service. */
   | 'PAUSED';
 
 /** A value to export. */
@@ -1211,7 +1211,7 @@ export type ServiceStatusCode =
   | 'PROGRESSING'
   /** Rendering, applying or a health check failed. */
   | 'FAILED'
-  /** Somebody paused the service. */
+  /** A user paused the service. */
   | 'PAUSED'
   /** Deletions await a confirmation. */
   | 'AWAITING';
@@ -1297,13 +1297,13 @@ export type StageServiceAttributes = {
 
 /** Kind of a workflow step. */
 export type StepType =
-  /** A quorum of people approves. */
+  /** A quorum of users approves. */
   | 'APPROVAL'
   /** A Job or Pod in a cluster succeeds. */
   | 'JOB'
   /** A PromQL query meets its threshold. */
   | 'METRIC'
-  /** An HTTP endpoint answers with success. */
+  /** An HTTP endpoint returns success. */
   | 'HTTP'
   /** Another service is healthy with a version in a range. */
   | 'VERSION'
@@ -1404,7 +1404,7 @@ export type Verb =
   /** Administer the resource, for example end requests of other users. */
   | 'ADMINISTER';
 
-/** Verification of a new bundle. If it fails, the agent returns to the last good bundle. */
+/** Verification of a new bundle. If it fails, the agent rolls back to the last verified bundle. */
 export type VerificationAttributes = {
   /** Seconds for which the service must stay healthy. 0 disables the verification. Limit: 2,592,000 (30 days). */
   soakSeconds: number;

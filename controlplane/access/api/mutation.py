@@ -352,7 +352,7 @@ class AccessMutation:
     async def request_access(
         self, info: Info, role: str, scope: str, minutes: int, reason: str
     ) -> AccessRequestType:
-        """Requests temporary access. Somebody else decides.
+        """Requests temporary access. Another user decides.
 
         Args:
             role: ID or name of the role.

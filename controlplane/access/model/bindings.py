@@ -59,7 +59,7 @@ class AccessRequestState(StrEnum):
     """State of an access request."""
 
     PENDING = "pending"
-    """Nobody has decided yet."""
+    """Awaiting a decision."""
     APPROVED = "approved"
     """Approved. The role is bound until `expiresAt`."""
     REFUSED = "refused"

@@ -1,7 +1,7 @@
 """Renders by agents: implements `ManifestSource` over a local implementation.
 
 The caller waits for the render, wherever it runs. The order is a command, which reaches the agent
-through any replica. Its content is sealed for that agent and deleted with the answer.
+through any replica. Its content is encrypted for that agent and deleted with the answer.
 """
 
 import asyncio

@@ -102,7 +102,7 @@ class AgentOperations:
     async def job(
         self, cluster_id: ClusterId, id: str
     ) -> tuple[ClusterJob, Sequence[SealedSecret]]:
-        """A job of the cluster and its secrets, sealed for the agent.
+        """A job of the cluster and its secrets, encrypted for the agent.
 
         NotFound: the job was deleted. Conflict: the agent has no key.
         """
@@ -114,7 +114,10 @@ class AgentOperations:
         return job, sealed_for_agent(self._context, job, cluster.sealing_key)
 
     async def secrets(self, service: Service) -> Sequence[SealedSecret]:
-        """Secrets of a service's objects, sealed for its agent. Conflict: no key. Unavailable."""
+        """Secrets of a service's objects, encrypted for its agent.
+
+        Conflict: the agent has no key. Unavailable.
+        """
         values = await self._secrets.of(service)
         if not values or service.removal is not None:
             return ()

@@ -197,7 +197,7 @@ _UNSTARTED = {
 def sealed_for_agent(
     deps: OperationContext, job: ClusterJob, public: bytes | None
 ) -> list[SealedSecret]:
-    """The secrets of a job, sealed for the cluster's agent.
+    """The secrets of a job, encrypted for the cluster's agent.
 
     Conflict: the agent reported no key; its version does not support secrets.
     """

@@ -74,7 +74,7 @@ class OpenRequestOperations:
         return await self.sessions.open_streams(replace(wanted, owner=actor.id, clusters=clusters))
 
     async def _administered(self, actor: Actor) -> tuple[ClusterId, ...] | None:
-        """The clusters whose requests the actor may see besides the actor's own; None: all
+        """Clusters of which the actor may see all requests, not only their own; None: all
         clusters."""
         visible = actor.policy.visible(ResourceKind.CLUSTER, Verb.ADMINISTER)
         if not visible:

@@ -160,7 +160,7 @@ class ClusterCondition:
     type: str | None
     """Type of the condition."""
     message: str | None
-    """Message for people."""
+    """Human-readable message."""
     reason: str | None
     """Reason code."""
 
@@ -208,7 +208,7 @@ class ClusterType:
     agent_version: str | None
     """Version of the agent."""
     agent_mode: AgentMode
-    """Place that defines the services of the cluster."""
+    """Source of the cluster's service definitions."""
     agent_alarm: str | None
     """Problem with the agent, such as two agents with the same token. Null if there is none."""
     node_count: int | None

@@ -65,7 +65,7 @@ class Cluster:
     `pinged_at` is when its agent was last seen: liveness is an age, not a flag. `acknowledged` is
     the last committed report of its agent. A cluster with `ending_at` is deleted once its agent has
     removed all services. Without a `project_id` the cluster belongs to the default project. Secrets
-    for its agent are sealed to `sealing_key`. `alarm` describes a problem with its agents.
+    for its agent are encrypted to `sealing_key`. `alarm` describes a problem with its agents.
     """
 
     id: ClusterId

@@ -34,8 +34,8 @@ class Command:
     """A command that is sent to the agent until it answers; the agent executes each id once.
 
     `payload` depends on the kind: `job` (id of the job to cancel), `version` and `image` (upgrade),
-    `box` (render: the sealed order in base64). The result of a render replaces `box` with `digest`,
-    `source` and `reads`. A command that runs a job has the job's id.
+    `box` (render: the encrypted order in base64). The result of a render replaces `box` with
+    `digest`, `source` and `reads`. A command that runs a job has the job's id.
     """
 
     id: str

@@ -81,7 +81,7 @@ class Fleet:
 
 
 def in_project(cluster: Cluster, project_id: str | None) -> bool:
-    """Returns whether a cluster belongs to a project; None stands for all projects."""
+    """Returns whether a cluster belongs to a project; None means all projects."""
     return project_id is None or (cluster.project_id or DEFAULT_PROJECT) == project_id
 
 

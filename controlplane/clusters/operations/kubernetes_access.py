@@ -41,7 +41,7 @@ class ClusterGrant:
 
     @property
     def may_impersonate(self) -> bool:
-        """True if the user may impersonate somebody; `allows_impersonation` checks one identity."""
+        """True if the user may impersonate any identity; `allows_impersonation` checks one."""
         return bool(self.cluster_identity.impersonate)
 
 

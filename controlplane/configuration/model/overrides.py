@@ -18,9 +18,9 @@ class OverrideLayer(StrEnum):
     PROJECT = "project"
     """All clusters of a project."""
     GROUP = "group"
-    """All clusters of a cluster group. Wins over the project."""
+    """All clusters of a cluster group. Takes precedence over the project."""
     CLUSTER = "cluster"
-    """One cluster. Wins over its groups."""
+    """One cluster. Takes precedence over its groups."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -97,7 +97,7 @@ class CascadeAttributes:
     delete: bool | None = None
     """Delete the service and its objects."""
     detach: bool | None = None
-    """Delete the service and keep its objects. Wins over `delete`."""
+    """Delete the service and keep its objects. Takes precedence over `delete`."""
 
     @property
     def leave(self) -> LeavePolicy:

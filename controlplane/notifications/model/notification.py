@@ -228,7 +228,7 @@ class DeliveryState(StrEnum):
     DONE = "done"
     """Delivered."""
     DEAD = "dead"
-    """Given up after 12 attempts."""
+    """Failed after 12 attempts, or the server responded with 410. Towline does not retry it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -372,8 +372,8 @@ class PipelineRuleAttributes:
     version: GateVersionAttributes | None = None
     """VERSION: service and version range."""
     timeout_seconds: int = 0
-    """Timeout of one attempt in seconds. Default: 0, one hour for checks and none for people and
-    calendars. Limit: 7,776,000."""
+    """Timeout of one attempt in seconds. Default: 0, one hour for checks and none for other
+    gates. Limit: 7,776,000."""
     attempts: int = 1
     """Maximum number of attempts. Default: 1. Limit: 20."""
     backoff_seconds: int = 10

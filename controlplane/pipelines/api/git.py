@@ -101,7 +101,7 @@ class GitWriteAttributes:
     """Branch of the request, with the same placeholders. Default:
     `towline/${pipeline}/${stage}/${release}`."""
     author: str = AUTHOR
-    """Author as `Name <mail>`. Default: `Towline <towline@localhost>`."""
+    """Author as `Name <email>`. Default: `Towline <towline@localhost>`."""
     provider: str = ""
     """`github`, `gitlab` or `gitea`. Default: derived from the host name."""
 

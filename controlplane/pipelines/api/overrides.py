@@ -13,7 +13,7 @@ from controlplane.services.model.quarantine import DeniedRevision as RefusedRow
 
 @strawberry.type
 class DeniedRevisionType:
-    """A denied commit or digest. No service receives it until somebody allows it again."""
+    """A denied commit or digest. No service receives it until a user allows it again."""
 
     revision: str
     """Commit or digest."""

@@ -141,7 +141,7 @@ class PipelineStage:
     verification: ServiceVerification | None
     """Verification of new bundles."""
     hold: str | None
-    """Reason of a rollback to the last good release, until somebody acknowledges it. Null without a
+    """Reason of a rollback to the last good release, until a user acknowledges it. Null without a
     rollback."""
     git: str | None
     """Changes to write as JSON with the field names of `GitWriteAttributes`. Null if nothing is

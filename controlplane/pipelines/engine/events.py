@@ -14,7 +14,7 @@ from core.identity import ServiceId
 class StageObserved:
     """The services of the first stage, which follow git, have these revisions.
 
-    `author` wrote the newest of the commits, as `Name <mail>`.
+    `author` wrote the newest of the commits, as `Name <email>`.
     """
 
     stage: StageId

@@ -16,7 +16,7 @@ from controlplane.pipelines.model.state import (
 
 @dataclass(frozen=True, slots=True)
 class GateContext:
-    """A gate and its question: may this release be in this stage?
+    """A gate and its context: may this release enter this stage?
 
     `render` has the revisions that the stage's services run with it, or would run; None: not known
     yet.

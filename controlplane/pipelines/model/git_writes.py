@@ -32,7 +32,7 @@ class WriteMode(StrEnum):
     COMMIT = "COMMIT"
     """Push a commit to the branch itself."""
     REQUEST = "REQUEST"
-    """Open a pull or merge request, which people merge."""
+    """Open a pull or merge request, which a user merges."""
 
 
 class FileKind(StrEnum):
@@ -104,7 +104,7 @@ class GitWrite:
         check_text(self.message.replace("\n", " "), f"{field}.message", MAX_TEXT)
         check_text(self.branch, f"{field}.branch", MAX_PATH)
         if not _PERSON.fullmatch(self.author):
-            raise Invalid("must be `Name <mail>`", field=f"{field}.author")
+            raise Invalid("must be `Name <email>`", field=f"{field}.author")
         if self.provider not in PROVIDERS:
             raise Invalid("must be github, gitlab or gitea", field=f"{field}.provider")
 

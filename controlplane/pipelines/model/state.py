@@ -201,7 +201,7 @@ class FoundStatus(StrEnum):
     IDLE = "IDLE"
     """Nothing found yet."""
     WAITING = "WAITING"
-    """Found a new version and waits for a reason given in `reason`."""
+    """Found a new version, but cannot start a release yet; see `reason`."""
     WRITING = "WRITING"
     """Writing the last finding to Git."""
     DONE = "DONE"

@@ -1,4 +1,4 @@
-"""Signing secrets of gates: received in plain text, stored sealed, opened to sign."""
+"""Signing secrets of gates: received in plain text, stored encrypted, decrypted to sign."""
 
 import base64
 from collections.abc import Callable
@@ -23,7 +23,7 @@ S = TypeVar("S", bound=Signing)
 
 
 def sealed_rule(sealer: Sealer, rule: Rule, before: Rule | None) -> Rule:
-    """The rule with new secrets sealed; a secret that is not given again is kept.
+    """The rule with new secrets encrypted; a secret that is not given again is kept.
 
     Invalid: a secret is not in the format of Standard Webhooks.
     """
@@ -45,13 +45,13 @@ def open_gate_secret(sealer: Sealer, rule: Signing) -> str:
 
 
 def needs_reseal(sealer: Sealer, spec: pipeline.Pipeline) -> bool:
-    """True if an older key sealed a secret of the pipeline."""
+    """True if an older key encrypts a secret of the pipeline."""
     rules = [rule for _, gate in spec.asked for rule in rules_of(gate.rule)]
     return any(_is_behind(sealer, rule) for rule in rules if isinstance(rule, Signing))
 
 
 def resealed(sealer: Sealer, spec: pipeline.Pipeline) -> pipeline.Pipeline:
-    """The pipeline with all secrets sealed by the current key."""
+    """The pipeline with all secrets encrypted by the current key."""
 
     def again(rule: Signing) -> Signing:
         behind = _is_behind(sealer, rule)
@@ -103,7 +103,7 @@ def _sealed_step(sealer: Sealer, step: Step, before: object) -> Step:
 
 
 def _sealed(sealer: Sealer, rule: S, before: object) -> S:
-    """Seals `rule.sealed`, which contains plain text here."""
+    """Encrypts `rule.sealed`, which contains plain text here."""
     if not rule.sealed:
         same = isinstance(before, Signing) and _receiver(before) == _receiver(rule)
         return replace(rule, sealed=before.sealed if same else "")

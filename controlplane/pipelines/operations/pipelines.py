@@ -686,7 +686,7 @@ async def _project(
 async def _note_measured(
     tx: Transaction, view: PipelineView, taken: Iterable[ev.Event], now: datetime
 ) -> None:
-    """Stores the measurements of checks whose results the engine took."""
+    """Stores the measurements of checks with accepted results."""
     for event in taken:
         if not isinstance(event, ev.CheckAnswered) or not event.measured:
             continue

@@ -1,4 +1,4 @@
 """GraphQL for all nouns: context, paging, scalars, limits and execution.
 
-No noun.
+No code that belongs to one noun.
 """

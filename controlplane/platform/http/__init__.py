@@ -1,4 +1,4 @@
 """HTTP for all nouns: pages, host checks and bearer tokens.
 
-No noun.
+No code that belongs to one noun.
 """

@@ -1,4 +1,4 @@
 """Loops that several nouns use.
 
-No noun.
+No code that belongs to one noun.
 """

@@ -26,7 +26,7 @@ class CommitStanding(StrEnum):
     UNCHANGED = "UNCHANGED"
     """The commit changes no file of the service."""
     HELD = "HELD"
-    """A gate, rollback, dependency, quarantine or pause holds it back."""
+    """A gate, rollback, dependency, quarantine or pause blocks it."""
     RENDERING = "RENDERING"
     """The commit is not rendered yet, or rendering failed."""
     OFFERING = "OFFERING"

@@ -59,7 +59,7 @@ class ComponentEvent:
     reason: str
     """Reason code, such as `BackOff`."""
     message: str
-    """Message for people."""
+    """Human-readable message."""
     count: int
     """Number of occurrences until `lastAt`."""
     source: str | None

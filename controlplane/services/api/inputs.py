@@ -169,7 +169,7 @@ class HealthRuleAttributes:
     group: str | None = None
     """API group of the objects. Default: the core group."""
     message: str | None = None
-    """JSON pointer of the field with the message for people."""
+    """JSON pointer of the field with the human-readable message."""
 
     def rule(self) -> HealthRule:
         given = self.conditions
@@ -324,7 +324,7 @@ class ServiceDeploymentAttributes:
     rendered_by: strawberry.ID | None = None
     """ID of the cluster whose agent renders the service. Default: the control plane renders it."""
     verification: VerificationAttributes | None = None
-    """Verification of new bundles. A pipeline stage's verification wins."""
+    """Verification of new bundles. The verification of a pipeline stage takes precedence."""
     secrets: list[SecretUseAttributes] | None = None
     """Secrets that the service uses. Limit: 200."""
 

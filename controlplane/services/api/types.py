@@ -87,7 +87,7 @@ class ServiceError:
     source: str
     """Step that failed, such as `render` or `apply`."""
     message: str
-    """Message for people."""
+    """Human-readable message."""
 
 
 @strawberry.type
@@ -176,7 +176,7 @@ class HealthRuleType:
     conditions: list[HealthCondition]
     """Conditions."""
     message: str | None
-    """JSON pointer of the field with the message for people. Null without one."""
+    """JSON pointer of the field with the human-readable message. Null without one."""
 
 
 @strawberry.type
@@ -473,7 +473,7 @@ class ServiceDeployment:
     metadata: ServiceMetadata
     """Summary of the objects."""
     verification: ServiceVerification | None
-    """Verification of new bundles. A pipeline stage's verification wins."""
+    """Verification of new bundles. The verification of a pipeline stage takes precedence."""
     hold: ServiceHold | None
     """Denied or quarantined revision that the service does not get. Null without one."""
     tarball: str | None = None
@@ -564,7 +564,7 @@ class LedgerEvent:
     actor: str
     """Author of the commit, or e-mail address of the user, that caused the event."""
     message: str
-    """Message for people."""
+    """Human-readable message."""
     detail: Map
     """Further facts."""
 

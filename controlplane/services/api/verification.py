@@ -31,7 +31,8 @@ class ServiceMetricCheck:
 
 @strawberry.type
 class ServiceVerification:
-    """Verification of a new bundle. If it fails, the agent returns to the last good bundle."""
+    """Verification of a new bundle. If it fails, the agent rolls back to the last verified
+    bundle."""
 
     soak_seconds: int
     """Seconds for which the service must stay healthy."""
@@ -109,7 +110,8 @@ class MetricCheckAttributes:
 
 @strawberry.input
 class VerificationAttributes:
-    """Verification of a new bundle. If it fails, the agent returns to the last good bundle."""
+    """Verification of a new bundle. If it fails, the agent rolls back to the last verified
+    bundle."""
 
     soak_seconds: int
     """Seconds for which the service must stay healthy. 0 disables the verification. Limit:

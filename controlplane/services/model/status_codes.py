@@ -18,7 +18,7 @@ class ServiceStatus(StrEnum):
     FAILED = "FAILED"
     """Rendering, applying or a health check failed."""
     PAUSED = "PAUSED"
-    """Somebody paused the service."""
+    """A user paused the service."""
 
 
 class StatusCode(StrEnum):
@@ -35,7 +35,7 @@ class StatusCode(StrEnum):
     FAILED = "F"
     """Rendering, applying or a health check failed."""
     PAUSED = "Z"
-    """Somebody paused the service."""
+    """A user paused the service."""
     AWAITING = "A"
     """Deletions await a confirmation."""
 

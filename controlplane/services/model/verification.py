@@ -1,7 +1,7 @@
 """Verification of a bundle after its apply: the policy, and a failure's cause.
 
-The agent verifies on its own, so that it can roll back to the last good bundle without the control
-plane.
+The agent verifies on its own, so that it can roll back to the last verified bundle without the
+control plane.
 """
 
 from dataclasses import dataclass
