@@ -124,7 +124,7 @@ class ReplicaMembership:
         self._tasks = Tasks("replica")
 
     def neighbours(self) -> ReplicaConfig:
-        """Builds the settings for the Kubernetes proxy.
+        """Builds the proxy's settings for connections to other replicas.
 
         The TLS key derives from the encryption key of the store: anyone with that key can read all
         credentials anyway."""

@@ -285,7 +285,7 @@ def skip(
 
     \b
     Example:
-      towline pipelines skip shop load-test -m "the test cluster burns, see incident 4711"
+      towline pipelines skip shop load-test -m "the test cluster is down, see incident 4711"
     """
     api = connect(context)
     edge, found = find_gate(find_pipeline(api, pipeline), gate)

@@ -321,7 +321,7 @@ def wait(
     timeout: Annotated[str, typer.Option(help="Maximum time to wait, such as 90s or 15m.")] = "5m",
     output: Output = Format.TABLE,
 ) -> None:
-    """Wait until a service has a status; exit code 6 on timeout.
+    """Wait until a service reaches a status; exit code 6 on timeout.
 
     \b
     Example:
