@@ -106,7 +106,7 @@ export function RegisterClusterPage() {
           <>
             <li className="card">
               <h2>Install the agent</h2>
-              <p className="quiet">Run this command with access to the cluster. The agent opens one connection to the control plane, on port 8444; the cluster needs no inbound access.</p>
+              <p className="quiet">Run this command with access to the cluster. The agent opens one outbound connection to the control plane; the cluster needs no inbound access.</p>
               <Secret title="Helm command" text={command(created.deployToken)} />
             </li>
             <Connection id={created.id} handle={created.handle} />

@@ -69,7 +69,7 @@ function DangerZone({ service }: { readonly service: Service }) {
     const result = dialog === "delete" ? await remove({ id: service.id }) : await detach({ id: service.id });
     setDialog(null);
     if (result.error !== undefined) return;
-    toast(dialog === "delete" ? `Deleting ${service.name} and its resources` : `${service.name} removed from Towline; its resources stay in the cluster`);
+    toast(dialog === "delete" ? `Deleting ${service.name} and its objects` : `${service.name} removed from Towline; its objects stay in the cluster`);
     go("/services");
   };
   return (
@@ -81,7 +81,7 @@ function DangerZone({ service }: { readonly service: Service }) {
           Remove from Towline, keep resources…
         </button>
         <button type="button" className="danger" onClick={() => setDialog("delete")}>
-          Delete service and {counted(service.components.length, "resource")}…
+          Delete service and {counted(service.components.length, "object")}…
         </button>
       </div>
       {dialog !== null && (
@@ -94,8 +94,8 @@ function DangerZone({ service }: { readonly service: Service }) {
         >
           <p>
             {dialog === "delete"
-              ? `Deletes ${counted(service.components.length, "resource")} in the cluster. This cannot be undone.`
-              : "Its resources stay in the cluster, and Towline no longer manages them."}
+              ? `Deletes ${counted(service.components.length, "object")} in the cluster. This cannot be undone.`
+              : "Its objects stay in the cluster, and Towline no longer manages them."}
           </p>
         </Confirm>
       )}

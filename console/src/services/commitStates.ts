@@ -10,7 +10,7 @@ export const COMMIT_TEXTS: Readonly<Record<CommitStanding, string>> = {
   RENDERING: "Rendering manifests.",
   OFFERING: "The agent has not fetched the manifests yet.",
   APPLYING: "The agent is applying the manifests.",
-  CONFIRMING: "Deletions need approval before the rollout continues.",
+  CONFIRMING: "Deletions need confirmation before the rollout continues.",
   BECOMING_HEALTHY: "Applied; some objects are not healthy yet.",
   FAILED: "Rollout failed.",
 };
