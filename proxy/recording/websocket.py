@@ -32,7 +32,7 @@ class WebSocketReader:
         self._text: bytearray | None = None
 
     def feed(self, data: Buffer) -> None:
-        """Takes bytes as they arrive. UnrecordableError: they are not such a WebSocket."""
+        """Takes bytes as they arrive. UnrecordableError: they are not a session's frames."""
         view = memoryview(data)
         at = 0
         while at < len(view):

@@ -1,4 +1,4 @@
-"""Client side of questions between replicas."""
+"""Client side of requests between replicas."""
 
 import asyncio
 import secrets
@@ -115,11 +115,11 @@ class ReplicaClient:
 
 
 async def _answer(link: Mux, question: Question) -> bytes:
-    """Sends a question and waits for the answer. Unavailable: the link broke, or the replica's
-    version does not support questions.
+    """Sends a request and waits for the response. Unavailable: the link broke, or the replica's
+    version does not support requests.
     """
     if not link.features & FEATURE_REPLICA_REQUESTS:
-        raise Unavailable("its version does not support questions between replicas")
+        raise Unavailable("its version does not support requests between replicas")
     answer = _AnswerStream()
     request = Open(b"", b"", secrets.token_bytes(16), kind=KIND_REPLICA_REQUEST)
     stream = answer.stream = link.open(answer, request, tenant=_ASKER)
@@ -131,7 +131,7 @@ async def _answer(link: Mux, question: Question) -> bytes:
 
 
 class _AnswerStream:
-    """Owner of the stream of one outgoing question; collects the answer."""
+    """Owner of the stream of one outgoing request; collects the response."""
 
     def __init__(self) -> None:
         self.whole: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
@@ -149,7 +149,7 @@ class _AnswerStream:
             self.whole.set_result(bytes(self._data))
 
     def on_writable(self) -> None:
-        """Does nothing: the question is sent in one piece."""
+        """Does nothing: the request is sent in one piece."""
 
     def on_reset(self, code: int, text: str) -> None:
         self._fail(text or "it interrupted its answer")

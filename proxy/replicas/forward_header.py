@@ -28,7 +28,7 @@ def wrap(cluster_id: ClusterId, epoch: int, request: Open) -> Open:
 
 
 def unwrap(request: Open) -> ForwardedRequest:
-    """Decodes a request of another replica. ProtocolError: not such a frame."""
+    """Decodes a request of another replica. ProtocolError: not a valid forward header."""
     head = request.head
     if request.kind != KIND_FORWARD or len(head) < _FIXED.size:
         raise ProtocolError("a replica sent an invalid forwarding frame")

@@ -1,4 +1,4 @@
-"""Messages between replicas in JSON: one question and one answer for each stream.
+"""Messages between replicas in JSON: one request and one response for each stream.
 Versions only add fields, and readers ignore unknown ones.
 """
 

@@ -1,4 +1,4 @@
-"""Server side of questions between replicas: answers from the state of this process."""
+"""Server side of requests between replicas: responds from the state of this process."""
 
 import structlog
 from pydantic import ValidationError
@@ -28,17 +28,17 @@ UNAVAILABLE = 503
 
 
 class QuestionServer:
-    """Handles the streams that carry questions."""
+    """Handles the streams that carry requests."""
 
     def __init__(self, insight: RequestInspector, tasks: Tasks) -> None:
         self._insight, self._tasks = insight, tasks
 
     def accept(self, stream: TunnelStream) -> None:
-        """Accepts the stream of a question whose bytes have not arrived yet."""
+        """Accepts the stream of a request whose bytes have not arrived yet."""
         stream.owner = _QuestionStream(stream, self)
 
     def begin(self, stream: TunnelStream, text: bytes) -> None:
-        """Answers a question that has arrived completely."""
+        """Responds to a request that has arrived completely."""
         self._tasks.spawn("answer", self._answer(stream, text))
 
     async def _answer(self, stream: TunnelStream, text: bytes) -> None:
@@ -72,7 +72,7 @@ class QuestionServer:
 
 
 class _QuestionStream:
-    """Owner of the stream of one incoming question."""
+    """Owner of the stream of one incoming request."""
 
     __slots__ = ("_answers", "_stream", "_text")
 
