@@ -20,7 +20,7 @@ class AgeIdentity:
     """A secret key for data encrypted to its `recipient`; its repr does not show the key."""
 
     def __init__(self, text: str) -> None:
-        """Parses `AGE-SECRET-KEY-1…`. Raises Invalid if the text is not such a key."""
+        """Parses `AGE-SECRET-KEY-1…`. Raises Invalid if the text is not a valid key."""
         try:
             self.key = _library().x25519.Identity.from_str(text.strip())
         except _library().IdentityError:

@@ -38,7 +38,7 @@ class LinkDown(Unavailable):
 
 
 class UnknownApi(TowlineError):
-    """The cluster does not serve this kind at present."""
+    """The cluster does not serve this kind now."""
 
     def __init__(self, api: GroupVersionKind) -> None:
         super().__init__(f"the cluster does not serve {api}")

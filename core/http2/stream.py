@@ -193,7 +193,7 @@ class Http2Stream:
         self._carrier.trust(frame_size)
 
     def on_peer_end(self) -> None:
-        """Notes the end of the peer's side; after the end of both sides the stream is over."""
+        """Records the end of the peer's side. When both sides have ended, the stream is closed."""
         self.peer_ended = True
         if self.local_ended and not self._queue:
             self.leave()

@@ -67,7 +67,7 @@ def _line_of(kube_object: KubeObject) -> bytes:
 
 
 def open_bundle(digest: str, data: bytes) -> Bundle:
-    """Opens a bundle. Raises Invalid if the digest does not match."""
+    """Verifies the digest of a bundle. Raises Invalid if it does not match."""
     actual = digest_of(data)
     if actual != digest:
         raise Invalid(f"bundle has digest {actual}, not {digest}: refused")
@@ -75,7 +75,7 @@ def open_bundle(digest: str, data: bytes) -> Bundle:
 
 
 def parse_bundle(data: bytes) -> Bundle:
-    """Opens bytes of unknown origin. Raises Invalid unless they are a canonical bundle."""
+    """Parses untrusted bytes. Raises Invalid unless they are a canonical bundle."""
     if len(data) > MAX_BUNDLE_BYTES:
         raise Invalid(f"{len(data):,} bytes of manifests; the limit is {MAX_BUNDLE_BYTES:,}")
     bundle = make_bundle(_objects(data))

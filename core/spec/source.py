@@ -82,7 +82,7 @@ def chart_of_ref(ref: str) -> tuple[str, str] | None:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """A commit; `author` is `Name <mail>`."""
+    """A commit; `author` is `Name <email>`."""
 
     sha: str
     author: str

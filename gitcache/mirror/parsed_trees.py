@@ -82,7 +82,7 @@ class _Large:
     ends: list[int]
 
     def followed(self, data: bytes) -> "_Large | None":
-        """Parses a tree with the same names and some changed ids; None if it is not such a tree."""
+        """Parses a tree with the same names and some changed ids; None if other parts differ."""
         if len(data) != len(self.data):
             return None
         entries = dict(self.entries)

@@ -59,7 +59,7 @@ class CommitWriter:
 
         Without changes, returns the sha of the tip. A missing branch starts at the branch `base`;
         returns None, without a new branch, if the edits change nothing there. `author` is
-        `Name <mail>` and signs off. If the branch moves meanwhile, the edits are applied to its
+        `Name <email>` and signs off. If the branch moves meanwhile, the edits are applied to its
         new tip. Raises Conflict if it keeps moving, Forbidden if the server declines, NotFound,
         Invalid, Unavailable.
         """
@@ -75,7 +75,7 @@ class CommitWriter:
     async def delete_branch(self, spec: RepositorySpec, branch: str, author: str) -> bool:
         """Deletes a branch whose newest commit is by `author`; returns True if it is gone.
 
-        Keeps a branch with a newer commit by somebody else. Raises Forbidden if the server
+        Keeps a branch with a newer commit by another author. Raises Forbidden if the server
         declines, Invalid, Unavailable.
         """
         ref = f"refs/heads/{_checked_branch(branch)}"
@@ -217,7 +217,7 @@ def _checked(author: str, message: str, branch: str, base: str) -> dict[str, str
     """Validates author, message and branches; returns the author as git's environment."""
     match = _PERSON.fullmatch(author.strip())
     if match is None:
-        raise Invalid("must be `Name <mail>`", field="author")
+        raise Invalid("must be `Name <email>`", field="author")
     if not message.strip() or len(message) > _MAX_MESSAGE or "\0" in message:
         raise Invalid(f"must be 1 to {_MAX_MESSAGE} characters", field="message")
     for checked in (branch, base):

@@ -1,4 +1,4 @@
-"""Events seen in the cluster, and reports to the control plane besides status and inventory."""
+"""Events seen in the cluster, and reports to the control plane other than status and inventory."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -49,7 +49,7 @@ Observation = ObjectSeen | ObjectGone | WatchListed | WatchRefused
 
 @dataclass(frozen=True, slots=True)
 class DriftFound:
-    """Drift: somebody else changed or deleted an owned object; `paths` are the fields, for people.
+    """Drift: another client changed or deleted an owned object; `paths` are the fields, for people.
     In each of the `changes`, the old value is the desired one and the new value is the foreign one.
     """
 

@@ -37,7 +37,7 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class LocalServiceReport:
-    """Reported origin and desired state of such a service; `error`: reason why it cannot be
+    """Reported origin and desired state of a local service; `error`: reason why it cannot be
     rendered.
     """
 

@@ -16,7 +16,7 @@ _KEPT = timedelta(minutes=5)
 
 
 def token_of(account: str, client: KubeClient, clock: Clock) -> BearerToken:
-    """Returns the token of a service account, `namespace:name`. Invalid: not such a name.
+    """Returns the token of a service account, `namespace:name`. Invalid: another format.
     Getting it raises Refused if the agent may not `create` its `serviceaccounts/token`.
     """
     namespace, _, name = account.partition(":")

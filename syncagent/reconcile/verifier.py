@@ -69,7 +69,7 @@ class Verifier:
 
     def admit(self, desired: Desired) -> tuple[Desired, str]:
         """Returns the desired state to apply, and the reason if it is not the given one.
-        If the desired bundle is quarantined, this is the last good bundle.
+        If the desired bundle is quarantined, this is the last verified bundle.
         """
         trial = self._memory.trials.get(desired.service_id)
         if trial is None or desired.spec is None or desired.spec.digest != trial.bad:

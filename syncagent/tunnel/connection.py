@@ -1,4 +1,4 @@
-"""One connection to the API server, used by one exchange at a time."""
+"""One connection to the API server, used by one request at a time."""
 
 import asyncio
 from collections.abc import Callable
@@ -10,7 +10,7 @@ WRITE_HIGH, WRITE_LOW = 256 << 10, 64 << 10
 
 
 class ConnectionUser(Protocol):
-    """The exchange that uses the connection at present."""
+    """The request that uses the connection now."""
 
     def on_upstream_data(self, data: bytes) -> None: ...
 
