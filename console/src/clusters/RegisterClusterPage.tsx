@@ -23,7 +23,7 @@ export function tagsOf(text: string): { readonly name: string; readonly value: s
 
 function command(token: string): string {
   return [
-    "helm upgrade --install towline-agent --namespace towline --create-namespace \\",
+    "helm upgrade --install towline-agent --namespace towline-agent --create-namespace \\",
     `  ${location.origin}/ext/v1/agent/chart \\`,
     `  --set secrets.deployToken=${token} --set consoleUrl=${location.origin}`,
   ].join("\n");
