@@ -90,7 +90,7 @@ class Policy:
         object.__setattr__(self, "_rights", rights)
 
     def may(self, verb: Verb, target: Resource) -> bool:
-        """Returns the decision."""
+        """Returns whether a role grants this verb on the target, within the limits of the token."""
         right = (verb, target.kind)
         rights = self._rights
         for scope in target.path:

@@ -133,7 +133,7 @@ def read_goaway(payload: bytes) -> tuple[int, int, str]:
 
 
 def error_name(code: int) -> str:
-    """Names a code for people; the code may be unknown."""
+    """Returns the name of an error code, which may be unknown."""
     try:
         return ErrorCode(code).name.lower().replace("_", " ")
     except ValueError:

@@ -240,7 +240,7 @@ class _Worker:
         self.jobs += 1
         writer = self._process.stdin
         if writer is None:
-            raise Unavailable("a render worker is gone")
+            raise Unavailable("a render worker has exited")
         try:
             # The kernel kills the worker at its CPU limit; the margin lets that be reported.
             async with asyncio.timeout(seconds + 2.0):

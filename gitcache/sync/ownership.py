@@ -35,8 +35,8 @@ class Ownership:
     """Follows exactly the repositories whose lease this replica holds.
 
     `wanted` returns all repositories, the same on each replica; `followed` those followed here.
-    `begin` and `end` start and stop following. `prepare` fetches the data of a new owner while
-    the old one still works.
+    `begin` and `end` start and stop following. `prepare` fetches the data for a new owner while
+    the old owner still serves.
     """
 
     def __init__(

@@ -16,7 +16,7 @@ MAX_ANSWER = 8 << 20
 
 @dataclass(frozen=True, slots=True)
 class ListStreams:
-    """Asks for the open requests that match a filter. Answer: `STREAMS`."""
+    """Lists the open requests that match a filter. Response: `STREAMS`."""
 
     wanted: StreamFilter
     ask: Literal["streams"] = "streams"
@@ -24,7 +24,7 @@ class ListStreams:
 
 @dataclass(frozen=True, slots=True)
 class EndStream:
-    """Asks to end a request on behalf of `by`. Answer: `ENDED`, False if there was none."""
+    """Ends a request on behalf of `by`. Response: `ENDED`, False if there was none."""
 
     id: str
     by: str
@@ -33,7 +33,7 @@ class EndStream:
 
 @dataclass(frozen=True, slots=True)
 class ReadRecording:
-    """Asks for a part of a recording. Answer: `PART`, null if it is not stored there."""
+    """Reads a part of a recording. Response: `PART`, null if it is not stored there."""
 
     id: str
     offset: int
@@ -43,7 +43,7 @@ class ReadRecording:
 
 @dataclass(frozen=True, slots=True)
 class ListLoads:
-    """Asks for the loads of users. Answer: `LOADS` by user name."""
+    """Reads the loads of users. Response: `LOADS` by user name."""
 
     ask: Literal["loads"] = "loads"
 

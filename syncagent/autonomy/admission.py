@@ -51,8 +51,8 @@ class StoredStateCheck:
 class DesiredStateAdmission:
     """A `ports.Reconciler` in front of the real one.
     Without trusted keys it accepts everything. With trusted keys, only ordinary objects are
-    deleted, and no more at a time than the default budget. Larger deletions rest on the control
-    plane's word, which is unsigned, so the objects themselves must permit them (`towline.dev/prune:
+    deleted, and no more at a time than the default budget. Larger deletions are unsigned orders of
+    the control plane, so the objects themselves must permit them (`towline.dev/prune:
     "true"`, or `towline.dev/delete: "true"` when the service is removed). `local` syncs the
     services that the cluster defines itself; if it is given, the control plane cannot define any.
     `report_all` reports those services again.

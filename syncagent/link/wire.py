@@ -82,8 +82,8 @@ def inventory_to_wire(change: InventoryChange) -> pb.Report:
 
 def merge_inventories(older: pb.Report, newer: pb.Report) -> pb.Report:
     """Merges two successive reports.
-    Components that came and went in between are dropped: otherwise the pods of a cron job would
-    fill the disk of an agent without a link for days.
+    Drops components that were created and deleted in between. Otherwise the pods of a cron job
+    would fill the disk of an agent without a link for days.
     """
     if newer.inventory.complete:
         return newer

@@ -106,5 +106,5 @@ class _VitalsCollector:
 def _address(listen: str) -> tuple[str, int]:
     host, _, port = listen.rpartition(":")
     if not host or not port.isdecimal() or int(port) > 65_535:
-        raise Invalid(f"{listen!r} is not an address to listen on: 0.0.0.0:8080")
+        raise Invalid(f"{listen!r} is not an address to listen on, such as 0.0.0.0:8080")
     return host.strip("[]"), int(port)

@@ -91,7 +91,7 @@ class Upgrader:
         await self._tasks.stop()
 
     def upgrade(self, command_id: str, version: str, image: str) -> None:
-        """Begins an upgrade, or resumes it; the end of its job answers the command."""
+        """Begins an upgrade, or resumes it; the command gets its result when the job ends."""
         if command_id not in self._begun:
             self._begun.add(command_id)
             self._tasks.spawn("upgrade", self._begin(command_id, image))

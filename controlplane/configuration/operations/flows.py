@@ -61,7 +61,7 @@ class ConfigurationFlow:
     async def get(self, actor: Actor, service_id: str) -> FlowView:
         """Exports and imports of a service.
 
-        Everybody who may see it also sees the origin of its values.
+        Every user who may see the service also sees the origin of its values.
         """
         require_member(actor)
         async with self._context.store.read() as tx:

@@ -67,7 +67,7 @@ def _ask_render(draft: Draft, edge: StageEdge) -> None:
 
 
 def _enter(draft: Draft, stage: Stage, edges: tuple[StageEdge, ...]) -> None:
-    """Takes in the release for which all edges into the stage are open, if there is one."""
+    """Starts the release for which all edges into the stage are open, if any."""
     waiting = [draft.candidates.get(edge.id) for edge in edges]
     first = waiting[0]
     if first is None or any(
@@ -85,7 +85,7 @@ def _enter(draft: Draft, stage: Stage, edges: tuple[StageEdge, ...]) -> None:
 
 
 def _closed(draft: Draft, stage: Stage) -> str | None:
-    """Returns the reason why the stage takes in no release now."""
+    """Returns the reason why the stage accepts no release now."""
     held = draft.stage(stage.id)
     if draft.paused is not None:
         return draft.paused

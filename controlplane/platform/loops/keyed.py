@@ -27,7 +27,7 @@ class WorkQueue:
         self._again: set[str] = set()
 
     def ask(self, key: str) -> None:
-        """Schedules work for this key; if it is running, once more afterwards."""
+        """Schedules work for this key; if it is running, again afterwards."""
         if key in self._running:
             self._again.add(key)
             return
