@@ -113,7 +113,7 @@ def _definitions(lines: list[bytes]) -> dict[tuple[str, str], bool]:
         if raw.get("kind") == "CustomResourceDefinition" and isinstance(spec, dict):
             names = spec.get("names")
             name = names.get("kind") if isinstance(names, dict) else ""
-            found[str(spec.get("group")), str(name)] = spec.get("scope") != "KubeApi"
+            found[str(spec.get("group")), str(name)] = spec.get("scope") != "Cluster"
     return found
 
 

@@ -25,7 +25,7 @@ _ASK_AFTER_S = (1.0, 5.0, 20.0, 60.0)
 # Their controllers report the reason of a delay only in events.
 _SILENT = {
     ("", "PersistentVolumeClaim"),
-    ("", "ServiceState"),
+    ("", "Service"),
     ("apps", "StatefulSet"),
     ("apps", "DaemonSet"),
     ("batch", "Job"),

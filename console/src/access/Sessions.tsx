@@ -32,12 +32,12 @@ export function Sessions() {
           Sign out
         </button>
         <button type="button" className="danger" onClick={() => setDialog(true)}>
-          Sign out signOutEverywhere…
+          Sign out everywhere…
         </button>
       </div>
       {ended.error !== undefined && <Problem error={ended.error} />}
       {dialog && (
-        <Confirm title="Sign out signOutEverywhere?" action="Sign out everywhere" onCancel={() => setDialog(false)} onConfirm={() => void signOutEverywhere()}>
+        <Confirm title="Sign out everywhere?" action="Sign out everywhere" onCancel={() => setDialog(false)} onConfirm={() => void signOutEverywhere()}>
           <p>Ends all your sessions, including this session. Your tokens stay valid until you revoke them.</p>
         </Confirm>
       )}

@@ -194,14 +194,23 @@ CLAIM: KubeObject = {
 }
 
 
+LOAD_BALANCER: KubeObject = {
+    "apiVersion": "v1",
+    "kind": "Service",
+    "metadata": {"name": "db"},
+    "spec": {"type": "LoadBalancer"},
+}
+
+
 @pytest.mark.parametrize(
     ("said", "objects"),
     [
         ("FailedCreate: exceeded quota: pods=10", workload()),
         ("FailedCreate: admission webhook policy.shop.io denied the request", workload()),
         ('ProvisioningFailed: storageclass "fast" not found', [CLAIM]),
+        ("SyncLoadBalancerFailed: no address is left", [LOAD_BALANCER]),
     ],
-    ids=["quota", "webhook", "claim"],
+    ids=["quota", "webhook", "claim", "load balancer"],
 )
 async def test_events_explain_a_controller_that_says_nothing(
     stand: Stand, said: str, objects: list[KubeObject]

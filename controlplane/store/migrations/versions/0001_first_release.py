@@ -150,35 +150,33 @@ def _search_in_sqlite() -> None:
 
 
 def _search_in_postgres() -> None:
-    """Indexes of JSON, and of trigrams where the extensions exist; else searches are slower."""
+    """Indexes JSON, and names by trigrams; without the extensions by plain indexes, which search
+    slower.
+    """
     for name in _EXTENSIONS:
         op.execute(_ADD_EXTENSION.format(name=name))
     installed = set(op.get_bind().scalars(sa.text("SELECT extname FROM pg_extension")))
-    op.create_index("ix_components_images_keys", "components", ["images"], postgresql_using="gin")
-    op.create_index("ix_components_labels_keys", "components", ["labels"], postgresql_using="gin")
-    if "pg_trgm" in installed:
+    for column in ("images", "labels"):
         op.create_index(
-            "ix_services_name_parts",
-            "services",
-            ["name"],
-            postgresql_using="gin",
-            postgresql_ops={"name": "gin_trgm_ops"},
+            f"ix_components_{column}_keys", "components", [column], postgresql_using="gin"
         )
-        op.create_index(
-            "ix_services_namespace_parts",
-            "services",
-            ["namespace"],
-            postgresql_using="gin",
-            postgresql_ops={"namespace": "gin_trgm_ops"},
-        )
+    has_trigrams = "pg_trgm" in installed
+    _index_text("services", ["name"], trigrams=has_trigrams)
+    _index_text("services", ["namespace"], trigrams=has_trigrams)
     if installed.issuperset(_EXTENSIONS):
-        op.create_index(
-            "ix_components_kind_name_parts",
-            "components",
-            ["kind", "name"],
-            postgresql_using="gin",
-            postgresql_ops={"name": "gin_trgm_ops"},
-        )
+        _index_text("components", ["kind", "name"], trigrams=True)
+    else:
+        _index_text("components", ["name"], trigrams=has_trigrams)
+
+
+def _index_text(table: str, columns: list[str], *, trigrams: bool) -> None:
+    """Indexes the last column for substring search."""
+    name = f"ix_{table}_{'_'.join(columns)}_parts"
+    if trigrams:
+        operators = {columns[-1]: "gin_trgm_ops"}
+        op.create_index(name, table, columns, postgresql_using="gin", postgresql_ops=operators)
+    else:
+        op.create_index(name, table, columns)
 
 
 def _audit() -> None:
