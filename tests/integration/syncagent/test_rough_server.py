@@ -12,6 +12,7 @@ from core.runtime.clock import SystemClock
 from core.sealing import SealingKey
 from core.spec.bundle import KubeObject, make_bundle
 from core.spec.status import Phase
+from core.spec.sync import SyncOptions
 from syncagent.domain.services import Desired, ServiceSpec
 from syncagent.kube.access import ApiServerAccess, BearerToken
 from syncagent.kube.client import KubeClient
@@ -40,7 +41,9 @@ class Rough:
         bundle = make_bundle(list(objects))
         self.hub.bundles[bundle.digest] = bundle.data
         sequence = self.sequences[service] = self.sequences.get(service, 0) + 1
-        spec = ServiceSpec(service, "n", bundle.digest, len(bundle.data))
+        # This server has no namespaces.
+        options = SyncOptions(create_namespace=False)
+        spec = ServiceSpec(service, "n", bundle.digest, len(bundle.data), options=options)
         self.engine.desire(Desired(service, sequence, spec))
 
     def phase(self, service: str = "s") -> Phase | None:
