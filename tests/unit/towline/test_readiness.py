@@ -33,8 +33,7 @@ class Store:
 
     write = read
 
-    @property
-    def users(self) -> "Store":
+    def __getitem__(self, port: type[object]) -> "Store":
         return self
 
     async def get(self, _: str) -> None:
