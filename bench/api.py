@@ -164,8 +164,13 @@ def _cluster(id: str) -> Cluster:
 
 def _service(id: str) -> Service:
     service, cluster = ServiceId(id), ClusterId("model")
-    return Service(service, cluster, None, id, "shop", NOW, NOW, sha="a" * 40, digest="sha256:1",
-                   sequence=1, observed=1, phase=Phase.HEALTHY)  # fmt: skip
+    return Service(service, cluster, None, id, "shop", NOW, NOW).changed(
+        commit_sha="a" * 40,
+        digest="sha256:1",
+        generation=1,
+        observed_generation=1,
+        phase=Phase.HEALTHY,
+    )
 
 
 def _object(id: str) -> Component:

@@ -222,7 +222,7 @@ async def whole(clusters: int, seed: int) -> float:
                 revision.service_id for revision in await tx[RevisionStore].select(actor="pipeline")
             ]
         assert sorted(records) == everybody, "the ledger and the records differ"
-        assert {service.sequence for service in services} == {1}, "given twice"
+        assert {service.desired.generation for service in services} == {1}, "given twice"
         assert fleet.died > 0
         await store.close()
     return took / clusters

@@ -107,7 +107,7 @@ class ServicesOfCluster(_Bridge):
         services = self.tx[ServiceStore]
         repositories = set()
         for service in await services.select(cluster_id=cluster_id, templated=True):
-            await services.change(service.id, source=None)
+            await services.change(service.id, input_digest=None)
             if service.repository_id:
                 repositories.add(service.repository_id)
         return repositories

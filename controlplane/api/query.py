@@ -229,7 +229,7 @@ class Query(
             cluster_id=cluster_id,
             repository_id=repository_id,
             project_id=project_id,
-            mark=status_codes_of(status) if status else None,
+            status_code=status_codes_of(status) if status else None,
         )
         page = await info.context[Services].page(info.context.actor, asked)
         nodes = await service_types(info, page.items)

@@ -170,7 +170,7 @@ class ServiceSnapshot:
     """Full SHA of the desired commit."""
     sequence: float
     """Generation of the desired state."""
-    mark: StatusCode
+    status_code: StatusCode
     """State of the service."""
     desired_at: datetime
     """Time at which the commit became the desired state."""
@@ -219,7 +219,7 @@ def _snapshot(deployment: DeploymentRow, at: datetime, named: NamedDeployments) 
         service=named.services.get(deployment.service_id),
         sha=deployment.sha,
         sequence=float(deployment.sequence),
-        mark=deployment.mark(at),
+        status_code=deployment.status_code(at),
         desired_at=deployment.desired_at,
     )
 

@@ -114,7 +114,7 @@ class FleetMapRow:
             project_id=strawberry.ID(row.project_id) if row.project_id else None,
             tags=[Tag(name=name, value=value) for name, value in row.tags.items()],
             pinged_at=row.pinged_at,
-            services=row.marks,
+            services=row.status_codes,
         )
 
 
@@ -161,7 +161,7 @@ class FleetFilter:
             self.q,
             tags=self.tags,
             deleted_at=ANY,
-            mark=status_codes_of(self.status) if self.status else None,
+            status_code=status_codes_of(self.status) if self.status else None,
             cluster_id=self.cluster_id,
             project_id=self.project_id,
             repository_id=self.repository_id,

@@ -80,7 +80,7 @@ class Fleet:
     async def changing(self) -> list[Service]:
         """The services that were given something of which their agents have not told yet."""
         rows = [await self.world.get(one) for one in self.services]
-        return [one for one in rows if one.sequence > one.observed]
+        return [one for one in rows if one.desired.generation > one.observed.observed_generation]
 
     async def reason(self, pipeline: str) -> str:
         view = await self.world.pipelines.get(self.world.admin, pipeline)

@@ -35,8 +35,8 @@ def cluster(id: str, pinged_at: datetime | None = None, **more: datetime) -> Clu
 
 def service(number: int, phase: Phase) -> Service:
     id = ServiceId(f"s{number}")
-    row = Service(id, ClusterId("c1"), None, id, "web", NOW, NOW, sequence=1)
-    return replace(row, digest="sha256:1", observed=1, phase=phase)
+    row = Service(id, ClusterId("c1"), None, id, "web", NOW, NOW)
+    return row.changed(generation=1, digest="sha256:1", observed_generation=1, phase=phase)
 
 
 def ago(**time: float) -> datetime:

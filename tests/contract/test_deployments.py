@@ -173,7 +173,7 @@ async def test_marks_and_differences(store: SqlStore) -> None:
         assert len(await tx[DeploymentStore].deployments_of_commit("a" * 7, ())) == 2
         assert await tx[DeploymentStore].deployments_of_commit("b" * 7, ()) == []
         assert await tx[DeploymentStore].cluster_handles({"c1"}) == {"c1": "dev"}
-    marks = ["".join(one.mark(hour(n)) for one in found)
+    marks = ["".join(one.status_code(hour(n)) for one in found)
              for n, found in zip((0, 1, 2, 5, 7), moments, strict=True)]  # fmt: skip
     assert marks == ["P", "S", "H", "FP", "F"]
     changes = compare_deployments(moments[2], hour(2), moments[3], hour(5))

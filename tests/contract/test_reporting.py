@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import cast
 
 import pytest
@@ -47,7 +46,7 @@ async def reporting(store: SqlStore, bus: MemoryBus) -> ReportCommitter:
         for id, name in zip(CLUSTERS, NAMES, strict=True):
             await tx[ClusterStore].add(Cluster(id, name, name, START, START))
             service = Service(ServiceId(f"in-{id}"), id, None, "web", "web", START, START)
-            await tx[ServiceStore].add(replace(service, sequence=1))
+            await tx[ServiceStore].add(service.changed(generation=1))
     deps = OperationContext(store, bus, cast(ManifestSource, None), cast(Sealer, None), FakeClock())
     return ReportCommitter(deps, ReportLimits(components=4))
 
@@ -84,7 +83,7 @@ async def at_once(
 
 async def phases(store: SqlStore) -> list[Phase | None]:
     async with store.read() as tx:
-        return [one.phase for one in await tx[ServiceStore].select()]
+        return [one.observed.phase for one in await tx[ServiceStore].select()]
 
 
 async def test_what_clusters_tell_at_once_is_all_kept(
@@ -150,7 +149,7 @@ async def test_what_two_calls_of_a_cluster_tell_at_once_counts_once(
         rows = await tx[LedgerStore].select(cluster_id=b, stage=LedgerStage.HEALTHY)
         service = await tx[ServiceStore].get(f"in-{b}")
     assert [one.sequence for one in rows] == [1, 2]
-    assert service is not None and service.observed == 2
+    assert service is not None and service.observed.observed_generation == 2
 
 
 async def test_each_cluster_has_bounds_of_its_own(

@@ -31,13 +31,15 @@ async def test_what_is_let_go_takes_back_no_sequence(store: SqlStore) -> None:
             await unbind_services(tx, spec)
 
     async with store.write() as tx:
-        await tx[ServiceStore].change(service.id, watch=Verification(60), digest="d", sequence=7)
+        await tx[ServiceStore].change(
+            service.id, stage_verification=Verification(60), digest="d", generation=7
+        )
     async with store.write() as tx:
         held = await tx[ServiceStore].get(service.id)
         assert held is not None
         leaving = asyncio.ensure_future(let_go())
         await asyncio.wait([leaving], timeout=0.3)
-        await tx[ServiceStore].change(service.id, sequence=held.sequence + 1)
+        await tx[ServiceStore].change(service.id, generation=held.desired.generation + 1)
     await leaving
     after = await world.get(service)
-    assert (after.sequence, after.watch) == (9, None)
+    assert (after.desired.generation, after.desired.stage_verification) == (9, None)

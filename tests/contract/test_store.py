@@ -12,6 +12,7 @@ import pytest
 from controlplane.clusters.model.cluster import Cluster
 from controlplane.clusters.ports import ClusterStore
 from controlplane.platform.jobs import LEASE, Job
+from controlplane.platform.parts import column_values
 from controlplane.platform.ports import ANY, JobStore, PageQuery
 from controlplane.platform.store.engine import make_engine
 from controlplane.platform.store.transaction import SqlStore
@@ -50,8 +51,8 @@ async def test_rows_are_written_together_each_with_its_own_columns(store: SqlSto
     """Lists, times and nothing at all come back as they were given; others stay as they were."""
     problem = Problem("Failed", "no such image")
     changes = {
-        "service-0001": {"problems": (problem,), "observed": 7, "observed_at": NOW},
-        "service-0002": {"problems": (), "observed": 8, "observed_at": None},
+        "service-0001": {"problems": (problem,), "observed_generation": 7, "observed_at": NOW},
+        "service-0002": {"problems": (), "observed_generation": 8, "observed_at": None},
         "service-0003": {"message": "waits"},
         "service-0009": {"message": "is not there"},
     }
@@ -62,20 +63,22 @@ async def test_rows_are_written_together_each_with_its_own_columns(store: SqlSto
         await tx[ServiceStore].change_each(changes)
         await tx[ServiceStore].change_each({})
         found = await tx[ServiceStore].select()
-    expected = [replace(a_service(n), **changes.get(f"service-{n:04}", {})) for n in range(1, 5)]
+    expected = [a_service(n).changed(**changes.get(f"service-{n:04}", {})) for n in range(1, 5)]
     assert found == expected
 
 
 async def test_what_decides_a_render_is_what_the_service_has(store: SqlStore) -> None:
     """The narrow view of a service has the fields of the service, and none of a deleted one."""
-    made = replace(a_service(), ref="v1", folder="web", reads={"web": "1" * 40}, pinned="2" * 40)
+    made = a_service().changed(ref="v1", folder="web", reads={"web": "1" * 40}, pinned_sha="2" * 40)
     gone = replace(a_service(2), deleted_at=NOW)
     async with store.write() as tx:
         await tx[ClusterStore].add(a_cluster())
         for one in (made, gone):
             await tx[ServiceStore].add(one)
         (seen,) = await tx[RenderStateStore].select(cluster_id=made.cluster_id)
-    assert asdict(seen) == {field.name: getattr(made, field.name) for field in fields(RenderState)}
+    assert asdict(seen) == {
+        field.name: column_values(made)[field.name] for field in fields(RenderState)
+    }
 
 
 async def test_values_come_back_as_they_were_put(store: SqlStore) -> None:
@@ -88,6 +91,7 @@ async def test_values_come_back_as_they_were_put(store: SqlStore) -> None:
         "shop",
         NOW,
         NOW,
+    ).changed(
         configuration={"key": "välue"},
         options=SyncOptions(create_namespace=False, namespace_labels={"a": "b"}),
         phase=Phase.DEGRADED,

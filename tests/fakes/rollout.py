@@ -89,8 +89,8 @@ class FleetRollout:
                 name = f"c{number:04}"
                 await tx[ClusterStore].add(Cluster(ClusterId(name), name, name, now, now))
                 home, id = ClusterId(name), ServiceId(f"s{number:04}")
-                service = Service(id, home, repository.id, "shop", "shop", now, now, folder=_FOLDER)
-                await tx[ServiceStore].add(service)
+                service = Service(id, home, repository.id, "shop", "shop", now, now)
+                await tx[ServiceStore].add(service.changed(folder=_FOLDER))
                 services.append(id)
         await self._repositories.update_followed_refs(repository.id)
         self.manifests.push(repository.id, {_FOLDER: [config_map("a", v="1")]})
@@ -162,8 +162,14 @@ class FleetRollout:
     async def _agents_report(self) -> None:
         """Every agent that has been given something says, once, that it is healthy."""
         async with self._store.read() as tx:
-            fresh = [one for one in await tx[ServiceStore].select() if one.sequence > one.observed]
+            fresh = [
+                one
+                for one in await tx[ServiceStore].select()
+                if one.desired.generation > one.observed.observed_generation
+            ]
         for one in fresh:
             number = self._told[one.id] = self._told.get(one.id, 0) + 1
-            body = StatusReport(one.id, one.sequence, one.digest or "", Phase.HEALTHY, ())
+            body = StatusReport(
+                one.id, one.desired.generation, one.desired.digest or "", Phase.HEALTHY, ()
+            )
             await self._agents.record(one.cluster_id, [Report(number, self.clock.now(), body)])

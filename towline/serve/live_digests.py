@@ -26,7 +26,7 @@ class StoreLiveDigests:
         """See `LiveDigests.live`. Unavailable: the store is not reachable."""
         async with self._store().read() as tx:
             services = await tx[ServiceStore].select()
-        digests = {service.digest for service in services if service.digest}
+        digests = {service.desired.digest for service in services if service.desired.digest}
         ids = [service.id for service in services]
         for start in range(0, len(ids), _BATCH_SIZE):
             async with self._store().read() as tx:

@@ -1730,7 +1730,7 @@ export type FleetAtQueryVariables = Exact<{
 }>;
 
 
-export type FleetAtQuery = { fleet: { at: string, clusters: Array<{ clusterId: string, cluster: string | null, services: Array<{ serviceId: string, service: string | null, mark: ServiceStatusCode }> }> } };
+export type FleetAtQuery = { fleet: { at: string, clusters: Array<{ clusterId: string, cluster: string | null, services: Array<{ serviceId: string, service: string | null, statusCode: ServiceStatusCode }> }> } };
 
 export type LastHourQueryVariables = Exact<{
   then: string;
@@ -2328,7 +2328,7 @@ export const LayersDocument = typed<LayersQuery, LayersQueryVariables>("query La
 export const LayerDocument = typed<LayerQuery, LayerQueryVariables>("query Layer($id:ID!$isProject:Boolean!$isGroup:Boolean!$isCluster:Boolean!){project(id:$id)@include(if:$isProject){id name}clusterGroup(id:$id)@include(if:$isGroup){id name}cluster(id:$id)@include(if:$isCluster){id handle}}");
 export const OverrideContextDocument = typed<OverrideContextMutation, OverrideContextMutationVariables>("mutation OverrideContext($id:ID!$layer:ContextLayer!$placeId:ID!$configuration:Json!){overrideServiceContext(id:$id layer:$layer placeId:$placeId configuration:$configuration){id}}");
 export const FleetChangesDocument = typed<FleetChangesSubscription, FleetChangesSubscriptionVariables>("subscription FleetChanges($filter:FleetFilter){fleetDelta(filter:$filter){gone rows{...MapRow}}}" + MapRowText);
-export const FleetAtDocument = typed<FleetAtQuery, FleetAtQueryVariables>("query FleetAt($at:DateTime!){fleet(at:$at){at clusters{clusterId cluster services{serviceId service mark}}}}");
+export const FleetAtDocument = typed<FleetAtQuery, FleetAtQueryVariables>("query FleetAt($at:DateTime!){fleet(at:$at){at clusters{clusterId cluster services{serviceId service statusCode}}}}");
 export const LastHourDocument = typed<LastHourQuery, LastHourQueryVariables>("query LastHour($then:DateTime!$now:DateTime!){fleetChanges(then:$then now:$now){kind serviceId service clusterId cluster shaBefore shaAfter statusBefore statusAfter}}");
 export const FailedServicesDocument = typed<FailedServicesQuery, FailedServicesQueryVariables>("query FailedServices($q:String$projectId:ID$status:[ServiceDeploymentStatus!]){serviceDeployments(first:40 q:$q projectId:$projectId status:$status){totalCount totalCountKind edges{node{id name status updatedAt cluster{id handle pingedAt}errors{source message}message}}}}");
 export const CellNamesDocument = typed<CellNamesQuery, CellNamesQueryVariables>("query CellNames($clusterId:ID!$after:String$q:String$status:[ServiceDeploymentStatus!]){serviceDeployments(first:100 after:$after clusterId:$clusterId q:$q status:$status){pageInfo{hasNextPage endCursor}edges{node{id name}}}}");

@@ -58,7 +58,7 @@ export function useFleetAt(at: string | null): Fleet {
           tags: [],
           services: [...services]
             .sort((left, right) => ((left.service ?? "") < (right.service ?? "") ? -1 : 1))
-            .map(({ mark }) => letterOf(mark))
+            .map(({ statusCode }) => letterOf(statusCode))
             .join(""),
         }))
         .sort(byHandle),

@@ -73,21 +73,21 @@ def desired(
     if service.removal is not None:
         return wire.Desired(
             service_id=service.id,
-            sequence=service.sequence,
+            sequence=service.desired.generation,
             removal=codec.REMOVAL.to_message(service.removal),
             confirmed=_confirmed(service),
         )
-    attested = service.attestation
+    attested = service.desired.attestation
     return wire.Desired(
         service_id=service.id,
-        sequence=service.sequence,
+        sequence=service.desired.generation,
         spec=wire.ServiceSpec(
             name=service.name,
             namespace=service.namespace,
-            digest=service.digest or "",
-            bundle_bytes=service.bundle_bytes,
-            object_count=service.object_count,
-            commit=service.sha or "",
+            digest=service.desired.digest or "",
+            bundle_bytes=service.desired.bundle_bytes,
+            object_count=service.desired.object_count,
+            commit=service.desired.commit_sha or "",
             options=_options(service),
             attestation=codec.attestation_to_message(attested) if attested else None,
             secrets=map(codec.sealed_secret_to_message, secrets),
@@ -99,25 +99,27 @@ def desired(
 
 def _verification(service: Service) -> wire.Verification | None:
     """Translates the verification policy."""
-    policy, hold = service.policy, service.hold
+    policy, hold = service.policy, service.desired.quarantine
     if policy is None:
         return None
     message = codec.verification_to_message(policy)
-    message.lifted = hold is not None and bool(hold.lifted_by) and hold.digest == service.digest
+    message.lifted = (
+        hold is not None and bool(hold.lifted_by) and hold.digest == service.desired.digest
+    )
     return message
 
 
 def _options(service: Service) -> wire.SyncOptions:
-    message = codec.sync_options_to_message(service.options)
-    message.dry_run, message.paused = service.dry_run, service.paused
+    message = codec.sync_options_to_message(service.spec.options)
+    message.dry_run, message.paused = service.spec.dry_run, service.spec.paused
     message.confirmed.extend(_confirmed(service))
     return message
 
 
 def _confirmed(service: Service) -> list[wire.ObjectRef]:
-    """Translates the deletions that a user has confirmed for the newest sequence."""
-    confirmed = service.confirmed
-    if confirmed is None or confirmed.sequence != service.sequence:
+    """Translates the deletions that a user has confirmed for the newest generation."""
+    confirmed = service.desired.confirmed
+    if confirmed is None or confirmed.generation != service.desired.generation:
         return []
     return [codec.object_ref_to_message(ref) for ref in confirmed.objects]
 

@@ -116,10 +116,10 @@ class AgentLink:
                 cluster_id=service.cluster_id,
                 stage=LedgerStage.OFFERED,
                 at=self._clock.now(),
-                sequence=service.sequence,
-                sha=service.sha,
-                digest=service.digest,
-                revision_id=service.revision_id,
+                sequence=service.desired.generation,
+                sha=service.desired.commit_sha,
+                digest=service.desired.digest,
+                revision_id=service.desired.revision_id,
             )
         )
 

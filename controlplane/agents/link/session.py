@@ -300,7 +300,7 @@ class AgentSession:
     async def _expected_state(self, wanted: Sequence[Service]) -> Sequence[Service]:
         """Returns the agent's expected state, based on its actual state."""
         if self._rewound or any(
-            service.sequence < self._sent.get(service.id, 0) for service in wanted
+            service.desired.generation < self._sent.get(service.id, 0) for service in wanted
         ):
             await self._agents.catch_up_generations(
                 self.cluster_id, self._sent, rewound=self._rewound
@@ -310,9 +310,12 @@ class AgentSession:
         return wanted
 
     async def _offer(self, service: Service) -> None:
-        if self._goodbye is not None or self._sent.get(service.id, -1) >= service.sequence:
+        if (
+            self._goodbye is not None
+            or self._sent.get(service.id, -1) >= service.desired.generation
+        ):
             return
-        self._sent[service.id] = service.sequence
+        self._sent[service.id] = service.desired.generation
         try:
             secrets = await self._agents.secrets(service)
             bundle = await self._small_bundle(service)
@@ -326,9 +329,9 @@ class AgentSession:
 
     async def _small_bundle(self, service: Service) -> bytes:
         """Returns the bundle, if it is small and was not sent on this call before."""
-        digest = service.digest or ""
+        digest = service.desired.digest or ""
         is_known = self._digests.get(service.id) == digest
-        if is_known or not digest or service.bundle_bytes > SMALL_BUNDLE_BYTES:
+        if is_known or not digest or service.desired.bundle_bytes > SMALL_BUNDLE_BYTES:
             return b""
         self._digests[service.id] = digest
         return await self._agents.rendered(service)
@@ -340,7 +343,7 @@ class AgentSession:
         """
         log.error("service not sent", service=service.name, why=error.message)
         text = f"this cannot be sent to the agent: {error.message}"
-        await self._agents.refused(self.cluster_id, service.id, service.sequence, text)
+        await self._agents.refused(self.cluster_id, service.id, service.desired.generation, text)
 
     async def _send_commands(self, waiting: Sequence[Command]) -> None:
         for command in waiting:

@@ -94,10 +94,10 @@ class AgentOperations:
         async with self._context.store.write() as tx:
             for service in await tx[ServiceStore].select(cluster_id=cluster_id, deleted_at=ANY):
                 ahead = held.get(service.id, 0)
-                older = 0 < service.sequence < ahead + rewound
+                older = 0 < service.desired.generation < ahead + rewound
                 if older and 0 < ahead <= _MAX_HELD_GENERATION and not service.mirrored:
                     log.warning("agent is ahead of the store", service=service.id, held=ahead)
-                    await tx[ServiceStore].change(service.id, sequence=ahead + 1)
+                    await tx[ServiceStore].change(service.id, generation=ahead + 1)
 
     async def job(
         self, cluster_id: ClusterId, id: str
@@ -155,10 +155,10 @@ class AgentOperations:
     async def rendered(self, service: Service) -> bytes:
         """The bundle of a service if the git cache has it; otherwise empty, and the agent fetches
         it."""
-        if service.removal is not None or not service.digest:
+        if service.removal is not None or not service.desired.digest:
             return b""
         try:
-            return await self._context.manifests.bundle(service.digest)
+            return await self._context.manifests.bundle(service.desired.digest)
         except TowlineError:
             return b""
 

@@ -38,12 +38,12 @@ class AgentBundles:
         user = await self._users.ask((cluster_id, digest))
         if user is None:
             await self._refuse(cluster_id, digest)
-        elif user.sha is not None:
+        elif user.desired.commit_sha is not None:
             try:
                 return await self._context.manifests.bundle(digest)
             except NotFound:
                 # The git cache may evict bundles that it can render again.
-                await self._render(user, user.sha)
+                await self._render(user, user.desired.commit_sha)
                 return await self._context.manifests.bundle(digest)
         raise NotFound(f"no service of this cluster uses {digest}")
 
@@ -53,7 +53,7 @@ class AgentBundles:
             there = await tx[ClusterStore].column("id", set(clusters))
             found = await tx[ServiceStore].select(cluster_id=set(clusters), digest=set(digests))
         users = {
-            (service.cluster_id, service.digest): service
+            (service.cluster_id, service.desired.digest): service
             for service in found
             if service.cluster_id in there
         }

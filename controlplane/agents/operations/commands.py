@@ -45,12 +45,12 @@ class AgentCommands:
             service = await find_managed_service(tx, service_id, going=True)
             require(actor, Verb.WRITE, service.target)
             await check_not_frozen(tx, service.cluster_id)
-            waiting = {pending.key: pending for pending in service.awaiting}
+            waiting = {pending.key: pending for pending in service.observed.awaiting}
             if unknown := [str(name) for name in objects if name.key not in waiting]:
                 raise Conflict(f"not awaiting confirmation: {', '.join(unknown[:5])}")
-            sequence = service.sequence + 1
+            sequence = service.desired.generation + 1
             confirmed = Confirmation(sequence, tuple(waiting[name.key] for name in objects))
-            await tx[ServiceStore].change(service.id, sequence=sequence, confirmed=confirmed)
+            await tx[ServiceStore].change(service.id, generation=sequence, confirmed=confirmed)
             names = [str(name) for name in confirmed.objects]
             await tx[LedgerStore].append([self._entry(service, sequence, actor, names)])
             await self._context.audit(
@@ -130,7 +130,11 @@ class AgentCommands:
             service = await find_service(tx, service_id)
             require(actor, Verb.READ, service.target)
             plan = await tx[PlanStore].get(service_id)
-        return plan if plan and service.dry_run and plan.sequence == service.sequence else None
+        return (
+            plan
+            if plan and service.spec.dry_run and plan.sequence == service.desired.generation
+            else None
+        )
 
     def _upgrade(self, cluster: Cluster, wanted: Mapping[str, str]) -> Command:
         now = self._context.clock.now()
@@ -150,9 +154,9 @@ class AgentCommands:
             stage=LedgerStage.CONFIRMED,
             at=self._context.clock.now(),
             sequence=sequence,
-            sha=service.sha,
-            digest=service.digest,
-            revision_id=service.revision_id,
+            sha=service.desired.commit_sha,
+            digest=service.desired.digest,
+            revision_id=service.desired.revision_id,
             actor=actor.email or actor.name,
             message=f"deletion of {', '.join(names[:5])}"
             + (f" and {len(names) - 5} more" if len(names) > 5 else ""),

@@ -65,7 +65,7 @@ class DesiredStateReader:
                 cluster_id=clusters, state=CommandState.WAITING
             )
         services = _by_cluster(
-            service for service in found if service.sequence > 0 and not service.mirrored
+            service for service in found if service.desired.generation > 0 and not service.mirrored
         )
         waiting = _by_cluster(commands)
         return [

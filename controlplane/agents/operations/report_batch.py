@@ -1,7 +1,7 @@
 """Batch of agent reports that are committed together: one read and one write per table."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Self
 
 import structlog
@@ -84,11 +84,11 @@ class ReportBatch:
         if service_id not in self.services:
             return None
         found = await self.tx[ServiceStore].find(id=service_id, cluster_id=self.cluster_id)
-        return replace(found, **self._columns.get(service_id, {})) if found else None
+        return found.changed(**self._columns.get(service_id, {})) if found else None
 
     def change(self, service: Service, **columns: Any) -> None:
         """Collects column changes of a service; later reports of the batch see them."""
-        self.services[service.id] = replace(service, **columns)
+        self.services[service.id] = service.changed(**columns)
         self._columns.setdefault(service.id, {}).update(columns)
 
     def forget(self, service: Service) -> None:

@@ -75,7 +75,7 @@ class ReportHandler:
     async def _(self, body: StatusReport, batch: ReportBatch, at: datetime) -> None:
         tx, cluster_id, changed = batch.tx, batch.cluster_id, batch.changed
         service = batch.services.get(body.service_id)
-        if service is None or body.sequence < service.observed:
+        if service is None or body.sequence < service.observed.observed_generation:
             return
         if body.phase is Phase.REMOVED and service.deleted_at is not None:
             batch.ledger.append(status_entry(service, body, at))
@@ -87,16 +87,16 @@ class ReportHandler:
             return
         batch.change(
             service,
-            observed=body.sequence,
+            observed_generation=body.sequence,
             phase=body.phase,
             problems=body.problems,
             observed_at=at,
             message=body.message,
             awaiting=body.awaiting,
         )
-        if service.dry_run and body.planned is not None:
+        if service.spec.dry_run and body.planned is not None:
             await _keep_plan(tx, DryRunResult(service.id, body.sequence, body.planned))
-        is_news = (service.observed, service.phase) != (body.sequence, body.phase)
+        is_news = (service.observed, service.observed.phase) != (body.sequence, body.phase)
         if is_news and body.phase in _STAGES:
             batch.ledger.append(status_entry(service, body, at))
         changed.add((SERVICE, service.id))
@@ -138,8 +138,8 @@ class ReportHandler:
             cluster_id=batch.cluster_id,
             stage=LedgerStage.DRIFTED,
             at=at,
-            sequence=service.observed,
-            digest=service.digest,
+            sequence=service.observed.observed_generation,
+            digest=service.desired.digest,
             actor=body.manager,
             message=f"{kind} {namespace}/{name} was {what}"
             + (" and put back" if body.healed else ""),
@@ -166,9 +166,11 @@ class ReportHandler:
             stage=LedgerStage.VERIFIED if body.ok else LedgerStage.HELD,
             at=at,
             sequence=body.sequence,
-            sha=service.sha if body.digest == service.digest else None,
+            sha=service.desired.commit_sha if body.digest == service.desired.digest else None,
             digest=body.digest,
-            revision_id=service.revision_id if body.digest == service.digest else None,
+            revision_id=service.desired.revision_id
+            if body.digest == service.desired.digest
+            else None,
             message=body.reason[:2000],
             detail={"instead": body.instead},
         )
@@ -182,8 +184,11 @@ class ReportHandler:
                 batch.change(service, **columns)
             batch.ledger.extend(rows)
             batch.changed.add((DESIRED_STATE, f"{service.cluster_id}/{service.id}"))
-        elif service.hold is not None and service.hold.digest == body.digest:
-            batch.change(service, held=None, hold=None)
+        elif (
+            service.desired.quarantine is not None
+            and service.desired.quarantine.digest == body.digest
+        ):
+            batch.change(service, quarantined=None, quarantine=None)
 
     @take.register
     async def _(self, body: JobReport, batch: ReportBatch, at: datetime) -> None:
@@ -283,15 +288,15 @@ async def _mirror(
         "origin": body.repository,
         "ref": body.ref,
         "folder": body.folder,
-        "sha": body.commit or None,
+        "commit_sha": body.commit or None,
         "digest": body.digest or None,
-        "sequence": body.sequence,
+        "generation": body.sequence,
         "render_error": body.error or None,
     }
     if known is None:
         blank = Service(ServiceId(body.service_id), cluster_id, None, name, body.namespace, at, at)
         await tx[ServiceStore].add(
-            replace(blank, mirrored=True, project_id=cluster.project_id, **columns)
+            blank.changed(mirrored=True, project_id=cluster.project_id, **columns)
         )
     else:
         await tx[ServiceStore].change(known.id, **columns)
@@ -314,9 +319,9 @@ def status_entry(service: Service, body: StatusReport, at: datetime) -> LedgerEn
         stage=_STAGES[body.phase],
         at=at,
         sequence=body.sequence,
-        sha=service.sha,
+        sha=service.desired.commit_sha,
         digest=body.digest,
-        revision_id=service.revision_id,
+        revision_id=service.desired.revision_id,
         message=message[:2000],
         detail=detail,
     )

@@ -96,18 +96,18 @@ class ReportCommitter:
         now = self._context.clock.now()
         async with self._context.store.write() as tx:
             service = await tx[ServiceStore].find(id=service_id, cluster_id=cluster_id)
-            if service is None or service.observed >= sequence:
+            if service is None or service.observed.observed_generation >= sequence:
                 return
             body = StatusReport(
                 service_id,
                 sequence,
-                service.digest or "",
+                service.desired.digest or "",
                 Phase.FAILED,
                 (Problem("link", message),),
             )
             await tx[ServiceStore].change(
                 service_id,
-                observed=sequence,
+                observed_generation=sequence,
                 phase=Phase.FAILED,
                 problems=body.problems,
                 observed_at=now,

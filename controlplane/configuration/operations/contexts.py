@@ -341,7 +341,7 @@ async def template_values(
 
     An entry `problem` says why a service cannot be rendered.
     """
-    templated = [service for service in services if service.templated]
+    templated = [service for service in services if service.spec.templated]
     ids = [service.id for service in templated]
     bound = await _bound(tx, ids)
     layers = await layers_of(tx, [service for service in templated if service.id in bound], bound)
@@ -409,9 +409,9 @@ async def _users(tx: Transaction, context_id: str) -> list[Service]:
 
 async def mark_users_for_render(tx: Transaction, context_id: str) -> set[str]:
     """Marks the templated services of a context for rendering; returns their repositories' ids."""
-    users = [service for service in await _users(tx, context_id) if service.templated]
+    users = [service for service in await _users(tx, context_id) if service.spec.templated]
     for service in users:
-        await tx[ServiceStore].change(service.id, source=None)
+        await tx[ServiceStore].change(service.id, input_digest=None)
     return {service.repository_id for service in users if service.repository_id}
 
 

@@ -179,7 +179,7 @@ class ConfigurationFlow:
         )
         rows = await tx[ServiceStore].select(id=ids, templated=True) if ids else []
         for row in rows:
-            await tx[ServiceStore].change(row.id, source=None)
+            await tx[ServiceStore].change(row.id, input_digest=None)
         known: dict[str, Service] = {row.id: row for row in rows}
         return [known[id] for group in rollout_order(after, known) for id in group]
 
@@ -195,7 +195,7 @@ class ConfigurationFlow:
             cluster_id=service.cluster_id,
             stage=LedgerStage.CONFIGURED,
             at=self._context.clock.now(),
-            sequence=service.sequence,
+            sequence=service.desired.generation,
             actor=(actor.email or actor.name)[:320],
             message="exports, imports",
         )

@@ -60,5 +60,5 @@ async def store_secret_flags(tx: Transaction, service_ids: Collection[str]) -> N
     having = {use.service_id for use in uses}
     having |= {binding.service_id for binding in bindings if binding.context_id in known}
     for service in await tx[ServiceStore].select(id=service_ids, deleted_at=ANY):
-        if service.uses_secrets != (service.id in having):
+        if service.desired.uses_secrets != (service.id in having):
             await tx[ServiceStore].change(service.id, uses_secrets=service.id in having)

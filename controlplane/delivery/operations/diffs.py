@@ -114,15 +114,17 @@ class Diffs:
         rendered = await self._render(service, cluster, commit.sha)
         old = await self._current(service, cluster)
         new = open_bundle(rendered, await self._context.manifests.bundle(rendered))
-        return ServiceDiff(service, service.digest, rendered, commit, compare_bundles(old, new))
+        return ServiceDiff(
+            service, service.desired.digest, rendered, commit, compare_bundles(old, new)
+        )
 
     async def _of_digests(
         self, service: Service, cluster: Cluster, new: str, old: str | None
     ) -> ServiceDiff:
-        before = await self._past_bundle(service, cluster, old or service.digest)
+        before = await self._past_bundle(service, cluster, old or service.desired.digest)
         after = await self._past_bundle(service, cluster, new)
         return ServiceDiff(
-            service, old or service.digest, new, None, compare_bundles(before, after)
+            service, old or service.desired.digest, new, None, compare_bundles(before, after)
         )
 
     async def of_fleet(
@@ -179,7 +181,11 @@ class Diffs:
         return (await self._context.manifests.render(request)).digest
 
     async def _current(self, service: Service, cluster: Cluster) -> Bundle | None:
-        return await self._past_bundle(service, cluster, service.digest) if service.digest else None
+        return (
+            await self._past_bundle(service, cluster, service.desired.digest)
+            if service.desired.digest
+            else None
+        )
 
     async def _past_bundle(self, service: Service, cluster: Cluster, digest: str | None) -> Bundle:
         """A bundle that the service has or had, rendered again if the git cache lost it."""
@@ -187,7 +193,7 @@ class Diffs:
             raise NotFound(f"service {service.name!r} was never rendered")
         async with self._context.store.read() as tx:
             revisions = await tx[RevisionStore].select(service_id=service.id, digest=digest)
-        if not revisions and digest != service.digest:
+        if not revisions and digest != service.desired.digest:
             raise NotFound(f"service {service.name!r} never had {digest[:80]}")
         try:
             return open_bundle(digest, await self._context.manifests.bundle(digest))
@@ -200,12 +206,15 @@ class Diffs:
         self, repository_id: RepositoryId, commit: Commit, services: Sequence[Service]
     ) -> list[Service]:
         """Services whose last render read a path that differs in this commit."""
-        paths = {path for service in services for path in service.reads or (service.folder,)}
+        paths = {
+            path for service in services for path in service.desired.reads or (service.spec.folder,)
+        }
         ids = await self._context.manifests.trees(repository_id, commit.sha, paths)
         affected = [
             service
             for service in services
-            if not service.reads or any(ids.get(path) != was for path, was in service.reads.items())
+            if not service.desired.reads
+            or any(ids.get(path) != was for path, was in service.desired.reads.items())
         ]
         if len(affected) > _MAX_AFFECTED:
             raise LimitExceeded(
@@ -228,9 +237,9 @@ class Diffs:
                 *(self._outcome(service, clusters[service.cluster_id], commit) for service in batch)
             )
             for service, (digest, error) in zip(batch, results, strict=True):
-                if error is None and digest == service.digest:
+                if error is None and digest == service.desired.digest:
                     continue
-                key = (service.digest, digest, error)
+                key = (service.desired.digest, digest, error)
                 place = ServiceInCluster(service, clusters[service.cluster_id].handle)
                 outcomes.setdefault(key, _Affected()).members.append(place)
         return outcomes
@@ -268,4 +277,4 @@ def _is_affected_by_merge(service: Service, only: Collection[str] | None) -> boo
     """True if the service is one of `only`; without `only`, if a merge can change it."""
     if only is not None:
         return service.id in only
-    return not service.promoted and service.pinned is None
+    return not service.spec.promoted and service.desired.pinned_sha is None

@@ -5,7 +5,7 @@ A service is rendered again only if a path that its last render read has another
 
 import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import structlog
@@ -15,6 +15,7 @@ from controlplane.clusters.operations.freezes import frozen_clusters
 from controlplane.clusters.ports import ClusterStore
 from controlplane.configuration.operations.contexts import template_values
 from controlplane.platform.context import DESIRED_STATE, RENDER_SERVICES, SERVICE, OperationContext
+from controlplane.platform.parts import column_values
 from controlplane.platform.ports import Transaction
 from controlplane.repositories.model.repository import Repository
 from controlplane.repositories.ports import RepositoryStore
@@ -47,7 +48,6 @@ from core.spec.source import Commit, RenderedBundle, RepositoryKind, RepositoryS
 log = structlog.get_logger(__name__)
 
 _BATCH = 100
-_COLUMNS = tuple(column.name for column in fields(Service))
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +239,7 @@ class RenderReconciler:
                 after, entries = self._apply(outcome, current, refused)
                 if not (columns := _difference(current, after)):
                     continue
-                if after.revision_id != current.revision_id:
+                if after.desired.revision_id != current.desired.revision_id:
                     revisions.append(_revision(outcome, after))
                 changes[after.id] = columns
                 ledger_entries += entries
@@ -257,44 +257,46 @@ class RenderReconciler:
     ) -> tuple[Service, list[LedgerEntry]]:
         """The service after a result, and the ledger entries for it."""
         if outcome.waiting:
-            return replace(before, waiting=True, render_error=None), []
-        before = replace(before, waiting=False, waived=False)
+            return before.changed(waiting=True, render_error=None), []
+        before = before.changed(waiting=False, wait_skipped=False)
         if outcome.rendered is None or outcome.commit is None:
-            if outcome.error == before.render_error:
+            if outcome.error == before.desired.render_error:
                 return before, []
-            after = replace(before, render_error=outcome.error)
+            after = before.changed(render_error=outcome.error)
             return after, [
                 self._entry(after, LedgerStage.RENDER_FAILED, outcome, outcome.error or "")
             ]
         rendered = outcome.rendered
-        after = replace(
-            before,
+        after = before.changed(
             render_error=None,
-            source=rendered.source,
+            input_digest=rendered.source,
             reads=dict(outcome.reads or {}),
         )
         now = self._context.clock.now()
         bad = refused.get(rendered.digest) or refused.get(outcome.commit.sha)
-        if bad is not None and rendered.digest != before.digest:
+        if bad is not None and rendered.digest != before.desired.digest:
             after = quarantined(after, bad, rendered.digest, now)
-            is_new = after.hold is not None and after.hold != before.hold
-            return after, [quarantine_entry(after, after.hold, bad.actor)] if is_new else []
+            is_new = (
+                after.desired.quarantine is not None
+                and after.desired.quarantine != before.desired.quarantine
+            )
+            return after, [
+                quarantine_entry(after, after.desired.quarantine, bad.actor)
+            ] if is_new else []
         author = outcome.commit.author[:512]
-        after = replace(
-            after,
-            sha=outcome.commit.sha,
+        after = after.changed(
+            commit_sha=outcome.commit.sha,
             author=author,
             **after.columns_for_digest(rendered.digest),
         )
-        if rendered.digest == before.digest:
+        if rendered.digest == before.desired.digest:
             return after, []
-        after = replace(
-            after,
+        after = after.changed(
             digest=rendered.digest,
             attestation=rendered.attestation,
             bundle_bytes=rendered.size,
             object_count=rendered.count,
-            sequence=before.sequence + 1,
+            generation=before.desired.generation + 1,
             revision_id=self._context.new_id(),
             updated_at=now,
         )
@@ -317,10 +319,10 @@ class RenderReconciler:
             cluster_id=service.cluster_id,
             stage=stage,
             at=self._context.clock.now(),
-            sequence=service.sequence,
+            sequence=service.desired.generation,
             sha=commit.sha if commit else None,
-            digest=service.digest,
-            revision_id=service.revision_id,
+            digest=service.desired.digest,
+            revision_id=service.desired.revision_id,
             actor=commit.author if commit else "",
             message=message[:1000],
             detail=detail,
@@ -335,7 +337,7 @@ async def read_paths(
     known: Mapping[str, str | None] | None = None,
 ) -> dict[str, str]:
     """Git ids of all paths that a render read; `known` avoids repeated queries."""
-    paths = rendered.reads or (service.folder,)
+    paths = rendered.reads or (service.spec.folder,)
     ids = dict(known or {})
     more = [path for path in paths if path not in ids]
     if more and service.repository_id:
@@ -354,7 +356,7 @@ def _missing_commit_reason(
         return None
     if state.target_ref in known.missing:
         return f"{repository.url} has no {_ref_in_words(repository, state.target_ref)}"
-    if known.error is not None and state.source is None:
+    if known.error is not None and state.input_digest is None:
         return f"{repository.url} cannot be read: {known.error}"
     return None
 
@@ -378,13 +380,15 @@ def _storable(text: str) -> str:
 
 def _difference(before: Service, after: Service) -> dict[str, Any]:
     """The columns that changed."""
-    pairs = ((name, getattr(before, name), getattr(after, name)) for name in _COLUMNS)
-    return {name: value for name, was, value in pairs if value != was}
+    present, wanted = column_values(before), column_values(after)
+    return {name: wanted[name] for name in wanted if wanted[name] != present[name]}
 
 
 def _was_changed(before: Service | RenderState, now: Service) -> bool:
     """True if a user changed the service while it was being rendered."""
-    return (before.updated_at, before.pinned) != (now.updated_at, now.pinned)
+    is_narrow = isinstance(before, RenderState)
+    pinned = before.pinned_sha if is_narrow else before.desired.pinned_sha
+    return (before.updated_at, pinned) != (now.updated_at, now.desired.pinned_sha)
 
 
 def render_parameters(
@@ -407,7 +411,7 @@ def render_parameters(
             "distro": cluster.distribution.value if cluster.distribution else None,
             "apiVersions": list(cluster.facts.api_versions),
         },
-        "configuration": dict(service.configuration),
+        "configuration": dict(service.spec.configuration),
         "contexts": {name: dict(values) for name, values in given.get("contexts", {}).items()},
         "imports": dict(given.get("imports", {})),
         "service": {"name": service.name, "namespace": service.namespace},
@@ -425,11 +429,13 @@ async def mark_for_render(
     ids = [after.id for before, after in clusters if _rendered_for(before) != _rendered_for(after)]
     if not ids:
         return set()
-    services = await tx[ServiceStore].select(cluster_id=ids, promoted=False, pinned=None)
+    services = await tx[ServiceStore].select(cluster_id=ids, promoted=False, pinned_sha=None)
     users = [
-        service for service in services if service.repository_id and service.source is not None
+        service
+        for service in services
+        if service.repository_id and service.desired.input_digest is not None
     ]
-    await tx[ServiceStore].change_each({service.id: {"source": None} for service in users})
+    await tx[ServiceStore].change_each({service.id: {"input_digest": None} for service in users})
     return {(RENDER_SERVICES, f"{service.repository_id}/{service.id}") for service in users}
 
 
@@ -439,14 +445,14 @@ def _rendered_for(cluster: Cluster) -> tuple[str | None, Sequence[str]]:
 
 def _revision(outcome: _Outcome, service: Service) -> Revision:
     commit = outcome.commit
-    if commit is None or outcome.rendered is None or service.revision_id is None:
+    if commit is None or outcome.rendered is None or service.desired.revision_id is None:
         raise ValueError("a revision needs a rendered commit")
     return Revision(
-        id=service.revision_id,
+        id=service.desired.revision_id,
         service_id=service.id,
         sha=commit.sha,
-        ref=service.ref,
-        folder=service.folder,
+        ref=service.spec.ref,
+        folder=service.spec.folder,
         digest=outcome.rendered.digest,
         attestation=outcome.rendered.attestation,
         source=outcome.rendered.source,

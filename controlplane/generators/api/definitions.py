@@ -288,6 +288,6 @@ def _existing(service: Service) -> PlannedService:
         cluster_id=strawberry.ID(service.cluster_id),
         name=service.name,
         namespace=service.namespace,
-        ref=service.ref,
-        folder=service.folder,
+        ref=service.spec.ref,
+        folder=service.spec.folder,
     )

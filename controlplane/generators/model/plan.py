@@ -7,9 +7,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from controlplane.clusters.model.cluster import Cluster
+from controlplane.platform.parts import column_values
 from controlplane.services.model.service import Service
 from controlplane.services.model.templates import (
-    FIELDS,
     ServiceTemplate,
     TemplateOverride,
     apply_override,
@@ -133,10 +133,10 @@ def generate_per_cluster(
 
 def changed_columns(service: Service, wanted: GeneratedService) -> dict[str, object]:
     """Returns the fields of a service that differ from its generated form."""
-    columns = {name: getattr(wanted.template, name) for name in FIELDS}
+    present, columns = column_values(service), wanted.template.columns()
     if wanted.content is not None:
         columns["digest"] = wanted.content.digest
-    return {name: value for name, value in columns.items() if getattr(service, name) != value}
+    return {name: value for name, value in columns.items() if present[name] != value}
 
 
 def _unique_by_place(

@@ -4,7 +4,7 @@ Deletes nothing while an evaluation is incomplete.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -36,6 +36,7 @@ from controlplane.generators.ports import (
     ServiceSetStore,
 )
 from controlplane.platform.context import DESIRED_STATE, RENDER_SERVICES, SERVICE, OperationContext
+from controlplane.platform.parts import column_values
 from controlplane.platform.ports import ANY, Rows, Transaction
 from controlplane.services.model.ledger import LedgerEntry, LedgerStage
 from controlplane.services.model.ownership import OwnerKind
@@ -189,11 +190,10 @@ class GeneratorReconciler:
             project_id=cluster.project_id,
             owner_kind=definition.kind,
             owner_id=definition.id,
-            **columns,
-        )
+        ).changed(**columns)
         if wanted.content is not None:
             content = await bundle_columns(self._context, tx, service, wanted.content)
-            service = replace(service, **content)
+            service = service.changed(**content)
         await tx[ServiceStore].add(service)
         await tx[LedgerStore].append([self._entry(definition, service, LedgerStage.CREATED)])
         await assign_template_secrets(self._context, tx, service, wanted.template.secrets)
@@ -212,17 +212,18 @@ class GeneratorReconciler:
             )
         names = ", ".join(sorted(changed))
         if changed.keys() - _NOT_RENDERED:
-            changed["source"] = None
+            changed["input_digest"] = None
         if changed.keys() & {"ref", "folder", "repository_id"}:
-            changed["pinned"] = None
-        if changed.keys() & _APPLIED_WITH and service.digest:
-            changed["sequence"] = service.sequence + 1
+            changed["pinned_sha"] = None
+        if changed.keys() & _APPLIED_WITH and service.desired.digest:
+            changed["generation"] = service.desired.generation + 1
         if changed.pop("digest", None) and wanted.content is not None:
             content = await bundle_columns(self._context, tx, service, wanted.content)
-            changed |= {k: value for k, value in content.items() if getattr(service, k) != value}
+            present = column_values(service)
+            changed |= {k: value for k, value in content.items() if present[k] != value}
             if not changed:
                 return None
-        after = replace(service, **changed, updated_at=self._context.clock.now())
+        after = service.changed(**changed, updated_at=self._context.clock.now())
         await tx[ServiceStore].put(after)
         await tx[LedgerStore].append(
             [self._entry(definition, after, LedgerStage.CONFIGURED, names)]
@@ -235,7 +236,7 @@ class GeneratorReconciler:
     ) -> Service:
         """Deletes or detaches a service. A protected service stays, without an owner."""
         leave = definition.on_delete if definition.ending_at else definition.leave
-        if leave is LeavePolicy.DELETE and service.protect:
+        if leave is LeavePolicy.DELETE and service.spec.protect:
             await tx[ServiceStore].change(service.id, owner_kind=None, owner_id=None)
             return service
         removal = Removal.CASCADE if leave is LeavePolicy.DELETE else Removal.ORPHAN
@@ -286,10 +287,10 @@ class GeneratorReconciler:
             cluster_id=service.cluster_id,
             stage=stage,
             at=self._context.clock.now(),
-            sequence=service.sequence,
-            sha=service.sha,
-            digest=service.digest,
-            revision_id=service.revision_id,
+            sequence=service.desired.generation,
+            sha=service.desired.commit_sha,
+            digest=service.desired.digest,
+            revision_id=service.desired.revision_id,
             actor=f"{definition.kind.noun} {definition.name}"[:320],
             message=message,
         )

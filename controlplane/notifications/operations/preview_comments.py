@@ -91,7 +91,7 @@ class PreviewComments:
             owner = await tx[ServiceSetStore].get(service.owner_id or "")
             if owner is None or not _previews(owner, repository_id):
                 return None
-            rows = await _rows(tx, owner, service.ref)
+            rows = await _rows(tx, owner, service.spec.ref)
         return comment_marker(owner.id), preview_comment(owner.id, owner.name, rows)
 
 
@@ -110,9 +110,11 @@ async def _rows(tx: Transaction, owner: ServiceSet, ref: str) -> list[PreviewRow
 
 def _row(service: Service, cluster: str) -> PreviewRow:
     status = service.status.value
-    reasons = [problem.message for problem in service.problems] if status == "FAILED" else []
-    reason = service.render_error or next(iter(reasons), "")
-    return PreviewRow(service.name, cluster, status, service.sha or "", reason)
+    reasons = (
+        [problem.message for problem in service.observed.problems] if status == "FAILED" else []
+    )
+    reason = service.desired.render_error or next(iter(reasons), "")
+    return PreviewRow(service.name, cluster, status, service.desired.commit_sha or "", reason)
 
 
 def _read(reply: HttpReply, parsed: Callable[[Any], T]) -> T:

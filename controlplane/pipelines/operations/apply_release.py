@@ -1,7 +1,7 @@
 """Applies an approved release to the services of a stage: service rows, revisions and ledger."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from controlplane.pipelines.engine import codec
@@ -45,17 +45,24 @@ async def apply_release(
     revisions, entries = [], []
     for before in await tx[ServiceStore].lock(contents):
         commit, content = effect.revisions[before.id].commit, contents[before.id]
-        if (before.pinned, before.digest, before.watch) == (
+        if (
+            before.desired.pinned_sha,
+            before.desired.digest,
+            before.desired.stage_verification,
+        ) == (
             commit,
             content.rendered.digest,
             watch,
         ):
             continue
         origin = origins.get(commit)
-        columns = _columns(deps, replace(before, watch=watch), commit, content, origin)
-        is_new = (before.digest, before.watch) != (content.rendered.digest, watch)
-        columns |= {"watch": watch, "sequence": before.sequence + is_new}
-        after = replace(before, **columns)
+        columns = _columns(deps, before.changed(stage_verification=watch), commit, content, origin)
+        is_new = (before.desired.digest, before.desired.stage_verification) != (
+            content.rendered.digest,
+            watch,
+        )
+        columns |= {"stage_verification": watch, "generation": before.desired.generation + is_new}
+        after = before.changed(**columns)
         changes[after.id] = columns
         revisions.append(_revision(after, columns["revision_id"], origin, effect))
         entries.append(_entry(after, effect, change))
@@ -84,9 +91,9 @@ def _columns(
     return {
         **service.columns_for_digest(rendered.digest),
         "promoted": True,
-        "pinned": commit,
-        "sha": commit,
-        "source": rendered.source,
+        "pinned_sha": commit,
+        "commit_sha": commit,
+        "input_digest": rendered.source,
         "reads": dict(content.reads),
         "render_error": None,
         "digest": rendered.digest,
@@ -103,13 +110,13 @@ def _revision(service: Service, id: str, origin: Revision | None, effect: fx.Pro
     return Revision(
         id=id,
         service_id=service.id,
-        sha=service.pinned or "",
-        ref=service.ref,
-        folder=service.folder,
-        digest=service.digest or "",
-        attestation=service.attestation,
-        source=service.source or "",
-        author=service.author,
+        sha=service.desired.pinned_sha or "",
+        ref=service.spec.ref,
+        folder=service.spec.folder,
+        digest=service.desired.digest or "",
+        attestation=service.desired.attestation,
+        source=service.desired.input_digest or "",
+        author=service.desired.author,
         subject=origin.subject if origin else "",
         committed_at=origin.committed_at if origin else service.updated_at,
         inserted_at=service.updated_at,
@@ -124,10 +131,10 @@ def _entry(service: Service, effect: fx.Promote, change: GitWriteStatus | None) 
         cluster_id=service.cluster_id,
         stage=LedgerStage.PROMOTED,
         at=service.updated_at,
-        sequence=service.sequence,
-        sha=service.sha,
-        digest=service.digest,
-        revision_id=service.revision_id,
+        sequence=service.desired.generation,
+        sha=service.desired.commit_sha,
+        digest=service.desired.digest,
+        revision_id=service.desired.revision_id,
         actor="pipeline",
         message=f"release {effect.release}" + (f": {change}" if change else ""),
         detail={"release": str(effect.release)} | _shown(change),

@@ -186,14 +186,18 @@ class CheckRunner:
                 CheckAnswer.UNDECIDED, f"{len(missing)} clusters have no service {rule.service}"
             )
         for service in found:
-            if not rule.holds(service.version):
-                mismatch = f"{rule.service} has version {service.version}, expected {rule.range}"
+            if not rule.holds(service.spec.version):
+                mismatch = (
+                    f"{rule.service} has version {service.spec.version}, expected {rule.range}"
+                )
                 return CheckFinding(CheckAnswer.UNDECIDED, mismatch)
             if service.status is not ServiceStatus.HEALTHY:
                 return CheckFinding(
                     CheckAnswer.UNDECIDED, f"{rule.service} is {service.status.value}"
                 )
-        return CheckFinding(CheckAnswer.PASSED, f"{rule.service} is healthy at {found[0].version}")
+        return CheckFinding(
+            CheckAnswer.PASSED, f"{rule.service} is healthy at {found[0].spec.version}"
+        )
 
 
 def _answered(effect: fx.RunCheck, found: CheckFinding) -> ev.CheckAnswered:

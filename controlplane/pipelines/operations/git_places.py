@@ -57,12 +57,12 @@ async def _with_triggers(
 
 async def common_branch(tx: Transaction, services: Sequence[Service]) -> tuple[Repository, str]:
     """The common repository and branch of services. Conflict: they have several, or none."""
-    places = {(service.repository_id, service.ref) for service in services}
-    if len(places) != 1 or not services[0].repository_id or not services[0].ref:
+    places = {(service.repository_id, service.spec.ref) for service in services}
+    if len(places) != 1 or not services[0].repository_id or not services[0].spec.ref:
         raise Conflict(
             "the services of a stage that is written to must share one repository and one branch"
         )
-    return await find_repository(tx, services[0].repository_id), services[0].ref
+    return await find_repository(tx, services[0].repository_id), services[0].spec.ref
 
 
 def check_writable(repository: Repository, writes_to: str) -> None:

@@ -41,7 +41,9 @@ def stage_events(
     for stage in spec.stages:
         if stage is spec.first:
             found = [services[s] for s in stage.services if s in services]
-            if found and all(service.sha and service.digest for service in found):
+            if found and all(
+                service.desired.commit_sha and service.desired.digest for service in found
+            ):
                 observed.append(_first_stage(stage.id, found))
             continue
         held = state.stages.get(stage.id)
@@ -208,13 +210,15 @@ def _health_of(service: Service, held: StageState) -> tuple[Health, str] | None:
 def _runs(service: Service, revisions: Revisions) -> bool:
     """True if the desired state of the service is its stage's release."""
     wanted = revisions.get(service.id)
-    return wanted is not None and wanted.digest == service.digest
+    return wanted is not None and wanted.digest == service.desired.digest
 
 
 def _first_stage(id: pipeline.StageId, services: Sequence[Service]) -> ev.StageObserved:
     health, reason = _health(services)
-    revisions = {s.id: RevisionRef(s.sha or "", s.digest or "") for s in services}
-    author = max(services, key=lambda s: s.updated_at).author
+    revisions = {
+        s.id: RevisionRef(s.desired.commit_sha or "", s.desired.digest or "") for s in services
+    }
+    author = max(services, key=lambda s: s.updated_at).desired.author
     return ev.StageObserved(id, revisions, health, author, reason)
 
 

@@ -76,7 +76,7 @@ async def bind_services(
     for id in now - then:
         if (holder := await pipeline_of(tx, id)) is not None:
             raise Conflict(f"service {found[id].name!r} belongs to another pipeline: {holder}")
-        await tx[ServiceStore].change(id, promoted=True, pinned=found[id].sha)
+        await tx[ServiceStore].change(id, promoted=True, pinned_sha=found[id].desired.commit_sha)
     left = await tx[ServiceStore].lock(then - now)
     for service in left:
         await _let_go(tx, service)
@@ -117,13 +117,13 @@ async def unbind_services(tx: Transaction, spec: pipeline.Pipeline) -> list[Serv
 
 async def _let_go(tx: Transaction, service: Service) -> None:
     """Ends the promotion of a service; notifies its agent if a stage policy verified the bundle."""
-    is_new = service.watch is not None and service.digest is not None
+    is_new = service.desired.stage_verification is not None and service.desired.digest is not None
     await tx[ServiceStore].change(
         service.id,
         promoted=False,
-        pinned=None,
-        watch=None,
-        sequence=service.sequence + is_new,
+        pinned_sha=None,
+        stage_verification=None,
+        generation=service.desired.generation + is_new,
     )
 
 

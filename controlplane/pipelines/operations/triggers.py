@@ -277,7 +277,7 @@ class Triggers:
         """Sets the refs of the first stage's services to the tag."""
         async with self._context.store.write() as tx:
             services = await tx[ServiceStore].select(id=view.spec.first.services)
-            if any(service.promoted for service in services):
+            if any(service.spec.promoted for service in services):
                 raise Conflict("another pipeline promotes the first stage's services")
             for service in services:
                 await tx[ServiceStore].change(service.id, ref=effect.value)

@@ -1,7 +1,6 @@
 """Table rows as domain values: one column for each field."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import fields
 from datetime import datetime
 from functools import cache
 from typing import Any, Generic, TypeVar
@@ -26,6 +25,7 @@ from sqlalchemy import (
 from sqlalchemy.exc import IntegrityError
 
 from controlplane.authorization import Visible
+from controlplane.platform.parts import column_getter, column_names, row_maker
 from controlplane.platform.ports import ANY, MAX_COUNTED, MAX_PAGE_ROWS, Page, PageQuery
 from controlplane.platform.store.columns import contains
 from controlplane.platform.store.connection import StoreConnection
@@ -41,7 +41,7 @@ def _layout(table: Table, kind: Any) -> tuple[tuple[str, ...], Any]:
     """Returns the names of a value's fields, and the statement that
     selects their columns in order.
     """
-    names = tuple(field.name for field in fields(kind))
+    names = column_names(kind)
     return names, select(*(table.c[name] for name in names))
 
 
@@ -73,6 +73,8 @@ class SqlReading(Generic[T]):
         self._kind = kind
         self._searched = searched
         self._names, self._rows = _layout(table, kind)
+        self._make = row_maker(kind)
+        self._column_values = column_getter(kind)
 
     async def get(self, id: str) -> T | None:
         return await self.find(id=id)
@@ -90,7 +92,7 @@ class SqlReading(Generic[T]):
         else:
             found, given = self._rows.where(self._where(equals)).limit(1), None
             found = found.with_for_update(key_share=True) if locked else found
-        rows = [self._kind(*row) for row in await self._connection.execute(found, given)]
+        rows = [self._make(*row) for row in await self._connection.execute(found, given)]
         return rows[0] if rows else None
 
     async def select(self, **equals: Any) -> list[T]:
@@ -207,7 +209,7 @@ class SqlReading(Generic[T]):
 
     async def _fetch(self, statement: Executable) -> list[T]:
         result = await self._connection.execute(statement)
-        return [self._kind(*row) for row in result]
+        return [self._make(*row) for row in result]
 
 
 class SqlRows(SqlReading[T]):
@@ -307,7 +309,7 @@ class SqlRows(SqlReading[T]):
 
     def _values(self, row: T) -> dict[str, Any]:
         """Returns the columns to write for a whole row, including derived ones."""
-        return {name: getattr(row, name) for name in self._names}
+        return dict(zip(self._names, self._column_values(row), strict=True))
 
 
 class SqlLog(SqlReading[T]):

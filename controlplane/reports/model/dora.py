@@ -42,7 +42,7 @@ class Deployment:
     replaced_at: datetime | None = None
     removed_at: datetime | None = None
 
-    def mark(self, at: datetime) -> StatusCode:
+    def status_code(self, at: datetime) -> StatusCode:
         """Returns the service's status code at a moment at which this was its desired state."""
         failed = _by(self.failed_at, at) and not _by(self.restored_at, at)
         if failed:
@@ -137,7 +137,7 @@ def compare_deployments(
     changes = []
     for id in sorted(old.keys() | new.keys()):
         was, is_now = old.get(id), new.get(id)
-        marks = was.mark(then) if was else None, is_now.mark(now) if is_now else None
+        marks = was.status_code(then) if was else None, is_now.status_code(now) if is_now else None
         if was and is_now and (was.sequence, marks[0]) == (is_now.sequence, marks[1]):
             continue
         changes.append(DeploymentChange(_kind(was, is_now), was, is_now, *marks))

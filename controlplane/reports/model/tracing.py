@@ -103,27 +103,27 @@ def _taken(deployments: Iterable[Deployment], before: str, after: str) -> Iterab
 
 def _before(service: Service) -> tuple[CommitStanding, str]:
     """Returns the reason why a commit never became the service's desired state."""
-    if service.render_error:
-        return CommitStanding.RENDERING, service.render_error
+    if service.desired.render_error:
+        return CommitStanding.RENDERING, service.desired.render_error
     if service.withheld_by:
         return CommitStanding.HELD, "; ".join(problem.message for problem in service.withheld_by)
-    if service.promoted:
+    if service.spec.promoted:
         return (
             CommitStanding.HELD,
             "the pipeline has not promoted this commit yet: a gate is still closed",
         )
-    if service.pinned:
+    if service.desired.pinned_sha:
         return (
             CommitStanding.HELD,
-            f"the service is pinned at {service.pinned[:12]} after a rollback",
+            f"the service is pinned at {service.desired.pinned_sha[:12]} after a rollback",
         )
-    if service.digest is None:
+    if service.desired.digest is None:
         return CommitStanding.RENDERING, "not rendered yet"
     return CommitStanding.UNCHANGED, "the commit changes no file that the service uses"
 
 
 def _stage(service: Service, deployment: Deployment) -> tuple[CommitStanding, str, datetime]:
-    if service.sequence > deployment.sequence:
+    if service.desired.generation > deployment.sequence:
         return (
             CommitStanding.SUPERSEDED,
             "superseded by a later desired state",
@@ -131,22 +131,22 @@ def _stage(service: Service, deployment: Deployment) -> tuple[CommitStanding, st
         )
     problems = "; ".join(problem.message for problem in service.errors[:3])
     if deployment.failed_at is not None and deployment.restored_at is None:
-        return CommitStanding.FAILED, problems or service.message, deployment.failed_at
+        return CommitStanding.FAILED, problems or service.observed.message, deployment.failed_at
     if deployment.healthy_at is not None:
         return CommitStanding.LIVE, "", deployment.healthy_at
     if deployment.applied_at is not None:
-        text = problems or service.message or "objects are not healthy yet"
+        text = problems or service.observed.message or "objects are not healthy yet"
         return CommitStanding.BECOMING_HEALTHY, text, deployment.applied_at
-    if service.paused:
+    if service.spec.paused:
         return (
             CommitStanding.HELD,
             "the service is paused; resume it to apply the change",
             deployment.desired_at,
         )
-    if service.phase is Phase.AWAITING:
+    if service.observed.phase is Phase.AWAITING:
         return CommitStanding.CONFIRMING, problems, deployment.offered_at or deployment.desired_at
     if deployment.offered_at is not None:
-        return CommitStanding.APPLYING, problems or service.message, deployment.offered_at
+        return CommitStanding.APPLYING, problems or service.observed.message, deployment.offered_at
     return CommitStanding.OFFERING, "not sent to the agent yet", deployment.desired_at
 
 

@@ -52,7 +52,7 @@ class SqlMetricsSnapshot:
 
 def questions(now: datetime) -> dict[str, Any]:
     """Returns the SELECT statements by the name of the count."""
-    marks = select(services.c.mark, func.count()).group_by(services.c.mark)
+    marks = select(services.c.status_code, func.count()).group_by(services.c.status_code)
     word = _liveness(now)
     alive = select(word, func.count()).where(clusters.c.deleted_at.is_(None)).group_by(word)
     bound = _bound()

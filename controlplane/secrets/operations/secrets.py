@@ -86,7 +86,7 @@ class UseView:
 
     @property
     def applied(self) -> bool:
-        return self.service.observed >= self.use.sequence
+        return self.service.observed.observed_generation >= self.use.sequence
 
 
 @retry_operations

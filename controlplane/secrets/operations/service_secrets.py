@@ -19,7 +19,7 @@ class StoredSecrets:
         self._context = deps
 
     async def of(self, service: Service) -> Mapping[str, SecretValue]:
-        if not service.uses_secrets:
+        if not service.desired.uses_secrets:
             return {}
         async with self._context.store.read() as tx:
             found = dict(await referenced_secrets(self._context, tx, service))

@@ -45,7 +45,7 @@ async def set_uses(
                 service.id,
                 check_name(name, "uses.name"),
                 version,
-                service.sequence + bool(service.digest),
+                service.desired.generation + bool(service.desired.digest),
                 deps.clock.now(),
                 pinned,
             )
@@ -74,7 +74,7 @@ async def move_uses(
         service = await tx[ServiceStore].find(id=use.service_id, deleted_at=ANY)
         if service is None:
             continue
-        sequence = service.sequence + bool(service.digest)
+        sequence = service.desired.generation + bool(service.desired.digest)
         await tx[SecretUseStore].change(
             use.id, version=version, sequence=sequence, changed_at=deps.clock.now()
         )
@@ -117,13 +117,13 @@ async def services_of(tx: Transaction, uses: Collection[SecretUse]) -> dict[str,
 
 
 def _consumer(use: SecretUse, service: Service, *, movable: bool) -> SecretConsumer:
-    has_it = service.observed >= use.sequence
+    has_it = service.observed.observed_generation >= use.sequence
     return SecretConsumer(
         use.id,
         service.name,
         use.version,
-        settled=has_it and service.phase is Phase.HEALTHY,
-        failed=has_it and service.phase in (Phase.FAILED, Phase.DEGRADED),
+        settled=has_it and service.observed.phase is Phase.HEALTHY,
+        failed=has_it and service.observed.phase in (Phase.FAILED, Phase.DEGRADED),
         movable=movable,
     )
 

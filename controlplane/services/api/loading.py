@@ -52,7 +52,7 @@ async def with_related(
             row,
             cluster=clusters.get(row.cluster_id),
             repository=repositories.get(row.repository_id or ""),
-            revision=found.revisions.get(row.revision_id or ""),
+            revision=found.revisions.get(row.desired.revision_id or ""),
             components=components.get(row.id),
             contexts=contexts.get(row.id),
             sources=found.sources.get(row.id, ()),

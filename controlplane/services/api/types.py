@@ -497,21 +497,23 @@ class ServiceDeployment:
             id=strawberry.ID(row.id),
             name=row.name,
             namespace=row.namespace,
-            version=row.version,
+            version=row.spec.version,
             status=row.status,
-            protect=row.protect,
-            templated=row.templated,
-            dry_run=row.dry_run,
-            paused=row.paused,
-            promoted=row.promoted,
-            sha=row.sha,
-            pinned_sha=row.pinned,
-            digest=row.digest,
+            protect=row.spec.protect,
+            templated=row.spec.templated,
+            dry_run=row.spec.dry_run,
+            paused=row.spec.paused,
+            promoted=row.spec.promoted,
+            sha=row.desired.commit_sha,
+            pinned_sha=row.desired.pinned_sha,
+            digest=row.desired.digest,
             inserted_at=row.inserted_at,
             updated_at=row.updated_at,
             deleted_at=row.deleted_at,
-            observed_at=row.observed_at,
-            git=GitRef(ref=row.ref, folder=row.folder) if row.repository_id or row.origin else None,
+            observed_at=row.observed.observed_at,
+            git=GitRef(ref=row.spec.ref, folder=row.spec.folder)
+            if row.repository_id or row.origin
+            else None,
             kustomize=_kustomize(row),
             helm=_helm(row),
             repository=repository,
@@ -519,24 +521,26 @@ class ServiceDeployment:
             revision=RevisionType.of(revision) if revision else None,
             components=[ServiceComponent.of(component) for component in components or ()],
             configuration=[
-                ServiceConfiguration(name=n, value=v) for n, v in row.configuration.items()
+                ServiceConfiguration(name=n, value=v) for n, v in row.spec.configuration.items()
             ],
             errors=[ServiceError(source=e.source, message=e.message) for e in row.errors],
-            message=row.message or None,
+            message=row.observed.message or None,
             mirrored=row.mirrored,
             origin=row.origin or None,
-            awaiting=[ObjectReference.of(name) for name in row.awaiting],
+            awaiting=[ObjectReference.of(name) for name in row.observed.awaiting],
             sync_config=_sync_config(row),
-            docs_path=row.docs_path,
-            rendered_by=strawberry.ID(row.rendered_by) if row.rendered_by else None,
-            dependencies=[ServiceDependency(name=dependency) for dependency in row.dependencies],
-            waiting=row.waiting,
+            docs_path=row.spec.docs_path,
+            rendered_by=strawberry.ID(row.spec.rendered_by) if row.spec.rendered_by else None,
+            dependencies=[
+                ServiceDependency(name=dependency) for dependency in row.spec.dependencies
+            ],
+            waiting=row.desired.waiting,
             contexts=contexts or [],
             sources=[ServiceSourceType.of(source) for source in sources],
             imports=[],
             metadata=_metadata(components or ()),
-            verification=ServiceVerification.of(row.verification),
-            hold=ServiceHold.of(row.held, row.hold),
+            verification=ServiceVerification.of(row.spec.verification),
+            hold=ServiceHold.of(row.desired.quarantined, row.desired.quarantine),
         )
 
 
@@ -597,28 +601,28 @@ def _metadata(components: Iterable[Component]) -> ServiceMetadata:
 
 
 def _kustomize(row: ServiceRow) -> Kustomize | None:
-    if row.kustomize_path is None:
+    if row.spec.kustomize_path is None:
         return None
-    return Kustomize(path=row.kustomize_path, enable_helm=False)
+    return Kustomize(path=row.spec.kustomize_path, enable_helm=False)
 
 
 def _helm(row: ServiceRow) -> HelmSpec | None:
-    if row.helm is None:
+    if row.spec.helm is None:
         return None
     return HelmSpec(
-        values=row.helm.get("values"),
-        values_files=row.helm.get("values_files"),
-        chart=row.helm.get("chart"),
-        version=row.helm.get("version"),
-        url=row.helm.get("url"),
-        release=row.helm.get("release"),
-        ignore_hooks=row.helm.get("ignore_hooks", False),
-        ignore_crds=row.helm.get("ignore_crds", False),
+        values=row.spec.helm.get("values"),
+        values_files=row.spec.helm.get("values_files"),
+        chart=row.spec.helm.get("chart"),
+        version=row.spec.helm.get("version"),
+        url=row.spec.helm.get("url"),
+        release=row.spec.helm.get("release"),
+        ignore_hooks=row.spec.helm.get("ignore_hooks", False),
+        ignore_crds=row.spec.helm.get("ignore_crds", False),
     )
 
 
 def _sync_config(row: ServiceRow) -> SyncConfig:
-    options = row.options
+    options = row.spec.options
     metadata = NamespaceMetadata(
         labels=_map(options.namespace_labels), annotations=_map(options.namespace_annotations)
     )

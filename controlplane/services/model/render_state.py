@@ -17,10 +17,10 @@ class RenderState:
     updated_at: datetime
     ref: str
     folder: str
-    pinned: str | None
+    pinned_sha: str | None
     promoted: bool
-    sha: str | None
-    source: str | None
+    commit_sha: str | None
+    input_digest: str | None
     reads: Mapping[str, str]
     render_error: str | None
     waiting: bool
@@ -29,7 +29,7 @@ class RenderState:
     @property
     def target_ref(self) -> str:
         """Returns the ref of its repository that the service should follow."""
-        return self.pinned or self.ref
+        return self.pinned_sha or self.ref
 
     @property
     def paths(self) -> Iterable[str]:
@@ -43,14 +43,14 @@ class RenderState:
         """Returns whether no commit can change the service, because a pipeline moves it
         or it is pinned.
         """
-        if self.pinned is None or self.promoted:
+        if self.pinned_sha is None or self.promoted:
             return self.promoted
-        held = self.sha == self.pinned and self.source is not None
-        return held and self.render_error is None
+        is_rendered = self.commit_sha == self.pinned_sha and self.input_digest is not None
+        return is_rendered and self.render_error is None
 
     def is_stale(self, ids: Mapping[str, str | None]) -> bool:
         """Returns whether an input of the last render has changed; `ids` are git object ids."""
-        undone = self.waiting or self.source is None or self.render_error is not None
+        undone = self.waiting or self.input_digest is None or self.render_error is not None
         if undone or not self.reads:
             return True
         return any(ids.get(path) != was for path, was in self.reads.items())

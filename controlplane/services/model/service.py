@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Any
 
 from controlplane.authorization import Resource, ResourceKind
+from controlplane.platform.parts import part, replace_columns
 from controlplane.services.model.helm import release_of
 from controlplane.services.model.ownership import OwnerKind
 from controlplane.services.model.status_codes import ServiceStatus, StatusCode, status_of
@@ -52,9 +53,9 @@ HEALTH_OF_STATE: Mapping[ComponentState, HealthState] = {
 
 @dataclass(frozen=True, slots=True)
 class Confirmation:
-    """Deletions that a user has confirmed, for one sequence only."""
+    """Deletions that a user has confirmed, for one generation only."""
 
-    sequence: int
+    generation: int
     objects: tuple[ObjectRef, ...]
 
 
@@ -76,8 +77,8 @@ class StatusFields:
     render_error: str | None
     waiting: bool
     digest: str | None
-    observed: int
-    sequence: int
+    observed_generation: int
+    generation: int
     phase: Phase | None
 
     @property
@@ -87,7 +88,7 @@ class StatusFields:
             return StatusCode.PAUSED
         if self.render_error:
             return StatusCode.FAILED
-        if self.waiting or self.digest is None or self.observed < self.sequence:
+        if self.waiting or self.digest is None or self.observed_generation < self.generation:
             return StatusCode.PROGRESSING
         return _CODE_OF_PHASE.get(self.phase, StatusCode.PROGRESSING)
 
@@ -103,26 +104,113 @@ _CODE_OF_PHASE: Mapping[Phase | None, StatusCode] = {
 
 
 @dataclass(frozen=True, slots=True)
+class ServiceSpec:
+    """The part of a service that users, or its generator, determine."""
+
+    ref: str = "main"
+    """Branch, tag, commit or chart version."""
+    folder: str = ""
+    """Folder in the repository."""
+    renderer: Renderer = Renderer.AUTO
+    """Renderer of the folder."""
+    kustomize_path: str | None = None
+    """Folder of the kustomization, relative to `folder`."""
+    helm: Mapping[str, Any] | None = None
+    """Helm settings."""
+    configuration: Mapping[str, str] = field(default_factory=dict)
+    """Values for templates."""
+    templated: bool = True
+    """True if manifests are rendered as Liquid templates."""
+    protect: bool = False
+    """True if the service cannot be deleted."""
+    dry_run: bool = False
+    """True if the agent plans changes without applying them."""
+    paused: bool = False
+    """True if nothing changes the service."""
+    version: str = "0.0.1"
+    """Version, free text."""
+    options: SyncOptions = field(default_factory=SyncOptions)
+    """Sync options."""
+    promoted: bool = False
+    """True if the service takes commits from a pipeline instead of following the ref."""
+    docs_path: str | None = None
+    """Path of the documentation in the repository."""
+    dependencies: tuple[str, ...] = ()
+    """Names of services in the same cluster that must be healthy first."""
+    rendered_by: ClusterId | None = None
+    """Cluster whose agent renders the service. None: the control plane renders it."""
+    verification: Verification | None = None
+    """Verification of new bundles."""
+
+
+@dataclass(frozen=True, slots=True)
+class DesiredState:
+    """The part of a service that the control plane determines from the spec and Git."""
+
+    pinned_sha: str | None = None
+    """Commit at which a rollback or a pipeline pinned the service."""
+    commit_sha: str | None = None
+    """Commit of the desired bundle."""
+    author: str = ""
+    """Author of the commit."""
+    revision_id: str | None = None
+    """Revision of the desired bundle."""
+    input_digest: str | None = None
+    """Digest of the inputs of the last render. None requests a render."""
+    reads: Mapping[str, str] = field(default_factory=dict)
+    """Git object ids of the folders and files that the last render read, by path."""
+    digest: str | None = None
+    """Digest of the desired bundle. None before the first render."""
+    bundle_bytes: int = 0
+    """Size of the desired bundle."""
+    object_count: int = 0
+    """Number of objects in the desired bundle."""
+    generation: int = 0
+    """Number that grows with each change of the desired state, as `metadata.generation` does."""
+    render_error: str | None = None
+    """Error of the last render."""
+    attestation: Attestation | None = None
+    """Signed statement of the renderer about the bundle."""
+    confirmed: Confirmation | None = None
+    """Deletions that a user has confirmed."""
+    waiting: bool = False
+    """True while a dependency is not healthy; the service keeps its state until then."""
+    wait_skipped: bool = False
+    """True after a user has skipped the wait for dependencies, until the next render."""
+    uses_secrets: bool = False
+    """True if objects contain secret placeholders."""
+    stage_verification: Verification | None = None
+    """Verification of its pipeline stage, which takes precedence over that of the spec."""
+    quarantined: str | None = None
+    """Denied commit or digest that the service did not receive."""
+    quarantine: Quarantine | None = None
+    """Details about `quarantined`."""
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedState:
+    """The part of a service that its agent reports."""
+
+    observed_generation: int = 0
+    """Generation of the agent's last status."""
+    phase: Phase | None = None
+    """Phase of the last sync."""
+    problems: tuple[Problem, ...] = ()
+    """Problems that the agent reports."""
+    observed_at: datetime | None = None
+    """Time of the last status."""
+    message: str = ""
+    """Current activity of the agent."""
+    awaiting: tuple[ObjectRef, ...] = ()
+    """Objects whose deletion awaits a confirmation."""
+
+
+@dataclass(frozen=True, slots=True)
 class Service:
-    """A service with its desired state and its agent's last report.
+    """A service: a folder of a Git repository, or a Helm chart, that runs in a cluster.
 
-    `sequence` grows with each change of the desired state; `observed` is the sequence of the
-    agent's last status. `sha` is the commit of the desired state, `author` the commit's author.
-    `pinned` keeps the service at a commit (after a rollback). A `promoted` service takes commits
-    only from its pipeline. `reads` maps the folders and files that the render read to their git
-    object ids. `project_id` is always its cluster's.
-
-    `awaiting` are deletions that a user must confirm; `message` is the agent's progress message. A
-    `mirrored` service is defined in its cluster, from the repository `origin`, and is read-only
-    here. `attestation` is the render tier's signed statement about the bundle. `dependencies` are
-    names of services of the same cluster. While one of them is not healthy, the service is
-    `waiting` and keeps its state; a user can skip the wait once, which sets `waived`.
-
-    With an `owner_id` it comes from a global service, a service set or a managed namespace, which
-    alone changes the inherited fields. `rendered_by` names the cluster whose agent renders it;
-    None: the control plane does. Without `uses_secrets` its objects contain no secret placeholders.
-    `watch` is the verification of its pipeline stage and takes precedence over its own. `held` is
-    the quarantined commit or digest that the service did not receive; `hold` has the details.
+    Its parts follow Kubernetes' own split of `spec` and `status`. Only the owner, if it has one,
+    changes the fields that it inherits.
     """
 
     id: ServiceId
@@ -132,55 +220,22 @@ class Service:
     namespace: str
     inserted_at: datetime
     updated_at: datetime
-    ref: str = "main"
-    folder: str = ""
-    renderer: Renderer = Renderer.AUTO
-    kustomize_path: str | None = None
-    helm: Mapping[str, Any] | None = None
-    configuration: Mapping[str, str] = field(default_factory=dict)
-    templated: bool = True
-    protect: bool = False
-    dry_run: bool = False
-    paused: bool = False
-    version: str = "0.0.1"
-    options: SyncOptions = field(default_factory=SyncOptions)
-    pinned: str | None = None
-    promoted: bool = False
-    sha: str | None = None
-    author: str = ""
-    revision_id: str | None = None
-    source: str | None = None
-    reads: Mapping[str, str] = field(default_factory=dict)
-    digest: str | None = None
-    bundle_bytes: int = 0
-    object_count: int = 0
-    sequence: int = 0
-    observed: int = 0
-    phase: Phase | None = None
-    render_error: str | None = None
-    problems: tuple[Problem, ...] = ()
-    observed_at: datetime | None = None
+    spec: ServiceSpec = part(ServiceSpec)
+    desired: DesiredState = part(DesiredState)
+    observed: ObservedState = part(ObservedState)
+    project_id: str | None = None
+    """Project of its cluster."""
     deleted_at: datetime | None = None
     removal: Removal | None = None
-    message: str = ""
-    awaiting: tuple[ObjectRef, ...] = ()
-    confirmed: Confirmation | None = None
+    """Fate of the objects after the deletion of the service."""
     mirrored: bool = False
+    """True if an object in the cluster defines the service, which is read-only here."""
     origin: str = ""
-    attestation: Attestation | None = None
-    project_id: str | None = None
-    docs_path: str | None = None
-    dependencies: tuple[str, ...] = ()
-    waiting: bool = False
-    waived: bool = False
+    """URL of the repository of a mirrored service."""
     owner_kind: OwnerKind | None = None
+    """Kind of its generator: a global service, a service set or a managed namespace."""
     owner_id: str | None = None
-    rendered_by: ClusterId | None = None
-    uses_secrets: bool = False
-    verification: Verification | None = None
-    watch: Verification | None = None
-    held: str | None = None
-    hold: Quarantine | None = None
+    """ID of its generator."""
 
     @property
     def target(self) -> Resource:
@@ -188,10 +243,23 @@ class Service:
         cluster = Resource.within(ResourceKind.CLUSTER, self.project_id, self.cluster_id)
         return cluster.below(ResourceKind.SERVICE, self.id, self.name)
 
+    def changed(self, **columns: Any) -> "Service":
+        """Returns the service with other values in some columns of any part."""
+        return replace_columns(self, columns)
+
     @property
     def status_code(self) -> StatusCode:
-        """Returns the status code, as the store keeps it in the column `mark`."""
-        return StatusFields(*(getattr(self, name) for name in STATUS_FIELDS)).code
+        """Returns the status code, as the store keeps it in the column `status_code`."""
+        spec, desired, observed = self.spec, self.desired, self.observed
+        return StatusFields(
+            paused=spec.paused,
+            render_error=desired.render_error,
+            waiting=desired.waiting,
+            digest=desired.digest,
+            observed_generation=observed.observed_generation,
+            generation=desired.generation,
+            phase=observed.phase,
+        ).code
 
     @property
     def status(self) -> ServiceStatus:
@@ -201,8 +269,10 @@ class Service:
     @property
     def errors(self) -> tuple[Problem, ...]:
         """Returns all problems, render errors first."""
-        render = (Problem("render", self.render_error),) if self.render_error else ()
-        return render + self.withheld_by + self.problems + self._deletion_problems()
+        render = (
+            (Problem("render", self.desired.render_error),) if self.desired.render_error else ()
+        )
+        return render + self.withheld_by + self.observed.problems + self._deletion_problems()
 
     @property
     def withheld_by(self) -> tuple[Problem, ...]:
@@ -212,7 +282,7 @@ class Service:
     @property
     def policy(self) -> Verification | None:
         """Returns the verification that its bundles must pass, if any."""
-        return self.watch or self.verification
+        return self.desired.stage_verification or self.spec.verification
 
     def columns_for_digest(self, digest: str) -> dict[str, Any]:
         """Returns the columns to write with a new digest, which ends a quarantine.
@@ -220,26 +290,32 @@ class Service:
         A digest that a user has released from quarantine stays recorded until its verification
         passes.
         """
-        if self.hold is None or (self.hold.digest == digest and self.policy is not None):
+        if self.desired.quarantine is None or (
+            self.desired.quarantine.digest == digest and self.policy is not None
+        ):
             return {}
-        return {"held": None, "hold": None}
+        return {"quarantined": None, "quarantine": None}
 
     def _quarantine_problems(self) -> tuple[Problem, ...]:
-        if self.hold is None or self.hold.lifted_by:
+        if self.desired.quarantine is None or self.desired.quarantine.lifted_by:
             return ()
-        return (Problem("verification", str(self.hold)),)
+        return (Problem("verification", str(self.desired.quarantine)),)
 
     def _dependency_problems(self) -> tuple[Problem, ...]:
-        if not self.waiting:
+        if not self.desired.waiting:
             return ()
-        names = ", ".join(self.dependencies)
+        names = ", ".join(self.spec.dependencies)
         return (Problem("dependencies", f"waiting until these services are healthy: {names}"),)
 
     def _deletion_problems(self) -> tuple[Problem, ...]:
-        if self.phase is not Phase.AWAITING or not self.awaiting:
+        if self.observed.phase is not Phase.AWAITING or not self.observed.awaiting:
             return ()
-        names = ", ".join(str(name) for name in self.awaiting[:5])
-        more = f" and {len(self.awaiting) - 5} more" if len(self.awaiting) > 5 else ""
+        names = ", ".join(str(name) for name in self.observed.awaiting[:5])
+        more = (
+            f" and {len(self.observed.awaiting) - 5} more"
+            if len(self.observed.awaiting) > 5
+            else ""
+        )
         what = f"a user must confirm the deletion of {names}{more}"
         return (Problem("deletion", f"{what}: {self._confirmation_hint()}"),)
 
@@ -261,14 +337,14 @@ class Service:
         return RenderRequest(
             repository_id=self.repository_id,
             commit=commit,
-            folder=self.folder,
-            renderer=self.renderer,
-            kustomize_path=self.kustomize_path,
-            templated=self.templated,
+            folder=self.spec.folder,
+            renderer=self.spec.renderer,
+            kustomize_path=self.spec.kustomize_path,
+            templated=self.spec.templated,
             parameters=parameters,
-            helm=release_of(self.name, self.namespace, self.helm),
+            helm=release_of(self.name, self.namespace, self.spec.helm),
             sources=sources,
-            by=self.rendered_by,
+            by=self.spec.rendered_by,
         )
 
 

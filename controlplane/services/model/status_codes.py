@@ -63,12 +63,12 @@ def status_codes_of(statuses: Iterable[ServiceStatus]) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class ClusterMapRow:
-    """A cluster on the fleet map: `marks` has one code a service, sorted by service name."""
+    """A cluster on the fleet map: `status_codes` has one code a service, sorted by service name."""
 
     id: str
     handle: str
     name: str
     project_id: str | None
     pinged_at: datetime | None
-    marks: str
+    status_codes: str
     tags: Mapping[str, str] = field(default_factory=dict)

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
+from controlplane.platform.parts import column_values
 from controlplane.services.model.helm import follows_chart, ref_of_chart
 from controlplane.services.model.service import Service
 from core.errors import Invalid
@@ -44,7 +45,8 @@ class ServiceTemplate:
     @classmethod
     def of(cls, service: Service) -> "ServiceTemplate":
         """Creates a template from an existing service."""
-        return cls(**{name: getattr(service, name) for name in FIELDS})
+        present = column_values(service)
+        return cls(**{name: present[name] for name in FIELDS})
 
     def columns(self) -> dict[str, Any]:
         """Returns the columns of a service that the template sets."""

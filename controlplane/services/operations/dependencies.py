@@ -26,14 +26,16 @@ async def check_dependencies(tx: Transaction, service: Service) -> None:
 
     Conflict: the dependencies form a cycle.
     """
-    if not service.dependencies:
+    if not service.spec.dependencies:
         return
     others = {s.name: s for s in await tx[ServiceStore].select(cluster_id=service.cluster_id)}
     others[service.name] = service
-    for name in service.dependencies:
+    for name in service.spec.dependencies:
         if name not in others:
             raise Invalid(f"service {name!r} does not exist in this cluster", field="dependencies")
-    way = find_cycle(service.name, lambda name: others[name].dependencies if name in others else ())
+    way = find_cycle(
+        service.name, lambda name: others[name].spec.dependencies if name in others else ()
+    )
     if way:
         raise Conflict(f"the dependencies form a cycle: {' → '.join(way)}")
 
@@ -41,7 +43,7 @@ async def check_dependencies(tx: Transaction, service: Service) -> None:
 async def check_not_needed(tx: Transaction, service: Service) -> None:
     """Conflict: other services depend on the service."""
     rows = await tx[ServiceStore].select(cluster_id=service.cluster_id)
-    users = sorted(row.name for row in rows if service.name in row.dependencies)
+    users = sorted(row.name for row in rows if service.name in row.spec.dependencies)
     if users:
         raise Conflict(
             f"{', '.join(users[:5])} depend on service {service.name!r}: change them first"
@@ -50,18 +52,22 @@ async def check_not_needed(tx: Transaction, service: Service) -> None:
 
 async def waiting_services(tx: Transaction, services: Iterable[Service]) -> set[str]:
     """Ids of the services that wait for a dependency that is not healthy."""
-    asking = [service for service in services if service.dependencies and not service.waived]
+    asking = [
+        service
+        for service in services
+        if service.spec.dependencies and not service.desired.wait_skipped
+    ]
     if not asking:
         return set()
     rows = await tx[ServiceStore].select(
         cluster_id={service.cluster_id for service in asking},
-        name={name for service in asking for name in service.dependencies},
+        name={name for service in asking for name in service.spec.dependencies},
     )
     healthy = {(r.cluster_id, r.name) for r in rows if r.status is ServiceStatus.HEALTHY}
     return {
         service.id
         for service in asking
-        if any((service.cluster_id, name) not in healthy for name in service.dependencies)
+        if any((service.cluster_id, name) not in healthy for name in service.spec.dependencies)
     }
 
 
@@ -85,7 +91,7 @@ def dependency_groups(services: Sequence[Service]) -> list[list[Service]]:
         free = [
             service
             for service in waiting.values()
-            if not any((service.cluster_id, name) in waiting for name in service.dependencies)
+            if not any((service.cluster_id, name) in waiting for name in service.spec.dependencies)
         ]
         group = free or list(waiting.values())
         groups.append(group)

@@ -20,16 +20,16 @@ async def raise_generation(
     deps: OperationContext, tx: Transaction, service: Service, said: Sequence[str], by: str
 ) -> None:
     """Raises the sequence of a service, so that its agent reads the secrets again."""
-    sequence = service.sequence + bool(service.digest)
-    await tx[ServiceStore].change(service.id, sequence=sequence)
+    sequence = service.desired.generation + bool(service.desired.digest)
+    await tx[ServiceStore].change(service.id, generation=sequence)
     entry = LedgerEntry(
         service_id=service.id,
         cluster_id=service.cluster_id,
         stage=LedgerStage.CONFIGURED,
         at=deps.clock.now(),
         sequence=sequence,
-        digest=service.digest,
-        revision_id=service.revision_id,
+        digest=service.desired.digest,
+        revision_id=service.desired.revision_id,
         actor=by[:320],
         message=f"secrets: {', '.join(said)}"[:1000],
     )

@@ -42,11 +42,16 @@ async def check_not_denied(tx: Transaction, *revisions: str | None) -> None:
 
 def quarantined(service: Service, refused: DeniedRevision, digest: str, at: datetime) -> Service:
     """The service, quarantined from a denied digest or commit."""
-    before = service.hold
-    if service.held == refused.id and before and before.digest == digest and not before.lifted_by:
+    before = service.desired.quarantine
+    if (
+        service.desired.quarantined == refused.id
+        and before
+        and before.digest == digest
+        and not before.lifted_by
+    ):
         return service
-    hold = Quarantine(digest, refused.reason, at, service.digest or "")
-    return replace(service, held=refused.id, hold=hold)
+    hold = Quarantine(digest, refused.reason, at, service.desired.digest or "")
+    return service.changed(quarantined=refused.id, quarantine=hold)
 
 
 def quarantine_entry(service: Service, hold: Quarantine, actor: str) -> LedgerEntry:
@@ -56,7 +61,7 @@ def quarantine_entry(service: Service, hold: Quarantine, actor: str) -> LedgerEn
         cluster_id=service.cluster_id,
         stage=LedgerStage.HELD,
         at=hold.at,
-        sequence=service.sequence,
+        sequence=service.desired.generation,
         digest=hold.digest,
         actor=actor,
         message=hold.reason,
@@ -71,14 +76,17 @@ async def bundle_columns(
     refused = (await denied_among(tx, [content.digest])).get(content.digest)
     if refused is not None:
         after = quarantined(service, refused, content.digest, deps.clock.now())
-        return {"held": after.held, "hold": after.hold}
+        return {
+            "quarantined": after.desired.quarantined,
+            "quarantine": after.desired.quarantine,
+        }
     return {
         "digest": content.digest,
-        "source": content.source,
+        "input_digest": content.source,
         "bundle_bytes": content.size,
         "object_count": content.count,
         "attestation": content.attestation,
-        "sequence": service.sequence + 1,
+        "generation": service.desired.generation + 1,
         **service.columns_for_digest(content.digest),
     }
 
@@ -103,10 +111,10 @@ async def roll_back_denied(
     actor = f"agent of {cluster.handle if cluster else service.cluster_id}"
     if await tx[DeniedRevisionStore].get(found.digest) is None:
         await tx[DeniedRevisionStore].add(DeniedRevision(found.digest, actor, reason, now))
-    if service.digest != found.digest:
+    if service.desired.digest != found.digest:
         return {}, []
     hold = Quarantine(found.digest, reason, now, found.instead)
-    columns: dict[str, Any] = {"held": found.digest, "hold": hold}
+    columns: dict[str, Any] = {"quarantined": found.digest, "quarantine": hold}
     before = await tx[RevisionStore].select(service_id=service.id, digest=found.instead)
     if not found.instead or not before:
         return columns, []
@@ -114,10 +122,10 @@ async def roll_back_denied(
     columns |= {
         "digest": good.digest,
         "attestation": good.attestation,
-        "sha": good.sha,
+        "commit_sha": good.sha,
         "revision_id": good.id,
-        "pinned": good.sha if service.pinned else None,
-        "sequence": service.sequence + 1,
+        "pinned_sha": good.sha if service.desired.pinned_sha else None,
+        "generation": service.desired.generation + 1,
         "updated_at": now,
     }
     entry = LedgerEntry(
@@ -125,7 +133,7 @@ async def roll_back_denied(
         cluster_id=service.cluster_id,
         stage=LedgerStage.ROLLED_BACK,
         at=now,
-        sequence=service.sequence + 1,
+        sequence=service.desired.generation + 1,
         sha=good.sha,
         digest=good.digest,
         revision_id=good.id,
@@ -137,7 +145,7 @@ async def roll_back_denied(
 
 async def _has_or_had(tx: Transaction, service: Service, digest: str) -> bool:
     """True if the service has or had the digest."""
-    if service.digest == digest:
+    if service.desired.digest == digest:
         return True
     return bool(await tx[RevisionStore].select(service_id=service.id, digest=digest))
 
@@ -145,12 +153,16 @@ async def _has_or_had(tx: Transaction, service: Service, digest: str) -> bool:
 async def lift_quarantine(tx: Transaction, revision: str, actor: str) -> list[Service]:
     """Ends the quarantine of services for a revision that is no longer denied; returns them."""
     lifted = []
-    for service in await tx[ServiceStore].select(held=revision):
-        if service.hold is None:
+    for service in await tx[ServiceStore].select(quarantined=revision):
+        if service.desired.quarantine is None:
             continue
-        hold = replace(service.hold, lifted_by=actor)
-        runs = service.digest == hold.digest
-        columns = {"hold": hold, "source": None, "sequence": service.sequence + runs}
+        hold = replace(service.desired.quarantine, lifted_by=actor)
+        runs = service.desired.digest == hold.digest
+        columns = {
+            "quarantine": hold,
+            "input_digest": None,
+            "generation": service.desired.generation + runs,
+        }
         await tx[ServiceStore].change(service.id, **columns)
-        lifted.append(replace(service, **columns))
+        lifted.append(service.changed(**columns))
     return lifted

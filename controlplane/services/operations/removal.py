@@ -42,7 +42,7 @@ async def begin_removal(
     agent reported that the newest desired state is empty. Mirrored services are also deleted at
     once, since only their cluster can end them.
     """
-    if service.protect and removal is Removal.CASCADE:
+    if service.spec.protect and removal is Removal.CASCADE:
         raise Conflict(
             f"service {service.name!r} is protected against deletion: set protect to false first"
         )
@@ -54,7 +54,7 @@ async def begin_removal(
                 cluster_id=service.cluster_id,
                 stage=LedgerStage.DELETED,
                 at=now,
-                sequence=service.sequence + 1,
+                sequence=service.desired.generation + 1,
                 actor=actor.email or actor.name,
                 message=removal.value,
             )
@@ -67,7 +67,7 @@ async def begin_removal(
         service.id,
         deleted_at=now,
         removal=removal,
-        sequence=service.sequence + 1,
+        generation=service.desired.generation + 1,
         updated_at=now,
     )
     return False
@@ -75,9 +75,12 @@ async def begin_removal(
 
 async def _is_empty(tx: Transaction, service: Service) -> bool:
     """True if the cluster contains no objects of the service and will not get any."""
-    if service.sequence == 0:
+    if service.desired.generation == 0:
         return True
-    settled = service.observed >= service.sequence and service.phase in _SETTLED
+    settled = (
+        service.observed.observed_generation >= service.desired.generation
+        and service.observed.phase in _SETTLED
+    )
     return settled and not await tx[ComponentStore].select(service_id=service.id)
 
 

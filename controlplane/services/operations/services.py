@@ -216,7 +216,7 @@ class Services:
                 rows = await tx[RepositoryStore].select(id=ids)
                 found.repositories.update(_readables(actor, rows))
             if "revision" in wanted:
-                ids = {s.revision_id for s in services if s.revision_id}
+                ids = {s.desired.revision_id for s in services if s.desired.revision_id}
                 found.revisions.update(
                     (row.id, row) for row in await tx[RevisionStore].select(id=ids)
                 )
@@ -277,8 +277,7 @@ class Services:
                 now,
                 now,
                 project_id=cluster.project_id,
-                **columns,
-            )
+            ).changed(**columns)
             await check_dependencies(tx, service)
             await _check_renders(tx, actor, columns)
             await tx[ServiceStore].add(service)
@@ -319,24 +318,24 @@ class Services:
             )
             columns = await with_chart_ref(tx, before.repository_id, change.checked())
             columns.pop("promoted", None)
-            changed = {k: v for k, v in columns.items() if getattr(before, k) != v}
+            changed = {k: v for k, v in columns.items() if getattr(before.spec, k) != v}
             await tx[ServiceParts].check_changeable(actor, before, changed)
             await _check_renders(tx, actor, changed)
-            if changed.keys() & {"ref", "folder"} and not before.promoted:
-                changed["pinned"] = None
+            if changed.keys() & {"ref", "folder"} and not before.spec.promoted:
+                changed["pinned_sha"] = None
             if changed.keys() & _RENDERED_FROM:
-                changed["source"] = None
+                changed["input_digest"] = None
             if changed.keys() & _APPLIED_WITH:
-                changed["sequence"] = before.sequence + bool(before.digest)
+                changed["generation"] = before.desired.generation + bool(before.desired.digest)
             if change.context_ids is not None and await tx[ServiceParts].bind_contexts(
                 self._context, actor, before, change.context_ids
             ):
-                changed["source"] = None
+                changed["input_digest"] = None
             if change.sources is not None and await set_sources(
                 self._context, tx, actor, before, change.sources
             ):
-                changed["source"] = None
-            after = replace(before, **changed, updated_at=self._context.clock.now())
+                changed["input_digest"] = None
+            after = before.changed(**changed, updated_at=self._context.clock.now())
             await check_dependencies(tx, after)
             await tx[ServiceStore].put(after)
             if changed:
@@ -381,8 +380,8 @@ class Services:
                 service.id,
             )
             await tx[CommandStore].add(command)
-            if service.pinned is None:
-                await tx[ServiceStore].change(id, source=None)
+            if service.desired.pinned_sha is None:
+                await tx[ServiceStore].change(id, input_digest=None)
             await self._context.audit(tx, actor, "kickService", service.name, id)
         if service.repository_id:
             await self._context.manifests.hint(service.repository_id)
@@ -396,10 +395,9 @@ class Services:
             before = await find_managed_service(tx, id)
             require(actor, Verb.WRITE, before.target)
             await check_not_frozen(tx, before.cluster_id)
-            after = replace(
-                before,
-                source=before.source if before.pinned else None,
-                sequence=before.sequence + bool(before.digest),
+            after = before.changed(
+                input_digest=before.desired.input_digest if before.desired.pinned_sha else None,
+                generation=before.desired.generation + bool(before.desired.digest),
                 updated_at=self._context.clock.now(),
             )
             await tx[ServiceStore].put(after)
@@ -416,9 +414,9 @@ class Services:
             before = await find_managed_service(tx, id)
             require(actor, Verb.WRITE, before.target)
             await check_not_frozen(tx, before.cluster_id)
-            if not before.waiting:
+            if not before.desired.waiting:
                 raise Conflict(f"service {before.name!r} does not wait for dependencies")
-            after = replace(before, waived=True, updated_at=self._context.clock.now())
+            after = before.changed(wait_skipped=True, updated_at=self._context.clock.now())
             await tx[ServiceStore].put(after)
             await self._context.audit(tx, actor, "proceedService", after.name, id)
         self._wake(after)
@@ -444,7 +442,7 @@ class Services:
         )
         changes = {column.name: getattr(change, column.name) for column in fields(change)}
         given = {name: value for name, value in changes.items() if value is not None}
-        given["configuration"] = {**model.configuration, **(change.configuration or {})}
+        given["configuration"] = {**model.spec.configuration, **(change.configuration or {})}
         return await self.create(actor, cluster_id, None, replace(likeness, **given))
 
     async def rollback(self, actor: Actor, id: str, revision_id: str) -> Service:
@@ -459,17 +457,16 @@ class Services:
                 raise NotFound(f"service {service.name!r} has no revision {revision_id}")
             await check_not_denied(tx, revision.sha, revision.digest)
             now = self._context.clock.now()
-            after = replace(
-                service,
-                pinned=revision.sha,
-                sha=revision.sha,
+            after = service.changed(
+                pinned_sha=revision.sha,
+                commit_sha=revision.sha,
                 revision_id=revision.id,
-                source=revision.source,
+                input_digest=revision.source,
                 digest=revision.digest,
                 attestation=revision.attestation,
                 render_error=None,
                 reads={},
-                sequence=service.sequence + 1,
+                generation=service.desired.generation + 1,
                 updated_at=now,
                 **service.columns_for_digest(revision.digest),
             )
@@ -497,10 +494,10 @@ class Services:
                 raise Conflict(
                     f"service {service.name!r} gets its commits from pipeline {holder!r}"
                 )
-            await tx[ServiceStore].change(id, pinned=None, promoted=False)
+            await tx[ServiceStore].change(id, pinned_sha=None, promoted=False)
             await self._context.audit(tx, actor, "releaseService", service.name, id)
         self._wake(service)
-        return replace(service, pinned=None, promoted=False)
+        return service.changed(pinned_sha=None, promoted=False)
 
     async def _placed(
         self, tx: Transaction, actor: Actor, project_id: str | None, change: ServiceChange
@@ -544,10 +541,10 @@ class Services:
             cluster_id=service.cluster_id,
             stage=stage,
             at=self._context.clock.now(),
-            sequence=service.sequence,
-            sha=service.sha,
-            digest=service.digest,
-            revision_id=service.revision_id,
+            sequence=service.desired.generation,
+            sha=service.desired.commit_sha,
+            digest=service.desired.digest,
+            revision_id=service.desired.revision_id,
             actor=actor.email or actor.name,
             message=message,
         )
@@ -564,20 +561,21 @@ class Services:
 
 def _settings_of(model: Service, context_ids: Sequence[str]) -> ServiceChange:
     """A change with the settings of a service, without name and dependencies."""
+    spec = model.spec
     return ServiceChange(
         namespace=model.namespace,
         repository_id=model.repository_id,
-        ref=model.ref,
-        folder=model.folder,
-        kustomize_path=model.kustomize_path,
-        helm=model.helm,
-        templated=model.templated,
-        dry_run=model.dry_run,
-        version=model.version,
-        options=model.options,
-        rendered_by=model.rendered_by,
-        verification=model.verification,
-        docs_path=model.docs_path,
+        ref=spec.ref,
+        folder=spec.folder,
+        kustomize_path=spec.kustomize_path,
+        helm=spec.helm,
+        templated=spec.templated,
+        dry_run=spec.dry_run,
+        version=spec.version,
+        options=spec.options,
+        rendered_by=spec.rendered_by,
+        verification=spec.verification,
+        docs_path=spec.docs_path,
         context_ids=context_ids,
     )
 

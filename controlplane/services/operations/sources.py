@@ -145,9 +145,13 @@ async def mark_source_users_for_render(
         return
     async with deps.store.write() as tx:
         services = await tx[ServiceStore].select(id=moved)
-        users = [service for service in services if service.pinned is None and not service.promoted]
+        users = [
+            service
+            for service in services
+            if service.desired.pinned_sha is None and not service.spec.promoted
+        ]
         for service in users:
-            await tx[ServiceStore].change(service.id, source=None)
+            await tx[ServiceStore].change(service.id, input_digest=None)
     for service in users:
         deps.bus.publish(RENDER_SERVICES, f"{service.repository_id}/{service.id}")
 

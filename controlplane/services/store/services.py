@@ -61,14 +61,14 @@ class SqlServices(SqlRows[Service]):
         if clusters is not None:
             where.append(services.c.cluster_id.in_(clusters))
             shown.append(_K.id.in_(clusters))
-        marks = await self._marks(and_(*where))
+        codes = await self._status_codes(and_(*where))
         asked = select(*(_K[n] for n in _CLUSTER)).where(*shown)
         rows = await self._connection.execute(asked.order_by(_K.handle))
         is_narrow = bool(query.equals.keys() - {"deleted_at"} or query.text or query.tags)
         return [
-            ClusterMapRow(id, handle, name, project, pinged, marks.get(id, ""), tags)
+            ClusterMapRow(id, handle, name, project, pinged, codes.get(id, ""), tags)
             for id, handle, name, project, pinged, tags in map(tuple, rows)
-            if id in marks or not is_narrow
+            if id in codes or not is_narrow
         ]
 
     async def clusters_of(self, ids: Collection[str]) -> set[str]:
@@ -87,17 +87,17 @@ class SqlServices(SqlRows[Service]):
         found = await self._connection.execute(union(changed, removed).limit(most))
         return list(found.scalars())
 
-    async def _marks(self, where: ColumnElement[bool]) -> dict[str, str]:
+    async def _status_codes(self, where: ColumnElement[bool]) -> dict[str, str]:
         """Returns the status codes of each cluster's services, sorted by service name."""
-        mark = services.c.mark
+        code = services.c.status_code
         if self._connection.dialect == "postgresql":
-            ordered: Any = func.string_agg(mark, aggregate_order_by(literal(""), services.c.name))
+            ordered: Any = func.string_agg(code, aggregate_order_by(literal(""), services.c.name))
             grouped = select(services.c.cluster_id, ordered).where(where)
         else:
             # SQLite concatenates in the order in which rows arrive.
-            inner = select(services.c.cluster_id, mark.label("mark")).where(where)
+            inner = select(services.c.cluster_id, code.label("code")).where(where)
             sorted_rows = inner.order_by(services.c.cluster_id, services.c.name).subquery()
-            joined = func.group_concat(sorted_rows.c.mark, "")
+            joined = func.group_concat(sorted_rows.c.code, "")
             grouped = select(sorted_rows.c.cluster_id, joined)
         column = grouped.selected_columns[0]
         result = await self._connection.execute(grouped.group_by(column))
@@ -128,16 +128,16 @@ class SqlServices(SqlRows[Service]):
                 id, *stored = row
                 if _changes_code(changes[id]):
                     kept = dict(zip(STATUS_FIELDS, stored, strict=True))
-                    coded[id] = {**changes[id], "mark": _code({**kept, **changes[id]})}
+                    coded[id] = {**changes[id], "status_code": _code({**kept, **changes[id]})}
         return coded
 
     def _values(self, row: Service) -> dict[str, Any]:
-        return {**super()._values(row), "mark": row.status_code.value}
+        return {**super()._values(row), "status_code": row.status_code.value}
 
 
 def _changes_code(columns: Mapping[str, Any]) -> bool:
     """True if a write of these columns changes the status code and does not contain it."""
-    return "mark" not in columns and not columns.keys().isdisjoint(STATUS_FIELDS)
+    return "status_code" not in columns and not columns.keys().isdisjoint(STATUS_FIELDS)
 
 
 def _code(columns: Mapping[str, Any]) -> str:

@@ -71,18 +71,18 @@ services = Table(
     Column("paused", Boolean, nullable=False),
     Column("version", String(64), nullable=False),
     Column("options", JsonColumn(SyncOptions), nullable=False),
-    Column("pinned", String(64)),
+    Column("pinned_sha", String(64)),
     Column("promoted", Boolean, nullable=False),
-    Column("sha", String(64)),
+    Column("commit_sha", String(64)),
     Column("author", String(512), nullable=False),
     Column("revision_id", String(36)),
-    Column("source", String(71)),
+    Column("input_digest", String(71)),
     Column("reads", JsonColumn(dict[str, str]), nullable=False),
     Column("digest", String(71), index=True),
     Column("bundle_bytes", BigInteger, nullable=False),
     Column("object_count", Integer, nullable=False),
-    Column("sequence", BigInteger, nullable=False),
-    Column("observed", BigInteger, nullable=False),
+    Column("generation", BigInteger, nullable=False),
+    Column("observed_generation", BigInteger, nullable=False),
     Column("phase", EnumColumn(Phase)),
     Column("render_error", Text),
     Column("problems", JsonColumn(tuple[Problem, ...]), nullable=False),
@@ -96,19 +96,19 @@ services = Table(
     Column("origin", String(2048), nullable=False),
     Column("attestation", AttestationColumn),
     Column("project_id", String(36), index=True),
-    Column("mark", String(1), nullable=False),
+    Column("status_code", String(1), nullable=False),
     Column("docs_path", String(1024)),
     Column("dependencies", JsonColumn(tuple[str, ...]), nullable=False),
     Column("waiting", Boolean, nullable=False),
-    Column("waived", Boolean, nullable=False),
+    Column("wait_skipped", Boolean, nullable=False),
     Column("owner_kind", EnumColumn(OwnerKind)),
     Column("owner_id", String(36), index=True),
     Column("rendered_by", String(36)),
     Column("uses_secrets", Boolean, nullable=False),
     Column("verification", JsonColumn(Verification)),
-    Column("watch", JsonColumn(Verification)),
-    Column("held", String(128), index=True),
-    Column("hold", JsonColumn(Quarantine)),
+    Column("stage_verification", JsonColumn(Verification)),
+    Column("quarantined", String(128), index=True),
+    Column("quarantine", JsonColumn(Quarantine)),
 )
 
 
@@ -233,15 +233,15 @@ deployments = Table(
 
 
 Index("uq_services_cluster_id_name", services.c.cluster_id, services.c.name, unique=True)
-Index("ix_services_mark_id", services.c.mark, services.c.id)
+Index("ix_services_status_code_id", services.c.status_code, services.c.id)
 Index("ix_services_project_id_id", services.c.project_id, services.c.id)
 Index("ix_services_repository_id_id", services.c.repository_id, services.c.id)
 # Includes the status code: the index alone finds the rows of one status, however rare they are.
-Index("ix_services_by_name", services.c.name, services.c.id, services.c.mark)
+Index("ix_services_by_name", services.c.name, services.c.id, services.c.status_code)
 # The fleet map and its filters.
 Index(
     "ix_services_map",
-    *(services.c[n] for n in ("cluster_id", "name", "mark", "namespace", "project_id")),
+    *(services.c[n] for n in ("cluster_id", "name", "status_code", "namespace", "project_id")),
 )
 for _index in substring_indexes("services", services.c.name, services.c.namespace):
     _index.ddl_if(dialect="postgresql")

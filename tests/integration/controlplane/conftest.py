@@ -132,7 +132,13 @@ class World:
         async with self.deps.store.read() as tx:
             cluster = await tx[ClusterStore].get(service.cluster_id)
         assert cluster is not None
-        body = StatusReport(service.id, sequence or now.sequence, now.digest or "", phase, problems)
+        body = StatusReport(
+            service.id,
+            sequence or now.desired.generation,
+            now.desired.digest or "",
+            phase,
+            problems,
+        )
         report = Report(cluster.acknowledged + 1, self.clock.now(), body)
         await self.agents.record(cluster.id, [report])
 

@@ -265,7 +265,7 @@ async def test_reports_about_other_clusters_are_passed_over(hub: Hub) -> None:
     status = wire.ServiceStatus(service_id=service_id, sequence=9, phase=wire.PHASE_FAILED)
     await agent.report(1, status=status)
     await agent.read("ack")
-    assert (await world.services.get(world.admin, service_id)).observed == 0
+    assert (await world.services.get(world.admin, service_id)).observed.observed_generation == 0
 
 
 async def test_bundles_are_fetched_in_chunks_from_an_offset(hub: Hub) -> None:
@@ -274,7 +274,7 @@ async def test_bundles_are_fetched_in_chunks_from_an_offset(hub: Hub) -> None:
     cluster_id, token = await registered(world)
     service_id = await a_service(world, cluster_id)
     agent = await hub.agent(token)
-    digest = (await world.services.get(world.admin, service_id)).digest or ""
+    digest = (await world.services.get(world.admin, service_id)).desired.digest or ""
     whole = world.manifests.bundles[digest].data
 
     async def fetch(digest: str, offset: int = 0) -> bytes:
@@ -385,7 +385,7 @@ async def test_secrets_of_a_service_go_out_sealed_to_its_agent(world: World) -> 
         await old.hello()
         assert await old.difference() == []
         kept_back = await world.services.get(world.admin, service_id)
-        assert "no key to seal them with" in kept_back.problems[0].message
+        assert "no key to seal them with" in kept_back.observed.problems[0].message
         new = await hub.agent(token)
         await new.hello(sealing_key=key.public)
         (desired,) = await new.difference()

@@ -46,7 +46,7 @@ async def test_what_the_protocol_cannot_carry_keeps_nothing_else_back(hub: Hub) 
     assert [one.service_id for one in await agent.difference()] == [good.id]
     shown = await world.services.get(world.admin, bad.id)
     assert shown.status is ServiceStatus.FAILED
-    assert "towline.v1.ServiceSpec.name" in shown.problems[0].message
+    assert "towline.v1.ServiceSpec.name" in shown.observed.problems[0].message
     world.manifests.push(repository.id, {"shop": [config_map("c")], "bad": [config_map("d")]})
     await world.delivery.deliver(repository.id)
     assert (await agent.read("desired")).desired.service_id == good.id

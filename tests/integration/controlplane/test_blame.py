@@ -43,7 +43,7 @@ async def stand(world: World) -> Stand:
     for old, new in (("1", "x"), ("1", "y"), ("2", "y")):
         world.manifests.push(
             repository.id,
-            {service.folder: [config_map("web", old=old, new=new)]},
+            {service.spec.folder: [config_map("web", old=old, new=new)]},
             author=f"{new}{old} <{new}{old}@example.org>",
         )
         await world.delivery.deliver(repository.id)

@@ -128,8 +128,8 @@ class Stand:
             await tx[ServiceSetStore].add(
                 ServiceSet("set-1", "previews", now, now, generator=generator)
             )
-            row = replace(service, owner_kind=OwnerKind.SET, owner_id="set-1", sha=SHA)
-            row = replace(row, digest="sha256:1", sequence=1)
+            row = service.changed(owner_kind=OwnerKind.SET, owner_id="set-1", commit_sha=SHA)
+            row = row.changed(digest="sha256:1", generation=1)
             await tx[ServiceStore].put(row)
         return row
 

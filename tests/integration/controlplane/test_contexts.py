@@ -72,7 +72,10 @@ async def test_secrets_by_reference_are_filled_in_by_the_agent_only(
         await contexts.save(world.admin, "vpc", ContextChange(secrets={"password": value}))
         await world.delivery.deliver(service.repository_id or "")
         after = await world.get(service)
-        assert (after.sequence - before.sequence, after.digest) == (raised, before.digest)
+        assert (after.desired.generation - before.desired.generation, after.desired.digest) == (
+            raised,
+            before.desired.digest,
+        )
         (box,) = await world.agents.secrets(after)
         assert world.agent_key.open(box, service.id) == value.encode()
     await world.services.update(world.admin, service.id, ServiceChange(context_ids=[]))

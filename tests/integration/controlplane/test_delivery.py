@@ -37,9 +37,9 @@ async def test_a_commit_becomes_desired_state(world: World) -> None:
     sha = world.manifests.push(repository.id, {"shop": [config_map("a")]})
     assert await world.delivery.deliver(repository.id) == 1
     now = await world.get(service)
-    assert (now.sha, now.sequence, now.object_count) == (sha, 1, 1)
+    assert (now.desired.commit_sha, now.desired.generation, now.desired.object_count) == (sha, 1, 1)
     page = await world.services.revisions(world.admin, service.id, PageQuery())
-    assert [row.id for row in page.items] == [now.revision_id]
+    assert [row.id for row in page.items] == [now.desired.revision_id]
     assert await stages(world, service) == [LedgerStage.CREATED, LedgerStage.RENDERED]
     await world.report(service)
     assert (await world.get(service)).status is ServiceStatus.HEALTHY
@@ -56,7 +56,7 @@ async def test_only_what_changed_is_rendered(world: World) -> None:
     world.manifests.push(repository.id, {**folders, "b": [config_map("b", v="2")]})
     assert await world.delivery.deliver(repository.id) == 1
     assert [request.folder for request in world.manifests.renders] == ["b"]
-    assert [(await world.get(one)).sequence for one in services] == [1, 2, 1]
+    assert [(await world.get(one)).desired.generation for one in services] == [1, 2, 1]
     assert await world.delivery.deliver(repository.id) == 0
 
 
@@ -72,15 +72,19 @@ async def test_a_failed_render_keeps_the_last_good_state(world: World) -> None:
     world.manifests.push(repository.id, {"bad": broken, "good": [config_map("y", v="2")]})
     await world.delivery.deliver(repository.id)
     now = await world.get(bad)
-    assert (now.status, now.digest, now.sequence) == (ServiceStatus.FAILED, before.digest, 1)
+    assert (now.status, now.desired.digest, now.desired.generation) == (
+        ServiceStatus.FAILED,
+        before.desired.digest,
+        1,
+    )
     assert now.errors == (Problem("render", broken.message),)
-    assert (await world.get(good)).sequence == 2
+    assert (await world.get(good)).desired.generation == 2
     await world.delivery.deliver(repository.id)
     assert (await stages(world, bad)).count(LedgerStage.RENDER_FAILED) == 1
     world.manifests.push(repository.id, {"bad": [config_map("x")], "good": [config_map("y")]})
     await world.delivery.deliver(repository.id)
     recovered = await world.get(bad)
-    assert (recovered.errors, recovered.digest) == ((), before.digest)
+    assert (recovered.errors, recovered.desired.digest) == ((), before.desired.digest)
 
 
 async def test_a_missing_folder_or_branch_deletes_nothing(world: World) -> None:
@@ -93,7 +97,10 @@ async def test_a_missing_folder_or_branch_deletes_nothing(world: World) -> None:
     world.manifests.push(repository.id, {"other": []})
     await world.delivery.deliver(repository.id)
     gone = await world.get(service)
-    assert (gone.digest, gone.sequence) == (before.digest, before.sequence)
+    assert (gone.desired.digest, gone.desired.generation) == (
+        before.desired.digest,
+        before.desired.generation,
+    )
     assert "'shop' is not in commit" in gone.errors[0].message
     del world.manifests.heads[repository.id]["main"]
     await world.delivery.deliver(repository.id)
@@ -162,13 +169,13 @@ async def test_configuration_is_rendered_anew(world: World) -> None:
     service = await world.service(cluster, repository, configuration={"size": "1"})
     world.manifests.push(repository.id, {"shop": [config_map("a", size="$size")]})
     await world.delivery.deliver(repository.id)
-    first = (await world.get(service)).digest
+    first = (await world.get(service)).desired.digest
     for value, same in (("2", False), ("1", True)):
         change = ServiceChange(configuration={"size": value})
         await world.services.update(world.admin, service.id, change)
         await world.delivery.deliver(repository.id)
-        assert ((await world.get(service)).digest == first) is same
-    assert (await world.get(service)).sequence == 3
+        assert ((await world.get(service)).desired.digest == first) is same
+    assert (await world.get(service)).desired.generation == 3
 
 
 async def test_rollback_holds_until_released(world: World) -> None:
@@ -180,17 +187,21 @@ async def test_rollback_holds_until_released(world: World) -> None:
     good = await world.get(service)
     world.manifests.push(repository.id, {"shop": [config_map("a", v="bad")]})
     await world.delivery.deliver(repository.id)
-    assert good.revision_id is not None
-    back = await world.services.rollback(world.admin, service.id, good.revision_id)
-    assert (back.digest, back.sequence, back.pinned) == (good.digest, 3, good.sha)
+    assert good.desired.revision_id is not None
+    back = await world.services.rollback(world.admin, service.id, good.desired.revision_id)
+    assert (back.desired.digest, back.desired.generation, back.desired.pinned_sha) == (
+        good.desired.digest,
+        3,
+        good.desired.commit_sha,
+    )
     await world.repositories.update_followed_refs(repository.id)
     newest = world.manifests.push(repository.id, {"shop": [config_map("a", v="newer")]})
     await world.delivery.deliver(repository.id)
-    assert (await world.get(service)).digest == good.digest
+    assert (await world.get(service)).desired.digest == good.desired.digest
     await world.services.release(world.admin, service.id)
     await world.repositories.update_followed_refs(repository.id)
     await world.delivery.deliver(repository.id)
-    assert (await world.get(service)).sha == newest
+    assert (await world.get(service)).desired.commit_sha == newest
     with pytest.raises(NotFound):
         await world.services.rollback(world.admin, service.id, "nonsense")
 
@@ -204,13 +215,13 @@ async def test_syncing_a_held_service_does_not_need_its_old_commit(world: World)
     good = await world.get(service)
     world.manifests.push(repository.id, {"shop": [config_map("a", v="2")]})
     await world.delivery.deliver(repository.id)
-    await world.services.rollback(world.admin, service.id, good.revision_id or "")
+    await world.services.rollback(world.admin, service.id, good.desired.revision_id or "")
     del world.manifests.heads[repository.id][old]
     await world.services.sync(world.admin, service.id)
     await world.repositories.update_followed_refs(repository.id)
     await world.delivery.deliver(repository.id)
     held = await world.get(service)
-    assert (held.digest, held.errors) == (good.digest, ())
+    assert (held.desired.digest, held.errors) == (good.desired.digest, ())
 
 
 async def test_deleting_waits_for_the_agent(world: World) -> None:
@@ -221,7 +232,7 @@ async def test_deleting_waits_for_the_agent(world: World) -> None:
     await world.delivery.deliver(repository.id)
     await world.services.delete(world.admin, service.id)
     (marked,) = (await world.agents.wanted(cluster.id)).services
-    assert (marked.removal, marked.sequence) == (Removal.CASCADE, 2)
+    assert (marked.removal, marked.desired.generation) == (Removal.CASCADE, 2)
     assert (await world.get(service)).deleted_at is not None
     with pytest.raises(Conflict, match="is being deleted"):
         await world.service(cluster, repository)
@@ -373,7 +384,7 @@ async def test_a_lost_bundle_is_made_again(world: World) -> None:
     service = await world.service(cluster, repository)
     world.manifests.push(repository.id, {"shop": [config_map("a")]})
     await world.delivery.deliver(repository.id)
-    digest = (await world.get(service)).digest or ""
+    digest = (await world.get(service)).desired.digest or ""
     whole = world.manifests.bundles.pop(digest).data
     assert await world.agents.bundle(cluster.id, digest) == whole
 
@@ -422,7 +433,7 @@ async def test_odd_words_of_a_renderer_fail_no_other_service(world: World) -> No
     odd = Invalid("bad/\udcff.yaml says \0")
     world.manifests.push(repository.id, {"bad": odd, "good": [config_map("y")]})
     await world.delivery.deliver(repository.id)
-    assert (await world.get(good)).sequence == 1
+    assert (await world.get(good)).desired.generation == 1
     (problem,) = (await world.get(bad)).errors
     assert problem.message == "bad/?.yaml says \N{REPLACEMENT CHARACTER}"
 
@@ -434,7 +445,7 @@ async def test_an_agent_gets_only_bundles_of_its_cluster(world: World) -> None:
     service = await world.service(mine, repository)
     world.manifests.push(repository.id, {"shop": [config_map("a")]})
     await world.delivery.deliver(repository.id)
-    digest = (await world.get(service)).digest or ""
+    digest = (await world.get(service)).desired.digest or ""
     assert await world.agents.bundle(mine.id, digest) == world.manifests.bundles[digest].data
     for _ in range(3):
         with pytest.raises(NotFound):

@@ -31,20 +31,24 @@ async def test_a_dependent_waits_until_the_other_is_healthy_at_its_newest(world:
     """Also when one commit changes both: yesterday's health does not count."""
     database, shop, repository = await pair(world)
     for version in ("one", "two"):
-        before = (await world.get(shop)).digest
+        before = (await world.get(shop)).desired.digest
         push(world, repository, version)
         await world.delivery.deliver(repository)
         held = await world.get(shop)
-        assert (held.digest, held.waiting, held.status) == (before, True, ServiceStatus.STALE)
+        assert (held.desired.digest, held.desired.waiting, held.status) == (
+            before,
+            True,
+            ServiceStatus.STALE,
+        )
         assert "db" in held.errors[0].message
         await world.report(database, Phase.APPLIED)
         await world.delivery.deliver(repository)
-        assert (await world.get(shop)).waiting
+        assert (await world.get(shop)).desired.waiting
         await world.report(database)
         await world.delivery.deliver(repository)
         free = await world.get(shop)
-        assert free.digest != before
-        assert (free.waiting, free.errors) == (False, ())
+        assert free.desired.digest != before
+        assert (free.desired.waiting, free.errors) == (False, ())
 
 
 async def test_health_of_the_other_wakes_those_that_wait(world: World) -> None:
@@ -63,13 +67,13 @@ async def test_a_person_lets_a_service_go_on_once(world: World) -> None:
     await world.services.proceed(world.admin, shop.id)
     await world.delivery.deliver(repository)
     gone_on = await world.get(shop)
-    assert gone_on.digest is not None
-    assert not gone_on.waiting
+    assert gone_on.desired.digest is not None
+    assert not gone_on.desired.waiting
     with pytest.raises(Conflict, match="does not wait"):
         await world.services.proceed(world.admin, shop.id)
     push(world, repository, "two")
     await world.delivery.deliver(repository)
-    assert (await world.get(shop)).waiting
+    assert (await world.get(shop)).desired.waiting
 
 
 async def test_circles_and_strangers_are_refused(world: World) -> None:
@@ -110,10 +114,10 @@ async def test_a_clone_is_like_its_model_but_for_what_is_given(world: World) -> 
     other = await world.cluster("other")
     change = ServiceChange(name="copy", ref="next", configuration={"b": "3"})
     copy = await world.services.clone(world.admin, shop.id, other.id, change)
-    assert (copy.cluster_id, copy.name, copy.ref) == (other.id, "copy", "next")
-    assert (copy.folder, copy.namespace) == (shop.folder, shop.namespace)
-    assert copy.configuration == {"a": "1", "b": "3"}
-    assert copy.dependencies == ()
+    assert (copy.cluster_id, copy.name, copy.spec.ref) == (other.id, "copy", "next")
+    assert (copy.spec.folder, copy.namespace) == (shop.spec.folder, shop.namespace)
+    assert copy.spec.configuration == {"a": "1", "b": "3"}
+    assert copy.spec.dependencies == ()
 
 
 async def test_forcing_a_service_has_everything_applied_again(world: World) -> None:
@@ -123,4 +127,7 @@ async def test_forcing_a_service_has_everything_applied_again(world: World) -> N
     before = await world.get(database)
     await world.services.force(world.admin, database.id)
     after = await world.get(database)
-    assert (after.digest, after.sequence) == (before.digest, before.sequence + 1)
+    assert (after.desired.digest, after.desired.generation) == (
+        before.desired.digest,
+        before.desired.generation + 1,
+    )

@@ -50,12 +50,12 @@ async def test_digests_are_compared_only_if_the_service_had_them(world: World) -
         folders = {"shop": [config_map("a", v=value)], "other": [secret(CANARY)]}
         world.manifests.push(repository.id, folders)
         await world.delivery.deliver(repository.id)
-        digests.append((await world.get(service)).digest)
+        digests.append((await world.get(service)).desired.digest)
     first, second = digests
     found = await Diffs(world.deps).of_service(world.admin, service.id, new=second, old=first)
     assert [field.pointer for field in found.difference.objects[0].fields] == ["/data/v"]
     assert not (await Diffs(world.deps).of_service(world.admin, service.id, new=second)).difference
-    foreign = (await world.get(other)).digest
+    foreign = (await world.get(other)).desired.digest
     for digest in (foreign, "sha256:" + "0" * 64):
         with pytest.raises(NotFound):
             await Diffs(world.deps).of_service(world.admin, service.id, new=digest)
@@ -66,7 +66,7 @@ async def test_a_bundle_that_was_lost_is_rendered_again_for_a_comparison(world: 
     service = await world.service(cluster, repository)
     world.manifests.push(repository.id, {"shop": [config_map("a", v="1")]})
     await world.delivery.deliver(repository.id)
-    first = (await world.get(service)).digest
+    first = (await world.get(service)).desired.digest
     world.manifests.push(repository.id, {"shop": [config_map("a", v="2")]})
     await world.delivery.deliver(repository.id)
     world.manifests.bundles.clear()

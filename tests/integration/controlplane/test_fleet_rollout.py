@@ -33,7 +33,7 @@ async def test_no_cluster_is_skipped_or_doubled(store: SqlStore) -> None:
     await fleet.prepare()
     await fleet.run()
     services = await fleet.services()
-    assert {one.sequence for one in services} == {1}, "given twice"
+    assert {one.desired.generation for one in services} == {1}, "given twice"
     assert fleet.died > 0
     everybody = sorted(one.id for one in services)
     promoted, healthy = (

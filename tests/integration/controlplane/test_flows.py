@@ -148,7 +148,7 @@ async def test_taking_a_grant_away_fails_the_next_render(fleet: Fleet) -> None:
     await fleet.flows.save(world.admin, db, [Export("host", TEXT, "db.svc")], None)
     assert await fleet.deliver() == []
     now = await world.get(fleet.services["other"])
-    assert now.render_error == "import host: dev/db.host is not shared with other projects"
+    assert now.desired.render_error == "import host: dev/db.host is not shared with other projects"
 
 
 async def test_rights_on_both_ends_are_asked_for(fleet: Fleet) -> None:

@@ -43,7 +43,7 @@ async def test_a_service_takes_a_chart_from_here_and_values_from_there(
     first = world.manifests.push(own, {"shop": [config_map("a")]})
     await world.delivery.deliver(own)
     failed = await world.get(service)
-    assert failed.status is ServiceStatus.FAILED and "'v1'" in (failed.render_error or "")
+    assert failed.status is ServiceStatus.FAILED and "'v1'" in (failed.desired.render_error or "")
     there = world.manifests.push(charts.id, {"web": [config_map("chart")]}, "v1")
     await asyncio.gather(world.delivery.deliver(charts.id), hear(world, own, service))
     await world.delivery.deliver(own, {service.id})
@@ -103,7 +103,7 @@ async def test_a_new_version_of_a_cluster_renders_its_services_again(world: Worl
     await world.agents.record(cluster.id, [Report(1, world.clock.now(), newer)])
     await world.delivery.deliver(repository.id)
     assert world.manifests.renders[-1].parameters["cluster"]["currentVersion"] == "v1.37.0"
-    assert (await world.get(service)).sequence == 1
+    assert (await world.get(service)).desired.generation == 1
     world.manifests.renders.clear()
     await world.agents.connected(
         cluster.id, AgentHello("i", "0.1.0", newer, sealing_key=world.agent_key.public)

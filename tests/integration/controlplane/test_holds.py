@@ -53,7 +53,9 @@ async def verdict(world: World, service: Service, ok: bool, instead: str = "") -
     """Let the agent tell what became of the newest digest."""
     now = await world.get(service)
     reason = "" if ok else WHY
-    body = VerificationResult(now.id, now.sequence, now.digest or "", ok, reason, instead)
+    body = VerificationResult(
+        now.id, now.desired.generation, now.desired.digest or "", ok, reason, instead
+    )
     async with world.deps.store.read() as tx:
         cluster = await tx[ClusterStore].get(now.cluster_id)
     assert cluster is not None
@@ -91,7 +93,7 @@ async def service(world: World) -> Service:
 async def held(world: World, service: Service) -> Service:
     """Its second one has not, and the agent has gone back."""
     bad = await push(world, service, "bad")
-    await verdict(world, bad, ok=False, instead=service.digest or "")
+    await verdict(world, bad, ok=False, instead=service.desired.digest or "")
     return await world.get(bad)
 
 
@@ -108,7 +110,7 @@ async def test_agents_are_told_how_bundles_prove_themselves(world: World, servic
     ended = ServiceChange(verification=Verification(0))
     after = await world.services.update(world.admin, service.id, ended)
     assert not messages.desired(after).HasField("verification")
-    assert after.sequence == service.sequence + 1
+    assert after.desired.generation == service.desired.generation + 1
 
 
 async def test_what_was_delivered_meanwhile_is_not_taken_back(
@@ -123,13 +125,17 @@ async def test_what_was_delivered_meanwhile_is_not_taken_back(
             cls, tx: Transaction, told: Mapping[ClusterId, Sequence[Report]], bounds: ReportLimits
         ) -> dict[ClusterId, Self]:
             batches = await super().for_clusters(tx, told, bounds)
-            await tx[ServiceStore].change(bad.id, digest="sha256:newer", sequence=9)
+            await tx[ServiceStore].change(bad.id, digest="sha256:newer", generation=9)
             return batches
 
     monkeypatch.setattr(reports, "ReportBatch", Overtaken)
-    await verdict(world, bad, ok=False, instead=service.digest or "")
+    await verdict(world, bad, ok=False, instead=service.desired.digest or "")
     now = await world.get(bad)
-    assert (now.digest, now.sequence, now.hold) == ("sha256:newer", 9, None)
+    assert (now.desired.digest, now.desired.generation, now.desired.quarantine) == (
+        "sha256:newer",
+        9,
+        None,
+    )
 
 
 async def test_what_agents_find_at_once_ends_no_call(
@@ -148,16 +154,20 @@ async def test_what_agents_find_at_once_ends_no_call(
         return await found(*given)
 
     monkeypatch.setattr(quarantine, "roll_back_denied", overtaken)
-    await verdict(world, bad, ok=False, instead=service.digest or "")
-    assert (await world.get(bad)).held == bad_digest()
+    await verdict(world, bad, ok=False, instead=service.desired.digest or "")
+    assert (await world.get(bad)).desired.quarantined == bad_digest()
 
 
 async def test_what_the_agent_went_back_to_is_what_is_desired(
     world: World, service: Service, held: Service
 ) -> None:
     """An agent that has lost its disk gets the good one; the service says why."""
-    assert (held.digest, held.sha, held.sequence) == (service.digest, service.sha, 3)
-    assert held.hold is not None and held.held == bad_digest()
+    assert (held.desired.digest, held.desired.commit_sha, held.desired.generation) == (
+        service.desired.digest,
+        service.desired.commit_sha,
+        3,
+    )
+    assert held.desired.quarantine is not None and held.desired.quarantined == bad_digest()
     assert WHY in held.errors[0].message and held.errors[0].source == "verification"
     assert (await stages(world, held))[-2:] == [LedgerStage.HELD, LedgerStage.ROLLED_BACK]
     assert held.repository_id is not None
@@ -170,9 +180,13 @@ async def test_without_a_good_one_the_service_is_held_where_it_is(world: World) 
     one = await push(world, await world.service(cluster, repository, verification=POLICY), "bad")
     await verdict(world, one, ok=False)
     now = await world.get(one)
-    assert (now.digest, now.sequence, now.held) == (one.digest, 1, one.digest)
+    assert (now.desired.digest, now.desired.generation, now.desired.quarantined) == (
+        one.desired.digest,
+        1,
+        one.desired.digest,
+    )
     await lift(world, bad_digest())
-    assert (await world.get(one)).sequence == 2
+    assert (await world.get(one)).desired.generation == 2
     assert messages.desired(await world.get(one)).verification.lifted
 
 
@@ -181,15 +195,15 @@ async def test_an_agent_has_no_say_on_what_it_was_not_given(
     world: World, service: Service, lies: str
 ) -> None:
     """A rogue one cannot keep a bundle from other clusters: neither any digest, nor unasked."""
-    digest = bad_digest() if lies == "foreign" else service.digest or ""
+    digest = bad_digest() if lies == "foreign" else service.desired.digest or ""
     if lies == "unasked":
         ended = ServiceChange(verification=Verification(0))
         await world.services.update(world.admin, service.id, ended)
-    report = VerificationResult(service.id, service.sequence, digest, False, WHY, "")
+    report = VerificationResult(service.id, service.desired.generation, digest, False, WHY, "")
     await world.agents.record(service.cluster_id, [Report(9, world.clock.now(), report)])
     async with world.deps.store.read() as tx:
         assert await tx[DeniedRevisionStore].select() == []
-    assert (await world.get(service)).hold is None
+    assert (await world.get(service)).desired.quarantine is None
 
 
 async def test_a_verdict_that_comes_late_refuses_and_changes_nothing_else(
@@ -198,10 +212,12 @@ async def test_a_verdict_that_comes_late_refuses_and_changes_nothing_else(
     """A newer commit was there before the agent's word on an older one."""
     bad = await push(world, service, "bad")
     newer = await push(world, service, "newer")
-    report = VerificationResult(bad.id, bad.sequence, bad.digest or "", False, WHY, "")
+    report = VerificationResult(
+        bad.id, bad.desired.generation, bad.desired.digest or "", False, WHY, ""
+    )
     await world.agents.record(bad.cluster_id, [Report(9, world.clock.now(), report)])
     now = await world.get(service)
-    assert (now.digest, now.hold) == (newer.digest, None)
+    assert (now.desired.digest, now.desired.quarantine) == (newer.desired.digest, None)
     async with world.deps.store.read() as tx:
         assert await tx[DeniedRevisionStore].get(bad_digest()) is not None
 
@@ -213,7 +229,11 @@ async def test_git_brings_it_to_no_other_service(world: World, held: Service) ->
     assert other.repository_id is not None
     await world.delivery.deliver(other.repository_id)
     now = await world.get(other)
-    assert (now.digest, now.sequence, now.held) == (None, 0, bad_digest())
+    assert (now.desired.digest, now.desired.generation, now.desired.quarantined) == (
+        None,
+        0,
+        bad_digest(),
+    )
     assert "agent of dev" not in now.errors[0].message and WHY in now.errors[0].message
     assert await world.delivery.deliver(other.repository_id) == 0
     assert (await stages(world, other)) == [LedgerStage.CREATED, LedgerStage.HELD]
@@ -227,10 +247,10 @@ async def test_a_refused_commit_reaches_nobody(world: World, service: Service) -
     await overrides.refuse(world.admin, sha, "the author says so")
     await world.delivery.deliver(service.repository_id)
     now = await world.get(service)
-    assert (now.digest, now.held) == (service.digest, sha)
+    assert (now.desired.digest, now.desired.quarantined) == (service.desired.digest, sha)
     await lift(world, sha)
     await world.delivery.deliver(service.repository_id)
-    assert (await world.get(service)).sha == sha
+    assert (await world.get(service)).desired.commit_sha == sha
 
 
 async def test_no_roll_back_leads_to_it(world: World, held: Service) -> None:
@@ -242,7 +262,7 @@ async def test_no_roll_back_leads_to_it(world: World, held: Service) -> None:
     change = ServiceChange(name="twin")
     twin = await world.services.clone(world.admin, held.id, held.cluster_id, change)
     await world.delivery.deliver(held.repository_id or "")
-    assert (await world.get(twin)).digest is None
+    assert (await world.get(twin)).desired.digest is None
 
 
 async def test_no_generated_bundle_is_it(world: World, held: Service) -> None:
@@ -250,7 +270,7 @@ async def test_no_generated_bundle_is_it(world: World, held: Service) -> None:
     content = await world.manifests.keep(make_bundle([config_map("a", v="bad")]).data)
     async with world.deps.store.write() as tx:
         columns = await bundle_columns(world.deps, tx, held, content)
-    assert columns.keys() == {"held", "hold"}
+    assert columns.keys() == {"quarantined", "quarantine"}
 
 
 async def test_no_pipeline_gives_it(world: World) -> None:
@@ -262,7 +282,7 @@ async def test_no_pipeline_gives_it(world: World) -> None:
     async with world.deps.store.write() as tx:
         await tx[DeniedRevisionStore].add(_refused(digest, world))
     await line.approve()
-    assert (await world.get(line.prod)).sequence == 0
+    assert (await world.get(line.prod)).desired.generation == 0
     view = await line.view()
     stage = view.state.stages[view.spec.stages[1].id]
     assert stage.health is Health.FAILED and "is denied by" in stage.reason
@@ -273,26 +293,26 @@ async def test_a_lifted_one_has_to_prove_itself_anew(world: World, held: Service
     await lift(world, bad_digest())
     await world.delivery.deliver(held.repository_id or "")
     now = await world.get(held)
-    assert (now.digest, now.errors) == (bad_digest(), ())
+    assert (now.desired.digest, now.errors) == (bad_digest(), ())
     assert messages.desired(now).verification.lifted
     await verdict(world, now, ok=True)
-    assert (await world.get(held)).hold is None
+    assert (await world.get(held)).desired.quarantine is None
 
 
 async def test_a_lifted_one_may_fail_again(world: World, service: Service, held: Service) -> None:
     """Then it is refused as before."""
     await lift(world, bad_digest())
     await world.delivery.deliver(held.repository_id or "")
-    await verdict(world, held, ok=False, instead=service.digest or "")
+    await verdict(world, held, ok=False, instead=service.desired.digest or "")
     now = await world.get(held)
-    assert (now.digest, now.held) == (service.digest, bad_digest())
-    assert now.hold is not None and now.hold.lifted_by == ""
+    assert (now.desired.digest, now.desired.quarantined) == (service.desired.digest, bad_digest())
+    assert now.desired.quarantine is not None and now.desired.quarantine.lifted_by == ""
 
 
 async def test_a_newer_commit_ends_the_hold(world: World, held: Service) -> None:
     """It is another digest; the bad one stays refused."""
     now = await push(world, held, "better")
-    assert (now.hold, now.errors) == (None, ())
+    assert (now.desired.quarantine, now.errors) == (None, ())
     async with world.deps.store.read() as tx:
         assert await tx[DeniedRevisionStore].get(bad_digest()) is not None
 
@@ -321,7 +341,7 @@ async def test_a_stage_has_its_services_prove_themselves(world: World) -> None:
     await world.report(dev)
     await line.settle()
     now = await world.get(prod)
-    assert (now.sequence, now.policy) == (1, Verification(900, 0))
+    assert (now.desired.generation, now.policy) == (1, Verification(900, 0))
     await world.pipelines.delete(world.admin, (await line.view()).row.id)
     assert (await world.get(prod)).policy == POLICY
 
@@ -367,11 +387,11 @@ async def test_restarts_while_it_soaks_stop_a_release(world: World, service: Ser
     (waiting,) = (await line.view()).state.candidates.values()
     (gate,) = waiting.gates.values()
     assert "soaking until" in gate.reason
-    await verdict(world, bad, ok=False, instead=service.digest or "")
+    await verdict(world, bad, ok=False, instead=service.desired.digest or "")
     await world.clock.advance(600)
     await line.settle()
     now = await world.get(prod)
-    assert now.digest != bad_digest()
+    assert now.desired.digest != bad_digest()
     assert bad_digest() in (await line.view()).state.known_bad
 
 
@@ -388,10 +408,10 @@ async def test_a_global_service_hands_its_policy_on(world: World) -> None:
     await targets.reconcile(key)
     await world.repositories.update_followed_refs(repository.id)
     made = await push(world, await world.services.named(world.admin, cluster.handle, "shop"), "1")
-    assert (made.policy, made.sequence) == (POLICY, 1)
+    assert (made.policy, made.desired.generation) == (POLICY, 1)
     stricter = replace(POLICY, max_restarts=0)
     change = GlobalChange(GeneratorChange(), template=ServiceChange(verification=stricter))
     await globals.update(world.admin, one.id, change)
     await targets.reconcile(key)
     after = await world.get(made)
-    assert (after.policy, after.sequence) == (stricter, 2)
+    assert (after.policy, after.desired.generation) == (stricter, 2)

@@ -24,7 +24,7 @@ async def make_line(world: World) -> Line:
 async def test_a_lifted_bundle_is_promoted_again(world: World) -> None:
     """What the agent said of it before was about the first time."""
     line = await make_line(world)
-    good = (await push(world, line.dev, "good")).digest or ""
+    good = (await push(world, line.dev, "good")).desired.digest or ""
     await world.report(line.dev)
     await line.settle()
     await world.report(line.prod)
@@ -33,15 +33,15 @@ async def test_a_lifted_bundle_is_promoted_again(world: World) -> None:
     await push(world, line.dev, "bad")
     await world.report(line.dev)
     await line.settle()
-    assert (await world.get(line.prod)).digest == bad_digest()
+    assert (await world.get(line.prod)).desired.digest == bad_digest()
     await verdict(world, line.prod, ok=False, instead=good)
     await line.settle()
-    assert (await world.get(line.prod)).digest == good
+    assert (await world.get(line.prod)).desired.digest == good
     await world.report(line.prod)
     await lift(world, bad_digest())
     await line.settle()
     await line.settle()
-    assert (await world.get(line.prod)).digest == bad_digest()
+    assert (await world.get(line.prod)).desired.digest == bad_digest()
     assert bad_digest() not in (await line.view()).state.known_bad
 
 

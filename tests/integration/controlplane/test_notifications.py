@@ -238,7 +238,7 @@ async def test_commits_get_the_state_of_each_service(
     await stand.verbs.save_sink(world.admin, draft)
     service = await world.service(await world.cluster(), repository)
     async with world.deps.store.write() as tx:
-        await tx[ServiceStore].change(service.id, sha="a" * 40)
+        await tx[ServiceStore].change(service.id, commit_sha="a" * 40)
     await world.report(service, Phase.FAILED, (Problem("sync", "no such image"),))
     await stand.send()
     ((got, headers, body),) = receiver.got

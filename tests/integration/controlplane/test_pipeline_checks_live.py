@@ -189,7 +189,7 @@ class Stand:
     async def deployed(self) -> list[bool]:
         """Of each service of prod: whether it was given anything."""
         rows = [await self.world.get(one) for one in self.services["prod"]]
-        return [one.sequence > 0 for one in rows]
+        return [one.desired.generation > 0 for one in rows]
 
 
 @pytest.fixture
@@ -505,7 +505,7 @@ async def test_a_refused_commit_moves_nowhere_until_it_is_lifted(stand: Stand) -
     await stand.world.report(stand.services["dev"][0])
     await stand.settle()
     assert await stand.deployed() == [False]
-    assert (await stand.world.get(stand.services["dev"][0])).held == sha
+    assert (await stand.world.get(stand.services["dev"][0])).desired.quarantined == sha
     await stand.overrides.lift(stand.world.admin, sha)
     await stand.world.delivery.deliver(repository)
     await stand.world.report(stand.services["dev"][0])
@@ -593,12 +593,14 @@ async def test_what_fails_within_its_verification_goes_back_by_itself(stand: Sta
     good = await stand.world.get(prod)
     await stand.push("2")
     bad = await stand.world.get(prod)
-    assert bad.digest != good.digest
+    assert bad.desired.digest != good.desired.digest
     await stand.world.report(prod, Phase.FAILED, (Problem("sync", "crash loop"),))
     await stand.settle()
-    assert (await stand.world.get(prod)).digest == good.digest
+    assert (await stand.world.get(prod)).desired.digest == good.desired.digest
     assert "crash loop" in (await stand.prod()).hold
-    assert [one.id for one in await stand.overrides.refused(stand.world.admin)] == [bad.digest]
+    assert [one.id for one in await stand.overrides.refused(stand.world.admin)] == [
+        bad.desired.digest
+    ]
 
 
 async def test_a_cluster_that_went_back_by_itself_takes_its_stage_with_it(world: World) -> None:
@@ -613,18 +615,20 @@ async def test_a_cluster_that_went_back_by_itself_takes_its_stage_with_it(world:
     await stand.settle()
     await world.clock.advance(600)
     await stand.settle()
-    good = [(await world.get(one)).digest for one in stand.services["prod"]]
+    good = [(await world.get(one)).desired.digest for one in stand.services["prod"]]
     await stand.push("2")
     first = await world.get(stand.services["prod"][0])
     async with world.deps.store.read() as tx:
         cluster = await tx[ClusterStore].get(first.cluster_id)
-    assert cluster is not None and first.digest is not None
-    body = VerificationResult(first.id, first.sequence, first.digest, False, "error rate 7 %", "")
+    assert cluster is not None and first.desired.digest is not None
+    body = VerificationResult(
+        first.id, first.desired.generation, first.desired.digest, False, "error rate 7 %", ""
+    )
     await world.agents.record(
         cluster.id, [Report(cluster.acknowledged + 1, world.clock.now(), body)]
     )
     await stand.settle()
-    assert [(await world.get(one)).digest for one in stand.services["prod"]] == good
+    assert [(await world.get(one)).desired.digest for one in stand.services["prod"]] == good
     assert "error rate 7 %" in (await stand.prod()).hold
 
 

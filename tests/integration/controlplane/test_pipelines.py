@@ -114,8 +114,8 @@ async def test_nothing_enters_a_later_stage_by_itself(world: World) -> None:
     """Commits go to dev at once; prod waits for the approval, with what it would run shown."""
     line = await Line.make(world)
     await line.push("1")
-    assert (await world.get(line.dev)).sequence == 1
-    assert (await world.get(line.prod)).sequence == 0
+    assert (await world.get(line.dev)).desired.generation == 1
+    assert (await world.get(line.prod)).desired.generation == 0
     _, digests = await line.waiting()
     assert digests.keys() == {line.prod.id}
 
@@ -127,7 +127,7 @@ async def test_an_approval_promotes_exactly_what_was_shown(world: World) -> None
     _, digests = await line.waiting()
     await line.approve()
     prod = await world.get(line.prod)
-    assert (prod.pinned, prod.digest) == (sha, digests[line.prod.id])
+    assert (prod.desired.pinned_sha, prod.desired.digest) == (sha, digests[line.prod.id])
     await world.report(line.prod)
     await line.settle()
     view = await line.view()
@@ -154,7 +154,7 @@ async def test_two_people_who_approve_at_once_both_count(world: World) -> None:
     late = "no release is waiting at gate sign-off"
     assert refused.message in ("bo@example.org has already approved", late)
     await line.settle()
-    assert (await world.get(line.prod)).digest == digests[line.prod.id]
+    assert (await world.get(line.prod)).desired.digest == digests[line.prod.id]
 
 
 async def test_whoever_is_in_a_gates_group_may_approve(world: World) -> None:
@@ -168,7 +168,7 @@ async def test_whoever_is_in_a_gates_group_may_approve(world: World) -> None:
     await world.people.create_group(world.admin, GroupChange("all-hands", everyone=True))
     await line.save(groups=("sre", "all-hands"))
     await line.approve()
-    assert (await world.get(line.prod)).sequence == 1
+    assert (await world.get(line.prod)).desired.generation == 1
 
 
 async def test_the_second_approval_does_not_count_with_that_of_somebody_disabled(
@@ -184,7 +184,7 @@ async def test_the_second_approval_does_not_count_with_that_of_somebody_disabled
     await world.people.disable(world.admin, user.id)
     await world.pipelines.approve(person(Role.EDITOR, "cy"), gate, digests)
     await line.settle()
-    assert (await world.get(line.prod)).sequence == 0
+    assert (await world.get(line.prod)).desired.generation == 0
 
 
 async def test_a_service_that_leaves_is_watched_by_its_own_policy_at_once(world: World) -> None:
@@ -197,10 +197,10 @@ async def test_a_service_that_leaves_is_watched_by_its_own_policy_at_once(world:
     assert before.policy == Verification(60)
     await line.save(prod=False)
     after = await world.get(line.prod)
-    assert (after.policy, after.sequence) == (None, before.sequence + 1)
+    assert (after.policy, after.desired.generation) == (None, before.desired.generation + 1)
     await line.save()
     await world.pipelines.delete(world.admin, (await line.view()).row.id)
-    assert (await world.get(line.prod)).sequence == after.sequence
+    assert (await world.get(line.prod)).desired.generation == after.desired.generation
 
 
 async def test_a_change_after_approval_promotes_nothing(world: World) -> None:
@@ -218,7 +218,7 @@ async def test_a_change_after_approval_promotes_nothing(world: World) -> None:
     await world.services.update(world.admin, line.prod.id, change)
     await line.settle()
     prod = await world.get(line.prod)
-    assert prod.digest is None
+    assert prod.desired.digest is None
     view = await line.view()
     assert "was approved" in view.state.stages[view.spec.stages[1].id].reason
 
@@ -236,7 +236,7 @@ async def test_approving_something_else_is_refused(world: World) -> None:
     _, digests = await line.waiting()
     with pytest.raises(Forbidden, match="needs role editor"):
         await world.pipelines.approve(person(Role.VIEWER), gate, digests)
-    assert (await world.get(line.prod)).sequence == 0
+    assert (await world.get(line.prod)).desired.generation == 0
 
 
 @pytest.mark.parametrize("name", ["ada", "Ada"])
@@ -247,7 +247,7 @@ async def test_the_author_cannot_approve_their_own_change(world: World, name: st
     line.approver = person(Role.ADMIN, name)
     with pytest.raises(Conflict, match="author"):
         await line.approve()
-    assert (await world.get(line.prod)).sequence == 0
+    assert (await world.get(line.prod)).desired.generation == 0
 
 
 async def test_a_program_is_nobody_of_a_quorum_unless_it_is_named(world: World) -> None:
@@ -261,7 +261,7 @@ async def test_a_program_is_nobody_of_a_quorum_unless_it_is_named(world: World) 
     await line.save(people=(ci.email,))
     await world.pipelines.approve(ci, gate, digests)
     await line.settle()
-    assert (await world.get(line.prod)).digest == digests[line.prod.id]
+    assert (await world.get(line.prod)).desired.digest == digests[line.prod.id]
 
 
 async def test_a_rejection_stops_this_release_only(world: World) -> None:
@@ -271,14 +271,14 @@ async def test_a_rejection_stops_this_release_only(world: World) -> None:
     gate, _ = await line.waiting()
     await world.pipelines.reject(line.approver, gate, "not on a Friday")
     await line.settle()
-    assert (await world.get(line.prod)).sequence == 0
+    assert (await world.get(line.prod)).desired.generation == 0
     view = await line.view()
     (edge,) = view.spec.edges
     candidate = view.state.candidates[edge.id]
     assert candidate.refusal is not None and candidate.refusal.reason
     await line.push("2")
     await line.approve()
-    assert (await world.get(line.prod)).sequence == 1
+    assert (await world.get(line.prod)).desired.generation == 1
 
 
 async def test_a_failing_first_stage_is_not_left(world: World) -> None:
@@ -296,7 +296,7 @@ async def test_a_failing_first_stage_is_not_left(world: World) -> None:
     candidate = view.state.candidates.get(edge.id)
     statuses = [gate.status for gate in candidate.gates.values()] if candidate else []
     assert GateStatus.OPEN not in statuses
-    assert (await world.get(line.prod)).sequence == 0
+    assert (await world.get(line.prod)).desired.generation == 0
 
 
 async def test_a_repair_in_progress_is_not_yet_a_failure(world: World) -> None:
@@ -338,10 +338,10 @@ async def test_a_service_made_for_a_pipeline_waits_for_it(world: World) -> None:
     service = await world.service(cluster, repository, promoted=True)
     world.manifests.push(repository.id, {"shop": [config_map("a")]})
     await world.delivery.deliver(repository.id)
-    assert (await world.get(service)).sequence == 0
+    assert (await world.get(service)).desired.generation == 0
     await world.services.release(world.admin, service.id)
     await world.delivery.deliver(repository.id)
-    assert (await world.get(service)).sequence == 1
+    assert (await world.get(service)).desired.generation == 1
 
 
 async def test_a_changed_input_enters_a_later_stage_by_its_gate_only(world: World) -> None:
@@ -358,11 +358,14 @@ async def test_a_changed_input_enters_a_later_stage_by_its_gate_only(world: Worl
     await world.services.update(world.admin, line.prod.id, ServiceChange(folder="smuggled"))
     await world.delivery.deliver(line.dev.repository_id or "")
     after = await world.get(line.prod)
-    assert (after.digest, after.sequence) == (before.digest, before.sequence)
+    assert (after.desired.digest, after.desired.generation) == (
+        before.desired.digest,
+        before.desired.generation,
+    )
     await world.report(line.dev)
     await line.settle()
     await line.approve()
-    assert (await world.get(line.prod)).digest != before.digest
+    assert (await world.get(line.prod)).desired.digest != before.desired.digest
 
 
 async def test_a_stage_that_runs_something_else_is_not_healthy(world: World) -> None:
@@ -379,7 +382,7 @@ async def test_a_stage_that_runs_something_else_is_not_healthy(world: World) -> 
     view = await line.view()
     stage = view.spec.stages[1].id
     assert view.state.stages[stage].health is Health.HEALTHY
-    await world.services.rollback(world.admin, line.prod.id, first.revision_id or "")
+    await world.services.rollback(world.admin, line.prod.id, first.desired.revision_id or "")
     await world.report(line.prod)
     await line.settle()
     held = (await line.view()).state.stages[stage]
@@ -427,7 +430,7 @@ async def test_deleting_a_pipeline_lets_services_follow_their_refs(world: World)
     await line.push("1")
     await world.pipelines.delete(world.admin, (await line.view()).row.id)
     await world.delivery.deliver(line.dev.repository_id or "")
-    assert (await world.get(line.prod)).sequence == 1
+    assert (await world.get(line.prod)).desired.generation == 1
 
 
 async def test_unknown_services_and_stages_are_refused(world: World) -> None:

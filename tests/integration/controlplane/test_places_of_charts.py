@@ -28,7 +28,7 @@ async def test_a_chart_by_its_place_is_followed_and_delivered(world: World) -> N
     cluster, charts = await world.cluster(), await place(world)
     change = of_chart(repository_id=charts.id, version="~1.2")
     service = await world.services.create(world.admin, cluster.id, None, change)
-    assert service.repository_id == charts.id and service.helm == {
+    assert service.repository_id == charts.id and service.spec.helm == {
         "chart": "nginx",
         "version": "~1.2",
     }
@@ -38,7 +38,7 @@ async def test_a_chart_by_its_place_is_followed_and_delivered(world: World) -> N
     assert told.credentials is not None and told.credentials.password == "canary-4b1d-place"
     sha = world.manifests.push(charts.id, {"": [config_map("a")]}, chart_ref("nginx", "~1.2"))
     assert await world.delivery.deliver(charts.id) == 1
-    assert (await world.get(service)).sha == sha
+    assert (await world.get(service)).desired.commit_sha == sha
 
 
 async def test_another_version_is_another_ref(world: World) -> None:
@@ -47,9 +47,11 @@ async def test_another_version_is_another_ref(world: World) -> None:
     service = await world.services.create(world.admin, cluster.id, None, change)
     newer = ServiceChange(helm={"chart": "nginx", "version": ">=2 <3", "values": "a: 1"})
     after = await world.services.update(world.admin, service.id, newer)
-    assert chart_of_ref(after.ref) == ("nginx", ">=2 <3") and after.source is None
+    assert (
+        chart_of_ref(after.spec.ref) == ("nginx", ">=2 <3") and after.desired.input_digest is None
+    )
     renamed = await world.services.update(world.admin, service.id, ServiceChange(version="2.0.0"))
-    assert renamed.ref == after.ref
+    assert renamed.spec.ref == after.spec.ref
     elsewhere = ServiceChange(helm={"chart": "nginx", "url": "https://other.example.org"})
     with pytest.raises(Invalid, match="create another service"):
         await world.services.update(world.admin, service.id, elsewhere)
@@ -83,8 +85,8 @@ async def test_with_a_repository_of_git_the_chart_is_added_to_what_lies_there(wo
         helm={"chart": "nginx", "repository_id": charts.id},
     )
     service = await world.services.create(world.admin, cluster.id, None, change)
-    assert (service.repository_id, service.ref) == (git.id, "main")
-    assert service.helm == {"chart": "nginx", "url": URL}
+    assert (service.repository_id, service.spec.ref) == (git.id, "main")
+    assert service.spec.helm == {"chart": "nginx", "url": URL}
 
 
 async def test_each_kind_has_verbs_of_its_own(world: World) -> None:
@@ -125,4 +127,6 @@ async def test_a_version_that_is_not_offered_is_told_by_chart_and_range(world: W
     await world.repositories.ensure_followed(charts.id, service.id)
     world.manifests.push(charts.id, {"": [config_map("a")]}, chart_ref("other", ""))
     await world.delivery.deliver(charts.id)
-    assert "no chart 'nginx' in a version ^9" in ((await world.get(service)).render_error or "")
+    assert "no chart 'nginx' in a version ^9" in (
+        (await world.get(service)).desired.render_error or ""
+    )

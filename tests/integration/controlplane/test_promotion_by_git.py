@@ -294,7 +294,7 @@ async def test_a_commit_carries_the_image_of_the_release_into_the_stages_folder(
     await stand.approve()
     sha = stand.host.repository.resolve("refs/heads/main")
     given, held = await stand.given(), await stand.prod()
-    assert (given.pinned, given.sha) == (sha, sha)
+    assert (given.desired.pinned_sha, given.desired.commit_sha) == (sha, sha)
     assert held.change is not None and held.change.commit == sha
     assert held.change.url == f"{stand.host.url}/shop/commit/{sha}"
     assert stand.commits()[0].startswith("Promote shop r")
@@ -332,7 +332,7 @@ async def test_a_request_is_opened_and_followed_until_it_is_merged(stand: Stand)
     assert not await stand.promoted()
     sha = stand.host.merge()
     await stand.repository_changed()
-    assert (await stand.given()).pinned == sha
+    assert (await stand.given()).desired.pinned_sha == sha
     (entry,) = await stand.promoted()
     assert (entry.detail["request"], entry.detail["url"]) == (1, "https://git.test/pulls/1")
 
@@ -350,7 +350,7 @@ async def test_a_closed_request_fails_the_stage_and_a_retry_opens_another(stand:
     assert len(stand.host.requests) == 2
     sha = stand.host.merge()
     await stand.repository_changed()
-    assert (await stand.given()).pinned == sha
+    assert (await stand.given()).desired.pinned_sha == sha
 
 
 async def test_a_merge_is_seen_by_the_branch_while_the_hosts_interface_is_away(
@@ -364,7 +364,7 @@ async def test_a_merge_is_seen_by_the_branch_while_the_hosts_interface_is_away(
     sha = stand.host.merge()
     await stand.deliver()
     await stand.repository_changed()
-    assert (await stand.given()).pinned == sha
+    assert (await stand.given()).desired.pinned_sha == sha
 
 
 async def test_what_others_changed_meanwhile_is_not_deployed_unapproved(stand: Stand) -> None:
@@ -378,7 +378,9 @@ async def test_what_others_changed_meanwhile_is_not_deployed_unapproved(stand: S
     view = await stand.view()
     assert "returned to its gates" in " ".join(one.text for one in view.state.history)
     await stand.approve()
-    assert (await stand.given()).pinned == stand.host.repository.resolve("refs/heads/main")
+    assert (await stand.given()).desired.pinned_sha == stand.host.repository.resolve(
+        "refs/heads/main"
+    )
 
 
 async def test_a_folder_is_copied_unless_it_has_moved_on(stand: Stand) -> None:
@@ -387,7 +389,7 @@ async def test_a_folder_is_copied_unless_it_has_moved_on(stand: Stand) -> None:
     await stand.release("8")
     await stand.approve()
     dev = await stand.world.get(stand.services["dev"])
-    assert (await stand.given()).digest == dev.digest
+    assert (await stand.given()).desired.digest == dev.desired.digest
     await stand.world.report(await stand.given())
     await stand.release("9")
     stand.host.repository.commit({"dev/d.yaml": manifest("10")})

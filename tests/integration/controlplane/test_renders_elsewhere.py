@@ -186,7 +186,10 @@ async def test_who_may_not_write_a_cluster_may_not_have_its_agent_work(world: Wo
     changed = await world.services.update(
         world.admin, service.id, ServiceChange(rendered_by=other.id)
     )
-    assert (changed.rendered_by, changed.sequence) == (other.id, service.sequence)
+    assert (changed.spec.rendered_by, changed.desired.generation) == (
+        other.id,
+        service.desired.generation,
+    )
 
 
 async def test_files_that_an_agent_renders_are_not_fetched_here(world: World) -> None:
@@ -196,8 +199,8 @@ async def test_files_that_an_agent_renders_are_not_fetched_here(world: World) ->
     there = await world.service(cluster, repository, "there")
     await world.services.update(world.admin, there.id, ServiceChange(rendered_by=cluster.id))
     await world.repositories.update_followed_refs(repository.id)
-    assert world.manifests.specs[repository.id].folders == {here.folder}
-    assert world.manifests.specs[repository.id].refs == {there.ref}
+    assert world.manifests.specs[repository.id].folders == {here.spec.folder}
+    assert world.manifests.specs[repository.id].refs == {there.spec.ref}
 
 
 async def test_what_a_cluster_reads_by_itself_is_not_followed_here(world: World) -> None:

@@ -92,11 +92,11 @@ async def test_a_new_value_raises_the_sequence_of_each_user_once(
     service = await user_of(world, password=secret.id)
     stranger = await user_of(world, "other")
     for value, raised, version in ((CANARY, 0, 1), (b"second", 1, 2)):
-        before = (await world.get(service)).sequence
+        before = (await world.get(service)).desired.generation
         after = await saved(secrets, world, value)
         assert (after.current, after.newest) == (version, version)
-        assert (await world.get(service)).sequence == before + raised
-    assert (await world.get(stranger)).sequence == stranger.sequence
+        assert (await world.get(service)).desired.generation == before + raised
+    assert (await world.get(stranger)).desired.generation == stranger.desired.generation
     assert await opened(world, service) == {"password": b"second"}
     async with world.deps.store.read() as tx:
         last = (await tx[LedgerStore].select(service_id=service.id))[-1]

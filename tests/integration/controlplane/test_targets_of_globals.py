@@ -106,7 +106,7 @@ async def test_one_definition_reaches_all_that_fit_and_is_delivered(fleet: Fleet
     await world.repositories.update_followed_refs(fleet.repository.id)
     world.manifests.push(fleet.repository.id, {"web": [config_map("web")]})
     assert await world.delivery.deliver(fleet.repository.id) == 2
-    assert {service.sequence for service in await fleet.owned(one)} == {1}
+    assert {service.desired.generation for service in await fleet.owned(one)} == {1}
 
 
 async def test_a_changed_template_reaches_all_of_them_in_bounded_steps(fleet: Fleet) -> None:
@@ -118,8 +118,8 @@ async def test_a_changed_template_reaches_all_of_them_in_bounded_steps(fleet: Fl
     await fleet.globals.update(fleet.world.admin, one.id, change)
     await fleet.look(one)
     owned = await fleet.owned(one)
-    assert {(service.ref, service.folder) for service in owned} == {("next", "web")}
-    assert all(service.source is None for service in owned)
+    assert {(service.spec.ref, service.spec.folder) for service in owned} == {("next", "web")}
+    assert all(service.desired.input_digest is None for service in owned)
 
 
 async def test_a_cluster_has_otherwise_what_its_patch_says_and_follows_in_the_rest(
@@ -137,14 +137,14 @@ async def test_a_cluster_has_otherwise_what_its_patch_says_and_follows_in_the_re
     )
     await fleet.look(one)
     by_cluster = {service.cluster_id: service for service in await fleet.owned(one)}
-    assert by_cluster[eu.id].configuration == {"replicas": "5"}
-    assert by_cluster[us.id].configuration == {"replicas": "2"}
-    assert {service.ref for service in by_cluster.values()} == {"v2"}
+    assert by_cluster[eu.id].spec.configuration == {"replicas": "5"}
+    assert by_cluster[us.id].spec.configuration == {"replicas": "2"}
+    assert {service.spec.ref for service in by_cluster.values()} == {"v2"}
     views = await fleet.globals.clusters(fleet.world.admin, one.id)
     assert [(view.cluster.handle, len(view.delta)) for view in views] == [("eu", 1), ("us", 0)]
     await fleet.globals.override(fleet.world.admin, one.id, eu.id, ServiceChange())
     await fleet.look(one)
-    assert {str(s.configuration) for s in await fleet.owned(one)} == {"{'replicas': '2'}"}
+    assert {str(s.spec.configuration) for s in await fleet.owned(one)} == {"{'replicas': '2'}"}
 
 
 async def test_a_chart_is_named_by_its_place_and_one_cluster_follows_another_version(
@@ -168,7 +168,7 @@ async def test_a_chart_is_named_by_its_place_and_one_cluster_follows_another_ver
     with pytest.raises(Invalid, match="uses a chart, not a git folder"):
         await fleet.globals.override(world.admin, one.id, west.id, ServiceChange(ref="main"))
     await fleet.look(one)
-    refs = {service.cluster_id: service.ref for service in await fleet.owned(one)}
+    refs = {service.cluster_id: service.spec.ref for service in await fleet.owned(one)}
     assert refs == {east.id: chart_ref("redis", "^20"), west.id: chart_ref("redis", "19.6.4")}
     for service in await fleet.owned(one):
         await world.repositories.ensure_followed(charts.id, service.id)
@@ -187,7 +187,7 @@ async def test_inherited_fields_refuse_direct_edits_and_say_where_to_go(fleet: F
     await world.services.update(world.admin, service.id, ServiceChange(paused=True))
     await fleet.look(one)
     (service,) = await fleet.owned(one)
-    assert service.paused
+    assert service.spec.paused
 
 
 @pytest.mark.parametrize("leave", [LeavePolicy.DETACH, LeavePolicy.DELETE])
@@ -198,7 +198,7 @@ async def test_a_cluster_that_leaves_is_treated_as_the_policy_says(
     one = await fleet.create(selector={"tags": {"tier": "prod"}}, leave=leave)
     (service,) = await fleet.owned(one)
     async with fleet.world.deps.store.write() as tx:
-        await tx[ServiceStore].change(service.id, sequence=3)
+        await tx[ServiceStore].change(service.id, generation=3)
     await fleet.world.clusters.update(fleet.world.admin, eu.id, ClusterChange(tags={}))
     await fleet.look(one)
     async with fleet.world.deps.store.read() as tx:
@@ -296,7 +296,7 @@ async def test_a_service_is_had_elsewhere_as_it_is_at_home(fleet: Fleet) -> None
     assert source.id in await fleet.targets.sources()
     await world.services.update(world.admin, source.id, ServiceChange(ref="v9"))
     await fleet.look(one)
-    assert {service.ref for service in await fleet.owned(one)} == {"v9"}
+    assert {service.spec.ref for service in await fleet.owned(one)} == {"v9"}
     with pytest.raises(Conflict, match="is the source of global service"):
         await world.services.delete(world.admin, source.id)
     local = person(Role.EDITOR, "ed", Scope(f"service:{source.id}"))
@@ -344,7 +344,7 @@ async def test_a_frozen_group_holds_its_clusters_still_and_no_others(fleet: Flee
         world.admin, one.id, GlobalChange(template=ServiceChange(ref="next"))
     )
     await fleet.look(one)
-    refs = {service.cluster_id: service.ref for service in await fleet.owned(one)}
+    refs = {service.cluster_id: service.spec.ref for service in await fleet.owned(one)}
     assert refs == {eu.id: "main", us.id: "next"}
     assert "wait for frozen" in (await fleet.now(one)).problem
     with pytest.raises(Conflict, match="frozen through cluster group 'g' by root@.*: audit"):
@@ -354,12 +354,12 @@ async def test_a_frozen_group_holds_its_clusters_still_and_no_others(fleet: Flee
     world.manifests.push(fleet.repository.id, {"web": [config_map("w")], "new": []}, ref="main")
     await world.delivery.deliver(fleet.repository.id)
     held = next(s for s in await fleet.owned(one) if s.cluster_id == eu.id)
-    assert held.digest is None
+    assert held.desired.digest is None
     with pytest.raises(Conflict, match="unfreeze"):
         await fleet.groups.delete(world.admin, group.id)
     await fleet.groups.unfreeze(world.admin, group.id)
     await fleet.look(one)
-    assert {service.ref for service in await fleet.owned(one)} == {"next"}
+    assert {service.spec.ref for service in await fleet.owned(one)} == {"next"}
 
 
 async def test_a_preview_tells_and_changes_nothing(fleet: Fleet) -> None:

@@ -113,7 +113,7 @@ def previews(stand: Stand, **more: Any) -> Generator:
 async def test_folders_come_and_go_with_their_services(stand: Stand) -> None:
     one = await stand.create(stand.change(folders(stand), name="${folder.name}"))
     owned = await stand.owned(one)
-    assert {(s.name, s.folder) for s in owned} == {("web", "apps/web"), ("api", "apps/api")}
+    assert {(s.name, s.spec.folder) for s in owned} == {("web", "apps/web"), ("api", "apps/api")}
     assert len(owned) == 4 and {s.repository_id for s in owned} == {stand.repository.id}
     stand.push("apps/web", "apps/new")
     await stand.look(one)
@@ -163,7 +163,7 @@ async def test_versions_of_a_chart_come_from_the_list_of_a_set(stand: Stand) -> 
     items = ({"name": "new", "version": "^20"}, {"name": "old", "version": "19.6.4"})
     one = await stand.create(stand.change(Generator(items=items), name="${item.name}", helm=helm))
     owned = await stand.owned(one)
-    assert {(s.repository_id, s.name, s.ref) for s in owned} == {
+    assert {(s.repository_id, s.name, s.spec.ref) for s in owned} == {
         (charts.id, "new", chart_ref("redis", "^20")),
         (charts.id, "old", chart_ref("redis", "19.6.4")),
     }
@@ -183,7 +183,7 @@ async def test_previews_come_and_go_with_their_requests(stand: Stand) -> None:
         )
     )
     owned = await stand.owned(one)
-    assert {(s.name, s.namespace, s.ref) for s in owned} == {("web-7", "pr-7", "Feat/One")}
+    assert {(s.name, s.namespace, s.spec.ref) for s in owned} == {("web-7", "pr-7", "Feat/One")}
     await stand.world.clock.advance(timedelta(hours=23).total_seconds())
     stand.hosting.requests.append(stand.request(9))
     await stand.look(one)
@@ -267,17 +267,21 @@ async def test_a_namespace_is_had_with_labels_and_quota_and_then_otherwise(stand
     one = await stand.namespaces.create(world.admin, change)
     await stand.look(one)
     owned = await stand.owned(one)
-    assert {(s.name, s.namespace, s.sequence) for s in owned} == {("namespace-team-a", "team-a", 1)}
-    (digest,) = {s.digest for s in owned}
+    assert {(s.name, s.namespace, s.desired.generation) for s in owned} == {
+        ("namespace-team-a", "team-a", 1)
+    }
+    (digest,) = {s.desired.digest for s in owned}
     lines = world.manifests.bundles[digest or ""].data.splitlines()
     kinds = {orjson.loads(line)["kind"] for line in lines}
     assert kinds == {"Namespace", "ResourceQuota"}
     await stand.namespaces.update(world.admin, one.id, NamespaceChange(labels={"team": "b"}))
     await stand.look(one)
     after = await stand.owned(one)
-    assert {s.sequence for s in after} == {2} and {s.digest for s in after} != {digest}
+    assert {s.desired.generation for s in after} == {2} and {s.desired.digest for s in after} != {
+        digest
+    }
     await stand.look(one)
-    assert {s.sequence for s in await stand.owned(one)} == {2}
+    assert {s.desired.generation for s in await stand.owned(one)} == {2}
 
 
 async def test_a_namespace_can_hold_a_service_in_every_cluster(stand: Stand) -> None:

@@ -63,7 +63,7 @@ async def tell(world: World, cluster_id: Any, number: int, **body: Any) -> None:
 async def awaiting(world: World, service: Service, number: int = 1) -> Service:
     status = wire.ServiceStatus(
         service_id=service.id,
-        sequence=service.sequence,
+        sequence=service.desired.generation,
         phase=wire.PHASE_AWAITING,
         awaiting=[CLAIM],
         message="waits for a person",
@@ -75,12 +75,12 @@ async def awaiting(world: World, service: Service, number: int = 1) -> Service:
 async def test_a_deletion_that_waits_is_shown_and_confirmed(world: World, service: Service) -> None:
     """In errors and the ledger; the confirmation goes to the agent for one sequence only."""
     shown = await awaiting(world, service)
-    assert shown.phase is Phase.AWAITING and shown.status is ServiceStatus.STALE
+    assert shown.observed.phase is Phase.AWAITING and shown.status is ServiceStatus.STALE
     assert "PersistentVolumeClaim shop/data" in shown.errors[0].message
     assert "run `towline services confirm`, or annotate" in shown.errors[0].message
     own = replace(shown, mirrored=True).errors[0].message
     assert "shop/data: annotate" in own and 'towline.dev/prune: "true"' in own
-    assert shown.message == "waits for a person"
+    assert shown.observed.message == "waits for a person"
     await world.interventions.confirm_deletions(world.admin, service.id, [NAMED])
     told = messages.desired(await world.get(service)).spec.options.confirmed
     assert [(one.kind, one.version, one.name) for one in told] == [
@@ -103,7 +103,7 @@ async def test_what_a_removal_waits_for_is_confirmed_too(world: World, service: 
     assert 'towline.dev/delete: "true"' in going.errors[0].message
     await world.interventions.confirm_deletions(world.admin, service.id, [NAMED])
     told = messages.desired(await world.get(service))
-    assert told.removal == wire.REMOVAL_CASCADE and told.sequence == gone.sequence + 1
+    assert told.removal == wire.REMOVAL_CASCADE and told.sequence == gone.desired.generation + 1
     assert [one.name for one in told.confirmed] == ["data"]
 
 
@@ -113,7 +113,7 @@ async def test_only_what_waits_can_be_confirmed(world: World, service: Service) 
     for objects, error in (([NAMED, other], Conflict), ([], Invalid)):
         with pytest.raises(error):
             await world.interventions.confirm_deletions(world.admin, service.id, objects)
-    assert (await world.get(service)).sequence == service.sequence
+    assert (await world.get(service)).desired.generation == service.desired.generation
 
 
 async def test_a_dry_run_shows_its_plan_until_the_next_change(
@@ -126,7 +126,7 @@ async def test_a_dry_run_shows_its_plan_until_the_next_change(
     planned = wire.PlannedChange(object=CLAIM, change=wire.CHANGE_DELETE, fields=[field])
     status = wire.ServiceStatus(
         service_id=service.id,
-        sequence=service.sequence,
+        sequence=service.desired.generation,
         phase=wire.PHASE_APPLIED,
         planned=[planned, wire.PlannedChange(object=CLAIM)],
     )
@@ -145,7 +145,7 @@ async def test_a_dry_run_that_finds_no_difference_has_a_plan(
     await world.services.update(world.admin, service.id, ServiceChange(dry_run=True))
     service = await world.get(service)
     status = wire.ServiceStatus(
-        service_id=service.id, sequence=service.sequence, phase=wire.PHASE_APPLIED
+        service_id=service.id, sequence=service.desired.generation, phase=wire.PHASE_APPLIED
     )
     await tell(world, service.cluster_id, 1, status=status)
     assert await world.interventions.plan(world.admin, service.id) is None
@@ -301,12 +301,18 @@ async def test_a_service_that_its_cluster_defines_is_shown_and_not_changed(world
     cluster = await world.cluster()
     await tell(world, cluster.id, 1, mirrored=mirrored())
     shown = await world.services.named(world.admin, cluster.handle, "shop")
-    assert shown.mirrored and shown.origin.endswith("local.git") and shown.sha == "c" * 40
+    assert (
+        shown.mirrored
+        and shown.origin.endswith("local.git")
+        and shown.desired.commit_sha == "c" * 40
+    )
     await tell(world, cluster.id, 2, mirrored=mirrored(sequence=2, error="no such folder"))
     status = wire.ServiceStatus(service_id=shown.id, sequence=2, phase=wire.PHASE_HEALTHY)
     await tell(world, cluster.id, 3, status=status)
     shown = await world.get(shown)
-    assert shown.render_error == "no such folder" and shown.observed == 2
+    assert (
+        shown.desired.render_error == "no such folder" and shown.observed.observed_generation == 2
+    )
     for change in (
         world.services.update(world.admin, shown.id, ServiceChange(paused=True)),
         world.services.delete(world.admin, shown.id),
@@ -413,11 +419,11 @@ async def test_a_return_to_a_revision_brings_its_signature_back(
 ) -> None:
     """The agent believes a bundle only with the word that was given on it."""
     word = Attestation("sha256:k", b"\x00statement\xff", b"\x01signature")
-    assert service.revision_id is not None
+    assert service.desired.revision_id is not None
     async with world.deps.store.write() as tx:
-        await tx[RevisionStore].change(service.revision_id, attestation=word)
-    assert service.attestation is None
-    after = await world.services.rollback(world.admin, service.id, service.revision_id)
+        await tx[RevisionStore].change(service.desired.revision_id, attestation=word)
+    assert service.desired.attestation is None
+    after = await world.services.rollback(world.admin, service.id, service.desired.revision_id)
     told = messages.desired(await world.get(after)).spec.attestation
     assert (told.key_id, told.statement, told.signature) == (
         word.key_id,
@@ -428,11 +434,11 @@ async def test_a_return_to_a_revision_brings_its_signature_back(
 
 async def test_verdicts_of_agents_are_in_the_ledger(world: World, service: Service) -> None:
     """What was found good, what was taken back and why."""
-    good = wire.Verified(service_id=service.id, sequence=1, digest=service.digest, ok=True)
+    good = wire.Verified(service_id=service.id, sequence=1, digest=service.desired.digest, ok=True)
     bad = wire.Verified(
         service_id=service.id,
         sequence=1,
-        digest=service.digest,
+        digest=service.desired.digest,
         reason="3 restarts of containers",
         instead="sha256:before",
     )
@@ -440,6 +446,6 @@ async def test_verdicts_of_agents_are_in_the_ledger(world: World, service: Servi
     await tell(world, service.cluster_id, 2, verified=bad)
     query = PageQuery(equals={"service_id": service.id})
     held, verified = (await world.services.history(world.admin, query)).items[:2]
-    assert (verified.stage, verified.digest) == (LedgerStage.VERIFIED, service.digest)
+    assert (verified.stage, verified.digest) == (LedgerStage.VERIFIED, service.desired.digest)
     assert (held.stage, held.message) == (LedgerStage.HELD, "3 restarts of containers")
     assert held.detail == {"instead": "sha256:before"}

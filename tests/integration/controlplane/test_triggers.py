@@ -360,8 +360,8 @@ async def test_a_new_version_of_a_chart_is_found(stand: Stand) -> None:
 async def test_a_new_tag_of_git_is_what_the_first_stage_follows(stand: Stand) -> None:
     await stand.save(TagRule("^1"), writes=False)
     await stand.look()
-    assert (await stand.world.get(stand.services[0])).ref == "v1.1.0"
-    assert (await stand.world.get(stand.services[1])).ref == "main"
+    assert (await stand.world.get(stand.services[0])).spec.ref == "v1.1.0"
+    assert (await stand.world.get(stand.services[1])).spec.ref == "main"
     assert (await stand.state()).reason == "services follow v1.1.0"
 
 

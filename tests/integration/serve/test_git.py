@@ -193,5 +193,5 @@ async def bundle_of(hub: Running, service: str) -> bytes:
     async with plane.store.read() as tx:
         row = await tx[ServiceStore].get(service)
     assert row is not None
-    assert row.digest is not None
-    return await plane.deps.manifests.bundle(row.digest)
+    assert row.desired.digest is not None
+    return await plane.deps.manifests.bundle(row.desired.digest)

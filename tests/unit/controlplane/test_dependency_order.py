@@ -22,7 +22,7 @@ def services(graph: Graph) -> list[Service]:
     """A service for each name, in one cluster."""
     cluster = ClusterId("c")
     return [
-        Service(ServiceId(n), cluster, None, n, "x", THEN, THEN, dependencies=tuple(needs))
+        Service(ServiceId(n), cluster, None, n, "x", THEN, THEN).changed(dependencies=tuple(needs))
         for n, needs in graph.items()
     ]
 

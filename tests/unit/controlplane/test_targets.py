@@ -40,8 +40,8 @@ def service(place: Place, ref: str = "main") -> Service:
         namespace="shop",
         inserted_at=_THEN,
         updated_at=_THEN,
-        **columns,
-    )
+        repository_id=None,
+    ).changed(**columns)
 
 
 @st.composite
@@ -60,7 +60,7 @@ def worlds(draw: st.DrawFn) -> tuple[GeneratorEvaluation, ExistingServices, int]
 
 def carried_out(plan: TargetPlan, present: ExistingServices) -> dict[Place, str]:
     """The services with their refs after a plan."""
-    after: dict[Place, str] = {(one.cluster_id, one.name): one.ref for one in present.owned}
+    after: dict[Place, str] = {(one.cluster_id, one.name): one.spec.ref for one in present.owned}
     after |= {one.place: one.template.ref for one in plan.create}
     after |= {one.place: one.template.ref for _, one in plan.update}
     for one in plan.remove:

@@ -25,8 +25,8 @@ DESIRED = NOW - timedelta(minutes=9)
 OFFERED, APPLIED, FAILED, HEALTHY, REPLACED = (
     DESIRED + timedelta(minutes=minutes) for minutes in (1, 2, 3, 4, 5)
 )
-SERVICE = Service(
-    ServiceId("s"), ClusterId("c"), None, "shop", "shop", NOW, NOW, digest="sha256:1", sequence=2
+SERVICE = Service(ServiceId("s"), ClusterId("c"), None, "shop", "shop", NOW, NOW).changed(
+    digest="sha256:1", generation=2
 )
 CLUSTER = Cluster(ClusterId("c"), "eu-1", "eu-1", NOW, NOW, pinged_at=NOW)
 DEPLOYMENT = Deployment("s", 2, "c", LedgerStage.RENDERED, DESIRED)
@@ -39,7 +39,7 @@ def path_of(
 ) -> tuple[CommitStanding, str, datetime | None]:
     """Standing, reason and time of the path."""
     found = replace(DEPLOYMENT, **deployment) if deployment is not None else None
-    path = commit_path(replace(SERVICE, **service), cluster, found, NOW)
+    path = commit_path(SERVICE.changed(**service), cluster, found, NOW)
     assert (path.cluster, path.deployment) == (cluster, found)
     return path.standing, path.reason, path.since
 
@@ -59,12 +59,12 @@ NOT_DESIRED: list[tuple[dict[str, Any], Told]] = [
         ),
     ),
     (
-        {"pinned": "0123456789abcdef"},
+        {"pinned_sha": "0123456789abcdef"},
         (CommitStanding.HELD, "the service is pinned at 0123456789ab after a rollback"),
     ),
-    ({"hold": BAD, "held": "sha256:2"}, (CommitStanding.HELD, str(BAD))),
+    ({"quarantine": BAD, "quarantined": "sha256:2"}, (CommitStanding.HELD, str(BAD))),
     (
-        {"hold": replace(BAD, lifted_by="ada"), "held": "sha256:2"},
+        {"quarantine": replace(BAD, lifted_by="ada"), "quarantined": "sha256:2"},
         (CommitStanding.UNCHANGED, "the commit changes no file that the service uses"),
     ),
     ({}, (CommitStanding.UNCHANGED, "the commit changes no file that the service uses")),
@@ -80,10 +80,10 @@ def test_of_several_reasons_the_first_on_the_path_counts() -> None:
     """Each list of fields lacks the first of the one before."""
     fields: dict[str, Any] = {
         "render_error": "no chart",
-        "hold": BAD,
+        "quarantine": BAD,
         "waiting": True,
         "promoted": True,
-        "pinned": "0123456789abcdef",
+        "pinned_sha": "0123456789abcdef",
         "digest": None,
     }
     told = []
@@ -155,13 +155,13 @@ DESIRED_STATES: list[tuple[dict[str, Any], dict[str, Any], Told, datetime]] = [
         APPLIED,
     ),
     (
-        {"sequence": 3},
+        {"generation": 3},
         {"healthy_at": HEALTHY, "replaced_at": REPLACED},
         (CommitStanding.SUPERSEDED, "superseded by a later desired state"),
         REPLACED,
     ),
     (
-        {"sequence": 3},
+        {"generation": 3},
         {"failed_at": FAILED},
         (CommitStanding.SUPERSEDED, "superseded by a later desired state"),
         DESIRED,

@@ -28,7 +28,7 @@ Moment = Annotated[
 _AT = (
     field("CLUSTER"),
     field("SERVICE"),
-    field("STATE", "mark"),
+    field("STATE", "statusCode"),
     Column("COMMIT", lambda row: short(row["sha"])),
     field("SINCE", "desiredAt"),
 )

@@ -492,7 +492,7 @@ PLACES = """query Places($q: String!, $first: Int!) {
 }"""
 FLEET_AT = """query FleetAt($at: DateTime!, $clusterId: ID, $projectId: ID) {
     fleet(at: $at, clusterId: $clusterId, projectId: $projectId) {
-        clusters { cluster services { serviceId service sha mark desiredAt } }
+        clusters { cluster services { serviceId service sha statusCode desiredAt } }
     }
 }"""
 FLEET_CHANGES = """query FleetChanges(

@@ -1137,18 +1137,18 @@ def _services() -> None:
         sa.Column("paused", sa.Boolean(), nullable=False),
         sa.Column("version", sa.String(64), nullable=False),
         sa.Column("options", JSON_TEXT, nullable=False),
-        sa.Column("pinned", sa.String(64), nullable=True),
+        sa.Column("pinned_sha", sa.String(64), nullable=True),
         sa.Column("promoted", sa.Boolean(), nullable=False),
-        sa.Column("sha", sa.String(64), nullable=True),
+        sa.Column("commit_sha", sa.String(64), nullable=True),
         sa.Column("author", sa.String(512), nullable=False),
         sa.Column("revision_id", sa.String(36), nullable=True),
-        sa.Column("source", sa.String(71), nullable=True),
+        sa.Column("input_digest", sa.String(71), nullable=True),
         sa.Column("reads", JSON_TEXT, nullable=False),
         sa.Column("digest", sa.String(71), nullable=True),
         sa.Column("bundle_bytes", sa.BigInteger(), nullable=False),
         sa.Column("object_count", sa.Integer(), nullable=False),
-        sa.Column("sequence", sa.BigInteger(), nullable=False),
-        sa.Column("observed", sa.BigInteger(), nullable=False),
+        sa.Column("generation", sa.BigInteger(), nullable=False),
+        sa.Column("observed_generation", sa.BigInteger(), nullable=False),
         sa.Column("phase", sa.String(32), nullable=True),
         sa.Column("render_error", sa.Text(), nullable=True),
         sa.Column("problems", JSON_TEXT, nullable=False),
@@ -1162,19 +1162,19 @@ def _services() -> None:
         sa.Column("origin", sa.String(2048), nullable=False),
         sa.Column("attestation", JSON_TEXT, nullable=True),
         sa.Column("project_id", sa.String(36), nullable=True),
-        sa.Column("mark", sa.String(1), nullable=False),
+        sa.Column("status_code", sa.String(1), nullable=False),
         sa.Column("docs_path", sa.String(1024), nullable=True),
         sa.Column("dependencies", JSON_TEXT, nullable=False),
         sa.Column("waiting", sa.Boolean(), nullable=False),
-        sa.Column("waived", sa.Boolean(), nullable=False),
+        sa.Column("wait_skipped", sa.Boolean(), nullable=False),
         sa.Column("owner_kind", sa.String(32), nullable=True),
         sa.Column("owner_id", sa.String(36), nullable=True),
         sa.Column("rendered_by", sa.String(36), nullable=True),
         sa.Column("uses_secrets", sa.Boolean(), nullable=False),
         sa.Column("verification", JSON_TEXT, nullable=True),
-        sa.Column("watch", JSON_TEXT, nullable=True),
-        sa.Column("held", sa.String(128), nullable=True),
-        sa.Column("hold", JSON_TEXT, nullable=True),
+        sa.Column("stage_verification", JSON_TEXT, nullable=True),
+        sa.Column("quarantined", sa.String(128), nullable=True),
+        sa.Column("quarantine", JSON_TEXT, nullable=True),
         sa.ForeignKeyConstraint(
             ["cluster_id"], ["clusters.id"], name="fk_services_cluster_id_clusters"
         ),
@@ -1183,14 +1183,16 @@ def _services() -> None:
         ),
         sa.PrimaryKeyConstraint("id", name="pk_services"),
     )
-    op.create_index("ix_services_by_name", "services", ["name", "id", "mark"])
+    op.create_index("ix_services_by_name", "services", ["name", "id", "status_code"])
     op.create_index("ix_services_cluster_id", "services", ["cluster_id"])
     op.create_index("ix_services_digest", "services", ["digest"])
-    op.create_index("ix_services_held", "services", ["held"])
+    op.create_index("ix_services_quarantined", "services", ["quarantined"])
     op.create_index(
-        "ix_services_map", "services", ["cluster_id", "name", "mark", "namespace", "project_id"]
+        "ix_services_map",
+        "services",
+        ["cluster_id", "name", "status_code", "namespace", "project_id"],
     )
-    op.create_index("ix_services_mark_id", "services", ["mark", "id"])
+    op.create_index("ix_services_status_code_id", "services", ["status_code", "id"])
     op.create_index("ix_services_owner_id", "services", ["owner_id"])
     op.create_index("ix_services_project_id", "services", ["project_id"])
     op.create_index("ix_services_project_id_id", "services", ["project_id", "id"])

@@ -10,6 +10,7 @@ import pytest
 
 from controlplane.clusters.model.cluster import Cluster
 from controlplane.clusters.ports import ClusterStore
+from controlplane.platform.parts import column_values
 from controlplane.platform.ports import ANY, PageQuery
 from controlplane.platform.store.transaction import SqlStore
 from controlplane.reports.ports import MetricsSnapshotStore
@@ -25,8 +26,8 @@ VALUES: dict[str, tuple[Any, ...]] = {
     "render_error": (None, "", "no"),
     "waiting": (False, True),
     "digest": (None, "sha256:1"),
-    "observed": (0, 1),
-    "sequence": (1,),
+    "observed_generation": (0, 1),
+    "generation": (1,),
     "phase": (None, *Phase),
 }
 CASES = [dict(zip(VALUES, case, strict=True)) for case in product(*VALUES.values())]
@@ -40,8 +41,8 @@ async def cluster(store: SqlStore, id: str, **more: object) -> None:
 
 def service(id: str, cluster_id: str = "c1", **more: Any) -> Service:
     name = f"web-{id}"
-    row = Service(ServiceId(id), ClusterId(cluster_id), None, name, "web", NOW, NOW, sequence=1)
-    return replace(row, **more)
+    row = Service(ServiceId(id), ClusterId(cluster_id), None, name, "web", NOW, NOW)
+    return row.changed(**{"generation": 1, **more})
 
 
 async def add(rows: ServiceStore, cases: Mapping[str, dict[str, Any]]) -> None:
@@ -100,21 +101,21 @@ async def test_the_stored_code_is_the_status_of_the_model(store: SqlStore, name:
         await WRITES[name](tx[ServiceStore], cases)
     async with store.read() as tx:
         services = {str(one.id): one for one in await tx[ServiceStore].select()}
-        stored = await tx[ServiceStore].column("mark", cases)
+        stored = await tx[ServiceStore].column("status_code", cases)
     wrong = {
         id: f"{name} stores {stored[id]!r} for {case}, but the model says {code.value!r}"
         for id, case in cases.items()
         if (code := services[id].status_code) != stored[id]
         or stored[id] not in status_codes_of([services[id].status])
     }
-    assert {id: {key: getattr(services[id], key) for key in VALUES} for id in cases} == cases
+    assert {id: {key: column_values(services[id])[key] for key in VALUES} for id in cases} == cases
     assert list(wrong.values()) == []
 
 
 async def test_a_service_that_waits_is_progressing_on_map_lists_and_counts(store: SqlStore) -> None:
     """As its field `status` says: a healthy last report does not count while it waits."""
     await cluster(store, "c1")
-    healthy: dict[str, Any] = {"digest": "d", "observed": 1, "phase": Phase.HEALTHY}
+    healthy: dict[str, Any] = {"digest": "d", "observed_generation": 1, "phase": Phase.HEALTHY}
     async with store.write() as tx:
         await tx[ServiceStore].add(service("s1", **healthy))
         await tx[ServiceStore].add(service("s2", **healthy))
@@ -123,8 +124,8 @@ async def test_a_service_that_waits_is_progressing_on_map_lists_and_counts(store
         waiting = await tx[ServiceStore].get("s2")
         assert waiting is not None and waiting.status is ServiceStatus.STALE
         (row,) = await tx[ServiceStore].fleet_map(PageQuery())
-        assert row.marks == "HP"
-        stale = PageQuery(equals={"mark": status_codes_of([waiting.status])})
+        assert row.status_codes == "HP"
+        stale = PageQuery(equals={"status_code": status_codes_of([waiting.status])})
         assert [one.id for one in (await tx[ServiceStore].page(stale)).items] == ["s2"]
         counts = (await tx[MetricsSnapshotStore].take(NOW)).services
         assert counts == {"H": 1, "P": 1}
@@ -138,10 +139,10 @@ async def test_lists_are_filtered_and_counted(store: SqlStore) -> None:
         for number in range(20):
             phase = Phase.HEALTHY if number % 2 else Phase.FAILED
             where = f"c{number % 4 // 2 + 1}"
-            one = service(f"s{number:04}", where, digest="d", observed=1, phase=phase)
+            one = service(f"s{number:04}", where, digest="d", observed_generation=1, phase=phase)
             await tx[ServiceStore].add(one)
     async with store.read() as tx:
-        failed = PageQuery(equals={"mark": ("F",), "deleted_at": ANY})
+        failed = PageQuery(equals={"status_code": ("F",), "deleted_at": ANY})
         assert [one.id[-2:] for one in (await tx[ServiceStore].page(failed)).items] == [
             f"{n:02}" for n in range(0, 20, 2)
         ]
@@ -168,6 +169,6 @@ async def test_a_map_of_a_filter_leaves_out_empty_clusters(store: SqlStore) -> N
         await tx[ServiceStore].add(service("s1", paused=True))
     async with store.read() as tx:
         whole = await tx[ServiceStore].fleet_map(PageQuery())
-        narrow = await tx[ServiceStore].fleet_map(PageQuery(equals={"mark": ("Z",)}))
-    assert [(one.id, one.marks) for one in whole] == [("c1", "Z"), ("c2", "")]
+        narrow = await tx[ServiceStore].fleet_map(PageQuery(equals={"status_code": ("Z",)}))
+    assert [(one.id, one.status_codes) for one in whole] == [("c1", "Z"), ("c2", "")]
     assert [one.id for one in narrow] == ["c1"]
