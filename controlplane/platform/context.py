@@ -1,9 +1,11 @@
-"""Ports that all operations get, and the topics of the event bus."""
+"""Ports that all operations get, their changes, and the topics of the event bus."""
 
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
-from controlplane.authorization import Actor
+from controlplane.authorization import Actor, Resource, Verb, require, require_member
 from controlplane.platform.audit_entry import AuditEntry, AuditVerdict
 from controlplane.platform.git_ports import GitWriter, ManifestSource
 from controlplane.platform.ports import AuditTrail, Bus, Store, Transaction
@@ -11,6 +13,7 @@ from controlplane.platform.sealing import Sealer
 from core.identity import new_id
 from core.runtime.clock import Clock
 
+P = TypeVar("P")
 _MAX_TARGET_LENGTH = 320
 CLUSTER: Final = "cluster"
 """A cluster row changed. Key: cluster id."""
@@ -40,6 +43,69 @@ AGENT_CHANGED: Final = "linked"
 """Another agent instance than before began its Sync call. Key: cluster id."""
 
 
+class Change:
+    """The transaction of one operation, with its authorization, audit entries and publications.
+
+    `change[ClusterStore]` is a repository, as in every transaction. Nothing is written if the
+    block raises, or if it writes without `authorize` or without `audit`.
+    """
+
+    def __init__(
+        self, context: "OperationContext", tx: Transaction, actor: Actor, action: str
+    ) -> None:
+        self.context = context
+        self.actor = actor
+        self._tx = tx
+        self._action = action
+        self._is_authorized = False
+        self._entries: list[AuditEntry] = []
+        self._publications: dict[tuple[str, str], None] = {}
+
+    def __getitem__(self, port: type[P]) -> P:
+        return self._tx[port]
+
+    @property
+    def has_writes(self) -> bool:
+        """True after the first write of a row."""
+        return self._tx.has_writes
+
+    def authorize(self, verb: Verb, resource: Resource) -> None:
+        """Raises NotFound or Forbidden unless the actor may `verb` the resource."""
+        require(self.actor, verb, resource)
+        self._is_authorized = True
+
+    def authorized_by(self, reason: str) -> None:
+        """Declares that another rule than a role allows the change, such as `own token`."""
+        self._is_authorized = bool(reason)
+
+    def audit(self, target: str, target_id: str, **detail: Any) -> None:
+        """Adds an audit entry with the action of the change."""
+        self.audit_as(self._action, target, target_id, **detail)
+
+    def audit_as(self, action: str, target: str, target_id: str, **detail: Any) -> None:
+        """Adds an audit entry with another action."""
+        entry = self.context.audit_entry(self.actor, action, target, target_id, **detail)
+        self._entries.append(entry)
+
+    def publish(self, topic: str, key: str = "") -> None:
+        """Publishes on the event bus after the commit, each topic and key once."""
+        self._publications[topic, key] = None
+
+    async def finish(self) -> None:
+        """Writes the audit entries. RuntimeError: the operation forgot to authorize or to audit."""
+        if self._tx.has_writes and not self._is_authorized:
+            raise RuntimeError(f"{self._action} writes without authorization")
+        if self._tx.has_writes and not self._entries:
+            raise RuntimeError(f"{self._action} writes without an audit entry")
+        if self._entries:
+            await self._tx[AuditTrail].append(self._entries)
+
+    def publish_all(self) -> None:
+        """Publishes what the change has collected."""
+        for topic, key in self._publications:
+            self.context.bus.publish(topic, key)
+
+
 @dataclass(frozen=True, slots=True)
 class OperationContext:
     """The ports, passed to every group of operations.
@@ -57,6 +123,20 @@ class OperationContext:
     def new_id(self) -> str:
         """A new id that contains the present time."""
         return new_id(self.clock.now())
+
+    @asynccontextmanager
+    async def change(self, actor: Actor, action: str) -> AsyncGenerator[Change, None]:
+        """Opens the transaction of a change.
+
+        `action` is the name in the audit log: that of the mutation. Raises Unauthenticated for an
+        anonymous actor, and TransactionConflict as `Store.write` does.
+        """
+        require_member(actor)
+        async with self.store.write() as tx:
+            change = Change(self, tx, actor, action)
+            yield change
+            await change.finish()
+        change.publish_all()
 
     async def audit(
         self, tx: Transaction, actor: Actor, action: str, target: str, target_id: str, **detail: Any

@@ -3,8 +3,8 @@
 `Service` has parts such as `spec` and `observed`; each field of a part is a column of its own.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import field, fields, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import Field, field, fields, replace
 from functools import cache
 from operator import attrgetter
 from typing import Any, TypeVar
@@ -19,26 +19,27 @@ def part(kind: type[T]) -> T:
     return default
 
 
+def part_fields(kind: Any) -> Iterator[tuple[str, type, Field[Any]]]:
+    """Yields each field with its path in a row, such as `spec.ref`, and the class that has it."""
+    for member in fields(kind):
+        inner = member.metadata.get(_PART)
+        if inner is None:
+            yield member.name, kind, member
+        else:
+            for path, owner, inside in part_fields(inner):
+                yield f"{member.name}.{path}", owner, inside
+
+
 @cache
 def column_names(kind: Any) -> tuple[str, ...]:
     """Returns the names of all columns, in the order of the fields."""
-    names: list[str] = []
-    for member in fields(kind):
-        inner = member.metadata.get(_PART)
-        names += column_names(inner) if inner else [member.name]
-    return tuple(names)
+    return tuple(member.name for _, _, member in part_fields(kind))
 
 
 @cache
 def column_getter(kind: Any) -> Callable[[Any], tuple[Any, ...]]:
     """Returns a function that reads all columns of a row, in the order of `column_names`."""
-    paths = [
-        f"{member.name}.{name}" if inner else member.name
-        for member in fields(kind)
-        for inner in [member.metadata.get(_PART)]
-        for name in (column_names(inner) if inner else [member.name])
-    ]
-    return attrgetter(*paths)
+    return attrgetter(*(path for path, _, _ in part_fields(kind)))
 
 
 def column_values(row: Any) -> dict[str, Any]:

@@ -183,6 +183,11 @@ class Transaction(Protocol):
 
     def __getitem__(self, port: type[P]) -> P: ...
 
+    @property
+    def has_writes(self) -> bool:
+        """True after the first write of a row."""
+        ...
+
 
 class TransactionConflict(Unavailable):
     """A transaction failed because of a serialization failure or deadlock; nothing of it was

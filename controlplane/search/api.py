@@ -7,7 +7,7 @@ from datetime import datetime
 
 import strawberry
 
-from controlplane.clusters.api.clusters import Tag
+from controlplane.clusters.api.clusters import Tag, tags_of
 from controlplane.clusters.api.inputs import TagAttributes
 from controlplane.clusters.model.cluster import SILENT_AFTER
 from controlplane.platform.context import CLUSTER, SERVICE
@@ -112,7 +112,7 @@ class FleetMapRow:
             handle=row.handle,
             name=row.name,
             project_id=strawberry.ID(row.project_id) if row.project_id else None,
-            tags=[Tag(name=name, value=value) for name, value in row.tags.items()],
+            tags=tags_of(row),
             pinged_at=row.pinged_at,
             services=row.status_codes,
         )

@@ -1,8 +1,8 @@
 """Clusters in the API, and the provider types that compatible clients expect."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Protocol
 
 import strawberry
 from strawberry.types.base import StrawberryOptional
@@ -25,6 +25,13 @@ strawberry.enum(
 strawberry.enum(AgentMode, name="AgentMode")
 
 
+class Tagged(Protocol):
+    """A row with tags."""
+
+    @property
+    def tags(self) -> Mapping[str, str]: ...
+
+
 @strawberry.type
 class Tag:
     """A name and a value."""
@@ -33,6 +40,11 @@ class Tag:
     """Name of the tag."""
     value: str
     """Value of the tag."""
+
+
+def tags_of(row: Tagged) -> list[Tag]:
+    """Returns the tags of a row."""
+    return [Tag(name=name, value=value) for name, value in row.tags.items()]
 
 
 @strawberry.type
@@ -256,7 +268,7 @@ class ClusterType:
             deleted_at=row.ending_at or row.deleted_at,
             protect=row.protect,
             metadata=Map(dict(row.metadata)),
-            tags=[Tag(name=name, value=value) for name, value in row.tags.items()],
+            tags=tags_of(row),
             kas_url=f"/k8s/clusters/{row.handle}",
             agent_version=row.agent_version,
             agent_mode=row.mode,

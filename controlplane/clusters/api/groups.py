@@ -1,95 +1,41 @@
 """Cluster groups in the API."""
 
 from collections.abc import Sequence
-from datetime import datetime
 
 import strawberry
 
 from controlplane.access.api.loading import projects_of
 from controlplane.access.api.types import ProjectType
-from controlplane.clusters.api.clusters import ClusterType, Tag
+from controlplane.clusters.api.clusters import ClusterType, Tag, tags_of
 from controlplane.clusters.api.inputs import TagAttributes
 from controlplane.clusters.api.loading import cluster_types
 from controlplane.clusters.model.groups import ClusterGroup as GroupRow
 from controlplane.clusters.operations.groups import ClusterGroupChange, ClusterGroups
 from controlplane.platform.graphql import relay
 from controlplane.platform.graphql.context import Context, Info
+from controlplane.platform.graphql.derive import Draft, Output, computed, draft, output
 from controlplane.platform.graphql.selections import selected_fields
 
 
-@strawberry.type
-class ClusterGroupType:
+@output(
+    GroupRow,
+    rename={"frozen_reason": "reason"},
+    hide={"project_id"},
+    nullable={"description", "frozen_reason", "frozen_by"},
+)
+class ClusterGroupType(Output[GroupRow]):
     """A set of clusters: the listed ones, and all clusters with every given tag."""
 
-    id: strawberry.ID
-    name: str
-    """Unique name."""
-    description: str | None
-    """Free text."""
-    tags: list[Tag]
-    """Tags that select clusters. A cluster must have all of them."""
-    cluster_ids: list[strawberry.ID]
-    """IDs of clusters that belong to the group regardless of tags."""
+    tags: list[Tag] = computed(tags_of)
     project: ProjectType | None
     """Project of the group. Null for a group of the installation."""
-    frozen: bool
-    """True while a freeze blocks all changes to services in the group."""
-    frozen_reason: str | None
-    """Reason of the freeze."""
-    frozen_by: str | None
-    """E-mail address of the user who froze the group."""
-    frozen_at: datetime | None
-    """Start of the freeze."""
-    max_changing: int
-    """Maximum number of clusters that pipelines change at the same time. 0 means no limit."""
-    inserted_at: datetime
-    updated_at: datetime
-
-    @classmethod
-    def of(cls, row: GroupRow, project: ProjectType | None = None) -> "ClusterGroupType":
-        return cls(
-            id=strawberry.ID(row.id),
-            name=row.name,
-            description=row.description or None,
-            tags=[Tag(name=name, value=value) for name, value in row.tags.items()],
-            cluster_ids=[strawberry.ID(cluster_id) for cluster_id in row.cluster_ids],
-            project=project,
-            frozen=row.frozen,
-            frozen_reason=row.reason or None,
-            frozen_by=row.frozen_by or None,
-            frozen_at=row.frozen_at,
-            max_changing=row.max_changing,
-            inserted_at=row.inserted_at,
-            updated_at=row.updated_at,
-        )
 
 
-@strawberry.input
-class ClusterGroupAttributes:
+@draft(ClusterGroupChange)
+class ClusterGroupAttributes(Draft[ClusterGroupChange]):
     """Fields of a cluster group. A field that is null or absent stays as it is."""
 
-    name: str | None = None
-    """Unique name. Required on creation."""
-    description: str | None = None
-    """Free text. Limit: 1,000 characters."""
-    project_id: strawberry.ID | None = None
-    """ID of the project. Null: the installation."""
-    tags: list[TagAttributes] | None = None
-    """Tags that select clusters. Replaces the whole list."""
-    cluster_ids: list[strawberry.ID] | None = None
-    """IDs of further clusters. Replaces the whole list. Limit: 10,000."""
-    max_changing: int | None = None
-    """Maximum number of clusters that pipelines change at the same time. Default: 0, no limit."""
-
-    def change(self) -> ClusterGroupChange:
-        return ClusterGroupChange(
-            self.name,
-            self.description,
-            self.project_id or None,
-            None if self.tags is None else {tag.name: tag.value for tag in self.tags},
-            self.cluster_ids,
-            self.max_changing,
-        )
+    tags: list[TagAttributes]
 
 
 @strawberry.type
@@ -198,4 +144,4 @@ class ClusterGroupMutation:
 
 async def _types(context: Context, rows: Sequence[GroupRow]) -> list[ClusterGroupType]:
     projects = await projects_of(context, [row.project_id for row in rows])
-    return [ClusterGroupType.of(row, projects.get(row.project_id or "")) for row in rows]
+    return [ClusterGroupType.of(row, project=projects.get(row.project_id or "")) for row in rows]

@@ -13,27 +13,34 @@ MAX_CHANGING_CLUSTERS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class ClusterGroup:
-    """A group of clusters: all of `cluster_ids`, and all clusters that have all of `tags`.
+    """A set of clusters: the listed ones, and all clusters with every given tag.
 
-    Without tags it contains only the named clusters. A group of a project contains only that
-    project's clusters. While a group is frozen, services on its clusters do not change; `reason`
-    says why. Pipelines change at most `max_changing` of its clusters at the same time, counted over
-    all pipelines; 0 means no limit.
+    A group of a project contains only that project's clusters.
     """
 
     id: str
     name: str
+    """Unique name."""
     inserted_at: datetime
     updated_at: datetime
     project_id: str | None = None
+    """ID of the project. None: a group of the installation."""
     description: str = ""
+    """Free text."""
     tags: Mapping[str, str] = field(default_factory=dict)
+    """Tags that select clusters. A cluster must have all of them."""
     cluster_ids: tuple[str, ...] = ()
+    """IDs of clusters that belong to the group regardless of tags."""
     frozen: bool = False
+    """True while a freeze blocks all changes to services in the group."""
     reason: str = ""
+    """Reason of the freeze."""
     frozen_by: str = ""
+    """E-mail address of the user who froze the group."""
     frozen_at: datetime | None = None
+    """Start of the freeze."""
     max_changing: int = 0
+    """Maximum number of clusters that pipelines change at the same time. 0 means no limit."""
 
     @property
     def target(self) -> Resource:

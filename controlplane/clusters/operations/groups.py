@@ -27,11 +27,17 @@ class ClusterGroupChange:
     """Changes to a cluster group. None leaves a field unchanged."""
 
     name: str | None = None
+    """Unique name. Required on creation."""
     description: str | None = None
+    """Free text. Limit: 1,000 characters."""
     project_id: str | None = None
+    """ID of the project. Null: the installation."""
     tags: Mapping[str, str] | None = None
+    """Tags that select clusters. Replaces the whole list."""
     cluster_ids: Sequence[str] | None = None
+    """IDs of further clusters. Replaces the whole list. Limit: 10,000."""
     max_changing: int | None = None
+    """Maximum number of clusters that pipelines change at the same time. Default: 0, no limit."""
 
     def columns(self) -> dict[str, Any]:
         """The validated fields. Invalid: a value is not allowed."""
@@ -94,49 +100,45 @@ class ClusterGroups:
         now, project = self._context.clock.now(), change.project_id or None
         group = ClusterGroup(self._context.new_id(), columns.pop("name"), now, now, project)
         group = replace(group, **columns)
-        async with self._context.store.write() as tx:
+        async with self._context.change(actor, "createClusterGroup") as tx:
             if project:
                 place = await find_project(tx, project)
                 if not actor.may(Verb.READ, place.target):
                     raise NotFound
-            require(actor, Verb.WRITE, _place(project))
+            tx.authorize(Verb.WRITE, _place(project))
             if (known := await tx[ClusterGroupStore].find(name=group.name)) is not None:
                 raise name_conflict(actor, known, f"cluster group {group.name!r} already exists")
             await _check_clusters(tx, actor, group)
             await tx[ClusterGroupStore].add(group)
-            await self._context.audit(tx, actor, "createClusterGroup", group.name, group.id)
+            tx.audit(group.name, group.id)
         return group
 
     async def update(self, actor: Actor, id: str, change: ClusterGroupChange) -> ClusterGroup:
         """Changes a group or its members. Conflict: the group is frozen."""
-        require_member(actor)
         columns = change.columns()
-        async with self._context.store.write() as tx:
+        async with self._context.change(actor, "updateClusterGroup") as tx:
             before = await find_cluster_group(tx, id)
-            require(actor, Verb.WRITE, before.target)
+            tx.authorize(Verb.WRITE, before.target)
             if before.frozen:
                 raise Conflict(f"cluster group {before.name!r} is frozen: unfreeze it first")
             group = replace(before, **columns, updated_at=self._context.clock.now())
             await _check_clusters(tx, actor, group)
             await tx[ClusterGroupStore].put(group)
-            await self._context.audit(
-                tx, actor, "updateClusterGroup", group.name, id, changed=sorted(columns)
-            )
-        self._context.bus.publish(GENERATORS)
+            tx.audit(group.name, id, changed=sorted(columns))
+            tx.publish(GENERATORS)
         return group
 
     async def delete(self, actor: Actor, id: str) -> ClusterGroup:
         """Deletes a group. Conflict: it is frozen, or generators or pipelines select by it."""
-        require_member(actor)
-        async with self._context.store.write() as tx:
+        async with self._context.change(actor, "deleteClusterGroup") as tx:
             group = await find_cluster_group(tx, id)
-            require(actor, Verb.WRITE, group.target)
+            tx.authorize(Verb.WRITE, group.target)
             if group.frozen:
                 raise Conflict(f"cluster group {group.name!r} is frozen: unfreeze it first")
             if user := await tx[GroupUsers].first_user(id):
                 raise Conflict(f"{user} selects clusters by this group")
             await tx[ClusterGroupStore].remove(id)
-            await self._context.audit(tx, actor, "deleteClusterGroup", group.name, id)
+            tx.audit(group.name, id)
         return group
 
     async def freeze(self, actor: Actor, id: str, reason: str) -> ClusterGroup:
@@ -161,13 +163,12 @@ class ClusterGroups:
         return group
 
     async def _set(self, actor: Actor, id: str, action: str, **columns: Any) -> ClusterGroup:
-        require_member(actor)
-        async with self._context.store.write() as tx:
+        async with self._context.change(actor, action) as tx:
             before = await find_cluster_group(tx, id)
-            require(actor, Verb.WRITE, before.target)
+            tx.authorize(Verb.WRITE, before.target)
             group = replace(before, **columns, updated_at=self._context.clock.now())
             await tx[ClusterGroupStore].put(group)
-            await self._context.audit(tx, actor, action, group.name, id, reason=group.reason)
+            tx.audit(group.name, id, reason=group.reason)
         return group
 
 

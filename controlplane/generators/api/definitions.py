@@ -5,7 +5,7 @@ from typing import Any
 
 import strawberry
 
-from controlplane.clusters.api.clusters import Tag
+from controlplane.clusters.api.clusters import Tag, tags_of
 from controlplane.clusters.api.inputs import TagAttributes
 from controlplane.clusters.model.cluster import Distribution
 from controlplane.clusters.model.selectors import Selector as SelectorRow
@@ -44,7 +44,7 @@ class ClusterSelector:
     @classmethod
     def of(cls, row: SelectorRow) -> "ClusterSelector":
         return cls(
-            tags=[Tag(name=name, value=value) for name, value in row.tags.items()],
+            tags=tags_of(row),
             distro=row.distribution,
             project_id=strawberry.ID(row.project_id) if row.project_id else None,
             group_ids=[strawberry.ID(group_id) for group_id in row.groups],

@@ -97,10 +97,18 @@ def _describe_fields(
         if definition is None:
             continue
         name = definition.python_name
-        docstring, arguments = split(reader.of_member(origin, name))
+        docstring, arguments = split(
+            reader.of_member(origin, name) or _of_source(reader, origin, name)
+        )
         published.description = published.description or docstring or FIELDS.get(name)
         if isinstance(published, GraphQLField):
             _describe_arguments(published, arguments)
+
+
+def _of_source(reader: "DocstringReader", origin: type, name: str) -> str:
+    """Returns the docstring of the field from which a published field is derived."""
+    source = getattr(origin, "__sources__", {}).get(name)
+    return reader.of_member(*source) if source else ""
 
 
 def _describe_arguments(published: GraphQLField, described: Mapping[str, str]) -> None:

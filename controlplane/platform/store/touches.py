@@ -42,6 +42,11 @@ class RowTracker:
         """Records that a row was read in order to be written."""
         self._before.setdefault(getattr(row, "id", ""), row)
 
+    @property
+    def has_writes(self) -> bool:
+        """True if a row was added, changed or removed."""
+        return bool(self._written)
+
     def wrote(self, id: str, rows: RereadableRows) -> None:
         """Records that a row was added, changed or removed."""
         self._written[id] = rows

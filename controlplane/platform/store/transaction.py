@@ -38,6 +38,10 @@ class SqlTransaction:
             made = self._made[port] = self._repositories[port](self)
         return made
 
+    @property
+    def has_writes(self) -> bool:
+        return self.connection.touches.has_writes
+
     async def complete(self) -> None:
         """Write what every transaction writes last."""
         for repository in list(self._made.values()):

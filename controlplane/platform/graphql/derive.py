@@ -1,0 +1,303 @@
+"""GraphQL types that are derived from dataclasses: outputs from models, inputs from drafts.
+
+A field is declared once, in the dataclass; the string below it there is its published description.
+The class of the API declares only what differs.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
+from dataclasses import MISSING, Field
+from datetime import date, datetime, time
+from enum import Enum
+from functools import partial
+from operator import attrgetter
+from types import NoneType, UnionType
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Generic,
+    NamedTuple,
+    Self,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+
+import strawberry
+from strawberry.types.base import has_object_definition
+from strawberry.types.field import StrawberryField
+
+from controlplane.platform.graphql.scalars import Json, Map
+from controlplane.platform.parts import column_names, part_fields
+
+M = TypeVar("M")
+T = TypeVar("T")
+Convert = Callable[[Any], Any]
+Sources = Mapping[str, tuple[type, str]]
+"""Dataclass and name of the field that describes a published field, by its published name."""
+
+_PLAIN = (str, int, float, bool, datetime, date, time)
+_LISTS = (tuple, list, frozenset, Sequence, Collection, Set)
+_MAPPINGS = (dict, Mapping)
+_OUTPUTS: dict[type, type["Output[Any]"]] = {}
+_INPUTS: dict[type, type["Draft[Any]"]] = {}
+
+
+class Output(Generic[M]):
+    """Base class of output types that are derived from the model `M`."""
+
+    __sources__: ClassVar[Sources]
+    __values__: ClassVar[Convert]
+    if TYPE_CHECKING:
+        id: strawberry.ID
+
+    @classmethod
+    def of(cls, row: M, **related: object) -> Self:
+        """Returns the output for a row; `related` has the declared fields that no row contains."""
+        return cls(**cls.__values__(row), **related)
+
+
+class Draft(Generic[M]):
+    """Base class of input types that are derived from the dataclass `M`."""
+
+    __sources__: ClassVar[Sources]
+    __changes__: ClassVar[Mapping[str, tuple[str, Convert | None]]]
+    __model__: ClassVar[type]
+
+    def change(self) -> M:
+        """Returns the values as `M`; an absent or null field has its default there."""
+        given: dict[str, Any] = {}
+        for name, (target, convert) in self.__changes__.items():
+            value = getattr(self, name)
+            if value is not None:
+                given[target] = convert(value) if convert else value
+        return self.__model__(**given)
+
+
+class _Computed(NamedTuple):
+    read: Convert
+
+
+def computed(read: Callable[[Any], T]) -> T:
+    """Declares a field of an output that is computed from the row."""
+    value: Any = _Computed(read)
+    return value
+
+
+def output(
+    model: type[M],
+    *,
+    rename: Mapping[str, str] | None = None,
+    hide: Collection[str] = (),
+    nullable: Collection[str] = (),
+    name: str | None = None,
+) -> Callable[[type[T]], type[T]]:
+    """Derives an output type from the dataclass `model`.
+
+    Publishes all fields but those of `hide`. `rename` maps published names to fields. Empty values
+    of `nullable` fields are published as null. A field that the class declares has the declared
+    type. TypeError: a field has no published form.
+    """
+
+    def decorate(kind: type[T]) -> type[T]:
+        shown = _shown_fields(model, rename or {}, hide)
+        declared, reads, resolved = _declared(kind), _take_computed(kind), _resolvers(kind)
+        paths: dict[str, str] = {}
+        converts: dict[str, Convert] = {}
+        annotations: dict[str, Any] = {}
+        for published, source in shown.items():
+            if published in reads or published in resolved:
+                continue
+            form = _Published(declared.pop(published, None), None)
+            if form.annotation is None:
+                form = _published(published, source.hint, _output_form)
+                if published in nullable:
+                    form = _Published(form.annotation | None, _null_if_empty(form.convert))
+            annotations[published], paths[published] = form.annotation, source.path
+            if form.convert is not None:
+                converts[published] = form.convert
+        kind.__annotations__ = annotations | declared
+        made: Any = strawberry.type(kind, name=name)
+        made.__values__ = staticmethod(_reader(paths, converts, reads))
+        made.__sources__ = {key: source.origin for key, source in shown.items()}
+        _OUTPUTS[model] = made
+        return made
+
+    return decorate
+
+
+def draft(
+    model: type[M], *, rename: Mapping[str, str] | None = None, hide: Collection[str] = ()
+) -> Callable[[type[T]], type[T]]:
+    """Derives an input type from the dataclass `model`; the arguments are those of `output`.
+
+    A field with a default is optional, and null stands for the default.
+    """
+
+    def decorate(kind: type[T]) -> type[T]:
+        shown = _shown_fields(model, rename or {}, hide)
+        declared = _declared(kind)
+        annotations: dict[str, Any] = {}
+        changes: dict[str, tuple[str, Convert | None]] = {}
+        for published, source in shown.items():
+            own = declared.pop(published, None)
+            form = _published(published, own or source.hint, _input_form)
+            if _is_mapping(source.hint) and get_origin(form.annotation) is list:
+                form = _Published(form.annotation, _by_name)
+            if source.has_default:
+                form = _Published(form.annotation | None, form.convert)
+                if not hasattr(kind, published):
+                    setattr(kind, published, None)
+            annotations[published] = form.annotation
+            changes[published] = (source.path, form.convert)
+        kind.__annotations__ = annotations | declared
+        made: Any = strawberry.input(kind)
+        made.__changes__, made.__model__ = changes, model
+        made.__sources__ = {key: source.origin for key, source in shown.items()}
+        _INPUTS[model] = made
+        return made
+
+    return decorate
+
+
+class _Source(NamedTuple):
+    """The field of a dataclass behind a published field."""
+
+    path: str
+    owner: type
+    member: Field[Any]
+    hint: Any
+
+    @property
+    def origin(self) -> tuple[type, str]:
+        return self.owner, self.member.name
+
+    @property
+    def has_default(self) -> bool:
+        member = self.member
+        return member.default is not MISSING or member.default_factory is not MISSING
+
+
+class _Published(NamedTuple):
+    """The type of a published field, and the conversion of its values; None copies them."""
+
+    annotation: Any
+    convert: Convert | None
+
+
+def _declared(kind: type) -> dict[str, Any]:
+    return dict(kind.__dict__.get("__annotations__", {}))
+
+
+def _resolvers(kind: type) -> set[str]:
+    """Returns the names of fields that the class declares with a resolver."""
+    return {name for name, value in vars(kind).items() if isinstance(value, StrawberryField)}
+
+
+def _take_computed(kind: type) -> dict[str, Convert]:
+    """Removes the computed fields from a class and returns them by name."""
+    found = {name: value for name, value in vars(kind).items() if isinstance(value, _Computed)}
+    for name in found:
+        delattr(kind, name)
+    return {name: value.read for name, value in found.items()}
+
+
+def _reader(
+    paths: Mapping[str, str], converts: Mapping[str, Convert], reads: Mapping[str, Convert]
+) -> Convert:
+    """Returns a function that reads all published values of a row by name."""
+    names, get = tuple(paths), attrgetter(*paths.values(), "__class__")
+
+    def read(row: Any) -> dict[str, Any]:
+        values = dict(zip(names, get(row)[:-1], strict=True))
+        for name, convert in converts.items():
+            values[name] = convert(values[name])
+        for name, compute in reads.items():
+            values[name] = compute(row)
+        return values
+
+    return read
+
+
+def _shown_fields(
+    model: type, rename: Mapping[str, str], hide: Collection[str]
+) -> dict[str, _Source]:
+    """Returns the sources of all published fields, in the order of the dataclass."""
+    published = {target: name for name, target in rename.items()}
+    strange = {*hide, *published} - set(column_names(model))
+    if strange:
+        raise TypeError(f"{model.__name__} has no fields {', '.join(sorted(strange))}")
+    return {
+        published.get(member.name, member.name): _Source(
+            path, owner, member, get_type_hints(owner)[member.name]
+        )
+        for path, owner, member in part_fields(model)
+        if member.name not in hide
+    }
+
+
+def _published(name: str, hint: Any, known: Callable[[Any], "_Published | None"]) -> "_Published":
+    """Returns the published form of a type hint. TypeError: it has none."""
+    origin, inner = get_origin(hint), [of for of in get_args(hint) if of is not NoneType]
+    if origin in (UnionType, Union) and len(inner) == 1:
+        form = _published(name, inner[0], known)
+        convert = None if form.convert is None else _unless_none(form.convert)
+        return _Published(form.annotation | None, convert)
+    if origin in _LISTS:
+        form = _published(name.removesuffix("s"), inner[0], known)
+        return _Published(list[form.annotation], _of_each(form.convert))
+    if form := known(hint):
+        return form
+    if origin in _MAPPINGS:
+        return _Published(Map, dict)
+    if hint in (Json, Map):
+        return _Published(hint, None)
+    plain = getattr(hint, "__supertype__", hint)
+    if plain is str and (name == "id" or name.endswith("_id")):
+        return _Published(strawberry.ID, None)
+    if plain in _PLAIN or (isinstance(plain, type) and issubclass(plain, Enum)):
+        return _Published(plain, None)
+    raise TypeError(f"{name}: {hint} has no published form; hide the field, or declare its type")
+
+
+def _output_form(hint: Any) -> "_Published | None":
+    kind = _OUTPUTS.get(hint) if isinstance(hint, type) else None
+    return _Published(kind, kind.of) if kind else None
+
+
+def _input_form(hint: Any) -> "_Published | None":
+    if isinstance(hint, type) and issubclass(hint, Draft):
+        return _Published(hint, hint.change)
+    if has_object_definition(hint):
+        return _Published(hint, None)
+    kind = _INPUTS.get(hint) if isinstance(hint, type) else None
+    return _Published(kind, kind.change) if kind else None
+
+
+def _unless_none(convert: Convert, *, empty: bool = False) -> Convert:
+    return lambda value: None if value is None or (empty and not value) else convert(value)
+
+
+def _null_if_empty(convert: Convert | None) -> Convert:
+    if convert is None:
+        return lambda value: value or None
+    return _unless_none(convert, empty=True)
+
+
+def _of_each(convert: Convert | None) -> Convert:
+    return list if convert is None else partial(_converted, convert)
+
+
+def _converted(convert: Convert, values: Iterable[Any]) -> list[Any]:
+    return [convert(value) for value in values]
+
+
+def _by_name(values: Sequence[Any]) -> dict[str, Any]:
+    """Returns a list of inputs with `name` and `value` as a mapping."""
+    return {entry.name: entry.value for entry in values}
+
+
+def _is_mapping(hint: Any) -> bool:
+    return any(get_origin(part) in _MAPPINGS for part in (hint, *get_args(hint)))

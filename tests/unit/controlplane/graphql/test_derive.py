@@ -1,0 +1,205 @@
+"""Types of the API that are derived from dataclasses."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any
+
+import pytest
+import strawberry
+from graphql import GraphQLInputObjectType, GraphQLObjectType, GraphQLSchema, print_type
+from strawberry.schema.config import StrawberryConfig
+
+from controlplane.platform.graphql.derive import Draft, Output, computed, draft, output
+from controlplane.platform.graphql.descriptions import describe
+from controlplane.platform.graphql.scalars import SCALARS
+from controlplane.platform.parts import part
+
+NOW = datetime(2026, 1, 2, tzinfo=UTC)
+
+
+@strawberry.enum
+class Colour(StrEnum):
+    """A colour."""
+
+    RED = "RED"
+    """Red."""
+
+
+@dataclass(frozen=True)
+class Wheel:
+    """A wheel."""
+
+    size: int
+    """Diameter in inches."""
+
+
+@dataclass(frozen=True)
+class Paint:
+    """A part of a car."""
+
+    colour: Colour = Colour.RED
+    """Colour of the car."""
+
+
+@dataclass(frozen=True)
+class Car:
+    """A car."""
+
+    id: str
+    name: str
+    """Display name."""
+    owner_id: str | None = None
+    """ID of the owner."""
+    note: str = ""
+    """Free text."""
+    wheels: tuple[Wheel, ...] = ()
+    """All wheels."""
+    spare: Wheel | None = None
+    """Spare wheel."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """Labels."""
+    key: bytes = b""
+    paint: Paint = part(Paint)
+    built_at: datetime = NOW
+
+
+@output(Wheel)
+class WheelType(Output[Wheel]):
+    """A wheel in the API."""
+
+
+@output(Car, rename={"title": "name"}, hide={"key"}, nullable={"note", "spare"})
+class CarType(Output[Car]):
+    """A car in the API."""
+
+    labels: list[str] = computed(lambda car: sorted(car.labels))
+    """Names of the labels."""
+    garage: str | None
+    """Name of the garage."""
+
+
+@strawberry.input
+class LabelAttributes:
+    """A label."""
+
+    name: str
+    value: str
+
+
+@dataclass(frozen=True)
+class WheelDraft:
+    """Values of a wheel."""
+
+    size: int = 17
+    """Diameter in inches. Default: 17."""
+
+
+@dataclass(frozen=True)
+class CarDraft:
+    """Values of a car."""
+
+    name: str
+    """Display name."""
+    owner_id: str | None = None
+    """ID of the owner."""
+    wheels: Sequence[WheelDraft] = ()
+    """All wheels."""
+    labels: Mapping[str, str] | None = None
+    """Labels."""
+    seats: int = 4
+    """Number of seats. Default: 4."""
+
+
+@draft(WheelDraft)
+class WheelAttributes(Draft[WheelDraft]):
+    """Fields of a wheel."""
+
+
+@draft(CarDraft)
+class CarAttributes(Draft[CarDraft]):
+    """Fields of a car."""
+
+    labels: list[LabelAttributes]
+
+
+@strawberry.type
+class Query:
+    @strawberry.field
+    def car(self, attributes: CarAttributes) -> CarType | None:
+        """A car."""
+        given = attributes.change()
+        wheels = tuple(Wheel(wheel.size) for wheel in given.wheels)
+        row = Car("1", given.name, given.owner_id, "", wheels, None, given.labels or {})
+        return CarType.of(row, garage=f"for {given.seats}")
+
+
+def schema() -> strawberry.Schema:
+    return strawberry.Schema(Query, config=StrawberryConfig(scalar_map=SCALARS))
+
+
+def printed(name: str) -> str:
+    made: GraphQLSchema = schema()._schema
+    describe(made)
+    found = made.get_type(name)
+    assert isinstance(found, GraphQLObjectType | GraphQLInputObjectType)
+    return print_type(found)
+
+
+def test_an_output_has_the_fields_of_its_model_and_of_its_parts() -> None:
+    fields = printed("CarType")
+    expected = {
+        "id: ID!", "title: String!", "ownerId: ID", "note: String", "wheels: [WheelType!]!",
+        "spare: WheelType", "labels: [String!]!", "colour: Colour!", "builtAt: DateTime!",
+        "garage: String",
+    }  # fmt: skip
+    assert {line.strip() for line in fields.splitlines() if ":" in line} == expected
+
+
+def test_descriptions_come_from_the_model_unless_the_type_has_its_own() -> None:
+    car = printed("CarType")
+    assert '"""A car in the API."""' in car and '"""Colour of the car."""' in car
+    assert '"""Names of the labels."""' in car and '"""Labels."""' not in car
+    assert '"""Number of seats. Default: 4."""' in printed("CarAttributes")
+
+
+def test_a_row_becomes_an_output_with_its_related_fields() -> None:
+    row = Car("1", "Mini", wheels=(Wheel(15),), spare=Wheel(16), labels={"b": "", "a": ""})
+    made: Any = CarType.of(row, garage="east")
+    assert (made.id, made.title, made.note, made.garage) == ("1", "Mini", None, "east")
+    assert [wheel.size for wheel in made.wheels] == [15] and made.spare.size == 16
+    assert (made.labels, made.colour, made.built_at) == (["a", "b"], Colour.RED, NOW)
+
+
+def test_a_related_field_that_is_not_given_is_an_error() -> None:
+    with pytest.raises(TypeError, match="garage"):
+        CarType.of(Car("1", "Mini"))
+
+
+def test_fields_with_a_default_are_optional_inputs() -> None:
+    fields = printed("CarAttributes")
+    for line in ("name: String!", "ownerId: ID = null", "seats: Int = null"):
+        assert line in fields
+    assert "labels: [LabelAttributes!] = null" in fields
+
+
+async def test_inputs_arrive_as_their_draft() -> None:
+    query = """{ car(attributes: {name: "Mini", wheels: [{size: 15}, {}],
+      labels: [{name: "a", value: "1"}]}) { title wheels { size } labels garage } }"""
+    answer = await schema().execute(query)
+    assert answer.errors is None
+    car = {"title": "Mini", "wheels": [{"size": 15}, {"size": 17}], "labels": ["a"]}
+    assert answer.data == {"car": {**car, "garage": "for 4"}}
+
+
+def test_a_field_without_a_published_form_has_to_be_hidden_or_declared() -> None:
+    with pytest.raises(TypeError, match=r"key: .*bytes.* has no published form"):
+        output(Car)(type("Bare", (Output,), {}))
+
+
+def test_only_a_known_field_can_be_hidden_renamed_or_nullable() -> None:
+    with pytest.raises(TypeError, match="wheel"):
+        output(Wheel, hide={"wheel"})(type("Bare", (Output,), {}))
+    with pytest.raises(TypeError, match="wheel"):
+        output(Wheel, rename={"diameter": "wheel"})(type("Bare", (Output,), {}))
