@@ -80,7 +80,7 @@ from controlplane.reports.operations import LedgerReports
 from controlplane.reports.telemetry.otlp import OtlpSpans
 from controlplane.repositories.operations import RepositoryOperations
 from controlplane.repositories.ports import CredentialIssuer
-from controlplane.repositories.registry.client import RegistryClient
+from controlplane.repositories.registry import ImageRegistries
 from controlplane.search.operations import SearchOperations
 from controlplane.secrets.backends.envelope import EnvelopeSealer, load_or_make_key
 from controlplane.secrets.backends.external import ExternalSecretSources
@@ -107,6 +107,7 @@ from controlplane.settings import (
 )
 from controlplane.store.migrate import migrate
 from controlplane.store.repositories import REPOSITORIES
+from core.outbound.oci import OciRegistryClient
 from core.runtime.clock import Clock
 
 
@@ -269,7 +270,8 @@ async def _assemble(
     checks = CheckRunner(deps, pipelines, jobs, outward)
     kept = await _secret_parts(deps, sealer, own_key, settings.secrets, identity)
     await repositories.check_key()
-    triggers = Triggers(deps, pipelines, repositories, RegistryClient(outward, clock))
+    images = ImageRegistries(OciRegistryClient(outward, clock))
+    triggers = Triggers(deps, pipelines, repositories, images)
     shared = _Shared(
         entry, requests, repositories, targets, pipelines, triggers, records, jobs, kept
     )

@@ -80,6 +80,14 @@ def is_ambiguous_address(host: str) -> bool:
     return _NUMBERS.fullmatch(host) is not None and not _is_plain_address(host)
 
 
+def is_loopback_host(host: str) -> bool:
+    """Returns whether a host is localhost, to which requests may go without TLS."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
 def _is_plain_address(host: str) -> bool:
     try:
         ipaddress.IPv4Address(host)

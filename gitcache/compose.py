@@ -6,20 +6,20 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import timedelta
 
+from core.outbound.client import OutboundClient, OutboundRoute
 from core.remotes import normalize_proxy_url
 from core.runtime.atomic_files import write_atomically
 from core.runtime.clock import Clock
 from core.spec.attestation import Signer
 from gitcache.charts.catalog import ChartCatalog
 from gitcache.charts.followed import ChartMirror
-from gitcache.charts.http_client import ChartHttpClient
 from gitcache.charts.source import ChartSource
 from gitcache.coordination.local import SoleReplica
 from gitcache.decrypt.keys import SopsDecryptor
 from gitcache.domain.message_auth import MessageAuthenticator, derive_key
 from gitcache.mirror.cgroup_memory import container_memory
 from gitcache.mirror.mirror import GitMirror, MirrorOptions
-from gitcache.mirror.transport.address_filter import AddressFilter
+from gitcache.mirror.transport.http import address_guard
 from gitcache.mirror.transport.tls import client_context
 from gitcache.ports import (
     ClusterEgress,
@@ -86,10 +86,9 @@ def build_git_cache(
     memo = FileMemo(data / "memos", MessageAuthenticator(key.hex(), "memos"))
     workers = WorkerPool(settings.render.workers, _limits(settings.render), data / "scratch")
 
-    admission = AddressFilter(allow_private_hosts=settings.fetch.allow_private_hosts)
-    fetcher = _fetcher(settings, admission)
+    http = _chart_client(settings)
     charts = ChartSource(
-        fetcher,
+        http,
         content,
         memo,
         workers,
@@ -128,7 +127,7 @@ def build_git_cache(
         housekeeping_steps=(eviction.run,),
         meters=(mirror.meters,),
         on_start=(mirror.open, open_disk, workers.start),
-        on_stop=(workers.stop, content.stop, fetcher.close, admission.close, mirror.close),
+        on_stop=(workers.stop, content.stop, http.close, mirror.close),
     )
     mirror.submodules.set_followed(cache.specs)
     charts.accounts.set_followed(cache.specs)
@@ -186,14 +185,15 @@ def _tiers(
     return TieredContent(nearest, farther, make_room)
 
 
-def _fetcher(settings: GitCacheSettings, admission: AddressFilter) -> ChartHttpClient:
+def _chart_client(settings: GitCacheSettings) -> OutboundClient:
     options = _mirror_options(settings)
-    return ChartHttpClient(
-        admission,
-        admission.check_host,
+    proxy = normalize_proxy_url(options.proxy) if options.proxy else None
+    return OutboundClient(
+        address_guard(allow_private_hosts=options.allow_private_hosts),
+        OutboundRoute(client_context(None, options.authority), proxy, trusted_proxy=True),
         seconds=options.fetch_seconds,
-        proxy=normalize_proxy_url(options.proxy) if options.proxy else None,
-        tls=client_context(None, options.authority),
+        connections=100,
+        per_host=4,
     )
 
 

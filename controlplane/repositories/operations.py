@@ -15,12 +15,12 @@ from controlplane.repositories.model.credentials import auth_method_of, merge_cr
 from controlplane.repositories.model.repository import GitHealth, Repository, origin_of
 from controlplane.repositories.ports import (
     FollowedFiles,
-    RegistryAccount,
     RepositoryStore,
     RepositoryUsers,
 )
 from core.errors import Conflict, Invalid, NotFound
 from core.identity import ClusterId, RepositoryId
+from core.outbound.credentials import RegistryAccount
 from core.spec.source import GitCredentials, RepositoryKind, RepositorySpec, RepositoryState
 
 _NAMES = {RepositoryKind.GIT: "GitRepository", RepositoryKind.HELM: "HelmRepository"}

@@ -9,6 +9,7 @@ from controlplane.authorization import Actor
 from controlplane.platform.ports import Rows
 from controlplane.repositories.model.repository import Repository
 from core.identity import RepositoryId
+from core.outbound.credentials import RegistryAccount
 from core.spec.source import GitCredentials
 
 
@@ -21,14 +22,6 @@ class CredentialIssuer(Protocol):
         None: there are none to issue; the agent needs none, or has its own. Raises Unavailable.
         """
         ...
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class RegistryAccount:
-    """Credentials for a registry. Never print them."""
-
-    username: str
-    password: str
 
 
 class Registries(Protocol):

@@ -4,28 +4,23 @@ Connect a chart repository that needs credentials like any repository, by its ht
 are not polled unless a service follows it. Only repositories of the same project are used.
 """
 
-import base64
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from yarl import URL
 
 from core.errors import Invalid
-from core.remotes import Remote, parse_remote
-from core.spec.source import RepositorySpec
-from gitcache.charts.http_client import is_loopback_host
+from core.outbound.credentials import RegistryAccount
+from core.remotes import Remote, is_loopback_host, parse_remote
+from core.spec.source import GitCredentials, RepositorySpec
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ChartCredentials:
-    """Id of the repository and value of the Authorization header. Has no repr, so never printed."""
+    """Id of the repository and its account. Has no repr, so never printed."""
 
     id: str
-    authorization: str
-
-    @property
-    def headers(self) -> dict[str, str]:
-        return {"Authorization": self.authorization}
+    account: RegistryAccount
 
 
 class ChartCredentialFinder:
@@ -49,7 +44,7 @@ class ChartCredentialFinder:
         if not found:
             return None
         _, spec = max(found, key=lambda candidate: len(candidate[0]))
-        return ChartCredentials(spec.id, _authorization(spec))
+        return ChartCredentials(spec.id, _account(spec))
 
 
 def _remote(spec: RepositorySpec) -> Remote | None:
@@ -75,7 +70,6 @@ def _opens(remote: Remote, place: URL) -> bool:
     return remote.origin == (scheme, host, port) and inside
 
 
-def _authorization(spec: RepositorySpec) -> str:
-    given = spec.credentials
-    pair = f"{given.username or 'git'}:{given.password}" if given else ""
-    return "Basic " + base64.b64encode(pair.encode()).decode()
+def _account(spec: RepositorySpec) -> RegistryAccount:
+    given = spec.credentials or GitCredentials()
+    return RegistryAccount(given.username or "git", given.password or "")

@@ -11,16 +11,18 @@ from semantic_version import NpmSpec, Version
 from yarl import URL
 
 from core.errors import Invalid, Unavailable
+from core.outbound.oci import OciRegistryClient
+from core.outbound.reply import HttpClient
 from core.runtime.clock import Clock
 from core.spec.bundle import digest_of
 from gitcache.charts.credentials import ChartCredentialFinder, ChartCredentials
-from gitcache.charts.http_client import ChartHttpClient
 from gitcache.charts.oci import OciChartRepository
 from gitcache.domain.inputs import digest_of_json
 from gitcache.ports import ChartPin, ChartRef, ChartVersion, ContentStore, Memo, RenderWorkers
 
 _FRESH_SECONDS = 60.0
 _MAX_CACHED_VERSIONS = 1000
+_MAX_REDIRECTS = 5
 
 
 class ChartSource:
@@ -32,7 +34,7 @@ class ChartSource:
 
     def __init__(
         self,
-        fetcher: ChartHttpClient,
+        http: HttpClient,
         content: ContentStore,
         memo: Memo,
         workers: RenderWorkers,
@@ -42,7 +44,8 @@ class ChartSource:
         archive_bytes: int,
     ) -> None:
         self.accounts = ChartCredentialFinder()
-        self._fetcher = fetcher
+        self._http = http
+        self._registries = OciRegistryClient(http, clock)
         self._content = content
         self._memo = memo
         self._workers = workers
@@ -122,14 +125,14 @@ class ChartSource:
 
     async def _offered(self, wanted: ChartRef) -> list[str]:
         if wanted.repository.startswith("oci://"):
-            return await self._registry(wanted).tags()
+            return await self._registry(wanted).versions()
         return [offered.version for offered in await self._index(wanted)]
 
     async def _fetched(self, exact: ChartRef) -> str:
         """Downloads and stores an archive; returns its digest."""
         if exact.repository.startswith("oci://"):
             registry = self._registry(exact)
-            data = await registry.blob(await registry.layer(exact.version), self._archive_bytes)
+            data = await registry.archive(await registry.layer(exact.version), self._archive_bytes)
         else:
             data = await self._download(exact)
         digest = digest_of(data)
@@ -144,27 +147,21 @@ class ChartSource:
         base = URL(exact.repository.rstrip("/") + "/")
         place = base.join(URL(found.url))
         # An index may point to any host: send the repository's credentials to no other.
-        headers = self._headers(exact) if place.origin() == base.origin() else None
-        answer = await self._fetcher.get(str(place), max_bytes=self._archive_bytes, headers=headers)
-        if answer.status != 200:
-            raise Unavailable(f"{base.host} answered {answer.status} for chart {exact.name}")
-        if found.digest and digest_of(answer.body) != f"sha256:{found.digest}":
+        headers = self._headers(exact) if place.origin() == base.origin() else {}
+        archive = await self._get(place, headers, self._archive_bytes)
+        if found.digest and digest_of(archive) != f"sha256:{found.digest}":
             raise Unavailable(
                 f"chart {exact.name} {found.version} does not match the digest in its index"
             )
-        return answer.body
+        return archive
 
     async def _index(self, wanted: ChartRef) -> Sequence[ChartVersion]:
         """Lists the versions of a chart; parses an unchanged index only once."""
-        url = wanted.repository.rstrip("/") + "/index.yaml"
-        answer = await self._fetcher.get(
-            url, max_bytes=self._index_bytes, headers=self._headers(wanted)
-        )
-        if answer.status != 200:
-            raise Unavailable(f"{URL(url).host} answered {answer.status} for {url}")
-        key = digest_of_json({"index": digest_of(answer.body), "chart": wanted.name})
+        url = URL(wanted.repository.rstrip("/") + "/index.yaml")
+        index = await self._get(url, self._headers(wanted), self._index_bytes)
+        key = digest_of_json({"index": digest_of(index), "chart": wanted.name})
         if (memo := await self._memo.get(key)) is None:
-            found = await self._workers.versions(answer.body, wanted.name)
+            found = await self._workers.versions(index, wanted.name)
             memo = {
                 "versions": [[offered.version, offered.digest, offered.url] for offered in found]
             }
@@ -172,16 +169,27 @@ class ChartSource:
         return [ChartVersion(*fields) for fields in memo["versions"]]
 
     def _registry(self, wanted: ChartRef) -> OciChartRepository:
-        account = self._account(wanted)
-        authorization = account.authorization if account else ""
-        return OciChartRepository(self._fetcher, wanted.repository, wanted.name, authorization)
+        found = self._account(wanted)
+        account = found.account if found else None
+        return OciChartRepository(self._registries, wanted.repository, wanted.name, account)
 
     def _account(self, wanted: ChartRef) -> ChartCredentials | None:
         return self.accounts.of(wanted.repository, wanted.project)
 
-    def _headers(self, wanted: ChartRef) -> dict[str, str] | None:
-        account = self._account(wanted)
-        return account.headers if account else None
+    def _headers(self, wanted: ChartRef) -> dict[str, str]:
+        found = self._account(wanted)
+        return found.account.headers if found else {}
+
+    async def _get(self, url: URL, headers: dict[str, str], max_bytes: int) -> bytes:
+        """Downloads a file. Raises Invalid beyond the limit, Unavailable."""
+        reply = await self._http.ask(
+            "GET", str(url), headers, max_bytes=max_bytes, redirects=_MAX_REDIRECTS
+        )
+        if reply.status != 200:
+            raise Unavailable(f"{url.host} answered {reply.status} for {url.path}")
+        if reply.truncated:
+            raise Invalid(f"{url.host} sent more than the limit of {max_bytes:,} bytes")
+        return reply.body
 
 
 def newest(offered: Sequence[str], wanted: str) -> str | None:

@@ -4,6 +4,7 @@ import asyncio
 from dataclasses import dataclass
 from pathlib import Path
 
+from core.outbound.client import OutboundClient
 from core.runtime.clock import Clock
 from gitcache.mirror.clones import FetchMethods, GitClones
 from gitcache.mirror.disk import Disk
@@ -16,11 +17,10 @@ from gitcache.mirror.quick_fetch import QuickFetch
 from gitcache.mirror.remote_git import RemoteGit
 from gitcache.mirror.runner import GitRunner
 from gitcache.mirror.submodules import Submodules
-from gitcache.mirror.transport.address_filter import AddressFilter
 from gitcache.mirror.transport.app_tokens import AppTokens
 from gitcache.mirror.transport.capabilities import KnownCapabilities
 from gitcache.mirror.transport.git_environment import GitEnvironment
-from gitcache.mirror.transport.http import GitHttpClient
+from gitcache.mirror.transport.http import GitHttpClient, address_guard
 from gitcache.mirror.transport.ls_refs import HttpRefLister
 from gitcache.mirror.transport.rate_limit import ServerRateLimiter
 from gitcache.mirror.transport.route_finder import RouteFinder
@@ -69,15 +69,16 @@ class GitMirror:
         *,
         egress: ClusterEgress | None = None,
     ) -> None:
-        self.admission = AddressFilter(allow_private_hosts=options.allow_private_hosts)
+        guard = address_guard(allow_private_hosts=options.allow_private_hosts)
         self.pacing = ServerRateLimiter(
             clock, at_once=options.at_once, per_second=options.per_second
         )
-        self.http = GitHttpClient(
-            self.admission, self.pacing, clock, seconds=options.request_seconds
+        self.outbound = OutboundClient(
+            guard, seconds=options.request_seconds, connections=0, decompress=True
         )
+        self.http = GitHttpClient(self.outbound, self.pacing, clock)
         self.routes = RouteFinder(
-            self.admission,
+            guard,
             clock,
             AppTokens(self.http, clock),
             egress=egress,
@@ -149,7 +150,6 @@ class GitMirror:
     async def close(self) -> None:
         """Ends processes and closes connections."""
         await self.reader.close()
-        await self.http.close()
-        await self.admission.close()
+        await self.outbound.close()
         await asyncio.to_thread(self.runner.close)
         await self.connections.close()

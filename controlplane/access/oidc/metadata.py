@@ -1,24 +1,24 @@
 """Published metadata of an issuer: its endpoints and keys, fetched and cached."""
 
 import asyncio
-import ssl
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
-import aiohttp
 import jwt
 import orjson
 
 from core.errors import Invalid, Unauthenticated, Unavailable
+from core.outbound.addresses import EVERYWHERE, AddressGuard
+from core.outbound.client import OutboundClient, OutboundRoute, client_tls
+from core.outbound.reply import HttpReply
+from core.remotes import is_loopback_host
 from core.runtime.clock import Clock
 
 MAX_BYTES = 256 << 10
 MAX_KEYS = 100
 KEPT_SECONDS = 3600.0
 AGAIN_SECONDS = 10.0
-_TIMEOUT = aiohttp.ClientTimeout(total=10)
-_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _WELL_KNOWN = "/.well-known/openid-configuration"
 
 
@@ -26,59 +26,56 @@ class IssuerHttpClient:
     """HTTP client for issuers: verified TLS, without redirects; plain HTTP only to localhost."""
 
     def __init__(self, ca_file: Path | None = None) -> None:
-        self._ca_file = ca_file
-        self._session: aiohttp.ClientSession | None = None
+        self._http = OutboundClient(AddressGuard(EVERYWHERE), OutboundRoute(client_tls(ca_file)))
 
     async def get(self, url: str) -> dict[str, Any]:
         """Returns a JSON object. Raises Unavailable."""
-        return await self._ask("GET", url)
+        return await self._ask("GET", url, {})
 
     async def post(self, url: str, form: dict[str, str]) -> dict[str, Any]:
         """Posts a form and returns the JSON object of the response."""
-        return await self._ask("POST", url, data=form)
+        headers = {"content-type": "application/x-www-form-urlencoded"}
+        return await self._ask("POST", url, headers, urlencode(form).encode())
 
     async def close(self) -> None:
         """Closes all connections."""
-        if self._session is not None:
-            await self._session.close()
+        await self._http.close()
 
-    async def _ask(self, method: str, url: str, **body: Any) -> dict[str, Any]:
+    async def _ask(
+        self, method: str, url: str, headers: dict[str, str], body: bytes = b""
+    ) -> dict[str, Any]:
         check_url(url)
-        if self._session is None:
-            cafile = str(self._ca_file) if self._ca_file else None
-            connector = aiohttp.TCPConnector(ssl=ssl.create_default_context(cafile=cafile))
-            self._session = aiohttp.ClientSession(connector=connector, timeout=_TIMEOUT)
         where = urlsplit(url).netloc
+        accept = {"accept": "application/json"}
         try:
-            async with self._session.request(
-                method, url, allow_redirects=False, headers={"accept": "application/json"}, **body
-            ) as answer:
-                content = await answer.content.read(MAX_BYTES + 1)
-                while len(content) <= MAX_BYTES and not answer.content.at_eof():
-                    content += await answer.content.read(MAX_BYTES + 1 - len(content))
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise Unavailable(f"the identity provider {where} cannot be reached: {error}") from None
-        return _object(where, answer.status, content)
+            reply = await self._http.ask(method, url, accept | headers, body, max_bytes=MAX_BYTES)
+        except Unavailable as error:
+            raise Unavailable(
+                f"the identity provider {where} is unavailable: {error.message}"
+            ) from None
+        return _object(where, reply)
 
 
 def check_url(url: str) -> None:
     """Raises Invalid unless the URL is https or on localhost."""
     parts = urlsplit(url)
-    if parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in _LOOPBACK):
+    if parts.scheme == "https" or (
+        parts.scheme == "http" and is_loopback_host(parts.hostname or "")
+    ):
         return
     raise Invalid(f"an identity provider needs an https URL: {url[:200]}", field="issuer")
 
 
-def _object(where: str, status: int, content: bytes) -> dict[str, Any]:
-    if status == 200 and len(content) <= MAX_BYTES:
+def _object(where: str, reply: HttpReply) -> dict[str, Any]:
+    if reply.status == 200 and not reply.truncated:
         try:
-            answer = orjson.loads(content)
+            answer = orjson.loads(reply.body)
         except orjson.JSONDecodeError:
             answer = None
         if isinstance(answer, dict):
             return answer
     raise Unavailable(
-        f"the identity provider {where} sent an unexpected response (status {status})"
+        f"the identity provider {where} sent an unexpected response (status {reply.status})"
     )
 
 

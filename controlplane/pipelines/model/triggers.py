@@ -17,9 +17,9 @@ from semantic_version import NpmSpec, Version
 from controlplane.pipelines.model.calendar import zone_of
 from controlplane.pipelines.model.git_writes import GitWrite
 from controlplane.platform.names import check_text
-from controlplane.repositories.model.images import is_tag, split_repository
 from core import patterns
 from core.errors import Invalid
+from core.spec.images import is_tag, parse_image
 
 MAX_TRIGGERS = 50
 MAX_TEXT = 512
@@ -99,7 +99,7 @@ class ImageRule:
 
     def check(self, field: str) -> None:
         """Raises Invalid for a rule that can never match."""
-        split_repository(self.image, f"{field}.image")
+        parse_image(self.image, f"{field}.image")
         check_range(self.range, f"{field}.range")
         check_pattern(self.pattern, f"{field}.pattern", needed=self.policy is TagPolicy.REGEX)
         if not is_tag(self.tag):
@@ -116,7 +116,7 @@ class ChartRule:
 
     def check(self, field: str) -> None:
         """Raises Invalid for a rule that can never match."""
-        split_repository(self.chart.removeprefix("oci://"), f"{field}.chart")
+        parse_image(self.chart.removeprefix("oci://"), f"{field}.chart")
         check_range(self.range, f"{field}.range")
 
 

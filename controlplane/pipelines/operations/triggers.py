@@ -43,9 +43,10 @@ from controlplane.platform.git_ports import GitTags
 from controlplane.platform.jobs import MAX_ATTEMPTS, Job
 from controlplane.platform.retry import retry_on_collision, retry_operations
 from controlplane.repositories.operations import RepositoryOperations
-from controlplane.repositories.ports import Registries, RegistryAccount
+from controlplane.repositories.ports import Registries
 from controlplane.services.ports import ServiceStore
 from core.errors import Conflict, Invalid, NotFound, TowlineError, Unavailable
+from core.outbound.credentials import RegistryAccount
 
 MAX_INTERVAL_S = 900
 _MAX_PAUSE_S = 86_400

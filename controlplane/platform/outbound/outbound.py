@@ -3,31 +3,28 @@
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from controlplane.platform.outbound.addresses import AddressGuard
-from controlplane.platform.outbound.client import GuardedHttpClient
 from controlplane.platform.outbound.syslog import SyslogClient
-from controlplane.platform.outbound_ports import HttpReply
+from core.outbound.addresses import AddressGuard
+from core.outbound.client import SECONDS, OutboundClient, OutboundRoute, client_tls
 
 
-class GuardedSender:
+class GuardedSender(OutboundClient):
     """Sends to public addresses, and to private ones of `allowed` networks."""
 
-    def __init__(self, allowed: Iterable[str] = (), ca_file: Path | None = None) -> None:
-        addresses = AddressGuard(allowed)
-        self._http = GuardedHttpClient(addresses, ca_file)
-        self._syslog = SyslogClient(addresses, ca_file)
+    def __init__(
+        self,
+        allowed: Iterable[str] = (),
+        ca_file: Path | None = None,
+        *,
+        seconds: float = SECONDS,
+    ) -> None:
+        tls = client_tls(ca_file)
+        guard = AddressGuard(allowed, setting="notify.private_networks")
+        super().__init__(guard, OutboundRoute(tls), seconds=seconds, keep_alive=False)
+        self._syslog = SyslogClient(guard, tls)
 
     async def post(self, url: str, headers: Mapping[str, str], body: bytes) -> int:
-        return (await self._http.ask("POST", url, headers, body)).status
-
-    async def ask(
-        self, method: str, url: str, headers: Mapping[str, str], body: bytes = b""
-    ) -> HttpReply:
-        return await self._http.ask(method, url, headers, body)
+        return (await self.ask("POST", url, headers, body)).status
 
     async def syslog(self, url: str, messages: Sequence[bytes]) -> None:
         await self._syslog.send(url, messages)
-
-    async def close(self) -> None:
-        """Closes all connections."""
-        await self._http.close()

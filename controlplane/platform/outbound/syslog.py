@@ -4,11 +4,10 @@ import asyncio
 import ssl
 from collections.abc import Sequence
 from contextlib import suppress
-from pathlib import Path
 from urllib.parse import urlsplit
 
-from controlplane.platform.outbound.addresses import AddressGuard
 from core.errors import Unavailable
+from core.outbound.addresses import AddressGuard
 
 SECONDS = 10.0
 _CLOSE_SECONDS = 1.0
@@ -19,9 +18,9 @@ _MAX_DATAGRAM = 60_000
 class SyslogClient:
     """Sends lines over one short connection a batch."""
 
-    def __init__(self, addresses: AddressGuard, ca_file: Path | None = None) -> None:
-        self._addresses = addresses
-        self._ca_file = ca_file
+    def __init__(self, guard: AddressGuard, tls: ssl.SSLContext) -> None:
+        self._guard = guard
+        self._tls = tls
 
     async def send(self, url: str, messages: Sequence[bytes]) -> None:
         """Sends messages to `syslog+tls|tcp|udp://host:port`. Raises
@@ -34,11 +33,11 @@ class SyslogClient:
         port = parts.port or _PORTS[parts.scheme]
         try:
             async with asyncio.timeout(SECONDS):
-                address = str((await self._addresses.resolve(host, port))[0])
+                address = (await self._guard.addresses(host, port))[0]
                 if parts.scheme == "syslog+udp":
                     await _by_datagrams(address, port, messages)
                 else:
-                    tls = self._tls() if parts.scheme == "syslog+tls" else None
+                    tls = self._tls if parts.scheme == "syslog+tls" else None
                     await _by_stream(address, port, tls, host, messages)
         except TimeoutError:
             raise Unavailable(
@@ -46,9 +45,6 @@ class SyslogClient:
             ) from None
         except OSError as error:
             raise Unavailable(f"{host} cannot be reached: {type(error).__name__}") from None
-
-    def _tls(self) -> ssl.SSLContext:
-        return ssl.create_default_context(cafile=str(self._ca_file) if self._ca_file else None)
 
 
 async def _by_stream(

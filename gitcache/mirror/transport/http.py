@@ -1,36 +1,40 @@
-"""HTTP requests to git servers on pooled connections, with readable errors."""
+"""HTTP requests to git servers, within each server's rate limit."""
 
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
-from email.utils import parsedate_to_datetime
+from functools import partial
 from urllib.parse import urlsplit
 
 import aiohttp
 from yarl import URL
 
 from core.errors import Invalid, Unavailable
+from core.outbound.addresses import EVERYWHERE, AddressGuard
+from core.outbound.client import OutboundClient, read_body
+from core.outbound.reply import retry_after
 from core.runtime.clock import Clock
-from gitcache.mirror.transport.address_filter import AddressFilter
 from gitcache.mirror.transport.rate_limit import ServerRateLimiter
 from gitcache.mirror.transport.route import CredentialsRefused, ServerRoute
 
 _MAX_PAUSE = 3600.0
 
 
+def address_guard(*, allow_private_hosts: bool) -> AddressGuard:
+    """Makes the guard of all addresses of repositories and charts."""
+    return AddressGuard(
+        EVERYWHERE if allow_private_hosts else (),
+        error=partial(Invalid, field="url"),
+        setting="git.fetch.allow_private_hosts",
+    )
+
+
 class GitHttpClient:
-    """One connection pool for all repositories.
+    """One connection pool for all repositories."""
 
-    Checks addresses when connecting, unless the installation's proxy connects.
-    """
-
-    def __init__(
-        self, admission: AddressFilter, pacing: ServerRateLimiter, clock: Clock, *, seconds: float
-    ) -> None:
-        self._admission = admission
+    def __init__(self, http: OutboundClient, pacing: ServerRateLimiter, clock: Clock) -> None:
+        self._http = http
         self._pacing = pacing
         self._clock = clock
-        self._seconds = seconds
-        self._sessions: dict[bool, aiohttp.ClientSession] = {}
 
     @asynccontextmanager
     async def request(
@@ -44,29 +48,13 @@ class GitHttpClient:
         seconds: float | None = None,
     ) -> AsyncGenerator[aiohttp.ClientResponse]:
         """Sends a request, without reading the body. Raises Unavailable, Invalid (address)."""
-        host = url.host or ""
-        if host != route.remote.host:
-            self._admission.check_host(host)
-        try:
-            async with (
-                self._pacing.turn(_server(url)),
-                self._session(route).request(
-                    method,
-                    url,
-                    data=body,
-                    headers=headers,
-                    allow_redirects=False,
-                    ssl=route.tls,
-                    proxy=route.proxy,
-                    timeout=_timeout(seconds or self._seconds),
-                ) as answer,
-            ):
-                yield answer
-        except TimeoutError as error:
-            raise Unavailable(f"timed out waiting for {host}") from error
-        except (aiohttp.ClientError, ConnectionError) as error:
-            _raise_refused(error)
-            raise Unavailable(f"{host} cannot be reached: {_reason(error)}") from None
+        async with (
+            self._pacing.turn(_server(url)),
+            self._http.stream(
+                method, url, headers, body, seconds=seconds, route=route.outbound
+            ) as answer,
+        ):
+            yield answer
 
     def check(self, answer: aiohttp.ClientResponse) -> None:
         """Raises Unavailable or Refused for a failure status."""
@@ -93,78 +81,18 @@ class GitHttpClient:
         if status >= 500:
             raise Unavailable(f"{host} answered {status}")
 
-    async def close(self) -> None:
-        """Closes all connections."""
-        for session in self._sessions.values():
-            await session.close()
-
-    def _session(self, route: ServerRoute) -> aiohttp.ClientSession:
-        guarded = route.proxy is None or not route.trusted_proxy
-        found = self._sessions.get(guarded)
-        if found is None:
-            connector = aiohttp.TCPConnector(limit=0, resolver=self._admission if guarded else None)
-            found = self._sessions[guarded] = aiohttp.ClientSession(
-                connector=connector, cookie_jar=aiohttp.DummyCookieJar(), auto_decompress=True
-            )
-        return found
-
     def _retry_after(self, answer: aiohttp.ClientResponse) -> float | None:
-        """Parses Retry-After, seconds or a date (RFC 9110, 10.2.3); None without one."""
-        text = answer.headers.get("Retry-After", "")
-        if text.isdecimal() and len(text) < 8:
-            return min(float(text), _MAX_PAUSE)
-        try:
-            until = parsedate_to_datetime(text)
-            left = (until - self._clock.now()).total_seconds()
-        except (ValueError, TypeError):
-            return None
-        return min(max(left, 0.0), _MAX_PAUSE)
+        seconds = retry_after(answer.headers, self._clock.now())
+        return None if seconds is None else min(seconds, _MAX_PAUSE)
 
 
 async def read(answer: aiohttp.ClientResponse, limit: int, what: str) -> bytes:
     """Reads the body. Raises Unavailable beyond `limit` bytes."""
-    parts: list[bytes] = []
-    size = 0
-    async for chunk in answer.content.iter_any():
-        parts.append(chunk)
-        size += len(chunk)
-        if size > limit:
-            raise Unavailable(f"{what} is too long")
-    return b"".join(parts)
+    body, truncated = await read_body(answer.content, limit)
+    if truncated:
+        raise Unavailable(f"{what} is too long")
+    return body
 
 
 def _server(url: URL) -> str:
     return f"{url.host}:{url.port}"
-
-
-def _timeout(seconds: float) -> aiohttp.ClientTimeout:
-    return aiohttp.ClientTimeout(total=seconds, sock_connect=min(5.0, seconds))
-
-
-def _raise_refused(error: BaseException) -> None:
-    """Raises the Invalid of `AddressFilter` that is wrapped in the client's error."""
-    cause: BaseException | None = error
-    while cause is not None:
-        if isinstance(cause, Invalid):
-            raise cause
-        cause = cause.__cause__ or cause.__context__
-
-
-def _reason(error: BaseException) -> str:
-    if isinstance(error, aiohttp.ClientConnectorCertificateError):
-        return "its TLS certificate is not trusted; add its CA to the repository"
-    if isinstance(error, aiohttp.ClientSSLError):
-        return "TLS failed; the server may require a client certificate"
-    if isinstance(error, aiohttp.ClientConnectorDNSError):
-        return "its host name cannot be resolved"
-    if isinstance(error, aiohttp.ClientHttpProxyError):
-        return f"the proxy answered {error.status}"
-    if isinstance(error, aiohttp.ClientProxyConnectionError):
-        return "the proxy cannot be reached"
-    if isinstance(error, aiohttp.ClientConnectorError):
-        return _os_reason(error.os_error)
-    return "the connection was lost"
-
-
-def _os_reason(error: OSError) -> str:
-    return (error.strerror or "connection failed").partition("[")[0].lower().strip()

@@ -1,13 +1,13 @@
 """The route to a repository's server: URL, current credentials, TLS, proxy, addresses."""
 
-import base64
-import ssl
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from urllib.parse import urlsplit
 
 from core.errors import Unavailable
+from core.outbound.client import OutboundRoute
+from core.outbound.credentials import basic_authorization
 from core.remotes import Remote
 from core.spec.source import GitCredentials
 
@@ -20,17 +20,19 @@ class CredentialsRefused(Unavailable):
 class ServerRoute:
     """A route to a server. Has no repr, so it is never printed.
 
-    `addresses` are the allowed addresses, empty if a proxy resolves the name. `trusted_proxy`
-    is true for the installation's proxy, false for one of the repository.
+    `addresses` are the allowed addresses, empty if a proxy resolves the name. The proxy in
+    `outbound` is trusted if it is the installation's, and not if it is one of the repository.
     """
 
     remote: Remote
     credentials: GitCredentials | None
-    tls: ssl.SSLContext
+    outbound: OutboundRoute
     authority: str | None
-    proxy: str | None = None
-    trusted_proxy: bool = False
     addresses: Sequence[str] = ()
+
+    @property
+    def proxy(self) -> str | None:
+        return self.outbound.proxy
 
     @cached_property
     def authorization(self) -> str | None:
@@ -38,8 +40,7 @@ class ServerRoute:
         credentials = self.credentials
         if credentials is None or credentials.password is None:
             return None
-        pair = f"{credentials.username or 'git'}:{credentials.password}"
-        return "Basic " + base64.b64encode(pair.encode()).decode()
+        return basic_authorization(credentials.username or "git", credentials.password)
 
     @cached_property
     def secrets(self) -> list[str]:

@@ -7,10 +7,11 @@ from urllib.parse import urlsplit
 
 from core.errors import Invalid, Unavailable
 from core.identity import ClusterId
+from core.outbound.addresses import AddressGuard
+from core.outbound.client import OutboundRoute
 from core.remotes import normalize_proxy_url, parse_remote
 from core.runtime.clock import Clock
 from core.spec.source import GitCredentials, RepositorySpec
-from gitcache.mirror.transport.address_filter import AddressFilter
 from gitcache.mirror.transport.app_tokens import AppTokens
 from gitcache.mirror.transport.route import CredentialsRefused, ServerRoute
 from gitcache.mirror.transport.tls import authorities, client_context
@@ -30,7 +31,7 @@ class RouteFinder:
 
     def __init__(
         self,
-        admission: AddressFilter,
+        guard: AddressGuard,
         clock: Clock,
         tokens: AppTokens | None = None,
         *,
@@ -38,7 +39,7 @@ class RouteFinder:
         proxy: str | None = None,
         authority: str | None = None,
     ) -> None:
-        self._admission = admission
+        self._guard = guard
         self._clock = clock
         self._tokens = tokens
         self._egress = egress
@@ -73,7 +74,9 @@ class RouteFinder:
             self._kept[spec.id] = kept = (key, self._fixed(spec))
         route = kept[1]
         if spec.via is not None:
-            route = replace(route, proxy=await self._through(spec.via), trusted_proxy=True)
+            proxy = await self._through(spec.via)
+            outbound = replace(route.outbound, proxy=proxy, trusted_proxy=True)
+            route = replace(route, outbound=outbound)
         return route
 
     async def use(
@@ -103,7 +106,8 @@ class RouteFinder:
     async def _bound(self, route: ServerRoute) -> ServerRoute:
         if route.proxy is not None:
             return route
-        return replace(route, addresses=await self._admission.addresses(route.remote))
+        addresses = await self._guard.addresses(route.remote.host, route.remote.port)
+        return replace(route, addresses=addresses)
 
     def _distrust(self, spec: RepositorySpec) -> bool:
         """Drops a refused token; returns True if a retry with a new one may help."""
@@ -118,15 +122,14 @@ class RouteFinder:
         if spec.via is not None and remote.scheme == "http":
             raise Invalid("only https and ssh URLs can be reached through a cluster", field="url")
         for host in (remote.host, urlsplit(own or "").hostname):
-            self._admission.check_host(host or "")
-        return ServerRoute(
-            remote,
-            spec.credentials,
+            self._guard.check_host(host or "")
+        outbound = OutboundRoute(
             client_context(spec.credentials, self._authority),
-            authorities(spec.credentials, self._authority),
             normalize_proxy_url(own) if own else self._proxy,
             trusted_proxy=own is None,
         )
+        added = authorities(spec.credentials, self._authority)
+        return ServerRoute(remote, spec.credentials, outbound, added)
 
     async def _through(self, cluster: ClusterId) -> str:
         """Returns the proxy through an agent, cached for minutes so that connections stay open."""

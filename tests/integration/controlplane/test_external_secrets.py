@@ -14,7 +14,7 @@ from controlplane.secrets.model.secret import SecretSource, SourceKind
 from controlplane.secrets.operations.refresh import SecretRefresher
 from controlplane.secrets.operations.secrets import SecretChange, Secrets
 from controlplane.secrets.ports import SecretVersionStore
-from core.errors import Conflict, Forbidden, Invalid, NotFound
+from core.errors import Conflict, Forbidden, Invalid, NotFound, Unavailable
 from tests.fakes.vault import TOKEN, FakeVault, running_vault
 from tests.integration.controlplane.conftest import Role, World, person
 
@@ -180,3 +180,10 @@ async def test_a_value_given_by_hand_ends_the_source(elsewhere: Elsewhere) -> No
         await elsewhere.refreshing.ask(world.admin, secret.id)
     with pytest.raises(Invalid, match="either"):
         await elsewhere.secrets.save(world.admin, "db", SecretChange(b"x", source=VAULT))
+
+
+async def test_a_vault_is_never_a_metadata_service() -> None:
+    vault = Vault("https://169.254.169.254", "canary-51c2-vault")
+    with pytest.raises(Unavailable, match="link-local or special"):
+        await vault.read("secret/data/shop")
+    await vault.close()

@@ -32,7 +32,6 @@ from controlplane.notifications.operations.sinks import (
     SinkDraft,
 )
 from controlplane.platform.notification import NotificationKind, Severity
-from controlplane.platform.outbound import client
 from controlplane.platform.outbound.outbound import GuardedSender
 from controlplane.platform.ports import PageQuery
 from controlplane.services.model.service import Problem
@@ -180,10 +179,9 @@ async def test_a_redirect_is_not_followed(stand: Stand, receiver: Receiver) -> N
     assert (state, error) == (DeliveryState.WAITING, "the sink returned 307")
 
 
-async def test_a_server_that_hangs_is_left(
-    stand: Stand, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(client, "SECONDS", 0.5)
+async def test_a_server_that_hangs_is_left(world: World, receiver: Receiver) -> None:
+    outward = GuardedSender(("127.0.0.0/8",), seconds=0.5)
+    stand = Stand(world, outward)
     receiver.hangs = True
     sink = await stand.sink(receiver.url)
     await stand.verbs.test_sink(stand.world.admin, sink.id)
@@ -191,6 +189,7 @@ async def test_a_server_that_hangs_is_left(
     ((state, _, error),) = await stand.states()
     assert state is DeliveryState.WAITING
     assert error.startswith("127.0.0.1 did not answer within")
+    await outward.close()
 
 
 async def test_private_addresses_are_refused_unless_allowed(world: World) -> None:

@@ -289,6 +289,15 @@ async def test_a_provider_with_a_strangers_certificate_is_not_believed(tmp_path:
     await trusting.close()
 
 
+async def test_no_issuer_is_asked_at_a_metadata_service() -> None:
+    """A rule of trust may name any issuer."""
+    client = IssuerHttpClient()
+    for url in ("https://169.254.169.254", "https://[::ffff:a9fe:a9fe]", "https://192.0.0.192"):
+        with pytest.raises(Unavailable, match="link-local or special"):
+            await client.get(url)
+    await client.close()
+
+
 async def _hello(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     await reader.readuntil(b"\r\n\r\n")
     writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{}")

@@ -6,7 +6,7 @@ import hmac
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import Any, cast
+from typing import Any
 
 import orjson
 import pytest
@@ -42,16 +42,14 @@ from controlplane.pipelines.operations.triggers import Triggers
 from controlplane.pipelines.operations.views import PipelineView
 from controlplane.platform.jobs import MAX_ATTEMPTS, Job
 from controlplane.platform.outbound.outbound import GuardedSender
-from controlplane.platform.outbound_ports import HttpReply
 from controlplane.platform.ports import JobStore
 from controlplane.platform.webhook_signatures import signature
 from controlplane.repositories.operations import RepositoryChange
-from controlplane.repositories.ports import RegistryAccount
-from controlplane.repositories.registry.client import MAX_TAGS, RegistryClient
+from controlplane.repositories.registry import ImageRegistries
 from controlplane.services.model.service import Service
 from core.errors import Forbidden, Invalid, NotFound, Unavailable
 from core.identity import RepositoryId
-from core.runtime.clock import SystemClock
+from core.outbound.oci import OciRegistryClient
 from core.spec.edits import Edit, SetImage
 from core.spec.source import GitCredentials
 from tests.fakes.manifests import config_map
@@ -74,125 +72,6 @@ async def outward() -> AsyncIterator[GuardedSender]:
     one = GuardedSender(("127.0.0.0/8",))
     yield one
     await one.close()
-
-
-@pytest.fixture
-def client(outward: GuardedSender) -> RegistryClient:
-    return RegistryClient(outward, SystemClock())
-
-
-async def test_all_pages_of_tags_are_read_with_one_sign_in(
-    registry: FakeRegistry, client: RegistryClient
-) -> None:
-    registry.page = 7
-    tags = sorted(f"1.{number}" for number in range(30))
-    for tag in tags:
-        registry.push("team/shop", tag)
-    image = f"{registry.host}/team/shop"
-    assert await client.tags(image, None) == tags
-    assert await client.tags(image, None) == tags
-    assert registry.tokens == 1
-
-
-@pytest.mark.parametrize("scheme", ["basic", "bearer"])
-async def test_credentials_open_what_is_private(
-    registry: FakeRegistry, client: RegistryClient, scheme: str
-) -> None:
-    registry.scheme, registry.user, registry.password = scheme, "ann", "canary-17ab-registry"
-    registry.push("shop", "1")
-    image = f"{registry.host}/shop"
-    account = RegistryAccount("ann", "canary-17ab-registry")
-    assert await client.tags(image, account) == ["1"]
-    for wrong in (None, RegistryAccount("ann", "wrong")):
-        with pytest.raises(Unavailable) as error:
-            await client.tags(image, wrong)
-        assert "canary" not in error.value.message
-
-
-async def test_digests_and_times_are_told_also_of_images_for_several_platforms(
-    registry: FakeRegistry, client: RegistryClient
-) -> None:
-    """What a digest was made at is asked once; storage elsewhere sees no credentials."""
-    first = registry.push("shop", "a", THEN)
-    registry.push("shop", "b", THEN + timedelta(1), index=True)
-    image = f"{registry.host}/shop"
-    assert await client.digest(image, "a", None) == first
-    assert await client.made(image, "a", None) == THEN
-    assert await client.made(image, "b", None) == THEN + timedelta(1)
-    before = len(registry.asked)
-    assert await client.made(image, "b", None) == THEN + timedelta(1)
-    assert len(registry.asked) == before + 1
-
-
-async def test_what_a_registry_refuses_is_told_with_when_to_come_again(
-    registry: FakeRegistry, client: RegistryClient
-) -> None:
-    image = f"{registry.host}/shop"
-    with pytest.raises(NotFound):
-        await client.tags(image, None)
-    registry.refuse = 1
-    with pytest.raises(Unavailable, match="429") as error:
-        await client.tags(image, None)
-    assert error.value.retry_after == 120
-
-
-async def test_what_is_said_of_a_digest_counts_for_the_same_image_only(
-    registry: FakeRegistry, client: RegistryClient
-) -> None:
-    """Who offers somebody else's digest must not say when that was made."""
-    registry.scheme = ""
-    registry.claim("evil", "a", registry.push("shop", "a", THEN))
-    await client.made(f"{registry.host}/evil", "a", None)
-    before = len(registry.asked)
-    await client.made(f"{registry.host}/shop", "a", None)
-    assert len(registry.asked) == before + 3
-
-
-class Told:
-    """What answers `reply`, whatever it is asked."""
-
-    def __init__(self, reply: HttpReply) -> None:
-        self.reply = reply
-
-    async def ask(self, *_: object) -> HttpReply:
-        return self.reply
-
-
-@pytest.mark.parametrize(
-    "reply",
-    [
-        HttpReply(200, {"link": '<http://[>; rel="next"'}, b'{"tags": 5}'),
-        HttpReply(302, {"location": "http://["}, b""),
-        HttpReply(401, {"www-authenticate": 'Bearer realm="https://["'}, b""),
-    ],
-)
-async def test_odd_answers_of_registries_are_told_and_break_nothing(reply: HttpReply) -> None:
-    client = RegistryClient(cast(Any, Told(reply)), SystemClock())
-    with pytest.raises(Unavailable):
-        await client.tags("registry.test/shop", None)
-
-
-async def test_what_can_be_no_tag_is_passed_over() -> None:
-    """It would end up in messages of commits, and in files."""
-    tags = ["1.0", "a\nSigned-off-by: eve", "..", "\u0661", "x" * 129, 7]
-    told = Told(HttpReply(200, {}, orjson.dumps({"tags": tags})))
-    client = RegistryClient(cast(Any, told), SystemClock())
-    assert await client.tags("registry.test/shop", None) == ["1.0"]
-
-
-async def test_too_many_tags_are_said_and_not_cut() -> None:
-    tags = [f"1.{number}" for number in range(MAX_TAGS + 1)]
-    told = Told(HttpReply(200, {}, orjson.dumps({"tags": tags})))
-    with pytest.raises(Invalid, match="20,000 tags"):
-        await RegistryClient(cast(Any, told), SystemClock()).tags("registry.test/shop", None)
-
-
-async def test_addresses_that_are_not_public_are_refused(registry: FakeRegistry) -> None:
-    guarded = GuardedSender()
-    with pytest.raises(Unavailable, match="private address"):
-        await RegistryClient(guarded, SystemClock()).tags(f"{registry.host}/shop", None)
-    assert not registry.asked
-    await guarded.close()
 
 
 class Writes:
@@ -223,7 +102,7 @@ class Stand:
         deps = replace(world.deps, writer=self.writes)
         self.world = world
         self.registry = registry
-        client = RegistryClient(outward, world.clock)
+        client = ImageRegistries(OciRegistryClient(outward, world.clock))
         self.triggers = Triggers(deps, world.pipelines, world.repositories, client)
         self.triggers.git_tags = self.writes
         self.overrides = ReleaseDecisions(world.deps, world.pipelines)

@@ -12,13 +12,13 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from core.errors import Invalid
+from core.outbound.addresses import EVERYWHERE, AddressGuard
 from core.runtime.clock import SystemClock
 from core.spec.source import GitCredentials
 from gitcache.mirror.ls_remote import GitRefLister
 from gitcache.mirror.mirror import GitMirror, MirrorOptions
 from gitcache.mirror.remote_git import RemoteGit
 from gitcache.mirror.runner import GitError, GitRunner
-from gitcache.mirror.transport.address_filter import AddressFilter
 from gitcache.mirror.transport.git_environment import GitEnvironment, environment
 from gitcache.mirror.transport.rate_limit import ServerRateLimiter
 from gitcache.mirror.transport.route_finder import RouteFinder
@@ -223,11 +223,11 @@ async def test_git_is_bound_to_the_address_that_was_admitted(
     repository = git_server.create_repository("shop")
     sha = repository.commit({"a": "b"})
 
-    class Pinned(AddressFilter):
-        async def addresses(self, remote: object) -> list[str]:
+    class Pinned(AddressGuard):
+        async def addresses(self, host: str, port: int) -> list[str]:
             return ["127.0.0.1"]
 
-    admission = Pinned(allow_private_hosts=True)
+    admission = Pinned(EVERYWHERE)
     pacing = ServerRateLimiter(SystemClock(), at_once=1, per_second=10)
     remotes = RemoteGit(runner, GitEnvironment(home), RouteFinder(admission, SystemClock()), pacing)
     followed = spec(repository.url.replace("127.0.0.1", "git.invalid"))

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from core.identity import RepositoryId
+from core.outbound.client import OutboundRoute
 from core.remotes import parse_remote
 from core.spec.source import GitCredentials
 from gitcache.mirror.transport.route import ServerRoute
@@ -23,7 +24,7 @@ SHOP, BANK = RepositoryId("shop"), RepositoryId("bank")
 ROUTE = ServerRoute(
     parse_remote("git@git.example.org:shop.git"),
     GitCredentials(private_key="key", known_hosts="known"),
-    ssl.create_default_context(),
+    OutboundRoute(ssl.create_default_context()),
     None,
     addresses=("192.0.2.1",),
 )
@@ -85,7 +86,8 @@ async def test_a_connection_is_used_for_minutes_only(
 
 def test_through_a_proxy_nothing_is_shared(shared: SharedSshConnections) -> None:
     shared.open()
-    assert shared.options(SHOP, replace(ROUTE, proxy="http://proxy:1")) == {}
+    through = replace(ROUTE.outbound, proxy="http://proxy:1")
+    assert shared.options(SHOP, replace(ROUTE, outbound=through)) == {}
 
 
 @pytest.mark.parametrize(("length", "is_used"), [(56, True), (57, False)])

@@ -6,7 +6,6 @@ from hypothesis import strategies as st
 
 from core.errors import Invalid
 from core.remotes import parse_remote
-from gitcache.domain.addresses import refused_address
 
 
 @pytest.mark.parametrize(
@@ -82,34 +81,3 @@ def test_any_text_is_a_remote_or_invalid(url: str) -> None:
         return
     assert remote.scheme in {"http", "https", "ssh"}
     assert not remote.host.startswith("-") and not remote.path.startswith("-")
-
-
-@pytest.mark.parametrize(
-    "address",
-    [
-        "169.254.169.254",
-        "fe80::1",
-        "0.0.0.0",
-        "224.0.0.1",
-        "::ffff:169.254.169.254",
-        "fd00:ec2::254",
-        "64:ff9b::a9fe:a9fe",
-        "2002:a9fe:a9fe::1",
-        "100.100.100.200",
-        "192.0.0.192",
-    ],
-)
-def test_metadata_and_special_addresses_are_always_refused(address: str) -> None:
-    assert refused_address(address, allow_private=True)
-
-
-@pytest.mark.parametrize(
-    "address", ["127.0.0.1", "10.1.2.3", "::1", "192.168.0.1", "64:ff9b::10.1.2.3"]
-)
-def test_private_addresses_are_a_matter_of_settings(address: str) -> None:
-    assert refused_address(address, allow_private=True) is None
-    assert refused_address(address, allow_private=False)
-
-
-def test_public_addresses_are_allowed() -> None:
-    assert refused_address("140.82.121.3", allow_private=False) is None

@@ -36,9 +36,9 @@ from controlplane.pipelines.model.triggers import (
     matching_tags,
     newest_tag,
 )
-from controlplane.repositories.model.images import split_repository
 from core.errors import Invalid
 from core.identity import ServiceId
+from core.spec.images import OciRepository, parse_image
 from tests.fakes.pipelines import START, Line, make_pipeline
 
 WRITE = GitWrite((FileChange(FileKind.IMAGE, "dev/d.yaml", image="registry.test/shop"),))
@@ -298,4 +298,4 @@ def test_the_one_made_last_is_the_newest() -> None:
     ],
 )
 def test_images_are_named_with_their_registry(image: str, place: tuple[str, str]) -> None:
-    assert split_repository(image) == place
+    assert parse_image(image) == OciRepository(*place)

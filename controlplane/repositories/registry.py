@@ -1,0 +1,57 @@
+"""Implements the port `Registries`: tags, digests and build times of images."""
+
+from collections import OrderedDict
+from datetime import UTC, datetime
+
+import orjson
+
+from core.errors import Unavailable
+from core.outbound.credentials import RegistryAccount
+from core.outbound.oci import OciRegistryClient, descriptor_digest
+from core.spec.images import OciRepository, parse_image
+
+_MAX_CACHED = 10_000
+
+
+class ImageRegistries:
+    """Reads registries through `client`. Caches build times, which never change."""
+
+    def __init__(self, client: OciRegistryClient) -> None:
+        self._client = client
+        self._made: OrderedDict[tuple[OciRepository, str], datetime] = OrderedDict()
+
+    async def tags(self, image: str, account: RegistryAccount | None) -> list[str]:
+        return await self._client.tags(parse_image(image), account)
+
+    async def digest(self, image: str, tag: str, account: RegistryAccount | None) -> str:
+        return await self._client.digest(parse_image(image), tag, account)
+
+    async def made(self, image: str, tag: str, account: RegistryAccount | None) -> datetime:
+        repository = parse_image(image)
+        digest = await self._client.digest(repository, tag, account)
+        # Per repository: a registry is not trusted about another registry's images.
+        key = (repository, digest)
+        if key not in self._made:
+            self._made[key] = await self._created(repository, digest, account)
+            if len(self._made) > _MAX_CACHED:
+                self._made.popitem(last=False)
+        return self._made[key]
+
+    async def _created(
+        self, repository: OciRepository, digest: str, account: RegistryAccount | None
+    ) -> datetime:
+        """Returns the build time from the image's config; of an index, that of its first image."""
+        manifest = await self._client.manifest(repository, digest, account)
+        images = manifest.get("manifests")
+        if isinstance(images, list):
+            first = descriptor_digest(repository, images[0] if images else None)
+            manifest = await self._client.manifest(repository, first, account)
+        config = descriptor_digest(repository, manifest.get("config"))
+        content = await self._client.blob(repository, config, account)
+        try:
+            made = datetime.fromisoformat(str(orjson.loads(content)["created"]))
+        except (KeyError, TypeError, ValueError):
+            raise Unavailable(
+                f"{repository.registry} sent no build time of {repository.name}"
+            ) from None
+        return made if made.tzinfo else made.replace(tzinfo=UTC)

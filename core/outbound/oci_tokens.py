@@ -1,0 +1,98 @@
+"""Authentication at registries: basic authentication (RFC 7617), and tokens from a realm."""
+
+import re
+from collections import OrderedDict
+from urllib.parse import urlencode, urlsplit
+
+import orjson
+
+from core.errors import Unavailable
+from core.outbound.credentials import RegistryAccount
+from core.outbound.reply import HttpClient, retry_after
+from core.remotes import is_loopback_host
+from core.runtime.clock import Clock
+
+_FIELD = re.compile(r'(\w+)="([^"]{0,2000})"')
+_SECONDS = 60
+_MAX_LIFE_S = 3_600
+_EARLY = 10
+_MAX_CACHED = 1_000
+_MAX_TOKEN = 64 << 10
+
+Headers = dict[str, str]
+
+
+class RegistryTokens:
+    """Caches the credentials of each repository of a registry until they expire."""
+
+    def __init__(self, http: HttpClient, clock: Clock) -> None:
+        self._http = http
+        self._clock = clock
+        self._known: OrderedDict[tuple[str, ...], tuple[float, Headers]] = OrderedDict()
+
+    def known(self, host: str, name: str, account: RegistryAccount | None) -> Headers:
+        """Returns the authorization headers of a request, if a cached sign-in is still valid."""
+        until, headers = self._known.get(_key(host, name, account), (0.0, {}))
+        return headers if self._clock.monotonic() < until else {}
+
+    async def sign_in(
+        self, host: str, name: str, account: RegistryAccount | None, challenge: str
+    ) -> Headers:
+        """Answers the registry's challenge. Raises Unavailable if that is impossible."""
+        if challenge.lower().startswith("basic"):
+            if account is None:
+                raise Unavailable(f"{host} requires credentials: add the registry as a repository")
+            return self._keep(host, name, account, account.headers, _MAX_LIFE_S)
+        fields = dict(_FIELD.findall(challenge))
+        if not challenge.lower().startswith("bearer") or "realm" not in fields:
+            raise Unavailable(f"{host} requires an unsupported authentication scheme")
+        answer = await self._ask(host, fields["realm"], fields.get("service", ""), name, account)
+        token = answer.get("token") or answer.get("access_token")
+        if not isinstance(token, str) or not token or len(token) > _MAX_TOKEN or "\n" in token:
+            raise Unavailable(f"{host} returned no token")
+        seconds = answer.get("expires_in")
+        life = seconds if isinstance(seconds, int) else _SECONDS
+        headers = {"authorization": f"Bearer {token}"}
+        return self._keep(host, name, account, headers, min(life, _MAX_LIFE_S))
+
+    async def _ask(
+        self, host: str, realm: str, service: str, name: str, account: RegistryAccount | None
+    ) -> dict:
+        """Requests a token. The scope is ours, so that a registry cannot get a wider token."""
+        try:
+            parts = urlsplit(realm)
+            local = is_loopback_host(urlsplit(f"//{host}").hostname or "") and is_loopback_host(
+                parts.hostname or ""
+            )
+        except ValueError:
+            raise Unavailable(f"{host} refers to an invalid authentication URL") from None
+        if parts.scheme != "https" and not local:
+            raise Unavailable(
+                f"{host} refers to the authentication server {parts.hostname} without TLS: refused"
+            )
+        query = urlencode({"service": service, "scope": f"repository:{name}:pull"})
+        url = f"{realm}{'&' if parts.query else '?'}{query}"
+        reply = await self._http.ask("GET", url, account.headers if account else {})
+        if reply.status != 200:
+            raise Unavailable(
+                f"{parts.hostname} rejected the credentials for {name} (status {reply.status})",
+                retry_after=retry_after(reply.headers, self._clock.now()),
+            )
+        try:
+            answer = orjson.loads(reply.body)
+        except orjson.JSONDecodeError:
+            answer = None
+        return answer if isinstance(answer, dict) else {}
+
+    def _keep(
+        self, host: str, name: str, account: RegistryAccount | None, headers: Headers, seconds: int
+    ) -> Headers:
+        until = self._clock.monotonic() + max(seconds - _EARLY, 0)
+        self._known[_key(host, name, account)] = (until, headers)
+        if len(self._known) > _MAX_CACHED:
+            self._known.popitem(last=False)
+        return headers
+
+
+def _key(host: str, name: str, account: RegistryAccount | None) -> tuple[str, ...]:
+    return (host, name, account.username, account.password) if account else (host, name)
