@@ -109,6 +109,7 @@ from controlplane.store.migrate import migrate
 from controlplane.store.repositories import REPOSITORIES
 from core.outbound.oci import OciRegistryClient
 from core.runtime.clock import Clock
+from core.runtime.token_bucket import RatePolicy
 
 
 @dataclass(frozen=True, slots=True)
@@ -407,7 +408,8 @@ def _shared_parts(
     """Returns the parts that replicas share through Redis; without
     it, this replica counts alone.
     """
-    rates = RequestLimiter(math.ceil(settings.api.requests_per_minute * WINDOW_S / 60))
+    most = math.ceil(settings.api.requests_per_minute * WINDOW_S / 60)
+    rates = RequestLimiter(RatePolicy.per(WINDOW_S, most) if most else None)
     if settings.redis is None:
         return rates, None, None
     url = settings.redis.get_secret_value()

@@ -22,6 +22,7 @@ from core.errors import TowlineError
 from core.identity import RepositoryId
 from core.runtime.clock import Clock
 from core.runtime.tasks import Tasks
+from core.runtime.token_bucket import RatePolicy, TokenBucket
 from gitcache.domain.announcements import MAX_REFS, PROVIDERS, announced
 from gitcache.domain.signatures import is_genuine
 
@@ -43,9 +44,9 @@ _REQUEST_BYTES = 4096
 _MAX_CACHED_SECRETS = 4096
 _LOOKUPS_AT_ONCE = 4
 _LOG_SECONDS = 10.0
-_REFUSALS_A_SECOND = 50.0
-_REFUSALS_AT_ONCE = 50
-_MAX_REFUSAL_DELAY = 5.0
+_REFUSALS = RatePolicy(rate=50.0, burst=50, max_debt=250)
+"""Refusals per second; with the maximum debt, a refusal waits 5 s."""
+
 _MAX_DELAYED_REFUSALS = 4096
 """Maximum delayed refusals, each of which holds a connection; further ones go out at once."""
 
@@ -200,24 +201,18 @@ class _Refusals:
         self._clock = clock
         self._silent_until = float("-inf")
         self._more = 0
-        self._free_at = float("-inf")
+        self._bucket = TokenBucket(_REFUSALS, clock.monotonic())
         self._waiting = 0
 
     async def turn(self, repository_id: str, provider: str) -> None:
         """Waits for the turn of a refusal, at most 5 s."""
         self._log(repository_id, provider)
         now = self._clock.monotonic()
-        burst = _REFUSALS_AT_ONCE / _REFUSALS_A_SECOND
-        until = max(self._free_at, now - burst) + 1 / _REFUSALS_A_SECOND
-        if until <= now:
-            self._free_at = until
+        if not self._bucket.take(now) or self._waiting >= _MAX_DELAYED_REFUSALS:
             return
-        if self._waiting >= _MAX_DELAYED_REFUSALS:
-            return
-        self._free_at = min(until, now + _MAX_REFUSAL_DELAY)
         self._waiting += 1
         try:
-            await self._clock.sleep(self._free_at - now)
+            await self._clock.sleep(self._bucket.reserve(now))
         finally:
             self._waiting -= 1
 

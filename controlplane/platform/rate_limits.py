@@ -1,9 +1,13 @@
 """Request limits per caller, counted in windows of the wall clock that all replicas share."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from core.runtime.token_bucket import RatePolicy
+
 WINDOW_S = 10.0
+"""A `RequestLimiter` has policies that refill in this time."""
 ADDRESS = "address "
 """Name prefix of unauthenticated callers, who are counted by address."""
 MAX_TRACKED_CALLERS = 20_000
@@ -13,12 +17,13 @@ _OTHERS = "others"
 
 @dataclass(slots=True)
 class RequestLimiter:
-    """Request counts of callers in the current window: at most `most` each; 0 means no limit.
+    """Request counts of callers in the current window; without a policy, there is no limit.
 
-    `own` counts the requests accepted here; `learn` adds those of other replicas.
+    A window has a burst of the policy. Replicas add their counts of a window, which they could not
+    do with token buckets. `own` counts the requests accepted here; `learn` adds those of others.
     """
 
-    most: int
+    policy: RatePolicy | None
     window: int = -1
     own: dict[str, int] = field(default_factory=dict)
     _elsewhere: dict[str, int] = field(default_factory=dict)
@@ -27,30 +32,21 @@ class RequestLimiter:
         """Counts a request at `now` (epoch seconds). Returns the seconds to wait, or 0.0 if it is
         accepted.
         """
-        wait = self.wait(caller, now)
-        if self.most and not wait:
-            name = self._name(caller)
-            self.own[name] = self.own.get(name, 0) + 1
-        return wait
-
-    def wait(self, caller: str, now: float) -> float:
-        """Returns the result of `take` without counting the request."""
-        if not self.most:
+        if self.policy is None:
             return 0.0
         self._turn(now)
         name = self._name(caller)
-        count = self.own.get(name, 0) + self._elsewhere.get(name, 0)
-        return (self.window + 1) * WINDOW_S - now if count >= self.most else 0.0
-
-    def give_back(self, caller: str) -> None:
-        """Removes one request of this window from the count."""
-        if self.own.get(caller):
-            self.own[caller] -= 1
+        count = self.own.get(name, 0)
+        if count + self._elsewhere.get(name, 0) >= self.policy.burst:
+            return (self.window + 1) * WINDOW_S - now
+        self.own[name] = count + 1
+        return 0.0
 
     def busy(self, now: float) -> dict[str, int]:
         """Returns the counts to share with other replicas: callers above 5 % of their limit."""
         self._turn(now)
-        return {name: count for name, count in self.own.items() if count * 20 >= self.most}
+        shared_from = self.policy.burst / 20 if self.policy else math.inf
+        return {name: count for name, count in self.own.items() if count >= shared_from}
 
     def learn(self, window: int, elsewhere: Mapping[str, int]) -> None:
         """Records the counts of other replicas within a window."""

@@ -36,13 +36,14 @@ from core.http2.frames import (
 )
 from core.http2.stream import Headers, Http2Stream
 from core.runtime.clock import Clock
+from core.runtime.token_bucket import RatePolicy, TokenBucket
 
 MAX_HEADER_BYTES = 16 << 10
 MAX_TABLE_BYTES = 4096
 _TOP_UP = 1 << 29
 _MAX_UNREAD_REPLIES = 1000
-# Costs of frames without a body, taken from the allowance of one second.
-_ALLOWANCE = 20_000
+# Costs of frames without a body.
+_ALLOWANCE = RatePolicy.per(seconds=1.0, tokens=20_000)
 _COSTS = {WINDOW_UPDATE: 1, RST_STREAM: 40}
 _COST = 10
 # Headers are expensive to decode: every 64 bytes cost one more.
@@ -102,7 +103,7 @@ class Http2Connection:
         self._size = 0
         self._block: tuple[int, int, bytearray] | None = None
         self._waiting: dict[int, Http2Stream] = {}
-        self._spent, self._counted_from = 0, clock.monotonic()
+        self._allowance = TokenBucket(_ALLOWANCE, clock.monotonic())
         self._replies = 0
         self._controls: dict[int, Callable[[int, int, bytes], None]] = {
             HEADERS: self._on_headers,
@@ -318,14 +319,8 @@ class Http2Connection:
 
     def _spend(self, cost: int) -> None:
         """Limits frames without payload."""
-        self._spent += cost
-        if self._spent > _ALLOWANCE:
-            now = self._clock.monotonic()
-            if now - self._counted_from < 1.0:
-                raise Http2ProtocolError(
-                    ErrorCode.ENHANCE_YOUR_CALM, "too many frames without payload"
-                )
-            self._spent, self._counted_from = cost, now
+        if self._allowance.take(self._clock.monotonic(), cost):
+            raise Http2ProtocolError(ErrorCode.ENHANCE_YOUR_CALM, "too many frames without payload")
 
     def _on_nothing(self, flags: int, stream_id: int, payload: bytes) -> None:
         """Ignores PRIORITY, which is deprecated (RFC 9113, 5.3)."""

@@ -11,6 +11,7 @@ from redis.exceptions import RedisError
 from controlplane.platform.bus.rate_limits import KEY, RateExchange
 from controlplane.platform.rate_limits import WINDOW_S, RequestLimiter
 from core.runtime.clock import SystemClock
+from core.runtime.token_bucket import RatePolicy
 from tests.fakes.clock import FakeClock
 from tests.servers.redis import Redis
 
@@ -22,7 +23,7 @@ class Replica:
 
     def __init__(self, url: str, clock: FakeClock) -> None:
         self._clock = clock
-        self.rates = RequestLimiter(10)
+        self.rates = RequestLimiter(RatePolicy.per(WINDOW_S, 10))
         self.shared = RateExchange(url, self.rates, clock)
 
     def ask(self, caller: str, times: int) -> int:
@@ -88,7 +89,7 @@ async def test_without_redis_each_replica_counts_alone(clock: FakeClock) -> None
 
 async def test_they_tell_each_other_by_themselves(redis_url: str) -> None:
     clock = SystemClock()
-    heard, telling = RequestLimiter(1000), RequestLimiter(1000)
+    heard, telling = RequestLimiter(RatePolicy.per(WINDOW_S, 1000)), RequestLimiter(RatePolicy.per(WINDOW_S, 1000))
     both = [RateExchange(redis_url, rates, clock) for rates in (heard, telling)]
     for one in both:
         one.start()

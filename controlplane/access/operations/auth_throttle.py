@@ -1,21 +1,24 @@
 """Throttles authentication attempts with wrong credentials, which cost store reads."""
 
+import math
 from collections.abc import Generator
 from contextlib import contextmanager
 from typing import TypeVar
 
-from controlplane.platform.rate_limits import ADDRESS, RequestLimiter
 from core.errors import LimitExceeded, Unauthenticated
 from core.runtime.clock import Clock
+from core.runtime.token_bucket import RatePolicy, TokenBucket, TokenBuckets
 
 MAX_PER_ADDRESS = 100
 MAX_TOTAL = 1_000
-"""Wrong credentials that are looked up per 10 s; see `RequestLimiter`."""
+"""Wrong credentials that are looked up per 10 s."""
+WINDOW_SECONDS = 10.0
+MAX_ADDRESSES = 20_000
+"""Above this number, addresses share a limit, because an attacker may have many."""
 MAX_CONCURRENT = 500
 """Concurrent unverified lookups per address; many users may share an address."""
 CACHE_SECONDS = 5.0
 MAX_CACHED = 10_000
-_EVERYBODY = "everybody"
 Value = TypeVar("Value")
 
 
@@ -29,8 +32,10 @@ class AuthThrottle:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._by_address, self._total = RequestLimiter(MAX_PER_ADDRESS), RequestLimiter(MAX_TOTAL)
-        self._concurrent = RequestLimiter(MAX_CONCURRENT)
+        now = clock.monotonic()
+        self._by_address = TokenBuckets[str](_policy(MAX_PER_ADDRESS), now, MAX_ADDRESSES)
+        self._concurrent = TokenBuckets[str](_policy(MAX_CONCURRENT), now, MAX_ADDRESSES)
+        self._total = TokenBucket(_policy(MAX_TOTAL), now)
         self._wrong: dict[str, tuple[float, str]] = {}
         self._accepted: dict[str, None] = {}
 
@@ -49,7 +54,8 @@ class AuthThrottle:
         except Unauthenticated as error:
             self._accepted.pop(key, None)
             if counted:
-                self._by_address.take(ADDRESS + source, self._clock.now().timestamp())
+                now = self._clock.monotonic()
+                self._by_address.of(source, now).take(now)
             _keep(self._wrong, key, (self._clock.monotonic() + CACHE_SECONDS, error.message))
             raise
         except BaseException:
@@ -72,21 +78,25 @@ class AuthThrottle:
             raise Unauthenticated(known[1])
 
     def _count(self, source: str) -> None:
-        now = self._clock.now().timestamp()
-        who = ADDRESS + source
-        wait = self._by_address.wait(who, now) or self._concurrent.take(who, now)
-        wait = wait or self._total.take(_EVERYBODY, now)
-        if wait:
+        now = self._clock.monotonic()
+        invalid, concurrent = self._by_address.of(source, now), self._concurrent.of(source, now)
+        if wait := max(bucket.wait(now) for bucket in (invalid, concurrent, self._total)):
             raise LimitExceeded(
                 f"too many invalid tokens from {source or 'this address'}: try again in "
-                f"{wait:.0f} s, or use a token that was accepted here before",
+                f"{math.ceil(wait)} s, or use a token that was accepted here before",
                 retry_after=wait,
             )
+        concurrent.take(now)
+        self._total.take(now)
 
     def _return_tokens(self, source: str, *, counted: bool) -> None:
         if counted:
-            self._concurrent.give_back(ADDRESS + source)
-            self._total.give_back(_EVERYBODY)
+            self._concurrent.of(source, self._clock.monotonic()).give_back()
+            self._total.give_back()
+
+
+def _policy(lookups: int) -> RatePolicy:
+    return RatePolicy.per(WINDOW_SECONDS, lookups)
 
 
 def _keep(kept: dict[str, Value], key: str, value: Value) -> None:

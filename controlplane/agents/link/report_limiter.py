@@ -4,11 +4,11 @@ Each cluster has a budget, from which each report takes its weight; most reports
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import accumulate, takewhile
 
 from core.identity import ClusterId
 from core.runtime.clock import Clock
+from core.runtime.token_bucket import RatePolicy, TokenBucket
 from core.wire.v1 import agent_pb2 as wire
 
 BURST = 3000
@@ -21,6 +21,7 @@ TURN = 50
 """Minimum weight granted to a waiting cluster at once: few transactions cost others less than many.
 """
 
+_POLICY = RatePolicy(rate=RATE, burst=BURST)
 _DRIFT = 10
 _BYTES = 8 << 10
 
@@ -28,13 +29,6 @@ THROTTLED_ALARM = (
     f"its agent sends more than {RATE:.0f} reports per second: they are delayed, none is lost; "
     "check which objects another controller changes all the time"
 )
-
-
-@dataclass(slots=True)
-class _Budget:
-    left: float
-    at: float
-    throttled: bool = False
 
 
 def report_weight(report: wire.Report) -> int:
@@ -50,7 +44,8 @@ class ReportLimiter:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._budgets: dict[ClusterId, _Budget] = {}
+        self._buckets: dict[ClusterId, TokenBucket] = {}
+        self._throttled: set[ClusterId] = set()
 
     def take(self, cluster_id: ClusterId, weights: Sequence[int]) -> int:
         """Returns the number of oldest reports that may be committed now, and charges them.
@@ -59,27 +54,33 @@ class ReportLimiter:
         whole budget is accepted alone and leaves a debt.
         """
         now = self._clock.monotonic()
-        budget = self._budgets.setdefault(cluster_id, _Budget(BURST, now))
-        budget.left = min(BURST, budget.left + (now - budget.at) * RATE)
-        budget.at = now
-        if not weights or budget.left < min(TURN, sum(weights)):
+        bucket = self._bucket(cluster_id, now)
+        left = bucket.available(now)
+        if not weights or left < min(TURN, sum(weights)):
             return 0
-        fitting = takewhile(lambda weight: weight <= budget.left, accumulate(weights))
+        fitting = takewhile(lambda weight: weight <= left, accumulate(weights))
         taken = max(1, sum(1 for _ in fitting))
-        budget.left -= sum(weights[:taken])
+        bucket.reserve(now, sum(weights[:taken]))
         return taken
 
     def slow(self, cluster_id: ClusterId) -> bool:
         """Records that a cluster is throttled; returns whether it was not throttled before."""
-        budget = self._budgets.setdefault(cluster_id, _Budget(BURST, self._clock.monotonic()))
-        was, budget.throttled = budget.throttled, True
-        return not was
+        self._bucket(cluster_id, self._clock.monotonic())
+        is_new = cluster_id not in self._throttled
+        self._throttled.add(cluster_id)
+        return is_new
 
     def recovered(self) -> Iterator[ClusterId]:
         """Returns throttled clusters whose budget is full again; each is returned once."""
         now = self._clock.monotonic()
-        for cluster_id, budget in tuple(self._budgets.items()):
-            if budget.left + (now - budget.at) * RATE >= BURST:
-                del self._budgets[cluster_id]
-                if budget.throttled:
+        for cluster_id, bucket in tuple(self._buckets.items()):
+            if bucket.is_full(now):
+                del self._buckets[cluster_id]
+                if cluster_id in self._throttled:
+                    self._throttled.discard(cluster_id)
                     yield cluster_id
+
+    def _bucket(self, cluster_id: ClusterId, now: float) -> TokenBucket:
+        if (bucket := self._buckets.get(cluster_id)) is None:
+            bucket = self._buckets[cluster_id] = TokenBucket(_POLICY, now)
+        return bucket

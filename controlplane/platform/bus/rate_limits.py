@@ -34,7 +34,7 @@ class RateExchange:
 
     def start(self) -> None:
         """Starts the exchange; Redis may still be unreachable."""
-        if self._rates.most:
+        if self._rates.policy:
             self.tasks.forever("exchange", self._exchange_until_it_ends())
 
     async def stop(self) -> None:

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 
 from core.errors import Unavailable
 from core.runtime.clock import Clock
+from core.runtime.token_bucket import RatePolicy, TokenBucket
 
 _MAX_PAUSE = 3600.0
 
@@ -13,10 +14,9 @@ _MAX_PAUSE = 3600.0
 class _Turns:
     """Token bucket, semaphore and end of a pause of one server."""
 
-    def __init__(self, at_once: int, burst: float, now: float) -> None:
+    def __init__(self, at_once: int, policy: RatePolicy, now: float) -> None:
         self.slots = asyncio.Semaphore(at_once)
-        self.tokens = burst
-        self.filled = now
+        self.bucket = TokenBucket(policy, now)
         self.quiet_until = now
 
 
@@ -29,8 +29,7 @@ class ServerRateLimiter:
     def __init__(self, clock: Clock, *, at_once: int, per_second: float) -> None:
         self._clock = clock
         self._at_once = at_once
-        self._rate = per_second
-        self._burst = max(1.0, 2 * per_second)
+        self._policy = RatePolicy(rate=per_second, burst=max(1.0, 2 * per_second))
         self._servers: dict[str, _Turns] = {}
 
     @asynccontextmanager
@@ -39,7 +38,7 @@ class ServerRateLimiter:
         limiter = self._server(server)
         async with limiter.slots:
             self._check_pause(server, limiter)
-            if (wait := self._take(limiter)) > 0:
+            if wait := limiter.bucket.reserve(self._clock.monotonic()):
                 await self._clock.sleep(wait)
             yield
 
@@ -52,7 +51,7 @@ class ServerRateLimiter:
     def _server(self, server: str) -> _Turns:
         found = self._servers.get(server)
         if found is None:
-            found = _Turns(self._at_once, self._burst, self._clock.monotonic())
+            found = _Turns(self._at_once, self._policy, self._clock.monotonic())
             self._servers[server] = found
         return found
 
@@ -60,10 +59,3 @@ class ServerRateLimiter:
         left = limiter.quiet_until - self._clock.monotonic()
         if left > 0:
             raise Unavailable(f"{server} requested a pause; {left:.0f} s remain", retry_after=left)
-
-    def _take(self, limiter: _Turns) -> float:
-        """Takes a token in advance and returns the seconds until it is available."""
-        now = self._clock.monotonic()
-        limiter.tokens = min(self._burst, limiter.tokens + (now - limiter.filled) * self._rate) - 1
-        limiter.filled = now
-        return max(0.0, -limiter.tokens / self._rate)

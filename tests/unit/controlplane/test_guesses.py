@@ -10,9 +10,9 @@ from controlplane.access.operations.auth_throttle import (
     MAX_CONCURRENT,
     MAX_PER_ADDRESS,
     MAX_TOTAL,
+    WINDOW_SECONDS,
     AuthThrottle,
 )
-from controlplane.platform.rate_limits import WINDOW_S
 from core.errors import LimitExceeded, Unauthenticated, Unavailable
 from tests.fakes.clock import FakeClock
 
@@ -71,10 +71,10 @@ async def test_an_address_guesses_no_more_than_it_may(lookups: Lookups) -> None:
     for key in ("another guess", "new"):
         with pytest.raises(LimitExceeded, match=HERE) as told:
             lookups.ask(key)
-        assert 0 < (told.value.retry_after or 0) <= WINDOW_S
+        assert 0 < (told.value.retry_after or 0) <= WINDOW_SECONDS
     lookups.ask("known")
     lookups.ask("new", THERE)
-    await lookups.clock.advance(WINDOW_S)
+    await lookups.clock.advance(WINDOW_SECONDS)
     lookups.guess(MAX_PER_ADDRESS)
 
 

@@ -4,12 +4,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controlplane.platform.rate_limits import MAX_TRACKED_CALLERS, WINDOW_S, RequestLimiter
+from core.runtime.token_bucket import RatePolicy
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.floats(0, 5)), max_size=60), st.integers(1, 9))
 def test_no_caller_gets_more_than_they_may(asked: list[tuple[str, float]], most: int) -> None:
     """In each window; and who is sent away may come when it is over."""
-    rates, now = RequestLimiter(most), 1e9
+    rates, now = RequestLimiter(RatePolicy.per(WINDOW_S, most)), 1e9
     let_in: dict[tuple[str, int], int] = {}
     for caller, later in asked:
         now += later
@@ -23,7 +24,7 @@ def test_no_caller_gets_more_than_they_may(asked: list[tuple[str, float]], most:
 
 
 def test_what_others_let_in_counts_in_its_window_only() -> None:
-    rates = RequestLimiter(10)
+    rates = RequestLimiter(RatePolicy.per(WINDOW_S, 10))
     assert rates.take("ada", 100.0) == 0.0
     rates.learn(rates.window, {"ada": 9})
     assert rates.take("ada", 101.0) == 9.0
@@ -34,7 +35,7 @@ def test_what_others_let_in_counts_in_its_window_only() -> None:
 
 
 def test_only_who_asks_much_is_told_of() -> None:
-    rates = RequestLimiter(100)
+    rates = RequestLimiter(RatePolicy.per(WINDOW_S, 100))
     for caller, count in (("loud", 5), ("quiet", 4)):
         for _ in range(count):
             rates.take(caller, 100.0)
@@ -42,7 +43,7 @@ def test_only_who_asks_much_is_told_of() -> None:
 
 
 def test_many_addresses_fill_no_memory_and_share_what_is_left() -> None:
-    rates = RequestLimiter(2)
+    rates = RequestLimiter(RatePolicy.per(WINDOW_S, 2))
     waits = [rates.take(f"address {number}", 100.0) for number in range(MAX_TRACKED_CALLERS + 3)]
     assert waits[:-1] == [0.0] * (MAX_TRACKED_CALLERS + 2)
     assert waits[-1] == 10.0
@@ -51,6 +52,6 @@ def test_many_addresses_fill_no_memory_and_share_what_is_left() -> None:
 
 
 def test_without_a_limit_nothing_is_counted() -> None:
-    rates = RequestLimiter(0)
+    rates = RequestLimiter(None)
     assert [rates.take("ada", 100.0) for _ in range(3)] == [0.0] * 3
     assert rates.own == {}
