@@ -6,7 +6,6 @@ from functools import partial
 from controlplane.delivery.operations.render_reconciler import RenderReconciler
 from controlplane.platform.context import RENDER_SERVICES
 from controlplane.platform.git_ports import ManifestSource
-from controlplane.platform.loops.keyed import WorkQueue
 from controlplane.platform.loops.retry import retry_forever
 from controlplane.platform.ports import LOST_WAKES, Bus, Store
 from controlplane.repositories.operations import RepositoryOperations
@@ -14,6 +13,7 @@ from controlplane.repositories.ports import RepositoryStore
 from core.errors import TowlineError
 from core.runtime.clock import Clock
 from core.runtime.tasks import Tasks
+from core.runtime.work_queue import WorkQueue
 from core.spec.source import RepositoryState
 
 _SWEEP_SECONDS = 60.0
@@ -62,7 +62,7 @@ class RenderLoop:
     def _ask(self, repository_id: str, service_id: str = "") -> None:
         """Schedules one service, or all of the repository without an id."""
         self._wanted.setdefault(repository_id, set()).add(service_id)
-        self._work.ask(repository_id)
+        self._work.add(repository_id)
 
     async def _deliver(self, repository_id: str) -> None:
         state = self._states.pop(repository_id, None)

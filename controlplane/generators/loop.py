@@ -10,12 +10,12 @@ from controlplane.clusters.ports import ClusterStore
 from controlplane.generators.operations.reconciler import GeneratorReconciler
 from controlplane.platform.context import CLUSTER, GENERATORS, SERVICE
 from controlplane.platform.git_ports import ManifestSource
-from controlplane.platform.loops.keyed import WorkQueue
 from controlplane.platform.loops.retry import retry_forever
 from controlplane.platform.ports import Bus, Store
 from core.identity import ClusterId
 from core.runtime.clock import Clock
 from core.runtime.tasks import Tasks
+from core.runtime.work_queue import WorkQueue
 from core.spec.source import RepositoryState
 
 _SWEEP_SECONDS = 60.0
@@ -55,7 +55,7 @@ class GeneratorLoop:
 
     def _on_state(self, state: RepositoryState) -> None:
         for key in self._sources.get(state.repository_id, ()):
-            self._work.ask(key)
+            self._work.add(key)
 
     async def _follow(self) -> None:
         async for topic, key in self._bus.subscribe(CLUSTER, SERVICE, GENERATORS):
@@ -64,10 +64,10 @@ class GeneratorLoop:
                 self._any_changed.set()
             elif topic == SERVICE:
                 for definition_key in self._sources.get(key, ()):
-                    self._work.ask(definition_key)
+                    self._work.add(definition_key)
             elif key:
                 await retry_forever("sources", self._note_sources, self._clock)
-                self._work.ask(key)
+                self._work.add(key)
             else:
                 await retry_forever("all", self._schedule_all, self._clock)
 
@@ -79,7 +79,7 @@ class GeneratorLoop:
     async def _schedule_all(self) -> None:
         await self._note_sources()
         for key in await self._targets.keys():
-            self._work.ask(key)
+            self._work.add(key)
 
     async def _note_sources(self) -> None:
         """Reads which services and repositories each generator depends on."""

@@ -26,12 +26,12 @@ from controlplane.pipelines.ports import PipelineStore
 from controlplane.platform.context import CLUSTER_JOB, GENERATORS, PIPELINE, SERVICE
 from controlplane.platform.git_ports import ManifestSource
 from controlplane.platform.jobs import MAX_ATTEMPTS, Job, retry_delay
-from controlplane.platform.loops.keyed import WorkQueue
 from controlplane.platform.loops.retry import retry_forever
 from controlplane.platform.ports import LOST_WAKES, Bus, JobStore, Store
 from core.errors import TowlineError
 from core.runtime.clock import Clock
 from core.runtime.tasks import Tasks
+from core.runtime.work_queue import WorkQueue
 
 log = structlog.get_logger(__name__)
 
@@ -87,7 +87,7 @@ class PipelineLoop:
     async def start(self) -> None:
         """Starts in the background: follows changes, and sweeps all pipelines now and
         periodically."""
-        self._manifests.on_state(lambda state: self._hints.ask(state.repository_id))
+        self._manifests.on_state(lambda state: self._hints.add(state.repository_id))
         self.tasks.forever("wakes", self._follow())
         self.tasks.forever("jobs", self._run_jobs())
         self.tasks.forever("sweep", self._sweep())
@@ -106,7 +106,7 @@ class PipelineLoop:
                 await retry_forever("forget", self._pipelines.forget, self._clock)
             which = self._all if whole else self._lately
             for pipeline in await retry_forever("sweep", which, self._clock):
-                self._advances.ask(pipeline)
+                self._advances.add(pipeline)
             self._swept_at = begun
             await self._clock.sleep(_SWEEP_SECONDS)
 
@@ -124,15 +124,15 @@ class PipelineLoop:
         ):
             if topic == LOST_WAKES or (topic, key) == (GENERATORS, ""):
                 for pipeline in await retry_forever("sweep", self._all, self._clock):
-                    self._advances.ask(pipeline)
+                    self._advances.add(pipeline)
                 self._jobs_waiting.set()
             elif topic == SERVICE:
                 self._touched.add(key)
-                self._touched_queue.ask("services")
+                self._touched_queue.add("services")
             elif topic == CLUSTER_JOB:
                 await self._advance_for_job(key)
             elif topic == PIPELINE:
-                self._advances.ask(key)
+                self._advances.add(key)
                 self._jobs_waiting.set()
 
     async def _advance_touched(self, key: str) -> None:
@@ -145,15 +145,15 @@ class PipelineLoop:
             self._touched |= touched
             raise
         for pipeline in pipelines:
-            self._advances.ask(pipeline)
+            self._advances.add(pipeline)
         if self._touched:
-            self._touched_queue.ask(key)
+            self._touched_queue.add(key)
 
     async def _advance_for_job(self, id: str) -> None:
         asked = partial(self._pipelines.pipeline_of_job, id)
         pipeline = await retry_forever("job", asked, self._clock)
         if pipeline is not None:
-            self._advances.ask(pipeline)
+            self._advances.add(pipeline)
 
     async def _run_jobs(self) -> None:
         while True:

@@ -1,7 +1,6 @@
 """Advances rotations on agent reports, refreshes due secrets, and rotates keys by the clock."""
 
 from controlplane.platform.context import SECRET, SERVICE
-from controlplane.platform.loops.keyed import WorkQueue
 from controlplane.platform.loops.retry import retry_forever
 from controlplane.platform.ports import LOST_WAKES, Bus
 from controlplane.secrets.operations.keys import DataKeyOperations
@@ -9,6 +8,7 @@ from controlplane.secrets.operations.refresh import SecretRefresher
 from controlplane.secrets.operations.rotations import Rotations
 from core.runtime.clock import Clock
 from core.runtime.tasks import Tasks
+from core.runtime.work_queue import WorkQueue
 
 _TICK_SECONDS = 5.0
 _SWEEP_SECONDS = 30.0
@@ -85,8 +85,8 @@ class SecretLoop:
 
     async def _read_due(self) -> None:
         for id in await self._refreshing.due():
-            self._reading.ask(id)
+            self._reading.add(id)
 
     def _ask(self, ids: set[str] | list[str]) -> None:
         for id in ids:
-            self._moving.ask(id)
+            self._moving.add(id)

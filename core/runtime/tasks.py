@@ -27,7 +27,7 @@ class Tasks:
         self.owner = owner
         self.failed: asyncio.Future[BaseException] | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._stopping = False
+        self.stopping = False
 
     def forever(self, name: str, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         """Starts work that must run until `stop`."""
@@ -43,7 +43,7 @@ class Tasks:
 
     async def stop(self, grace: float = 5.0) -> None:
         """Cancels all tasks and waits for their end, at most `grace` seconds."""
-        self._stopping = True
+        self.stopping = True
         for task in tuple(self._tasks):
             task.cancel()
         if self._tasks:
@@ -64,7 +64,7 @@ class Tasks:
         return task
 
     def _ended(self, task: asyncio.Task[Any]) -> None:
-        if self._stopping or task.cancelled():
+        if self.stopping or task.cancelled():
             return
         reason = task.exception() or RuntimeError(f"{task.get_name()} ended")
         log.error("task ended", owner=self.owner, task=task.get_name(), exc_info=reason)

@@ -11,6 +11,7 @@ from core.errors import Code, TowlineError, Unavailable
 from core.runtime.backoff import Backoff
 from core.runtime.clock import Clock
 from core.runtime.tasks import Tasks
+from core.runtime.work_queue import WorkQueue
 from core.sealing import SealingKey
 from core.spec.objects import ObjectKey
 from syncagent.domain.events import CommandAnswer, CommandOutcome, Observation
@@ -43,7 +44,6 @@ from syncagent.reconcile.reporter import Reporter
 from syncagent.reconcile.sync_check import mark_changed_objects
 from syncagent.reconcile.sync_steps import sync_service
 from syncagent.reconcile.verifier import Verifier
-from syncagent.reconcile.work_queue import WorkQueue
 
 log = structlog.get_logger(__name__)
 
@@ -101,7 +101,7 @@ class ReconcileEngine:
         self._verifier = Verifier(
             cluster, self._registry, memory, reports, clock, self._roll_back, metrics
         )
-        self._queue = WorkQueue(self._tasks, clock, self._work)
+        self._queue = WorkQueue("service", self._work, self._tasks, clock)
         self._turn = asyncio.Semaphore(max_syncs)
         self._cluster_checked = asyncio.Event()
         self._context = ReconcileContext(
@@ -266,12 +266,12 @@ class ReconcileEngine:
         service.retry_at = 0.0
         service.retry_requests += 1
         service.retry.reset()
-        self._queue.trigger(service.id)
+        self._queue.add(service.id)
 
     def _on_observation(self, service: ServiceState, mail: bool) -> None:
         self._reporter.mark_changed(service.id)
         if mail:
-            self._queue.trigger(service.id)
+            self._queue.add(service.id)
 
     def _on_descendants_change(self, service: ServiceState) -> None:
         self._reporter.mark_changed(service.id)
@@ -308,7 +308,7 @@ class ReconcileEngine:
                 self._answer(_result(service.begun[0], service))
             except Unavailable as error:
                 log.error("a command's answer cannot be stored", reason=error.message)
-                self._queue.trigger_in(service.id, _ANSWER_AGAIN_S)
+                self._queue.add_after(service.id, _ANSWER_AGAIN_S)
                 return
             del service.begun[0]
 
@@ -394,15 +394,15 @@ class ReconcileEngine:
             return
         if service.retry_at <= now:
             service.retry_at = now + (wait or service.retry.next())
-        self._queue.trigger_in(service.id, service.retry_at - now)
+        self._queue.add_after(service.id, service.retry_at - now)
 
     def _schedule_gate_check(self, service: ServiceState, gate: SyncGate, now: float) -> None:
         """Schedules the next check of a gate; hooks are polled."""
         if not is_closed(service, now):
-            self._queue.trigger(service.id)
+            self._queue.add(service.id)
             return
         at = min(gate.until, gate.look_at) if gate.hooks else gate.until
-        self._queue.trigger_in(service.id, max(0.0, at - now))
+        self._queue.add_after(service.id, max(0.0, at - now))
 
     def _answer(self, done: CommandAnswer) -> None:
         self._memory.save_answer(done)

@@ -5,13 +5,14 @@ from typing import TypeVar
 
 import structlog
 
-from controlplane.platform.loops.keyed import RETRY_SECONDS
 from core.errors import TowlineError
 from core.runtime.clock import Clock
 
 log = structlog.get_logger(__name__)
 
 T = TypeVar("T")
+
+RETRY_SECONDS = 5.0
 
 
 async def retry_forever(name: str, step: Callable[[], Awaitable[T]], clock: Clock) -> T:
