@@ -354,7 +354,8 @@ class ProxiedRequest:
         record = self.record
         record.seconds = self._clock.monotonic() - self._started
         record.reason = reason
+        # The counts are released first, so that a failing recording cannot keep them.
+        self._recorder.end(record, entered=self.entered, upgraded=self.raw)
         if self._recording is not None:
             self._recording.close()
-        self._recorder.end(record, entered=self.entered, upgraded=self.raw)
         self._client.on_response_end(keep_alive=keep_alive)
