@@ -238,7 +238,7 @@ def problem_of(error: TowlineError, ref: ObjectRef | None) -> Problem:
 
 def _advice(error: RequestRefused) -> str:
     if error.reason == "Conflict" and "conflict with" in error.message:
-        return "; enable `force` to take the fields over, or ignore these differences"
+        return "; set `failOnConflict: false` to take the fields over, or ignore these differences"
     return ""
 
 
