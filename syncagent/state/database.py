@@ -15,12 +15,12 @@ from core.errors import Invalid, Unavailable
 
 log = structlog.get_logger(__name__)
 
-_SCHEMA_VERSION = 3
+# Increase it with every change of the tables and of the values in them.
+_SCHEMA_VERSION = 4
 _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 _COMPANIONS = ("-wal", "-shm")
-_TRIAL = "CREATE TABLE trial (service_id TEXT PRIMARY KEY, body TEXT NOT NULL) STRICT"
-_SCHEMA = f"""
-{_TRIAL};
+_SCHEMA = """
+CREATE TABLE trial (service_id TEXT PRIMARY KEY, body TEXT NOT NULL) STRICT;
 CREATE TABLE service (
   id TEXT PRIMARY KEY,
   desired TEXT NOT NULL,
@@ -84,11 +84,7 @@ class Database:
                 f"{path} was written by a newer version of the agent (schema {version}, supported "
                 f"is {_SCHEMA_VERSION}): run that version, or move the file away to start empty"
             )
-        if version == 1:
-            self._discard()
-        if version == 2:
-            self._upgrade()
-        elif version < _SCHEMA_VERSION:
+        if version < _SCHEMA_VERSION:
             self._create()
 
     def close(self) -> None:
@@ -124,22 +120,13 @@ class Database:
                 self._connection.execute("ROLLBACK")
             raise
 
-    def _discard(self) -> None:
-        """Drops all tables, as after a lost disk: version 1 was never released."""
+    def _create(self) -> None:
+        """Creates the tables; drops those of an older version, as after a lost disk."""
         names = self.rows("SELECT name FROM sqlite_master WHERE type = 'table' AND sql <> ''")
         with self.transaction() as db:
             for (name,) in names:
                 if not name.startswith("sqlite_"):
                     db.execute(f"DROP TABLE {name}")
-
-    def _upgrade(self) -> None:
-        """Upgrades from version 2, which has no verifications of bundles."""
-        with self.transaction() as db:
-            db.execute(_TRIAL)
-            db.execute(f"PRAGMA user_version={_SCHEMA_VERSION}")
-
-    def _create(self) -> None:
-        with self.transaction() as db:
             for statement in _SCHEMA.split(";\n"):
                 db.execute(statement)
             db.execute(f"PRAGMA user_version={_SCHEMA_VERSION}")

@@ -39,13 +39,14 @@ def load_desired(text: str) -> Desired:
 def _desired(raw: dict[str, Any]) -> Desired:
     removal = Removal(raw["removal"]) if raw["removal"] else None
     spec = _spec(raw["spec"]) if raw["spec"] else None
-    # State of an earlier version lacks this field.
-    confirmed = tuple(ObjectRef(**ref) for ref in raw.get("confirmed", ()))
-    policy = raw.get("verification")
-    verification = _verification(policy) if policy else None
-    lifted = raw.get("lifted", False)
     return Desired(
-        raw["service_id"], raw["sequence"], spec, removal, confirmed, verification, lifted
+        service_id=raw["service_id"],
+        sequence=raw["sequence"],
+        spec=spec,
+        removal=removal,
+        confirmed=tuple(ObjectRef(**ref) for ref in raw["confirmed"]),
+        verification=_verification(raw["verification"]) if raw["verification"] else None,
+        lifted=raw["lifted"],
     )
 
 
