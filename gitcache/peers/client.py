@@ -52,10 +52,6 @@ _ERRORS: dict[str, type[TowlineError]] = {
 }
 
 
-class _Unknown(PeerUnavailable):
-    """A replica of another version does not know the operation."""
-
-
 class PeerClient:
     """A client with pooled connections to replicas.
 
@@ -122,9 +118,7 @@ class PeerClient:
         """See `Peers.render`."""
         body = messages.REQUEST.encode(request)
         if self._nearest is not None:
-            # The previous version sends bundles only on request.
-            with suppress(_Unknown):
-                return await self._artefact(member, body, self._nearest)
+            return await self._artefact(member, body, self._nearest)
         answer = await self._ask(member.address, "POST", "/v1/render", body)
         return messages.RENDERED.decode(answer)
 
@@ -255,8 +249,6 @@ async def _check(answer: aiohttp.ClientResponse) -> None:
     text = str(problem.get("message", "")) or f"a replica answered {answer.status}"
     if answer.status == MISDIRECTED:
         raise NotOwner(text, retry_after=1.0)
-    if answer.status == 404 and not problem:
-        raise _Unknown(text, retry_after=1.0)
     kind = _ERRORS.get(str(problem.get("code")))
     if kind is not None:
         raise kind(text)

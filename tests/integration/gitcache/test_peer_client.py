@@ -148,36 +148,3 @@ async def test_a_bundle_that_comes_with_a_render_is_kept_if_it_is_what_was_rende
     assert (await nearest.get(digest) is not None) == is_kept
     with await answering:
         await client.close()
-
-
-def path_of(stream: ssl.SSLSocket, body: bytes) -> bytes:
-    """The path of the next request, once all of it has come."""
-    text = b""
-    while not text.endswith(body) and (part := stream.recv(1 << 16)):
-        text += part
-    return text.split(b" ")[1]
-
-
-async def test_a_replica_of_the_version_before_renders_without_giving_the_bundle(
-    listener: socket.socket, tls: PeerTlsContexts, tmp_path: Path
-) -> None:
-    client = PeerClient(tls.client, hop=True, nearest=FileContent(tmp_path, memory=1000))
-    rendered = RenderedBundle("sha256:source", digest_of(b"{}"), 2, 1, cached=False)
-    request = RenderRequest(RepositoryId("r"), "1" * 40, "web")
-    body = messages.RENDERED.encode(rendered)
-    answers = (
-        b"HTTP/1.1 404 Not Found\r\nContent-Length: 9\r\n\r\nNot Found",
-        b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body) + body,
-    )
-    asking = asyncio.ensure_future(
-        client.render(ReplicaMember("x", f"127.0.0.1:{listener.getsockname()[1]}"), request)
-    )
-    connection, _ = await asyncio.to_thread(listener.accept)
-    with await asyncio.to_thread(tls.server.wrap_socket, connection, server_side=True) as stream:
-        asked = []
-        for one in answers:
-            asked.append(await asyncio.to_thread(path_of, stream, messages.REQUEST.encode(request)))
-            await asyncio.to_thread(stream.sendall, one)
-        assert await asking == rendered
-        await client.close()
-    assert asked == [b"/v1/artefact", b"/v1/render"]
