@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
 from core.errors import Invalid
@@ -37,18 +37,6 @@ def check(message: Message) -> None:
             continue
         for item in value if field.is_repeated else (value,):
             _check_one(field, item, limits)
-
-
-def unbounded(message: Descriptor) -> list[str]:
-    """Returns the full names of fields without a required limit, for a test."""
-    missing = []
-    for field in message.fields:
-        limits = _limits(field)
-        if field.is_repeated and not limits.items:
-            missing.append(field.full_name)
-        elif (field.type in _TEXT or limits.is_map) and not limits.length:
-            missing.append(field.full_name)
-    return missing
 
 
 def _check_one(field: FieldDescriptor, value: Any, limits: _Limits) -> None:

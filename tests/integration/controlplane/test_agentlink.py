@@ -27,7 +27,6 @@ from core.rpc.methods import FETCH, SYNC
 from core.runtime.clock import Clock, SystemClock
 from core.sealing import SealedSecret, SealingKey
 from core.spec.bundle import digest_of
-from core.wire import limits
 from core.wire.v1 import agent_pb2 as wire
 from tests.fakes.manifests import config_map
 from tests.integration.controlplane.conftest import World
@@ -422,9 +421,3 @@ async def test_a_storm_of_agents_is_let_in_whole_and_again_after_it_was_sent_awa
         await hub.link.drain()
         goodbyes = await asyncio.gather(*(agent.read("goodbye") for agent in agents))
         assert {one.goodbye.reason for one in goodbyes} == {wire.GOODBYE_REASON_DRAINING}
-
-
-def test_every_field_of_the_wire_is_bounded() -> None:
-    """No text, bytes, list or map of the protocol is without a limit."""
-    messages = wire.DESCRIPTOR.message_types_by_name.values()
-    assert [name for one in messages for name in limits.unbounded(one)] == []
