@@ -22,7 +22,7 @@ from controlplane.generators.operations.template_ownership import check_changeab
 from controlplane.generators.ports import GlobalServiceStore, ManagedNamespaceStore, ServiceSetStore
 from controlplane.notifications.ports import SinkStore
 from controlplane.pipelines.engine import codec
-from controlplane.pipelines.operations.sealed_values import SealedGates, SealedWebhooks
+from controlplane.pipelines.operations.sealed_values import SealedGates
 from controlplane.pipelines.operations.stages import pipeline_of
 from controlplane.pipelines.operations.trigger_rows import SEAL_CONTEXT
 from controlplane.pipelines.ports import PipelineStore, PipelineTriggerStore
@@ -210,7 +210,7 @@ class AllSealedTables(_Bridge):
             SealedColumn(tx[ClusterJobStore], "sealed", "cluster-job"),
             SealedColumn(tx[SinkStore], "sealed", "sink"),
             SealedColumn(tx[SecretVersionStore], "sealed", "secret"),
-            SealedWebhooks(tx[PipelineTriggerStore], "sealed_webhook", SEAL_CONTEXT),
+            SealedColumn(tx[PipelineTriggerStore], "sealed_webhook", SEAL_CONTEXT),
             SealedGates(tx[PipelineStore]),
         )
 

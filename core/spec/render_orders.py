@@ -78,8 +78,7 @@ def _repository(raw: Mapping[str, Any]) -> RepositorySpec:
     read: dict[str, Any] = dict(raw)
     if (given := raw["credentials"]) is not None:
         read["credentials"] = GitCredentials(**given)
-    # Control planes of the previous version know only git.
-    read["kind"] = RepositoryKind(raw.get("kind", RepositoryKind.GIT))
+    read["kind"] = RepositoryKind(raw["kind"])
     read["refs"], read["folders"] = frozenset(raw["refs"]), frozenset(raw["folders"])
     return RepositorySpec(**read)
 

@@ -1,4 +1,4 @@
-"""Sealed values in pipelines: signing secrets of gates, and webhook secrets of triggers."""
+"""Sealed signing secrets of gates."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,17 +6,8 @@ from typing import Any
 
 from controlplane.pipelines.engine import codec
 from controlplane.pipelines.operations.gate_secrets import needs_reseal, resealed
-from controlplane.pipelines.operations.trigger_rows import open_webhook_secret
 from controlplane.platform.ports import Rows
 from controlplane.platform.sealing import Sealer
-from controlplane.secrets.operations.sealed_columns import SealedColumn
-
-
-class SealedWebhooks(SealedColumn):
-    """Webhook secrets of triggers; old ones are not bound to a row."""
-
-    def open(self, sealer: Sealer, row: Any) -> bytes:
-        return open_webhook_secret(sealer, row)
 
 
 @dataclass(slots=True)

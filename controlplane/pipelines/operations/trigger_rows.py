@@ -10,7 +10,6 @@ from controlplane.platform.context import OperationContext
 from controlplane.platform.jobs import Job
 from controlplane.platform.ports import JobStore, Transaction
 from controlplane.platform.sealing import Sealer
-from core.errors import TowlineError
 
 TRIGGER = "pipeline.trigger"
 MIN_INTERVAL_S = 60
@@ -46,17 +45,9 @@ async def store_pipeline_rows(
 
 
 def open_webhook_secret(sealer: Sealer, row: PipelineTrigger) -> bytes:
-    """The signing secret of a trigger's webhook; empty if it has none.
-
-    Bound to its row; secrets from before that binding open until they are re-encrypted.
-    """
+    """Decrypts the signing secret of a trigger's webhook; empty if it has none."""
     sealed = row.sealed_webhook
-    if sealed is None:
-        return b""
-    try:
-        return sealer.open(sealed, f"{SEAL_CONTEXT}:{row.id}")
-    except TowlineError:
-        return sealer.open(sealed, SEAL_CONTEXT)
+    return b"" if sealed is None else sealer.open(sealed, f"{SEAL_CONTEXT}:{row.id}")
 
 
 async def delete_pipeline_rows(tx: Transaction, pipeline_id: str) -> None:

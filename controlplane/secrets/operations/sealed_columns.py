@@ -26,7 +26,4 @@ class SealedColumn:
 
     def again(self, sealer: Sealer, row: Any) -> Mapping[str, Any]:
         bound = f"{self.context}:{row.id}"
-        return {self.column: sealer.seal(self.open(sealer, row), bound)}
-
-    def open(self, sealer: Sealer, row: Any) -> bytes:
-        return sealer.open(getattr(row, self.column), f"{self.context}:{row.id}")
+        return {self.column: sealer.seal(sealer.open(getattr(row, self.column), bound), bound)}
