@@ -14,7 +14,6 @@ from controlplane.authorization.roles import (
     KubernetesRights,
     Right,
     Role,
-    matches_any,
 )
 
 Visible = tuple[frozenset[Scope], ...]
@@ -66,11 +65,6 @@ class ClusterIdentity:
     record_input: bool
     why: str
     binding_ids: tuple[str, ...]
-
-    def allows_impersonation(self, user: str, groups: Iterable[str] = ()) -> bool:
-        """Returns whether the actor may impersonate this user with these groups."""
-        wanted = (f"user:{user}", *(f"group:{group}" for group in groups))
-        return all(matches_any(subject, self.impersonate) for subject in wanted)
 
 
 @dataclass(frozen=True, slots=True)

@@ -204,10 +204,10 @@ def check_kubernetes(rights: KubernetesRights) -> KubernetesRights:
     return rights
 
 
-def matches_any(value: str, patterns: Collection[str]) -> bool:
+def _matches_any(value: str, patterns: Collection[str]) -> bool:
     """Returns whether a value matches one of the patterns."""
     return any(fnmatchcase(value, pattern) for pattern in patterns)
 
 
 def _fits(value: str, patterns: Collection[str]) -> bool:
-    return not patterns or matches_any(value, patterns)
+    return not patterns or _matches_any(value, patterns)

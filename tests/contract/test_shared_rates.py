@@ -89,7 +89,8 @@ async def test_without_redis_each_replica_counts_alone(clock: FakeClock) -> None
 
 async def test_they_tell_each_other_by_themselves(redis_url: str) -> None:
     clock = SystemClock()
-    heard, telling = RequestLimiter(RatePolicy.per(WINDOW_S, 1000)), RequestLimiter(RatePolicy.per(WINDOW_S, 1000))
+    policy = RatePolicy.per(WINDOW_S, 1000)
+    heard, telling = RequestLimiter(policy), RequestLimiter(policy)
     both = [RateExchange(redis_url, rates, clock) for rates in (heard, telling)]
     for one in both:
         one.start()

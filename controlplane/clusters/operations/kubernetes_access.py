@@ -39,11 +39,6 @@ class ClusterGrant:
     rule: str
     expires_at: datetime | None = None
 
-    @property
-    def may_impersonate(self) -> bool:
-        """True if the user may impersonate any identity; `allows_impersonation` checks one."""
-        return bool(self.cluster_identity.impersonate)
-
 
 class ProxyAccess:
     """Operations of the Kubernetes proxy. Policies are cached for 3 s."""

@@ -169,7 +169,7 @@ async def test_the_door_grants_by_role_and_forgets_in_seconds(world: World) -> N
     grant = await access.connect(user.id, "dev")
     assert grant.cluster_id == cluster.id
     assert grant.groups == ("towline:users", "towline:editors")
-    assert not grant.may_impersonate
+    assert grant.cluster_identity.impersonate == ()
     async with world.deps.store.write() as tx:
         await tx[UserStore].change(user.id, disabled_at=world.clock.now())
     assert await access.connect(user.id, "dev") == grant

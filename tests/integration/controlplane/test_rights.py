@@ -375,9 +375,7 @@ async def test_the_door_is_opened_by_bindings(world: World) -> None:
         True,
         f"role {role.name}",
     )
-    assert grant.cluster_identity.allows_impersonation(
-        "robot"
-    ) and not grant.cluster_identity.allows_impersonation("root")
+    assert grant.cluster_identity.impersonate == ("user:robot",)
     outside = KubernetesRequest("get", "", "secrets", "kube-system", "x")
     with pytest.raises(Forbidden, match="may not get secrets"):
         await access.connect(user.id, "shop-prod", outside)
