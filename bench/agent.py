@@ -30,7 +30,7 @@ from syncagent.kube.access import from_kubeconfig
 from tests.fakes.hub import TOKEN, FakeHub
 from towline.cli.operator.agent import FEW_ARENAS
 from towline.demo.clusters import binaries
-from towline.demo.clusters.access import agent_kubeconfig
+from towline.demo.clusters.agent_access import agent_kubeconfig
 from towline.demo.clusters.cluster import LocalCluster
 
 MANY, EACH = 500, 5

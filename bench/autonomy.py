@@ -20,7 +20,7 @@ from core.spec.bundle import KubeObject
 from syncagent.autonomy.definition_sources import LABEL
 from tests.fakes.hub import FakeHub
 from towline.demo.clusters import binaries
-from towline.demo.clusters.access import agent_kubeconfig
+from towline.demo.clusters.agent_access import agent_kubeconfig
 from towline.demo.clusters.cluster import LocalCluster
 from towline.demo.git_server import GitServer, ServedRepository
 

@@ -18,7 +18,8 @@ from core.errors import TowlineError, Unavailable
 from towline.client import GraphQLClient
 from towline.contexts import ControlPlaneTarget
 from towline.demo.clusters import binaries
-from towline.demo.clusters.access import ClusterAccess, agent_kubeconfig, contexts_from_environment
+from towline.demo.clusters.access import ClusterAccess, contexts_from_environment
+from towline.demo.clusters.agent_access import agent_kubeconfig
 from towline.demo.clusters.cluster import LocalCluster, start_all
 from towline.demo.git_server import GitServer, ServedRepository
 from towline.demo.ports import free_ports

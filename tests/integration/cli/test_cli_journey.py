@@ -9,7 +9,7 @@ import pytest
 
 from tests.integration.cli.conftest import TOWLINE, Installation
 from towline.cli.shell.polling import poll_until
-from towline.demo.clusters.access import agent_kubeconfig
+from towline.demo.clusters.agent_access import agent_kubeconfig
 from towline.demo.clusters.cluster import LocalCluster
 from towline.demo.git_server import GitServer, ServedRepository
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from core.errors import Unavailable
-from towline.demo.clusters.access import AGENT, agent_kubeconfig
+from towline.demo.clusters.agent_access import AGENT, agent_kubeconfig
 from towline.demo.clusters.cluster import LocalCluster, start_all
 from towline.demo.ports import free_ports
 

@@ -15,7 +15,7 @@ import pytest
 from tests.integration.serve.conftest import Running
 from tests.integration.serve.test_git import config
 from tests.integration.serve.waiting import until
-from towline.demo.clusters.access import agent_kubeconfig
+from towline.demo.clusters.agent_access import agent_kubeconfig
 from towline.demo.clusters.cluster import LocalCluster
 from towline.demo.git_server import GitServer
 

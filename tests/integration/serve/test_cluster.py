@@ -15,7 +15,7 @@ from tests.integration.gitcache.chartserver import archive, chart, serving
 from tests.integration.serve.conftest import Json, Running
 from tests.integration.serve.test_git import config
 from tests.integration.serve.waiting import until
-from towline.demo.clusters.access import agent_kubeconfig
+from towline.demo.clusters.agent_access import agent_kubeconfig
 from towline.demo.clusters.cluster import LocalCluster
 from towline.demo.git_server import GitServer, ServedRepository
 

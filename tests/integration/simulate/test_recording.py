@@ -5,8 +5,8 @@ from pathlib import Path
 
 from core.runtime.clock import SystemClock
 from core.spec.health import HealthState
-from syncagent.kube.access import from_kubeconfig
-from towline.demo.clusters.access import agent_kubeconfig
+from towline.cluster_access import from_kubeconfig
+from towline.demo.clusters.agent_access import agent_kubeconfig
 from towline.demo.clusters.cluster import LocalCluster
 from towline.simulate.churn import RecordedChange
 from towline.simulate.recorder import ChurnRecorder, recording

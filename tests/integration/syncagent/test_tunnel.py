@@ -14,7 +14,7 @@ from syncagent.settings import HubSettings, KubernetesSettings
 from tests.fakes.tls import TestAuthority
 from tests.integration.syncagent.conftest import Bench
 from tests.integration.syncagent.proxies import AGENT_TOKEN, DoorHub, Relay, door_hub
-from towline.demo.clusters.access import agent_kubeconfig
+from towline.demo.clusters.agent_access import agent_kubeconfig
 
 RIGHTS = {
     "apiVersion": "rbac.authorization.k8s.io/v1",

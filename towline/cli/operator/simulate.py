@@ -137,7 +137,7 @@ def record_churn(
 
 async def _recorded(seconds: float, kubeconfig: Path, context: str | None) -> Any:
     clock = load("core.runtime.clock").SystemClock()
-    access = load("syncagent.kube.access").from_kubeconfig(kubeconfig, context, clock)
+    access = load("towline.cluster_access").from_kubeconfig(kubeconfig, context, clock)
     async with load("towline.simulate.recorder").recording(access, clock) as recorder:
         say(f"recording for {seconds:.0f} s")
         await clock.sleep(seconds)
