@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-COMMIT = "cbc9bd35edc45fa7f2dd501b3bd7ac653e161e98"
+COMMIT = "8a1733e0631f6fbcbcd42da73b90de481d9f189d"
 SCHEMA = "0001"
 _ROOT = Path(__file__).parents[1]
 
