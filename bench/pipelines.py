@@ -18,7 +18,6 @@ from controlplane.pipelines.engine.events import (
     CheckAnswered,
     Event,
     ServicesHealth,
-    StageHealth,
     StageObserved,
     StageRendered,
 )
@@ -113,8 +112,9 @@ def story(pipeline: Pipeline, releases: int) -> list[tuple[Event, datetime]]:
             gate = pipeline.edges_into[stage.id][0].gates[0].id
             send(Approved(gate, "bob", False, digests_of(rendered)))
             now += timedelta(seconds=2)
-            send(StageHealth(stage.id, release, Health.HEALTHY))
-            send(StageHealth(stage.id, release, Health.HEALTHY))
+            healthy = dict.fromkeys(stage.services, Health.HEALTHY)
+            send(ServicesHealth(stage.id, release, healthy))
+            send(ServicesHealth(stage.id, release, healthy))
     return events
 
 

@@ -16,7 +16,7 @@ from controlplane.pipelines.engine.engine import step
 from controlplane.pipelines.engine.events import (
     Approved,
     Event,
-    StageHealth,
+    ServicesHealth,
     StageObserved,
     StageRendered,
     Tick,
@@ -137,7 +137,15 @@ class Line:
     def health(self, stage: str, health: Health = Health.HEALTHY) -> tuple[Effect, ...]:
         """The stage is like this with what it holds."""
         release = self.stage(stage).release or ReleaseId("none")
-        return self.send(StageHealth(StageId(stage), release, health, "as told"))
+        return self.send(self.health_report(StageId(stage), release, health))
+
+    def health_report(self, stage: StageId, release: ReleaseId, health: Health) -> Event:
+        """A report that all services of a stage are like this with a release."""
+        services = self.pipeline.stage[stage].services
+        if stage == self.pipeline.first.id:
+            return StageObserved(stage, self.stage(stage).revisions, health, "ann", "as told")
+        reasons = {} if health is Health.HEALTHY else dict.fromkeys(services, "as told")
+        return ServicesHealth(stage, release, dict.fromkeys(services, health), reasons)
 
     def stage(self, stage: str) -> StageState:
         return self.state.stages.get(StageId(stage), StageState())

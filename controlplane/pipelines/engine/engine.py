@@ -38,7 +38,6 @@ _TAKE: dict[type, Callable[[Draft, Any], None]] = {
     events.FindingFailed: starting.found_failed,
     events.StageRendered: reports.rendered,
     events.StageRenderFailed: reports.render_failed,
-    events.StageHealth: reports.stage_health,
     events.ServicesHealth: reports.services_health,
     events.PromotionFailed: reports.promotion_failed,
     events.VerificationFailed: reports.verification_failed,

@@ -83,16 +83,6 @@ class StageRenderFailed:
 
 
 @dataclass(frozen=True, slots=True)
-class StageHealth:
-    """Health of a stage's services with the release that entered it."""
-
-    stage: StageId
-    release: ReleaseId
-    health: Health
-    reason: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class ServicesHealth:
     """Health of each service of a stage that runs its revision of the release.
 
@@ -335,7 +325,6 @@ Event = (
     | FindingFailed
     | StageRendered
     | StageRenderFailed
-    | StageHealth
     | ServicesHealth
     | PromotionFailed
     | VerificationFailed

@@ -12,7 +12,6 @@ from controlplane.pipelines.engine.events import (
     Frozen,
     PromotionFailed,
     ServicesHealth,
-    StageHealth,
     StageObserved,
     StageRendered,
     StageRenderFailed,
@@ -48,17 +47,6 @@ def stage_observed(draft: Draft, event: StageObserved) -> None:
         return draft.note("the report is not about exactly the services of the stage")
     if observed(draft, event):
         set_health(draft, event.stage, event.health, event.reason)
-
-
-def stage_health(draft: Draft, event: StageHealth) -> None:
-    """Records the health of a stage, if the report is about the release that the stage holds."""
-    held = draft.stage(event.stage)
-    if held.release != event.release or not held.revisions:
-        return draft.note(f"the stage does not hold release {event.release}")
-    if event.health is Health.HEALTHY and event.stage != draft.pipeline.first.id:
-        well = dict.fromkeys(held.progress, Health.HEALTHY)
-        return _assess(draft, draft.pipeline.stage[event.stage], well, {})
-    set_health(draft, event.stage, event.health, event.reason)
 
 
 def services_health(draft: Draft, event: ServicesHealth) -> None:

@@ -30,7 +30,6 @@ from controlplane.pipelines.engine.events import (
     RevisionDenied,
     ServicesHealth,
     Skipped,
-    StageHealth,
     StageObserved,
     StageRendered,
     StageRenderFailed,
@@ -163,7 +162,7 @@ class Walk(RuleBasedStateMachine):
     @rule(data=st.data(), health=HEALTHS)
     def stage_reports(self, data: st.DataObject, health: Health) -> None:
         stage, release = self.pick_stage(data)
-        self.take(StageHealth(stage, release, health))
+        self.take(self.line.health_report(stage, release, health))
 
     @precondition(lambda self: self.pipeline.gate)
     @rule(data=st.data(), actor=PEOPLE, careful=st.sampled_from((True, True, False)))
@@ -284,7 +283,7 @@ class Walk(RuleBasedStateMachine):
             self.answer_check(asked, CheckAnswer.PASSED)
         for stage in self.pipeline.stages if healthy else ():
             release = self.line.stage(stage.id).release or ReleaseId("unheard-of")
-            self.take(StageHealth(stage.id, release, Health.HEALTHY))
+            self.take(self.line.health_report(stage.id, release, Health.HEALTHY))
 
     @rule(seconds=st.integers(-2, 8))
     def time_passes(self, seconds: int) -> None:
@@ -443,8 +442,6 @@ class Walk(RuleBasedStateMachine):
         if own is not None and (own.id, tuple(sorted(content.items()))) in self.person.proved:
             return True
         match self.line.log[-1][0]:
-            case StageHealth(about, release, Health.HEALTHY | Health.FAILED):
-                return (about, release) == (stage, held.release)
             case ServicesHealth(about, release):
                 return (about, release) == (stage, held.release)
             case PromotionFailed(about, release) | VerificationFailed(about, release):
