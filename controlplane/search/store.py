@@ -51,7 +51,7 @@ _C = components.c
 _INDEXES, _ANYTHING = (text(f"SET enable_seqscan = {how}") for how in ("off", "DEFAULT"))
 _MAX_IMAGES = 2_000
 _CANDIDATES = 50
-_PLACES = (
+NAMED_TABLES = (
     (NamedItemKind.CLUSTER, ResourceKind.CLUSTER, clusters_store.clusters, "handle"),
     (NamedItemKind.SERVICE, ResourceKind.SERVICE, services_store.services, "name"),
     (NamedItemKind.GROUP, ResourceKind.GROUP, access_store.groups, "name"),
@@ -119,7 +119,7 @@ class SqlSearch:
     async def places(self, text: str, allowed: dict[ResourceKind, Visible]) -> list[NamedItem]:
         """Returns candidates whose names contain a text: of each kind the shortest names."""
         found: list[NamedItem] = []
-        for kind, right, table, column in _PLACES:
+        for kind, right, table, column in NAMED_TABLES:
             if right in allowed:
                 found += await self._named(kind, table, column, text, allowed[right])
         return found

@@ -145,7 +145,7 @@ class SqlAudit(SqlLog[AuditEntry]):
             rows: list[Row] = []
             for entry in entries[start : start + _AT_ONCE]:
                 number += 1
-                where, detail = _where(entry, known), detail_json(entry)
+                where, detail = location_in_log(entry, known), detail_json(entry)
                 digest = chain_hash(digest, content(entry, kind, number, where, detail))
                 rows.append((*self._columns(entry, where, detail), kind.value, number, digest))
             await insert_rows(self._connection, self._table, rows)
@@ -182,7 +182,7 @@ class SqlAudit(SqlLog[AuditEntry]):
         """Returns the known data of each target that an entry names by id."""
         ids = {entry.target_id for entry in entries if entry.target_id}
         touched = await self._connection.touches.touched(ids)
-        places = {id: place for id, row in touched.items() if (place := _known_location(row))}
+        places = {id: place for id, row in touched.items() if (place := known_location(row))}
         if unknown := ids - places.keys():
             places |= await self._places(unknown)
         return {id: TargetLocation(*places.get(id, ("", "")), *touched[id].digests) for id in ids}
@@ -215,7 +215,8 @@ class SqlAudit(SqlLog[AuditEntry]):
         return terms
 
 
-def _where(entry: AuditEntry, known: Mapping[str, TargetLocation]) -> TargetLocation:
+def location_in_log(entry: AuditEntry, known: Mapping[str, TargetLocation]) -> TargetLocation:
+    """Returns the location of an entry: its own, completed by that of its target."""
     where = known.get(entry.target_id, _NOWHERE)
     if not (entry.cluster_id or entry.project_id):
         return where
@@ -225,7 +226,7 @@ def _where(entry: AuditEntry, known: Mapping[str, TargetLocation]) -> TargetLoca
     )
 
 
-def _known_location(touched: TouchedRow) -> Place | None:
+def known_location(touched: TouchedRow) -> Place | None:
     """Returns cluster and project of a row that this transaction wrote; None: not known here."""
     row = touched.after or touched.before
     match row:

@@ -15,7 +15,7 @@ from controlplane.authorization import DEFAULT_PROJECT
 from controlplane.clusters.model.cluster import Cluster
 from controlplane.clusters.ports import ClusterStore
 from controlplane.platform.audit_entry import AuditEntry, AuditVerdict
-from controlplane.platform.ports import PageQuery
+from controlplane.platform.ports import PageQuery, Store
 from controlplane.platform.store.transaction import SqlStore
 from core.identity import ClusterId
 
@@ -28,7 +28,7 @@ def entry(number: int, action: str = "createCluster") -> AuditEntry:
     return AuditEntry(at, f"user{number % 3}", action, AuditVerdict.ALLOWED, detail=detail)
 
 
-async def fill(store: SqlStore, rows: int, action: str = "createCluster") -> None:
+async def fill(store: Store, rows: int, action: str = "createCluster") -> None:
     async with store.write() as tx:
         await tx[AuditLog].append([entry(number, action) for number in range(rows)])
 
@@ -38,7 +38,7 @@ async def tamper(store: SqlStore, statement: str) -> None:
         await connection.execute(text(statement))
 
 
-async def test_rows_of_many_writers_stand_in_one_whole_chain(store: SqlStore) -> None:
+async def test_rows_of_many_writers_stand_in_one_whole_chain(store: Store) -> None:
     async def write(worker: int) -> None:
         for number in range(5):
             async with store.write() as tx:
@@ -51,7 +51,7 @@ async def test_rows_of_many_writers_stand_in_one_whole_chain(store: SqlStore) ->
     assert ends[AuditKind.CHANGE] == ends[AuditKind.REQUEST] == 30
 
 
-async def test_many_rows_at_once_are_kept_whole_and_in_order(store: SqlStore) -> None:
+async def test_many_rows_at_once_are_kept_whole_and_in_order(store: Store) -> None:
     """More than a statement takes, and a rest; what is read again is what was given."""
     await fill(store, 600, "kubernetes.get")
     assert await check_chains(store) == (600, [])
@@ -61,7 +61,7 @@ async def test_many_rows_at_once_are_kept_whole_and_in_order(store: SqlStore) ->
     assert plain == [entry(number, "kubernetes.get") for number in range(600)]
 
 
-async def test_what_is_rolled_back_leaves_no_gap(store: SqlStore) -> None:
+async def test_what_is_rolled_back_leaves_no_gap(store: Store) -> None:
     await fill(store, 2)
     with pytest.raises(ZeroDivisionError):
         async with store.write() as tx:
@@ -75,26 +75,26 @@ async def test_what_is_rolled_back_leaves_no_gap(store: SqlStore) -> None:
     "statement",
     ["UPDATE audit SET actor = 'x' WHERE number = 2", "DELETE FROM audit WHERE number = 2"],
 )
-async def test_the_database_refuses_to_change_rows(store: SqlStore, statement: str) -> None:
-    await fill(store, 3)
+async def test_the_database_refuses_to_change_rows(sql_store: SqlStore, statement: str) -> None:
+    await fill(sql_store, 3)
     with pytest.raises(DBAPIError, match="audit rows"):
-        await tamper(store, statement)
-    assert await check_chains(store) == (3, [])
+        await tamper(sql_store, statement)
+    assert await check_chains(sql_store) == (3, [])
 
 
-async def test_what_was_changed_past_the_triggers_is_named(store: SqlStore) -> None:
+async def test_what_was_changed_past_the_triggers_is_named(sql_store: SqlStore) -> None:
     """Whoever owns the database can drop triggers; the chain tells."""
-    await fill(store, 5)
-    is_sqlite = store._engine.dialect.name == "sqlite"
+    await fill(sql_store, 5)
+    is_sqlite = sql_store._engine.dialect.name == "sqlite"
     drop = "DROP TRIGGER audit_no_update" if is_sqlite else "DROP TRIGGER audit_no_change ON audit"
-    await tamper(store, drop)
-    await tamper(store, "UPDATE audit SET actor = 'mallory' WHERE number = 3")
-    _, (broken,) = await check_chains(store)
+    await tamper(sql_store, drop)
+    await tamper(sql_store, "UPDATE audit SET actor = 'mallory' WHERE number = 3")
+    _, (broken,) = await check_chains(sql_store)
     assert (broken.kind, broken.number) == (AuditKind.CHANGE, 3)
     assert "altered" in broken.text and "mallory" in broken.text
 
 
-async def test_the_beginning_of_a_chain_goes_and_the_rest_stays_whole(store: SqlStore) -> None:
+async def test_the_beginning_of_a_chain_goes_and_the_rest_stays_whole(store: Store) -> None:
     await fill(store, 10, "kubernetes.get")
     await fill(store, 3)
     async with store.write() as tx:
@@ -107,7 +107,7 @@ async def test_the_beginning_of_a_chain_goes_and_the_rest_stays_whole(store: Sql
     assert [(one.target, one.detail["rows"]) for one in page.items] == [("request", 4)]
 
 
-async def test_filters_let_through_what_fits(store: SqlStore) -> None:
+async def test_filters_let_through_what_fits(store: Store) -> None:
     await fill(store, 9)
     refused = replace(
         entry(20, "kubernetes.delete"), verdict=AuditVerdict.REFUSED, target="dev: pods"
@@ -131,7 +131,7 @@ async def test_filters_let_through_what_fits(store: SqlStore) -> None:
             assert len(page.items) == count, wanted
 
 
-async def test_a_row_tells_where_its_target_stands_and_what_became_of_it(store: SqlStore) -> None:
+async def test_a_row_tells_where_its_target_stands_and_what_became_of_it(store: Store) -> None:
     cluster = Cluster(ClusterId("c1"), "dev", "dev", NOW, NOW)
     changed = AuditEntry(NOW, "ada", "updateCluster", AuditVerdict.ALLOWED, target_id="c1")
     async with store.write() as tx:

@@ -9,8 +9,7 @@ from controlplane.pipelines.operations.pipelines import PROMOTE, RENDER, TICK
 from controlplane.pipelines.ports import PipelineServiceStore
 from controlplane.platform.bus.memory import MemoryBus
 from controlplane.platform.context import PIPELINE, OperationContext
-from controlplane.platform.ports import JobStore, Wake
-from controlplane.platform.store.transaction import SqlStore
+from controlplane.platform.ports import JobStore, Store, Wake
 from controlplane.secrets.backends.envelope import EnvelopeSealer
 from controlplane.services.model.ledger import LedgerStage
 from controlplane.services.model.service import Service
@@ -26,7 +25,7 @@ CLUSTERS, AT_ONCE, ROUNDS = 3, 2, 4
 class Fleet:
     """Clusters with two services each, which two pipelines bring out; all are of one group."""
 
-    def __init__(self, store: SqlStore) -> None:
+    def __init__(self, store: Store) -> None:
         clock, manifests = FakeClock(), FakeManifests()
         deps = OperationContext(store, MemoryBus(), manifests, EnvelopeSealer(b"k" * 32), clock)
         self.world = World(deps, manifests, clock)
@@ -90,7 +89,7 @@ class Fleet:
         return {await self.reason(one) for one in self.pipelines}
 
 
-async def test_no_more_clusters_of_a_group_change_than_it_lets(store: SqlStore) -> None:
+async def test_no_more_clusters_of_a_group_change_than_it_lets(store: Store) -> None:
     """Whatever pipeline changes them; two services of one cluster count once; all come through.
 
     Lifted amid roll-outs, the budget holds nobody any longer.
@@ -114,7 +113,7 @@ async def test_no_more_clusters_of_a_group_change_than_it_lets(store: SqlStore) 
     assert sorted(one.service_id or "" for one in promoted) == sorted(s.id for s in fleet.services)
 
 
-async def test_a_place_that_frees_wakes_who_waits_for_it(store: SqlStore) -> None:
+async def test_a_place_that_frees_wakes_who_waits_for_it(store: Store) -> None:
     """Whether a service came through or its whole pipeline went; nobody waits for a clock."""
     fleet = Fleet(store)
     await fleet.prepare(at_once=1)

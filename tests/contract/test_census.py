@@ -5,22 +5,20 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from sqlalchemy import insert, text
+from sqlalchemy import text
 
 from controlplane.clusters.model.cluster import SILENT_AFTER, Cluster
 from controlplane.clusters.model.commands import Command, CommandKind, CommandState
 from controlplane.clusters.ports import ClusterStore, CommandStore
 from controlplane.platform.jobs import Job
-from controlplane.platform.ports import JobStore
+from controlplane.platform.ports import JobStore, Store
 from controlplane.platform.store.engine import make_engine
-from controlplane.platform.store.transaction import SqlStore
 from controlplane.reports.model.installation_metrics import Liveness, MetricsSnapshot, QueueDepth
 from controlplane.reports.ports import MetricsSnapshotStore
 from controlplane.reports.store.installation_metrics import questions
-from controlplane.services.model.ledger import LedgerStage
+from controlplane.services.model.ledger import LedgerEntry, LedgerStage
 from controlplane.services.model.service import Service
-from controlplane.services.ports import ServiceStore
-from controlplane.services.store.tables import deployments
+from controlplane.services.ports import LedgerStore, ServiceStore
 from core.identity import ClusterId, ServiceId
 from core.spec.status import Phase
 from tests import migrated
@@ -43,13 +41,13 @@ def ago(**time: float) -> datetime:
     return NOW - timedelta(**time)
 
 
-async def test_an_empty_store_has_nothing(store: SqlStore) -> None:
+async def test_an_empty_store_has_nothing(store: Store) -> None:
     async with store.read() as tx:
         census = await tx[MetricsSnapshotStore].take(NOW)
     assert census == MetricsSnapshot(clusters=dict.fromkeys(Liveness, 0))
 
 
-async def test_everything_is_counted_once(store: SqlStore) -> None:
+async def test_everything_is_counted_once(store: Store) -> None:
     """By status, by liveness, by age; what is done, deleted or not due yet is left out."""
     async with store.write() as tx:
         for one in (
@@ -75,7 +73,7 @@ async def test_everything_is_counted_once(store: SqlStore) -> None:
     assert census.commands == QueueDepth(1, 60.0)
 
 
-async def test_deliveries_are_those_of_the_last_minutes(store: SqlStore, migrated_url: str) -> None:
+async def test_deliveries_are_those_of_the_last_minutes(store: Store) -> None:
     """By the bound below which they stayed; without a commit there is no time."""
     rows = [
         (1, ago(minutes=1), 0.5),
@@ -85,13 +83,11 @@ async def test_deliveries_are_those_of_the_last_minutes(store: SqlStore, migrate
         (5, ago(minutes=5), None),
         (6, ago(minutes=16), 2.0),
     ]
-    fixed = {"service_id": "s1", "cluster_id": "c1", "desired_at": NOW, "actor": ""}
-    engine = make_engine(migrated_url)
-    async with engine.begin() as connection:
-        for number, healthy_at, lead in rows:
-            row = fixed | {"sequence": number, "healthy_at": healthy_at, "lead_s": lead}
-            await connection.execute(insert(deployments).values(stage=LedgerStage.HEALTHY, **row))
-    await engine.dispose()
+    async with store.write() as tx:
+        for number, at, lead in rows:
+            committed = {} if lead is None else {"committed_at": str(at - timedelta(seconds=lead))}
+            begun = LedgerEntry("s1", "c1", LedgerStage.RENDERED, at, number, detail=committed)
+            await tx[LedgerStore].append([begun, replace(begun, stage=LedgerStage.HEALTHY)])
     async with store.read() as tx:
         census = await tx[MetricsSnapshotStore].take(NOW)
     assert census.deliveries == {1.0: 2, 60.0: 1, None: 1}

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from controlplane.clusters.model.cluster import Cluster
 from controlplane.clusters.ports import ClusterStore
+from controlplane.platform.ports import Store
 from controlplane.platform.store.transaction import SqlStore
 from controlplane.reports.model.dora import DoraMetrics, ReportPeriod, compare_deployments
 from controlplane.reports.ports import DeploymentStore, ReportFilter
@@ -16,6 +17,7 @@ from controlplane.services.model.ledger import LedgerEntry, LedgerStage
 from controlplane.services.model.status_codes import StatusCode
 from controlplane.services.ports import LedgerStore
 from core.identity import ClusterId
+from tests.fakes.memory_store.store import MemoryStore
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 DESIRED = (LedgerStage.RENDERED, LedgerStage.PROMOTED, LedgerStage.ROLLED_BACK)
@@ -107,10 +109,12 @@ def check(found: DoraMetrics, wanted: Recount) -> None:
 
 
 @pytest.fixture
-async def emptied(store: SqlStore):
+async def emptied(store: Store):
     """A store that can be emptied between examples."""
 
-    async def empty() -> SqlStore:
+    async def empty() -> Store:
+        if not isinstance(store, SqlStore):
+            return MemoryStore()
         async with store.write() as tx:
             for table in ("ledger", "deployments"):
                 await tx.connection._connection.exec_driver_sql(f"DELETE FROM {table}")
@@ -152,7 +156,7 @@ async def test_the_fleet_at_a_moment_equals_a_replay(emptied, rows, at) -> None:
     assert {one.service_id: one.sha for one in found} == wanted
 
 
-async def test_marks_and_differences(store: SqlStore) -> None:
+async def test_marks_and_differences(store: Store) -> None:
     """What services were at, and what differs between two moments."""
     stages = [
         (LedgerStage.RENDERED, 0),

@@ -7,6 +7,7 @@ import pytest
 
 from controlplane.notifications.ports import NotificationStore
 from controlplane.platform.notification import NotificationKind, notification
+from controlplane.platform.ports import Store
 from controlplane.platform.store.engine import make_engine
 from controlplane.platform.store.transaction import SqlStore
 from controlplane.services.model.ledger import LedgerEntry, LedgerStage
@@ -19,7 +20,7 @@ from tests.servers.postgres import Postgres
 TEST = [notification(NotificationKind.TEST, START, f"n{number}") for number in range(4)]
 
 
-async def test_what_is_routed_or_dropped_waits_no_more(store: SqlStore) -> None:
+async def test_what_is_routed_or_dropped_waits_no_more(store: Store) -> None:
     async with store.write() as tx:
         await tx[NotificationStore].append(TEST)
     async with store.write() as tx:
@@ -67,7 +68,7 @@ async def test_two_who_route_at_once_take_different_ones(postgres: Postgres) -> 
     ],
 )
 async def test_what_a_service_was_before(
-    store: SqlStore, stages: list[LedgerStage], expected: LedgerStage | None
+    store: Store, stages: list[LedgerStage], expected: LedgerStage | None
 ) -> None:
     """Of each service its own, and nothing of what came later."""
     now = START + timedelta(hours=1)

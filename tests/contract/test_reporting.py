@@ -19,8 +19,8 @@ from controlplane.clusters.ports import ClusterStore
 from controlplane.platform.bus.memory import MemoryBus
 from controlplane.platform.context import SERVICE, OperationContext
 from controlplane.platform.git_ports import ManifestSource
+from controlplane.platform.ports import Store
 from controlplane.platform.sealing import Sealer
-from controlplane.platform.store.transaction import SqlStore
 from controlplane.services.model.ledger import LedgerEntry, LedgerStage
 from controlplane.services.model.service import ComponentState, Service
 from controlplane.services.ports import ComponentStore, LedgerStore, ServiceStore
@@ -40,7 +40,7 @@ def bus() -> MemoryBus:
 
 
 @pytest.fixture
-async def reporting(store: SqlStore, bus: MemoryBus) -> ReportCommitter:
+async def reporting(store: Store, bus: MemoryBus) -> ReportCommitter:
     """With a service in each cluster."""
     async with store.write() as tx:
         for id, name in zip(CLUSTERS, NAMES, strict=True):
@@ -81,13 +81,13 @@ async def at_once(
     return await asyncio.gather(*map(reporting.record, several), return_exceptions=True)
 
 
-async def phases(store: SqlStore) -> list[Phase | None]:
+async def phases(store: Store) -> list[Phase | None]:
     async with store.read() as tx:
         return [one.observed.phase for one in await tx[ServiceStore].select()]
 
 
 async def test_what_clusters_tell_at_once_is_all_kept(
-    store: SqlStore, reporting: ReportCommitter, bus: MemoryBus
+    store: Store, reporting: ReportCommitter, bus: MemoryBus
 ) -> None:
     wakes = bus.subscribe(SERVICE)
     assert await at_once(reporting, [told(id) for id in CLUSTERS]) == [2, 2, 2, 2]
@@ -103,7 +103,7 @@ async def test_what_clusters_tell_at_once_is_all_kept(
 
 
 async def test_what_an_agent_told_before_it_left_is_passed_on(
-    store: SqlStore, reporting: ReportCommitter, bus: MemoryBus
+    store: Store, reporting: ReportCommitter, bus: MemoryBus
 ) -> None:
     """It is committed, so nobody tells of it again."""
     wakes = bus.subscribe(SERVICE)
@@ -117,7 +117,7 @@ async def test_what_an_agent_told_before_it_left_is_passed_on(
 
 
 async def test_what_cannot_be_kept_of_one_cluster_fails_no_other(
-    store: SqlStore, reporting: ReportCommitter
+    store: Store, reporting: ReportCommitter
 ) -> None:
     several = [told(id, sequence=UNKEEPABLE if id == CLUSTERS[2] else 1) for id in CLUSTERS]
     answers = await at_once(reporting, several)
@@ -139,7 +139,7 @@ async def test_a_cluster_that_is_gone_is_told_so_alone(reporting: ReportCommitte
 
 
 async def test_what_two_calls_of_a_cluster_tell_at_once_counts_once(
-    store: SqlStore, reporting: ReportCommitter
+    store: Store, reporting: ReportCommitter
 ) -> None:
     """An agent has come again, and the end of its call before is still being worked on."""
     b = CLUSTERS[1]
@@ -152,9 +152,7 @@ async def test_what_two_calls_of_a_cluster_tell_at_once_counts_once(
     assert service is not None and service.observed.observed_generation == 2
 
 
-async def test_each_cluster_has_bounds_of_its_own(
-    store: SqlStore, reporting: ReportCommitter
-) -> None:
+async def test_each_cluster_has_bounds_of_its_own(store: Store, reporting: ReportCommitter) -> None:
     """Four components here; who has told of more than that takes no room from others."""
     assert await at_once(reporting, [told(id) for id in CLUSTERS]) == [2, 2, 2, 2]
     more = [told(id, first=3, objects=5 if id == CLUSTERS[1] else 3) for id in CLUSTERS]
@@ -167,7 +165,7 @@ async def test_each_cluster_has_bounds_of_its_own(
 
 
 async def test_one_that_tells_of_much_holds_up_nobody(
-    store: SqlStore, reporting: ReportCommitter
+    store: Store, reporting: ReportCommitter
 ) -> None:
     """What it tells is committed in parts, with others between, and whole in the end."""
     loud, calm, *_ = CLUSTERS

@@ -9,6 +9,7 @@ from sqlalchemy import func
 from controlplane.authorization import ResourceKind, Scope
 from controlplane.clusters.model.cluster import Cluster
 from controlplane.clusters.ports import ClusterStore
+from controlplane.platform.ports import Store
 from controlplane.platform.store.connection import transaction
 from controlplane.platform.store.engine import make_engine
 from controlplane.platform.store.transaction import SqlStore
@@ -36,8 +37,7 @@ COMPONENTS = [
 ]  # fmt: skip
 
 
-@pytest.fixture
-async def filled(store: SqlStore) -> SqlStore:
+async def fill(store: Store) -> Store:
     async with store.write() as tx:
         for id, service, name in (("c1", "s1", "payments-api"), ("c2", "s2", "shop-front")):
             await tx[ClusterStore].add(
@@ -48,6 +48,11 @@ async def filled(store: SqlStore) -> SqlStore:
             )
         await tx[ComponentStore].upsert(COMPONENTS)
     return store
+
+
+@pytest.fixture
+async def filled(store: Store) -> Store:
+    return await fill(store)
 
 
 FOUND = {
@@ -75,7 +80,7 @@ FOUND = {
 }
 
 
-async def test_objects(filled: SqlStore) -> None:
+async def test_objects(filled: Store) -> None:
     """By every key of the language; what has a meaning in SQL has none here."""
     found = {}
     async with filled.read() as tx:
@@ -86,7 +91,7 @@ async def test_objects(filled: SqlStore) -> None:
     assert found == FOUND
 
 
-async def test_pages_and_where_things_are(filled: SqlStore) -> None:
+async def test_pages_and_where_things_are(filled: Store) -> None:
     async with filled.read() as tx:
         first = await tx[SearchStore].objects(parse_search("kind:*"), (), 3, None)
         rest = await tx[SearchStore].objects(
@@ -98,7 +103,7 @@ async def test_pages_and_where_things_are(filled: SqlStore) -> None:
     assert {(one.cluster, one.pinged_at) for one in rest.items} == {("prod-c1", NOW)}
 
 
-async def test_only_what_may_be_seen_is_found(filled: SqlStore) -> None:
+async def test_only_what_may_be_seen_is_found(filled: Store) -> None:
     visible = (frozenset({Scope("cluster:c2")}),)
     async with filled.read() as tx:
         page = await tx[SearchStore].objects(parse_search("web"), visible, 10, None)
@@ -107,7 +112,7 @@ async def test_only_what_may_be_seen_is_found(filled: SqlStore) -> None:
     assert [one.name for one in places] == ["shop-front"]
 
 
-async def test_any_part_of_a_name_finds_it(filled: SqlStore) -> None:
+async def test_any_part_of_a_name_finds_it(filled: Store) -> None:
     """Among many that are alike, it is one of the best five."""
     async with filled.write() as tx:
         for n in range(300):
@@ -123,9 +128,11 @@ async def test_any_part_of_a_name_finds_it(filled: SqlStore) -> None:
 
 
 @pytest.mark.parametrize("migrated_url", ["postgres"], indirect=True)
-@pytest.mark.usefixtures("filled")
-async def test_the_planner_is_held_to_indexes_for_one_statement_alone(migrated_url: str) -> None:
+async def test_the_planner_is_held_to_indexes_for_one_statement_alone(
+    migrated_url: str, sql_store: SqlStore
+) -> None:
     """Else it reads all objects for words that few have; the connection serves others after."""
+    await fill(sql_store)
     engine = make_engine(migrated_url)
     is_held = func.current_setting("enable_seqscan") == "off"
     async with transaction(engine, read_only=True) as connection:

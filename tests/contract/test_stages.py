@@ -6,7 +6,7 @@ from dataclasses import replace
 from controlplane.pipelines.operations.stages import unbind_services
 from controlplane.platform.bus.memory import MemoryBus
 from controlplane.platform.context import OperationContext
-from controlplane.platform.store.transaction import SqlStore
+from controlplane.platform.ports import Store
 from controlplane.secrets.backends.envelope import EnvelopeSealer
 from controlplane.services.ports import ServiceStore
 from core.spec.verification import Verification
@@ -16,7 +16,7 @@ from tests.fakes.pipelines import make_pipeline
 from tests.integration.controlplane.conftest import World
 
 
-async def test_what_is_let_go_takes_back_no_sequence(store: SqlStore) -> None:
+async def test_what_is_let_go_takes_back_no_sequence(store: Store) -> None:
     """A delivery at the same time raises it, too: the agent hears of both."""
     clock, manifests = FakeClock(), FakeManifests()
     deps = OperationContext(store, MemoryBus(), manifests, EnvelopeSealer(b"k" * 32), clock)

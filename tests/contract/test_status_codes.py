@@ -11,8 +11,7 @@ import pytest
 from controlplane.clusters.model.cluster import Cluster
 from controlplane.clusters.ports import ClusterStore
 from controlplane.platform.parts import column_values
-from controlplane.platform.ports import ANY, PageQuery
-from controlplane.platform.store.transaction import SqlStore
+from controlplane.platform.ports import ANY, PageQuery, Store
 from controlplane.reports.ports import MetricsSnapshotStore
 from controlplane.services.model.service import Service, StatusFields
 from controlplane.services.model.status_codes import ServiceStatus, StatusCode, status_codes_of
@@ -34,7 +33,7 @@ CASES = [dict(zip(VALUES, case, strict=True)) for case in product(*VALUES.values
 Write = Callable[[ServiceStore, Mapping[str, dict[str, Any]]], Awaitable[None]]
 
 
-async def cluster(store: SqlStore, id: str, **more: object) -> None:
+async def cluster(store: Store, id: str, **more: object) -> None:
     async with store.write() as tx:
         await tx[ClusterStore].add(replace(Cluster(ClusterId(id), id, id, NOW, NOW), **more))
 
@@ -93,7 +92,7 @@ WRITES: dict[str, Write] = {
 
 
 @pytest.mark.parametrize("name", WRITES)
-async def test_the_stored_code_is_the_status_of_the_model(store: SqlStore, name: str) -> None:
+async def test_the_stored_code_is_the_status_of_the_model(store: Store, name: str) -> None:
     """For every combination of the fields, and every way to write them."""
     await cluster(store, "c1")
     cases = {f"s{number:04}": case for number, case in enumerate(CASES)}
@@ -112,7 +111,7 @@ async def test_the_stored_code_is_the_status_of_the_model(store: SqlStore, name:
     assert list(wrong.values()) == []
 
 
-async def test_a_service_that_waits_is_progressing_on_map_lists_and_counts(store: SqlStore) -> None:
+async def test_a_service_that_waits_is_progressing_on_map_lists_and_counts(store: Store) -> None:
     """As its field `status` says: a healthy last report does not count while it waits."""
     await cluster(store, "c1")
     healthy: dict[str, Any] = {"digest": "d", "observed_generation": 1, "phase": Phase.HEALTHY}
@@ -131,7 +130,7 @@ async def test_a_service_that_waits_is_progressing_on_map_lists_and_counts(store
         assert counts == {"H": 1, "P": 1}
 
 
-async def test_lists_are_filtered_and_counted(store: SqlStore) -> None:
+async def test_lists_are_filtered_and_counted(store: Store) -> None:
     """By mark, tag and liveness of the cluster; pages go forward and back in one order."""
     await cluster(store, "c1", tags={"env": "prod", 'a"b': "x"}, pinged_at=NOW)
     await cluster(store, "c2", tags={"env": "dev"})
@@ -161,7 +160,7 @@ async def test_lists_are_filtered_and_counted(store: SqlStore) -> None:
         assert (await tx[ServiceStore].page(before)).items == forward[2:5]
 
 
-async def test_a_map_of_a_filter_leaves_out_empty_clusters(store: SqlStore) -> None:
+async def test_a_map_of_a_filter_leaves_out_empty_clusters(store: Store) -> None:
     """Without a filter every cluster is on the map."""
     await cluster(store, "c1")
     await cluster(store, "c2")

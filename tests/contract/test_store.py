@@ -13,7 +13,7 @@ from controlplane.clusters.model.cluster import Cluster
 from controlplane.clusters.ports import ClusterStore
 from controlplane.platform.jobs import LEASE, Job
 from controlplane.platform.parts import column_values
-from controlplane.platform.ports import ANY, JobStore, PageQuery
+from controlplane.platform.ports import ANY, JobStore, PageQuery, Store
 from controlplane.platform.store.engine import make_engine
 from controlplane.platform.store.transaction import SqlStore
 from controlplane.repositories.model.repository import Repository
@@ -47,7 +47,7 @@ def a_service(number: int = 1, cluster: int = 1) -> Service:
     )  # fmt: skip
 
 
-async def test_rows_are_written_together_each_with_its_own_columns(store: SqlStore) -> None:
+async def test_rows_are_written_together_each_with_its_own_columns(store: Store) -> None:
     """Lists, times and nothing at all come back as they were given; others stay as they were."""
     problem = Problem("Failed", "no such image")
     changes = {
@@ -67,7 +67,7 @@ async def test_rows_are_written_together_each_with_its_own_columns(store: SqlSto
     assert found == expected
 
 
-async def test_what_decides_a_render_is_what_the_service_has(store: SqlStore) -> None:
+async def test_what_decides_a_render_is_what_the_service_has(store: Store) -> None:
     """The narrow view of a service has the fields of the service, and none of a deleted one."""
     made = a_service().changed(ref="v1", folder="web", reads={"web": "1" * 40}, pinned_sha="2" * 40)
     gone = replace(a_service(2), deleted_at=NOW)
@@ -81,7 +81,7 @@ async def test_what_decides_a_render_is_what_the_service_has(store: SqlStore) ->
     }
 
 
-async def test_values_come_back_as_they_were_put(store: SqlStore) -> None:
+async def test_values_come_back_as_they_were_put(store: Store) -> None:
     """Times with microseconds and zone, nested JSON, enums and tuples survive."""
     service = Service(
         ServiceId("s"),
@@ -112,7 +112,7 @@ async def test_values_come_back_as_they_were_put(store: SqlStore) -> None:
         assert await tx[RepositoryStore].get("r") == repository
 
 
-async def test_a_block_that_raises_leaves_nothing(store: SqlStore) -> None:
+async def test_a_block_that_raises_leaves_nothing(store: Store) -> None:
     """A transaction is kept or dropped as a whole."""
     with pytest.raises(RuntimeError):
         async with store.write() as tx:
@@ -122,7 +122,7 @@ async def test_a_block_that_raises_leaves_nothing(store: SqlStore) -> None:
         assert await tx[ClusterStore].select() == []
 
 
-async def test_a_taken_name_is_a_conflict(store: SqlStore) -> None:
+async def test_a_taken_name_is_a_conflict(store: Store) -> None:
     """Handles are unique among clusters that exist; a deleted one gives its handle free."""
     async with store.write() as tx:
         await tx[ClusterStore].add(a_cluster())
@@ -137,7 +137,7 @@ async def test_a_taken_name_is_a_conflict(store: SqlStore) -> None:
         assert (await tx[ClusterStore].find(handle="c1")) == again
 
 
-async def test_deleted_rows_are_absent_unless_asked_for(store: SqlStore) -> None:
+async def test_deleted_rows_are_absent_unless_asked_for(store: Store) -> None:
     """`deleted_at=ANY` finds what every other question passes over."""
     async with store.write() as tx:
         await tx[ClusterStore].add(a_cluster())
@@ -148,7 +148,7 @@ async def test_deleted_rows_are_absent_unless_asked_for(store: SqlStore) -> None
         assert len(await tx[ClusterStore].select(deleted_at=ANY)) == 1
 
 
-async def test_pages_join_to_the_whole(store: SqlStore) -> None:
+async def test_pages_join_to_the_whole(store: Store) -> None:
     """Following cursors gives each row once, both ways round, with filters and text."""
     async with store.write() as tx:
         for number in range(1, 8):
@@ -172,7 +172,7 @@ async def test_pages_join_to_the_whole(store: SqlStore) -> None:
     assert wild.items == ()
 
 
-async def test_pages_by_name_join_to_the_whole(store: SqlStore) -> None:
+async def test_pages_by_name_join_to_the_whole(store: Store) -> None:
     """Rows of one name stand in the order of their ids; both ways round, and with a filter."""
     names = ["web", "api", "web", "db", "api", "web", "cache"]
     async with store.write() as tx:
@@ -199,7 +199,7 @@ async def test_pages_by_name_join_to_the_whole(store: SqlStore) -> None:
             await tx[ServiceStore].page(PageQuery(2, "service-0003", order="name"))
 
 
-async def test_one_column_is_read_of_rows_that_are_there(store: SqlStore) -> None:
+async def test_one_column_is_read_of_rows_that_are_there(store: Store) -> None:
     """Of more rows than one statement takes, and of none."""
     many = [a_cluster(number) for number in range(1, 603)]
     async with store.write() as tx:
@@ -211,14 +211,14 @@ async def test_one_column_is_read_of_rows_that_are_there(store: SqlStore) -> Non
         assert await tx[ClusterStore].column("alarm", ()) == {}
 
 
-async def test_a_cursor_of_another_list_is_invalid(store: SqlStore) -> None:
+async def test_a_cursor_of_another_list_is_invalid(store: Store) -> None:
     """A ledger cursor is a number; anything else gets a clear error, not a crash."""
     with pytest.raises(Invalid, match="cursor"):
         async with store.read() as tx:
             await tx[LedgerStore].page(PageQuery(after="nonsense"))
 
 
-async def test_ledger_numbers_its_entries_in_order(store: SqlStore) -> None:
+async def test_ledger_numbers_its_entries_in_order(store: Store) -> None:
     """Entries come back in the order of appending, with rising ids."""
     entries = [
         LedgerEntry("s", "c", stage, NOW, detail={"n": 1}) for stage in list(LedgerStage)[:5]
@@ -234,7 +234,7 @@ async def test_ledger_numbers_its_entries_in_order(store: SqlStore) -> None:
     assert ids == sorted(set(ids))
 
 
-async def test_inventory_is_replaced_by_id(store: SqlStore) -> None:
+async def test_inventory_is_replaced_by_id(store: Store) -> None:
     """Upserting the same component twice keeps one row with the newest values."""
     component = Component(
         "id", ServiceId("s"), ClusterId("c"), "apps", "v1", "Deployment", "shop", "web", "u", "",
@@ -258,7 +258,7 @@ async def test_inventory_is_replaced_by_id(store: SqlStore) -> None:
         assert await tx[ComponentStore].select() == []
 
 
-async def test_a_job_is_claimed_once_until_its_lease_ends(store: SqlStore) -> None:
+async def test_a_job_is_claimed_once_until_its_lease_ends(store: Store) -> None:
     """Claims are leases; the fence refuses a holder whose lease has passed on."""
     async with store.write() as tx:
         await tx[JobStore].enqueue(Job("j", "kind", "key", NOW, {"a": 1}))
@@ -276,7 +276,7 @@ async def test_a_job_is_claimed_once_until_its_lease_ends(store: SqlStore) -> No
         assert await tx[JobStore].next_due() == NOW + timedelta(hours=1)
 
 
-async def test_the_same_key_is_the_same_job(store: SqlStore) -> None:
+async def test_the_same_key_is_the_same_job(store: Store) -> None:
     """A second request moves the job instead of doubling it."""
     later = NOW + timedelta(hours=1)
     async with store.write() as tx:
@@ -286,7 +286,7 @@ async def test_the_same_key_is_the_same_job(store: SqlStore) -> None:
     assert (job.id, job.payload) == ("a", {"n": 2})
 
 
-async def test_what_is_asked_for_anew_is_tried_as_often_as_any_other(store: SqlStore) -> None:
+async def test_what_is_asked_for_anew_is_tried_as_often_as_any_other(store: Store) -> None:
     """Work that asks for itself again each time never uses up its attempts."""
     async with store.write() as tx:
         for _ in range(3):
@@ -295,7 +295,7 @@ async def test_what_is_asked_for_anew_is_tried_as_often_as_any_other(store: SqlS
     assert job.attempts == 1
 
 
-async def test_claims_of_many_workers_never_overlap(store: SqlStore) -> None:
+async def test_claims_of_many_workers_never_overlap(store: Store) -> None:
     """Workers that claim at the same time get each job once, all together all of them."""
     async with store.write() as tx:
         for number in range(60):
@@ -339,7 +339,7 @@ def count_up(url: str) -> None:
     subprocess.run([sys.executable, "-c", _COUNT_UP, url, "40"], check=True)
 
 
-async def test_tasks_that_read_then_write_lose_no_update(store: SqlStore) -> None:
+async def test_tasks_that_read_then_write_lose_no_update(store: Store) -> None:
     """What a writing transaction has read stays as it was until it ends."""
     async with store.write() as tx:
         await tx[ClusterStore].add(a_cluster())
@@ -357,7 +357,7 @@ async def test_tasks_that_read_then_write_lose_no_update(store: SqlStore) -> Non
     assert cluster is not None and cluster.acknowledged == 20
 
 
-async def test_a_job_asked_for_while_it_runs_is_done_again(store: SqlStore) -> None:
+async def test_a_job_asked_for_while_it_runs_is_done_again(store: Store) -> None:
     """Who works on it cannot end what was asked for after the beginning."""
     async with store.write() as tx:
         await tx[JobStore].enqueue(Job("j", "kind", "key", NOW))
@@ -367,7 +367,7 @@ async def test_a_job_asked_for_while_it_runs_is_done_again(store: SqlStore) -> N
         assert await tx[JobStore].next_due() == NOW + timedelta(hours=1)
 
 
-async def test_a_value_that_cannot_be_kept_is_no_outage(store: SqlStore) -> None:
+async def test_a_value_that_cannot_be_kept_is_no_outage(store: Store) -> None:
     """Too long a value is the caller's mistake; on SQLite it fits."""
     long = Cluster(ClusterId("long"), "x" * 64, "Long", NOW, NOW)
     try:

@@ -15,7 +15,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from controlplane.clusters.model.cluster import Cluster
 from controlplane.clusters.ports import ClusterStore
-from controlplane.platform.store.transaction import SqlStore
+from controlplane.platform.ports import Store
 from controlplane.reports.loop.traces import MAX_TRIES, TraceExportLoop
 from controlplane.reports.ports import DeploymentStore
 from controlplane.reports.telemetry.otlp import OtlpSpans
@@ -78,7 +78,7 @@ def at(seconds: int) -> datetime:
 
 
 async def deploy(
-    store: SqlStore, service: str, sequence: int, *stages: tuple[LedgerStage, int]
+    store: Store, service: str, sequence: int, *stages: tuple[LedgerStage, int]
 ) -> None:
     """Rows of the ledger, each in a transaction of its own as it is in life."""
     detail = {"committed_at": at(-60).isoformat(), "fetched_at": at(-1).isoformat()}
@@ -88,7 +88,7 @@ async def deploy(
             await tx[LedgerStore].append([entry])
 
 
-async def with_services(store: SqlStore) -> None:
+async def with_services(store: Store) -> None:
     async with store.write() as tx:
         await tx[ClusterStore].add(Cluster(ClusterId("c1"), "prod", "prod", NOW, NOW))
         url = "https://git.example.org/shop.git"
@@ -116,7 +116,7 @@ async def turn(clock: FakeClock) -> None:
 
 
 async def test_what_ends_is_told_once_and_what_was_before_is_not(
-    store: SqlStore, collector: tuple[Collector, str]
+    store: Store, collector: tuple[Collector, str]
 ) -> None:
     taken, url = collector
     await with_services(store)
@@ -152,7 +152,7 @@ async def test_what_ends_is_told_once_and_what_was_before_is_not(
     assert told["vcs.ref.head.revision"] == "a" * 40 and told["k8s.cluster.name"] == "prod"
 
 
-async def test_an_end_is_found_with_what_it_is_called(store: SqlStore) -> None:
+async def test_an_end_is_found_with_what_it_is_called(store: Store) -> None:
     await with_services(store)
     await deploy(store, "s1", 1, (LedgerStage.HEALTHY, 1))
     async with store.read() as tx:
@@ -166,7 +166,7 @@ async def test_an_end_is_found_with_what_it_is_called(store: SqlStore) -> None:
 
 
 async def test_what_commits_late_is_told_too(
-    store: SqlStore, collector: tuple[Collector, str]
+    store: Store, collector: tuple[Collector, str]
 ) -> None:
     """A row with a lower number than what has been seen; where one writes at a time, none is."""
     taken, url = collector
@@ -204,7 +204,7 @@ async def test_what_commits_late_is_told_too(
 
 
 async def test_what_another_replica_delivers_is_left_to_it(
-    store: SqlStore, collector: tuple[Collector, str]
+    store: Store, collector: tuple[Collector, str]
 ) -> None:
     taken, url = collector
     await with_services(store)
@@ -224,7 +224,7 @@ async def test_what_another_replica_delivers_is_left_to_it(
 
 
 async def test_what_is_never_taken_does_not_keep_the_rest_waiting(
-    store: SqlStore, collector: tuple[Collector, str]
+    store: Store, collector: tuple[Collector, str]
 ) -> None:
     taken, url = collector
     await with_services(store)

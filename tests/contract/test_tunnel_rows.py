@@ -9,8 +9,8 @@ from controlplane.agents.operations.tunnels import TunnelClaims
 from controlplane.platform.bus.memory import MemoryBus
 from controlplane.platform.context import TUNNEL, OperationContext
 from controlplane.platform.git_ports import ManifestSource
+from controlplane.platform.ports import Store
 from controlplane.platform.sealing import Sealer
-from controlplane.platform.store.transaction import SqlStore
 from core.errors import Conflict, LimitExceeded
 from core.identity import ClusterId
 from tests.fakes.clock import FakeClock
@@ -30,7 +30,7 @@ def bus() -> MemoryBus:
 
 
 @pytest.fixture
-def tunnels(store: SqlStore, bus: MemoryBus, clock: FakeClock) -> TunnelClaims:
+def tunnels(store: Store, bus: MemoryBus, clock: FakeClock) -> TunnelClaims:
     return TunnelClaims(OperationContext(store, bus, NOBODY, cast(Sealer, None), clock))
 
 

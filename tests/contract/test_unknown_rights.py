@@ -18,38 +18,38 @@ CLUSTER = Resource.within(ResourceKind.CLUSTER, None, "c1")
 EVERYTHING = Role("all", "all", rules=(Rule(),))
 
 
-async def write_raw(store: SqlStore, table: str, column: str, values: list[Any]) -> None:
+async def write_raw(sql_store: SqlStore, table: str, column: str, values: list[Any]) -> None:
     """As the newer replica does it, into the rows `0`, `1`, and so on."""
     statement = text(f"UPDATE {table} SET {column} = :value WHERE id = :id")
     typed = statement.bindparams(bindparam("value", type_=JSON_TEXT))
-    async with store._engine.begin() as connection:
+    async with sql_store._engine.begin() as connection:
         rows = [{"id": str(number), "value": value} for number, value in enumerate(values)]
         await connection.execute(typed, rows)
 
 
-async def roles_of(store: SqlStore, *written: list[dict[str, Any]]) -> list[Role]:
+async def roles_of(sql_store: SqlStore, *written: list[dict[str, Any]]) -> list[Role]:
     """Roles with these rules, as they are read."""
-    async with store.write() as tx:
+    async with sql_store.write() as tx:
         for number in range(len(written)):
             await tx[RoleStore].add(Role(str(number), str(number), NOW, NOW))
-    await write_raw(store, "roles", "rules", list(written))
-    async with store.read() as tx:
+    await write_raw(sql_store, "roles", "rules", list(written))
+    async with sql_store.read() as tx:
         return sorted(await tx[RoleStore].select(), key=lambda role: role.id)
 
 
-async def test_what_a_rule_says_beside_an_unknown_verb_still_holds(store: SqlStore) -> None:
+async def test_what_a_rule_says_beside_an_unknown_verb_still_holds(sql_store: SqlStore) -> None:
     newer = {"verbs": ["approve", "foresee"], "kinds": ["pipeline", "planet"], "moons": ["io"]}
-    (role,) = await roles_of(store, [newer])
+    (role,) = await roles_of(sql_store, [newer])
     policy = Policy((Grant(role),))
     assert policy.may(Verb.APPROVE, PIPELINE)
     assert not policy.may(Verb.READ, PIPELINE)
     assert not policy.may(Verb.APPROVE, CLUSTER)
 
 
-async def test_a_rule_of_unknown_names_alone_allows_nothing(store: SqlStore) -> None:
+async def test_a_rule_of_unknown_names_alone_allows_nothing(sql_store: SqlStore) -> None:
     """No list of verbs would be all of them."""
     *unknown, everything = await roles_of(
-        store,
+        sql_store,
         [{"verbs": ["foresee"], "kinds": ["pipeline"]}],
         [{"verbs": ["read"], "kinds": ["planet"]}],
         [{"verbs": ["foresee"], "kinds": []}],
@@ -59,7 +59,7 @@ async def test_a_rule_of_unknown_names_alone_allows_nothing(store: SqlStore) -> 
     assert everything.rights == EVERYTHING.rights
 
 
-async def test_a_limit_gets_no_wider(store: SqlStore) -> None:
+async def test_a_limit_gets_no_wider(sql_store: SqlStore) -> None:
     """A token whose limits are not understood does what is understood of them, and no more."""
     newer: list[tuple[list[dict[str, Any]], set[Resource]]] = [
         ([{"verbs": ["foresee"]}], set()),
@@ -68,11 +68,11 @@ async def test_a_limit_gets_no_wider(store: SqlStore) -> None:
         ([{"verbs": ["foresee"]}, {"kinds": ["cluster"]}], {CLUSTER}),
         ([], {PIPELINE, CLUSTER}),
     ]
-    async with store.write() as tx:
+    async with sql_store.write() as tx:
         for number in range(len(newer)):
             await tx[TokenStore].add(Token(str(number), TokenKind.USER, "t", f"hash{number}", NOW))
-    await write_raw(store, "tokens", "limits", [limits for limits, _ in newer])
-    async with store.read() as tx:
+    await write_raw(sql_store, "tokens", "limits", [limits for limits, _ in newer])
+    async with sql_store.read() as tx:
         tokens = sorted(await tx[TokenStore].select(), key=lambda token: token.id)
     for token, (_, allowed) in zip(tokens, newer, strict=True):
         policy = Policy((Grant(EVERYTHING),), limits=token.limits)

@@ -8,8 +8,7 @@ import pytest
 from controlplane.authorization import DEFAULT_PROJECT, Scope
 from controlplane.clusters.model.cluster import Cluster
 from controlplane.clusters.ports import ClusterStore
-from controlplane.platform.ports import PageQuery
-from controlplane.platform.store.transaction import SqlStore
+from controlplane.platform.ports import PageQuery, Store
 from controlplane.services.model.ledger import LedgerEntry, LedgerStage
 from controlplane.services.model.service import Service
 from controlplane.services.ports import LedgerStore, ServiceStore
@@ -20,7 +19,7 @@ NOW = datetime(2026, 1, 2, tzinfo=UTC)
 PROJECTS = {"c1": "shop", "c2": "shop", "c3": None}
 
 
-async def fill(store: SqlStore) -> None:
+async def fill(store: Store) -> None:
     """Three clusters, one of them without a project, each with a service and a ledger row."""
     async with store.write() as tx:
         for id, project in PROJECTS.items():
@@ -50,7 +49,7 @@ def seen(*scopes: str) -> frozenset[Scope]:
     ],
 )
 async def test_rows_of_visible_scopes_are_shown(
-    store: SqlStore, visible: tuple[frozenset[Scope], ...], expected: list[str]
+    store: Store, visible: tuple[frozenset[Scope], ...], expected: list[str]
 ) -> None:
     """Clusters, their services, and what the ledger has of them."""
     await fill(store)
@@ -64,7 +63,7 @@ async def test_rows_of_visible_scopes_are_shown(
     assert [one.cluster_id for one in entries] == expected
 
 
-async def test_a_role_on_one_service_shows_that_service(store: SqlStore) -> None:
+async def test_a_role_on_one_service_shows_that_service(store: Store) -> None:
     """And nothing of its cluster."""
     await fill(store)
     query = PageQuery(visible=(seen("service:s-c2"),))
@@ -74,7 +73,7 @@ async def test_a_role_on_one_service_shows_that_service(store: SqlStore) -> None
         assert (await tx[ClusterStore].page(query)).items == ()
 
 
-async def test_a_cursor_does_not_tell_where_a_hidden_row_stands(store: SqlStore) -> None:
+async def test_a_cursor_does_not_tell_where_a_hidden_row_stands(store: Store) -> None:
     """By name, what follows it would tell its name; it reads like one that was never there."""
     await fill(store)
     query = PageQuery(visible=(seen("project:shop"),), order="handle")

@@ -1,6 +1,7 @@
 """Table rows as domain values: one column for each field."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 from typing import Any, Generic, TypeVar
@@ -335,8 +336,18 @@ def _conflict(table: Table, error: IntegrityError) -> Exception:
     return error
 
 
-def rows(
-    table: Table, kind: Callable[..., T], searched: tuple[str, ...] = ()
-) -> Callable[["SqlTransaction"], SqlRows[T]]:
-    """Makes the repository of a table in a transaction; `SqlReading` explains the arguments."""
-    return lambda tx: SqlRows(tx.connection, table, kind, searched)
+@dataclass(frozen=True, slots=True)
+class TableRows(Generic[T]):
+    """Makes the repository of a table in a transaction; `SqlReading` explains the fields."""
+
+    table: Table
+    kind: Callable[..., T]
+    searched: tuple[str, ...] = ()
+
+    def __call__(self, tx: SqlTransaction) -> SqlRows[T]:
+        return SqlRows(tx.connection, self.table, self.kind, self.searched)
+
+
+def rows(table: Table, kind: Callable[..., T], searched: tuple[str, ...] = ()) -> TableRows[T]:
+    """Describes the repository of a table that needs no SQL of its own."""
+    return TableRows(table, kind, searched)

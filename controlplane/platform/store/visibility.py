@@ -8,16 +8,20 @@ from sqlalchemy.dialects.postgresql import JSONB
 from controlplane.authorization import DEFAULT_PROJECT, Scope, Visible
 from controlplane.platform.store.schema import metadata
 
-_OWN = {
+OWN_KIND = {
     "clusters": "cluster",
     "services": "service",
     "pipelines": "pipeline",
     "repositories": "repository",
     "projects": "project",
 }
+"""The kind of scope that selects a row of a table by its id."""
 
-# Without a project these belong to the whole installation, not to the default project.
-_OF_ALL = frozenset({"global_services", "service_sets", "managed_namespaces", "cluster_groups"})
+OF_INSTALLATION = frozenset(
+    {"global_services", "service_sets", "managed_namespaces", "cluster_groups"}
+)
+"""Without a project, rows of these tables belong to the installation, not to the default project.
+"""
 
 
 def visible_rows(table: Table, visible: Visible) -> ColumnElement[bool]:
@@ -35,12 +39,14 @@ def _any_of(table: Table, scopes: frozenset[Scope]) -> ColumnElement[bool]:
 
 
 def _terms(table: Table, kind: str, ids: Collection[str]) -> list[ColumnElement[bool]]:
-    if _OWN.get(table.name) == kind:
+    if OWN_KIND.get(table.name) == kind:
         return [table.c.id.in_(ids)]
     column = table.c.get(f"{kind}_id")
     if column is not None:
-        is_default = kind == "project" and DEFAULT_PROJECT in ids and table.name not in _OF_ALL
-        return [column.in_(ids), column.is_(None)] if is_default else [column.in_(ids)]
+        is_default = kind == "project" and DEFAULT_PROJECT in ids
+        if is_default and table.name not in OF_INSTALLATION:
+            return [column.in_(ids), column.is_(None)]
+        return [column.in_(ids)]
     if kind == "project" and "cluster_id" in table.c:
         clusters = _clusters()
         visible = select(clusters.c.id).where(or_(*_terms(clusters, kind, ids)))

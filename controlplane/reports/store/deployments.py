@@ -53,15 +53,15 @@ from controlplane.reports.ports import DeploymentStore, ReportFilter
 from controlplane.services.model.ledger import LedgerEntry, LedgerPosition, LedgerStage
 from controlplane.services.store.tables import deployments, ledger, services
 
-_DESIRED = (LedgerStage.RENDERED, LedgerStage.PROMOTED, LedgerStage.ROLLED_BACK)
-_MILESTONES = {
+DESIRED_STAGES = (LedgerStage.RENDERED, LedgerStage.PROMOTED, LedgerStage.ROLLED_BACK)
+MILESTONES = {
     LedgerStage.OFFERED: "offered_at",
     LedgerStage.APPLIED: "applied_at",
     LedgerStage.FAILED: "failed_at",
     LedgerStage.DEGRADED: "failed_at",
     LedgerStage.HEALTHY: "healthy_at",
 }
-_FAILURES = (LedgerStage.FAILED, LedgerStage.DEGRADED)
+FAILURE_STAGES = (LedgerStage.FAILED, LedgerStage.DEGRADED)
 _PARTS = (0.5, 0.9)
 _NAMED = ("service_id", "sequence", "cluster_id", "stage", "sha")
 _TIMES = ("desired_at", "applied_at", "healthy_at", "failed_at", "restored_at")
@@ -121,8 +121,10 @@ class LedgerWithDeployments(SqlLog[LedgerEntry]):
         added = list(entries)
         await super().append(added)
         dialect = self._connection.dialect
-        await self._begin([entry for entry in added if entry.stage in _DESIRED and entry.sequence])
-        for stage, column in _MILESTONES.items():
+        await self._begin(
+            [entry for entry in added if entry.stage in DESIRED_STAGES and entry.sequence]
+        )
+        for stage, column in MILESTONES.items():
             await self._reach(_reached(column, dialect), _at(stage, added), "at_sequence")
         await self._reach(_restored(dialect), _at(LedgerStage.HEALTHY, added))
         await self._reach(_REMOVED, _at(LedgerStage.REMOVED, added))
@@ -133,7 +135,7 @@ class LedgerWithDeployments(SqlLog[LedgerEntry]):
             return
         is_postgres = self._connection.dialect == "postgresql"
         insert = (postgresql.insert if is_postgres else sqlite.insert)(deployments)
-        rows = [_begun(entry) for entry in entries]
+        rows = [begun_deployment(entry) for entry in entries]
         await self._connection.execute(insert.on_conflict_do_nothing(), rows)
         for turn in _turns(entries):
             await self._reach(_REVERTED, _at(LedgerStage.ROLLED_BACK, turn), "at_sequence")
@@ -170,7 +172,7 @@ def _turns(entries: Iterable[LedgerEntry]) -> list[list[LedgerEntry]]:
     return turns
 
 
-def _begun(entry: LedgerEntry) -> dict[str, Any]:
+def begun_deployment(entry: LedgerEntry) -> dict[str, Any]:
     """Returns the row of a new desired state."""
     return {
         "service_id": entry.service_id,
@@ -258,7 +260,7 @@ class SqlDeployments(SqlReading[Deployment]):
         last = ids[-1] if len(ids) == most else max(after, until)
         first = or_(
             and_(ledger.c.stage == LedgerStage.HEALTHY, ledger.c.at == _T.healthy_at),
-            and_(ledger.c.stage.in_(_FAILURES), ledger.c.at == _T.failed_at),
+            and_(ledger.c.stage.in_(FAILURE_STAGES), ledger.c.at == _T.failed_at),
         )
         same = and_(_T.service_id == ledger.c.service_id, _T.sequence == ledger.c.sequence)
         found = await self._connection.execute(
