@@ -18,16 +18,6 @@ from controlplane.agents.operations.agents import AgentOperations
 from controlplane.agents.operations.commands import AgentCommands
 from controlplane.agents.operations.jobs import ClusterJobs
 from controlplane.audit.operations.audit_log import AuditLogOperations
-from controlplane.authorization import (
-    BUILT_IN,
-    INSTALLATION,
-    NO_PERMISSIONS,
-    Actor,
-    ActorKind,
-    Grant,
-    Policy,
-    Scope,
-)
 from controlplane.authorization.roles import BuiltInRole as Role
 from controlplane.clusters.model.cluster import Cluster
 from controlplane.clusters.operations.clusters import ClusterChange, Clusters
@@ -50,15 +40,10 @@ from core.sealing import SealingKey
 from core.spec.facts import ClusterFacts
 from core.spec.status import Phase
 from tests import migrated
+from tests.fakes.actors import person
 from tests.fakes.clock import FakeClock
 from tests.fakes.manifests import FakeManifests
 from tests.servers.postgres import Postgres
-
-
-def person(role: Role | None, name: str = "ada", scope: Scope = INSTALLATION) -> Actor:
-    """A user with this role, everywhere if not told where."""
-    policy = Policy((Grant(BUILT_IN[role], scope),)) if role else NO_PERMISSIONS
-    return Actor(ActorKind.USER, id=name, name=name, email=f"{name}@example.org", policy=policy)
 
 
 @dataclass

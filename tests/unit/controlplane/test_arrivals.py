@@ -1,57 +1,57 @@
 """Deploy tokens read for many agents at once: fresh, whole, and whoever leaves meanwhile."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Collection
-from contextlib import asynccontextmanager
-from types import SimpleNamespace
-from typing import Any, cast
+from collections.abc import AsyncGenerator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any
 
 import pytest
 
+from controlplane.access.model.users import Token
 from controlplane.access.ports import TokenStore
 from controlplane.clusters.operations.deploy_tokens import DeployTokenReader
-from controlplane.clusters.ports import ClusterStore
-from controlplane.platform.ports import Store
+from controlplane.platform.ports import Transaction
 from core.errors import Unavailable
+from core.identity import TokenKind
+from tests.fakes.clock import START
+from tests.fakes.memory_store.store import MemoryStore
+from tests.fakes.operations import make_cluster, operations_over_memory
 
 
-class Tokens:
-    """A store of tokens and clusters, read as slowly as the test wants."""
+class SlowStore:
+    """A store that answers as late as the test wants."""
 
-    def __init__(self) -> None:
-        self.clusters = {"t1": "c1", "t2": "c2", "gone": "c0"}
+    def __init__(self, store: MemoryStore) -> None:
+        self._store = store
         self.reads = 0
         self.away = False
         self.gate = asyncio.Event()
 
     @asynccontextmanager
-    async def read(self) -> AsyncGenerator[Any, None]:
+    async def read(self) -> AsyncGenerator[Transaction, None]:
         self.reads += 1
-        seen = dict(self.clusters)
-        await self.gate.wait()
-        if self.away:
-            raise Unavailable("the store cannot be read")
+        async with self._store.read() as tx:
+            await self.gate.wait()
+            if self.away:
+                raise Unavailable("the store cannot be read")
+            yield tx
 
-        async def tokens(hash: Collection[str]) -> list[Any]:
-            return [SimpleNamespace(hash=h, cluster_id=seen[h]) for h in hash if h in seen]
-
-        async def clusters(name: str, ids: Collection[str]) -> dict[str, str]:
-            return {one: one for one in ids if one != "c0"}
-
-        yield {
-            TokenStore: SimpleNamespace(select=tokens),
-            ClusterStore: SimpleNamespace(column=clusters),
-        }
+    def write(self) -> AbstractAsyncContextManager[Transaction]:
+        return self._store.write()
 
 
 @pytest.fixture
-def tokens() -> Tokens:
-    return Tokens()
+async def tokens() -> SlowStore:
+    world = operations_over_memory()
+    await world.given(make_cluster("c1"), make_cluster("c2"), make_cluster("c0", deleted_at=START))
+    for hash, cluster in (("t1", "c1"), ("t2", "c2"), ("gone", "c0")):
+        await world.given(Token(hash, TokenKind.AGENT, hash, hash, START, cluster_id=cluster))
+    return SlowStore(world.store)
 
 
 @pytest.fixture
-def arrivals(tokens: Tokens) -> DeployTokenReader:
-    return DeployTokenReader(cast(Store, tokens))
+def arrivals(tokens: SlowStore) -> DeployTokenReader:
+    return DeployTokenReader(tokens)
 
 
 async def found(work: "asyncio.Task[Any]") -> str | None:
@@ -67,7 +67,9 @@ async def asked(arrivals: DeployTokenReader, *hashes: str) -> list["asyncio.Task
     return work
 
 
-async def test_all_who_wait_are_read_at_once(arrivals: DeployTokenReader, tokens: Tokens) -> None:
+async def test_all_who_wait_are_read_at_once(
+    arrivals: DeployTokenReader, tokens: SlowStore
+) -> None:
     """The first one alone, the others together; each gets its own answer."""
     first = await asked(arrivals, "t1")
     others = await asked(arrivals, "t2", "t1", "gone", "unknown", *["t2"] * 50)
@@ -78,18 +80,19 @@ async def test_all_who_wait_are_read_at_once(arrivals: DeployTokenReader, tokens
 
 
 async def test_no_answer_is_older_than_its_question(
-    arrivals: DeployTokenReader, tokens: Tokens
+    arrivals: DeployTokenReader, tokens: SlowStore
 ) -> None:
     """A token that was revoked while others were read is not taken for good."""
     (before,) = await asked(arrivals, "t1")
-    del tokens.clusters["t1"]
+    async with tokens.write() as tx:
+        await tx[TokenStore].remove("t1")
     (after,) = await asked(arrivals, "t1")
     tokens.gate.set()
     assert (await found(before), await after) == ("c1", None)
 
 
 async def test_who_leaves_in_the_middle_leaves_nobody_behind(
-    arrivals: DeployTokenReader, tokens: Tokens
+    arrivals: DeployTokenReader, tokens: SlowStore
 ) -> None:
     """Also where others wait for the same answer."""
     first, same, other = await asked(arrivals, "t1", "t1", "t2")
@@ -101,7 +104,7 @@ async def test_who_leaves_in_the_middle_leaves_nobody_behind(
 
 
 async def test_everybody_is_told_that_the_store_is_away(
-    arrivals: DeployTokenReader, tokens: Tokens
+    arrivals: DeployTokenReader, tokens: SlowStore
 ) -> None:
     """By one attempt for all who wait and two by themselves; whoever comes later asks anew."""
     tokens.away = True

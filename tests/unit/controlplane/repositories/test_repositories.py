@@ -1,0 +1,348 @@
+"""Operations on repositories."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from controlplane.access.model.bindings import Project
+from controlplane.authorization import ANONYMOUS, Scope
+from controlplane.authorization.roles import BuiltInRole
+from controlplane.platform.context import RENDER_SERVICES
+from controlplane.platform.ports import PageQuery
+from controlplane.repositories.model.repository import AuthMethod, GitHealth, Repository
+from controlplane.repositories.operations import RepositoryChange, RepositoryOperations
+from controlplane.repositories.ports import RegistryAccount, RepositoryStore
+from controlplane.secrets.backends.envelope import EnvelopeSealer
+from controlplane.services.model.sources import ServiceSource
+from core.errors import Conflict, Forbidden, Invalid, NotFound, TowlineError, Unauthenticated
+from core.spec.source import Commit, GitCredentials, RepositoryKind, RepositoryState
+from tests.fakes.actors import ADMIN, EDITOR, NOBODY, VIEWER, person
+from tests.fakes.clock import START
+from tests.fakes.operations import (
+    MemoryOperations,
+    make_cluster,
+    make_repository,
+    make_service,
+    operations_over_memory,
+)
+
+URL = "https://git.example.org/fleet.git"
+SIGN_IN = GitCredentials(username="towline", password="hunter2")
+SHOP = Project("shop", "shop", START, START)
+EDITOR_OF_SHOP = person(BuiltInRole.EDITOR, "sue", Scope("project:shop"))
+GIT, CHARTS = make_repository("git"), make_repository("charts", kind=RepositoryKind.HELM)
+DEV = make_cluster("dev")
+
+
+@pytest.fixture
+def world() -> MemoryOperations:
+    return operations_over_memory()
+
+
+@pytest.fixture
+def repositories(world: MemoryOperations) -> RepositoryOperations:
+    return RepositoryOperations(world.context)
+
+
+def state(**more: Any) -> RepositoryState:
+    commits = {"main": Commit("a" * 40, "Ada", "Begin", START)}
+    return replace(RepositoryState(GIT.id, commits, frozenset(), None, START, START), **more)
+
+
+async def test_a_connected_repository_is_followed(
+    world: MemoryOperations, repositories: RepositoryOperations
+) -> None:
+    """Its credentials reach the git cache, and the store keeps them sealed."""
+    change = RepositoryChange(
+        URL, SIGN_IN, "hook", submodules=True, https_path="https://x", url_format=""
+    )
+    made = await repositories.create(EDITOR, change)
+    assert await world.rows(RepositoryStore) == [made]
+    assert (made.auth_method, made.submodules) == (AuthMethod.BASIC, True)
+    assert (made.https_path, made.url_format) == ("https://x", None)
+    assert b"hunter2" not in (made.sealed or b"") and b"hook" not in (made.sealed_webhook or b"")
+    spec = world.manifests.specs[made.id]
+    assert (spec.url, spec.credentials, spec.refs) == (URL, SIGN_IN, frozenset())
+    assert await repositories.webhook_secret(made.id) == "hook"
+    assert await world.audited() == [("ed@example.org", "createGitRepository", URL)]
+
+
+async def test_a_helm_repository_is_of_its_own_kind(
+    world: MemoryOperations, repositories: RepositoryOperations
+) -> None:
+    helm = RepositoryKind.HELM
+    made = await repositories.create(EDITOR, RepositoryChange("oci://r.example.org/x"), helm)
+    assert await repositories.get(VIEWER, made.id, kind=helm) == made
+    for call in (repositories.get(VIEWER, made.id), repositories.delete(EDITOR, made.id)):
+        with pytest.raises(NotFound):
+            await call
+    assert (await repositories.page(VIEWER, PageQuery())).items == ()
+    assert (await repositories.page(VIEWER, PageQuery(), helm)).items == (made,)
+    assert (await world.audited())[0][1] == "createHelmRepository"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        RepositoryChange(),
+        RepositoryChange("not a url"),
+        RepositoryChange(URL, decrypt=True),
+        RepositoryChange(URL, https_path="\0"),
+        RepositoryChange(URL, GitCredentials(client_key="-----BEGIN X")),
+    ],
+)
+async def test_an_invalid_repository_is_refused(
+    world: MemoryOperations, repositories: RepositoryOperations, change: RepositoryChange
+) -> None:
+    with pytest.raises(Invalid):
+        await repositories.create(EDITOR, change)
+    assert await world.rows(RepositoryStore) == [] and world.manifests.specs == {}
+
+
+async def test_urls_are_unique(world: MemoryOperations, repositories: RepositoryOperations) -> None:
+    await world.given(GIT)
+    with pytest.raises(Conflict, match="already exists") as error:
+        await repositories.create(EDITOR, RepositoryChange(GIT.url))
+    assert error.value.current["id"] == "git"
+
+
+async def test_a_project_and_a_network_need_permissions(
+    world: MemoryOperations, repositories: RepositoryOperations
+) -> None:
+    await world.given(SHOP, DEV, make_cluster("prod", project_id="shop"))
+
+    async def create(**change: Any) -> Repository:
+        return await repositories.create(EDITOR_OF_SHOP, RepositoryChange(URL, **change))
+
+    with pytest.raises(Forbidden):
+        await create()
+    for via in ("dev", "none"):
+        with pytest.raises(NotFound):
+            await create(project_id="shop", via=via)
+    made = await create(project_id="shop", via="prod")
+    assert (made.project_id, made.via) == ("shop", "prod")
+
+
+async def test_only_visible_repositories_are_listed_and_found(
+    world: MemoryOperations, repositories: RepositoryOperations
+) -> None:
+    await world.given(SHOP, GIT, replace(make_repository("other"), project_id="shop"))
+    assert [r.id for r in (await repositories.page(VIEWER, PageQuery())).items] == ["git", "other"]
+    assert [r.id for r in (await repositories.page(EDITOR_OF_SHOP, PageQuery())).items] == ["other"]
+    assert await repositories.get(VIEWER, None, GIT.url) == GIT
+    for id, url in (("git", None), ("none", None), (None, None), (None, GIT.url)):
+        with pytest.raises(NotFound):
+            await repositories.get(EDITOR_OF_SHOP, id, url)
+
+
+async def test_a_change_reaches_the_git_cache_with_the_refs_in_use(
+    world: MemoryOperations, repositories: RepositoryOperations
+) -> None:
+    web = make_service("web", DEV, repository_id=GIT.id, ref="v1", folder="web")
+    drawn = make_service(
+        "api", DEV, repository_id=GIT.id, ref="v2", folder="api", rendered_by="dev"
+    )
+    further = ServiceSource("s", web.id, GIT.id, 0, "v3", "base", "")
+    await world.given(DEV, GIT, web, drawn, further)
+    await world.clock.advance(1)
+    after = await repositories.update(EDITOR, "git", RepositoryChange(credentials=SIGN_IN))
+    assert (after.url, after.updated_at) == (GIT.url, world.clock.now())
+    spec = world.manifests.specs["git"]
+    assert (spec.refs, spec.folders) == ({"v1", "v2", "v3"}, {"web", "base"})
+    assert spec.credentials == SIGN_IN
+    assert await world.audited() == [("ed@example.org", "updateGitRepository", GIT.url)]
+
+
+async def test_credentials_stay_with_their_server(
+    world: MemoryOperations, repositories: RepositoryOperations
+) -> None:
+    """Another path of the server keeps them, another server or network does not."""
+    await world.given(DEV)
+    made = await repositories.create(EDITOR, RepositoryChange(URL, SIGN_IN))
+    moved = await repositories.update(EDITOR, made.id, RepositoryChange(f"{URL}/2"))
+    assert (moved.sealed, moved.auth_method) == (made.sealed, AuthMethod.BASIC)
+    with pytest.raises(Invalid, match="given again") as error:
+        await repositories.update(EDITOR, made.id, RepositoryChange(via="dev"))
+    assert error.value.field == "password"
+    other = await repositories.update(
+        EDITOR, made.id, RepositoryChange("https://evil.example.org/x.git")
+    )
+    assert (other.sealed, other.auth_method) == (None, None)
+    assert world.manifests.specs[made.id].credentials is None
+    via = await repositories.update(EDITOR, made.id, RepositoryChange(via="dev"))
+    assert via.via == "dev"
+    assert (await repositories.update(EDITOR, made.id, RepositoryChange(via=""))).via is None
+
+
+async def test_an_unused_repository_is_deleted(
+    world: MemoryOperations, repositories: RepositoryOperations
+) -> None:
+    made = await repositories.create(EDITOR, RepositoryChange(URL))
+    await repositories.delete(EDITOR, made.id)
+    assert await world.rows(RepositoryStore) == [] and world.manifests.specs == {}
+    assert (await world.audited())[-1] == ("ed@example.org", "deleteGitRepository", URL)
+
+
+async def test_a_repository_in_use_stays(
+    world: MemoryOperations, repositories: RepositoryOperations
+) -> None:
+    """Services that are being deleted, and further sources, count as well."""
+    own = make_service("own", DEV)
+    leaving = make_service("leaving", DEV, repository_id=GIT.id, deleted_at=START)
+    source = ServiceSource("s", own.id, GIT.id, 0, "main", "base", "")
+    await world.given(DEV, GIT, own, leaving, source)
+    with pytest.raises(Conflict, match="2 services use this repository .*leaving, own"):
+        await repositories.delete(EDITOR, "git")
+    assert await world.rows(RepositoryStore) == [GIT]
+
+
+async def test_sync_fetches_and_renders(
+    world: MemoryOperations, repositories: RepositoryOperations
+) -> None:
+    await world.given(GIT)
+    assert await repositories.sync(EDITOR, "git") == GIT
+    assert world.manifests.hints == ["git"]
+    assert world.published == [(RENDER_SERVICES, "git/")]
+    assert await world.audited() == [("ed@example.org", "syncGitRepository", GIT.url)]
+
+
+async def test_a_repository_without_a_webhook_has_no_secret(
+    world: MemoryOperations, repositories: RepositoryOperations
+) -> None:
+    await world.given(GIT)
+    assert await repositories.webhook_secret("git") is None
+    assert await repositories.webhook_secret("none") is None
+
+
+async def test_a_registry_account_is_that_of_the_longest_url(
+    repositories: RepositoryOperations,
+) -> None:
+    accounts = {
+        "https://r.example.org/team": GitCredentials(username="all", password="1"),
+        "https://r.example.org/team/core/": GitCredentials(password="2"),
+        "https://r.example.org/key": GitCredentials(username="nobody"),
+        "https://r.example.org/open": GitCredentials(),
+    }
+    for url, credentials in accounts.items():
+        await repositories.create(EDITOR, RepositoryChange(url, credentials))
+    found = {
+        image: await repositories.account_for(None, f"r.example.org/{image}")
+        for image in ("team/core/web", "team/cores", "key/web", "open/web")
+    }
+    assert found == {
+        "team/core/web": RegistryAccount("", "2"),
+        "team/cores": RegistryAccount("all", "1"),
+        "key/web": None,
+        "open/web": None,
+    }
+    assert await repositories.account_for(None, "elsewhere.example.org/web") is None
+    assert await repositories.account_for("shop", "r.example.org/team/web") is None
+
+
+async def test_a_wrong_key_is_found_at_start(
+    world: MemoryOperations, repositories: RepositoryOperations
+) -> None:
+    await repositories.check_key()
+    await repositories.create(EDITOR, RepositoryChange(URL, SIGN_IN, "hook"))
+    await repositories.check_key()
+    other = replace(world.context, sealer=EnvelopeSealer(b"x" * 32))
+    with pytest.raises(TowlineError):
+        await RepositoryOperations(other).check_key()
+
+
+async def test_all_repositories_are_followed_at_start(
+    world: MemoryOperations, repositories: RepositoryOperations
+) -> None:
+    service = make_service("web", DEV, repository_id=GIT.id, ref="v1", folder="web")
+    await world.given(DEV, GIT, CHARTS, service)
+    await repositories.follow_all()
+    assert {id: set(spec.refs) for id, spec in world.manifests.specs.items()} == {
+        "git": {"v1"},
+        "charts": set(),
+    }
+
+
+async def test_the_ref_of_a_service_is_followed_once(
+    world: MemoryOperations, repositories: RepositoryOperations
+) -> None:
+    service = make_service("web", DEV, repository_id=GIT.id, ref="v1", folder="web")
+    await world.given(DEV, GIT, service)
+    await repositories.ensure_followed("git", service.id)
+    assert world.manifests.specs.pop(GIT.id).refs == {"v1"}
+    await repositories.ensure_followed("git", service.id)
+    assert world.manifests.specs == {}
+    await repositories.ensure_followed("git", "none")
+    await repositories.ensure_followed("none", "none")
+    assert world.manifests.specs.keys() == {"git"}
+
+
+@pytest.mark.parametrize(
+    ("told", "health", "polled"),
+    [
+        (state(), GitHealth.PULLABLE, True),
+        (state(commits={}, missing=frozenset({"main"})), GitHealth.PULLABLE, True),
+        (state(error="no route"), GitHealth.FAILED, True),
+        (state(commits={}), None, False),
+    ],
+)
+async def test_the_state_of_a_repository_is_stored(
+    world: MemoryOperations,
+    repositories: RepositoryOperations,
+    told: RepositoryState,
+    health: GitHealth | None,
+    polled: bool,
+) -> None:
+    """A repository without services is not polled, so it has no time of a poll."""
+    await world.given(GIT)
+    await repositories.store_state(replace(told, size=7, owner="replica"))
+    row = await world.row(RepositoryStore, "git")
+    assert row is not None
+    assert (row.health, row.error, row.commits) == (health, told.error, told.commits)
+    assert (row.polled_at, row.size, row.owner) == (START if polled else None, 7, "replica")
+
+
+async def test_polls_are_shown_at_once_and_stored_later(
+    world: MemoryOperations, repositories: RepositoryOperations
+) -> None:
+    service = make_service("web", DEV, repository_id=GIT.id, ref="v1", folder="web")
+    await world.given(DEV, GIT, CHARTS, service)
+    await repositories.follow_all()
+    polled = replace(GIT, polled_at=START)
+    assert await repositories.get(VIEWER, "git") == polled
+    assert await world.row(RepositoryStore, "git") == GIT
+    await repositories.store_polls()
+    assert await world.rows(RepositoryStore) == [CHARTS, polled]
+    await repositories.store_polls()
+    assert await repositories.get(VIEWER, "git") == polled
+
+
+CALLS = {
+    "create": lambda operations, actor: operations.create(actor, RepositoryChange(URL)),
+    "update": lambda operations, actor: operations.update(actor, "git", RepositoryChange()),
+    "delete": lambda operations, actor: operations.delete(actor, "git"),
+    "sync": lambda operations, actor: operations.sync(actor, "git"),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+async def test_a_change_needs_write_access(
+    world: MemoryOperations, repositories: RepositoryOperations, name: str
+) -> None:
+    await world.given(GIT)
+    with pytest.raises(Forbidden):
+        await CALLS[name](repositories, VIEWER)
+    with pytest.raises(Forbidden if name == "create" else NotFound):
+        await CALLS[name](repositories, NOBODY)
+    with pytest.raises(Unauthenticated):
+        await CALLS[name](repositories, ANONYMOUS)
+    assert await world.rows(RepositoryStore) == [GIT]
+    assert await world.audited() == [] and world.published == []
+
+
+@pytest.mark.parametrize("name", CALLS.keys() - {"create"})
+async def test_a_missing_repository_is_not_found(
+    repositories: RepositoryOperations, name: str
+) -> None:
+    with pytest.raises(NotFound):
+        await CALLS[name](repositories, ADMIN)
