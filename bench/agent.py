@@ -23,9 +23,9 @@ from bench.report import BenchReport
 from core.identity import new_id
 from core.runtime.clock import SystemClock
 from core.spec.bundle import KubeObject
+from core.spec.desired import BundleSpec
 from core.wire.v1 import agent_pb2 as pb
 from syncagent.domain.ownership import manifest_of
-from syncagent.domain.services import ServiceSpec
 from syncagent.kube.access import from_kubeconfig
 from tests.fakes.hub import TOKEN, FakeHub
 from towline.cli.operator.agent import FEW_ARENAS
@@ -354,7 +354,7 @@ def _as_applied(namespace: str, services: int, each: int) -> list[KubeObject]:
     return [
         manifest_of(resource, f"{namespace}-{spec.name}", spec, namespaced=True).body
         for number in range(services)
-        for spec in [ServiceSpec(_name(number), namespace, "", 0)]
+        for spec in [BundleSpec(_name(number), namespace, "", 0)]
         for resource in _objects(number, each)
     ]
 

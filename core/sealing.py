@@ -14,7 +14,6 @@ import base64
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from cryptography.exceptions import InvalidTag
@@ -23,6 +22,7 @@ from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
 
 from core.errors import Invalid
 from core.spec.bundle import describe_object
+from core.spec.sealed_secrets import SealedSecret
 
 KubeObject = dict[str, Any]
 
@@ -32,15 +32,6 @@ _SUITE = Suite(KEM.X25519, KDF.HKDF_SHA256, AEAD.CHACHA20_POLY1305)
 _PURPOSE = b"towline sealed secret 1"
 _MASK = "***"
 _MIN_MASKED_LENGTH = 4
-
-
-@dataclass(frozen=True, slots=True)
-class SealedSecret:
-    """A sealed value; `version` changes if and only if the plain value does."""
-
-    name: str
-    version: str
-    box: bytes
 
 
 class SealingKey:

@@ -6,16 +6,21 @@ from typing import Protocol
 
 import core.spec.source
 from core.errors import TowlineError, Unavailable
+from core.spec.commands import CommandAnswer
+from core.spec.desired import Desired
+from core.spec.drift import DriftFound
+from core.spec.inventory import InventoryChange
+from core.spec.jobs import JobSpec, JobStatus
+from core.spec.local_services import LocalServiceReport
 from core.spec.objects import GroupVersionKind, ObjectKey, ObjectRef
 from core.spec.render_orders import RenderOrder
+from core.spec.status import StageTimes, SyncStatus
 from core.spec.verification import MetricCheck, VerificationResult
-from syncagent.domain.events import CommandAnswer, DriftFound, Observation
-from syncagent.domain.jobs import JobSpec, JobStatus
-from syncagent.domain.local_services import Document, LocalServiceReport, ServiceDefinition
+from syncagent.domain.events import Observation
+from syncagent.domain.local_services import Document, ServiceDefinition
 from syncagent.domain.managed_fields import Entry
 from syncagent.domain.objects import KubeObject
-from syncagent.domain.observed.inventory import InventoryChange, OwnedObject
-from syncagent.domain.services import Desired, StageTimes, SyncStatus
+from syncagent.domain.observed.inventory import OwnedObject
 from syncagent.domain.sops_values import EncryptedValue
 from syncagent.domain.sync_run import SyncRun
 from syncagent.domain.verification import BundleVerification

@@ -1,6 +1,11 @@
-"""Progress of a service."""
+"""Status of a service, as its agent reports it."""
 
+from dataclasses import KW_ONLY, dataclass
+from datetime import datetime
 from enum import StrEnum
+
+from core.spec.objects import ObjectRef
+from core.spec.plan import PlannedChange
 
 
 class Phase(StrEnum):
@@ -22,3 +27,57 @@ class Phase(StrEnum):
     """The service is removed from the cluster."""
     AWAITING = "awaiting"
     """A user must confirm deletions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A problem that keeps a service from its desired state, for people."""
+
+    message: str
+    _: KW_ONLY
+    source: str = "sync"
+    """The step that found it."""
+    reason: str = ""
+    """Kubernetes' reason; empty if there is none."""
+    ref: ObjectRef | None = None
+    """The object; None for the whole service."""
+
+    def __str__(self) -> str:
+        """Returns the message with the object's name before it, unless it begins with that."""
+        if self.ref is None or self.message.startswith((f"{self.ref}:", f"{self.ref} ")):
+            return self.message
+        return f"{self.ref}: {self.message}"
+
+
+@dataclass(frozen=True, slots=True)
+class StageTimes:
+    """Completion times of the stages of one sequence; None if not reached."""
+
+    received: datetime | None = None
+    fetched: datetime | None = None
+    applied: datetime | None = None
+    healthy: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SyncStatus:
+    """Status of one service."""
+
+    service_id: str
+    sequence: int
+    """Sequence of the desired state that this status describes."""
+    digest: str
+    """Digest of the desired bundle; empty for a removal."""
+    phase: Phase
+    problems: tuple[Problem, ...] = ()
+    stamps: StageTimes = StageTimes()
+    written: int = 0
+    """Number of written objects."""
+    pruned: int = 0
+    """Number of deleted objects."""
+    awaiting: tuple[ObjectRef, ...] = ()
+    """Deletions that a user must confirm."""
+    message: str = ""
+    """Present activity, for people."""
+    planned: tuple[PlannedChange, ...] | None = None
+    """Result of a dry run; None if it is not one or has not finished."""

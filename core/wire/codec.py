@@ -1,35 +1,32 @@
 """Codec between the values of `core.spec` and the messages of `core.wire.v1`.
 
 Each value has one function pair, `…_to_message` and `…_from_message`; both ends of a link call it.
-Values that agents report are cut to the limits of the messages, and texts lose NUL, the only
-character of a cluster's text that the store cannot keep.
+`core.wire.report_codec` has those of the agents' reports.
 """
 
 from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import Any, Generic, TypeVar
 
+import orjson
+
 from core.errors import Invalid
-from core.sealing import SealedSecret
 from core.spec.attestation import Attestation
-from core.spec.facts import ClusterFacts, DeprecatedApi
+from core.spec.desired import BundleSpec, Desired
 from core.spec.health import FieldCondition, HealthRule, HealthState
-from core.spec.jobs import JobPhase
-from core.spec.objects import FieldChange, ObjectRef
-from core.spec.plan import PlannedAction, PlannedChange
-from core.spec.status import Phase
+from core.spec.jobs import JobSpec
+from core.spec.objects import ObjectRef
+from core.spec.sealed_secrets import SealedSecret
 from core.spec.sync import DriftPolicy, IgnoredDifference, Removal, SyncOptions
 from core.spec.thresholds import Comparison
-from core.spec.verification import MetricCheck, Verification, VerificationResult
+from core.spec.verification import MetricCheck, Verification
 from core.wire.v1 import agent_pb2 as pb
 
-MAX_FIELDS = 32
-"""Maximum number of changed fields of one object."""
-_MAX_APIS = 1000
 # Agents support at most one week.
 _MAX_SOAK_S = 604_800
 
 E = TypeVar("E", bound=Enum)
+V = TypeVar("V")
 
 
 class EnumCodec(Generic[E]):
@@ -56,12 +53,9 @@ class EnumCodec(Generic[E]):
         return self._values.get(number)
 
 
-PHASE = EnumCodec(Phase, pb.Phase, "PHASE_")
-JOB_PHASE = EnumCodec(JobPhase, pb.JobPhase, "JOB_PHASE_")
 REMOVAL = EnumCodec(Removal, pb.Removal, "REMOVAL_")
 DRIFT_POLICY = EnumCodec(DriftPolicy, pb.DriftPolicy, "DRIFT_POLICY_")
 HEALTH = EnumCodec(HealthState, pb.Health, "HEALTH_")
-PLANNED_ACTION = EnumCodec(PlannedAction, pb.Change, "CHANGE_")
 COMPARISON = EnumCodec(
     Comparison,
     pb.Comparison,
@@ -83,6 +77,11 @@ def plain_text(text: str) -> str:
     return text.replace("\0", "\N{REPLACEMENT CHARACTER}")
 
 
+def known(values: Iterable[V | None]) -> tuple[V, ...]:
+    """Drops the values that this version does not know."""
+    return tuple(value for value in values if value is not None)
+
+
 def object_ref_to_message(ref: ObjectRef) -> pb.ObjectRef:
     return pb.ObjectRef(
         group=cut_text(ref.group, 253),
@@ -100,103 +99,6 @@ def object_ref_from_message(message: pb.ObjectRef) -> ObjectRef:
         plain_text(message.kind),
         plain_text(message.namespace),
         plain_text(message.name),
-    )
-
-
-def field_change_to_message(change: FieldChange) -> pb.FieldChange:
-    return pb.FieldChange(
-        pointer=cut_text(change.pointer, 1024),
-        old=cut_text(change.old, 1024),
-        new=cut_text(change.new, 1024),
-    )
-
-
-def field_change_from_message(message: pb.FieldChange) -> FieldChange:
-    return FieldChange(
-        plain_text(message.pointer), plain_text(message.old), plain_text(message.new)
-    )
-
-
-def planned_change_to_message(change: PlannedChange) -> pb.PlannedChange:
-    return pb.PlannedChange(
-        object=object_ref_to_message(change.object),
-        change=PLANNED_ACTION.to_message(change.change),
-        fields=[field_change_to_message(field) for field in change.fields[:MAX_FIELDS]],
-    )
-
-
-def planned_change_from_message(message: pb.PlannedChange) -> PlannedChange | None:
-    """Returns the change; None for an action that this version does not know."""
-    action = PLANNED_ACTION.from_message(message.change)
-    if action is None:
-        return None
-    fields = tuple(field_change_from_message(field) for field in message.fields)
-    return PlannedChange(object_ref_from_message(message.object), action, fields)
-
-
-def deprecated_api_to_message(api: DeprecatedApi) -> pb.DeprecatedApi:
-    return pb.DeprecatedApi(
-        group=cut_text(api.group, 253),
-        version=cut_text(api.version, 63),
-        resource=cut_text(api.resource, 253),
-        removed_in=cut_text(api.removed_in, 16),
-    )
-
-
-def deprecated_api_from_message(message: pb.DeprecatedApi) -> DeprecatedApi:
-    return DeprecatedApi(
-        plain_text(message.group),
-        plain_text(message.version),
-        plain_text(message.resource),
-        plain_text(message.removed_in),
-    )
-
-
-def cluster_facts_to_message(facts: ClusterFacts) -> pb.ClusterFacts:
-    return pb.ClusterFacts(
-        kubernetes_version=cut_text(facts.kubernetes_version, 64),
-        distribution=cut_text(facts.distribution, 32),
-        nodes=facts.nodes,
-        cpu_millis=facts.cpu_millis,
-        memory_bytes=facts.memory_bytes,
-        pod_capacity=facts.pod_capacity,
-        api_versions=[cut_text(api, 320) for api in facts.api_versions[:_MAX_APIS]],
-        deprecated=[deprecated_api_to_message(api) for api in facts.deprecated[:_MAX_APIS]],
-    )
-
-
-def cluster_facts_from_message(message: pb.ClusterFacts) -> ClusterFacts:
-    return ClusterFacts(
-        kubernetes_version=plain_text(message.kubernetes_version),
-        distribution=plain_text(message.distribution),
-        nodes=message.nodes,
-        cpu_millis=message.cpu_millis,
-        memory_bytes=message.memory_bytes,
-        pod_capacity=message.pod_capacity,
-        api_versions=tuple(map(plain_text, message.api_versions)),
-        deprecated=tuple(map(deprecated_api_from_message, message.deprecated)),
-    )
-
-
-def verification_result_to_message(result: VerificationResult) -> pb.Verified:
-    return pb.Verified(
-        service_id=result.service_id,
-        sequence=result.sequence,
-        digest=result.digest,
-        ok=result.ok,
-        reason=cut_text(result.reason, 4096),
-        instead=result.instead,
-    )
-
-
-def verification_result_from_message(message: pb.Verified) -> VerificationResult:
-    return VerificationResult(
-        service_id=message.service_id,
-        sequence=message.sequence,
-        digest=message.digest,
-        ok=message.ok,
-        reason=plain_text(message.reason),
-        instead=message.instead,
     )
 
 
@@ -309,7 +211,7 @@ def sync_options_from_message(message: pb.SyncOptions) -> SyncOptions:
         fail_on_conflict=message.fail_on_conflict,
         replace_immutable=message.replace_immutable,
         ignored=tuple(map(ignored_difference_from_message, message.ignored)),
-        health_rules=_known(map(health_rule_from_message, message.health_rules)),
+        health_rules=known(map(health_rule_from_message, message.health_rules)),
         wave_timeout_s=message.wave_timeout_s,
         deletion_budget=message.deletion_budget,
     )
@@ -335,8 +237,95 @@ def sealed_secret_from_message(message: pb.SealedSecret) -> SealedSecret:
     return SealedSecret(message.name, message.version, message.box)
 
 
-V = TypeVar("V")
+def bundle_spec_to_message(spec: BundleSpec) -> pb.ServiceSpec:
+    attested = spec.attestation
+    return pb.ServiceSpec(
+        name=spec.name,
+        namespace=spec.namespace,
+        digest=spec.digest,
+        bundle_bytes=spec.size,
+        options=sync_options_to_message(spec.options),
+        commit=spec.commit,
+        attestation=attestation_to_message(attested) if attested else None,
+        secrets=map(sealed_secret_to_message, spec.secrets),
+        dry_run=spec.dry_run,
+        paused=spec.paused,
+    )
 
 
-def _known(values: Iterable[V | None]) -> tuple[V, ...]:
-    return tuple(value for value in values if value is not None)
+def bundle_spec_from_message(message: pb.ServiceSpec) -> BundleSpec:
+    attested = message.HasField("attestation")
+    return BundleSpec(
+        name=message.name,
+        namespace=message.namespace,
+        digest=message.digest,
+        size=message.bundle_bytes,
+        options=sync_options_from_message(message.options),
+        commit=message.commit,
+        attestation=attestation_from_message(message.attestation) if attested else None,
+        secrets=tuple(map(sealed_secret_from_message, message.secrets)),
+        dry_run=message.dry_run,
+        paused=message.paused,
+    )
+
+
+def desired_to_message(desired: Desired) -> pb.Desired:
+    policy = desired.verification
+    return pb.Desired(
+        service_id=desired.service_id,
+        sequence=desired.sequence,
+        spec=bundle_spec_to_message(desired.spec) if desired.spec else None,
+        removal=REMOVAL.to_message(desired.removal) if desired.removal else None,
+        confirmed=map(object_ref_to_message, desired.confirmed),
+        verification=verification_to_message(policy) if policy else None,
+        lifted=desired.lifted,
+    )
+
+
+def desired_from_message(message: pb.Desired) -> Desired:
+    """Decodes the desired state of a service. Invalid: neither a spec nor a known removal."""
+    spec = bundle_spec_from_message(message.spec) if message.HasField("spec") else None
+    removal = REMOVAL.from_message(message.removal)
+    if spec is None and removal is None:
+        raise Invalid("neither a spec nor a known removal", field="Desired.state")
+    verified = message.HasField("verification")
+    return Desired(
+        service_id=message.service_id,
+        sequence=message.sequence,
+        spec=spec,
+        removal=removal,
+        confirmed=tuple(map(object_ref_from_message, message.confirmed)),
+        verification=verification_from_message(message.verification) if verified else None,
+        lifted=message.lifted,
+    )
+
+
+def job_spec_to_message(spec: JobSpec) -> pb.Command:
+    """Encodes the command that runs a job."""
+    body = pb.RunJob(
+        namespace=spec.namespace,
+        manifest=orjson.dumps(spec.manifest),
+        timeout_s=spec.timeout_s,
+        secrets=map(sealed_secret_to_message, spec.secrets),
+        follow=spec.follow,
+    )
+    return pb.Command(id=spec.command_id, run_job=body)
+
+
+def job_spec_from_message(message: pb.Command) -> JobSpec:
+    """Decodes the job of a command. Invalid: its manifest is not an object."""
+    body = message.run_job
+    try:
+        manifest = orjson.loads(body.manifest)
+    except orjson.JSONDecodeError as error:
+        raise Invalid("the job's manifest is not JSON") from error
+    if not isinstance(manifest, dict):
+        raise Invalid("the job's manifest is not an object")
+    return JobSpec(
+        command_id=message.id,
+        namespace=body.namespace,
+        manifest=manifest,
+        timeout_s=body.timeout_s,
+        follow=body.follow,
+        secrets=tuple(map(sealed_secret_from_message, body.secrets)),
+    )

@@ -12,10 +12,10 @@ from core.identity import is_local_id
 from core.runtime.clock import Clock
 from core.sealing import SealingKey
 from core.spec.attestation import TrustedKeys
-from core.spec.status import Phase
+from core.spec.desired import Desired
+from core.spec.status import Phase, Problem, StageTimes, SyncStatus
 from syncagent.autonomy.policy import SourcePolicy
 from syncagent.domain.deletion import MIN_BUDGET
-from syncagent.domain.services import Desired, Problem, StageTimes, SyncStatus
 from syncagent.ports import Reconciler, ServiceReports
 
 log = structlog.get_logger(__name__)
@@ -125,20 +125,20 @@ class DesiredStateAdmission:
             return desired
         if desired.agreed:
             log.warning("confirmed deletions are not signed", service=desired.service_id)
+        desired = replace(desired, confirmed=())
         if desired.spec is None:
-            return replace(desired, confirmed=())
+            return desired
         options = desired.spec.options
         budget = min(options.deletion_budget, MIN_BUDGET)
         options = replace(options, deletion_budget=budget)
-        return replace(desired, spec=replace(desired.spec, options=options, confirmed=()))
+        return replace(desired, spec=replace(desired.spec, options=options))
 
     def _refusal(self, desired: Desired, reason: str) -> SyncStatus:
-        now_ms = int(self._clock.now().timestamp() * 1000)
         return SyncStatus(
             desired.service_id,
             desired.sequence,
             desired.spec.digest if desired.spec else "",
             Phase.FAILED,
-            (Problem(reason, "Untrusted"),),
-            StageTimes(received=now_ms),
+            (Problem(reason, reason="Untrusted"),),
+            StageTimes(received=self._clock.now()),
         )

@@ -13,10 +13,11 @@ import structlog
 from core.errors import TowlineError
 from core.identity import is_local_id, local_id
 from core.runtime.clock import Clock
+from core.spec.desired import BundleSpec, Desired
+from core.spec.local_services import LocalServiceReport
 from core.spec.sync import Removal
 from syncagent.autonomy.definitions import DefinitionReader, ParsedDefinitions
-from syncagent.domain.local_services import Document, LocalServiceReport, ServiceDefinition
-from syncagent.domain.services import Desired, ServiceSpec
+from syncagent.domain.local_services import Document, ServiceDefinition
 from syncagent.ports import (
     BundleStore,
     DefinitionSource,
@@ -199,7 +200,7 @@ class LocalServices:
                 LocalServiceReport(service_id, known.spec.name, known.spec.namespace, removed=True)
             )
 
-    def _keep_undefined(self, known: Desired, spec: ServiceSpec, why: str) -> None:
+    def _keep_undefined(self, known: Desired, spec: BundleSpec, why: str) -> None:
         """Keeps an undefined service: a wrong mount or a lost label must not remove all
         services.
         """
@@ -244,9 +245,9 @@ class LocalServices:
 
 def _spec(
     definition: ServiceDefinition, rendered: LocalRender, known: Desired | None
-) -> ServiceSpec:
+) -> BundleSpec:
     """Builds the present spec; returns the old one if only the commit is newer."""
-    spec = ServiceSpec(
+    spec = BundleSpec(
         definition.name,
         definition.namespace,
         rendered.digest,

@@ -1,10 +1,8 @@
-"""Events seen in the cluster, and reports to the control plane other than status and inventory."""
+"""Events seen in the cluster."""
 
 from dataclasses import dataclass
-from enum import StrEnum
 
-from core.spec.objects import FieldChange, GroupVersionKind, ObjectKey, ObjectRef
-from core.spec.source import RenderedBundle
+from core.spec.objects import GroupVersionKind, ObjectKey
 from syncagent.domain.objects import KubeObject
 
 
@@ -45,36 +43,3 @@ class WatchRefused:
 
 
 Observation = ObjectSeen | ObjectGone | WatchListed | WatchRefused
-
-
-@dataclass(frozen=True, slots=True)
-class DriftFound:
-    """Drift: another client changed or deleted an owned object; `paths` are the fields, for people.
-    In each of the `changes`, the old value is the desired one and the new value is the foreign one.
-    """
-
-    service_id: str
-    ref: ObjectRef
-    manager: str
-    paths: tuple[str, ...]
-    deleted: bool
-    healed: bool
-    changes: tuple[FieldChange, ...] = ()
-
-
-class CommandOutcome(StrEnum):
-    """Outcome of a command."""
-
-    SUCCEEDED = "succeeded"
-    FAILED = "failed"
-    REFUSED = "refused"
-
-
-@dataclass(frozen=True, slots=True)
-class CommandAnswer:
-    """Result of a command; `rendered`: result of a render command."""
-
-    command_id: str
-    outcome: CommandOutcome
-    message: str = ""
-    rendered: RenderedBundle | None = None

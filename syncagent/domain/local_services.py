@@ -1,4 +1,4 @@
-"""Services that this cluster defines itself, and their reports to the control plane."""
+"""Services that this cluster defines itself."""
 
 from dataclasses import dataclass
 
@@ -33,22 +33,3 @@ class Document:
     text: str
     repository: str = ""
     ref: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class LocalServiceReport:
-    """Reported origin and desired state of a local service; `error`: reason why it cannot be
-    rendered.
-    """
-
-    service_id: str
-    name: str
-    namespace: str
-    repository: str = ""
-    ref: str = ""
-    folder: str = ""
-    commit: str = ""
-    digest: str = ""
-    sequence: int = 0
-    removed: bool = False
-    error: str = ""

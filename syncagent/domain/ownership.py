@@ -11,6 +11,7 @@ from typing import Any
 import orjson
 
 from core.sealing import PLACEHOLDER_PREFIX
+from core.spec.desired import BundleSpec
 from core.spec.objects import ObjectKey, ObjectRef
 from core.spec.sync import IgnoredDifference
 from syncagent.domain.directives import ORDINARY, Directives, annotations_of, directives_of
@@ -19,7 +20,6 @@ from syncagent.domain.managed_fields import contains_field, entries_of, fields_o
 from syncagent.domain.objects import KubeObject, metadata_of, ref_of
 from syncagent.domain.observed.user_rules import matches_object
 from syncagent.domain.sealed_values import SealedValues
-from syncagent.domain.services import ServiceSpec
 from syncagent.domain.waves import Wave, wave_of
 
 FIELD_MANAGER = "towline"
@@ -64,7 +64,7 @@ class HookManifest:
 def manifest_of(
     raw: KubeObject,
     service_id: str,
-    spec: ServiceSpec,
+    spec: BundleSpec,
     namespaced: bool,
     boxes: SealedValues = (),
 ) -> ObjectManifest:
@@ -93,7 +93,7 @@ def _words(left: tuple[IgnoredDifference, ...], boxes: SealedValues) -> list[lis
 def hook_manifest(
     raw: KubeObject,
     service_id: str,
-    spec: ServiceSpec,
+    spec: BundleSpec,
     namespaced: bool,
     boxes: SealedValues = (),
 ) -> HookManifest | None:
@@ -171,7 +171,7 @@ def _identity(ref: ObjectRef) -> str:
     return f"{ref.kind}.{ref.group}/{ref.namespace}/{ref.name}"
 
 
-def _cleaned(raw: KubeObject, spec: ServiceSpec, namespaced: bool) -> KubeObject:
+def _cleaned(raw: KubeObject, spec: BundleSpec, namespaced: bool) -> KubeObject:
     meta = {k: v for k, v in metadata_of(raw).items() if k not in _SERVER_FIELDS}
     if namespaced:
         meta["namespace"] = meta.get("namespace") or spec.namespace
@@ -182,7 +182,7 @@ def _cleaned(raw: KubeObject, spec: ServiceSpec, namespaced: bool) -> KubeObject
     return body
 
 
-def _mark(body: KubeObject, service_id: str, spec: ServiceSpec, mark: str, value: str) -> None:
+def _mark(body: KubeObject, service_id: str, spec: BundleSpec, mark: str, value: str) -> None:
     meta = body["metadata"]
     meta["labels"] = {**(meta.get("labels") or {}), SERVICE_LABEL: service_id}
     meta["annotations"] = {

@@ -4,15 +4,10 @@ import base64
 from collections.abc import Mapping
 
 from core.errors import Invalid
-from core.sealing import (
-    PLACEHOLDER_PREFIX,
-    SealedSecret,
-    fill_placeholders,
-    is_placeholder,
-    placeholder_names,
-)
+from core.sealing import PLACEHOLDER_PREFIX, fill_placeholders, is_placeholder, placeholder_names
+from core.spec.desired import BundleSpec
+from core.spec.sealed_secrets import SealedSecret
 from syncagent.domain.objects import KubeObject
-from syncagent.domain.services import ServiceSpec
 from syncagent.domain.sops_values import EncryptedValue, extract_encrypted_values
 
 SealedValue = SealedSecret | EncryptedValue
@@ -20,7 +15,7 @@ SealedValues = tuple[SealedValue, ...]
 
 
 def with_sealed_values(
-    raw: KubeObject, text: bytes, spec: ServiceSpec
+    raw: KubeObject, text: bytes, spec: BundleSpec
 ) -> tuple[KubeObject, SealedValues]:
     """Returns an object with placeholders and the sealed values it needs; `text` is the object as
     bytes.
@@ -32,7 +27,7 @@ def with_sealed_values(
     return plain, (*given, *encrypted)
 
 
-def _given(raw: KubeObject, text: bytes, spec: ServiceSpec) -> SealedValues:
+def _given(raw: KubeObject, text: bytes, spec: BundleSpec) -> SealedValues:
     if PLACEHOLDER_PREFIX not in text:
         return ()
     given = {secret.name: secret for secret in spec.secrets}

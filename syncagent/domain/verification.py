@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
+from core.spec.desired import Desired
 from core.spec.status import Phase
 from core.spec.verification import MetricCheck, Verification
-from syncagent.domain.services import Desired
 
 # Time beyond the soak time to become healthy.
 TIMEOUT_MS = 900_000

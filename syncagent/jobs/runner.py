@@ -7,6 +7,7 @@ even after somebody has deleted it.
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 
 import structlog
 
@@ -15,10 +16,9 @@ from core.runtime.backoff import Backoff
 from core.runtime.clock import Clock
 from core.runtime.tasks import Tasks
 from core.sealing import SealingKey, mask_secrets
-from core.spec.jobs import JobPhase
+from core.spec.commands import CommandAnswer, CommandOutcome
+from core.spec.jobs import JobPhase, JobSpec, JobStatus
 from core.spec.objects import ObjectRef
-from syncagent.domain.events import CommandAnswer, CommandOutcome
-from syncagent.domain.jobs import JobSpec, JobStatus
 from syncagent.domain.objects import KubeObject, ref_of
 from syncagent.jobs.logs import LogFollower, tail_of
 from syncagent.jobs.template import (
@@ -38,13 +38,12 @@ log = structlog.get_logger(__name__)
 _FIRST_POLL_S = 0.5
 _MAX_POLL_S = 5.0
 # The API server enforces the job's own deadline; this is only a fallback.
-_GRACE_S = 30
-_KEPT_MS = 24 * 3600 * 1000
+_GRACE = timedelta(seconds=30)
+_KEPT = timedelta(days=1)
 _TIDY_EVERY_S = 600.0
 # Temporary errors: server failures, or permissions that are being changed.
 _FAULTS = frozenset(range(500, 600))
 _REFUSALS = _FAULTS | {403, 409}
-_FINAL = (JobPhase.SUCCEEDED, JobPhase.FAILED, JobPhase.CANCELLED)
 
 
 @dataclass(slots=True)
@@ -58,9 +57,10 @@ class _Running:
     kept: bool = True
 
     @property
-    def deadline_ms(self) -> int:
-        """Time when the job is abandoned, in milliseconds since 1970."""
-        return self.status.started_ms + (self.spec.timeout_s + _GRACE_S) * 1000
+    def deadline(self) -> datetime:
+        """Time when the started job is abandoned."""
+        assert self.status.started_at is not None
+        return self.status.started_at + timedelta(seconds=self.spec.timeout_s) + _GRACE
 
 
 class JobRunner:
@@ -97,7 +97,7 @@ class JobRunner:
     def start(self) -> None:
         """Resumes the unfinished jobs."""
         for spec, status in self._memory.jobs():
-            if status.phase not in _FINAL:
+            if not status.phase.final:
                 self._begin(spec, status)
         self._tasks.forever("tidy", self._tidy())
 
@@ -112,7 +112,7 @@ class JobRunner:
             status = JobStatus(spec.command_id, JobPhase.PENDING)
             self._memory.keep(spec, status)
             self._begin(spec, status)
-        elif known.phase in _FINAL:
+        elif known.phase.final:
             self._report_end(known)
 
     def cancel(self, command_id: str, job_id: str) -> None:
@@ -142,7 +142,7 @@ class JobRunner:
         finally:
             self._running.pop(job.spec.command_id, None)
         await self._delete_secret(job)
-        end = replace(end, finished_ms=self._now_ms(), message=self._masked(job, end.message))
+        end = replace(end, finished_at=self._clock.now(), message=self._masked(job, end.message))
         await self._keep_end(job, end)
 
     async def _keep_end(self, job: _Running, end: JobStatus) -> None:
@@ -166,9 +166,10 @@ class JobRunner:
         opened = {s.name: self._key.open(s, job.spec.command_id) for s in job.spec.secrets}
         job.values = {name: value.decode(errors="replace") for name, value in opened.items()}
         if job.status.ref is None:
-            until = self._now_ms() + job.spec.timeout_s * 1000
+            until = self._clock.now() + timedelta(seconds=job.spec.timeout_s)
             await self._with_retries(lambda: self._create(job, body), until, _FAULTS)
-            self._save_status(job, replace(job.status, ref=ref_of(body), started_ms=self._now_ms()))
+            now = self._clock.now()
+            self._save_status(job, replace(job.status, ref=ref_of(body), started_at=now))
         return await self._watch(job, ref_of(body))
 
     def _check(self, spec: JobSpec, ref: ObjectRef) -> None:
@@ -217,9 +218,9 @@ class JobRunner:
             seen = progress(live, pods)
             if follower is not None:
                 follower.look(pods, self._tasks)
-            if seen.phase in _FINAL:
+            if seen.phase.final:
                 return await self._end(job, seen, pods)
-            if job.cancelled.is_set() or self._now_ms() > job.deadline_ms:
+            if job.cancelled.is_set() or self._clock.now() > job.deadline:
                 return await self._end_early(job, ref, live, pods)
             self._save_status(job, replace(job.status, phase=seen.phase, message=seen.message))
             await self._pause(job, pace.next())
@@ -228,7 +229,7 @@ class JobRunner:
         """Raises Invalid for a refusal after the job's deadline; waits for an unreachable
         server.
         """
-        if isinstance(error, RequestRefused) and self._now_ms() > job.deadline_ms:
+        if isinstance(error, RequestRefused) and self._clock.now() > job.deadline:
             raise Invalid(f"cannot read how the job ended: {error.message}") from error
 
     async def _pods(self, job: _Running, ref: ObjectRef) -> list[KubeObject]:
@@ -236,7 +237,7 @@ class JobRunner:
         try:
             return await self._cluster.pods(ref)
         except RequestRefused:
-            if self._now_ms() <= job.deadline_ms:
+            if self._clock.now() <= job.deadline:
                 raise
             return []
 
@@ -256,7 +257,7 @@ class JobRunner:
             phase=seen.phase,
             message=seen.message,
             exit_code=seen.exit_code,
-            log_tail=mask_secrets(tail, values).encode(),
+            log_tail=mask_secrets(tail, values),
             outputs={name: mask_secrets(text, values) for name, text in outputs_of(pods).items()},
         )
 
@@ -268,12 +269,12 @@ class JobRunner:
         message = "cancelled" if cancelled else f"not done within {job.spec.timeout_s} s"
         phase = JobPhase.CANCELLED if cancelled else JobPhase.FAILED
         end = await self._end(job, JobProgress(phase, message), pods)
-        until = self._now_ms() + _GRACE_S * 1000
+        until = self._clock.now() + _GRACE
         await self._with_retries(lambda: self._cluster.delete(ref, live), until, _REFUSALS)
         return end
 
     async def _with_retries(
-        self, work: Callable[[], Awaitable[object]], until_ms: int, statuses: Collection[int]
+        self, work: Callable[[], Awaitable[object]], until: datetime, statuses: Collection[int]
     ) -> None:
         """Retries while the server is unreachable, and until the deadline after these statuses."""
         backoff = Backoff(first=0.5, limit=10.0)
@@ -282,7 +283,7 @@ class JobRunner:
                 await work()
                 return
             except RequestRefused as error:
-                if error.status not in statuses or self._now_ms() > until_ms:
+                if error.status not in statuses or self._clock.now() > until:
                     raise
             except Unavailable:
                 pass
@@ -332,7 +333,7 @@ class JobRunner:
         while True:
             await self._clock.sleep(_TIDY_EVERY_S)
             for _, status in self._memory.jobs():
-                if status.finished_ms and status.finished_ms + _KEPT_MS < self._now_ms():
+                if status.finished_at and status.finished_at + _KEPT < self._clock.now():
                     await self._forget(status)
 
     async def _forget(self, status: JobStatus) -> None:
@@ -343,6 +344,3 @@ class JobRunner:
             self._memory.forget_job(status.command_id)
         except TowlineError as error:
             log.warning("an old job cannot be deleted", job=status.command_id, error=error.message)
-
-    def _now_ms(self) -> int:
-        return int(self._clock.now().timestamp() * 1000)

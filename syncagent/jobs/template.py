@@ -8,9 +8,8 @@ from typing import Any
 
 from core.errors import Invalid
 from core.sealing import PLACEHOLDER_PREFIX, placeholder
-from core.spec.jobs import JobPhase
+from core.spec.jobs import JobPhase, JobSpec
 from core.spec.objects import ObjectRef
-from syncagent.domain.jobs import JobSpec
 from syncagent.domain.objects import KubeObject, metadata_of, ref_of
 
 COMMAND_LABEL = "towline.dev/command"
@@ -29,7 +28,6 @@ class JobProgress:
     phase: JobPhase
     message: str = ""
     exit_code: int = 0
-    started_ms: int = 0
 
 
 def job_object(spec: JobSpec) -> KubeObject:

@@ -3,8 +3,8 @@
 from typing import Protocol
 
 from core.errors import Invalid
+from core.wire.codec import job_spec_from_message
 from core.wire.v1 import agent_pb2 as pb
-from syncagent.link.wire import job_of
 from syncagent.ports import JobCommands, Reconciler
 
 
@@ -56,7 +56,7 @@ class Commands:
             case "terminate":
                 self._reconciler.terminate(command.id, command.terminate.service_id)
             case "run_job" if self._jobs is not None:
-                self._jobs.run(job_of(command.id, command.run_job))
+                self._jobs.run(job_spec_from_message(command))
             case "cancel_job" if self._jobs is not None:
                 self._jobs.cancel(command.id, command.cancel_job.command_id)
             case "upgrade" if self._upgrades is not None:

@@ -16,11 +16,11 @@ from core.errors import Invalid, Unavailable
 from core.identity import is_local_id
 from core.rpc.calls import CallFailed, CallStatus
 from core.runtime.clock import Clock
+from core.wire.codec import cut_text, desired_from_message
 from core.wire.limits import check
 from core.wire.v1 import agent_pb2 as pb
 from syncagent.link.commands import Commands
 from syncagent.link.logs import LogQueue
-from syncagent.link.wire import desired_of, pulse_to_wire
 from syncagent.ports import NumberedReport, Outbox, Reconciler
 
 log = structlog.get_logger(__name__)
@@ -31,6 +31,7 @@ _BATCH = 64
 _WELCOME_S = 20.0
 _SHORTEST_PULSE_S = 0.5
 _REFUSED_DISK_S = 5.0
+_MAX_COMPLAINT_BYTES = 1000
 
 
 class SyncEnded(Exception):
@@ -159,7 +160,8 @@ class SyncSession:
             if rest > 0:
                 await self._clock.sleep(rest)
             else:
-                await self._write(pulse_to_wire(self._complaint()))
+                pulse = pb.Pulse(complaint=cut_text(self._complaint(), _MAX_COMPLAINT_BYTES))
+                await self._write(pb.AgentMessage(pulse=pulse))
                 if self._lost_message and self._delete_acknowledged(self._deleted_up_to):
                     raise Unavailable("requesting again the state that could not be stored")
 
@@ -185,7 +187,7 @@ class SyncSession:
                 raise Invalid("services with this id are defined in the cluster itself")
             if message.spec.bundle and self._offer is not None:
                 self._offer(message.spec.digest, message.spec.bundle)
-            self._reconciler.desire(desired_of(message))
+            self._reconciler.desire(desired_from_message(message))
         except Invalid as error:
             log.error("service ignored", service=message.service_id, reason=error.message)
         except Unavailable as error:

@@ -14,7 +14,7 @@ from core.rpc.methods import SYNC
 from core.runtime.backoff import Backoff
 from core.runtime.clock import Clock
 from core.runtime.tasks import Tasks
-from core.wire.codec import cluster_facts_to_message
+from core.wire.report_codec import cluster_facts_to_message
 from core.wire.v1 import agent_pb2 as pb
 from syncagent.link.channel import Endpoint
 from syncagent.link.commands import Commands
@@ -23,7 +23,6 @@ from syncagent.link.facts import ClusterFactsCache
 from syncagent.link.fetch import BundleTransfer
 from syncagent.link.logs import LogQueue
 from syncagent.link.session import PROTOCOL, SyncEnded, SyncSession
-from syncagent.link.wire import stored_services_to_wire
 from syncagent.ports import Outbox, Reconciler
 
 log = structlog.get_logger(__name__)
@@ -141,8 +140,10 @@ class LinkSupervisor:
             instance_id=self._agent_identity.instance_id,
             mode=pb.MODE_AUTONOMOUS if self._agent_identity.autonomous else pb.MODE_MANAGED,
             facts=cluster_facts_to_message(await self._facts.known()),
-            held=stored_services_to_wire(
-                held for held in self._reconciler.stored_services() if not is_local_id(held[0])
+            held=(
+                pb.Held(service_id=service_id, sequence=sequence)
+                for service_id, sequence in self._reconciler.stored_services()
+                if not is_local_id(service_id)
             ),
             sealing_key=self._agent_identity.sealing_key,
             acknowledged=self._outbox.acknowledged(),

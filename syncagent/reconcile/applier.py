@@ -10,7 +10,9 @@ from typing import Any
 import structlog
 
 from core.errors import TowlineError, Unavailable
+from core.spec.desired import BundleSpec, Desired
 from core.spec.objects import ObjectRef
+from core.spec.status import Problem
 from core.spec.sync import SyncOptions
 from syncagent.domain.adoption import former_tools, with_adopted_fields, without_own_fields
 from syncagent.domain.deletion import is_protected
@@ -18,7 +20,6 @@ from syncagent.domain.directives import DeletionPolicy, directives_of
 from syncagent.domain.ignored_differences import ignored_fields, owned_part
 from syncagent.domain.objects import KubeObject, metadata_of
 from syncagent.domain.ownership import ObjectManifest
-from syncagent.domain.services import Problem, ServiceSpec
 from syncagent.domain.waves import in_waves
 from syncagent.ports import RequestRefused, UnknownApi
 from syncagent.reconcile import sealed
@@ -52,7 +53,8 @@ class ManifestApplier:
     context: ReconcileContext
     service: ServiceState
     plan: BundlePlan
-    spec: ServiceSpec
+    target: Desired
+    spec: BundleSpec
     unanswered: int = 0
     unserved: set[tuple[str, str]] = field(default_factory=set)
 
@@ -100,7 +102,9 @@ class ManifestApplier:
             self.service.failures[manifest.key] = problem_of(error, manifest.ref)
         except Exception:
             log.exception("object cannot be applied", object=str(manifest.ref))
-            self.service.failures[manifest.key] = Problem(INTERNAL, "Internal", manifest.ref)
+            self.service.failures[manifest.key] = Problem(
+                INTERNAL, reason="Internal", ref=manifest.ref
+            )
 
     async def _apply(self, manifest: ObjectManifest) -> None:
         known = self.service.owned[manifest.key].uid
@@ -153,7 +157,7 @@ class ManifestApplier:
         """Reports whether a person has confirmed the deletion of an object, or its annotation
         permits it.
         """
-        confirmed = any(confirmed_ref.key == ref.key for confirmed_ref in self.spec.confirmed)
+        confirmed = ref.key in self.target.agreed
         return confirmed or live is None or directives_of(live).prune == DeletionPolicy.AGREED
 
     async def _take_over(self, manifest: ObjectManifest, live: KubeObject) -> KubeObject:
@@ -230,10 +234,10 @@ def is_immutable(error: RequestRefused) -> bool:
 def problem_of(error: TowlineError, ref: ObjectRef | None) -> Problem:
     """Describes a failure for people."""
     if isinstance(error, RequestRefused):
-        return Problem(error.message + _advice(error), error.reason, ref)
+        return Problem(error.message + _advice(error), reason=error.reason, ref=ref)
     if isinstance(error, UnknownApi):
-        return Problem(error.message, "UnknownKind", ref)
-    return Problem(error.message, str(error.code), ref)
+        return Problem(error.message, reason="UnknownKind", ref=ref)
+    return Problem(error.message, reason=str(error.code), ref=ref)
 
 
 def _advice(error: RequestRefused) -> str:

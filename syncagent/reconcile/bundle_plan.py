@@ -6,12 +6,13 @@ import orjson
 
 from core.errors import Invalid
 from core.spec.bundle import MAX_OBJECTS
+from core.spec.desired import Desired
 from core.spec.objects import GroupVersionKind, ObjectKey
+from core.spec.status import Problem
 from syncagent.domain.bundle_validation import check_object, check_owners
 from syncagent.domain.objects import KubeObject, api_of, ref_of
 from syncagent.domain.ownership import HookManifest, ObjectManifest, hook_manifest, manifest_of
 from syncagent.domain.sealed_values import with_sealed_values
-from syncagent.domain.services import Desired, Problem
 from syncagent.ports import BundleStore, KubeApi, UnknownApi
 from syncagent.reconcile.registry import ServiceState, Span
 
@@ -36,7 +37,7 @@ async def plan_bundle(cluster: KubeApi, target: Desired, data: bytes) -> BundleP
     lines = data.splitlines()
     if len(lines) > MAX_OBJECTS:
         text = f"the service has {len(lines):,} objects, more than the limit of {MAX_OBJECTS:,}"
-        return BundlePlan(problems=[Problem(text, "Invalid")])
+        return BundlePlan(problems=[Problem(text, reason="Invalid")])
     plan, offset = BundlePlan(defines=_definitions(lines)), 0
     places: dict[GroupVersionKind, bool] = {}
     for line in lines:
@@ -47,12 +48,12 @@ async def plan_bundle(cluster: KubeApi, target: Desired, data: bytes) -> BundleP
                 places[api] = await _namespaced(cluster, api, plan)
             _take(plan, target, raw, line, offset, places[api])
         except Invalid as error:
-            plan.problems.append(Problem(error.message, "Invalid", ref_of(raw)))
+            plan.problems.append(Problem(error.message, reason="Invalid", ref=ref_of(raw)))
         offset += len(line) + 1
     try:
         check_owners({key: body.body for key, body in plan.manifests.items()})
     except Invalid as error:
-        plan.problems.append(Problem(error.message, "Invalid"))
+        plan.problems.append(Problem(error.message, reason="Invalid"))
     return plan
 
 

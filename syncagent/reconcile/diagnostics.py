@@ -12,8 +12,9 @@ from core.errors import TowlineError
 from core.runtime.clock import Clock
 from core.runtime.tasks import Tasks
 from core.spec.health import HealthState
+from core.spec.inventory import ObservedComponent
 from core.spec.objects import ObjectKey, ObjectRef
-from syncagent.domain.observed.inventory import Component, OwnedObject
+from syncagent.domain.observed.inventory import OwnedObject
 from syncagent.domain.observed.pods import Crash
 from syncagent.ports import KubeApi
 from syncagent.reconcile.masking import Masking
@@ -56,7 +57,7 @@ class Diagnostics:
         self._crashes: dict[str, tuple[int, str]] = {}
         self._asked: set[ObjectKey] = set()
 
-    def with_log_tail(self, child: Component, crash: Crash | None) -> Component:
+    def with_log_tail(self, child: ObservedComponent, crash: Crash | None) -> ObservedComponent:
         """Adds the end of its log to a crashed pod, and fetches the log of a new crash."""
         if crash is None or child.health != HealthState.FAILED:
             self._crashes.pop(child.uid, None)
@@ -94,7 +95,7 @@ class Diagnostics:
                 return await self._tail(service, child.ref, "", previous=False)
         return ""
 
-    async def _fetch(self, service: ServiceState, child: Component, crash: Crash) -> None:
+    async def _fetch(self, service: ServiceState, child: ObservedComponent, crash: Crash) -> None:
         async with self._turn:
             tail = await self._tail(service, child.ref, crash.container, previous=crash.previous)
         now = self._registry.tree.get(child.uid)
@@ -144,5 +145,5 @@ class Diagnostics:
             self._mark_changed(service.id)
 
 
-def _with_tail(child: Component, tail: str) -> Component:
+def _with_tail(child: ObservedComponent, tail: str) -> ObservedComponent:
     return replace(child, message=f"{child.message}; its log ends: {tail}") if tail else child

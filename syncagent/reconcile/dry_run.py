@@ -4,12 +4,12 @@ import asyncio
 from collections.abc import Iterable
 
 from core.errors import TowlineError
+from core.spec.desired import BundleSpec
 from core.spec.objects import FieldChange
 from core.spec.plan import PlannedAction, PlannedChange
 from syncagent.domain.drift import field_changes
 from syncagent.domain.ignored_differences import owned_part
 from syncagent.domain.ownership import ObjectManifest
-from syncagent.domain.services import ServiceSpec
 from syncagent.ports import RequestRefused, UnknownApi
 from syncagent.reconcile import sealed
 from syncagent.reconcile.applier import is_immutable, problem_of
@@ -24,7 +24,7 @@ async def plan_changes(
     context: ReconcileContext,
     service: ServiceState,
     plan: BundlePlan,
-    spec: ServiceSpec,
+    spec: BundleSpec,
     manifests: Iterable[ObjectManifest],
 ) -> list[PlannedChange]:
     """Lists the changes of an apply; a refused object becomes a failure of the service."""
@@ -41,7 +41,7 @@ async def _one(
     context: ReconcileContext,
     service: ServiceState,
     plan: BundlePlan,
-    spec: ServiceSpec,
+    spec: BundleSpec,
     manifest: ObjectManifest,
 ) -> PlannedChange | None:
     try:
@@ -54,7 +54,7 @@ async def _one(
 
 
 async def _planned(
-    context: ReconcileContext, spec: ServiceSpec, manifest: ObjectManifest
+    context: ReconcileContext, spec: BundleSpec, manifest: ObjectManifest
 ) -> PlannedChange | None:
     ref, force = manifest.ref, not spec.options.fail_on_conflict
     live = await context.cluster.get(ref)
@@ -73,7 +73,7 @@ async def _planned(
 
 
 def _comes_first(
-    error: TowlineError, plan: BundlePlan, spec: ServiceSpec, manifest: ObjectManifest
+    error: TowlineError, plan: BundlePlan, spec: BundleSpec, manifest: ObjectManifest
 ) -> bool:
     """Reports whether an object fails only because its kind or namespace does not exist yet."""
     ref = manifest.ref

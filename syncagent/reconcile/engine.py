@@ -13,9 +13,11 @@ from core.runtime.clock import Clock
 from core.runtime.tasks import Tasks
 from core.runtime.work_queue import WorkQueue
 from core.sealing import SealingKey
+from core.spec.commands import CommandAnswer, CommandOutcome
+from core.spec.desired import Desired
 from core.spec.objects import ObjectKey
-from syncagent.domain.events import CommandAnswer, CommandOutcome, Observation
-from syncagent.domain.services import Desired, Problem, StageTimes
+from core.spec.status import Problem, StageTimes
+from syncagent.domain.events import Observation
 from syncagent.ports import (
     BundleFetcher,
     BundleStore,
@@ -171,7 +173,7 @@ class ReconcileEngine:
 
     def _store_desired(self, service: ServiceState, desired: Desired) -> None:
         """Stores a desired state and starts to sync it."""
-        stamps = StageTimes(received=self._context.now_ms())
+        stamps = StageTimes(received=self._context.clock.now())
         self._memory.save_desired_state(desired, stamps)
         self._registry.put(service)
         service.desired = desired
@@ -343,7 +345,7 @@ class ReconcileEngine:
                 self._on_sync_error(service, error)
             except Exception:
                 log.exception("service cannot be synced", service=service.id)
-                service.failures[None] = Problem(INTERNAL, "Internal")
+                service.failures[None] = Problem(INTERNAL, reason="Internal")
             finally:
                 service.busy = None
 
@@ -379,7 +381,7 @@ class ReconcileEngine:
             service.failures[key] = problem_of(error, None)
         except Exception:
             log.exception("object cannot be processed", service=service.id, object=key)
-            service.failures[key] = Problem(INTERNAL, "Internal")
+            service.failures[key] = Problem(INTERNAL, reason="Internal")
         return service.retry.next()
 
     def _schedule_retry(self, service: ServiceState, wait: float) -> None:

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 
 from core.spec.health import HealthState
 from core.spec.objects import ObjectKey
+from core.spec.status import Problem
 from syncagent.domain.hooks import hook_result
 from syncagent.domain.observed.inventory import OwnedObject
-from syncagent.domain.services import Problem
 from syncagent.domain.sync_run import SyncRun
 from syncagent.reconcile.context import ReconcileContext
 from syncagent.reconcile.registry import ServiceState, SyncGate
@@ -108,7 +108,7 @@ def _too_late(
         if owned.key in waiting
     ][:3]
     text = f"{name} timed out; later stages were not started; waited for "
-    return Problem(text + (", ".join(reasons) or _names(sorted(running))), "Timeout")
+    return Problem(text + (", ".join(reasons) or _names(sorted(running))), reason="Timeout")
 
 
 def _has_ended(service: ServiceState, key: ObjectKey) -> bool:

@@ -7,7 +7,9 @@ API server.
 from collections.abc import Sequence
 
 from core.errors import TowlineError, Unavailable
+from core.spec.drift import DriftFound
 from core.spec.objects import ObjectKey
+from core.spec.status import Problem
 from core.spec.sync import DriftPolicy
 from syncagent.domain.directives import DeletionPolicy, directives_of
 from syncagent.domain.drift import (
@@ -17,12 +19,11 @@ from syncagent.domain.drift import (
     format_path,
     project,
 )
-from syncagent.domain.events import DriftFound, ObjectGone, ObjectSeen, Observation
+from syncagent.domain.events import ObjectGone, ObjectSeen, Observation
 from syncagent.domain.ignored_differences import owned_part
 from syncagent.domain.objects import KubeObject, metadata_of, resource_version
 from syncagent.domain.observed.inventory import OwnedObject
 from syncagent.domain.ownership import SERVICE_LABEL, ObjectManifest, fingerprint
-from syncagent.domain.services import Problem
 from syncagent.reconcile import sealed
 from syncagent.reconcile.applier import apply_manifest, problem_of, record_apply
 from syncagent.reconcile.bundle_plan import manifest_for
@@ -234,4 +235,4 @@ def _report(
 def _note_fight(service: ServiceState, owned: OwnedObject, live: KubeObject | None) -> None:
     who = (foreign_manager(live, ()) if live else "") or "somebody"
     text = f"{who} changes it repeatedly; Towline restores it at growing intervals"
-    service.failures[owned.key] = Problem(text, "Contended", owned.ref)
+    service.failures[owned.key] = Problem(text, reason="Contended", ref=owned.ref)

@@ -9,13 +9,13 @@ from collections.abc import Iterable
 from core.errors import TowlineError
 from core.spec.health import HealthState
 from core.spec.objects import ObjectKey, ObjectRef
+from core.spec.status import Problem
 from syncagent.domain.deletion import is_protected
 from syncagent.domain.directives import DeletionPolicy, directives_of
 from syncagent.domain.hooks import HookDeletePolicy, HookMoment, hook_result
 from syncagent.domain.objects import KubeObject, metadata_of, ref_of
 from syncagent.domain.observed.health import HealthStatus
 from syncagent.domain.ownership import HookManifest, claiming_service, run_of, with_run
-from syncagent.domain.services import Problem
 from syncagent.domain.sync_run import SyncRun, run_for
 from syncagent.ports import RequestRefused
 from syncagent.reconcile import sealed
@@ -91,7 +91,7 @@ def record_terminated(service: ServiceState) -> None:
     """Records on a service that its sync was terminated."""
     service.stopped = service.desired.sequence
     service.failures[None] = Problem(
-        "terminated on request; the next change or sync starts again", "Terminated"
+        "terminated on request; the next change or sync starts again", reason="Terminated"
     )
 
 
@@ -103,7 +103,7 @@ async def _has_ended(
         return True
     live = await _live(context, service, hook)
     if claimed := _claimed(context, service, hook, live):
-        service.failures[hook.ref.key] = Problem(claimed, "Claimed", hook.ref)
+        service.failures[hook.ref.key] = Problem(claimed, reason="Claimed", ref=hook.ref)
         return True
     if live is not None and not _is_current(live, run):
         await _clear(context, service, hook, live)
@@ -229,7 +229,9 @@ def _end(
 
 def _fail(service: ServiceState, hook: HookManifest, why: str) -> None:
     if why:
-        service.failures[hook.ref.key] = Problem(f"hook has failed: {why}", "HookFailed", hook.ref)
+        service.failures[hook.ref.key] = Problem(
+            f"hook has failed: {why}", reason="HookFailed", ref=hook.ref
+        )
 
 
 async def _why(

@@ -7,9 +7,9 @@ import structlog
 
 from core.errors import NotFound, TowlineError
 from core.sealing import SealingKey, is_placeholder, mask_secrets
+from core.spec.desired import BundleSpec
 from syncagent.domain.field_change import is_secret
 from syncagent.domain.sealed_values import SealedValue, with_sealed_values
-from syncagent.domain.services import ServiceSpec
 from syncagent.domain.sops_values import EncryptedValue
 from syncagent.ports import BundleStore, DecryptionKeys
 from syncagent.reconcile.bundle_plan import object_of
@@ -43,7 +43,7 @@ class Masking:
             return ""
         return mask_secrets(text, words)
 
-    def _specs(self, service: ServiceState) -> list[ServiceSpec]:
+    def _specs(self, service: ServiceState) -> list[BundleSpec]:
         """Returns the applied and desired specs. NotFound: no applied spec is known."""
         desired = service.desired.spec
         current = service.current.spec if service.current is not None else None
@@ -53,7 +53,7 @@ class Masking:
             return [current]
         return [current, desired]
 
-    async def _words(self, service: ServiceState, spec: ServiceSpec) -> list[str]:
+    async def _words(self, service: ServiceState, spec: BundleSpec) -> list[str]:
         """Reads the secret values of a bundle. NotFound: it is not stored here. Invalid: a value
         cannot be opened.
         """
@@ -61,7 +61,7 @@ class Masking:
         secrets = (line for line in data.splitlines() if b'"Secret"' in line)
         return [word for line in secrets for word in self._values(service, spec, line)]
 
-    def _values(self, service: ServiceState, spec: ServiceSpec, line: bytes) -> Iterator[str]:
+    def _values(self, service: ServiceState, spec: BundleSpec, line: bytes) -> Iterator[str]:
         raw = object_of(line)
         if not is_secret(raw):
             return

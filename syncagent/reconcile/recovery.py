@@ -1,9 +1,10 @@
 """Recovery of owned objects after a lost disk, from the labels in the cluster."""
 
+from core.spec.desired import Desired
+from core.spec.status import StageTimes
 from syncagent.domain.objects import controller_uid, metadata_of, ref_of
 from syncagent.domain.observed.inventory import OwnedObject
 from syncagent.domain.ownership import SERVICE_LABEL, owner_of
-from syncagent.domain.services import Desired, StageTimes
 from syncagent.ports import KubeApi, StateStore, StoredService
 from syncagent.reconcile.registry import ServiceRegistry
 

@@ -4,17 +4,18 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
 from core.runtime.backoff import Backoff
+from core.spec.desired import Desired
 from core.spec.health import HealthRule, HealthState
+from core.spec.inventory import ObservedComponent
 from core.spec.objects import GroupVersionKind, ObjectKey, ObjectRef
 from core.spec.plan import PlannedChange
-from core.spec.status import Phase
+from core.spec.status import Phase, Problem, StageTimes
 from syncagent.domain.events import Observation
 from syncagent.domain.objects import KubeObject, ref_of
 from syncagent.domain.observed.health import HealthStatus
-from syncagent.domain.observed.inventory import Component, DescendantTree, OwnedObject
+from syncagent.domain.observed.inventory import DescendantTree, OwnedObject
 from syncagent.domain.observed.unmanaged_children import UnmanagedChildren
 from syncagent.domain.ownership import SERVICE_LABEL, claiming_service, owner_of
-from syncagent.domain.services import Desired, Problem, StageTimes
 from syncagent.ports import StoredService
 
 _UNSEEN = HealthStatus(
@@ -71,7 +72,7 @@ class ServiceState:
     inbox: dict[ObjectKey, Observation] = field(default_factory=dict)
     commands: list[str] = field(default_factory=list)
     begun: list[str] = field(default_factory=list)
-    reported: dict[ObjectKey, Component] | None = None
+    reported: dict[ObjectKey, ObservedComponent] | None = None
     stamps: StageTimes = StageTimes()
     busy: Phase | None = None
     busy_since: float = 0.0

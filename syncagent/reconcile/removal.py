@@ -1,10 +1,9 @@
 """Removal of a service, with its objects or without."""
 
 from core.errors import NotFound
-from core.spec.status import Phase
+from core.spec.status import Phase, SyncStatus
 from core.spec.sync import Removal
 from syncagent.domain.hooks import HookMoment
-from syncagent.domain.services import SyncStatus
 from syncagent.domain.sync_run import SyncRun, run_for
 from syncagent.reconcile.bundle_plan import BundlePlan, plan_bundle
 from syncagent.reconcile.context import ReconcileContext

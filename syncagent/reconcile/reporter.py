@@ -9,16 +9,11 @@ import structlog
 from core.errors import Unavailable
 from core.runtime.clock import Clock
 from core.spec.health import HealthState
+from core.spec.inventory import ObservedComponent
 from core.spec.objects import ObjectKey
-from core.spec.status import Phase
-from syncagent.domain.observed.inventory import (
-    Component,
-    components_of,
-    inventory_change,
-    split_inventory,
-)
+from core.spec.status import Phase, Problem, SyncStatus
+from syncagent.domain.observed.inventory import components_of, inventory_change, split_inventory
 from syncagent.domain.observed.summary import summarize
-from syncagent.domain.services import Problem, SyncStatus
 from syncagent.ports import ServiceReports, StateStore
 from syncagent.reconcile.gates import describe_wait
 from syncagent.reconcile.observe.api_server_monitor import ApiServerMonitor
@@ -133,7 +128,9 @@ class Reporter:
             # One service that cannot be reported must not block the others.
             log.exception("service cannot be reported", service=service.id)
 
-    def _status(self, service: ServiceState, components: dict[ObjectKey, Component]) -> bool:
+    def _status(
+        self, service: ServiceState, components: dict[ObjectKey, ObservedComponent]
+    ) -> bool:
         status = self._current(service, components)
         if self._reported.get(service.id) == status:
             return False
@@ -141,7 +138,9 @@ class Reporter:
         self._reported[service.id] = status
         return True
 
-    def _inventory(self, service: ServiceState, components: dict[ObjectKey, Component]) -> bool:
+    def _inventory(
+        self, service: ServiceState, components: dict[ObjectKey, ObservedComponent]
+    ) -> bool:
         if self._api_server_monitor.problem or self._registry.gap or service.busy is not None:
             # An unknown or temporary inventory is not reported: the last report stands.
             return False
@@ -153,11 +152,12 @@ class Reporter:
         service.reported = components
         return True
 
-    def _current(self, service: ServiceState, components: dict[ObjectKey, Component]) -> SyncStatus:
+    def _current(
+        self, service: ServiceState, components: dict[ObjectKey, ObservedComponent]
+    ) -> SyncStatus:
         phase, problems = self._phase(service, components)
         if phase == Phase.HEALTHY and not service.stamps.healthy:
-            now = int(self._clock.now().timestamp() * 1000)
-            service.stamps = replace(service.stamps, healthy=now)
+            service.stamps = replace(service.stamps, healthy=self._clock.now())
             self._memory.save_stage_times(service.id, service.stamps)
         spec = service.desired.spec
         return SyncStatus(
@@ -175,7 +175,7 @@ class Reporter:
         )
 
     def _phase(
-        self, service: ServiceState, components: dict[ObjectKey, Component]
+        self, service: ServiceState, components: dict[ObjectKey, ObservedComponent]
     ) -> tuple[Phase, tuple[Problem, ...]]:
         phase, problems = summarize(components.values(), service.failures.values())
         if self._api_server_monitor.problem is not None:
@@ -202,7 +202,7 @@ class Reporter:
         return self._clock.monotonic() > self._settle_until
 
 
-def _message(service: ServiceState, components: Mapping[ObjectKey, Component]) -> str:
+def _message(service: ServiceState, components: Mapping[ObjectKey, ObservedComponent]) -> str:
     """Describes the present activity for people."""
     if service.gate is not None:
         return describe_wait(service)

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from core.errors import TowlineError
 from core.spec.objects import GroupVersionKind, ObjectKey
+from core.spec.status import StageTimes
 from syncagent.domain.observed.inventory import OwnedObject
 from syncagent.domain.ownership import SERVICE_LABEL
-from syncagent.domain.services import StageTimes
 from syncagent.reconcile.context import ReconcileContext
 from syncagent.reconcile.registry import ServiceState
 
@@ -35,12 +35,12 @@ def is_in_sync(service: ServiceState) -> bool:
 
 def record_in_sync(context: ReconcileContext, service: ServiceState) -> None:
     """Records the newest desired state as applied."""
-    target, now_ms = service.desired, context.now_ms()
+    target, now = service.desired, context.clock.now()
     context.memory.save_apply_intent(target, ())
     service.current, service.tried, service.counted = target, target.sequence, target.sequence
     service.written = service.pruned = 0
     service.adopted.clear()
-    service.stamps = StageTimes(service.stamps.received, now_ms, now_ms)
+    service.stamps = StageTimes(service.stamps.received, now, now)
     context.memory.save_stage_times(service.id, service.stamps)
 
 

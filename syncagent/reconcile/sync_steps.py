@@ -6,15 +6,15 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 
 from core.errors import NotFound
+from core.spec.desired import BundleSpec, Desired
 from core.spec.objects import ObjectKey, ObjectRef
 from core.spec.plan import PlannedAction, PlannedChange
-from core.spec.status import Phase
+from core.spec.status import Phase, Problem
 from core.spec.sync import DriftPolicy
 from syncagent.domain.hooks import HookMoment
 from syncagent.domain.objects import KubeObject
 from syncagent.domain.observed.inventory import OwnedObject
 from syncagent.domain.ownership import fingerprint
-from syncagent.domain.services import Desired, Problem, ServiceSpec
 from syncagent.domain.sync_run import SyncRun, run_for
 from syncagent.reconcile.applier import ManifestApplier
 from syncagent.reconcile.bundle_plan import BundlePlan, plan_bundle
@@ -36,7 +36,7 @@ class SyncPass:
 
     service: ServiceState
     target: Desired
-    spec: ServiceSpec
+    spec: BundleSpec
     data: bytes = b""
     plan: BundlePlan = field(default_factory=BundlePlan)
     stages: list[SyncStage] = field(default_factory=list)
@@ -71,7 +71,7 @@ async def load_bundle(context: ReconcileContext, sync: SyncPass) -> None:
     context.mark_changed(sync.service.id)
     sync.data = await _load_or_fetch(context, sync.spec)
     if _is_newest(sync) and not sync.service.stamps.fetched:
-        sync.service.stamps = replace(sync.service.stamps, fetched=context.now_ms())
+        sync.service.stamps = replace(sync.service.stamps, fetched=context.clock.now())
 
 
 async def plan(context: ReconcileContext, sync: SyncPass) -> None:
@@ -90,7 +90,7 @@ async def plan(context: ReconcileContext, sync: SyncPass) -> None:
     conflicting_objects = set()
     for key, manifest in sync.plan.manifests.items():
         if text := context.registry.conflicting_owner(sync.service, manifest.ref):
-            sync.service.failures[key] = Problem(text, "Claimed", manifest.ref)
+            sync.service.failures[key] = Problem(text, reason="Claimed", ref=manifest.ref)
             conflicting_objects.add(key)
     _record_conflicts(
         context, sync.service, frozenset(() if sync.spec.dry_run else conflicting_objects)
@@ -189,7 +189,7 @@ async def finish(context: ReconcileContext, sync: SyncPass) -> None:
         keep = [hook.ref.key for hook in sync.plan.hooks]
         await clean_up(context, service, sync.run, keep)
     if _is_newest(sync) and not _is_open(service) and not service.stamps.applied:
-        service.stamps = replace(service.stamps, applied=context.now_ms())
+        service.stamps = replace(service.stamps, applied=context.clock.now())
         context.memory.save_stage_times(service.id, service.stamps)
 
 
@@ -258,7 +258,7 @@ async def _write(context: ReconcileContext, sync: SyncPass, stage: SyncStage) ->
     ]
     if not stale:
         return
-    await ManifestApplier(context, service, sync.plan, sync.spec).write(stale)
+    await ManifestApplier(context, service, sync.plan, sync.target, sync.spec).write(stale)
     context.memory.save_objects(service.owned[manifest.key] for manifest in stale)
 
 
@@ -282,7 +282,7 @@ def _is_open(service: ServiceState) -> bool:
     )
 
 
-async def _load_or_fetch(context: ReconcileContext, spec: ServiceSpec) -> bytes:
+async def _load_or_fetch(context: ReconcileContext, spec: BundleSpec) -> bytes:
     if context.bundles.has(spec.digest):
         try:
             return await context.bundles.load(spec.digest)
@@ -313,7 +313,7 @@ def _is_applied(sync: SyncPass, digest: str, key: ObjectKey) -> bool:
     return owned.synced or sync.spec.options.drift != DriftPolicy.HEAL
 
 
-def _namespace(spec: ServiceSpec) -> KubeObject:
+def _namespace(spec: BundleSpec) -> KubeObject:
     metadata: KubeObject = {"name": spec.namespace}
     if spec.options.namespace_labels:
         metadata["labels"] = dict(spec.options.namespace_labels)

@@ -10,13 +10,13 @@ import structlog
 
 from core.errors import TowlineError
 from core.runtime.clock import Clock
+from core.spec.desired import Desired
 from core.spec.status import Phase
 from core.spec.verification import Verification, VerificationResult
 from syncagent.domain.objects import metadata_of
 from syncagent.domain.observed.inventory import components_of
 from syncagent.domain.observed.pods import restarts_of
 from syncagent.domain.observed.summary import summarize
-from syncagent.domain.services import Desired
 from syncagent.domain.verification import (
     BundleVerification,
     ObservedService,
@@ -186,7 +186,6 @@ def _instead(desired: Desired, trial: BundleVerification) -> Desired:
         options=desired.spec.options,
         dry_run=desired.spec.dry_run,
         paused=desired.spec.paused,
-        confirmed=desired.spec.confirmed,
     )
     return replace(desired, spec=spec)
 

@@ -7,14 +7,14 @@ from typing import Any
 import orjson
 
 from core.errors import Invalid
-from core.sealing import SealedSecret
 from core.spec.attestation import Attestation
+from core.spec.desired import BundleSpec, Desired
 from core.spec.health import FieldCondition, HealthRule, HealthState
 from core.spec.objects import ObjectRef
+from core.spec.sealed_secrets import SealedSecret
 from core.spec.sync import DriftPolicy, IgnoredDifference, Removal, SyncOptions
 from core.spec.thresholds import Comparison
 from core.spec.verification import MetricCheck, Verification
-from syncagent.domain.services import Desired, ServiceSpec
 
 _SUM = 64
 
@@ -57,12 +57,11 @@ def _verification(raw: dict[str, Any]) -> Verification:
     return Verification(**raw, metric=metric)
 
 
-def _spec(raw: dict[str, Any]) -> ServiceSpec:
+def _spec(raw: dict[str, Any]) -> BundleSpec:
     attestation = raw.pop("attestation")
     secrets = raw.pop("secrets")
     options = raw.pop("options")
-    confirmed = raw.pop("confirmed")
-    return ServiceSpec(
+    return BundleSpec(
         **raw,
         options=_options(options),
         attestation=_attestation(attestation) if attestation else None,
@@ -70,7 +69,6 @@ def _spec(raw: dict[str, Any]) -> ServiceSpec:
             SealedSecret(secret["name"], secret["version"], base64.b64decode(secret["box"]))
             for secret in secrets
         ),
-        confirmed=tuple(ObjectRef(**ref) for ref in confirmed),
     )
 
 

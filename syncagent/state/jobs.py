@@ -2,17 +2,15 @@
 
 import base64
 from dataclasses import asdict
+from datetime import datetime
 from typing import Any
 
 import orjson
 
-from core.sealing import SealedSecret
-from core.spec.jobs import JobPhase
+from core.spec.jobs import JobPhase, JobSpec, JobStatus
 from core.spec.objects import ObjectRef
-from syncagent.domain.jobs import JobSpec, JobStatus
+from core.spec.sealed_secrets import SealedSecret
 from syncagent.state.database import Database
-
-_FINAL = (JobPhase.SUCCEEDED, JobPhase.FAILED, JobPhase.CANCELLED)
 
 
 class SqliteJobStore:
@@ -34,7 +32,7 @@ class SqliteJobStore:
             db.execute(
                 "INSERT INTO job VALUES (?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET"
                 " status = excluded.status, final = excluded.final",
-                (spec.command_id, _dump(spec), _dump(status), status.phase in _FINAL),
+                (spec.command_id, _dump(spec), _dump(status), status.phase.final),
             )
 
     def forget_job(self, command_id: str) -> None:
@@ -65,5 +63,6 @@ def _status(text: str) -> JobStatus:
     raw = orjson.loads(text)
     raw["phase"] = JobPhase(raw["phase"])
     raw["ref"] = ObjectRef(**raw["ref"]) if raw["ref"] else None
-    raw["log_tail"] = base64.b64decode(raw["log_tail"])
+    for name in ("started_at", "finished_at"):
+        raw[name] = datetime.fromisoformat(raw[name]) if raw[name] else None
     return JobStatus(**raw)

@@ -1,15 +1,17 @@
 """Services, objects and executed commands: the port `Memory` on SQLite."""
 
 from collections.abc import Callable, Iterable
+from datetime import datetime
 
 import orjson
 import structlog
 
 from core.errors import Invalid
+from core.spec.commands import CommandAnswer, CommandOutcome
+from core.spec.desired import Desired
 from core.spec.objects import ObjectRef
-from syncagent.domain.events import CommandAnswer, CommandOutcome
+from core.spec.status import StageTimes
 from syncagent.domain.observed.inventory import OwnedObject
-from syncagent.domain.services import Desired, StageTimes
 from syncagent.ports import StoredService
 from syncagent.state.database import Database
 from syncagent.state.desired import dump_desired, load_desired
@@ -156,4 +158,8 @@ def _dump(stamps: StageTimes) -> str:
 
 def _known(desired: str, current: str | None, stamps: str) -> StoredService:
     applied = load_desired(current) if current else None
-    return StoredService(load_desired(desired), applied, StageTimes(**orjson.loads(stamps)))
+    times = {
+        name: datetime.fromisoformat(time) if time else None
+        for name, time in orjson.loads(stamps).items()
+    }
+    return StoredService(load_desired(desired), applied, StageTimes(**times))

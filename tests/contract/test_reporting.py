@@ -6,12 +6,6 @@ from typing import cast
 
 import pytest
 
-from controlplane.agents.model.reports import (
-    InventoryReport,
-    ObservedComponent,
-    Report,
-    StatusReport,
-)
 from controlplane.agents.operations.report_batch import ReportLimits
 from controlplane.agents.operations.reports import AgentReports, ReportCommitter
 from controlplane.clusters.model.cluster import Cluster
@@ -22,11 +16,15 @@ from controlplane.platform.git_ports import ManifestSource
 from controlplane.platform.ports import Store
 from controlplane.platform.sealing import Sealer
 from controlplane.services.model.ledger import LedgerEntry, LedgerStage
-from controlplane.services.model.service import ComponentState, Service
+from controlplane.services.model.service import Service
 from controlplane.services.ports import ComponentStore, LedgerStore, ServiceStore
 from core.errors import NotFound
 from core.identity import ClusterId, ServiceId
-from core.spec.status import Phase
+from core.spec.health import HealthState
+from core.spec.inventory import InventoryChange, ObservedComponent
+from core.spec.objects import ObjectRef
+from core.spec.reports import Report
+from core.spec.status import Phase, SyncStatus
 from tests.fakes.clock import START, FakeClock
 
 NAMES = ("a", "b", "c", "d")
@@ -56,19 +54,17 @@ def told(id: ClusterId, first: int = 1, sequence: int = 1, objects: int = 1) -> 
     service = f"in-{id}"
     present = [
         ObservedComponent(
-            ("", "ConfigMap", "web", f"m{number}"),
-            "v1",
+            ObjectRef("", "v1", "ConfigMap", "web", f"m{number}"),
             f"uid-{number}",
             "",
-            ComponentState.RUNNING,
-            "",
-            True,
-            ("nginx:1",),
+            HealthState.HEALTHY,
+            synced=True,
+            images=("nginx:1",),
         )
         for number in range(objects)
     ]
-    inventory = InventoryReport(service, True, tuple(present))
-    status = StatusReport(service, sequence, "sha256:x", Phase.HEALTHY, ())
+    inventory = InventoryChange(service, True, tuple(present))
+    status = SyncStatus(service, sequence, "sha256:x", Phase.HEALTHY, ())
     offered = LedgerEntry(service, id, LedgerStage.OFFERED, START, sequence=sequence)
     reports = [Report(first, START, inventory), Report(first + 1, START, status)]
     return AgentReports(id, reports, [offered])

@@ -20,14 +20,14 @@ from controlplane.repositories.model.repository import Repository
 from controlplane.repositories.ports import RepositoryStore
 from controlplane.services.model.ledger import LedgerEntry, LedgerStage
 from controlplane.services.model.render_state import RenderState
-from controlplane.services.model.service import Component, ComponentState, Problem, Service
+from controlplane.services.model.service import Component, ComponentState, Service
 from controlplane.services.ports import ComponentStore, LedgerStore, RenderStateStore, ServiceStore
 from controlplane.store.migrate import migrate, revisions
 from controlplane.store.repositories import REPOSITORIES
 from core.errors import Conflict, Invalid
 from core.identity import ClusterId, RepositoryId, ServiceId
 from core.spec.source import Commit
-from core.spec.status import Phase
+from core.spec.status import Phase, Problem
 from core.spec.sync import SyncOptions
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
@@ -49,7 +49,7 @@ def a_service(number: int = 1, cluster: int = 1) -> Service:
 
 async def test_rows_are_written_together_each_with_its_own_columns(store: Store) -> None:
     """Lists, times and nothing at all come back as they were given; others stay as they were."""
-    problem = Problem("Failed", "no such image")
+    problem = Problem("no such image", source="Failed")
     changes = {
         "service-0001": {"problems": (problem,), "observed_generation": 7, "observed_at": NOW},
         "service-0002": {"problems": (), "observed_generation": 8, "observed_at": None},
@@ -95,7 +95,7 @@ async def test_values_come_back_as_they_were_put(store: Store) -> None:
         configuration={"key": "välue"},
         options=SyncOptions(create_namespace=False, namespace_labels={"a": "b"}),
         phase=Phase.DEGRADED,
-        problems=(Problem("sync", "no"),),
+        problems=(Problem("no"),),
         reads={"apps/web": "abc"},
     )
     repository = Repository(

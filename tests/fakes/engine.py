@@ -11,12 +11,13 @@ import orjson
 from core.errors import NotFound, TowlineError
 from core.sealing import SealingKey
 from core.spec.bundle import Bundle, KubeObject, digest_of, make_bundle
-from core.spec.status import Phase
+from core.spec.commands import CommandAnswer
+from core.spec.desired import BundleSpec, Desired
+from core.spec.drift import DriftFound
+from core.spec.inventory import InventoryChange
+from core.spec.status import Phase, SyncStatus
 from core.spec.sync import SyncOptions
 from core.spec.verification import VerificationResult
-from syncagent.domain.events import CommandAnswer, DriftFound
-from syncagent.domain.observed.inventory import InventoryChange
-from syncagent.domain.services import Desired, ServiceSpec, SyncStatus
 from syncagent.reconcile.engine import ReconcileEngine
 from syncagent.state.bundles import BundleFiles
 from syncagent.state.database import Database
@@ -38,7 +39,7 @@ class AtOnce(ThreadPoolExecutor):
         return done
 
 
-_OF_SPEC = ("dry_run", "paused", "confirmed")
+_OF_SPEC = ("dry_run", "paused")
 
 
 class Collected:
@@ -133,12 +134,13 @@ class Stand:
         self.sequence += 1
         secrets = tuple(options.pop("secrets", ()))
         own = {name: options.pop(name) for name in _OF_SPEC if name in options}
+        confirmed = tuple(options.pop("confirmed", ()))
         options.setdefault("create_namespace", False)
         how = SyncOptions(**options)
-        spec = ServiceSpec(
+        spec = BundleSpec(
             service, "prod", bundle.digest, len(bundle.data), how, secrets=secrets, **own
         )
-        self.engine.desire(Desired(service, self.sequence, spec))
+        self.engine.desire(Desired(service, self.sequence, spec, confirmed=confirmed))
         return bundle
 
     async def until(self, right: Callable[[], Any]) -> None:

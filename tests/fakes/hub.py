@@ -79,9 +79,7 @@ class FakeHub:
         fields: dict[str, Any] = given | spec
         if len(bundle.data) <= self.small:
             fields["bundle"] = bundle.data
-        message = pb.ServiceSpec(
-            **fields, bundle_bytes=len(bundle.data), object_count=bundle.count, options=options
-        )
+        message = pb.ServiceSpec(**fields, bundle_bytes=len(bundle.data), options=options)
         self._say(pb.Desired(service_id=service_id, sequence=self._next(service_id), spec=message))
         return bundle
 

@@ -4,7 +4,6 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable, Sequence
 
-from controlplane.agents.model.reports import Report, StatusReport
 from controlplane.agents.operations.agents import AgentOperations
 from controlplane.authorization import BUILT_IN, INSTALLATION, Actor, ActorKind, Grant, Policy
 from controlplane.authorization.roles import BuiltInRole
@@ -25,7 +24,8 @@ from controlplane.services.model.ledger import LedgerEntry, LedgerStage
 from controlplane.services.model.service import Service
 from controlplane.services.ports import LedgerStore, ServiceStore
 from core.identity import ClusterId, ServiceId
-from core.spec.status import Phase
+from core.spec.reports import Report
+from core.spec.status import Phase, SyncStatus
 from tests.fakes.clock import FakeClock
 from tests.fakes.manifests import FakeManifests, config_map
 
@@ -169,7 +169,7 @@ class FleetRollout:
             ]
         for one in fresh:
             number = self._told[one.id] = self._told.get(one.id, 0) + 1
-            body = StatusReport(
+            body = SyncStatus(
                 one.id, one.desired.generation, one.desired.digest or "", Phase.HEALTHY, ()
             )
             await self._agents.record(one.cluster_id, [Report(number, self.clock.now(), body)])

@@ -62,7 +62,12 @@ EXAMPLES = (
         r"VerificationResult|pb\.Verified",
         ("core/wire", "controlplane/agents", "syncagent/link", "syncagent/ports.py"),
     ),
-    Example(WIRE, "verification_result_to_message", ("syncagent", "core")),
+    Example(
+        WIRE,
+        r"DriftFound|pb\.Drift",
+        ("core/wire", "core/spec/reports.py", "controlplane/agents", "syncagent/link"),
+    ),
+    Example(WIRE, "MetricCheck", ("core/wire", "controlplane/agents", "syncagent/state")),
     Example(
         WIRE,
         r"CANCEL_JOB|CancelJob|cancel_job",

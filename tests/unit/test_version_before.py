@@ -25,6 +25,15 @@ NEVER_RELEASED = {
     "Field PipelineStepAttributes.type changed type from GateType! to StepType!.",
 }
 
+# They moved from the options of a service to its desired state; nothing was released with them.
+NEVER_SENT = {
+    "towline.v1.ServiceSpec.object_count",
+    "towline.v1.SyncOptions.confirmed",
+    "towline.v1.SyncOptions.dry_run",
+    "towline.v1.SyncOptions.paused",
+    "towline.v1.Verification.lifted",
+}
+
 
 @pytest.fixture(scope="module")
 def wire(tmp_path_factory: pytest.TempPathFactory) -> FileDescriptor:
@@ -76,7 +85,7 @@ def bounds_of(field: FieldDescriptor) -> list[int]:
 def test_fields_of_the_wire_mean_what_they_meant(wire: FileDescriptor) -> None:
     """None has gone, and none has another number, type or place."""
     now = {one.full_name: one for one in fields_of(agent_pb2.DESCRIPTOR)}
-    before = {one.full_name: one for one in fields_of(wire)}
+    before = {one.full_name: one for one in fields_of(wire) if one.full_name not in NEVER_SENT}
     assert len(before) > 200
     assert [name for name in before if name not in now] == []
     changed = [name for name, one in before.items() if shape(now[name]) != shape(one)]
@@ -89,6 +98,7 @@ def test_what_the_wire_took_it_takes(wire: FileDescriptor) -> None:
     tighter = [
         one.full_name
         for one in fields_of(wire)
+        if one.full_name not in NEVER_SENT
         for before, after in zip(bounds_of(one), now[one.full_name], strict=True)
         if after and (not before or after < before)
     ]

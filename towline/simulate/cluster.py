@@ -8,14 +8,15 @@ from itertools import count
 from core.errors import TowlineError
 from core.runtime.clock import Clock
 from core.runtime.tasks import Tasks
+from core.spec.commands import CommandAnswer, CommandOutcome
+from core.spec.desired import Desired
+from core.spec.drift import DriftFound
 from core.spec.facts import ClusterFacts
 from core.spec.health import HealthState
+from core.spec.inventory import InventoryChange, ObservedComponent
 from core.spec.objects import ObjectRef
-from core.spec.status import Phase
-from syncagent.domain.events import CommandAnswer, CommandOutcome, DriftFound
+from core.spec.status import Phase, StageTimes, SyncStatus
 from syncagent.domain.objects import ref_of
-from syncagent.domain.observed.inventory import Component, InventoryChange
-from syncagent.domain.services import Desired, StageTimes, SyncStatus
 from syncagent.link.reports import OutboxReports
 from syncagent.ports import BundleFetcher
 from towline.simulate.churn import RecordedChange
@@ -128,13 +129,13 @@ class SimulatedCluster:
 
     async def _settle(self, desired: Desired) -> None:
         """Applies a desired state, unless a newer one arrives."""
-        received = self._now_ms()
+        received = self._clock.now()
         if desired.spec is None:
             del self._desired[desired.service_id]
             return self._tell(desired, Phase.REMOVED, StageTimes(received), ())
         data = await self._fetched(desired)
         if data is not None:
-            now = self._now_ms()
+            now = self._clock.now()
             objects = tuple(_objects(data))
             present = tuple(_component(resource) for resource in objects)
             self._reports.inventory(InventoryChange(desired.service_id, True, present, ()))
@@ -161,13 +162,10 @@ class SimulatedCluster:
             AppliedState(desired.service_id, desired.sequence, digest, now, names=names)
         )
 
-    def _now_ms(self) -> int:
-        return int(self._clock.now().timestamp() * 1000)
-
 
 def _objects(data: bytes) -> Iterator[ObjectRef]:
     return (ref_of(json.loads(line)) for line in data.splitlines())
 
 
-def _component(ref: ObjectRef, health: HealthState = HealthState.HEALTHY) -> Component:
-    return Component(ref, f"{ref.kind}/{ref.name}"[:64], "", health, "", "", True, ())
+def _component(ref: ObjectRef, health: HealthState = HealthState.HEALTHY) -> ObservedComponent:
+    return ObservedComponent(ref, f"{ref.kind}/{ref.name}"[:64], "", health, "", "", True, ())

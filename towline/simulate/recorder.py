@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from core.errors import Unavailable
 from core.runtime.clock import Clock
 from core.runtime.tasks import Tasks
+from core.spec.inventory import ObservedComponent
 from core.spec.objects import GroupVersionKind, ObjectKey
 from syncagent.domain.events import ObjectGone, ObjectSeen, Observation, WatchListed, WatchRefused
 from syncagent.domain.objects import KubeObject, ref_of
-from syncagent.domain.observed.inventory import Component, child_of
+from syncagent.domain.observed.inventory import child_of
 from syncagent.kube.access import ApiServerAccess
 from syncagent.kube.client import KubeClient
 from syncagent.kube.discovery import ApiDiscovery
@@ -46,7 +47,7 @@ class ChurnRecorder:
     refused: str = ""
     changes: list[RecordedChange] = field(default_factory=list)
     _numbers: dict[ObjectKey, int] = field(default_factory=dict)
-    _known: dict[ObjectKey, Component] = field(default_factory=dict)
+    _known: dict[ObjectKey, ObservedComponent] = field(default_factory=dict)
 
     def take(self, sighting: Observation) -> None:
         """See `syncagent.ports.Sink`."""
@@ -88,7 +89,12 @@ class ChurnRecorder:
             self._note(api, key, component, gone=True)
 
     def _note(
-        self, api: GroupVersionKind, key: ObjectKey, component: Component, *, gone: bool = False
+        self,
+        api: GroupVersionKind,
+        key: ObjectKey,
+        component: ObservedComponent,
+        *,
+        gone: bool = False,
     ) -> None:
         number = self._numbers.setdefault(key, len(self._numbers))
         if len(self.changes) < MAX_CHANGES:

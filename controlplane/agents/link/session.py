@@ -20,6 +20,8 @@ from core.identity import ClusterId
 from core.rpc.calls import CallFailed, CallStatus
 from core.runtime.tasks import Tasks
 from core.wire import limits
+from core.wire.codec import job_spec_to_message, plain_text
+from core.wire.report_codec import report_from_message
 from core.wire.v1 import agent_pb2 as wire
 
 log = structlog.get_logger(__name__)
@@ -221,7 +223,7 @@ class AgentSession:
             limits.check(message)
             self._observer.heard(self.cluster_id)
             if message.WhichOneof("body") == "pulse":
-                await self._show_problem(messages.agent_problem(message.pulse))
+                await self._show_problem(plain_text(message.pulse.complaint))
             if message.WhichOneof("body") == "job_log":
                 await self._log(message.job_log)
             if message.WhichOneof("body") == "report" and self._goodbye is None:
@@ -274,7 +276,7 @@ class AgentSession:
         """Commits and acknowledges some reports; after goodbye, none."""
         if self._goodbye is not None:
             return
-        reports = [messages.report(report) for report in batch]
+        reports = [report_from_message(report) for report in batch]
         offers = self._observer.drain_offers(self.cluster_id)
         number = await self._agents.record(self.cluster_id, reports, offers)
         await self._write(wire.HubMessage(ack=wire.Ack(number=number)))
@@ -364,8 +366,7 @@ class AgentSession:
     async def _message(self, command: Command) -> wire.Command:
         if command.kind is not CommandKind.RUN_JOB:
             return messages.command(command)
-        job, secrets = await self._agents.job(self.cluster_id, command.id)
-        return messages.run_job(job, secrets)
+        return job_spec_to_message(await self._agents.job(self.cluster_id, command.id))
 
     async def _write(self, message: wire.HubMessage) -> None:
         async with self._writing:

@@ -11,7 +11,6 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from controlplane.agents.model.reports import RemoteRenderResult
 from controlplane.clusters.model.cluster import Cluster
 from controlplane.clusters.model.commands import Command, CommandKind, CommandState
 from controlplane.clusters.ports import ClusterStore, CommandStore
@@ -209,7 +208,7 @@ class AgentRenderedManifests:
                 )
 
 
-def render_result_to_json(made: RemoteRenderResult) -> dict[str, Any]:
+def render_result_to_json(made: RenderedBundle) -> dict[str, Any]:
     """The result of a render, as stored in the order's row."""
     word = made.attestation and {
         "key_id": made.attestation.key_id,

@@ -6,8 +6,7 @@ from datetime import datetime, timedelta
 
 import structlog
 
-from controlplane.agents.model.jobs import ClusterJob
-from controlplane.agents.model.reports import AgentHello, CommandReport, Report
+from controlplane.agents.model.hello import AgentHello
 from controlplane.agents.operations.bundles import AgentBundles
 from controlplane.agents.operations.desired_state import DesiredState, DesiredStateReader
 from controlplane.agents.operations.jobs import sealed_for_agent
@@ -27,8 +26,11 @@ from controlplane.services.model.service import Service
 from controlplane.services.ports import LedgerStore, ServiceStore
 from core.errors import NotFound, TowlineError
 from core.identity import ClusterId
-from core.sealing import SealedSecret
 from core.spec.bundle import parse_bundle
+from core.spec.commands import CommandAnswer, CommandOutcome
+from core.spec.jobs import JobSpec
+from core.spec.reports import Report
+from core.spec.sealed_secrets import SealedSecret
 
 log = structlog.get_logger(__name__)
 
@@ -99,10 +101,8 @@ class AgentOperations:
                     log.warning("agent is ahead of the store", service=service.id, held=ahead)
                     await tx[ServiceStore].change(service.id, generation=ahead + 1)
 
-    async def job(
-        self, cluster_id: ClusterId, id: str
-    ) -> tuple[ClusterJob, Sequence[SealedSecret]]:
-        """A job of the cluster and its secrets, encrypted for the agent.
+    async def job(self, cluster_id: ClusterId, id: str) -> JobSpec:
+        """A job of the cluster with its secrets, encrypted for the agent.
 
         NotFound: the job was deleted. Conflict: the agent has no key.
         """
@@ -111,7 +111,10 @@ class AgentOperations:
             cluster = await tx[ClusterStore].get(cluster_id)
         if job is None or cluster is None:
             raise NotFound("this job was deleted")
-        return job, sealed_for_agent(self._context, job, cluster.sealing_key)
+        secrets = sealed_for_agent(self._context, job, cluster.sealing_key)
+        return JobSpec(
+            job.id, job.namespace, dict(job.manifest), job.timeout_s, job.follow, tuple(secrets)
+        )
 
     async def secrets(self, service: Service) -> Sequence[SealedSecret]:
         """Secrets of a service's objects, encrypted for its agent.
@@ -132,7 +135,7 @@ class AgentOperations:
 
     async def reject_command(self, cluster_id: ClusterId, command: Command, message: str) -> None:
         """Records why a command can never be sent to its agent."""
-        body = CommandReport(command.id, CommandState.REFUSED, f"not sent: {message}")
+        body = CommandAnswer(command.id, CommandOutcome.REFUSED, f"not sent: {message}")
         await self._reporting.note(cluster_id, body)
 
     async def delete_finished(self) -> None:

@@ -16,8 +16,9 @@ from controlplane.platform.ports import Page, PageQuery, Transaction
 from controlplane.platform.retry import retry_operations
 from core.errors import Conflict, Invalid, NotFound
 from core.identity import ClusterId
-from core.sealing import SealedSecret, placeholder, seal
+from core.sealing import placeholder, seal
 from core.spec.jobs import JobPhase
+from core.spec.sealed_secrets import SealedSecret
 
 
 @retry_operations

@@ -6,12 +6,13 @@ from typing import Any, Self
 
 import structlog
 
-from controlplane.agents.model.reports import InventoryReport, Report
 from controlplane.platform.ports import ANY, Transaction
 from controlplane.services.model.ledger import LedgerEntry
 from controlplane.services.model.service import Component, Service
 from controlplane.services.ports import ComponentStore, LedgerStore, ServiceStore
 from core.identity import ClusterId
+from core.spec.inventory import InventoryChange
+from core.spec.reports import Report
 
 log = structlog.get_logger(__name__)
 
@@ -59,7 +60,7 @@ class ReportBatch:
                 id=named, cluster_id=set(told), deleted_at=ANY
             ):
                 batches[service.cluster_id].services[service.id] = service
-        inventories = [(id, body) for id, body in bodies if isinstance(body, InventoryReport)]
+        inventories = [(id, body) for id, body in bodies if isinstance(body, InventoryChange)]
         whole = {body.service_id for _, body in inventories if body.complete}
         held = await tx[ComponentStore].component_ids(whole)
         counted = await tx[ComponentStore].count_by_cluster({id for id, _ in inventories})

@@ -6,15 +6,6 @@ from datetime import datetime
 from functools import singledispatchmethod
 from typing import Any
 
-from controlplane.agents.model.reports import (
-    CommandReport,
-    DriftReport,
-    InventoryReport,
-    JobReport,
-    MirrorReport,
-    ObservedComponent,
-    StatusReport,
-)
 from controlplane.agents.operations import audit
 from controlplane.agents.operations.agent_renders import render_result_to_json
 from controlplane.agents.operations.report_batch import ReportBatch
@@ -36,15 +27,19 @@ from controlplane.platform.names import is_label
 from controlplane.platform.ports import ANY, Transaction
 from controlplane.services.model.ledger import LedgerEntry, LedgerStage
 from controlplane.services.model.objects import DryRunResult
-from controlplane.services.model.service import Component, Service
+from controlplane.services.model.service import STATE_OF_HEALTH, Component, Service
 from controlplane.services.operations import quarantine
 from controlplane.services.operations.removal import delete_service_rows, end_if_empty
 from controlplane.services.ports import PlanStore, ServiceStore
 from core.identity import ClusterId, ServiceId, is_local_id
+from core.spec.commands import CommandAnswer
+from core.spec.drift import DriftFound
 from core.spec.facts import ClusterFacts
-from core.spec.jobs import JobPhase
+from core.spec.inventory import InventoryChange, ObservedComponent
+from core.spec.jobs import JobPhase, JobStatus
+from core.spec.local_services import LocalServiceReport
 from core.spec.objects import ObjectKey
-from core.spec.status import Phase
+from core.spec.status import Phase, SyncStatus
 from core.spec.verification import VerificationResult
 
 _STAGES = {
@@ -55,7 +50,6 @@ _STAGES = {
     Phase.REMOVED: LedgerStage.REMOVED,
     Phase.AWAITING: LedgerStage.AWAITING,
 }
-_ENDINGS = {CommandState.FAILED: JobPhase.FAILED, CommandState.REFUSED: JobPhase.FAILED}
 
 
 class ReportHandler:
@@ -72,7 +66,7 @@ class ReportHandler:
         """
 
     @take.register
-    async def _(self, body: StatusReport, batch: ReportBatch, at: datetime) -> None:
+    async def _(self, body: SyncStatus, batch: ReportBatch, at: datetime) -> None:
         tx, cluster_id, changed = batch.tx, batch.cluster_id, batch.changed
         service = batch.services.get(body.service_id)
         if service is None or body.sequence < service.observed.observed_generation:
@@ -102,36 +96,37 @@ class ReportHandler:
         changed.add((SERVICE, service.id))
 
     @take.register
-    async def _(self, body: InventoryReport, batch: ReportBatch, at: datetime) -> None:
+    async def _(self, body: InventoryChange, batch: ReportBatch, at: datetime) -> None:
         service = batch.services.get(body.service_id)
         if service is None or service.deleted_at is not None:
             return
         id = service.id
         present = [_component(id, batch.cluster_id, observed, at) for observed in body.present]
-        gone = {_component_id(id, key) for key in body.gone}
+        gone = {_component_id(id, ref.key) for ref in body.gone}
         await batch.take_inventory(id, present, gone, complete=body.complete)
         batch.changed.add((SERVICE, id))
 
     @take.register
-    async def _(self, body: CommandReport, batch: ReportBatch, at: datetime) -> None:
+    async def _(self, body: CommandAnswer, batch: ReportBatch, at: datetime) -> None:
         tx, cluster_id, changed = batch.tx, batch.cluster_id, batch.changed
         command = await tx[CommandStore].find(id=body.command_id, cluster_id=cluster_id)
         if command is not None and command.state is CommandState.WAITING:
+            state = CommandState(body.outcome)
             await tx[CommandStore].change(command.id, finished_at=at, **_ended(command, body))
-            if command.kind is CommandKind.RUN_JOB and body.state in _ENDINGS:
-                await _end_job(tx, command.id, _ENDINGS[body.state], body.message, at)
+            if command.kind is CommandKind.RUN_JOB and state is not CommandState.SUCCEEDED:
+                await _end_job(tx, command.id, body.message, at)
             cluster = await tx[ClusterStore].get(cluster_id)
             if cluster is not None and command.kind is not CommandKind.RENDER:
-                entry = audit.command_entry(cluster, command, body.state, body.message, at)
+                entry = audit.command_entry(cluster, command, state, body.message, at)
                 await tx[AuditLog].append([entry])
             changed.add((CLUSTER_JOB, command.id))
 
     @take.register
-    async def _(self, body: DriftReport, batch: ReportBatch, at: datetime) -> None:
+    async def _(self, body: DriftFound, batch: ReportBatch, at: datetime) -> None:
         service = batch.services.get(body.service_id)
         if service is None or service.deleted_at is not None:
             return
-        _, kind, namespace, name = body.key
+        ref = body.ref
         what = "deleted" if body.deleted else "changed"
         entry = LedgerEntry(
             service_id=service.id,
@@ -141,7 +136,7 @@ class ReportHandler:
             sequence=service.observed.observed_generation,
             digest=service.desired.digest,
             actor=body.manager,
-            message=f"{kind} {namespace}/{name} was {what}"
+            message=f"{ref.kind} {ref.namespace}/{ref.name} was {what}"
             + (" and put back" if body.healed else ""),
             detail={
                 "paths": list(body.paths),
@@ -191,7 +186,7 @@ class ReportHandler:
             batch.change(service, quarantined=None, quarantine=None)
 
     @take.register
-    async def _(self, body: JobReport, batch: ReportBatch, at: datetime) -> None:
+    async def _(self, body: JobStatus, batch: ReportBatch, at: datetime) -> None:
         tx, cluster_id, changed = batch.tx, batch.cluster_id, batch.changed
         job = await tx[ClusterJobStore].find(id=body.command_id, cluster_id=cluster_id)
         if job is None or job.phase.final:
@@ -199,7 +194,7 @@ class ReportHandler:
         await tx[ClusterJobStore].change(
             job.id,
             phase=body.phase,
-            object=body.object,
+            object=body.ref,
             message=body.message,
             exit_code=_exit_code(body),
             started_at=body.started_at,
@@ -221,7 +216,7 @@ class ReportHandler:
             )
 
     @take.register
-    async def _(self, body: MirrorReport, batch: ReportBatch, at: datetime) -> None:
+    async def _(self, body: LocalServiceReport, batch: ReportBatch, at: datetime) -> None:
         tx, cluster_id, changed = batch.tx, batch.cluster_id, batch.changed
         if not is_local_id(body.service_id):
             return
@@ -237,16 +232,16 @@ class ReportHandler:
         changed.update({(SERVICE, body.service_id), (CLUSTER, cluster_id)})
 
 
-def _ended(command: Command, body: CommandReport) -> dict[str, Any]:
+def _ended(command: Command, body: CommandAnswer) -> dict[str, Any]:
     """The columns of a command's row after its answer; the result of a render replaces the
     order."""
-    columns: dict[str, Any] = {"state": body.state, "message": body.message}
+    columns: dict[str, Any] = {"state": CommandState(body.outcome), "message": body.message}
     if command.kind is CommandKind.RENDER:
-        columns["payload"] = render_result_to_json(body.made) if body.made else {}
+        columns["payload"] = render_result_to_json(body.rendered) if body.rendered else {}
     return columns
 
 
-def _exit_code(body: JobReport) -> int | None:
+def _exit_code(body: JobStatus) -> int | None:
     """The exit code; None while containers run or if they were killed, since the wire sends 0
     then."""
     if body.phase is JobPhase.SUCCEEDED:
@@ -261,17 +256,17 @@ async def _keep_plan(tx: Transaction, plan: DryRunResult) -> None:
         await tx[PlanStore].put(plan)
 
 
-async def _end_job(tx: Transaction, id: str, phase: JobPhase, message: str, at: datetime) -> None:
+async def _end_job(tx: Transaction, id: str, message: str, at: datetime) -> None:
     """Ends a job that never started because the agent refused its command."""
     job = await tx[ClusterJobStore].get(id)
     if job is not None and not job.phase.final:
-        await tx[ClusterJobStore].change(id, phase=phase, message=message, finished_at=at)
+        await tx[ClusterJobStore].change(id, phase=JobPhase.FAILED, message=message, finished_at=at)
 
 
 async def _mirror(
     tx: Transaction,
     known: Service | None,
-    body: MirrorReport,
+    body: LocalServiceReport,
     cluster_id: ClusterId,
     at: datetime,
 ) -> None:
@@ -302,17 +297,17 @@ async def _mirror(
         await tx[ServiceStore].change(known.id, **columns)
 
 
-def status_entry(service: Service, body: StatusReport, at: datetime) -> LedgerEntry:
+def status_entry(service: Service, body: SyncStatus, at: datetime) -> LedgerEntry:
     """The ledger entry for a status report."""
     times = {
-        "received_at": body.received_at,
-        "fetched_at": body.fetched_at,
-        "applied_at": body.applied_at,
-        "healthy_at": body.healthy_at,
+        "received_at": body.stamps.received,
+        "fetched_at": body.stamps.fetched,
+        "applied_at": body.stamps.applied,
+        "healthy_at": body.stamps.healthy,
     }
     detail: dict[str, object] = {k: v.isoformat() for k, v in times.items() if v is not None}
     detail |= {"written": body.written, "pruned": body.pruned}
-    message = "; ".join(problem.message for problem in body.problems[:3])
+    message = "; ".join(map(str, body.problems[:3]))
     return LedgerEntry(
         service_id=service.id,
         cluster_id=service.cluster_id,
@@ -334,19 +329,19 @@ def _component_id(service_id: str, key: ObjectKey) -> str:
 def _component(
     service_id: str, cluster_id: str, observed: ObservedComponent, at: datetime
 ) -> Component:
-    group, kind, namespace, name = observed.key
+    ref = observed.ref
     return Component(
-        id=_component_id(service_id, observed.key),
+        id=_component_id(service_id, ref.key),
         service_id=ServiceId(service_id),
         cluster_id=ClusterId(cluster_id),
-        group=group,
-        version=observed.version,
-        kind=kind,
-        namespace=namespace,
-        name=name,
+        group=ref.group,
+        version=ref.version,
+        kind=ref.kind,
+        namespace=ref.namespace,
+        name=ref.name,
         uid=observed.uid,
         owner_uid=observed.owner_uid,
-        state=observed.state,
+        state=STATE_OF_HEALTH[observed.health] if observed.health else None,
         message=observed.message,
         synced=observed.synced,
         images=observed.images,

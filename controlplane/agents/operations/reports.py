@@ -4,7 +4,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from controlplane.agents.model.reports import CommandReport, InventoryReport, Report, StatusReport
 from controlplane.agents.operations.report_batch import ReportBatch, ReportLimits, write_all
 from controlplane.agents.operations.report_handlers import ReportHandler, status_entry
 from controlplane.clusters.model.cluster import Cluster
@@ -12,14 +11,16 @@ from controlplane.clusters.ports import ClusterStore
 from controlplane.platform.context import CLUSTER, SERVICE, OperationContext
 from controlplane.platform.retry import retry_on_collision
 from controlplane.services.model.ledger import LedgerEntry
-from controlplane.services.model.service import Problem
 from controlplane.services.operations.dependencies import dependents_to_wake
 from controlplane.services.ports import LedgerStore, ServiceStore
 from core.errors import Conflict, NotFound, TowlineError
 from core.identity import ClusterId
 from core.runtime.batcher import Batcher
 from core.runtime.tasks import run_to_completion
-from core.spec.status import Phase
+from core.spec.commands import CommandAnswer
+from core.spec.inventory import InventoryChange
+from core.spec.reports import Report
+from core.spec.status import Phase, Problem, SyncStatus
 
 _OBJECTS_PER_WEIGHT = 10
 # Weights: maximum of one cluster per transaction, and maximum for sharing a transaction.
@@ -82,7 +83,7 @@ class ReportCommitter:
     async def _record(self, part: AgentReports) -> int:
         return await self._batches.ask(part)
 
-    async def note(self, cluster_id: ClusterId, body: CommandReport) -> None:
+    async def note(self, cluster_id: ClusterId, body: CommandAnswer) -> None:
         """Records the result of a command that was never sent to its agent."""
         async with self._context.store.write() as tx:
             batch = (await ReportBatch.for_clusters(tx, {cluster_id: ()}, self._bounds))[cluster_id]
@@ -98,12 +99,12 @@ class ReportCommitter:
             service = await tx[ServiceStore].find(id=service_id, cluster_id=cluster_id)
             if service is None or service.observed.observed_generation >= sequence:
                 return
-            body = StatusReport(
+            body = SyncStatus(
                 service_id,
                 sequence,
                 service.desired.digest or "",
                 Phase.FAILED,
-                (Problem("link", message),),
+                (Problem(message, source="link"),),
             )
             await tx[ServiceStore].change(
                 service_id,
@@ -178,11 +179,11 @@ def _news(
 def _reports_health(reports: Iterable[Report]) -> bool:
     """True if a report may unblock services that wait for a dependency."""
     bodies = [report.body for report in reports]
-    return any(isinstance(body, StatusReport) and body.phase is Phase.HEALTHY for body in bodies)
+    return any(isinstance(body, SyncStatus) and body.phase is Phase.HEALTHY for body in bodies)
 
 
 def _weight(report: Report) -> int:
     """Weight of a report: 1, plus 1 for every `_OBJECTS_PER_WEIGHT` objects."""
     body = report.body
-    objects = len(body.present) + len(body.gone) if isinstance(body, InventoryReport) else 0
+    objects = len(body.present) + len(body.gone) if isinstance(body, InventoryChange) else 0
     return 1 + objects // _OBJECTS_PER_WEIGHT

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from controlplane.agents.model.reports import AgentHello
+from controlplane.agents.model.hello import AgentHello
 from controlplane.agents.operations import audit
 from controlplane.agents.operations.desired_state import (
     DesiredState,

@@ -111,9 +111,7 @@ async def _rows(tx: Transaction, owner: ServiceSet, ref: str) -> list[PreviewRow
 
 def _row(service: Service, cluster: str) -> PreviewRow:
     status = service.status.value
-    reasons = (
-        [problem.message for problem in service.observed.problems] if status == "FAILED" else []
-    )
+    reasons = [str(problem) for problem in service.observed.problems] if status == "FAILED" else []
     reason = service.desired.render_error or next(iter(reasons), "")
     return PreviewRow(service.name, cluster, status, service.desired.commit_sha or "", reason)
 

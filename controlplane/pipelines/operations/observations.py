@@ -225,7 +225,7 @@ def _first_stage(id: pipeline.StageId, services: Sequence[Service]) -> ev.StageO
 def _health(services: Sequence[Service]) -> tuple[Health, str]:
     for service in services:
         if service.status is ServiceStatus.FAILED:
-            problem = service.errors[0].message if service.errors else "is failing"
+            problem = str(service.errors[0]) if service.errors else "is failing"
             return Health.FAILED, f"{service.name}: {problem}"
     slow = next((s for s in services if s.status is not ServiceStatus.HEALTHY), None)
     if slow is None:

@@ -106,7 +106,7 @@ def _before(service: Service) -> tuple[CommitStanding, str]:
     if service.desired.render_error:
         return CommitStanding.RENDERING, service.desired.render_error
     if service.withheld_by:
-        return CommitStanding.HELD, "; ".join(problem.message for problem in service.withheld_by)
+        return CommitStanding.HELD, "; ".join(str(problem) for problem in service.withheld_by)
     if service.spec.promoted:
         return (
             CommitStanding.HELD,
@@ -129,7 +129,7 @@ def _stage(service: Service, deployment: Deployment) -> tuple[CommitStanding, st
             "superseded by a later desired state",
             deployment.replaced_at or deployment.desired_at,
         )
-    problems = "; ".join(problem.message for problem in service.errors[:3])
+    problems = "; ".join(str(problem) for problem in service.errors[:3])
     if deployment.failed_at is not None and deployment.restored_at is None:
         return CommitStanding.FAILED, problems or service.observed.message, deployment.failed_at
     if deployment.healthy_at is not None:

@@ -9,7 +9,8 @@ from controlplane.services.model.parts import SecretValue
 from controlplane.services.model.service import Service
 from controlplane.services.ports import SecretUseStore
 from core.errors import Conflict
-from core.sealing import SealedSecret, seal
+from core.sealing import seal
+from core.spec.sealed_secrets import SealedSecret
 
 
 class StoredSecrets:

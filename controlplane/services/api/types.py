@@ -523,7 +523,7 @@ class ServiceDeployment:
             configuration=[
                 ServiceConfiguration(name=n, value=v) for n, v in row.spec.configuration.items()
             ],
-            errors=[ServiceError(source=e.source, message=e.message) for e in row.errors],
+            errors=[ServiceError(source=e.source, message=str(e)) for e in row.errors],
             message=row.observed.message or None,
             mirrored=row.mirrored,
             origin=row.origin or None,

@@ -17,7 +17,7 @@ from core.spec.attestation import Attestation
 from core.spec.health import HealthState
 from core.spec.objects import ObjectRef
 from core.spec.source import Renderer, RenderRequest, SourceFolder
-from core.spec.status import Phase
+from core.spec.status import Phase, Problem
 from core.spec.sync import Removal, SyncOptions
 from core.spec.verification import Verification
 
@@ -57,16 +57,6 @@ class Confirmation:
 
     generation: int
     objects: tuple[ObjectRef, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """A problem that keeps a service from its desired state; `source`
-    names the step that found it.
-    """
-
-    source: str
-    message: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,7 +260,9 @@ class Service:
     def errors(self) -> tuple[Problem, ...]:
         """Returns all problems, render errors first."""
         render = (
-            (Problem("render", self.desired.render_error),) if self.desired.render_error else ()
+            (Problem(self.desired.render_error, source="render"),)
+            if self.desired.render_error
+            else ()
         )
         return render + self.withheld_by + self.observed.problems + self._deletion_problems()
 
@@ -299,13 +291,15 @@ class Service:
     def _quarantine_problems(self) -> tuple[Problem, ...]:
         if self.desired.quarantine is None or self.desired.quarantine.lifted_by:
             return ()
-        return (Problem("verification", str(self.desired.quarantine)),)
+        return (Problem(str(self.desired.quarantine), source="verification"),)
 
     def _dependency_problems(self) -> tuple[Problem, ...]:
         if not self.desired.waiting:
             return ()
         names = ", ".join(self.spec.dependencies)
-        return (Problem("dependencies", f"waiting until these services are healthy: {names}"),)
+        return (
+            Problem(f"waiting until these services are healthy: {names}", source="dependencies"),
+        )
 
     def _deletion_problems(self) -> tuple[Problem, ...]:
         if self.observed.phase is not Phase.AWAITING or not self.observed.awaiting:
@@ -317,7 +311,7 @@ class Service:
             else ""
         )
         what = f"a user must confirm the deletion of {names}{more}"
-        return (Problem("deletion", f"{what}: {self._confirmation_hint()}"),)
+        return (Problem(f"{what}: {self._confirmation_hint()}", source="deletion"),)
 
     def _confirmation_hint(self) -> str:
         """A mirrored service is confirmed in its cluster, not here."""

@@ -26,12 +26,12 @@ from controlplane.platform.store.schema import (
 )
 from controlplane.services.model.ledger import LedgerStage
 from controlplane.services.model.ownership import OwnerKind
-from controlplane.services.model.service import ComponentState, Confirmation, Problem
+from controlplane.services.model.service import ComponentState, Confirmation
 from controlplane.services.model.verification import Quarantine
 from core.spec.objects import ObjectRef
 from core.spec.plan import PlannedChange
 from core.spec.source import Renderer
-from core.spec.status import Phase
+from core.spec.status import Phase, Problem
 from core.spec.sync import Removal, SyncOptions
 from core.spec.verification import Verification
 

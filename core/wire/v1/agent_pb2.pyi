@@ -249,32 +249,32 @@ class Welcome(_message.Message):
     def __init__(self, protocol: _Optional[int] = ..., cluster_id: _Optional[str] = ..., handle: _Optional[str] = ..., hub_version: _Optional[str] = ..., pulse_ms: _Optional[int] = ..., acknowledged: _Optional[int] = ...) -> None: ...
 
 class Desired(_message.Message):
-    __slots__ = ("service_id", "sequence", "spec", "removal", "confirmed", "verification")
+    __slots__ = ("service_id", "sequence", "spec", "removal", "confirmed", "verification", "lifted")
     SERVICE_ID_FIELD_NUMBER: _ClassVar[int]
     SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     SPEC_FIELD_NUMBER: _ClassVar[int]
     REMOVAL_FIELD_NUMBER: _ClassVar[int]
     CONFIRMED_FIELD_NUMBER: _ClassVar[int]
     VERIFICATION_FIELD_NUMBER: _ClassVar[int]
+    LIFTED_FIELD_NUMBER: _ClassVar[int]
     service_id: str
     sequence: int
     spec: ServiceSpec
     removal: Removal
     confirmed: _containers.RepeatedCompositeFieldContainer[ObjectRef]
     verification: Verification
-    def __init__(self, service_id: _Optional[str] = ..., sequence: _Optional[int] = ..., spec: _Optional[_Union[ServiceSpec, _Mapping]] = ..., removal: _Optional[_Union[Removal, str]] = ..., confirmed: _Optional[_Iterable[_Union[ObjectRef, _Mapping]]] = ..., verification: _Optional[_Union[Verification, _Mapping]] = ...) -> None: ...
+    lifted: bool
+    def __init__(self, service_id: _Optional[str] = ..., sequence: _Optional[int] = ..., spec: _Optional[_Union[ServiceSpec, _Mapping]] = ..., removal: _Optional[_Union[Removal, str]] = ..., confirmed: _Optional[_Iterable[_Union[ObjectRef, _Mapping]]] = ..., verification: _Optional[_Union[Verification, _Mapping]] = ..., lifted: _Optional[bool] = ...) -> None: ...
 
 class Verification(_message.Message):
-    __slots__ = ("soak_seconds", "max_restarts", "metric", "lifted")
+    __slots__ = ("soak_seconds", "max_restarts", "metric")
     SOAK_SECONDS_FIELD_NUMBER: _ClassVar[int]
     MAX_RESTARTS_FIELD_NUMBER: _ClassVar[int]
     METRIC_FIELD_NUMBER: _ClassVar[int]
-    LIFTED_FIELD_NUMBER: _ClassVar[int]
     soak_seconds: int
     max_restarts: int
     metric: MetricCheck
-    lifted: bool
-    def __init__(self, soak_seconds: _Optional[int] = ..., max_restarts: _Optional[int] = ..., metric: _Optional[_Union[MetricCheck, _Mapping]] = ..., lifted: _Optional[bool] = ...) -> None: ...
+    def __init__(self, soak_seconds: _Optional[int] = ..., max_restarts: _Optional[int] = ..., metric: _Optional[_Union[MetricCheck, _Mapping]] = ...) -> None: ...
 
 class MetricCheck(_message.Message):
     __slots__ = ("address", "query", "comparison", "threshold")
@@ -289,28 +289,30 @@ class MetricCheck(_message.Message):
     def __init__(self, address: _Optional[str] = ..., query: _Optional[str] = ..., comparison: _Optional[_Union[Comparison, str]] = ..., threshold: _Optional[float] = ...) -> None: ...
 
 class ServiceSpec(_message.Message):
-    __slots__ = ("name", "namespace", "digest", "bundle_bytes", "object_count", "commit", "options", "attestation", "secrets", "bundle")
+    __slots__ = ("name", "namespace", "digest", "bundle_bytes", "commit", "options", "attestation", "secrets", "bundle", "dry_run", "paused")
     NAME_FIELD_NUMBER: _ClassVar[int]
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     DIGEST_FIELD_NUMBER: _ClassVar[int]
     BUNDLE_BYTES_FIELD_NUMBER: _ClassVar[int]
-    OBJECT_COUNT_FIELD_NUMBER: _ClassVar[int]
     COMMIT_FIELD_NUMBER: _ClassVar[int]
     OPTIONS_FIELD_NUMBER: _ClassVar[int]
     ATTESTATION_FIELD_NUMBER: _ClassVar[int]
     SECRETS_FIELD_NUMBER: _ClassVar[int]
     BUNDLE_FIELD_NUMBER: _ClassVar[int]
+    DRY_RUN_FIELD_NUMBER: _ClassVar[int]
+    PAUSED_FIELD_NUMBER: _ClassVar[int]
     name: str
     namespace: str
     digest: str
     bundle_bytes: int
-    object_count: int
     commit: str
     options: SyncOptions
     attestation: Attestation
     secrets: _containers.RepeatedCompositeFieldContainer[SealedSecret]
     bundle: bytes
-    def __init__(self, name: _Optional[str] = ..., namespace: _Optional[str] = ..., digest: _Optional[str] = ..., bundle_bytes: _Optional[int] = ..., object_count: _Optional[int] = ..., commit: _Optional[str] = ..., options: _Optional[_Union[SyncOptions, _Mapping]] = ..., attestation: _Optional[_Union[Attestation, _Mapping]] = ..., secrets: _Optional[_Iterable[_Union[SealedSecret, _Mapping]]] = ..., bundle: _Optional[bytes] = ...) -> None: ...
+    dry_run: bool
+    paused: bool
+    def __init__(self, name: _Optional[str] = ..., namespace: _Optional[str] = ..., digest: _Optional[str] = ..., bundle_bytes: _Optional[int] = ..., commit: _Optional[str] = ..., options: _Optional[_Union[SyncOptions, _Mapping]] = ..., attestation: _Optional[_Union[Attestation, _Mapping]] = ..., secrets: _Optional[_Iterable[_Union[SealedSecret, _Mapping]]] = ..., bundle: _Optional[bytes] = ..., dry_run: _Optional[bool] = ..., paused: _Optional[bool] = ...) -> None: ...
 
 class Attestation(_message.Message):
     __slots__ = ("key_id", "statement", "signature")
@@ -333,7 +335,7 @@ class SealedSecret(_message.Message):
     def __init__(self, name: _Optional[str] = ..., version: _Optional[str] = ..., box: _Optional[bytes] = ...) -> None: ...
 
 class SyncOptions(_message.Message):
-    __slots__ = ("create_namespace", "dry_run", "paused", "drift", "keep_on_prune", "namespace_labels", "namespace_annotations", "fail_on_conflict", "replace_immutable", "ignored", "health_rules", "wave_timeout_s", "deletion_budget", "confirmed")
+    __slots__ = ("create_namespace", "drift", "keep_on_prune", "namespace_labels", "namespace_annotations", "fail_on_conflict", "replace_immutable", "ignored", "health_rules", "wave_timeout_s", "deletion_budget")
     class NamespaceLabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -349,8 +351,6 @@ class SyncOptions(_message.Message):
         value: str
         def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
     CREATE_NAMESPACE_FIELD_NUMBER: _ClassVar[int]
-    DRY_RUN_FIELD_NUMBER: _ClassVar[int]
-    PAUSED_FIELD_NUMBER: _ClassVar[int]
     DRIFT_FIELD_NUMBER: _ClassVar[int]
     KEEP_ON_PRUNE_FIELD_NUMBER: _ClassVar[int]
     NAMESPACE_LABELS_FIELD_NUMBER: _ClassVar[int]
@@ -361,10 +361,7 @@ class SyncOptions(_message.Message):
     HEALTH_RULES_FIELD_NUMBER: _ClassVar[int]
     WAVE_TIMEOUT_S_FIELD_NUMBER: _ClassVar[int]
     DELETION_BUDGET_FIELD_NUMBER: _ClassVar[int]
-    CONFIRMED_FIELD_NUMBER: _ClassVar[int]
     create_namespace: bool
-    dry_run: bool
-    paused: bool
     drift: DriftPolicy
     keep_on_prune: bool
     namespace_labels: _containers.ScalarMap[str, str]
@@ -375,8 +372,7 @@ class SyncOptions(_message.Message):
     health_rules: _containers.RepeatedCompositeFieldContainer[HealthRule]
     wave_timeout_s: int
     deletion_budget: int
-    confirmed: _containers.RepeatedCompositeFieldContainer[ObjectRef]
-    def __init__(self, create_namespace: _Optional[bool] = ..., dry_run: _Optional[bool] = ..., paused: _Optional[bool] = ..., drift: _Optional[_Union[DriftPolicy, str]] = ..., keep_on_prune: _Optional[bool] = ..., namespace_labels: _Optional[_Mapping[str, str]] = ..., namespace_annotations: _Optional[_Mapping[str, str]] = ..., fail_on_conflict: _Optional[bool] = ..., replace_immutable: _Optional[bool] = ..., ignored: _Optional[_Iterable[_Union[IgnoredDifference, _Mapping]]] = ..., health_rules: _Optional[_Iterable[_Union[HealthRule, _Mapping]]] = ..., wave_timeout_s: _Optional[int] = ..., deletion_budget: _Optional[int] = ..., confirmed: _Optional[_Iterable[_Union[ObjectRef, _Mapping]]] = ...) -> None: ...
+    def __init__(self, create_namespace: _Optional[bool] = ..., drift: _Optional[_Union[DriftPolicy, str]] = ..., keep_on_prune: _Optional[bool] = ..., namespace_labels: _Optional[_Mapping[str, str]] = ..., namespace_annotations: _Optional[_Mapping[str, str]] = ..., fail_on_conflict: _Optional[bool] = ..., replace_immutable: _Optional[bool] = ..., ignored: _Optional[_Iterable[_Union[IgnoredDifference, _Mapping]]] = ..., health_rules: _Optional[_Iterable[_Union[HealthRule, _Mapping]]] = ..., wave_timeout_s: _Optional[int] = ..., deletion_budget: _Optional[int] = ...) -> None: ...
 
 class IgnoredDifference(_message.Message):
     __slots__ = ("group", "kind", "namespace", "name", "pointers", "managers")
@@ -581,14 +577,16 @@ class FieldChange(_message.Message):
     def __init__(self, pointer: _Optional[str] = ..., old: _Optional[str] = ..., new: _Optional[str] = ...) -> None: ...
 
 class Problem(_message.Message):
-    __slots__ = ("object", "message", "reason")
+    __slots__ = ("object", "message", "reason", "source")
     OBJECT_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
     object: ObjectRef
     message: str
     reason: str
-    def __init__(self, object: _Optional[_Union[ObjectRef, _Mapping]] = ..., message: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
+    source: str
+    def __init__(self, object: _Optional[_Union[ObjectRef, _Mapping]] = ..., message: _Optional[str] = ..., reason: _Optional[str] = ..., source: _Optional[str] = ...) -> None: ...
 
 class ObjectRef(_message.Message):
     __slots__ = ("group", "version", "kind", "namespace", "name")
@@ -617,7 +615,7 @@ class Inventory(_message.Message):
     def __init__(self, service_id: _Optional[str] = ..., complete: _Optional[bool] = ..., present: _Optional[_Iterable[_Union[Component, _Mapping]]] = ..., gone: _Optional[_Iterable[_Union[ObjectRef, _Mapping]]] = ...) -> None: ...
 
 class Component(_message.Message):
-    __slots__ = ("object", "uid", "owner_uid", "health", "message", "synced", "images", "labels", "generation", "hash", "finalizers", "fresh")
+    __slots__ = ("object", "uid", "owner_uid", "health", "message", "synced", "images", "labels", "generation", "hash", "finalizers", "fresh", "reason")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -637,6 +635,7 @@ class Component(_message.Message):
     HASH_FIELD_NUMBER: _ClassVar[int]
     FINALIZERS_FIELD_NUMBER: _ClassVar[int]
     FRESH_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
     object: ObjectRef
     uid: str
     owner_uid: str
@@ -649,7 +648,8 @@ class Component(_message.Message):
     hash: str
     finalizers: _containers.RepeatedScalarFieldContainer[str]
     fresh: bool
-    def __init__(self, object: _Optional[_Union[ObjectRef, _Mapping]] = ..., uid: _Optional[str] = ..., owner_uid: _Optional[str] = ..., health: _Optional[_Union[Health, str]] = ..., message: _Optional[str] = ..., synced: _Optional[bool] = ..., images: _Optional[_Iterable[str]] = ..., labels: _Optional[_Mapping[str, str]] = ..., generation: _Optional[int] = ..., hash: _Optional[str] = ..., finalizers: _Optional[_Iterable[str]] = ..., fresh: _Optional[bool] = ...) -> None: ...
+    reason: str
+    def __init__(self, object: _Optional[_Union[ObjectRef, _Mapping]] = ..., uid: _Optional[str] = ..., owner_uid: _Optional[str] = ..., health: _Optional[_Union[Health, str]] = ..., message: _Optional[str] = ..., synced: _Optional[bool] = ..., images: _Optional[_Iterable[str]] = ..., labels: _Optional[_Mapping[str, str]] = ..., generation: _Optional[int] = ..., hash: _Optional[str] = ..., finalizers: _Optional[_Iterable[str]] = ..., fresh: _Optional[bool] = ..., reason: _Optional[str] = ...) -> None: ...
 
 class CommandResult(_message.Message):
     __slots__ = ("command_id", "outcome", "message", "render")
@@ -664,20 +664,22 @@ class CommandResult(_message.Message):
     def __init__(self, command_id: _Optional[str] = ..., outcome: _Optional[_Union[Outcome, str]] = ..., message: _Optional[str] = ..., render: _Optional[_Union[RenderResult, _Mapping]] = ...) -> None: ...
 
 class RenderResult(_message.Message):
-    __slots__ = ("digest", "source", "size", "count", "reads", "attestation")
+    __slots__ = ("digest", "source", "size", "count", "reads", "attestation", "cached")
     DIGEST_FIELD_NUMBER: _ClassVar[int]
     SOURCE_FIELD_NUMBER: _ClassVar[int]
     SIZE_FIELD_NUMBER: _ClassVar[int]
     COUNT_FIELD_NUMBER: _ClassVar[int]
     READS_FIELD_NUMBER: _ClassVar[int]
     ATTESTATION_FIELD_NUMBER: _ClassVar[int]
+    CACHED_FIELD_NUMBER: _ClassVar[int]
     digest: str
     source: str
     size: int
     count: int
     reads: _containers.RepeatedScalarFieldContainer[str]
     attestation: Attestation
-    def __init__(self, digest: _Optional[str] = ..., source: _Optional[str] = ..., size: _Optional[int] = ..., count: _Optional[int] = ..., reads: _Optional[_Iterable[str]] = ..., attestation: _Optional[_Union[Attestation, _Mapping]] = ...) -> None: ...
+    cached: bool
+    def __init__(self, digest: _Optional[str] = ..., source: _Optional[str] = ..., size: _Optional[int] = ..., count: _Optional[int] = ..., reads: _Optional[_Iterable[str]] = ..., attestation: _Optional[_Union[Attestation, _Mapping]] = ..., cached: _Optional[bool] = ...) -> None: ...
 
 class Drift(_message.Message):
     __slots__ = ("service_id", "object", "manager", "paths", "deleted", "healed", "changes")

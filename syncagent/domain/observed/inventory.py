@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from core.spec.health import HealthRule, HealthState
+from core.spec.inventory import InventoryChange, ObservedComponent
 from core.spec.objects import ObjectKey, ObjectRef
 from syncagent.domain.objects import (
     KubeObject,
@@ -86,45 +87,10 @@ class OwnedObject:
         self.verdict = _MISSING
 
 
-@dataclass(frozen=True, slots=True)
-class Component:
-    """One reported entry of a service's inventory; `owner_uid` is empty for a root.
-    `hash`: digest of the desired object that was applied. `finalizers`: only of an object that is
-    being deleted.
-    """
-
-    ref: ObjectRef
-    uid: str
-    owner_uid: str
-    health: HealthState
-    message: str
-    reason: str
-    synced: bool
-    images: tuple[str, ...]
-    labels: Mapping[str, str] = field(default_factory=dict)
-    generation: int = 0
-    hash: str = ""
-    finalizers: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class InventoryChange:
-    """Components that are new, changed or gone since the last report.
-    `complete`: this is the whole inventory and replaces earlier reports. `fresh`: keys of
-    components that were not reported before.
-    """
-
-    service_id: str
-    complete: bool
-    present: tuple[Component, ...]
-    gone: tuple[ObjectRef, ...]
-    fresh: frozenset[ObjectKey] = frozenset()
-
-
-def child_of(live: KubeObject) -> Component:
+def child_of(live: KubeObject) -> ObservedComponent:
     """Builds the component of an object that a controller created."""
     verdict = assess(live)
-    return Component(
+    return ObservedComponent(
         ref_of(live),
         metadata_of(live).get("uid") or "",
         controller_uid(live),
@@ -144,11 +110,11 @@ def child_of(live: KubeObject) -> Component:
 class DescendantTree:
     """Objects created by controllers, by owner; the order of arrival does not matter."""
 
-    _children: dict[str, Component] = field(default_factory=dict)
+    _children: dict[str, ObservedComponent] = field(default_factory=dict)
     _by_owner: dict[str, set[str]] = field(default_factory=dict)
     _by_key: dict[ObjectKey, str] = field(default_factory=dict)
 
-    def put(self, child: Component) -> bool:
+    def put(self, child: ObservedComponent) -> bool:
         """Adds or replaces a child; True if anything changed."""
         if self._children.get(child.uid) == child:
             return False
@@ -181,7 +147,7 @@ class DescendantTree:
             uid = self._children[uid].owner_uid
         return uid
 
-    def descendants_of(self, uid: str) -> Iterator[Component]:
+    def descendants_of(self, uid: str) -> Iterator[ObservedComponent]:
         """Iterates over all descendants of an object, depth first."""
         todo, seen = [uid], {uid}
         while todo:
@@ -190,14 +156,14 @@ class DescendantTree:
                 todo.append(child)
                 yield self._children[child]
 
-    def get(self, uid: str) -> Component | None:
+    def get(self, uid: str) -> ObservedComponent | None:
         return self._children.get(uid)
 
     def uid_of(self, key: ObjectKey) -> str:
         """Returns the uid of the newest child with this key; empty if there is none."""
         return self._by_key.get(key, "")
 
-    def members(self, kind: str, namespace: str) -> list[Component]:
+    def members(self, kind: str, namespace: str) -> list[ObservedComponent]:
         """Lists the children of one kind in a namespace, or in all namespaces if it is empty."""
         return [
             child
@@ -208,9 +174,9 @@ class DescendantTree:
 
 def components_of(
     owned: Mapping[ObjectKey, OwnedObject], tree: DescendantTree
-) -> dict[ObjectKey, Component]:
+) -> dict[ObjectKey, ObservedComponent]:
     """Lists the components of a service, each root before its descendants."""
-    found: dict[ObjectKey, Component] = {}
+    found: dict[ObjectKey, ObservedComponent] = {}
     for key, owned_object in owned.items():
         below = list(tree.descendants_of(owned_object.uid)) if owned_object.uid and tree else ()
         found[key] = _root(owned_object, below)
@@ -221,8 +187,8 @@ def components_of(
 
 def inventory_change(
     service_id: str,
-    reported: Mapping[ObjectKey, Component] | None,
-    current: Mapping[ObjectKey, Component],
+    reported: Mapping[ObjectKey, ObservedComponent] | None,
+    current: Mapping[ObjectKey, ObservedComponent],
 ) -> InventoryChange | None:
     """Computes the report that brings the other side to `current`; None if nothing changed."""
     if reported is None:
@@ -233,11 +199,11 @@ def inventory_change(
     return InventoryChange(service_id, False, present, gone, fresh) if present or gone else None
 
 
-def _root(owned: OwnedObject, below: Sequence[Component]) -> Component:
+def _root(owned: OwnedObject, below: Sequence[ObservedComponent]) -> ObservedComponent:
     verdict = owned.verdict
     if verdict.health == HealthState.PROGRESSING:
         verdict = _worst_pod(below) or _with_diagnosis(owned)
-    return Component(
+    return ObservedComponent(
         owned.ref,
         owned.uid,
         "",
@@ -253,13 +219,14 @@ def _root(owned: OwnedObject, below: Sequence[Component]) -> Component:
     )
 
 
-def _worst_pod(below: Sequence[Component]) -> HealthStatus | None:
+def _worst_pod(below: Sequence[ObservedComponent]) -> HealthStatus | None:
     """Returns the problem of a pod as that of its workload; failures take precedence."""
     pods = [child for child in below if child.ref.kind == "Pod"]
     failed = [pod for pod in pods if pod.health == HealthState.FAILED]
     stuck = [pod for pod in pods if pod.health == HealthState.PROGRESSING and pod.reason in _STUCK]
+    health = HealthState.FAILED if failed else HealthState.PROGRESSING
     for pod in (failed or stuck)[:1]:
-        return HealthStatus(pod.health, f"{pod.ref.name}: {pod.message}", pod.reason)
+        return HealthStatus(health, f"{pod.ref.name}: {pod.message}", pod.reason)
     return None
 
 
@@ -271,7 +238,7 @@ def _with_diagnosis(owned: OwnedObject) -> HealthStatus:
     return HealthStatus(verdict.health, text, verdict.reason or owned.diagnosis.partition(":")[0])
 
 
-def _spent(child: Component, tree: DescendantTree) -> bool:
+def _spent(child: ObservedComponent, tree: DescendantTree) -> bool:
     return (
         child.ref.kind == "ReplicaSet"
         and child.health == HealthState.HEALTHY
@@ -285,6 +252,36 @@ def split_inventory(change: InventoryChange, size: int) -> Iterator[InventoryCha
     for start in range(size, len(change.present), size):
         part = change.present[start : start + size]
         yield replace(change, complete=False, present=part, gone=())
+
+
+def merge_inventories(older: InventoryChange, newer: InventoryChange) -> InventoryChange:
+    """Merges two successive changes.
+    Drops components that were created and deleted in between. Otherwise the pods of a cron job
+    would fill the disk of an agent without a link for days.
+    """
+    if newer.complete:
+        return newer
+    present = {component.ref.key: component for component in older.present}
+    gone = {ref.key: ref for ref in older.gone}
+    fresh = set(older.fresh)
+    for ref in newer.gone:
+        if present.pop(ref.key, None) is None or ref.key not in fresh:
+            gone[ref.key] = ref
+        fresh.discard(ref.key)
+    for component in newer.present:
+        key = component.ref.key
+        # The other side may know a component that was gone and is back.
+        if key not in present and key in newer.fresh and key not in gone:
+            fresh.add(key)
+        present[key] = component
+        gone.pop(key, None)
+    return InventoryChange(
+        newer.service_id,
+        older.complete,
+        tuple(present.values()),
+        () if older.complete else tuple(gone.values()),
+        frozenset(fresh),
+    )
 
 
 def _labels(live: KubeObject) -> Mapping[str, str]:

@@ -3,21 +3,20 @@
 from collections.abc import Iterable
 
 from core.spec.health import HealthState
-from core.spec.status import Phase
-from syncagent.domain.observed.inventory import Component
-from syncagent.domain.services import Problem
+from core.spec.inventory import ObservedComponent
+from core.spec.status import Phase, Problem
 
 MAX_PROBLEMS = 100
 
 
 def summarize(
-    components: Iterable[Component], failures: Iterable[Problem]
+    components: Iterable[ObservedComponent], failures: Iterable[Problem]
 ) -> tuple[Phase, tuple[Problem, ...]]:
     """Computes phase and problems of a service whose bundle was applied, except for `failures`."""
     failed = list(failures)
     sick = [c for c in components if c.health == HealthState.FAILED]
     waiting = any(c.health in (HealthState.PROGRESSING, HealthState.MISSING) for c in components)
-    problems = failed + [Problem(c.message, c.reason, c.ref) for c in sick]
+    problems = failed + [Problem(c.message, reason=c.reason, ref=c.ref) for c in sick]
     shown = tuple(problems[:MAX_PROBLEMS])
     if failed:
         return Phase.FAILED, shown

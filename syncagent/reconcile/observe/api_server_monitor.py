@@ -6,7 +6,7 @@ import structlog
 
 from core.errors import TowlineError
 from core.runtime.clock import Clock
-from syncagent.domain.services import Problem
+from core.spec.status import Problem
 from syncagent.ports import KubeApi
 
 log = structlog.get_logger(__name__)
@@ -46,7 +46,7 @@ class ApiServerMonitor:
     def _note(self, wrong: str) -> None:
         self._misses = self._misses + 1 if wrong else 0
         if self.problem is None and self._misses >= _MISSES:
-            self.problem = Problem(wrong, "Unreachable")
+            self.problem = Problem(wrong, reason="Unreachable")
             log.error("API server not reachable", reason=wrong)
             self._changed()
         elif self.problem is not None and not wrong:

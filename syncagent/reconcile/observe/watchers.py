@@ -12,12 +12,12 @@ from core.runtime.clock import Clock
 from core.runtime.tasks import Tasks
 from core.spec.health import HealthState
 from core.spec.objects import GroupVersionKind, ObjectKey, ObjectRef
+from core.spec.status import Problem
 from syncagent.domain.events import ObjectGone, ObjectSeen, Observation, WatchListed, WatchRefused
 from syncagent.domain.objects import KubeObject, key_of, metadata_of, ref_of
 from syncagent.domain.observed.health import HealthStatus
 from syncagent.domain.observed.inventory import OwnedObject
 from syncagent.domain.ownership import SERVICE_LABEL, owner_of, run_of
-from syncagent.domain.services import Problem
 from syncagent.ports import KubeApi, RequestRefused
 from syncagent.reconcile.observe.descendants import Descendants
 from syncagent.reconcile.registry import ServiceRegistry, ServiceState
@@ -108,7 +108,7 @@ class Watchers:
             # Two installations would fight over the object for ever: people must decide.
             ref = ref_of(sighting.live)
             service.failures[key] = Problem(
-                self._registry.conflicting_owner(service, ref), "Claimed", ref
+                self._registry.conflicting_owner(service, ref), reason="Claimed", ref=ref
             )
         elif isinstance(sighting, ObjectGone) or owner_of(sighting.live) == service.id:
             service.inbox[key] = sighting

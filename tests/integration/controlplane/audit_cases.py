@@ -17,13 +17,14 @@ from controlplane.pipelines.operations.pipelines import (
     PipelineDraft,
     StageDraft,
 )
-from controlplane.services.model.service import Phase, Problem
+from controlplane.services.model.service import Phase
 from controlplane.services.model.verification import Verification
 from controlplane.services.operations.services import ServiceChange
 from controlplane.services.ports import ServiceStore
 from core.identity import ClusterId
 from core.open_streams import FoundStreams, OpenStream, RecordingPart, StreamFilter
 from core.spec.objects import ObjectRef
+from core.spec.status import Problem
 from tests.fakes.clock import FakeClock
 from tests.integration.controlplane.conftest import World
 from tests.integration.controlplane.matrix import Stage
@@ -125,7 +126,7 @@ async def a_rollback(stage: Stage) -> None:
     for value, phase in (("1", Phase.HEALTHY), ("2", Phase.FAILED)):
         await line.push(value)
         await line.approve()
-        problems = () if phase is Phase.HEALTHY else (Problem("sync", "no"),)
+        problems = () if phase is Phase.HEALTHY else (Problem("no"),)
         await line.world.report(line.prod, phase, problems)
         await line.settle()
         await line.world.clock.advance(61)

@@ -13,7 +13,7 @@ from controlplane.access.operations.projects import Projects
 from controlplane.access.operations.roles import AccessControl
 from controlplane.access.operations.users import UserOperations
 from controlplane.agents.live_logs import MemoryLiveLogs
-from controlplane.agents.model.reports import AgentHello, Report, StatusReport
+from controlplane.agents.model.hello import AgentHello
 from controlplane.agents.operations.agents import AgentOperations
 from controlplane.agents.operations.commands import AgentCommands
 from controlplane.agents.operations.jobs import ClusterJobs
@@ -33,12 +33,13 @@ from controlplane.platform.store.transaction import SqlStore
 from controlplane.repositories.model.repository import Repository
 from controlplane.repositories.operations import RepositoryChange, RepositoryOperations
 from controlplane.secrets.backends.envelope import EnvelopeSealer
-from controlplane.services.model.service import Problem, Service
+from controlplane.services.model.service import Service
 from controlplane.services.operations.services import ServiceChange, Services
 from controlplane.store.repositories import REPOSITORIES
 from core.sealing import SealingKey
 from core.spec.facts import ClusterFacts
-from core.spec.status import Phase
+from core.spec.reports import Report
+from core.spec.status import Phase, Problem, SyncStatus
 from tests import migrated
 from tests.fakes.actors import person
 from tests.fakes.clock import FakeClock
@@ -117,7 +118,7 @@ class World:
         async with self.deps.store.read() as tx:
             cluster = await tx[ClusterStore].get(service.cluster_id)
         assert cluster is not None
-        body = StatusReport(
+        body = SyncStatus(
             service.id,
             sequence or now.desired.generation,
             now.desired.digest or "",

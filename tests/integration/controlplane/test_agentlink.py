@@ -25,8 +25,9 @@ from core.rpc.grpcio import GrpcioChannel
 from core.rpc.http2_server import Http2Server
 from core.rpc.methods import FETCH, SYNC
 from core.runtime.clock import Clock, SystemClock
-from core.sealing import SealedSecret, SealingKey
+from core.sealing import SealingKey
 from core.spec.bundle import digest_of
+from core.spec.sealed_secrets import SealedSecret
 from core.wire.v1 import agent_pb2 as wire
 from tests.fakes.manifests import config_map
 from tests.integration.controlplane.conftest import World

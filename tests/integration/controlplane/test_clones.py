@@ -16,7 +16,7 @@ from controlplane.configuration.operations.contexts import ContextChange, Servic
 from controlplane.platform.parts import column_values
 from controlplane.secrets.operations.secrets import SecretChange, Secrets
 from controlplane.services.model.ownership import OwnerKind
-from controlplane.services.model.service import Confirmation, Phase, Problem, Service, SyncOptions
+from controlplane.services.model.service import Confirmation, Phase, Service, SyncOptions
 from controlplane.services.model.verification import Quarantine, Verification
 from controlplane.services.operations.services import ServiceChange
 from controlplane.services.operations.sources import SourceChange, sources_of
@@ -25,6 +25,7 @@ from core.errors import Forbidden
 from core.identity import ClusterId, ServiceId
 from core.spec.attestation import Attestation
 from core.spec.objects import ObjectRef
+from core.spec.status import Problem
 from core.spec.sync import DriftPolicy, Removal
 from tests.integration.controlplane.conftest import Role, World, person
 
@@ -157,7 +158,7 @@ async def test_a_clone_has_its_own_state(world: World, original: Original) -> No
         },
         **{"bundle_bytes": 1, "object_count": 1, "render_error": "no", "uses_secrets": True},
         **{"generation": 2, "observed_generation": 1, "phase": Phase.APPLIED, "message": "text"},
-        **{"problems": (Problem("apply", "no"),), "observed_at": at, "awaiting": (name,)},
+        **{"problems": (Problem("no", source="apply"),), "observed_at": at, "awaiting": (name,)},
         **{"confirmed": Confirmation(2, (name,)), "mirrored": True, "origin": "https://x"},
         **{"attestation": Attestation("k", b"s", b"t"), "owner_kind": OwnerKind.SET},
         **{"owner_id": "o1", "waiting": True, "wait_skipped": True, "quarantined": "sha256:2"},

@@ -4,19 +4,19 @@ import asyncio
 
 import pytest
 
-from controlplane.agents.link import messages
 from controlplane.agents.model.jobs import JobRequest
-from controlplane.agents.model.reports import CommandReport, Report
 from controlplane.agents.ports import ClusterJobStore
 from controlplane.authorization.roles import BuiltInRole as Role
 from controlplane.clusters.model.cluster import Cluster
-from controlplane.clusters.model.commands import CommandState
 from controlplane.clusters.ports import CommandStore
 from core.errors import Conflict, Forbidden, Invalid, NotFound
 from core.identity import ClusterId
 from core.runtime.clock import SystemClock
-from core.sealing import SealedSecret
+from core.spec.commands import CommandAnswer, CommandOutcome
 from core.spec.jobs import JobPhase
+from core.spec.reports import Report
+from core.spec.sealed_secrets import SealedSecret
+from core.wire.report_codec import report_from_message
 from core.wire.v1 import agent_pb2 as wire
 from tests.integration.controlplane.conftest import World, person
 from tests.integration.controlplane.test_agentlink import Hub, listening, registered
@@ -153,7 +153,7 @@ async def test_only_what_has_ended_by_itself_has_an_exit_code(
     """What was cancelled, or took too long, has none: it did not end well."""
     job = await world.jobs.run(world.admin, cluster.id, request())
     status = wire.JobStatus(command_id=job.id, phase=phase, exit_code=told)
-    report = messages.report(wire.Report(number=1, job=status))
+    report = report_from_message(wire.Report(number=1, job=status))
     await world.agents.record(cluster.id, [report])
     assert (await world.jobs.get(world.admin, job.id)).exit_code == code
 
@@ -178,7 +178,7 @@ async def test_what_ended_long_ago_is_deleted_and_what_has_not_ended_stays(
     """Commands after a week, jobs after a month; one that waits is never too old."""
     done = await world.jobs.run(world.admin, cluster.id, request())
     waiting = await world.jobs.run(world.admin, cluster.id, request())
-    end = CommandReport(done.id, CommandState.FAILED, "no")
+    end = CommandAnswer(done.id, CommandOutcome.FAILED, "no")
     await world.agents.record(cluster.id, [Report(1, world.clock.now(), end)])
 
     async def left() -> tuple[set[str], set[str]]:
@@ -209,7 +209,7 @@ async def test_cancel_is_asked_once_and_a_job_that_ended_can_be_run_again(
         await tx[ClusterJobStore].change(job.id, phase=JobPhase.CANCELLED)
     again = await world.jobs.retry(world.admin, job.id)
     assert again.retry_of == job.id and again.phase is JobPhase.PENDING
-    _, secrets = await world.agents.job(cluster.id, again.id)
-    assert world.agent_key.open(secrets[0], again.id) == b"b"
+    told = await world.agents.job(cluster.id, again.id)
+    assert world.agent_key.open(told.secrets[0], again.id) == b"b"
     with pytest.raises(NotFound):
         await world.agents.job((await world.cluster("prod")).id, again.id)

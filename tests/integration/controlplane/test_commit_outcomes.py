@@ -21,10 +21,10 @@ from controlplane.platform.outbound.outbound import GuardedSender
 from controlplane.platform.ports import PageQuery
 from controlplane.repositories.model.repository import Repository
 from controlplane.services.model.ownership import OwnerKind
-from controlplane.services.model.service import Problem, Service
+from controlplane.services.model.service import Service
 from controlplane.services.ports import ServiceStore
 from core.errors import Invalid
-from core.spec.status import Phase
+from core.spec.status import Phase, Problem
 from tests.integration.controlplane.conftest import World
 from tests.integration.controlplane.test_pipelines import Line
 
@@ -151,7 +151,7 @@ async def test_a_request_has_one_comment_on_its_preview(stand: Stand, type: Sink
     """Written anew as the preview fares; what a cluster says can neither name nor link anybody."""
     service, forge = await stand.preview(type), stand.forge
     said = "no image | `@everyone` <img src=x>\nsecond line"
-    await stand.world.report(service, Phase.FAILED, (Problem("sync", said),))
+    await stand.world.report(service, Phase.FAILED, (Problem(said),))
     await stand.send()
     (text,) = forge.comments.values()
     row = text.splitlines()[-1]
@@ -182,7 +182,7 @@ async def test_nothing_is_said_twice_and_nothing_on_closed_requests(stand: Stand
         await stand.send()
     assert forge.writes == 1
     forge.state, forge.comments = "closed", {}
-    await stand.world.report(service, Phase.FAILED, (Problem("sync", "no such image"),))
+    await stand.world.report(service, Phase.FAILED, (Problem("no such image"),))
     await stand.send()
     assert (len(forge.comments), forge.statuses[-1][1]["state"]) == (0, "failure")
 

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any, cast
 
-from controlplane.agents.model.reports import AgentHello
+from controlplane.agents.model.hello import AgentHello
 from controlplane.agents.operations.agents import AgentOperations
 from controlplane.agents.operations.sessions import AgentConnected
 from controlplane.audit.ports import AuditLog

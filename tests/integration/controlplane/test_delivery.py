@@ -11,13 +11,13 @@ from controlplane.platform.ports import ANY, PageQuery
 from controlplane.repositories.operations import RepositoryChange
 from controlplane.repositories.ports import RepositoryStore
 from controlplane.services.model.ledger import LedgerStage
-from controlplane.services.model.service import Problem, Service
+from controlplane.services.model.service import Service
 from controlplane.services.model.status_codes import ServiceStatus
 from controlplane.services.operations.services import ServiceChange
 from controlplane.services.ports import LedgerStore, ServiceStore
 from core.errors import Conflict, Invalid, NotFound
 from core.spec.source import GitCredentials
-from core.spec.status import Phase
+from core.spec.status import Phase, Problem
 from core.spec.sync import Removal, SyncOptions
 from tests.fakes.manifests import Folders, config_map
 from tests.integration.controlplane.conftest import World
@@ -77,7 +77,7 @@ async def test_a_failed_render_keeps_the_last_good_state(world: World) -> None:
         before.desired.digest,
         1,
     )
-    assert now.errors == (Problem("render", broken.message),)
+    assert now.errors == (Problem(broken.message, source="render"),)
     assert (await world.get(good)).desired.generation == 2
     await world.delivery.deliver(repository.id)
     assert (await stages(world, bad)).count(LedgerStage.RENDER_FAILED) == 1
@@ -375,7 +375,7 @@ async def test_a_state_that_cannot_be_sent_is_shown(world: World) -> None:
     await world.agents.refused(cluster.id, service.id, 1, "too many labels")
     now = await world.get(service)
     assert now.status is ServiceStatus.FAILED
-    assert now.errors == (Problem("link", "too many labels"),)
+    assert now.errors == (Problem("too many labels", source="link"),)
 
 
 async def test_a_lost_bundle_is_made_again(world: World) -> None:

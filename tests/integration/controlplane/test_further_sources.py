@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from controlplane.agents.model.reports import AgentHello, Report
+from controlplane.agents.model.hello import AgentHello
 from controlplane.platform.context import RENDER_SERVICES
 from controlplane.repositories.model.repository import Repository
 from controlplane.services.model.service import Service
@@ -13,6 +13,7 @@ from controlplane.services.operations.services import ServiceChange
 from controlplane.services.operations.sources import SourceChange
 from core.errors import Conflict, Invalid, NotFound
 from core.spec.facts import ClusterFacts
+from core.spec.reports import Report
 from tests.fakes.manifests import config_map
 from tests.integration.controlplane.conftest import World
 

@@ -7,7 +7,6 @@ from typing import Any, Self
 import pytest
 
 from controlplane.agents.link import messages
-from controlplane.agents.model.reports import Report
 from controlplane.agents.operations import reports
 from controlplane.agents.operations.report_batch import ReportBatch, ReportLimits
 from controlplane.authorization import SYSTEM
@@ -38,6 +37,7 @@ from controlplane.services.ports import (
 from core.errors import Conflict, Forbidden, Invalid
 from core.identity import ClusterId
 from core.spec.bundle import make_bundle
+from core.spec.reports import Report
 from core.spec.thresholds import Comparison
 from core.spec.verification import MetricCheck, Verification, VerificationResult
 from core.wire.v1 import agent_pb2 as wire
@@ -104,7 +104,8 @@ def bad_digest() -> str:
 async def test_agents_are_told_how_bundles_prove_themselves(world: World, service: Service) -> None:
     """All of the policy goes over the wire; without one, nothing."""
     told = messages.desired(service).verification
-    assert (told.soak_seconds, told.max_restarts, told.lifted) == (60, 2, False)
+    assert (told.soak_seconds, told.max_restarts) == (60, 2)
+    assert not messages.desired(service).lifted
     assert (told.metric.address, told.metric.query) == ("m/prometheus:9090", "errors")
     assert (told.metric.comparison, told.metric.threshold) == (wire.COMPARISON_LESS, 0.1)
     ended = ServiceChange(verification=Verification(0))
@@ -187,7 +188,7 @@ async def test_without_a_good_one_the_service_is_held_where_it_is(world: World) 
     )
     await lift(world, bad_digest())
     assert (await world.get(one)).desired.generation == 2
-    assert messages.desired(await world.get(one)).verification.lifted
+    assert messages.desired(await world.get(one)).lifted
 
 
 @pytest.mark.parametrize("lies", ["foreign", "unasked"])
@@ -294,7 +295,7 @@ async def test_a_lifted_one_has_to_prove_itself_anew(world: World, held: Service
     await world.delivery.deliver(held.repository_id or "")
     now = await world.get(held)
     assert (now.desired.digest, now.errors) == (bad_digest(), ())
-    assert messages.desired(now).verification.lifted
+    assert messages.desired(now).lifted
     await verdict(world, now, ok=True)
     assert (await world.get(held)).desired.quarantine is None
 

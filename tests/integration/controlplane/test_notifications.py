@@ -34,10 +34,9 @@ from controlplane.notifications.operations.sinks import (
 from controlplane.platform.notification import NotificationKind, Severity
 from controlplane.platform.outbound.outbound import GuardedSender
 from controlplane.platform.ports import PageQuery
-from controlplane.services.model.service import Problem
 from controlplane.services.ports import ServiceStore
 from core.errors import Conflict, Forbidden, Invalid, NotFound
-from core.spec.status import Phase
+from core.spec.status import Phase, Problem
 from tests.integration.controlplane.conftest import World, person
 
 
@@ -120,7 +119,7 @@ async def test_a_failing_service_is_told_with_a_signature(stand: Stand, receiver
     world = stand.world
     await stand.router(await stand.sink(f"{receiver.url}/hook"), severity=Severity.ERROR)
     service = await world.service(await world.cluster(), await world.repository())
-    await world.report(service, Phase.FAILED, (Problem("sync", "no such image"),))
+    await world.report(service, Phase.FAILED, (Problem("no such image"),))
     await stand.send()
     ((path, headers, body),) = receiver.got
     told = orjson.loads(body)
@@ -238,7 +237,7 @@ async def test_commits_get_the_state_of_each_service(
     service = await world.service(await world.cluster(), repository)
     async with world.deps.store.write() as tx:
         await tx[ServiceStore].change(service.id, commit_sha="a" * 40)
-    await world.report(service, Phase.FAILED, (Problem("sync", "no such image"),))
+    await world.report(service, Phase.FAILED, (Problem("no such image"),))
     await stand.send()
     ((got, headers, body),) = receiver.got
     told = orjson.loads(body)

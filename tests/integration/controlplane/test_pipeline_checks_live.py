@@ -13,7 +13,6 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from controlplane.agents.model.reports import Report
 from controlplane.agents.ports import ClusterJobStore
 from controlplane.authorization import INSTALLATION, Grant, Policy, ResourceKind, Scope, Verb
 from controlplane.authorization.roles import BuiltInRole as Role
@@ -51,11 +50,12 @@ from controlplane.pipelines.operations.what_if import PipelineReplays
 from controlplane.platform.outbound.outbound import GuardedSender
 from controlplane.platform.ports import JobStore
 from controlplane.repositories.ports import RepositoryStore
-from controlplane.services.model.service import Problem, Service
+from controlplane.services.model.service import Service
 from controlplane.services.operations.services import ServiceChange
 from core.errors import Conflict, Forbidden, Invalid, NotFound
 from core.spec.jobs import JobPhase
-from core.spec.status import Phase
+from core.spec.reports import Report
+from core.spec.status import Phase, Problem
 from core.spec.thresholds import Comparison
 from core.spec.verification import VerificationResult
 from tests.fakes.manifests import config_map
@@ -594,7 +594,7 @@ async def test_what_fails_within_its_verification_goes_back_by_itself(stand: Sta
     await stand.push("2")
     bad = await stand.world.get(prod)
     assert bad.desired.digest != good.desired.digest
-    await stand.world.report(prod, Phase.FAILED, (Problem("sync", "crash loop"),))
+    await stand.world.report(prod, Phase.FAILED, (Problem("crash loop"),))
     await stand.settle()
     assert (await stand.world.get(prod)).desired.digest == good.desired.digest
     assert "crash loop" in (await stand.prod()).hold

@@ -16,13 +16,13 @@ from controlplane.pipelines.operations.views import PipelineView
 from controlplane.platform.audit_entry import AuditVerdict
 from controlplane.platform.ports import JobStore, PageQuery
 from controlplane.services.model.ledger import LedgerStage
-from controlplane.services.model.service import Problem, Service
+from controlplane.services.model.service import Service
 from controlplane.services.model.status_codes import ServiceStatus
 from controlplane.services.operations.services import ServiceChange
 from controlplane.services.ports import LedgerStore
 from core.errors import Conflict, Forbidden, Invalid
 from core.identity import ServiceId
-from core.spec.status import Phase
+from core.spec.status import Phase, Problem
 from core.spec.verification import Verification
 from tests.fakes.manifests import config_map
 from tests.integration.controlplane.conftest import World, person
@@ -288,7 +288,7 @@ async def test_a_failing_first_stage_is_not_left(world: World) -> None:
     objects = [config_map("a")]
     world.manifests.push(repository, {"dev": objects, "prod": objects})
     await world.delivery.deliver(repository)
-    problem = Problem("sync", "Deployment shop/web: crash loop")
+    problem = Problem("Deployment shop/web: crash loop")
     await world.report(line.dev, Phase.DEGRADED, (problem,))
     await line.settle()
     view = await line.view()
@@ -303,7 +303,7 @@ async def test_a_repair_in_progress_is_not_yet_a_failure(world: World) -> None:
     """What failed with the last state says nothing about the next one."""
     line = await Line.make(world)
     await line.push("1")
-    await world.report(line.dev, Phase.FAILED, (Problem("sync", "no"),))
+    await world.report(line.dev, Phase.FAILED, (Problem("no"),))
     assert (await world.get(line.dev)).status is ServiceStatus.FAILED
     repository = line.dev.repository_id or ""
     world.manifests.push(repository, {"dev": [config_map("b")], "prod": [config_map("b")]})

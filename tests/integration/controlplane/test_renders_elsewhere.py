@@ -6,12 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from controlplane.agents.model.reports import (
-    CommandReport,
-    MirrorReport,
-    RemoteRenderResult,
-    Report,
-)
 from controlplane.agents.operations.agent_renders import AgentRenderedManifests
 from controlplane.authorization import Scope
 from controlplane.authorization.roles import BuiltInRole as Role
@@ -22,10 +16,13 @@ from controlplane.services.operations.services import ServiceChange
 from controlplane.services.ports import ServiceStore
 from core.errors import Invalid, NotFound, Unavailable
 from core.identity import RepositoryId, local_id
-from core.sealing import SealedSecret
 from core.spec.attestation import Attestation
 from core.spec.bundle import make_bundle
+from core.spec.commands import CommandAnswer, CommandOutcome
+from core.spec.local_services import LocalServiceReport
 from core.spec.render_orders import ORDER_SECRET_NAME, RenderOrder, load_order
+from core.spec.reports import Report
+from core.spec.sealed_secrets import SealedSecret
 from core.spec.source import (
     GitCredentials,
     HelmRelease,
@@ -89,10 +86,10 @@ def opened(world: World, command: Command) -> RenderOrder:
 
 
 async def answer(
-    world: World, command: Command, made: RemoteRenderResult | None, words: str = ""
+    world: World, command: Command, made: RenderedBundle | None, words: str = ""
 ) -> None:
-    state = CommandState.SUCCEEDED if made else CommandState.FAILED
-    body = CommandReport(command.id, state, words, made)
+    outcome = CommandOutcome.SUCCEEDED if made else CommandOutcome.FAILED
+    body = CommandAnswer(command.id, outcome, words, made)
     await world.agents.record(command.cluster_id, [Report(1, world.clock.now(), body)])
 
 
@@ -113,7 +110,8 @@ async def test_an_order_is_made_by_its_agent_and_leaves_no_secret(
             "https://g.example/o.git": LENT,
         }
         digest = await world.agents.store_render(cluster.id, command.id, BUNDLE.data)
-        await answer(world, command, RemoteRenderResult(digest, "sha256:in", ("shop",), WORD))
+        made = RenderedBundle("sha256:in", digest, 10**9, 10**6, True, ("shop",), WORD)
+        await answer(world, command, made)
     assert rendering.result() == RenderedBundle(
         "sha256:in", BUNDLE.digest, len(BUNDLE.data), 1, False, ("shop",), attestation=WORD
     )
@@ -126,12 +124,12 @@ async def test_an_order_is_made_by_its_agent_and_leaves_no_secret(
     ("made", "words"),
     [
         (None, "shop/a.yaml, line 1: no YAML"),
-        (RemoteRenderResult("sha256:" + "0" * 64, "sha256:in", ()), "sent no bundle"),
+        (RenderedBundle("sha256:in", "sha256:" + "0" * 64, 1, 1, False), "sent no bundle"),
     ],
     ids=["at fault", "not sent"],
 )
 async def test_what_went_wrong_is_told(
-    world: World, placed: AgentRenderedManifests, made: RemoteRenderResult | None, words: str
+    world: World, placed: AgentRenderedManifests, made: RenderedBundle | None, words: str
 ) -> None:
     """The agent's own words, or that it has kept its bundle to itself."""
     cluster = await world.cluster()
@@ -207,7 +205,7 @@ async def test_what_a_cluster_reads_by_itself_is_not_followed_here(world: World)
     """Even if its repository is connected: nobody here asks where its branch is."""
     cluster, repository = await world.cluster(), await world.repository()
     place = (repository.url, "main", "shop", "a" * 40, "sha256:" + "0" * 64)
-    body = MirrorReport(
+    body = LocalServiceReport(
         local_id("service", "shop"), "shop", "shop", *place, 1, removed=False, error=""
     )
     await world.agents.record(cluster.id, [Report(1, world.clock.now(), body)])

@@ -17,7 +17,8 @@ from controlplane.secrets.operations.refresh import SecretRefresher
 from controlplane.secrets.operations.rotations import Rotations
 from controlplane.secrets.operations.secrets import SecretChange, Secrets
 from core.runtime.clock import SystemClock
-from core.sealing import SealedSecret, SealingKey
+from core.sealing import SealingKey
+from core.spec.sealed_secrets import SealedSecret
 from core.spec.status import Phase
 from tests.integration.controlplane.conftest import World
 from tests.integration.controlplane.test_agentlink import a_service, listening, registered

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from controlplane.agents.link import messages
-from controlplane.agents.model.reports import Report
 from controlplane.agents.operations.agents import AgentOperations
 from controlplane.agents.operations.report_batch import ReportLimits
 from controlplane.clusters.model.cluster import AgentMode
@@ -24,9 +23,11 @@ from core.spec.attestation import Attestation
 from core.spec.health import FieldCondition, HealthRule, HealthState
 from core.spec.objects import ObjectRef
 from core.spec.plan import PlannedAction
+from core.spec.reports import Report
 from core.spec.status import Phase
 from core.spec.sync import IgnoredDifference, SyncOptions
 from core.wire import limits
+from core.wire.report_codec import report_from_message
 from core.wire.v1 import agent_pb2 as wire
 from tests.fakes.manifests import config_map
 from tests.integration.controlplane.conftest import World
@@ -57,7 +58,7 @@ async def tell(world: World, cluster_id: Any, number: int, **body: Any) -> None:
     """Let the cluster's agent report, as the link would."""
     report = wire.Report(number=number, at_ms=NOON_MS, **body)
     limits.check(report)
-    await world.agents.record(cluster_id, [messages.report(report)])
+    await world.agents.record(cluster_id, [report_from_message(report)])
 
 
 async def awaiting(world: World, service: Service, number: int = 1) -> Service:
@@ -82,12 +83,12 @@ async def test_a_deletion_that_waits_is_shown_and_confirmed(world: World, servic
     assert "shop/data: annotate" in own and 'towline.dev/prune: "true"' in own
     assert shown.observed.message == "waits for a person"
     await world.interventions.confirm_deletions(world.admin, service.id, [NAMED])
-    told = messages.desired(await world.get(service)).spec.options.confirmed
+    told = messages.desired(await world.get(service)).confirmed
     assert [(one.kind, one.version, one.name) for one in told] == [
         ("PersistentVolumeClaim", "v1", "data")
     ]
     await world.services.update(world.admin, service.id, ServiceChange(dry_run=True))
-    assert not messages.desired(await world.get(service)).spec.options.confirmed
+    assert not messages.desired(await world.get(service)).confirmed
     history = await world.services.history(
         world.admin, PageQuery(equals={"service_id": service.id})
     )
@@ -200,7 +201,7 @@ async def test_inventories_that_are_committed_together_count_in_their_order(
             present=[wire.Component(object=wire.ObjectRef(**place, name=one)) for one in names],
             gone=[wire.ObjectRef(**place, name=gone)] if gone else [],
         )
-        return messages.report(wire.Report(number=number, at_ms=NOON_MS, inventory=change))
+        return report_from_message(wire.Report(number=number, at_ms=NOON_MS, inventory=change))
 
     async def shown() -> set[str]:
         async with world.deps.store.read() as tx:

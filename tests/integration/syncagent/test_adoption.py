@@ -176,7 +176,7 @@ async def test_a_dry_run_plans_without_writing(bench: Bench) -> None:
         hub.want("plan", [bench.config("c", a="1")], namespace=bench.namespace)
         await hub.until_phase("plan", pb.PHASE_HEALTHY)
         objects = [bench.config("c", a="2"), bench.config("d")]
-        hub.want("plan", objects, namespace=bench.namespace, options={"dry_run": True})
+        hub.want("plan", objects, namespace=bench.namespace, dry_run=True)
         status = await hub.until_phase("plan", pb.PHASE_APPLIED)
         assert (await bench.get("configmap", "c"))["data"] == {"a": "1"}
     planned = {one.object.name: one for one in status.planned}

@@ -241,7 +241,7 @@ async def test_dry_run_tells_and_changes_nothing(bench: Bench) -> None:
     bad = bench.config("Bad_Name")
     async with bench.agent():
         objects = [bench.config("dry"), bad]
-        hub.want("dry", objects, namespace=bench.namespace, options={"dry_run": True})
+        hub.want("dry", objects, namespace=bench.namespace, dry_run=True)
         status = await hub.until_phase("dry", pb.PHASE_FAILED)
         assert await bench.get("configmap", "dry") is None
     assert [p.object.name for p in status.problems] == ["Bad_Name"]

@@ -10,8 +10,9 @@ import pytest
 from core.errors import Unavailable
 from core.runtime.clock import SystemClock
 from core.runtime.tasks import Tasks
+from core.spec.desired import Desired
+from core.spec.status import StageTimes
 from core.wire.v1 import agent_pb2 as pb
-from syncagent.domain.services import Desired, StageTimes
 from syncagent.link.channel import Endpoint
 from syncagent.link.commands import Commands
 from syncagent.link.facts import ClusterFactsCache

@@ -15,9 +15,9 @@ from core.rpc.methods import TUNNEL
 from core.runtime.clock import SystemClock
 from core.runtime.tasks import Tasks
 from core.spec.bundle import make_bundle
+from core.spec.desired import Desired
 from core.spec.facts import ClusterFacts
 from core.wire.v1 import agent_pb2 as pb
-from syncagent.domain.services import Desired
 from syncagent.link.channel import Endpoint
 from syncagent.link.commands import Commands
 from syncagent.link.facts import ClusterFactsCache

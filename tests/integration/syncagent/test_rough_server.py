@@ -11,9 +11,9 @@ import pytest
 from core.runtime.clock import SystemClock
 from core.sealing import SealingKey
 from core.spec.bundle import KubeObject, make_bundle
+from core.spec.desired import BundleSpec, Desired
 from core.spec.status import Phase
 from core.spec.sync import SyncOptions
-from syncagent.domain.services import Desired, ServiceSpec
 from syncagent.kube.access import ApiServerAccess, BearerToken
 from syncagent.kube.client import KubeClient
 from syncagent.kube.cluster import KubeCluster
@@ -43,7 +43,7 @@ class Rough:
         sequence = self.sequences[service] = self.sequences.get(service, 0) + 1
         # This server has no namespaces.
         options = SyncOptions(create_namespace=False)
-        spec = ServiceSpec(service, "n", bundle.digest, len(bundle.data), options=options)
+        spec = BundleSpec(service, "n", bundle.digest, len(bundle.data), options=options)
         self.engine.desire(Desired(service, sequence, spec))
 
     def phase(self, service: str = "s") -> Phase | None:

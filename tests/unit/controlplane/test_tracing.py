@@ -16,9 +16,10 @@ from controlplane.reports.model.tracing import (
     stage_times,
 )
 from controlplane.services.model.ledger import LedgerStage
-from controlplane.services.model.service import Phase, Problem, Service
+from controlplane.services.model.service import Phase, Service
 from controlplane.services.model.verification import Quarantine
 from core.identity import ClusterId, ServiceId
+from core.spec.status import Problem
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 DESIRED = NOW - timedelta(minutes=9)
@@ -104,13 +105,13 @@ DESIRED_STATES: list[tuple[dict[str, Any], dict[str, Any], Told, datetime]] = [
         OFFERED,
     ),
     (
-        {"problems": (Problem("apply", "quota"),), "message": "wave 2 of 3"},
+        {"problems": (Problem("quota", source="apply"),), "message": "wave 2 of 3"},
         {"offered_at": OFFERED},
         (CommitStanding.APPLYING, "quota"),
         OFFERED,
     ),
     (
-        {"phase": Phase.AWAITING, "problems": (Problem("deletion", "confirm it"),)},
+        {"phase": Phase.AWAITING, "problems": (Problem("confirm it", source="deletion"),)},
         {"offered_at": OFFERED},
         (CommitStanding.CONFIRMING, "confirm it"),
         OFFERED,
@@ -136,7 +137,7 @@ DESIRED_STATES: list[tuple[dict[str, Any], dict[str, Any], Told, datetime]] = [
     ),
     ({}, {"applied_at": APPLIED, "healthy_at": HEALTHY}, (CommitStanding.LIVE, ""), HEALTHY),
     (
-        {"problems": tuple(Problem("apply", text) for text in "abcd")},
+        {"problems": tuple(Problem(text, source="apply") for text in "abcd")},
         {"offered_at": OFFERED, "failed_at": FAILED},
         (CommitStanding.FAILED, "a; b; c"),
         FAILED,

@@ -25,7 +25,6 @@ from syncagent.link.fetch import BundleTransfer
 from syncagent.link.logs import LogQueue
 from syncagent.link.reports import OutboxReports
 from syncagent.link.session import SyncSession
-from syncagent.link.wire import stored_services_to_wire
 from syncagent.reconcile.engine import ReconcileEngine
 from syncagent.state.bundles import BundleFiles
 from syncagent.state.database import Database
@@ -128,7 +127,6 @@ class FarHub(RuleHub):
             namespace="prod",
             digest=bundle.digest,
             bundle_bytes=len(bundle.data),
-            object_count=bundle.count,
             bundle=bundle.data,
         )
         sequence = self.desired[service]
@@ -191,7 +189,7 @@ class Agent:
         """One session after another, whenever the line is whole."""
         while True:
             await self.hub.whole.wait()
-            held = stored_services_to_wire(self.engine.stored_services())
+            held = [pb.Held(service_id=id, sequence=at) for id, at in self.engine.stored_services()]
             hello = pb.Hello(
                 lowest_protocol=1,
                 highest_protocol=1,

@@ -12,11 +12,12 @@ from core.errors import Invalid
 from core.identity import local_id
 from core.sealing import SealingKey, seal
 from core.spec.attestation import AttestationStatement, Signer, TrustedKeys, read_public_keys
+from core.spec.desired import BundleSpec, Desired
 from core.spec.objects import ObjectRef
+from core.spec.status import StageTimes, SyncStatus
 from core.spec.sync import Removal, SyncOptions
 from syncagent.autonomy.admission import DesiredStateAdmission, StoredStateCheck
 from syncagent.autonomy.policy import SourcePolicy
-from syncagent.domain.services import Desired, ServiceSpec, StageTimes, SyncStatus
 from syncagent.state.database import Database
 from syncagent.state.store import SqliteStateStore
 from tests.fakes.clock import FakeClock
@@ -33,11 +34,11 @@ def database(tmp_path: Path) -> Iterator[Database]:
     one.close()
 
 
-def spec(name: str, **more) -> ServiceSpec:
-    return ServiceSpec(name, "prod", DIGEST, 10, **more)
+def spec(name: str, **more) -> BundleSpec:
+    return BundleSpec(name, "prod", DIGEST, 10, **more)
 
 
-def signed(signer: Signer) -> ServiceSpec:
+def signed(signer: Signer) -> BundleSpec:
     statement = AttestationStatement(DIGEST, "https://git/x", "c0", "web", "raw")
     return spec("signed", attestation=signer.sign(statement))
 
@@ -138,8 +139,8 @@ def test_unsigned_options_let_no_more_objects_go_where_signatures_count(
     claim = ObjectRef("", "v1", "PersistentVolumeClaim", "prod", "data")
     for sequence, budget in enumerate((1_000_000, 3, 0), 1):
         options = SyncOptions(deletion_budget=budget)
-        spec = replace(signed(SIGNER), options=options, confirmed=(claim,))
-        word = Desired("s", sequence, spec)
+        spec = replace(signed(SIGNER), options=options)
+        word = Desired("s", sequence, spec, confirmed=(claim,))
         DesiredStateAdmission(desires, trusted, desires, FakeClock()).desire(word)
     assert not desires.refused
     assert [one.agreed for one in desires.taken] == 3 * [set() if trusted else {claim.key}]

@@ -6,8 +6,8 @@ from typing import Any, cast
 import pytest
 
 from core.spec.bundle import make_bundle
+from core.spec.desired import BundleSpec, Desired
 from core.spec.objects import GroupVersionKind
-from syncagent.domain.services import Desired, ServiceSpec
 from syncagent.ports import KubeApi, UnknownApi
 from syncagent.reconcile.bundle_plan import plan_bundle
 
@@ -33,7 +33,7 @@ async def test_a_bundle_decides_the_scope_of_the_kinds_it_defines(
     widget = {"apiVersion": "shop.io/v1", "kind": "Widget", "metadata": {"name": "w"}}
     bundle = make_bundle([definition, widget])
     cluster = cast(KubeApi, SimpleNamespace(namespaced=_namespaced))
-    spec = ServiceSpec("web", "prod", bundle.digest, len(bundle.data))
+    spec = BundleSpec("web", "prod", bundle.digest, len(bundle.data))
     plan = await plan_bundle(cluster, Desired("s", 1, spec), bundle.data)
     assert plan.problems == []
     assert ("shop.io", "Widget", namespace, "w") in plan.manifests

@@ -12,8 +12,8 @@ import yaml
 from core.errors import Unavailable
 from core.sealing import SealingKey
 from core.spec.bundle import KubeObject, make_bundle
+from core.spec.desired import BundleSpec, Desired
 from core.wire.v1 import agent_pb2 as pb
-from syncagent.domain.services import Desired, ServiceSpec
 from syncagent.kube.access import from_kubeconfig
 from syncagent.link.fetch import BundleTransfer
 from syncagent.link.reports import OutboxReports
@@ -117,7 +117,7 @@ class Alone:
     async def begin(self) -> None:
         bundle = make_bundle([*(config(name) for name in NAMES), CRON])
         self.fetcher.offer(bundle.digest, bundle.data)
-        spec = ServiceSpec("s", "prod", bundle.digest, len(bundle.data))
+        spec = BundleSpec("s", "prod", bundle.digest, len(bundle.data))
         self.engine.desire(Desired("s", 1, spec))
         await self.clock.advance(5)
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from core.spec.desired import Desired
 from core.spec.objects import ObjectRef
 from core.spec.status import Phase
 from core.spec.sync import Removal
-from syncagent.domain.services import Desired
 from tests.fakes.engine import Stand, config
 
 WAVE, DELETE = "towline.dev/wave", "towline.dev/delete"

@@ -9,10 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.errors import Invalid
+from core.spec.desired import Desired
 from core.spec.health import HealthState
+from core.spec.status import StageTimes
+from core.wire.codec import desired_from_message
 from core.wire.v1 import agent_pb2 as pb
-from syncagent.domain.services import Desired, StageTimes
-from syncagent.link.wire import desired_of
 from syncagent.state.database import Database
 from syncagent.state.desired import dump_desired, load_desired
 from syncagent.state.store import SqliteStateStore
@@ -40,12 +41,14 @@ def told(text: str = "x", data: bytes = b"\x00\xff", number: int = 7) -> Desired
             health_rules=[rule, odd],
             wave_timeout_s=number,
             deletion_budget=number,
-            confirmed=[pb.ObjectRef(**OBJECT)],
         ),
         attestation=pb.Attestation(key_id="sha256:k", statement=data, signature=data),
         secrets=[pb.SealedSecret(name="n", version="v", box=data)],
     )
-    return desired_of(pb.Desired(service_id="s", sequence=number, spec=spec))
+    confirmed = [pb.ObjectRef(**OBJECT)]
+    return desired_from_message(
+        pb.Desired(service_id="s", sequence=number, spec=spec, confirmed=confirmed)
+    )
 
 
 @given(st.text(), st.binary(), st.integers(0, 80_000))
@@ -57,7 +60,7 @@ def test_every_field_is_read_back_as_it_was_told(text: str, data: bytes, number:
 def test_a_removal_keeps_the_deletions_that_were_confirmed() -> None:
     word = pb.Desired(service_id="s", sequence=2, removal=pb.REMOVAL_CASCADE)
     word.confirmed.add(**OBJECT)
-    one = desired_of(word)
+    one = desired_from_message(word)
     assert load_desired(dump_desired(one)) == one and one.agreed == {
         ("apps", "Deployment", "a", "b")
     }
@@ -69,8 +72,10 @@ def test_what_the_wire_says_is_what_is_meant() -> None:
     assert spec is not None and spec.attestation is not None
     assert spec.options.fail_on_conflict
     assert [rule.health for rule in spec.options.health_rules] == [HealthState.FAILED]
-    assert [ref.name for ref in spec.confirmed] == ["b"]
-    removal = desired_of(pb.Desired(service_id="s", sequence=1, removal=pb.REMOVAL_ORPHAN))
+    assert [ref.name for ref in told().confirmed] == ["b"]
+    removal = desired_from_message(
+        pb.Desired(service_id="s", sequence=1, removal=pb.REMOVAL_ORPHAN)
+    )
     assert load_desired(dump_desired(removal)) == removal
 
 

@@ -9,12 +9,12 @@ import pytest
 
 from core.errors import NotFound, Unavailable
 from core.spec.bundle import make_bundle
+from core.spec.commands import CommandAnswer, CommandOutcome
+from core.spec.desired import BundleSpec, Desired
 from core.spec.objects import ObjectRef
-from core.spec.status import Phase
+from core.spec.status import Phase, SyncStatus
 from core.spec.sync import DriftPolicy, Removal
-from syncagent.domain.events import CommandAnswer, CommandOutcome
 from syncagent.domain.objects import KubeObject
-from syncagent.domain.services import Desired, ServiceSpec, SyncStatus
 from syncagent.ports import LinkDown, RequestRefused
 from syncagent.reconcile.heal import heal_delay
 from syncagent.state.store import SqliteStateStore
@@ -82,7 +82,7 @@ async def test_a_bad_object_in_the_bundle_stops_all_pruning(stand: Stand) -> Non
     bundle = make_bundle([config("a"), {"apiVersion": "v1", "kind": "ConfigMap"}])
     stand.hub.bundles[bundle.digest] = bundle.data
     stand.sequence += 1
-    spec = ServiceSpec("s", "prod", bundle.digest, len(bundle.data))
+    spec = BundleSpec("s", "prod", bundle.digest, len(bundle.data))
     stand.engine.desire(Desired("s", stand.sequence, spec))
     await stand.phase(Phase.FAILED)
     assert stand.cluster.count("delete") == 0

@@ -5,18 +5,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.spec.health import HealthState
+from core.spec.inventory import InventoryChange
+from core.spec.status import StageTimes, SyncStatus
+from core.wire.report_codec import report_to_message
 from syncagent.domain.objects import ref_of
 from syncagent.domain.observed.health import assess
-from syncagent.domain.observed.inventory import (
-    DescendantTree,
-    InventoryChange,
-    OwnedObject,
-    components_of,
-)
+from syncagent.domain.observed.inventory import DescendantTree, OwnedObject, components_of
 from syncagent.domain.observed.pods import images_of
 from syncagent.domain.observed.summary import summarize
-from syncagent.domain.services import StageTimes, SyncStatus
-from syncagent.link.wire import inventory_to_wire, status_to_wire
 
 H, P, F, S = HealthState.HEALTHY, HealthState.PROGRESSING, HealthState.FAILED, HealthState.PAUSED
 
@@ -153,6 +149,6 @@ def test_whatever_a_custom_resource_holds_can_be_told(spec, status) -> None:
     owned = OwnedObject("s", ref_of(one))
     owned.observe(one | {"spec": spec, "status": status})
     (told,) = components_of({owned.key: owned}, DescendantTree()).values()
-    report = inventory_to_wire(InventoryChange("s", True, (told,), ()))
-    problems = status_to_wire(SyncStatus("s", 1, "", *summarize([told], ()), StageTimes()))
+    report = report_to_message(InventoryChange("s", True, (told,), ()))
+    problems = report_to_message(SyncStatus("s", 1, "", *summarize([told], ()), StageTimes()))
     assert report.inventory.present[0].object.name == "x" and problems.status.sequence == 1

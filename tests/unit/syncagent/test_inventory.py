@@ -8,25 +8,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.spec.health import HealthState
+from core.spec.inventory import InventoryChange, ObservedComponent
 from core.spec.objects import ObjectKey, ObjectRef
-from core.spec.status import Phase
-from core.wire.v1 import agent_pb2 as pb
+from core.spec.status import Phase, Problem
+from core.wire.report_codec import inventory_from_message, inventory_to_message
 from syncagent.domain.observed.health import HealthStatus
 from syncagent.domain.observed.inventory import (
-    Component,
     DescendantTree,
-    InventoryChange,
     OwnedObject,
     components_of,
     inventory_change,
+    merge_inventories,
     split_inventory,
 )
 from syncagent.domain.observed.summary import summarize
-from syncagent.domain.services import Problem
-from syncagent.link.wire import inventory_to_wire, merge_inventories
 
 
-def component(name: str, uid: str = "", owner: str = "", kind: str = "Pod", **more) -> Component:
+def component(
+    name: str, uid: str = "", owner: str = "", kind: str = "Pod", **more
+) -> ObservedComponent:
     fields: dict[str, Any] = {
         "health": HealthState.HEALTHY,
         "message": "",
@@ -34,7 +34,9 @@ def component(name: str, uid: str = "", owner: str = "", kind: str = "Pod", **mo
         "synced": True,
         "images": (),
     }
-    return Component(ObjectRef("", "v1", kind, "n", name), uid or name, owner, **(fields | more))
+    return ObservedComponent(
+        ObjectRef("", "v1", kind, "n", name), uid or name, owner, **(fields | more)
+    )
 
 
 INVENTORY = st.dictionaries(st.sampled_from("abcdef"), st.integers(0, 3), max_size=6).map(
@@ -44,12 +46,17 @@ INVENTORY = st.dictionaries(st.sampled_from("abcdef"), st.integers(0, 3), max_si
 )
 
 
-def apply(known: dict, change: pb.Inventory) -> dict:
+def sent(change: InventoryChange) -> InventoryChange:
+    """The change as the other side reads it."""
+    return inventory_from_message(inventory_to_message(change))
+
+
+def apply(known: dict, change: InventoryChange) -> dict:
     """What the other side makes of a report."""
     known = {} if change.complete else dict(known)
     for ref in change.gone:
         known.pop(ref.name, None)
-    return known | {c.object.name: c.message for c in change.present}
+    return known | {c.ref.name: c.message for c in change.present}
 
 
 def told(components: dict) -> dict:
@@ -57,20 +64,20 @@ def told(components: dict) -> dict:
 
 
 @given(st.lists(INVENTORY, min_size=1, max_size=8), st.integers(0, 8))
-def test_differences_add_up(states, sent: int) -> None:
+def test_differences_add_up(states, alone: int) -> None:
     """Sent one by one, and from some time on merged, the reports lead to the last state."""
     reports, before = [], None
     for state in states:
         change = inventory_change("s", before, state)
         if change is not None:
-            reports.append(inventory_to_wire(change))
+            reports.append(sent(change))
         before = state
-    waiting = reports[sent:]
+    waiting = reports[alone:]
     if waiting:
-        reports = [*reports[:sent], reduce(merge_inventories, waiting)]
+        reports = [*reports[:alone], reduce(merge_inventories, waiting)]
     known: dict = {}
     for report in reports:
-        known = apply(known, report.inventory)
+        known = apply(known, report)
     assert known == told(states[-1])
 
 
@@ -78,13 +85,13 @@ def test_what_comes_and_goes_while_nobody_listens_is_not_told() -> None:
     """A cron job's pods of days take no room; what the other side knows is told to have gone."""
     states = [dict([named("known")])] + [dict([named(f"pod-{turn}")]) for turn in range(500)]
     changes = [inventory_change("s", *pair) for pair in pairwise(states)]
-    reports = [inventory_to_wire(change) for change in changes if change is not None]
-    merged = reduce(merge_inventories, reports).inventory
+    reports = [sent(change) for change in changes if change is not None]
+    merged = reduce(merge_inventories, reports)
     assert [ref.name for ref in merged.gone] == ["known"]
-    assert [one.object.name for one in merged.present] == ["pod-499"]
+    assert [one.ref.name for one in merged.present] == ["pod-499"]
 
 
-def named(name: str) -> tuple[ObjectKey, Component]:
+def named(name: str) -> tuple[ObjectKey, ObservedComponent]:
     one = component(name)
     return one.ref.key, one
 
@@ -95,7 +102,7 @@ def test_parts_say_what_the_whole_says(state, size: int) -> None:
     known: dict = {"old": "1"}
     for part in split_inventory(InventoryChange("s", True, tuple(state.values()), ()), size):
         assert len(part.present) <= size
-        known = apply(known, inventory_to_wire(part).inventory)
+        known = apply(known, sent(part))
     assert known == told(state)
 
 

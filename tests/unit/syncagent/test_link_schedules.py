@@ -15,18 +15,18 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from core.runtime.tasks import Tasks
+from core.spec.commands import CommandAnswer, CommandOutcome
+from core.spec.desired import Desired
+from core.spec.drift import DriftFound
 from core.spec.health import HealthState
+from core.spec.inventory import InventoryChange, ObservedComponent
 from core.spec.objects import ObjectRef
-from core.spec.status import Phase
+from core.spec.status import Phase, StageTimes, SyncStatus
 from core.wire.v1 import agent_pb2 as pb
-from syncagent.domain.events import CommandAnswer, CommandOutcome, DriftFound
-from syncagent.domain.observed.inventory import Component, InventoryChange
-from syncagent.domain.services import Desired, StageTimes, SyncStatus
 from syncagent.link.commands import Commands
 from syncagent.link.logs import LogQueue
 from syncagent.link.reports import OutboxReports
 from syncagent.link.session import SyncSession
-from syncagent.link.wire import stored_services_to_wire
 from syncagent.state.database import Database
 from syncagent.state.outbox import SqliteOutbox
 from syncagent.state.store import SqliteStateStore
@@ -92,7 +92,7 @@ class Agent:
         hello = pb.Hello(
             lowest_protocol=1,
             highest_protocol=1,
-            held=stored_services_to_wire(self.stored_services()),
+            held=[pb.Held(service_id=id, sequence=at) for id, at in self.stored_services()],
         )
         talk, commands = self.hub.sync(), Commands(self)
         session = SyncSession(talk, hello, self, commands, self.outbox, LogQueue(), self.clock)
@@ -151,9 +151,9 @@ def ref(name: str) -> ObjectRef:
     return ObjectRef("", "v1", "ConfigMap", "n", name)
 
 
-def component(name: str, generation: int) -> Component:
+def component(name: str, generation: int) -> ObservedComponent:
     healthy = HealthState.HEALTHY
-    return Component(ref(name), "", "", healthy, "", "", True, (), generation=generation)
+    return ObservedComponent(ref(name), "", "", healthy, "", "", True, (), generation=generation)
 
 
 services = st.sampled_from(SERVICES)

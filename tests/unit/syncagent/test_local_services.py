@@ -10,9 +10,12 @@ from core.errors import Invalid, NotFound, TowlineError, Unavailable
 from core.identity import is_local_id, local_id
 from core.spec.attestation import TrustedKeys
 from core.spec.bundle import make_bundle
+from core.spec.commands import CommandAnswer, CommandOutcome
+from core.spec.desired import Desired
+from core.spec.local_services import LocalServiceReport
 from core.spec.objects import ObjectRef
 from core.spec.source import HelmRelease
-from core.spec.status import Phase
+from core.spec.status import Phase, StageTimes
 from core.spec.sync import DriftPolicy, Removal
 from syncagent.autonomy.admission import DesiredStateAdmission
 from syncagent.autonomy.definition_sources import (
@@ -25,9 +28,7 @@ from syncagent.autonomy.definitions import DefinitionReader
 from syncagent.autonomy.folder_renders import FolderRenders
 from syncagent.autonomy.policy import LocalPolicy
 from syncagent.autonomy.services import LocalServices
-from syncagent.domain.events import CommandAnswer, CommandOutcome
-from syncagent.domain.local_services import Document, LocalServiceReport, ServiceDefinition
-from syncagent.domain.services import Desired, StageTimes
+from syncagent.domain.local_services import Document, ServiceDefinition
 from syncagent.ports import DefinitionSource, LocalRender, LocalRenders
 from syncagent.state.bundles import BundleFiles
 from syncagent.state.database import Database

@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.spec.bundle import KubeObject
+from core.spec.desired import Desired
 from core.spec.objects import GroupVersionKind
 from core.spec.status import Phase
 from core.spec.sync import Removal
 from syncagent.domain.observed.unmanaged_children import UnmanagedChildren
-from syncagent.domain.services import Desired
 from syncagent.reconcile.registry import ServiceRegistry
 from tests.fakes.engine import Stand, config
 

@@ -5,6 +5,7 @@ import base64
 from hypothesis import given
 from hypothesis import strategies as st
 
+from core.spec.desired import BundleSpec
 from core.spec.objects import ObjectRef
 from syncagent.domain.directives import DeletionPolicy, directives_of
 from syncagent.domain.objects import api_of, ref_of
@@ -15,10 +16,9 @@ from syncagent.domain.ownership import (
     owner_of,
     release_patch,
 )
-from syncagent.domain.services import ServiceSpec
 from syncagent.domain.waves import in_waves, wave_of
 
-SPEC = ServiceSpec("shop", "prod", "sha256:0", 1)
+SPEC = BundleSpec("shop", "prod", "sha256:0", 1)
 KINDS = st.sampled_from(
     [
         ("", "Namespace"),

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from core.sealing import SealedSecret, SealingKey, placeholder, seal
+from core.sealing import SealingKey, placeholder, seal
 from core.spec.bundle import KubeObject
+from core.spec.sealed_secrets import SealedSecret
 from core.spec.status import Phase
 from core.spec.sync import DriftPolicy
 from syncagent.ports import RequestRefused

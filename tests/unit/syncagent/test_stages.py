@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from core.spec.bundle import KubeObject
+from core.spec.commands import CommandOutcome
+from core.spec.desired import Desired
 from core.spec.objects import GroupVersionKind
 from core.spec.plan import PlannedAction
 from core.spec.status import Phase
 from core.spec.sync import Removal
-from syncagent.domain.events import CommandOutcome
 from syncagent.domain.ownership import SERVICE_LABEL
-from syncagent.domain.services import Desired
 from syncagent.ports import RequestRefused, UnknownApi
 from tests.fakes.engine import Stand, config
 

@@ -9,11 +9,11 @@ import pytest
 
 from core.errors import Invalid
 from core.spec.bundle import Bundle, make_bundle
+from core.spec.desired import BundleSpec, Desired
 from core.spec.status import Phase
 from core.spec.sync import SyncOptions
 from core.spec.thresholds import Comparison
 from core.spec.verification import MetricCheck, Verification
-from syncagent.domain.services import Desired, ServiceSpec
 from syncagent.domain.verification import (
     TIMEOUT_MS,
     BundleVerification,
@@ -45,7 +45,7 @@ def want(
     """The newest word on service `s`."""
     stand.hub.bundles[bundle.digest] = bundle.data
     stand.sequence += 1
-    spec = ServiceSpec("s", "prod", bundle.digest, len(bundle.data), OPTIONS)
+    spec = BundleSpec("s", "prod", bundle.digest, len(bundle.data), OPTIONS)
     desired = Desired("s", stand.sequence, spec, verification=policy, lifted=lifted)
     stand.engine.desire(desired)
     return desired
@@ -240,6 +240,6 @@ def test_other_answers_are_named(text: str) -> None:
 def test_a_policy_is_kept_on_disk() -> None:
     """All of it comes back."""
     policy: dict[str, Any] = {"soak_s": 5, "max_restarts": 1, "metric": METRIC}
-    spec = ServiceSpec("s", "prod", "sha256:1", 1)
+    spec = BundleSpec("s", "prod", "sha256:1", 1)
     desired = Desired("s", 1, spec, verification=Verification(**policy), lifted=True)
     assert load_desired(dump_desired(desired)) == desired
