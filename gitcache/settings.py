@@ -118,12 +118,17 @@ class PeerSettings(_Group):
         return servers
 
 
-class GitCacheSettings(_Group):
-    """All settings of the git cache; its files are in `data_dir`."""
+class GitSettings(_Group):
+    """Settings of the git cache that users choose."""
 
-    data_dir: Path
     poll: PollSettings = PollSettings()
     fetch: FetchSettings = FetchSettings()
     render: RenderSettings = RenderSettings()
     store: StoreSettings = StoreSettings()
     peers: PeerSettings = PeerSettings()
+
+
+class GitCacheSettings(GitSettings):
+    """All settings of the git cache; its files are in `data_dir`."""
+
+    data_dir: Path

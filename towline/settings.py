@@ -23,13 +23,7 @@ from controlplane.settings import (
 )
 from core.errors import Invalid
 from core.rpc.implementations import GrpcImplementation
-from gitcache.settings import (
-    FetchSettings,
-    PeerSettings,
-    PollSettings,
-    RenderSettings,
-    StoreSettings,
-)
+from gitcache.settings import GitSettings
 from proxy.settings import ProxySettings
 
 _PREFIX = "TOWLINE_"
@@ -70,16 +64,6 @@ class TlsSettings(_SettingsGroup):
     @classmethod
     def _listed(cls, names: object) -> object:
         return [name.strip() for name in names.split(",")] if isinstance(names, str) else names
-
-
-class ServeGitSettings(_SettingsGroup):
-    """Settings of the git cache; see `gitcache.settings` for units and reasons."""
-
-    poll: PollSettings = PollSettings()
-    fetch: FetchSettings = FetchSettings()
-    render: RenderSettings = RenderSettings()
-    store: StoreSettings = StoreSettings()
-    peers: PeerSettings = PeerSettings()
 
 
 class ServeSettings(_SettingsGroup):
@@ -124,7 +108,7 @@ class ServeSettings(_SettingsGroup):
     drain_seconds: float = Field(10.0, ge=0)
     """Seconds that open requests may continue after SIGTERM; keep it below Kubernetes' 30 s."""
     tls: TlsSettings = TlsSettings()
-    git: ServeGitSettings = ServeGitSettings()
+    git: GitSettings = GitSettings()
     api: ApiSettings = ApiSettings()
     """Limits of the API; see `controlplane.settings`."""
     auth: AuthSettings = AuthSettings()

@@ -4,9 +4,10 @@ from typing import Protocol
 
 from controlplane.generators.model.global_service import GlobalOverride, GlobalService
 from controlplane.generators.model.namespaces import ManagedNamespace
-from controlplane.generators.model.service_set import PullRequest, ServiceSet
+from controlplane.generators.model.service_set import ServiceSet
 from controlplane.platform.ports import Rows
 from core.identity import RepositoryId
+from core.spec.edits import OpenMergeRequest
 
 
 class PullRequests(Protocol):
@@ -14,7 +15,7 @@ class PullRequests(Protocol):
 
     async def open_requests(
         self, repository_id: RepositoryId, provider: str = ""
-    ) -> list[PullRequest]:
+    ) -> list[OpenMergeRequest]:
         """Returns all open pull requests, completely or not at all.
 
         Raises Invalid, NotFound or Unavailable. `provider` is github, gitlab or gitea; needed if

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 
 Scalar = str | int | bool
@@ -72,3 +73,19 @@ class MergeRequest:
     url: str
     state: MergeRequestState
     merged: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OpenMergeRequest:
+    """An open pull or merge request."""
+
+    number: int
+    branch: str
+    sha: str
+    updated_at: datetime
+    base: str = ""
+    """Branch that the request would change."""
+    title: str = ""
+    labels: tuple[str, ...] = ()
+    forked: bool = False
+    """Its branch is in another repository."""

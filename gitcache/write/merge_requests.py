@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
@@ -12,7 +11,7 @@ import orjson
 from yarl import URL
 
 from core.errors import Invalid, NotFound, Unavailable
-from core.spec.edits import MergeRequest, MergeRequestState
+from core.spec.edits import MergeRequest, MergeRequestState, OpenMergeRequest
 from core.spec.source import GitCredentials, RepositorySpec
 from gitcache.mirror.transport.app_tokens import api_of
 from gitcache.mirror.transport.http import GitHttpClient, read
@@ -32,20 +31,6 @@ class Provider(StrEnum):
     GITHUB = "github"
     GITLAB = "gitlab"
     GITEA = "gitea"
-
-
-@dataclass(frozen=True, slots=True)
-class OpenMergeRequest:
-    """An open merge request; `forked`: its branch is in another repository."""
-
-    number: int
-    branch: str
-    base: str
-    sha: str
-    title: str
-    labels: tuple[str, ...]
-    updated_at: datetime
-    forked: bool
 
 
 class MergeRequestService:

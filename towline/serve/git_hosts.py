@@ -1,12 +1,10 @@
 """Implements the control plane's ports for Git hosts with the git cache's write side."""
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import asdict
 
-from controlplane.generators.model.service_set import PullRequest
 from core.errors import Invalid, Unavailable
 from core.identity import RepositoryId
-from core.spec.edits import Edit, MergeRequest
+from core.spec.edits import Edit, MergeRequest, OpenMergeRequest
 from core.spec.source import GitCredentials, RepositorySpec
 from gitcache.write.merge_requests import Provider
 from gitcache.write.service import GitWriteService
@@ -23,11 +21,10 @@ class GitHostAdapter:
 
     async def open_requests(
         self, repository_id: RepositoryId, provider: str = ""
-    ) -> list[PullRequest]:
+    ) -> list[OpenMergeRequest]:
         """See `controlplane.generators.ports.PullRequests`."""
         spec = self._spec(repository_id)
-        found = await self._side.open_requests(spec, _provider(provider))
-        return [PullRequest(**asdict(request)) for request in found]
+        return await self._side.open_requests(spec, _provider(provider))
 
     async def tags(self, repository_id: RepositoryId) -> list[str]:
         """See `controlplane.platform.git_ports.GitTags`."""

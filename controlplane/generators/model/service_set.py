@@ -22,6 +22,7 @@ from controlplane.services.model.helm import follows_chart, ref_of_chart
 from controlplane.services.model.ownership import OwnerKind
 from controlplane.services.model.templates import ServiceTemplate
 from core.errors import Invalid
+from core.spec.edits import OpenMergeRequest
 
 MAX_SERVICES = 20_000
 MAX_ITEMS = 1_000
@@ -81,20 +82,6 @@ class PullRequestGenerator:
 
 
 @dataclass(frozen=True, slots=True)
-class PullRequest:
-    """A pull request, as its host reports it."""
-
-    number: int
-    branch: str
-    sha: str
-    updated_at: datetime
-    base: str = ""
-    title: str = ""
-    labels: tuple[str, ...] = ()
-    forked: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class Generator:
     """Generators that are multiplied with the clusters; every given one applies."""
 
@@ -139,12 +126,12 @@ class GeneratorResults:
     """Results of the generators; None for a generator that is not used."""
 
     folders: tuple[str, ...] | None = None
-    requests: tuple[PullRequest, ...] | None = None
+    requests: tuple[OpenMergeRequest, ...] | None = None
 
 
 def select_requests(
-    source: PullRequestGenerator, found: Iterable[PullRequest], now: datetime
-) -> list[PullRequest]:
+    source: PullRequestGenerator, found: Iterable[OpenMergeRequest], now: datetime
+) -> list[OpenMergeRequest]:
     """Returns the pull requests that count, sorted by number."""
     hours = timedelta(hours=source.hours)
     fit = [
@@ -237,7 +224,7 @@ def _of_folder(path: str) -> dict[str, str]:
     return {"folder.path": path, "folder.name": path.rpartition("/")[2]}
 
 
-def _of_request(request: PullRequest) -> dict[str, str]:
+def _of_request(request: OpenMergeRequest) -> dict[str, str]:
     return {
         "request.number": str(request.number),
         "request.branch": request.branch,

@@ -18,7 +18,6 @@ from controlplane.generators.model.service_set import (
     MAX_FOLDERS,
     GeneratorResults,
     GitFolderGenerator,
-    PullRequest,
     PullRequestGenerator,
     ServiceSet,
     generate_services,
@@ -33,6 +32,7 @@ from controlplane.services.ports import ServiceStore
 from core.errors import Invalid, TowlineError, Unavailable
 from core.identity import RepositoryId
 from core.spec.bundle import make_bundle
+from core.spec.edits import OpenMergeRequest
 
 AnyGenerator = GlobalService | ServiceSet | ManagedNamespace
 
@@ -42,7 +42,7 @@ class NoHosting:
 
     async def open_requests(
         self, repository_id: RepositoryId, provider: str = ""
-    ) -> list[PullRequest]:
+    ) -> list[OpenMergeRequest]:
         raise Unavailable("this process cannot list open pull requests")
 
 
@@ -110,7 +110,7 @@ class GeneratorEvaluator:
             raise Invalid(f"{len(found):,} folders match, but at most {MAX_FOLDERS:,} are allowed")
         return found
 
-    async def _requests(self, source: PullRequestGenerator) -> tuple[PullRequest, ...]:
+    async def _requests(self, source: PullRequestGenerator) -> tuple[OpenMergeRequest, ...]:
         repository = RepositoryId(source.repository_id)
         found = await self.hosting.open_requests(repository, source.provider)
         return tuple(select_requests(source, found, self._context.clock.now()))

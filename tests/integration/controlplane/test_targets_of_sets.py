@@ -11,7 +11,6 @@ from controlplane.generators.model.definitions import LeavePolicy
 from controlplane.generators.model.service_set import (
     Generator,
     GitFolderGenerator,
-    PullRequest,
     PullRequestGenerator,
     ServiceSet,
 )
@@ -27,6 +26,7 @@ from controlplane.services.operations.services import ServiceChange
 from controlplane.services.ports import ServiceStore
 from core.errors import Conflict, Invalid, NotFound, Unavailable
 from core.identity import RepositoryId
+from core.spec.edits import OpenMergeRequest
 from core.spec.source import RepositoryKind, chart_ref
 from tests.fakes.manifests import Folders, config_map
 from tests.integration.controlplane.conftest import World
@@ -36,12 +36,12 @@ from tests.integration.controlplane.conftest import World
 class FakeHosting:
     """The `Hosting` port: what is open, or why that cannot be known."""
 
-    requests: list[PullRequest] = field(default_factory=list)
+    requests: list[OpenMergeRequest] = field(default_factory=list)
     away: Exception | None = None
 
     async def open_requests(
         self, repository_id: RepositoryId, provider: str = ""
-    ) -> list[PullRequest]:
+    ) -> list[OpenMergeRequest]:
         if self.away is not None:
             raise self.away
         return list(self.requests)
@@ -74,8 +74,10 @@ class Stand:
         async with self.world.deps.store.read() as tx:
             return await tx[ServiceStore].select(owner_id=one.id)
 
-    def request(self, number: int, branch: str = "feature") -> PullRequest:
-        return PullRequest(number, branch, "a" * 40, self.world.clock.now(), labels=("preview",))
+    def request(self, number: int, branch: str = "feature") -> OpenMergeRequest:
+        return OpenMergeRequest(
+            number, branch, "a" * 40, self.world.clock.now(), labels=("preview",)
+        )
 
     def push(self, *folders: str) -> None:
         content: Folders = {folder: [config_map("x")] for folder in folders}

@@ -13,7 +13,6 @@ from controlplane.generators.model.service_set import (
     Generator,
     GeneratorResults,
     GitFolderGenerator,
-    PullRequest,
     PullRequestGenerator,
     ServiceSet,
     generate_services,
@@ -22,6 +21,7 @@ from controlplane.generators.model.service_set import (
 from controlplane.services.model.templates import ServiceTemplate
 from core.errors import Invalid
 from core.identity import ClusterId
+from core.spec.edits import OpenMergeRequest
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
 
@@ -35,8 +35,8 @@ def service_set(generator: Generator, **template: Any) -> ServiceSet:
     return ServiceSet("set", "apps", NOW, NOW, generator=generator, template=made)
 
 
-def request(number: int, branch: str = "feature", **more: Any) -> PullRequest:
-    return replace(PullRequest(number, branch, "a" * 40, NOW), **more)
+def request(number: int, branch: str = "feature", **more: Any) -> OpenMergeRequest:
+    return replace(OpenMergeRequest(number, branch, "a" * 40, NOW), **more)
 
 
 def test_clusters_times_folders_times_a_list() -> None:
@@ -86,7 +86,7 @@ def test_a_preview_follows_the_branch_of_its_request() -> None:
 def test_forks_others_labels_and_stale_requests_do_not_count() -> None:
     source = PullRequestGenerator("repository", labels=("preview",), hours=24, most=2, base="main")
 
-    def good(number: int, **more: Any) -> PullRequest:
+    def good(number: int, **more: Any) -> OpenMergeRequest:
         return replace(request(number, labels=("preview", "x"), base="main"), **more)
 
     found = [
