@@ -3,9 +3,10 @@
 from typing import Protocol
 
 from controlplane.agents.model.jobs import ClusterJob
-from controlplane.agents.model.tunnels import Replica, Tunnel
+from controlplane.agents.model.replicas import Replica
 from controlplane.platform.ports import Rows
 from core.open_streams import FoundStreams, OpenStream, RecordingPart, StreamFilter
+from core.spec.tunnels import Tunnel
 
 
 class JobLogs(Protocol):

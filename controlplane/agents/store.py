@@ -16,7 +16,7 @@ from sqlalchemy import (
 )
 
 from controlplane.agents.model.jobs import ClusterJob
-from controlplane.agents.model.tunnels import Replica, Tunnel
+from controlplane.agents.model.replicas import Replica
 from controlplane.agents.ports import ClusterJobStore, ReplicaStore, TunnelStore
 from controlplane.clusters.model.commands import Command
 from controlplane.clusters.ports import CommandStore
@@ -27,6 +27,7 @@ from controlplane.platform.store.schema import id_column, metadata
 from controlplane.platform.store.transaction import Repositories
 from core.spec.jobs import JobPhase
 from core.spec.objects import ObjectRef
+from core.spec.tunnels import Tunnel
 
 cluster_jobs = Table(
     "cluster_jobs",

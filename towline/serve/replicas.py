@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import structlog
 
-from controlplane.agents.model.tunnels import Tunnel
 from controlplane.agents.operations.tunnels import TunnelClaims
 from controlplane.platform.context import TUNNEL
 from controlplane.platform.ports import LOST_WAKES, Bus
@@ -15,6 +14,7 @@ from core.errors import TowlineError, Unavailable
 from core.identity import ClusterId, new_id
 from core.runtime.clock import Clock
 from core.runtime.tasks import Tasks
+from core.spec.tunnels import Tunnel
 from gitcache.peers.tls import make_tls_contexts
 from proxy.compose import ReplicaConfig
 from proxy.domain.link_location import LinkLocation, PeerReplica

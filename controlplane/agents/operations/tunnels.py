@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields
 from datetime import timedelta
 from typing import Any
 
-from controlplane.agents.model.tunnels import Replica, Tunnel
+from controlplane.agents.model.replicas import Replica
 from controlplane.agents.ports import ReplicaStore, TunnelStore
 from controlplane.clusters.ports import ClusterStore
 from controlplane.platform.context import TUNNEL, OperationContext
@@ -13,6 +13,7 @@ from controlplane.platform.ports import Transaction
 from core.errors import Conflict, LimitExceeded, TowlineError
 from core.identity import ClusterId
 from core.runtime.batcher import Batcher
+from core.spec.tunnels import Tunnel
 
 _REPLICA_EXPIRY = timedelta(days=1)
 

@@ -7,9 +7,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from controlplane.agents.model.tunnels import Tunnel
 from core.identity import ClusterId
 from core.mux.mux import Mux
+from core.spec.tunnels import Tunnel
 from proxy.tunnel.link_table import LinkTable, instance_of
 from tests.fakes.tunnel import ManualLoop, greeted_link
 

@@ -7,8 +7,9 @@ import pytest
 from core.errors import LimitExceeded
 from core.identity import ClusterId
 from core.mux.mux import Mux
+from core.spec.tunnels import MAX_TAKEOVERS, REFUSED_FOR
 from proxy.tunnel.link_table import LinkTable
-from proxy.tunnel.single_replica import MAX_SWAPS, SWAP_SECONDS, SingleReplicaRegistry
+from proxy.tunnel.single_replica import SingleReplicaRegistry
 from tests.fakes.clock import FakeClock
 from tests.fakes.tunnel import ManualLoop, greeted_link
 
@@ -80,12 +81,12 @@ async def test_agents_that_fight_for_a_cluster_are_stopped() -> None:
     clock = FakeClock()
     sole = SingleReplicaRegistry(clock)
     await sole.claim(CLUSTER, "a", "at a")
-    for number in range(MAX_SWAPS):
+    for number in range(MAX_TAKEOVERS):
         await sole.claim(CLUSTER, "b" if number % 2 == 0 else "a", f"at {number}")
     with pytest.raises(LimitExceeded, match="at 2 and at c"):
         await sole.claim(CLUSTER, "c", "at c")
-    await clock.advance(SWAP_SECONDS + 1)
-    assert await sole.claim(CLUSTER, "c", "at c") == MAX_SWAPS + 2
+    await clock.advance(REFUSED_FOR.total_seconds() + 1)
+    assert await sole.claim(CLUSTER, "c", "at c") == MAX_TAKEOVERS + 2
 
 
 async def test_an_agent_that_left_is_not_fought_for() -> None:

@@ -1,6 +1,4 @@
-"""Ownership of agent links: which replica holds the link to a cluster's agent, and the rules of a
-takeover.
-"""
+"""Ownership of agent links, and the rules of a takeover."""
 
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -11,18 +9,6 @@ from core.identity import ClusterId
 MAX_TAKEOVERS = 3
 SWAPS_WITHIN = timedelta(minutes=1)
 REFUSED_FOR = timedelta(minutes=1)
-
-
-@dataclass(frozen=True, slots=True)
-class Replica:
-    """A process of the control plane; `heartbeat` is its last sign of life, by its own clock.
-
-    Other replicas reach it at `address` (host:port).
-    """
-
-    id: str
-    address: str
-    heartbeat: datetime
 
 
 @dataclass(frozen=True, slots=True)
