@@ -11,26 +11,36 @@ MAX_LISTED_STREAMS = 1_000
 
 @dataclass(frozen=True, slots=True)
 class OpenStream:
-    """An open request. `kind` is `upgrade`, `watch` or `plain`; bytes count bodies only.
-
-    `replica` is the address of the replica that received it; empty means this one.
-    """
+    """An open request; bytes count bodies only."""
 
     id: str
+    """ID of the request."""
     since: datetime
+    """Start of the request."""
     cluster_id: ClusterId
     handle: str
+    """Handle of the cluster."""
     user_id: str
     user: str
+    """E-mail address of the user."""
     acting_as: str
+    """User that the request impersonates. Empty without impersonation."""
     what: str
+    """Kubernetes verb and resource."""
     kind: str
+    """Kind of request: `upgrade` (such as exec), `watch` or `plain`."""
     source: str
+    """IP address of the client."""
     user_agent: str
+    """User agent of the client."""
     bytes_in: int
+    """Bytes sent by the client."""
     bytes_out: int
+    """Bytes sent to the client."""
     recorded: bool
+    """True if the terminal session is recorded."""
     replica: str = ""
+    """Address of the replica that serves the request. Empty for the replica that answers."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,62 +1,19 @@
 """Open requests to clusters, and recordings of terminal sessions."""
 
-from datetime import datetime
-
 import strawberry
 
 from controlplane.agents.operations.streams import OpenRequestOperations
 from controlplane.platform.graphql.context import Info
+from controlplane.platform.graphql.derive import Output, output
 from core.open_streams import OpenStream as StreamRow
 
 
-@strawberry.type
-class OpenStreamType:
+@output(StreamRow, rename={"cluster": "handle"}, hide={"cluster_id", "user_id"})
+class OpenStreamType(Output[StreamRow]):
     """An open request to the Kubernetes API of a cluster."""
 
-    id: strawberry.ID
-    """ID of the request."""
-    since: datetime
-    """Start of the request."""
-    cluster: str
-    """Handle of the cluster."""
-    user: str
-    """E-mail address of the user."""
-    acting_as: str
-    """User that the request impersonates. Empty without impersonation."""
-    what: str
-    """Kubernetes verb and resource."""
-    kind: str
-    """Kind of request: `upgrade` (such as exec), `watch` or `plain`."""
-    source: str
-    """IP address of the client."""
-    user_agent: str
-    """User agent of the client."""
     bytes_in: float
-    """Bytes sent by the client."""
     bytes_out: float
-    """Bytes sent to the client."""
-    recorded: bool
-    """True if the terminal session is recorded."""
-    replica: str
-    """Address of the replica that serves the request. Empty for the replica that answers."""
-
-    @classmethod
-    def of(cls, row: StreamRow) -> "OpenStreamType":
-        return cls(
-            id=strawberry.ID(row.id),
-            since=row.since,
-            cluster=row.handle,
-            user=row.user,
-            acting_as=row.acting_as,
-            what=row.what,
-            kind=row.kind,
-            source=row.source,
-            user_agent=row.user_agent,
-            bytes_in=float(row.bytes_in),
-            bytes_out=float(row.bytes_out),
-            recorded=row.recorded,
-            replica=row.replica,
-        )
 
 
 @strawberry.type
