@@ -16,7 +16,7 @@ from core.errors import Invalid, Unavailable
 log = structlog.get_logger(__name__)
 
 # Increase it with every change of the tables and of the values in them.
-_SCHEMA_VERSION = 4
+_SCHEMA_VERSION = 5
 _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 _COMPANIONS = ("-wal", "-shm")
 _SCHEMA = """

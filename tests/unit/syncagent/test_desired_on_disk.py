@@ -1,9 +1,9 @@
 """Desired state survives the wire and the disk whole, or is known to be damaged."""
 
+import base64
 import hashlib
 from pathlib import Path
 
-import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -66,6 +66,18 @@ def test_a_removal_keeps_the_deletions_that_were_confirmed() -> None:
     }
 
 
+def stored(message: bytes) -> str:
+    """A message as another version of the agent writes it."""
+    body = base64.b64encode(message)
+    return hashlib.sha256(body).hexdigest() + body.decode()
+
+
+def test_a_service_that_is_known_from_labels_is_kept() -> None:
+    """Its objects were found in the cluster after the disk was lost."""
+    found = Desired("s", 0)
+    assert load_desired(dump_desired(found)) == found
+
+
 def test_what_the_wire_says_is_what_is_meant() -> None:
     """A conflict that is an error is not forced; a rule of no known health is left out."""
     spec = told().spec
@@ -102,7 +114,7 @@ def test_a_damaged_service_is_dropped_and_its_objects_are_looked_for(tmp_path: P
     database.close()
 
 
-@pytest.mark.parametrize("version", [1, 2, 3])
+@pytest.mark.parametrize("version", [1, 2, 3, 4])
 def test_a_file_of_an_older_version_is_begun_anew(tmp_path: Path, version: int) -> None:
     """Its services come again from the control plane, its objects from the cluster."""
     database = Database(tmp_path / "agent.db")
@@ -115,11 +127,27 @@ def test_a_file_of_an_older_version_is_begun_anew(tmp_path: Path, version: int) 
     database.close()
 
 
+NEWER = pb.Desired(service_id="s", sequence=2, spec=pb.ServiceSpec(name="x"))
+NEWER.verification.metric.query = "up"
+
+
 @pytest.mark.parametrize(
-    "change", [{"removal": "mark_missing"}, {"spec": {"name": "x"}}, {"verification": {"x": 1}}]
+    "message",
+    [
+        b"\xff\xff",
+        pb.Desired(service_id="s", sequence=2).SerializeToString(),
+        NEWER.SerializeToString(),
+    ],
+    ids=["no message", "unknown removal", "unknown comparison"],
 )
-def test_what_another_version_wrote_is_not_taken_for_ours(change: dict[str, object]) -> None:
+def test_what_another_version_wrote_is_not_taken_for_ours(message: bytes) -> None:
     """The row is then dropped and told anew; the agent starts all the same."""
-    body = orjson.dumps(orjson.loads(dump_desired(told())[64:]) | change)
     with pytest.raises(Invalid, match="another version"):
-        load_desired(hashlib.sha256(body).hexdigest() + body.decode())
+        load_desired(stored(message))
+
+
+@given(st.text())
+def test_text_that_is_no_message_is_not_taken_for_ours(text: str) -> None:
+    body = "{" + text
+    with pytest.raises(Invalid, match="another version"):
+        load_desired(hashlib.sha256(body.encode()).hexdigest() + body)
