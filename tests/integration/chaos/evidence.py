@@ -48,15 +48,15 @@ def _reality(services: list[Any], seen: Seen) -> list[str]:
     found = []
     last = {(one[0], one[1]): (one[2], one[3]) for one in seen.settled}
     for row in services:
-        cluster, wanted = row["cluster_id"], (row["sequence"], row["digest"])
-        if dict(seen.held.get(cluster, ())).get(row["id"]) != row["sequence"]:
-            found.append(f"{cluster} does not hold sequence {row['sequence']}")
+        cluster, wanted = row["cluster_id"], (row["generation"], row["digest"])
+        if dict(seen.held.get(cluster, ())).get(row["id"]) != row["generation"]:
+            found.append(f"{cluster} does not hold generation {row['generation']}")
         if last.get((cluster, row["id"])) != wanted:
             found.append(f"{cluster} carried out {last.get((cluster, row['id']))}, not {wanted}")
-        if row["sha"] != seen.sha:
-            found.append(f"{cluster} is to have {row['sha']}, not {seen.sha}")
-        if row["observed"] != row["sequence"]:
-            found.append(f"{cluster}: the store has heard of {row['observed']} only")
+        if row["commit_sha"] != seen.sha:
+            found.append(f"{cluster} is to have {row['commit_sha']}, not {seen.sha}")
+        if row["observed_generation"] != row["generation"]:
+            found.append(f"{cluster}: the store has heard of {row['observed_generation']} only")
     return found
 
 
@@ -68,8 +68,8 @@ def _ledger_of_health(services: list[Any], ledger: list[Any]) -> list[str]:
             healthy[row["service_id"]].append(row["sequence"])
     for row in services:
         told = healthy[row["id"]]
-        if not told or told[-1] != row["sequence"]:
-            found.append(f"the ledger ends with {told[-1:]} for {row['id']} at {row['sequence']}")
+        if not told or told[-1] != row["generation"]:
+            found.append(f"the ledger ends with {told[-1:]} for {row['id']} at {row['generation']}")
         if told != sorted(set(told)):
             found.append(f"the ledger has health of {row['id']} as {told}")
     return found
