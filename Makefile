@@ -8,6 +8,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PACKAGES := $(wildcard core controlplane syncagent gitcache proxy towline bench charts deploy tests)
 PROTOS := core/wire/v1/options.proto core/wire/v1/agent.proto
+OPERATIONS := $(patsubst %,%generated.py,$(sort $(dir $(shell find towline -name '*.graphql')))) towline/generated_inputs.py
 STUBS := $(addprefix core/wire/v1/,options_pb2.py options_pb2.pyi agent_pb2.py agent_pb2.pyi)
 # The first Python on the PATH that is new enough; `make PYTHON=…` chooses another.
 PYTHON ?= $(shell for one in python3 python3.14 python3.13 python3.12 python3.11; do \
@@ -151,9 +152,9 @@ lint: setup ## check style, types, import rules, prose and generated files
 	@$(BIN)/python -m docs.prose.lint
 	@rules=$$($(BIN)/lint-imports --no-logo) || { echo "$$rules" >&2; exit 1; }
 	@generated=$$(mktemp -d); trap 'rm -rf "$$generated"' EXIT; \
-	$(MAKE) --no-print-directory proto schema INTO="$$generated"; \
-	for file in $(STUBS) schema.graphql; do \
-		diff -u $$file "$$generated/$$file" || { echo "$$file is out of date: run make proto schema" >&2; exit 1; }; \
+	$(MAKE) --no-print-directory proto schema operations INTO="$$generated"; \
+	for file in $(STUBS) schema.graphql $(OPERATIONS); do \
+		diff -u $$file "$$generated/$$file" || { echo "$$file is out of date: run make proto schema operations" >&2; exit 1; }; \
 	done
 
 BENCH := $(filter-out report,$(sort $(basename $(notdir $(wildcard bench/[a-z]*.py)))))
@@ -177,6 +178,10 @@ proto: setup ## regenerate the protocol's stubs
 .PHONY: schema
 schema: setup ## write the GraphQL schema to schema.graphql
 	@$(BIN)/python -m controlplane.api.schema >$(INTO)/schema.graphql
+
+.PHONY: operations
+operations: setup ## check the GraphQL documents of the command line, and generate their typed Python
+	@$(BIN)/python -m towline.cli.generate $(INTO)
 
 .PHONY: lock
 lock: setup ## update the pinned requirements; needs uv

@@ -18,7 +18,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("core", "controlplane", "syncagent", "gitcache", "proxy", "towline")
 # Written by a tool, or a list of statements that nobody refactors.
-GENERATED = re.compile(r"_pb2(_grpc)?\.pyi?$|/migrations/versions/")
+GENERATED = re.compile(r"_pb2(_grpc)?\.pyi?$|/migrations/versions/|/generated(_inputs)?\.py$")
 
 # Each worker would parse all files anew.
 pytestmark = pytest.mark.xdist_group("shape")
