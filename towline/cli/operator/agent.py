@@ -10,6 +10,7 @@ import typer
 from core.errors import Invalid
 from towline.cli.lazy_import import load
 from towline.cli.operator.processes import NO_FORK_HANDLERS
+from towline.cli.shell.option_groups import OptionGroup, option_groups
 from towline.cli.shell.output import escape_controls
 
 _PREFIX = "TOWLINE_AGENT_"
@@ -21,27 +22,29 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-_Url = Annotated[
-    str | None, typer.Option(metavar="HOST:PORT", help="Agent port of the control plane.")
-]
-_TokenFile = Annotated[Path | None, typer.Option(help="File containing the deploy token.")]
-_CaFile = Annotated[Path | None, typer.Option(help="CA certificate to trust (PEM file).")]
-_Kubeconfig = Annotated[
-    Path | None, typer.Option(help="Kubeconfig (default: in-cluster service account).")
-]
-_Context = Annotated[str | None, typer.Option(help="Context of the kubeconfig.")]
-_Data = Annotated[Path | None, typer.Option(help="State directory.")]
+
+class AgentOptions(OptionGroup):
+    """Options of an agent; each overrides a setting."""
+
+    url: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="Agent port of the control plane.")
+    ] = None
+    token_file: Annotated[Path | None, typer.Option(help="File containing the deploy token.")] = (
+        None
+    )
+    ca_file: Annotated[Path | None, typer.Option(help="CA certificate to trust (PEM file).")] = None
+    kubeconfig: Annotated[
+        Path | None, typer.Option(help="Kubeconfig (default: in-cluster service account).")
+    ] = None
+    context: Annotated[str | None, typer.Option(help="Context of the kubeconfig.")] = None
+    data: Annotated[Path | None, typer.Option(help="State directory.")] = None
 
 
 @app.callback()
+@option_groups
 def agent(
     command: typer.Context,
-    url: _Url = None,
-    token_file: _TokenFile = None,
-    ca_file: _CaFile = None,
-    kubeconfig: _Kubeconfig = None,
-    context: _Context = None,
-    data: _Data = None,
+    options: AgentOptions,
     trusted_key: Annotated[
         Path | None, typer.Option(help="Public keys (PEM); bundles must be signed by one of them.")
     ] = None,
@@ -61,7 +64,7 @@ def agent(
     """
     if command.invoked_subcommand is not None:
         return
-    environ = _environ(url, token_file, ca_file, kubeconfig, context, data, trusted_key)
+    environ = _environ(options, trusted_key)
     load("syncagent.settings").from_environment(environ)
     # Replaces this process, so that the agent does not keep the command line's modules in memory.
     program = [sys.executable, "-P", "-m", "towline.agent_process", log_level]
@@ -69,14 +72,8 @@ def agent(
 
 
 @app.command()
-def doctor(
-    url: _Url = None,
-    token_file: _TokenFile = None,
-    ca_file: _CaFile = None,
-    kubeconfig: _Kubeconfig = None,
-    context: _Context = None,
-    data: _Data = None,
-) -> None:
+@option_groups
+def doctor(options: AgentOptions) -> None:
     """Diagnose an agent: DNS, port, TLS, token, API server, permissions, disk.
 
     Exit code 1 if a required check fails.
@@ -85,7 +82,7 @@ def doctor(
     Example:
       towline agent doctor --url towline.example.org:8444 --token-file dev.token
     """
-    environ = _environ(url, token_file, ca_file, kubeconfig, context, data, None)
+    environ = _environ(options, None)
     load("core.runtime.logs").configure("error")
     well = load("asyncio").run(load("towline.agent").diagnose(environ, _show))
     raise typer.Exit(0 if well else 1)
@@ -110,23 +107,16 @@ def _show(good: bool, needed: bool, step: str, text: str) -> None:
     typer.echo(f"{word}  {escape_controls(step)}: {escape_controls(text)}")
 
 
-def _environ(
-    url: str | None,
-    token_file: Path | None,
-    ca_file: Path | None,
-    kubeconfig: Path | None,
-    context: str | None,
-    data: Path | None,
-    trusted_key: Path | None,
-) -> dict[str, str]:
-    """Environment for the given flags. Invalid: a required flag is missing."""
+def _environ(options: AgentOptions, trusted_key: Path | None) -> dict[str, str]:
+    """Environment for the given options. Invalid: a required option is missing."""
+    url = options.url
     flags = {
         "HUB_ADDRESS": url if url is None or "://" in url else f"https://{url}",
-        "HUB_TOKEN_FILE": token_file,
-        "HUB_CA_FILE": ca_file,
-        "KUBERNETES_KUBECONFIG": kubeconfig,
-        "KUBERNETES_CONTEXT": context,
-        "STATE_DIRECTORY": data,
+        "HUB_TOKEN_FILE": options.token_file,
+        "HUB_CA_FILE": options.ca_file,
+        "KUBERNETES_KUBECONFIG": options.kubeconfig,
+        "KUBERNETES_CONTEXT": options.context,
+        "STATE_DIRECTORY": options.data,
         "AUTONOMY_TRUSTED_KEYS": trusted_key,
     }
     # A token in a variable is visible in the process's environment, so only a file is accepted.

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from towline.cli.lazy_import import load
+from towline.cli.shell.option_groups import OptionGroup, option_groups
 
 _PROCESSES = {"all": "towline.serve.process", "gitcache": "towline.serve.git_cache_process"}
 # Child processes always call exec, so gRPC's fork handlers only get in the way.
@@ -17,66 +18,64 @@ NO_FORK_HANDLERS = ("GRPC_ENABLE_FORK_SUPPORT", "0")
 _SWITCH_SECONDS = 0.0005
 
 
-def serve(
-    config: Annotated[Path | None, typer.Option(help="TOML settings file.")] = None,
-    target: Annotated[str | None, typer.Option(help="Components to run: all or gitcache.")] = None,
-    data: Annotated[Path | None, typer.Option(help="Data directory.")] = None,
+class ServeOptions(OptionGroup):
+    """Options of `towline serve`; each overrides a setting."""
+
+    config: Annotated[Path | None, typer.Option(help="TOML settings file.")] = None
+    target: Annotated[str | None, typer.Option(help="Components to run: all or gitcache.")] = None
+    data: Annotated[Path | None, typer.Option(help="Data directory.")] = None
     database: Annotated[
         str | None,
         typer.Option(help="postgresql://…; if it has a password, use TOWLINE_DATABASE_FILE."),
-    ] = None,
+    ] = None
     redis: Annotated[
         str | None,
         typer.Option(
             help="redis://…, shared by replicas; if it has a password, use TOWLINE_REDIS_FILE."
         ),
-    ] = None,
-    listen: Annotated[str | None, typer.Option(help="HTTPS address for everything.")] = None,
-    listen_http: Annotated[
-        str | None, typer.Option(help="HTTP address without TLS, or off.")
-    ] = None,
+    ] = None
+    listen: Annotated[str | None, typer.Option(help="HTTPS address for everything.")] = None
+    listen_http: Annotated[str | None, typer.Option(help="HTTP address without TLS, or off.")] = (
+        None
+    )
     listen_agents: Annotated[
         str | None, typer.Option(help="gRPC address for agents, with TLS.")
-    ] = None,
+    ] = None
     listen_peers: Annotated[
         str | None, typer.Option(help="Address for other replicas of the Git cache, with TLS.")
-    ] = None,
+    ] = None
     listen_replicas: Annotated[
         str | None, typer.Option(help="Address for other replicas of the control plane, with TLS.")
-    ] = None,
+    ] = None
     listen_metrics: Annotated[
         str | None, typer.Option(help="Address for Prometheus metrics, or off.")
-    ] = None,
+    ] = None
     tls_cert: Annotated[
         Path | None,
         typer.Option(help="TLS certificate (PEM file; default: issued by Towline's own CA)."),
-    ] = None,
-    tls_key: Annotated[Path | None, typer.Option(help="TLS private key (PEM file).")] = None,
+    ] = None
+    tls_key: Annotated[Path | None, typer.Option(help="TLS private key (PEM file).")] = None
     log_level: Annotated[
         str | None, typer.Option(help="Log level: debug, info, warning or error.")
-    ] = None,
-) -> None:
+    ] = None
+
+    def flags(self) -> dict[str, object]:
+        """Settings given on the command line."""
+        given = dict(vars(self))
+        cert, key = given.pop("tls_cert"), given.pop("tls_key")
+        del given["config"]
+        return {**given, "tls": {"cert": cert, "key": key} if cert or key else None}
+
+
+@option_groups
+def serve(options: ServeOptions) -> None:
     """Run the control plane until SIGTERM or Ctrl-C.
 
     \b
     Example:
       towline serve --data ./data --listen 0.0.0.0:8443
     """
-    flags = {
-        "target": target,
-        "data": data,
-        "database": database,
-        "redis": redis,
-        "listen": listen,
-        "listen_http": listen_http,
-        "listen_agents": listen_agents,
-        "listen_peers": listen_peers,
-        "listen_replicas": listen_replicas,
-        "listen_metrics": listen_metrics,
-        "tls": {"cert": tls_cert, "key": tls_key} if tls_cert or tls_key else None,
-        "log_level": log_level,
-    }
-    settings = load("towline.settings").load(flags, config)
+    settings = load("towline.settings").load(options.flags(), options.config)
     os.environ.setdefault(*NO_FORK_HANDLERS)
     load("core.runtime.logs").configure(settings.log_level)
     sys.setswitchinterval(_SWITCH_SECONDS)

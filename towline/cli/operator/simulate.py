@@ -1,20 +1,20 @@
 """`towline simulate`: measures a control plane under the load of many simulated clusters."""
 
-import asyncio
 import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from core.errors import Invalid
 from towline.cli.lazy_import import load
-from towline.cli.shell.output import Column, Format, escape_controls, field, say, show
+from towline.cli.shell.option_groups import OptionGroup, option_groups
+from towline.cli.shell.output import Format, escape_controls, field, say, show
 from towline.cli.shell.session import global_flags, selected_target
 
-_COLUMNS: tuple[Column, ...] = (
+_COLUMNS = (
     field("SCENARIO"),
     field("FIGURE"),
     field("VALUE"),
@@ -25,40 +25,47 @@ _USUAL = ("idle", "onboard", "commit", "hung", "slow", "noisy", "flapping", "sto
 _GIT = ("commit", "churn")
 
 
-def simulate(
-    context: typer.Context,
+class SimulationOptions(OptionGroup):
+    """Options of a simulation."""
+
     scenario: Annotated[
         list[str] | None,
         typer.Option(help="Scenario to run; repeatable (default: all; churn only with --churn)."),
-    ] = None,
-    clusters: Annotated[int, typer.Option(help="Number of clusters to simulate.")] = 100,
+    ] = None
+    clusters: Annotated[int, typer.Option(help="Number of clusters to simulate.")] = 100
     add: Annotated[
         int | None, typer.Option(help="Forecast whether N more clusters would fit.", metavar="N")
-    ] = None,
+    ] = None
     memory: Annotated[
         int, typer.Option(help="Memory limit of a replica in MiB, for the forecast.")
-    ] = 2048,
-    seconds: Annotated[float, typer.Option(help="Seconds to measure each step.")] = 20.0,
-    noise: Annotated[float, typer.Option(help="Reports per second of a noisy agent.")] = 1000.0,
+    ] = 2048
+    seconds: Annotated[float, typer.Option(help="Seconds to measure each step.")] = 20.0
+    noise: Annotated[float, typer.Option(help="Reports per second of a noisy agent.")] = 1000.0
     churn: Annotated[
         Path | None, typer.Option(help="Recording made by record-churn, for the scenario churn.")
-    ] = None,
+    ] = None
     processes: Annotated[
         int | None,
         typer.Option(help="Number of processes that run agents (default: by number of agents)."),
-    ] = None,
+    ] = None
     agents: Annotated[
         list[str] | None,
         typer.Option(help="host:port of the agent listener, with --url; once for each replica."),
-    ] = None,
+    ] = None
     agents_ca: Annotated[
         Path | None,
         typer.Option(help="CA certificate of the agent listener (PEM file), with --url."),
-    ] = None,
+    ] = None
     metrics: Annotated[
         str, typer.Option(help="URL of the control plane's metrics, with --url.")
-    ] = "",
-    html: Annotated[Path | None, typer.Option(help="Write an HTML report with plots.")] = None,
+    ] = ""
+    html: Annotated[Path | None, typer.Option(help="Write an HTML report with plots.")] = None
+
+
+@option_groups
+def simulate(
+    context: typer.Context,
+    options: SimulationOptions,
     output: Annotated[Format, typer.Option("-o", "--output", help="Output format.")] = Format.TABLE,
 ) -> None:
     """Simulate many clusters over the real agent protocol, and measure their cost.
@@ -83,27 +90,17 @@ def simulate(
     """
     os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
     plan = load("towline.simulate.simulation").SimulationPlan(
-        clusters=clusters, seconds=seconds, noise=noise, churn=churn
+        clusters=options.clusters,
+        seconds=options.seconds,
+        noise=options.noise,
+        churn=options.churn,
     )
-    wish, hub = global_flags(context), None
-    if wish.url or wish.context:
-        if not agents or agents_ca is None:
-            raise Invalid("--url requires --agents and --agents-ca")
-        if churn is not None:
-            raise Invalid(
-                "--churn cannot be combined with --url: it commits to a Git server of its own"
-            )
-        if add is not None and not metrics:
-            raise Invalid("with --url, --add requires --metrics")
-        authority = agents_ca.read_text()
-        hub = load("towline.simulate.control_plane").existing_control_plane(
-            selected_target(context), tuple(agents), authority, metrics
-        )
-    usual = [*_USUAL, "churn"] if churn else _USUAL
-    wanted = scenario or [name for name in usual if hub is None or name not in _GIT]
+    hub = _existing_control_plane(context, options)
+    usual = [*_USUAL, "churn"] if options.churn else _USUAL
+    wanted = options.scenario or [name for name in usual if hub is None or name not in _GIT]
     program = load("towline.simulate.program")
-    outcomes = asyncio.run(program.run(wanted, plan, processes, hub, say))
-    _tell(outcomes, clusters + add if add is not None else None, memory, html, output)
+    outcomes = load("asyncio").run(program.run(wanted, plan, options.processes, hub, say))
+    _tell(outcomes, options, output)
 
 
 def record_churn(
@@ -127,7 +124,7 @@ def record_churn(
     """
     if file.exists():
         raise Invalid(f"{file} already exists; choose another name", field="file")
-    recorded = asyncio.run(_recorded(seconds, kubeconfig.expanduser(), kube_context))
+    recorded = load("asyncio").run(_recorded(seconds, kubeconfig.expanduser(), kube_context))
     if not recorded.changes:
         raise Invalid(f"nothing changed within {seconds:.0f} s; record longer", field="seconds")
     lines = load("towline.simulate.churn").lines_of(recorded)
@@ -135,7 +132,28 @@ def record_churn(
     say(f"{len(recorded.changes)} changes, {recorded.rate:.2g} per second")
 
 
-async def _recorded(seconds: float, kubeconfig: Path, context: str | None) -> Any:
+def _existing_control_plane(context: typer.Context, options: SimulationOptions) -> object:
+    """Control plane of --url or --context. Raises Invalid for options that do not fit together."""
+    wish = global_flags(context)
+    if not wish.url and not wish.context:
+        return None
+    if not options.agents or options.agents_ca is None:
+        raise Invalid("--url requires --agents and --agents-ca")
+    if options.churn is not None:
+        raise Invalid(
+            "--churn cannot be combined with --url: it commits to a Git server of its own"
+        )
+    if options.add is not None and not options.metrics:
+        raise Invalid("with --url, --add requires --metrics")
+    return load("towline.simulate.control_plane").existing_control_plane(
+        selected_target(context),
+        tuple(options.agents),
+        options.agents_ca.read_text(),
+        options.metrics,
+    )
+
+
+async def _recorded(seconds: float, kubeconfig: Path, context: str | None) -> object:
     clock = load("core.runtime.clock").SystemClock()
     access = load("towline.cluster_access").from_kubeconfig(kubeconfig, context, clock)
     async with load("towline.simulate.recorder").recording(access, clock) as recorder:
@@ -144,16 +162,14 @@ async def _recorded(seconds: float, kubeconfig: Path, context: str | None) -> An
         return recorder.recording()
 
 
-def _tell(
-    outcomes: Sequence[Any], clusters: int | None, memory: int, html: Path | None, output: Format
-) -> None:
+def _tell(outcomes: Sequence[object], options: SimulationOptions, output: Format) -> None:
     forecasts, report = load("towline.simulate.forecast"), load("towline.simulate.report")
     after = None
-    if clusters is not None:
-        limits = forecasts.ReplicaLimits(memory=float(memory << 20))
-        after = forecasts.forecast(outcomes, clusters, limits)
-    if html is not None:
-        html.write_text(report.html("Simulated clusters", outcomes, after))
+    if options.add is not None:
+        limits = forecasts.ReplicaLimits(memory=float(options.memory << 20))
+        after = forecasts.forecast(outcomes, options.clusters + options.add, limits)
+    if options.html is not None:
+        options.html.write_text(report.html("Simulated clusters", outcomes, after))
     if output is Format.JSON:
         print(escape_controls(json.dumps(report.document(outcomes, after), indent=2)))
         return
