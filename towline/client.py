@@ -5,8 +5,8 @@ import json
 import ssl
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, TypedDict, TypeVar, overload
 from urllib.parse import urlencode, urlsplit
 
 from core import __version__
@@ -22,11 +22,28 @@ from core.errors import (
     Unavailable,
 )
 from towline.contexts import ControlPlaneTarget
+from towline.device_grant import OAuthResponse
+from towline.operations import Document
 
 TIMEOUT_SECONDS = 30.0
 MAX_RESPONSE_BYTES = 64 << 20
 
-Json = dict[str, Any]
+Data = TypeVar("Data")
+
+
+class _Extensions(TypedDict, total=False):
+    code: str
+
+
+class _Error(TypedDict, total=False):
+    message: str
+    extensions: _Extensions | None
+
+
+class _Response(TypedDict, total=False):
+    data: object
+    errors: list[_Error]
+
 
 _ERRORS: dict[str, type[TowlineError]] = {
     error.code.value: error
@@ -67,7 +84,13 @@ class GraphQLClient:
         self._opener = urllib.request.build_opener(*handlers)
         self._timeout = timeout
 
-    def ask(self, document: str, /, **variables: Any) -> Json:
+    @overload
+    def ask(self, document: Document[Data], /, **variables: object) -> Data: ...
+
+    @overload
+    def ask(self, document: str, /, **variables: object) -> dict[str, Any]: ...
+
+    def ask(self, document: str, /, **variables: object) -> object:
         """Returns `data` of the response; raises the error that matches its first error.
 
         Unavailable: no response, or a response that is not from a control plane.
@@ -92,12 +115,13 @@ class GraphQLClient:
         except (OSError, http.client.HTTPException) as error:
             raise Unavailable(_unreachable(url, error)) from None
 
-    def post(self, path: str, **fields: str) -> Json:
+    def post(self, path: str, **fields: str) -> OAuthResponse:
         """Posts a form; returns the JSON object of the response or of the error (RFC 6749)."""
         headers = {**self._headers, "Content-Type": "application/x-www-form-urlencoded"}
         body = urlencode(fields).encode()
         request = urllib.request.Request(f"{self._base}{path}", body, headers)
         status, content = self._send(request)
+        answer: OAuthResponse | None
         try:
             answer = json.loads(content)
         except ValueError:
@@ -118,7 +142,8 @@ class GraphQLClient:
         except (OSError, http.client.HTTPException) as error:
             raise Unavailable(_unreachable(self._url, error)) from None
 
-    def _parse(self, status: int, body: bytes) -> Json:
+    def _parse(self, status: int, body: bytes) -> _Response:
+        answer: _Response | None
         try:
             answer = json.loads(body)
         except ValueError:
@@ -131,7 +156,7 @@ class GraphQLClient:
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
     """Rejects redirects: they would send the token to another server."""
 
-    def redirect_request(self, *_: Any, **__: Any) -> None:
+    def redirect_request(self, *_: object, **__: object) -> None:
         return None
 
 
@@ -142,7 +167,7 @@ def _trust(ca: str) -> ssl.SSLContext:
         raise Invalid("the file is not a certificate in PEM format", field="ca-file") from None
 
 
-def _error(error: Mapping[str, Any]) -> TowlineError:
+def _error(error: _Error) -> TowlineError:
     code = (error.get("extensions") or {}).get("code", Code.INTERNAL.value)
     message = str(error.get("message", "unknown error"))
     return _ERRORS.get(code, TowlineError)(message)

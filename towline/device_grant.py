@@ -9,7 +9,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypedDict
 from urllib.parse import urlencode
 
 from core.errors import Unauthenticated, Unavailable
@@ -21,6 +21,21 @@ POLL_SECONDS, SLOWER_SECONDS = 5, 5
 MAX_WAIT_SECONDS = 1800
 _TIMEOUT = 15.0
 _MAX_BYTES = 64 << 10
+
+
+class OAuthResponse(TypedDict, total=False):
+    """Answer of the token or device endpoint: a grant or an error (RFC 6749, RFC 8628)."""
+
+    device_code: str
+    user_code: str
+    verification_uri: str
+    verification_uri_complete: str
+    interval: float
+    expires_in: float
+    access_token: str
+    refresh_token: str
+    error: str
+    error_description: str
 
 
 class IssuedToken(NamedTuple):
@@ -79,7 +94,7 @@ class DeviceGrant:
         granted = self._granted(answer)
         return granted if granted.refresh else granted._replace(refresh=token)
 
-    def _pause(self, answer: Mapping[str, Any]) -> int:
+    def _pause(self, answer: OAuthResponse) -> int:
         """Seconds to add to the polling interval. Unauthenticated: the sign-in was denied."""
         error = answer.get("error")
         if error == "slow_down":
@@ -88,14 +103,14 @@ class DeviceGrant:
             raise Unauthenticated(_reason(answer, "the sign-in was denied"))
         return 0
 
-    def _granted(self, answer: Mapping[str, Any]) -> IssuedToken:
+    def _granted(self, answer: OAuthResponse) -> IssuedToken:
         life = answer.get("expires_in")
         expires = int(self._now() + float(life)) if life else 0
         return IssuedToken(
             str(answer["access_token"]), str(answer.get("refresh_token", "")), expires
         )
 
-    def _post(self, path: str, form: Mapping[str, str]) -> dict[str, Any]:
+    def _post(self, path: str, form: Mapping[str, str]) -> OAuthResponse:
         """Returns the JSON object of the response, also for an error response."""
         url = self._target.url + path
         request = urllib.request.Request(url, urlencode(form).encode(), method="POST")
@@ -104,6 +119,7 @@ class DeviceGrant:
         except OSError as error:
             reason = getattr(error, "reason", error)
             raise Unavailable(f"cannot reach {self._target.url}: {reason}") from None
+        answer: OAuthResponse | None
         try:
             answer = json.loads(text)
         except ValueError:
@@ -121,12 +137,12 @@ def _send(request: urllib.request.Request, ca: str) -> bytes:
             return refusal.read(_MAX_BYTES)
 
 
-def _invitation(asked: Mapping[str, Any]) -> str:
+def _invitation(asked: OAuthResponse) -> str:
     page = asked.get("verification_uri_complete") or asked.get("verification_uri", "")
     code = asked.get("user_code", "")
     return "".join(c for c in f"To sign in, open {page} and approve {code}" if c.isprintable())
 
 
-def _reason(answer: Mapping[str, Any], otherwise: str) -> str:
+def _reason(answer: OAuthResponse, otherwise: str) -> str:
     text = str(answer.get("error_description") or answer.get("error") or otherwise)
     return "".join(c for c in text if c.isprintable())[:300]

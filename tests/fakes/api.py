@@ -12,11 +12,11 @@ class FakeApi:
     An answer is `data`, or an error to raise; a document without one is not found.
     """
 
-    def __init__(self, answers: Mapping[str, Any] | None = None) -> None:
-        self.answers = dict(answers or {})
+    def __init__(self, answers: Mapping[Any, Any] | None = None) -> None:
+        self.answers: dict[str, Any] = dict(answers or {})
         self.asked: list[tuple[str, dict[str, Any]]] = []
 
-    def ask(self, document: str, /, **variables: Any) -> dict[str, Any]:
+    def ask(self, document: str, /, **variables: Any) -> Any:
         self.asked.append((document, variables))
         answer = self.answers.get(document, NotFound())
         if isinstance(answer, Exception):

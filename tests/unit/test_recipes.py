@@ -40,7 +40,10 @@ EXAMPLES = (
             {
                 "console/src/clusters/clusters.graphql",
                 "controlplane/services/operations/removal.py",
+                "towline/cli/apply/manifests.py",
+                "towline/cli/clusters/clusters.graphql",
                 "towline/cli/clusters/clusters.py",
+                "towline/cli/clusters/generated.py",
             }
         ),
     ),

@@ -2,10 +2,10 @@
 
 import gc
 from importlib import import_module
-from typing import Any
+from types import ModuleType
 
 
-def load(module: str) -> Any:
+def load(module: str) -> ModuleType:
     """Imports a module and returns it.
 
     Modules live until the process ends, so the garbage collector is off during the import and

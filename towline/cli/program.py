@@ -8,14 +8,15 @@ import typer
 
 from core import __version__
 from core.errors import Code, TowlineError
-from towline.cli.access import access, groups, login, projects, roles, tokens, users
+from towline.cli.access import access, groups, login, roles, tokens, users
 from towline.cli.apply import apply
-from towline.cli.clusters import clusters, fleet
+from towline.cli.clusters import clusters
 from towline.cli.configuration import contexts, flow
 from towline.cli.generators import cluster_groups, global_services, namespaces, service_sets
 from towline.cli.operator import admin, agent, processes, simulate
 from towline.cli.pipelines import pipelines
-from towline.cli.reports import audit, notifications, streams
+from towline.cli.projects import projects
+from towline.cli.reports import audit, fleet, notifications, streams
 from towline.cli.repositories import helm_repositories, repositories
 from towline.cli.secrets import secrets
 from towline.cli.services import blame, search, services

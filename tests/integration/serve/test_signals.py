@@ -70,7 +70,7 @@ class Server:
         return self.log.read_text()
 
     async def ask(self, document: str, **variables: object) -> Json:
-        return await asyncio.to_thread(self.client.ask, document, **variables)
+        return await asyncio.to_thread(lambda: self.client.ask(document, **variables))
 
     async def end(self, number: signal.Signals) -> tuple[int, float]:
         """Exit code and how many seconds it took."""

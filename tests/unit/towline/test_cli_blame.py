@@ -6,8 +6,8 @@ import pytest
 
 from core.errors import Invalid, NotFound
 from tests.fakes.api import FakeApi
+from towline.cli.services import generated as service_api
 from towline.cli.services.blame import find_object, moment, origin
-from towline.cli.shell import documents
 
 OBJECTS = [
     {"id": "1", "kind": "Deployment", "namespace": "shop", "name": "web"},
@@ -17,8 +17,8 @@ OBJECTS = [
 ]
 API = FakeApi(
     {
-        documents.SERVICE: {"serviceDeployment": {"id": "s"}},
-        documents.OBJECTS_OF_SERVICE: {"serviceDeployment": {"components": OBJECTS}},
+        service_api.SERVICE: {"serviceDeployment": {"id": "s"}},
+        service_api.SERVICE_OBJECTS: {"serviceDeployment": {"components": OBJECTS}},
     }
 )
 
@@ -43,7 +43,7 @@ def test_what_is_not_one_object_is_refused(thing: str, error: type[Exception]) -
 def test_a_field_is_of_a_commit_or_of_its_manager() -> None:
     """A commit that may not be the first with the value is told as such."""
     revision = {"sha": "a" * 40, "committedAt": None}
-    row: dict[str, Any] = {"revision": revision, "isOldestRevision": True, "manager": "towline"}
+    row: Any = {"revision": revision, "isOldestRevision": True, "manager": "towline"}
     assert origin(row) == "aaaaaaaaaa or older"
-    edited = {"revision": None, "manager": "kubectl-edit", "at": None}
+    edited: Any = {"revision": None, "manager": "kubectl-edit", "at": None}
     assert (origin(edited), moment(edited)) == ("kubectl-edit", "")

@@ -1,6 +1,7 @@
 """What `towline services confirm` lets go, and what it leaves."""
 
 import json
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner, Result
@@ -8,14 +9,14 @@ from typer.testing import CliRunner, Result
 from core.errors import Invalid, NotFound
 from tests.fakes.api import FakeApi
 from towline.cli.program import app
+from towline.cli.services import generated as service_api
 from towline.cli.services import services
 from towline.cli.services.pending_deletions import select_deletions
-from towline.cli.shell import documents
 
-SHOP = {"kind": "Namespace", "namespace": None, "name": "shop", "group": None}
-DATA = {"kind": "PersistentVolumeClaim", "namespace": "shop", "name": "data", "group": None}
-MINE = {"kind": "Job", "namespace": "shop", "name": "data", "group": "example.org"}
-BATCH = {**MINE, "group": "batch"}
+SHOP: Any = {"kind": "Namespace", "namespace": None, "name": "shop", "group": None}
+DATA: Any = {"kind": "PersistentVolumeClaim", "namespace": "shop", "name": "data", "group": None}
+MINE: Any = {"kind": "Job", "namespace": "shop", "name": "data", "group": "example.org"}
+BATCH: Any = {**MINE, "group": "batch"}
 SERVICE = {
     "id": "s",
     "name": "web",
@@ -31,9 +32,9 @@ def api(monkeypatch: pytest.MonkeyPatch) -> FakeApi:
     """A service of which two deletions wait."""
     made = FakeApi(
         {
-            documents.SERVICE: {"serviceDeployment": SERVICE},
-            documents.AWAITING: {"serviceDeployment": {"awaiting": [SHOP, DATA]}},
-            documents.CONFIRM_DELETIONS: {"confirmDeletions": SERVICE},
+            service_api.SERVICE: {"serviceDeployment": SERVICE},
+            service_api.PENDING_DELETIONS: {"serviceDeployment": {"awaiting": [SHOP, DATA]}},
+            service_api.CONFIRM_DELETIONS: {"confirmDeletions": SERVICE},
         }
     )
     monkeypatch.setattr(services, "connect", lambda context: made)
@@ -50,20 +51,20 @@ def test_all_that_waits_is_shown_and_confirmed(api: FakeApi) -> None:
     assert said.exit_code == 0
     assert said.stderr == "deletes Namespace/shop\ndeletes PersistentVolumeClaim/shop/data\n"
     assert json.loads(said.stdout) == SERVICE
-    assert api.sent(documents.CONFIRM_DELETIONS) == [{"id": "s", "objects": [SHOP, DATA]}]
+    assert api.sent(service_api.CONFIRM_DELETIONS) == [{"id": "s", "objects": [SHOP, DATA]}]
 
 
 def test_only_what_is_named_is_confirmed(api: FakeApi) -> None:
     said = confirm("persistentvolumeclaim/data")
     assert said.stderr == "deletes PersistentVolumeClaim/shop/data\n"
-    assert api.sent(documents.CONFIRM_DELETIONS) == [{"id": "s", "objects": [DATA]}]
+    assert api.sent(service_api.CONFIRM_DELETIONS) == [{"id": "s", "objects": [DATA]}]
 
 
 def test_with_one_wrong_name_nothing_is_confirmed(api: FakeApi) -> None:
     refused = confirm("Namespace/shop", "Namespace/data").exception
     assert isinstance(refused, NotFound)
     assert "pending: Namespace/shop, PersistentVolumeClaim/shop/data" in refused.message
-    assert api.sent(documents.CONFIRM_DELETIONS) == []
+    assert api.sent(service_api.CONFIRM_DELETIONS) == []
 
 
 def test_an_object_that_is_named_twice_is_confirmed_once() -> None:

@@ -8,10 +8,13 @@ import pytest
 
 from core.errors import Conflict, Invalid, NotFound
 from tests.fakes.api import FakeApi
-from towline.cli.apply import pipeline_manifests
 from towline.cli.apply.manifests import KINDS, Manifest, read_manifests
 from towline.cli.apply.plan import ManifestPlanner
-from towline.cli.shell import documents
+from towline.cli.clusters import generated as cluster_api
+from towline.cli.pipelines import generated as pipeline_api
+from towline.cli.repositories import generated as repository_api
+from towline.cli.services import generated as service_api
+from towline.generated_inputs import StageRolloutAttributes
 
 URL = "https://git.example/shop.git"
 REPOSITORY = f"apiVersion: towline/v1\nkind: Repository\nurl: {URL}\n"
@@ -55,7 +58,7 @@ FOUND_SERVICE = {
 def found_pipeline(quorum: int = 1) -> dict[str, Any]:
     def stage(name: str) -> dict[str, Any]:
         service = {"id": f"id of {name}/web"}
-        rollout = dict.fromkeys(pipeline_manifests.ROLLOUT)
+        rollout = dict.fromkeys(StageRolloutAttributes.__annotations__)
         chosen = {"serviceNames": [], "selector": None, "verification": None}
         return {"name": name, "services": [{"service": service}], "rollout": rollout, **chosen}
 
@@ -137,12 +140,12 @@ def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
 def test_what_is_missing_is_created_with_all_that_was_written(tmp_path: Path) -> None:
     api = FakeApi(
         {
-            documents.REPOSITORY: {"gitRepository": {"id": "g1"}},
-            documents.CREATE_SERVICE: {"createServiceDeployment": {"id": "s1"}},
+            repository_api.REPOSITORY: {"gitRepository": {"id": "g1"}},
+            service_api.CREATE_SERVICE: {"createServiceDeployment": {"id": "s1"}},
         }
     )
     assert apply(tmp_path, api, SERVICE) == ["+ Service dev/web created"]
-    assert api.sent(documents.CREATE_SERVICE) == [
+    assert api.sent(service_api.CREATE_SERVICE) == [
         {
             "cluster": "dev",
             "attributes": {
@@ -158,26 +161,29 @@ def test_what_is_missing_is_created_with_all_that_was_written(tmp_path: Path) ->
 
 def test_a_new_cluster_tells_its_deploy_token_once(tmp_path: Path) -> None:
     made = {"createCluster": {"id": "c1", "deployToken": "twa_x"}}
-    api = FakeApi({documents.CREATE_CLUSTER: made})
+    api = FakeApi({cluster_api.CREATE_CLUSTER: made})
     assert apply(tmp_path, api, CLUSTER) == [
         "+ Cluster dev created",
         "  deploy token, shown only once: twa_x",
     ]
-    (sent,) = api.sent(documents.CREATE_CLUSTER)
+    (sent,) = api.sent(cluster_api.CREATE_CLUSTER)
     assert sent["attributes"]["name"] == "dev"
 
 
 @pytest.mark.parametrize(
     ("text", "answers"),
     [
-        (CLUSTER, {documents.CLUSTER: {"cluster": FOUND_CLUSTER}}),
-        (SERVICE, {documents.SERVICE: {"serviceDeployment": FOUND_SERVICE}}),
-        (REPOSITORY, {documents.REPOSITORY: {"gitRepository": {"id": "g1", "signIn": None}}}),
+        (CLUSTER, {cluster_api.CLUSTER: {"cluster": FOUND_CLUSTER}}),
+        (SERVICE, {service_api.SERVICE: {"serviceDeployment": FOUND_SERVICE}}),
+        (
+            REPOSITORY,
+            {repository_api.REPOSITORY: {"gitRepository": {"id": "g1", "signIn": None}}},
+        ),
         (
             PIPELINE,
             {
-                documents.PIPELINE: {"pipeline": found_pipeline()},
-                documents.SERVICE: found_service,
+                pipeline_api.PIPELINE: {"pipeline": found_pipeline()},
+                service_api.SERVICE: found_service,
             },
         ),
     ],
@@ -195,8 +201,8 @@ def test_what_is_so_already_is_left_alone(
 def test_a_difference_is_told_and_sent(tmp_path: Path) -> None:
     api = FakeApi(
         {
-            documents.SERVICE: {"serviceDeployment": FOUND_SERVICE},
-            documents.UPDATE_SERVICE: {"updateServiceDeployment": {"id": "s1"}},
+            service_api.SERVICE: {"serviceDeployment": FOUND_SERVICE},
+            service_api.UPDATE_SERVICE: {"updateServiceDeployment": {"id": "s1"}},
         }
     )
     text = SERVICE.replace("ref: main", "ref: v2").replace('replicas: "2"', 'size: "3"')
@@ -206,7 +212,7 @@ def test_a_difference_is_told_and_sent(tmp_path: Path) -> None:
         "  configuration.replicas: 2 → (none)",
         "  configuration.size: (none) → 3",
     ]
-    (sent,) = api.sent(documents.UPDATE_SERVICE)
+    (sent,) = api.sent(service_api.UPDATE_SERVICE)
     assert sent["id"] == "s1"
     assert sent["attributes"]["configuration"] == [{"name": "size", "value": "3"}]
 
@@ -214,9 +220,9 @@ def test_a_difference_is_told_and_sent(tmp_path: Path) -> None:
 def test_a_changed_gate_is_told_by_its_place(tmp_path: Path) -> None:
     api = FakeApi(
         {
-            documents.PIPELINE: {"pipeline": found_pipeline(quorum=2)},
-            documents.SERVICE: found_service,
-            documents.SAVE_PIPELINE: {"savePipeline": {"id": "p1"}},
+            pipeline_api.PIPELINE: {"pipeline": found_pipeline(quorum=2)},
+            service_api.SERVICE: found_service,
+            pipeline_api.SAVE_PIPELINE: {"savePipeline": {"id": "p1"}},
         }
     )
     assert apply(tmp_path, api, PIPELINE) == [
@@ -226,17 +232,17 @@ def test_a_changed_gate_is_told_by_its_place(tmp_path: Path) -> None:
 
 
 def test_a_dry_run_tells_and_sends_nothing(tmp_path: Path) -> None:
-    api = FakeApi({documents.SERVICE: {"serviceDeployment": FOUND_SERVICE}})
+    api = FakeApi({service_api.SERVICE: {"serviceDeployment": FOUND_SERVICE}})
     lines = apply(tmp_path, api, SERVICE.replace("ref: main", "ref: v2"), dry_run=True)
     assert lines == ["~ Service dev/web would be changed", "  git.ref: main → v2"]
     assert apply(tmp_path, FakeApi(), PIPELINE, dry_run=True) == [
         "+ Pipeline shop would be created"
     ]
-    assert api.sent(documents.UPDATE_SERVICE) == []
+    assert api.sent(service_api.UPDATE_SERVICE) == []
 
 
 def test_what_cannot_be_changed_is_refused_before_anything_is_sent(tmp_path: Path) -> None:
-    api = FakeApi({documents.SERVICE: {"serviceDeployment": FOUND_SERVICE}})
+    api = FakeApi({service_api.SERVICE: {"serviceDeployment": FOUND_SERVICE}})
     with pytest.raises(Conflict, match="namespace of a service cannot be changed"):
         apply(tmp_path, api, SERVICE.replace("namespace: shop", "namespace: other"))
 
@@ -256,10 +262,10 @@ def test_a_group_that_is_not_there_is_named(tmp_path: Path) -> None:
 def test_secrets_come_from_the_environment_or_a_file(tmp_path: Path) -> None:
     (tmp_path / "key").write_text("PEM\n")
     text = REPOSITORY + f"password: {{env: PASSWORD}}\nprivateKey: {{file: {tmp_path}/key}}\n"
-    api = FakeApi({documents.CREATE_REPOSITORY: {"createGitRepository": {"id": "g1"}}})
+    api = FakeApi({repository_api.CREATE_REPOSITORY: {"createGitRepository": {"id": "g1"}}})
     (manifest,) = manifests(tmp_path, text)
     ManifestPlanner(api, dry_run=False, environ={"PASSWORD": "secret"}).apply(manifest)
-    (sent,) = api.sent(documents.CREATE_REPOSITORY)
+    (sent,) = api.sent(repository_api.CREATE_REPOSITORY)
     assert (sent["attributes"]["password"], sent["attributes"]["privateKey"]) == (
         "secret",
         "PEM\n",
@@ -286,8 +292,8 @@ def test_a_secret_that_cannot_be_had_is_told_with_its_document(
 def test_a_repository_is_changed_when_its_way_of_signing_in_does(tmp_path: Path) -> None:
     api = FakeApi(
         {
-            documents.REPOSITORY: {"gitRepository": {"id": "g1", "signIn": None}},
-            documents.UPDATE_REPOSITORY: {"updateGitRepository": {"id": "g1"}},
+            repository_api.REPOSITORY: {"gitRepository": {"id": "g1", "signIn": None}},
+            repository_api.UPDATE_REPOSITORY: {"updateGitRepository": {"id": "g1"}},
         }
     )
     (manifest,) = manifests(tmp_path, REPOSITORY + "password: {env: P}\n")
@@ -299,15 +305,15 @@ def test_sources_name_repositories_by_url_and_are_compared_whole(tmp_path: Path)
     source = {"repositoryId": "g1", "ref": "main", "folder": "web", "path": "chart"}
     api = FakeApi(
         {
-            documents.REPOSITORY: {"gitRepository": {"id": "g1"}},
-            documents.SERVICE: {"serviceDeployment": {**FOUND_SERVICE, "sources": [source]}},
-            documents.UPDATE_SERVICE: {"updateServiceDeployment": {"id": "s1"}},
+            repository_api.REPOSITORY: {"gitRepository": {"id": "g1"}},
+            service_api.SERVICE: {"serviceDeployment": {**FOUND_SERVICE, "sources": [source]}},
+            service_api.UPDATE_SERVICE: {"updateServiceDeployment": {"id": "s1"}},
         }
     )
     text = SERVICE + f"sources: [{{repository: '{URL}', folder: web, path: chart}}]\n"
     assert apply(tmp_path, api, text) == ["= Service dev/web unchanged"]
     apply(tmp_path, api, text.replace("folder: web,", "folder: web, ref: v2,"))
-    (sent,) = api.sent(documents.UPDATE_SERVICE)
+    (sent,) = api.sent(service_api.UPDATE_SERVICE)
     assert sent["attributes"]["sources"] == [{**source, "ref": "v2"}]
     with pytest.raises(Invalid, match="a source needs a repository"):
         apply(tmp_path, api, SERVICE + "sources: [{folder: web}]\n")
@@ -317,9 +323,9 @@ def test_a_repository_takes_every_way_of_signing_in(tmp_path: Path) -> None:
     (tmp_path / "key").write_text("PEM")
     api = FakeApi(
         {
-            documents.CLUSTER: {"cluster": {"id": "c1"}},
-            documents.REPOSITORY: {"gitRepository": {"id": "g1", "signIn": "SSH"}},
-            documents.UPDATE_REPOSITORY: {"updateGitRepository": {"id": "g1"}},
+            cluster_api.CLUSTER: {"cluster": {"id": "c1"}},
+            repository_api.REPOSITORY: {"gitRepository": {"id": "g1", "signIn": "SSH"}},
+            repository_api.UPDATE_REPOSITORY: {"updateGitRepository": {"id": "g1"}},
         }
     )
     app = "appId: '7'\ninstallationId: '9'\nvia: dev\nsubmodules: true\n"
@@ -330,7 +336,7 @@ def test_a_repository_takes_every_way_of_signing_in(tmp_path: Path) -> None:
         "  viaClusterId: (none) → c1",
         "  recurseSubmodules: (none) → True",
     ]
-    (sent,) = api.sent(documents.UPDATE_REPOSITORY)
+    (sent,) = api.sent(repository_api.UPDATE_REPOSITORY)
     given = {key: one for key, one in sent["attributes"].items() if one is not None}
     assert given == {
         "url": URL,
@@ -395,7 +401,7 @@ def deep_found() -> dict[str, Any]:
         "services": [{"service": {"id": "any"}}],
         "serviceNames": ["web"],
         "selector": selector,
-        "rollout": {**dict.fromkeys(pipeline_manifests.ROLLOUT), **rollout},
+        "rollout": {**dict.fromkeys(StageRolloutAttributes.__annotations__), **rollout},
         "verification": {"soakSeconds": 900, "maxRestarts": 3, "metric": None},
         "git": json.dumps({"mode": "REQUEST", "changes": [field]}),
     }
@@ -449,9 +455,9 @@ def test_a_pipeline_with_every_sort_of_setting_is_left_alone(tmp_path: Path) -> 
     """Selectors, roll-outs, calendars, metrics and workflows are compared as the API tells them."""
     api = FakeApi(
         {
-            documents.PIPELINE: {"pipeline": deep_found()},
-            documents.SERVICE: found_service,
-            documents.CLUSTER: {"cluster": {"id": "id of dev"}},
+            pipeline_api.PIPELINE: {"pipeline": deep_found()},
+            service_api.SERVICE: found_service,
+            cluster_api.CLUSTER: {"cluster": {"id": "id of dev"}},
         }
     )
     assert apply(tmp_path, api, DEEP_PIPELINE) == ["= Pipeline shop unchanged"]
@@ -463,8 +469,8 @@ def test_a_policy_of_verification_is_compared_as_far_as_it_is_named(tmp_path: Pa
     policy = {"soakSeconds": 60, "maxRestarts": 3, "metric": metric}
     api = FakeApi(
         {
-            documents.SERVICE: {"serviceDeployment": {**FOUND_SERVICE, "verification": policy}},
-            documents.UPDATE_SERVICE: {"updateServiceDeployment": {}},
+            service_api.SERVICE: {"serviceDeployment": {**FOUND_SERVICE, "verification": policy}},
+            service_api.UPDATE_SERVICE: {"updateServiceDeployment": {}},
         }
     )
     said = "verification: {soakSeconds: 60, metric: {query: up, threshold: 1}}"

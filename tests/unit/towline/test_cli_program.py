@@ -2,6 +2,7 @@
 
 import json
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 import yaml
@@ -18,14 +19,19 @@ from core.errors import (
 )
 from tests.fakes.api import FakeApi
 from towline.cli.clusters import clusters
-from towline.cli.pipelines.pipelines import find_gate
+from towline.cli.clusters import generated as cluster_api
+from towline.cli.clusters.find import find_cluster
+from towline.cli.pipelines import generated as pipeline_api
+from towline.cli.pipelines.find import find_gate
 from towline.cli.program import app, exit_code
+from towline.cli.reports import generated as report_api
 from towline.cli.reports.audit import newer, newest
+from towline.cli.services import generated as service_api
 from towline.cli.services.explain import explain
-from towline.cli.shell import documents
+from towline.cli.services.find import find_service
 from towline.cli.shell.output import Format, age, field, show, table
 from towline.cli.shell.polling import WaitTimeout, poll_until, seconds
-from towline.cli.shell.session import every, find_cluster, find_service, parse_pairs
+from towline.cli.shell.session import parse_pairs
 
 
 def commands() -> list[list[str]]:
@@ -158,16 +164,16 @@ def page(ids: range, more: bool) -> dict:
 def trail(**variables: str | None) -> dict:
     """Rows 5 to 1, newest first, in two pages."""
     pages = {None: page(range(5, 2, -1), True), "3": page(range(2, 0, -1), False)}
-    return {"auditLogs": pages[variables["after"]]}
+    return {"auditLogs": pages[variables.get("after")]}
 
 
 def test_lists_are_read_to_their_end() -> None:
-    api = FakeApi({documents.AUDIT: trail})
-    assert [one["id"] for one in every(api, documents.AUDIT)] == ["5", "4", "3", "2", "1"]
+    api = FakeApi({report_api.AUDIT: trail})
+    assert [one["id"] for one in report_api.audit(api)] == ["5", "4", "3", "2", "1"]
 
 
 def test_the_audit_trail_is_shown_oldest_first_and_followed_without_gaps() -> None:
-    api = FakeApi({documents.AUDIT: trail})
+    api = FakeApi({report_api.AUDIT: trail})
     assert [one["id"] for one in newest(api, None, 4)] == ["2", "3", "4", "5"]
     assert [one["id"] for one in newer(api, None, 1)] == ["2", "3", "4", "5"]
     assert newer(api, None, 5) == []
@@ -179,7 +185,7 @@ def test_a_cluster_is_found_by_handle_and_else_by_id() -> None:
             raise NotFound
         return {"cluster": {"id": asked["id"]}}
 
-    assert find_cluster(FakeApi({documents.CLUSTER: cluster}), "c1") == {"id": "c1"}
+    assert find_cluster(FakeApi({cluster_api.CLUSTER: cluster}), "c1") == {"id": "c1"}
 
 
 def services(*places: str) -> FakeApi:
@@ -192,8 +198,8 @@ def services(*places: str) -> FakeApi:
     page = {"edges": [{"node": node} for node in nodes], "pageInfo": {"hasNextPage": False}}
     return FakeApi(
         {
-            documents.SERVICES: {"serviceDeployments": page},
-            documents.SERVICE: lambda **asked: {"serviceDeployment": asked},
+            service_api.SERVICES: {"serviceDeployments": page},
+            service_api.SERVICE: lambda **asked: {"serviceDeployment": asked},
         }
     )
 
@@ -216,7 +222,7 @@ def gate(name: str, release: str | None, kind: str = "APPROVAL") -> dict:
 
 def test_the_only_gate_that_waits_for_approval_needs_no_name() -> None:
     edges = [gate("soak", "r1", "SOAK"), gate("eu", None), gate("us", "r1")]
-    pipeline = {"edges": edges, "stages": [{"workflow": None}]}
+    pipeline: Any = {"edges": edges, "stages": [{"workflow": None}]}
     assert find_gate(pipeline, None)[1]["name"] == "us"
     assert find_gate(pipeline, "id-eu")[1]["name"] == "eu"
     with pytest.raises(NotFound, match="could not find gate asia"):
@@ -225,16 +231,17 @@ def test_the_only_gate_that_waits_for_approval_needs_no_name() -> None:
 
 def test_a_workflow_of_a_stage_is_found_as_a_gate_is() -> None:
     own = {"id": "id-w", "name": "migrate", "type": "WORKFLOW", "state": "RUNNING"}
-    pipeline = {"edges": [gate("eu", None)], "stages": [{"workflow": None}, {"workflow": own}]}
+    pipeline: Any = {"edges": [gate("eu", None)], "stages": [{"workflow": None}, {"workflow": own}]}
     assert find_gate(pipeline, None)[1] is find_gate(pipeline, "migrate")[1] is own
 
 
 def test_with_several_gates_the_name_is_asked_for() -> None:
-    pipeline = {"edges": [gate("eu", "r1"), gate("us", "r1")], "stages": []}
+    pipeline: Any = {"edges": [gate("eu", "r1"), gate("us", "r1")], "stages": []}
     with pytest.raises(Invalid, match="several gates match; name one of eu"):
         find_gate(pipeline, None)
+    empty: Any = {"edges": [], "stages": []}
     with pytest.raises(NotFound, match="no gate is waiting for approval"):
-        find_gate({"edges": [], "stages": []}, None)
+        find_gate(empty, None)
 
 
 def test_why_names_what_a_promoted_commit_waits_for() -> None:
@@ -257,7 +264,7 @@ def test_why_names_what_a_promoted_commit_waits_for() -> None:
             "committedAt": now,
         },
     }
-    pipeline = {
+    pipeline: Any = {
         "name": "shop",
         "paused": None,
         "stages": [{"name": "prod", "services": [{"service": {"id": "s2"}}]}],
@@ -267,9 +274,11 @@ def test_why_names_what_a_promoted_commit_waits_for() -> None:
     info = {"hasNextPage": False, "endCursor": None}
     api = FakeApi(
         {
-            documents.SERVICE: {"serviceDeployment": service},
-            documents.LEDGER: {"ledger": {"edges": [{"node": one} for one in rows]}},
-            documents.PIPELINES: {"pipelines": {"edges": [{"node": pipeline}], "pageInfo": info}},
+            service_api.SERVICE: {"serviceDeployment": service},
+            service_api.LEDGER: {"ledger": {"edges": [{"node": one} for one in rows]}},
+            pipeline_api.PIPELINES: {
+                "pipelines": {"edges": [{"node": pipeline}], "pageInfo": info}
+            },
         }
     )
     text = "\n".join(explain(api, "prod/web"))
@@ -281,6 +290,8 @@ def test_why_names_what_a_promoted_commit_waits_for() -> None:
 
 
 def test_a_cluster_that_waits_for_its_agent_says_so() -> None:
-    cells = [column.cell({"deletedAt": "2026-01-01T00:00:00Z"}) for column in clusters.COLUMNS]
+    cluster: Any = {"deletedAt": "2026-01-01T00:00:00Z"}
+    living: Any = {"deletedAt": None}
+    cells = [column.cell(cluster) for column in clusters.COLUMNS]
     assert "detach does not wait" in str(cells[-1])
-    assert clusters.COLUMNS[-1].cell({"deletedAt": None}) == ""
+    assert clusters.COLUMNS[-1].cell(living) == ""

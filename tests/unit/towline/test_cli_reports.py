@@ -10,10 +10,11 @@ from core.errors import Invalid
 from core.runtime.clock import SystemClock
 from tests.fakes.api import FakeApi
 from towline.cli import program
-from towline.cli.clusters import fleet
-from towline.cli.clusters.fleet import time_of
+from towline.cli.reports import fleet
+from towline.cli.reports import generated as report_api
+from towline.cli.reports.fleet import time_of
+from towline.cli.services import generated as service_api
 from towline.cli.services import search
-from towline.cli.shell import documents
 
 OBJECT = {"kind": "Pod", "namespace": "shop", "name": "web-1", "state": "RUNNING"}
 ROW = {"id": "1", "cluster": "prod", "service": "web", "ageSeconds": 900.0, "stale": True}
@@ -45,7 +46,7 @@ def run(*words: str) -> str:
 
 
 def test_search_says_how_old_an_answer_is(api: FakeApi) -> None:
-    api.answers[documents.SEARCH] = {
+    api.answers[service_api.SEARCH] = {
         "search": {
             "totalCount": 10_000,
             "totalCountKind": "AT_LEAST",
@@ -54,19 +55,19 @@ def test_search_says_how_old_an_answer_is(api: FakeApi) -> None:
         }
     }
     shown = run("search", "kind:Pod", "image:log4j<2.17", "--first", "1")
-    assert api.sent(documents.SEARCH) == [{"q": "kind:Pod image:log4j<2.17", "first": 1}]
+    assert api.sent(service_api.SEARCH) == [{"q": "kind:Pod image:log4j<2.17", "first": 1}]
     assert "900 s ago, STALE" in shown and "showing 1 of more than 10,000" in shown
 
 
 def test_find_shows_where_a_service_is(api: FakeApi) -> None:
     place = {"kind": "SERVICE", "id": "s1", "name": "web", "within": "prod"}
-    api.answers[documents.PLACES] = {"places": [place]}
+    api.answers[service_api.PLACES] = {"places": [place]}
     assert "prod" in run("find", "we")
     assert run("find", "we", "-o", "name") == "s1\n"
 
 
 def test_a_commit_is_told_with_its_stragglers(api: FakeApi) -> None:
-    api.answers[documents.COMMIT_TRACE] = {"commitTrace": TRACE}
+    api.answers[report_api.COMMIT_TRACE] = {"commitTrace": TRACE}
     shown = run("fleet", "commit", "1f2e3d4")
     assert "live in 2 of 3 services" in shown and "p50 1.2 s, p99 9.0 s" in shown
     assert "a wave waits" in shown
@@ -76,7 +77,7 @@ def test_figures_without_deployments_are_dashes(api: FakeApi) -> None:
     report: dict[str, Any] = dict.fromkeys(("leadP50", "leadP90", "restoreP50", "restoreP90"))
     total = {"begun": 0, "healthy": 0, "failed": 0, "failureRate": None}
     told = {**report, "since": "x", "until": "y", "deploymentsPerDay": 0.0, "total": total}
-    api.answers[documents.DELIVERY_REPORT] = {"deliveryReport": told}
+    api.answers[report_api.DELIVERY_REPORT] = {"deliveryReport": told}
     assert "0.00" in run("fleet", "metrics", "7d")
 
 

@@ -1,4 +1,4 @@
-"""Commands on users, groups, roles, tokens, projects and sign-in.
+"""Commands on users, groups, roles, tokens and sign-in.
 
 No decisions: commands parse options, call the API and print.
 """

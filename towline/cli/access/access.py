@@ -1,15 +1,22 @@
 """`towline access …`: role bindings, permission checks, temporary access and sessions."""
 
+from collections.abc import Callable
 from datetime import timedelta
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from core.runtime.clock import SystemClock
-from towline.cli.shell import documents
+from towline.cli.access import generated as operations
+from towline.cli.access.generated import AccessRequest, Binding, WhoCan
+from towline.cli.access.resource_names import EVERYWHERE, kind_and_id, scope_of
+from towline.cli.lazy_import import load
+from towline.cli.shell.option_groups import OptionGroup, option_groups
 from towline.cli.shell.output import Column, Format, field, say, show, since
-from towline.cli.shell.resource_names import EVERYWHERE, kind_and_id, scope_of
-from towline.cli.shell.session import Json, Output, connect
+from towline.cli.shell.session import Output, connect
+from towline.operations import GraphQLApi
+
+if TYPE_CHECKING:
+    from towline.generated_inputs import RoleBindingAttributes
 
 app = typer.Typer(
     no_args_is_help=True, help="Role bindings, permission checks and temporary access."
@@ -21,11 +28,28 @@ Place = Annotated[
 Id = Annotated[str, typer.Argument(metavar="ID", help="Id, as `list` or `requests` shows it.")]
 
 
-def _subject(row: Any) -> str:
-    return row["user"]["email"] if row["user"] else f"group {row['group']['name']}"
+class BindingOptions(OptionGroup):
+    """Options of a new role binding."""
+
+    user: Annotated[str | None, typer.Option(help="Email address of the user.")] = None
+    group: Annotated[str | None, typer.Option(help="Name of the group.")] = None
+    hours: Annotated[
+        int | None, typer.Option(min=1, help="Expire after this many hours (default: never).")
+    ] = None
+    reason: Annotated[str | None, typer.Option(help="Reason, for the audit log.")] = None
 
 
-COLUMNS = (
+class _Holder(WhoCan):
+    email: str
+
+
+def _subject(binding: Binding) -> str:
+    if binding["user"]:
+        return binding["user"]["email"]
+    return f"group {binding['group']['name']}" if binding["group"] else ""
+
+
+COLUMNS: tuple[Column[Binding], ...] = (
     Column("SUBJECT", _subject),
     field("ROLE", "role", "name"),
     field("SCOPE", "place"),
@@ -33,7 +57,7 @@ COLUMNS = (
     field("GRANTED BY", "givenBy"),
     field("ID"),
 )
-_REQUESTS = (
+_REQUESTS: tuple[Column[AccessRequest], ...] = (
     field("USER", "user", "email"),
     field("ROLE", "role", "name"),
     field("SCOPE", "place"),
@@ -43,7 +67,7 @@ _REQUESTS = (
     field("REASON"),
     field("ID"),
 )
-_HOLDERS = (
+_HOLDERS: tuple[Column[WhoCan], ...] = (
     field("USER", "user", "email"),
     Column("REASON", lambda row: "; ".join(f"{r['role']} {r['why']}" for r in row["reasons"])),
 )
@@ -64,20 +88,16 @@ def list_bindings(
     """
     api = connect(context)
     scope = scope_of(api, place) if place else None
-    show(api.ask(documents.BINDINGS, scope=scope)["roleBindings"], COLUMNS, output, "id")
+    show(operations.bindings(api, scope=scope), COLUMNS, output, "id")
 
 
 @app.command("grant")
+@option_groups
 def grant(
     context: typer.Context,
     role: Annotated[str, typer.Argument(help="Name of the role.")],
     place: Place,
-    user: Annotated[str | None, typer.Option(help="Email address of the user.")] = None,
-    group: Annotated[str | None, typer.Option(help="Name of the group.")] = None,
-    hours: Annotated[
-        int | None, typer.Option(min=1, help="Expire after this many hours (default: never).")
-    ] = None,
-    reason: Annotated[str | None, typer.Option(help="Reason, for the audit log.")] = None,
+    options: BindingOptions,
     output: Output = Format.TABLE,
 ) -> None:
     """Bind a role to a user or a group. You can only grant permissions that you hold.
@@ -88,13 +108,17 @@ def grant(
       towline access grant admin cluster/dev --user ada@example.org --hours 8
     """
     api = connect(context)
-    attributes: Json = {"role": role, "scope": scope_of(api, place), "user": user, "group": group}
-    attributes["reason"] = reason
-    if hours is not None:
-        end = SystemClock().now() + timedelta(hours=hours)
+    attributes: RoleBindingAttributes = {
+        "role": role,
+        "scope": scope_of(api, place),
+        "user": options.user,
+        "group": options.group,
+        "reason": options.reason,
+    }
+    if options.hours is not None:
+        end = load("core.runtime.clock").SystemClock().now() + timedelta(hours=options.hours)
         attributes["expiresAt"] = end.isoformat()
-    made = api.ask(documents.CREATE_BINDING, attributes=attributes)["createRoleBinding"]
-    show(made, COLUMNS, output, "id")
+    show(operations.create_binding(api, attributes), COLUMNS, output, "id")
 
 
 @app.command("remove")
@@ -105,8 +129,7 @@ def remove_binding(context: typer.Context, binding: Id, output: Output = Format.
     Example:
       towline access remove 01890a5d-ac96-774b-bcce-b302099a8057
     """
-    gone = connect(context).ask(documents.DELETE_BINDING, id=binding)["deleteRoleBinding"]
-    show(gone, COLUMNS, output, "id")
+    show(operations.delete_binding(connect(context), binding), COLUMNS, output, "id")
 
 
 @app.command("can")
@@ -126,7 +149,7 @@ def can(
     """
     api = connect(context)
     kind, id = kind_and_id(api, resource)
-    allowed = api.ask(documents.CAN, verb=verb.upper(), kind=kind, id=id)["can"]
+    allowed = operations.can(api, verb.upper(), kind, id=id)
     print("yes" if allowed else "no")
     if not allowed:
         raise typer.Exit(4)
@@ -149,13 +172,9 @@ def who_can(
     """
     api = connect(context)
     kind, id = kind_and_id(api, resource)
-    found = api.ask(documents.WHO_CAN, verb=verb.upper(), kind=kind, id=id)["whoCan"]
-    show(
-        [{**holder, "email": holder["user"]["email"]} for holder in found],
-        _HOLDERS,
-        output,
-        "email",
-    )
+    found = operations.who_can(api, verb.upper(), kind, id=id)
+    rows: list[_Holder] = [{**holder, "email": holder["user"]["email"]} for holder in found]
+    show(rows, _HOLDERS, output, "email")
 
 
 @app.command("request")
@@ -174,8 +193,7 @@ def request(
       towline access request admin cluster/prod --minutes 30 --reason "release 42 is stuck"
     """
     api = connect(context)
-    asked = {"role": role, "scope": scope_of(api, place), "minutes": minutes, "reason": reason}
-    made = api.ask(documents.REQUEST_ACCESS, **asked)["requestAccess"]
+    made = operations.request_access(api, role, scope_of(api, place), minutes, reason)
     show(made, _REQUESTS, output, "id")
 
 
@@ -187,7 +205,7 @@ def list_requests(context: typer.Context, output: Output = Format.TABLE) -> None
     Example:
       towline access requests
     """
-    show(connect(context).ask(documents.ACCESS_REQUESTS)["accessRequests"], _REQUESTS, output, "id")
+    show(operations.access_requests(connect(context)), _REQUESTS, output, "id")
 
 
 @app.command("approve")
@@ -198,7 +216,7 @@ def approve(context: typer.Context, asked: Id, output: Output = Format.TABLE) ->
     Example:
       towline access approve 01890a5d-ac96-774b-bcce-b302099a8057
     """
-    _decide(context, documents.APPROVE_ACCESS, asked, output)
+    _decide(context, operations.approve_access, asked, output)
 
 
 @app.command("deny")
@@ -209,7 +227,7 @@ def deny(context: typer.Context, asked: Id, output: Output = Format.TABLE) -> No
     Example:
       towline access deny 01890a5d-ac96-774b-bcce-b302099a8057
     """
-    _decide(context, documents.REFUSE_ACCESS, asked, output)
+    _decide(context, operations.deny_access, asked, output)
 
 
 @app.command("revoke")
@@ -220,7 +238,7 @@ def revoke(context: typer.Context, asked: Id, output: Output = Format.TABLE) -> 
     Example:
       towline access revoke 01890a5d-ac96-774b-bcce-b302099a8057
     """
-    _decide(context, documents.REVOKE_ACCESS, asked, output)
+    _decide(context, operations.revoke_access, asked, output)
 
 
 @app.command("sessions")
@@ -237,13 +255,17 @@ def sessions(
     """
     api = connect(context)
     if end_all:
-        ended = api.ask(documents.SIGN_OUT_EVERYWHERE)["signOutEverywhere"]
+        ended = operations.sign_out_everywhere(api)
         say(f"ended {ended} session{'' if ended == 1 else 's'}")
         return
     columns = (field("NAME"), since("LAST USED", "lastUsedAt"), field("EXPIRES", "expiresAt"))
-    show(api.ask(documents.SESSIONS)["sessions"], columns, output, "id")
+    show(operations.sessions(api), columns, output, "id")
 
 
-def _decide(context: typer.Context, document: str, asked: str, output: Format) -> None:
-    (decided,) = connect(context).ask(document, id=asked).values()
-    show(decided, _REQUESTS, output, "id")
+def _decide(
+    context: typer.Context,
+    decide: Callable[[GraphQLApi, str], AccessRequest],
+    asked: str,
+    output: Format,
+) -> None:
+    show(decide(connect(context), asked), _REQUESTS, output, "id")

@@ -1,17 +1,28 @@
 """`towline groups …`."""
 
-from typing import Annotated
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from towline.cli.access import generated as operations
 from towline.cli.access import users
-from towline.cli.shell import documents
-from towline.cli.shell.output import Format, field, show
-from towline.cli.shell.session import GraphQLApi, Json, Output, Search, connect, every
+from towline.cli.access.generated import Group, Member
+from towline.cli.shell.output import Column, Format, field, show
+from towline.cli.shell.session import Output, Search, connect
+from towline.operations import GraphQLApi
+
+if TYPE_CHECKING:
+    from towline.generated_inputs import GroupAttributes
 
 app = typer.Typer(no_args_is_help=True, help="User groups; for administrators.")
 
-COLUMNS = (field("NAME"), field("DESCRIPTION"), field("ALL USERS", "global"), field("ISSUER"))
+COLUMNS: tuple[Column[Group], ...] = (
+    field("NAME"),
+    field("DESCRIPTION"),
+    field("ALL USERS", "global"),
+    field("ISSUER"),
+)
 Name = Annotated[str, typer.Argument(help="Name of the group.")]
 Email = Annotated[str, typer.Argument(help="Email address of the user.")]
 
@@ -26,7 +37,7 @@ def list_groups(
     Example:
       towline groups list
     """
-    show(every(connect(context), documents.GROUPS, q=query), COLUMNS, output, "name")
+    show(operations.groups(connect(context), q=query), COLUMNS, output, "name")
 
 
 @app.command("create")
@@ -47,10 +58,10 @@ def create_group(
       towline groups create shop-team
       towline groups create platform --issuer https://idp.example.org
     """
-    attributes: Json = {"name": name, "description": description, "issuer": issuer}
-    attributes |= {"global": True} if everybody else {}
-    made = connect(context).ask(documents.CREATE_GROUP, attributes=attributes)["createGroup"]
-    show(made, COLUMNS, output, "name")
+    attributes: GroupAttributes = {"name": name, "description": description, "issuer": issuer}
+    if everybody:
+        attributes["global"] = True
+    show(operations.create_group(connect(context), attributes), COLUMNS, output, "name")
 
 
 @app.command("delete")
@@ -62,8 +73,7 @@ def delete_group(context: typer.Context, name: Name, output: Output = Format.TAB
       towline groups delete shop-team
     """
     api = connect(context)
-    gone = api.ask(documents.DELETE_GROUP, id=_id(api, name))["deleteGroup"]
-    show(gone, COLUMNS, output, "name")
+    show(operations.delete_group(api, _id(api, name)), COLUMNS, output, "name")
 
 
 @app.command("members")
@@ -75,8 +85,7 @@ def list_members(context: typer.Context, name: Name, output: Output = Format.TAB
       towline groups members shop-team
     """
     api = connect(context)
-    found = api.ask(documents.GROUP_MEMBERS, id=_id(api, name))["groupMembers"]
-    show(found, users.COLUMNS, output, "email")
+    show(operations.group_members(api, _id(api, name)), users.COLUMNS, output, "email")
 
 
 @app.command("add")
@@ -89,7 +98,7 @@ def add_member(
     Example:
       towline groups add shop-team ada@example.org
     """
-    _change(context, documents.ADD_MEMBER, name, email, output)
+    _change(context, operations.add_member, name, email, output)
 
 
 @app.command("remove")
@@ -102,15 +111,20 @@ def remove_member(
     Example:
       towline groups remove shop-team ada@example.org
     """
-    _change(context, documents.REMOVE_MEMBER, name, email, output)
+    _change(context, operations.remove_member, name, email, output)
 
 
-def _change(context: typer.Context, document: str, name: str, email: str, output: Format) -> None:
+def _change(
+    context: typer.Context,
+    change: Callable[[GraphQLApi, str, str], Member],
+    name: str,
+    email: str,
+    output: Format,
+) -> None:
     api = connect(context)
-    user = api.ask(documents.USER, email=email)["user"]
-    (changed,) = api.ask(document, groupId=_id(api, name), userId=user["id"]).values()
-    show(changed["user"], users.COLUMNS, output, "email")
+    user_id = operations.user(api, email)["id"]
+    show(change(api, _id(api, name), user_id)["user"], users.COLUMNS, output, "email")
 
 
 def _id(api: GraphQLApi, name: str) -> str:
-    return api.ask(documents.GROUP, name=name)["group"]["id"]
+    return operations.group(api, name)["id"]

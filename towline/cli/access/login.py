@@ -5,31 +5,28 @@ import sys
 from getpass import getpass
 from pathlib import Path
 from time import monotonic, sleep
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 from urllib.parse import urlsplit
 
 import typer
 
 from core.errors import Forbidden, Invalid, Unavailable
+from towline.cli.access import generated as operations
+from towline.cli.clusters.find import find_cluster
+from towline.cli.clusters.generated import clusters
 from towline.cli.lazy_import import load
-from towline.cli.shell import documents
 from towline.cli.shell.output import Column, Format, field, say, show
-from towline.cli.shell.session import (
-    Output,
-    connect,
-    every,
-    find_cluster,
-    global_flags,
-    selected_target,
-)
+from towline.cli.shell.session import Output, connect, global_flags, selected_target
 from towline.context_file import write
 from towline.contexts import config_path, normal_url, read, resolve
+
+if TYPE_CHECKING:
+    from towline.client import GraphQLClient
 
 _USER = (
     field("EMAIL"),
     field("NAME"),
     field("ROLE"),
-    Column("GROUPS", lambda row: ",".join(row["groups"])),
 )
 
 
@@ -66,7 +63,7 @@ def login(
     else:
         token = sys.stdin.readline().strip() if token_stdin else _ask_token()
     target = target._replace(token=token)
-    user = load("towline.client").GraphQLClient(target).ask(documents.ME)["me"]
+    user = operations.me(load("towline.client").GraphQLClient(target))
     path = config_path(wish)
     write(path, read(path).with_target(name or urlsplit(target.url).netloc, target))
     say(f"signed in to {target.url} as {user['email']}")
@@ -97,10 +94,11 @@ def whoami(context: typer.Context, output: Output = Format.TABLE) -> None:
     Example:
       towline whoami
     """
-    answer = connect(context).ask(documents.WHOAMI)
+    answer = operations.who_am_i(connect(context))
     groups = [group["name"] for group in answer["myGroups"]]
     me = {**answer["me"], "groups": groups, "access": answer["myAccess"]}
-    show(me, _USER, output, "email")
+    columns = (*_USER, Column("GROUPS", lambda _: ",".join(groups)))
+    show(me, columns, output, "email")
     if output is Format.TABLE:
         for grant in answer["myAccess"]:
             say(f"{grant['role']} in {grant['scope']}: {grant['why']}")
@@ -143,7 +141,7 @@ def kubeconfig(
     say(f"merged {count} context{'' if count == 1 else 's'} into {path}")
 
 
-def sign_in_by_device(client: Any, *, open_browser: bool) -> str:
+def sign_in_by_device(client: "GraphQLClient", *, open_browser: bool) -> str:
     """Returns a token after a user approves this device (RFC 8628). Forbidden: not approved."""
     asked = client.post("/oauth/device/code", client_id=f"towline on {platform.node()}"[:80])
     if "device_code" not in asked:
@@ -171,7 +169,7 @@ def sign_in_by_device(client: Any, *, open_browser: bool) -> str:
 def _handles(context: typer.Context, handles: list[str] | None) -> list[str]:
     api = connect(context)
     if not handles:
-        return [cluster["handle"] for cluster in every(api, documents.CLUSTERS)]
+        return [cluster["handle"] for cluster in clusters(api)]
     return [find_cluster(api, handle)["handle"] for handle in handles]
 
 

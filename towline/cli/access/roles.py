@@ -1,20 +1,22 @@
 """`towline roles …`."""
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from core.errors import Invalid
+from towline.cli.access import generated as operations
+from towline.cli.access.generated import Role
 from towline.cli.lazy_import import load
-from towline.cli.shell import documents
 from towline.cli.shell.output import Column, Format, field, show
-from towline.cli.shell.session import Json, Output, connect
+from towline.cli.shell.session import Output, connect
 
 app = typer.Typer(no_args_is_help=True, help="Roles: named sets of permissions.")
 
 
-def _rules(row: Any) -> str:
+def _rules(row: Role) -> str:
     """Formats rules as `read,write cluster,service; …`; `*` means all."""
     return "; ".join(
         f"{','.join(rule['verbs']).lower() or '*'} {','.join(rule['kinds']).lower() or '*'}"
@@ -22,7 +24,7 @@ def _rules(row: Any) -> str:
     )
 
 
-COLUMNS = (
+COLUMNS: tuple[Column[Role], ...] = (
     field("NAME"),
     field("BUILT IN", "builtIn"),
     Column("RULES", _rules),
@@ -39,7 +41,7 @@ def list_roles(context: typer.Context, output: Output = Format.TABLE) -> None:
       towline roles list
       towline roles list -o yaml
     """
-    show(connect(context).ask(documents.ROLES)["roles"], COLUMNS, output, "name")
+    show(operations.roles(connect(context)), COLUMNS, output, "name")
 
 
 @app.command("set")
@@ -61,12 +63,11 @@ def set_role(
         raise Invalid(f"{file}: a role requires the field name")
     given["rules"] = [_upper(rule) for rule in given.get("rules") or ()]
     api = connect(context)
-    known = [role for role in api.ask(documents.ROLES)["roles"] if role["name"] == given["name"]]
+    known = [role for role in operations.roles(api) if role["name"] == given["name"]]
     if known:
-        asked = {"id": known[0]["id"], "attributes": given}
-        made = api.ask(documents.UPDATE_ROLE, **asked)["updateRole"]
+        made = operations.update_role(api, known[0]["id"], given)
     else:
-        made = api.ask(documents.CREATE_ROLE, attributes=given)["createRole"]
+        made = operations.create_role(api, given)
     show(made, COLUMNS, output, "name")
 
 
@@ -83,11 +84,11 @@ def delete_role(
       towline roles delete debugger
     """
     api = connect(context)
-    role = api.ask(documents.ROLE, name=name)["role"]
-    show(api.ask(documents.DELETE_ROLE, id=role["id"])["deleteRole"], COLUMNS, output, "name")
+    role = operations.role(api, name)
+    show(operations.delete_role(api, role["id"]), COLUMNS, output, "name")
 
 
-def _upper(rule: Json) -> Json:
+def _upper(rule: Mapping[str, Sequence[object] | None]) -> dict[str, list[str]]:
     """Converts a rule for the API, with verbs and kinds in capitals."""
     return {
         part: [str(word).upper() for word in rule.get(part) or ()] for part in ("verbs", "kinds")

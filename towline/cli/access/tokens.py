@@ -1,18 +1,23 @@
 """`towline tokens …`."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from core.errors import Invalid
-from towline.cli.shell import documents
-from towline.cli.shell.output import Format, field, say, show, since
-from towline.cli.shell.resource_names import scope_of
-from towline.cli.shell.session import GraphQLApi, Json, Output, connect
+from towline.cli.access import generated as operations
+from towline.cli.access.generated import NewToken, Token
+from towline.cli.access.resource_names import scope_of
+from towline.cli.shell.output import Column, Format, field, say, show, since
+from towline.cli.shell.session import Output, connect
+from towline.operations import GraphQLApi
+
+if TYPE_CHECKING:
+    from towline.generated_inputs import AccessTokenAttributes
 
 app = typer.Typer(no_args_is_help=True, help="Your access tokens.")
 
-COLUMNS = (
+COLUMNS: tuple[Column[Token], ...] = (
     field("ID"),
     field("NAME"),
     since("CREATED", "insertedAt"),
@@ -30,7 +35,7 @@ def list_tokens(context: typer.Context, output: Output = Format.TABLE) -> None:
     Example:
       towline tokens list
     """
-    show(connect(context).ask(documents.TOKENS)["accessTokens"], COLUMNS, output, "id")
+    show(operations.tokens(connect(context)), COLUMNS, output, "id")
 
 
 @app.command("create")
@@ -58,7 +63,7 @@ def create_token(
       towline tokens create ci --verb read --scope project/shop
     """
     api = connect(context)
-    attributes: Json = {"name": name, "expiresInDays": days}
+    attributes: AccessTokenAttributes = {"name": name, "expiresInDays": days}
     if scope or verb:
         scopes = [scope_of(api, text) for text in scope or ()]
         verbs = [name.upper() for name in verb or ()]
@@ -71,16 +76,14 @@ def create_token(
         show(made, COLUMNS, output, "id")
 
 
-def _make(api: GraphQLApi, attributes: Json, account: str | None) -> Json:
+def _make(api: GraphQLApi, attributes: "AccessTokenAttributes", account: str | None) -> NewToken:
     if account is None:
-        return api.ask(documents.CREATE_TOKEN, attributes=attributes)["createAccessToken"]
+        return operations.create_token(api, attributes)
     if "scopes" in attributes:
         raise Invalid(
             "tokens of service accounts cannot be limited; limit the roles of the account instead"
         )
-    user = api.ask(documents.USER, email=account)["user"]
-    asked = {"id": user["id"], "attributes": attributes}
-    return api.ask(documents.CREATE_ACCOUNT_TOKEN, **asked)["createServiceAccountToken"]
+    return operations.create_account_token(api, operations.user(api, account)["id"], attributes)
 
 
 @app.command("delete")
@@ -97,5 +100,4 @@ def delete_token(
     Example:
       towline tokens delete 01890a5d-ac96-774b-bcce-b302099a8057
     """
-    gone = connect(context).ask(documents.DELETE_TOKEN, id=token)["deleteAccessToken"]
-    show(gone, COLUMNS, output, "id")
+    show(operations.delete_token(connect(context), token), COLUMNS, output, "id")

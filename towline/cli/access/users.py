@@ -2,17 +2,22 @@
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from towline.cli.shell import documents
-from towline.cli.shell.output import Format, field, show
-from towline.cli.shell.session import Output, Search, connect, every, parse_pairs
+from towline.cli.access import generated as operations
+from towline.cli.access.generated import TrustRule, User
+from towline.cli.shell.option_groups import OptionGroup, option_groups
+from towline.cli.shell.output import Column, Format, field, show
+from towline.cli.shell.session import Output, Search, connect, named, parse_pairs
+
+if TYPE_CHECKING:
+    from towline.generated_inputs import TrustRuleAttributes, UserAttributes
 
 app = typer.Typer(no_args_is_help=True, help="Users and their roles; for administrators.")
 
-COLUMNS = (
+COLUMNS: tuple[Column[User], ...] = (
     field("EMAIL"),
     field("NAME"),
     field("ROLE"),
@@ -21,7 +26,7 @@ COLUMNS = (
     field("ID"),
 )
 
-_TRUST = (
+_TRUST: tuple[Column[TrustRule], ...] = (
     field("ID"),
     field("ISSUER"),
     field("AUDIENCE"),
@@ -46,7 +51,7 @@ def list_users(context: typer.Context, query: Search = None, output: Output = Fo
     Example:
       towline users list
     """
-    show(every(connect(context), documents.USERS, q=query), COLUMNS, output, "email")
+    show(operations.users(connect(context), q=query), COLUMNS, output, "email")
 
 
 @app.command("set")
@@ -68,9 +73,12 @@ def set_user(
     Example:
       towline users set ada@example.org --name Ada --role editor
     """
-    attributes = {"email": email, "name": name, "role": role.name if role else None}
-    made = connect(context).ask(documents.UPSERT_USER, attributes=attributes)["upsertUser"]
-    show(made, COLUMNS, output, "email")
+    attributes: UserAttributes = {
+        "email": email,
+        "name": name,
+        "role": role.name if role else None,
+    }
+    show(operations.upsert_user(connect(context), attributes), COLUMNS, output, "email")
 
 
 @app.command("disable")
@@ -87,9 +95,8 @@ def disable_user(
       towline users disable ada@example.org
     """
     api = connect(context)
-    user = api.ask(documents.USER, email=email)["user"]
-    changed = api.ask(documents.DISABLE_USER, id=user["id"], disabled=not undo)["disableUser"]
-    show(changed, COLUMNS, output, "email")
+    user = operations.user(api, email)
+    show(operations.disable_user(api, user["id"], not undo), COLUMNS, output, "email")
 
 
 @app.command("create-service-account")
@@ -104,26 +111,32 @@ def create_service_account(
     Example:
       towline users create-service-account ci
     """
-    made = connect(context).ask(documents.CREATE_SERVICE_ACCOUNT, name=name)
-    show(made["createServiceAccount"], COLUMNS, output, "email")
+    show(operations.create_service_account(connect(context), name), COLUMNS, output, "email")
+
+
+class TrustOptions(OptionGroup):
+    """Options of a trust rule."""
+
+    issuer: Annotated[str, typer.Option(help="Issuer of the tokens, an https URL.")]
+    audience: Annotated[str, typer.Option(help="Required audience of the tokens.")]
+    subject: Annotated[str, typer.Option(help="Required subject; `*` matches any text.")]
+    claim: Annotated[
+        list[str] | None, typer.Option(help="Required claim, as name=pattern; repeatable.")
+    ] = None
+    keys: Annotated[
+        Path | None, typer.Option(help="JWKS file, for an issuer that is not reachable.")
+    ] = None
+    minutes: Annotated[
+        int, typer.Option(min=1, max=1440, help="Lifetime of the issued tokens in minutes.")
+    ] = 60
 
 
 @app.command("trust")
+@option_groups
 def trust(
     context: typer.Context,
     email: Annotated[str, typer.Argument(help="Email address of the service account.")],
-    issuer: Annotated[str, typer.Option(help="Issuer of the tokens, an https URL.")],
-    audience: Annotated[str, typer.Option(help="Required audience of the tokens.")],
-    subject: Annotated[str, typer.Option(help="Required subject; `*` matches any text.")],
-    claim: Annotated[
-        list[str] | None, typer.Option(help="Required claim, as name=pattern; repeatable.")
-    ] = None,
-    keys: Annotated[
-        Path | None, typer.Option(help="JWKS file, for an issuer that is not reachable.")
-    ] = None,
-    minutes: Annotated[
-        int, typer.Option(min=1, max=1440, help="Lifetime of the issued tokens in minutes.")
-    ] = 60,
+    rule: TrustOptions,
     output: Output = Format.TABLE,
 ) -> None:
     """Let CI systems or clusters exchange their OIDC tokens for tokens of a service account.
@@ -135,15 +148,13 @@ def trust(
         --subject "repo:acme/shop:*" --claim environment=prod
     """
     api = connect(context)
-    attributes = {
-        "issuer": issuer,
-        "audience": audience,
-        "subject": subject,
-        "claims": [{"name": n, "value": v} for n, v in parse_pairs(claim, "claim").items()],
-        "minutes": minutes,
-        "keys": keys.read_text() if keys else None,
+    attributes: TrustRuleAttributes = {
+        "issuer": rule.issuer,
+        "audience": rule.audience,
+        "subject": rule.subject,
+        "claims": named(parse_pairs(rule.claim, "claim")),
+        "minutes": rule.minutes,
+        "keys": rule.keys.read_text() if rule.keys else None,
     }
-    user = api.ask(documents.USER, email=email)["user"]
-    asked = {"userId": user["id"], "attributes": attributes}
-    made = api.ask(documents.CREATE_TRUST_RULE, **asked)["createTrustRule"]
-    show(made, _TRUST, output, "id")
+    user = operations.user(api, email)
+    show(operations.create_trust_rule(api, user["id"], attributes), _TRUST, output, "id")

@@ -5,8 +5,7 @@ from typing import Annotated
 
 import typer
 
-from towline.cli.apply.manifests import read_manifests
-from towline.cli.apply.plan import ManifestPlanner
+from towline.cli.lazy_import import load
 from towline.cli.shell.output import colour
 from towline.cli.shell.session import connect
 
@@ -29,8 +28,8 @@ def apply(
       towline apply -f fleet/ --dry-run
       towline apply -f fleet/
     """
-    manifests = read_manifests(file)
-    planner = ManifestPlanner(connect(context), dry_run=dry_run)
+    manifests = load("towline.cli.apply.manifests").read_manifests(file)
+    planner = load("towline.cli.apply.plan").ManifestPlanner(connect(context), dry_run=dry_run)
     for manifest in manifests:
         for line in planner.apply(manifest):
             print(colour(line, _COLOURS.get(line[0])), flush=True)

@@ -1,15 +1,24 @@
 """Applies manifests of flows and contexts."""
 
 import json
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, cast
 
-from core.errors import Invalid, NotFound
+from core.errors import Invalid
 from towline.cli.apply.manifests import Manifest
-from towline.cli.configuration import flow_documents as documents
-from towline.cli.generators.generator_documents import GROUPS
-from towline.cli.generators.generators import find
-from towline.cli.shell.session import GraphQLApi, Json, find_cluster, find_project, find_service
+from towline.cli.apply.shapes import Json
+from towline.cli.clusters.find import find_cluster
+from towline.cli.configuration import generated as operations
+from towline.cli.configuration.generated import Context, Flow
+from towline.cli.generators.find import find_group
+from towline.cli.projects.find import find_project
+from towline.cli.services.find import find_service
+from towline.cli.shell.output import Row
+from towline.cli.shell.session import found_or_none
+from towline.operations import GraphQLApi
+
+if TYPE_CHECKING:
+    from towline.generated_inputs import ServiceContextAttributes, ServiceFlowAttributes
 
 _CONTEXT = {
     "values": "configuration",
@@ -29,35 +38,38 @@ class FlowPlanner:
     def flow(self, manifest: Manifest) -> Iterator[str]:
         """Applies the exports and imports of a service."""
         fields = manifest.fields
-        if self._dry_run and self._service(fields["service"]) is None:
+        name = fields["service"]
+        if self._dry_run and found_or_none(lambda: find_service(self._api, name)) is None:
             yield f"+ {manifest.label} would be saved"
             return
-        id = find_service(self._api, fields["service"])["id"]
-        wanted = {key: fields[key] for key in ("exports", "imports") if key in fields}
-        given = self._attributes(wanted)
-        before = _as_given(self._api.ask(documents.FLOW, serviceId=id)["serviceFlow"])
+        id = find_service(self._api, name)["id"]
+        given = self._attributes(fields)
+        before = _as_given(operations.service_flow(self._api, id))
         changes = sorted(key for key in given if _sorted(before[key]) != _sorted(given[key]))
         if not changes:
             yield f"= {manifest.label} unchanged"
             return
         if not self._dry_run:
-            self._api.ask(documents.SAVE_FLOW, serviceId=id, attributes=given)
+            attributes = cast("ServiceFlowAttributes", given)
+            operations.save_service_flow(self._api, id, attributes)
         yield f"~ {manifest.label} {self._done('changed')}: {', '.join(changes)}"
 
     def context(self, manifest: Manifest, secrets: Mapping[str, str] | None) -> Iterator[str]:
         """Applies a context with its overrides; always sends its secrets: they are write-only."""
         fields = manifest.fields
-        found = self._found(documents.CONTEXT, "serviceContext", name=fields["name"])
+        name = fields["name"]
+        found = found_or_none(lambda: operations.service_context(self._api, name))
         wanted = {key: fields[name] for name, key in _CONTEXT.items() if name in fields}
-        changes = [key for key, value in wanted.items() if (found or {}).get(key) != value]
-        is_new, before = found is None, found or {}
-        moved = self._moved(before.get("id"), fields) if not (is_new and self._dry_run) else set()
-        if (is_new or changes or moved or secrets is not None) and not self._dry_run:
-            found = self._save(fields, wanted, secrets, is_new=is_new)
+        before: Row = found or {}
+        changes = [key for key, value in wanted.items() if before.get(key) != value]
+        moved = self._moved(found, fields) if found or not self._dry_run else set()
+        saved = found
+        if (found is None or changes or moved or secrets is not None) and not self._dry_run:
+            saved = self._save(fields, wanted, secrets, is_new=found is None)
         told = self._dry_run and secrets is not None
-        if is_new:
+        if found is None or saved is None:
             yield f"+ {manifest.label} {self._done('created')}"
-        elif changes or (found or {}).get("secretsVersion") != before.get("secretsVersion"):
+        elif changes or saved["secretsVersion"] != found["secretsVersion"]:
             yield f"~ {manifest.label} {self._done('changed')}"
         else:
             yield f"= {manifest.label} unchanged" + (", except for new secret values" * told)
@@ -66,12 +78,12 @@ class FlowPlanner:
 
     def _save(
         self,
-        fields: Mapping[str, Any],
+        fields: Json,
         wanted: Json,
         secrets: Mapping[str, str] | None,
         *,
         is_new: bool,
-    ) -> Json:
+    ) -> Context:
         attributes: Json = {
             key: value if key == "secretsByReference" else json.dumps(value)
             for key, value in wanted.items()
@@ -85,20 +97,21 @@ class FlowPlanner:
             ]
         if is_new and "project" in fields:
             attributes["projectId"] = find_project(self._api, fields["project"])["id"]
-        given: Json = {"name": fields["name"], "attributes": attributes}
-        return self._api.ask(documents.SAVE_CONTEXT, **given)["saveServiceContext"]
+        return operations.save_service_context(
+            self._api, fields["name"], cast("ServiceContextAttributes", attributes)
+        )
 
-    def _moved(self, id: str | None, fields: Mapping[str, Any]) -> set[tuple[str, str]]:
+    def _moved(self, context: Context | None, fields: Json) -> set[tuple[str, str]]:
         """Layers and places with an override that differs from the manifest."""
         if "overrides" not in fields:
             return set()
-        rows = self._api.ask(documents.OVERRIDES, id=id)["contextOverrides"] if id else []
+        rows = operations.context_overrides(self._api, context["id"]) if context else []
         held = {(row["layer"], row["placeId"]): row["configuration"] for row in rows}
         wanted = self._wanted(fields)
         places = held.keys() | wanted.keys()
         return {place for place in places if held.get(place, {}) != wanted.get(place, {})}
 
-    def _wanted(self, fields: Mapping[str, Any]) -> dict[tuple[str, str], Json]:
+    def _wanted(self, fields: Json) -> dict[tuple[str, str], Json]:
         return {
             self._place(override): override.get("values") or {} for override in fields["overrides"]
         }
@@ -107,14 +120,14 @@ class FlowPlanner:
         layer = override.get("layer", "")
         if layer not in _LAYERS or "place" not in override:
             raise Invalid(f"an override needs a place and a layer (one of {', '.join(_LAYERS)})")
-        looks = {
-            "project": lambda: find_project(self._api, override["place"]),
-            "group": lambda: find(self._api, GROUPS, override["place"]),
-            "cluster": lambda: find_cluster(self._api, override["place"]),
+        lookups: dict[str, Callable[[], str]] = {
+            "project": lambda: find_project(self._api, override["place"])["id"],
+            "group": lambda: find_group(self._api, override["place"])["id"],
+            "cluster": lambda: find_cluster(self._api, override["place"])["id"],
         }
-        return layer.upper(), looks[layer]()["id"]
+        return layer.upper(), lookups[layer]()
 
-    def _attributes(self, wanted: Mapping[str, Any]) -> Json:
+    def _attributes(self, wanted: Json) -> Json:
         given: Json = {}
         if "exports" in wanted:
             given["exports"] = [
@@ -136,30 +149,22 @@ class FlowPlanner:
         given: Json = {"alias": entry["alias"], "sourceId": found, "export": entry["export"]}
         return given | ({"default": json.dumps(entry["default"])} if "default" in entry else {})
 
-    def _service(self, name: str) -> Json | None:
-        try:
-            return find_service(self._api, name)
-        except NotFound:
-            return None
-
-    def _found(self, document: str, root: str, **variables: Any) -> Json | None:
-        try:
-            return self._api.ask(document, **variables)[root]
-        except NotFound:
-            return None
-
     def _done(self, word: str) -> str:
         return f"would be {word}" if self._dry_run else word
 
 
-def _as_given(flow: Json) -> Json:
+def _as_given(flow: Flow) -> dict[str, list[Row]]:
     """Converts a flow of the API to the form of its attributes."""
-    exports = [
-        {key: export[key] for key in ("name", "type", "value")} for export in flow["exports"]
+    exports: list[Row] = [
+        {
+            "name": export["name"],
+            "type": export["type"],
+            "value": export["value"],
+            "shared": export["shared"],
+        }
+        for export in flow["exports"]
     ]
-    for export, told in zip(exports, flow["exports"], strict=True):
-        export["shared"] = told["shared"]
-    imports = [
+    imports: list[Row] = [
         {"alias": entry["alias"], "sourceId": entry["sourceId"], "export": entry["export"]}
         | ({"default": entry["default"]} if entry["default"] is not None else {})
         for entry in flow["imports"]
@@ -167,13 +172,13 @@ def _as_given(flow: Json) -> Json:
     return {"exports": exports, "imports": imports}
 
 
-def _sorted(items: list[Json]) -> list[str]:
+def _sorted(items: Iterable[Row]) -> list[str]:
     """Normalizes lists for comparison: parses JSON texts and drops unset fields."""
     found = []
     for item in items:
         meant = {key: value for key, value in item.items() if value not in (None, False)}
         for key in ("value", "default"):
             if key in meant:
-                meant[key] = json.loads(meant[key])
+                meant[key] = json.loads(str(meant[key]))
         found.append(json.dumps(meant, sort_keys=True))
     return sorted(found)

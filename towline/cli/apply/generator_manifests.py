@@ -4,27 +4,52 @@ Manifests refer to resources by URL, handle or name, the API by id: `ResourceIds
 """
 
 import json
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 from core.errors import NotFound
-from towline.cli.generators.generator_documents import GLOBALS, GROUPS, NAMESPACES, SETS, Documents
-from towline.cli.generators.generators import find, named
-from towline.cli.secrets import secret_documents
-from towline.cli.shell.session import (
-    GraphQLApi,
-    Json,
-    find_cluster,
-    find_helm_repository,
-    find_project,
-    find_repository,
-)
+from towline.cli.apply.shapes import Json
+from towline.cli.clusters.find import find_cluster
+from towline.cli.generators import generated as operations
+from towline.cli.generators.find import find_group
+from towline.cli.projects.find import find_project
+from towline.cli.repositories.find import find_helm_repository, find_repository
+from towline.cli.secrets.find import find_secret
+from towline.cli.services.find import find_service
+from towline.cli.shell.output import Row
+from towline.cli.shell.session import named
+from towline.operations import GraphQLApi
 
-GENERATOR_DOCUMENTS: Mapping[str, Documents] = {
-    "ClusterGroup": GROUPS,
-    "Namespace": NAMESPACES,
-    "GlobalService": GLOBALS,
-    "ServiceSet": SETS,
+
+class GeneratorOperations(NamedTuple):
+    """Operations of one kind."""
+
+    find: Callable[[GraphQLApi, str], Row]
+    create: Callable[..., Row]
+    update: Callable[..., Row]
+
+
+GENERATORS: Mapping[str, GeneratorOperations] = {
+    "ClusterGroup": GeneratorOperations(
+        lambda api, name: operations.cluster_group(api, name=name),
+        operations.create_cluster_group,
+        operations.update_cluster_group,
+    ),
+    "Namespace": GeneratorOperations(
+        lambda api, name: operations.namespace(api, name=name),
+        operations.create_namespace,
+        operations.update_namespace,
+    ),
+    "GlobalService": GeneratorOperations(
+        lambda api, name: operations.global_service(api, name=name),
+        operations.create_global_service,
+        operations.update_global_service,
+    ),
+    "ServiceSet": GeneratorOperations(
+        lambda api, name: operations.service_set(api, name=name),
+        operations.create_service_set,
+        operations.update_service_set,
+    ),
 }
 _PLAIN = (
     "name",
@@ -47,41 +72,42 @@ class ResourceIds:
 
     def repository(self, url: str) -> str:
         """Id of a Git repository. Raises NotFound."""
-        return self._id(lambda: find_repository(self._api, url))
+        return self._id(lambda: find_repository(self._api, url)["id"])
 
     def charts(self, url: str) -> str:
         """Id of a chart repository. Raises NotFound."""
-        return self._id(lambda: find_helm_repository(self._api, url))
+        return self._id(lambda: find_helm_repository(self._api, url)["id"])
 
     def cluster(self, handle: str) -> str:
         """Id of a cluster. Raises NotFound."""
-        return self._id(lambda: find_cluster(self._api, handle))
+        return self._id(lambda: find_cluster(self._api, handle)["id"])
+
+    def service(self, name: str) -> str:
+        """Id of a service. Raises NotFound."""
+        return self._id(lambda: find_service(self._api, name)["id"])
 
     def group(self, name: str) -> str:
         """Id of a cluster group. Raises NotFound."""
-        return self._id(lambda: find(self._api, GROUPS, name), f"cluster group {name}")
+        return self._id(lambda: find_group(self._api, name)["id"])
 
     def project(self, name: str) -> str:
         """Id of a project. Raises NotFound."""
-        return self._id(lambda: find_project(self._api, name))
+        return self._id(lambda: find_project(self._api, name)["id"])
 
     def secret(self, name: str) -> str:
         """Id of a secret. Raises NotFound."""
-        ask = self._api.ask
-        return self._id(lambda: ask(secret_documents.ONE, name=name)["secret"], f"secret {name}")
+        return self._id(lambda: find_secret(self._api, name)["id"])
 
-    def _id(self, look: Any, what: str = "") -> str:
+    def _id(self, look: Callable[[], str]) -> str:
         try:
-            return look()["id"]
+            return look()
         except NotFound:
             if self._lenient:
                 return _CREATED_LATER
-            if what:
-                raise NotFound(f"could not find {what}") from None
             raise
 
 
-def attributes_of(kind: str, fields: Mapping[str, Any], ids: ResourceIds) -> Json:
+def attributes_of(kind: str, fields: Json, ids: ResourceIds) -> Json:
     """Builds the API's attributes from a manifest."""
     given: Json = {name: fields[name] for name in _PLAIN if name in fields}
     if "project" in fields:
@@ -95,7 +121,7 @@ def attributes_of(kind: str, fields: Mapping[str, Any], ids: ResourceIds) -> Jso
         return _global(given, selector)
     for name in ("labels", "annotations"):
         if name in fields:
-            given[name] = _json(fields[name])
+            given[name] = json.dumps(fields[name])
     if "quota" in fields:
         given["quota"] = named(fields["quota"])
     if generator := _generator(fields, ids):
@@ -103,7 +129,7 @@ def attributes_of(kind: str, fields: Mapping[str, Any], ids: ResourceIds) -> Jso
     return given | ({"selector": selector} if selector else {})
 
 
-def as_meant(fields: Mapping[str, Any], ids: ResourceIds) -> Json:
+def as_meant(fields: Json, ids: ResourceIds) -> Json:
     """Converts a manifest to the form for comparison: with ids."""
     meant = {name: value for name, value in fields.items() if name != "project"}
     for name, look in (("groups", ids.group), ("ignoreClusters", ids.cluster)):
@@ -154,7 +180,7 @@ def as_written(found: Json) -> Json:
     return written
 
 
-def _charts_as_meant(template: Json, fields: Mapping[str, Any], ids: ResourceIds) -> Json:
+def _charts_as_meant(template: Json, fields: Json, ids: ResourceIds) -> Json:
     """Sets the chart repository as the template's repository, if it has no other."""
     helm = dict(template["helm"])
     named = helm.pop("repository", None)
@@ -164,7 +190,7 @@ def _charts_as_meant(template: Json, fields: Mapping[str, Any], ids: ResourceIds
     return {**template, "helm": helm}
 
 
-def _selector(fields: Mapping[str, Any], ids: ResourceIds) -> Json:
+def _selector(fields: Json, ids: ResourceIds) -> Json:
     given: Json = {}
     if "tags" in fields:
         given["tags"] = named(fields["tags"])
@@ -187,7 +213,7 @@ def _global(given: Json, selector: Json) -> Json:
     return given | selector
 
 
-def _group(fields: Mapping[str, Any], ids: ResourceIds) -> Json:
+def _group(fields: Json, ids: ResourceIds) -> Json:
     given: Json = {}
     if "tags" in fields:
         given["tags"] = named(fields["tags"])
@@ -196,7 +222,7 @@ def _group(fields: Mapping[str, Any], ids: ResourceIds) -> Json:
     return given
 
 
-def _template(fields: Mapping[str, Any], ids: ResourceIds) -> Json:
+def _template(fields: Json, ids: ResourceIds) -> Json:
     given = {key: value for key, value in fields.items() if key != "repository"}
     if "repository" in fields:
         given["repositoryId"] = ids.repository(fields["repository"])
@@ -211,7 +237,7 @@ def _template(fields: Mapping[str, Any], ids: ResourceIds) -> Json:
     return given
 
 
-def _generator(fields: Mapping[str, Any], ids: ResourceIds) -> Json:
+def _generator(fields: Json, ids: ResourceIds) -> Json:
     given: Json = {}
     for name in ("folders", "requests"):
         if name in fields:
@@ -222,14 +248,10 @@ def _generator(fields: Mapping[str, Any], ids: ResourceIds) -> Json:
     return given
 
 
-def _words(values: Any) -> dict[str, str]:
+def _words(values: list[dict[str, str]] | None) -> dict[str, str]:
     return {value["name"]: value["value"] for value in values or ()}
 
 
 def _camel(name: str) -> str:
     first, *rest = name.split("_")
     return first + "".join(word.capitalize() for word in rest)
-
-
-def _json(value: Any) -> str:
-    return json.dumps(value)

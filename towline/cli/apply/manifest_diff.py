@@ -1,9 +1,7 @@
 """Compares a manifest with the state in the control plane."""
 
-from collections.abc import Mapping
-from typing import Any
-
-Json = dict[str, Any]
+from towline.cli.services.generated import ServiceDetails
+from towline.cli.shell.output import Row
 
 # At these paths a manifest is partial; everywhere else it replaces the whole value.
 _PARTIAL = (
@@ -12,7 +10,7 @@ _PARTIAL = (
 )
 
 
-def changes_of(before: Any, wanted: Mapping[str, Any], where: str = "") -> dict[str, str]:
+def changes_of(before: Row | None, wanted: Row, where: str = "") -> dict[str, str]:
     """Returns `old → new` by path, for each field that differs."""
     old = before or {}
     keys = wanted if where in _PARTIAL else {**old, **wanted}
@@ -27,15 +25,15 @@ def changes_of(before: Any, wanted: Mapping[str, Any], where: str = "") -> dict[
     return found
 
 
-def service_as_written(service: Json) -> Json:
+def service_as_written(service: ServiceDetails) -> Row:
     """Converts a service of the API to the form of a manifest."""
     return {
         **service,
-        "cluster": (service["cluster"] or {}).get("handle"),
-        "repository": (service["repository"] or {}).get("url"),
+        "cluster": service["cluster"]["handle"] if service["cluster"] else None,
+        "repository": service["repository"]["url"] if service["repository"] else None,
         "configuration": {entry["name"]: entry["value"] for entry in service["configuration"]},
     }
 
 
-def _brief(value: Any) -> str:
+def _brief(value: object) -> str:
     return "(none)" if value in (None, "", [], {}) else str(value)

@@ -1,54 +1,46 @@
 """Reads and validates manifests of Towline's own kinds.
 
-A document has `apiVersion: towline/v1`, a `kind`, and the fields of that kind; see `SHAPES`.
+A document has `apiVersion: towline/v1`, a `kind`, and the fields of that kind; see `shapes`.
 Unknown fields are errors, so that a typo never passes silently.
 """
 
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from typing import Any
 
 from core.errors import Invalid
 from towline.cli.apply import pipeline_manifests
+from towline.cli.apply.shapes import ANYTHING, SOURCE, STRING_MAP, Fields, Json, check, fields_of
+from towline.cli.generators.generated import Template
 from towline.cli.lazy_import import load
+from towline.cli.services.generated import Service
 
 API_VERSION = "towline/v1"
 MAX_BYTES = 5 << 20
 _SUFFIXES = (".yaml", ".yml")
 
-# A shape is a type, [shape] for a list, a dict for an object, WORDS for a map of strings,
-# ANYTHING for a value that only the API validates.
-STRING_MAP = "map of strings"
-ANYTHING = "any value"
-_SOURCE = {"env": str, "file": str}
-_HELM = {
-    "repository": str,
-    "chart": str,
-    "version": str,
-    "url": str,
-    "release": str,
-    "values": str,
-    "valuesFiles": [str],
-    "ignoreHooks": bool,
-    "ignoreCrds": bool,
-}
-_TEMPLATE = {
-    "name": str,
-    "namespace": str,
-    "repository": str,
-    "git": {"ref": str, "folder": str},
-    "kustomize": {"path": str},
-    "helm": _HELM,
-    "templated": bool,
-    "protect": bool,
-    "configuration": STRING_MAP,
-    "secrets": STRING_MAP,
-    "verification": pipeline_manifests.VERIFICATION,
-}
-# Fields that all generators have.
-_DEFINITION = {
+GIT_SECRETS = (
+    "password",
+    "privateKey",
+    "passphrase",
+    "clientCertificate",
+    "clientKey",
+    "authority",
+    "knownHosts",
+    "proxy",
+    "webhookSecret",
+)
+_NOT_IN_MANIFESTS = (
+    "httpsPath",
+    "urlFormat",
+    "decrypt",
+    "projectId",
+    "viaClusterId",
+    "recurseSubmodules",
+)
+# Fields that all generators have, without their template.
+_DEFINITION: Fields = {
     "name": str,
     "project": str,
     "tags": STRING_MAP,
@@ -58,105 +50,82 @@ _DEFINITION = {
     "onLeave": str,
     "onDelete": str,
     "deletionBudget": int,
-    "template": _TEMPLATE,
 }
-SHAPES: Mapping[str, Mapping[str, Any]] = {
-    "Repository": {
-        "url": str,
-        "username": str,
-        "password": _SOURCE,
-        "privateKey": _SOURCE,
-        "passphrase": _SOURCE,
-        "appId": str,
-        "installationId": str,
-        "apiUrl": str,
-        "clientCertificate": _SOURCE,
-        "clientKey": _SOURCE,
-        "authority": _SOURCE,
-        "knownHosts": _SOURCE,
-        "proxy": _SOURCE,
-        "webhookSecret": _SOURCE,
-        "via": str,
-        "submodules": bool,
-    },
-    "HelmRepository": {"url": str, "project": str, "username": str, "password": _SOURCE},
-    "Cluster": {"handle": str, "name": str, "protect": bool, "tags": STRING_MAP},
-    "Secret": {
-        "name": str,
-        "project": str,
-        "description": str,
-        "value": _SOURCE,
-        "source": {"kind": str, "store": str, "path": str, "key": str, "readerId": str},
-        "refreshSeconds": int,
-        "rotation": {
-            "batch": int,
-            "soakSeconds": int,
-            "timeoutSeconds": int,
-            "automatic": bool,
+
+
+@cache
+def shapes() -> Mapping[str, Fields]:
+    """Fields of each kind, in apply order: a kind comes after the kinds it refers to.
+
+    Most are fields of the API's input objects, with names instead of ids. Of a service and a
+    template, they are the fields that the commands also read.
+    """
+    inputs = load("towline.generated_inputs")
+    source = fields_of(inputs.ServiceSourceAttributes, "repositoryId") | {"repository": str}
+    helm = fields_of(inputs.HelmConfigAttributes, "repositoryId") | {"repository": str}
+    own = {"repository": str, "helm": helm, "configuration": STRING_MAP, "secrets": STRING_MAP}
+    service = _written(fields_of(inputs.ServiceUpdateAttributes), Service)
+    template = _written(fields_of(inputs.ServiceDeploymentAttributes, "repositoryId"), Template)
+    kustomize = fields_of(inputs.KustomizeAttributes, "enableHelm")
+    definition = _DEFINITION | {"template": template | own | {"kustomize": kustomize}}
+    folders = fields_of(inputs.FolderGeneratorAttributes, "repositoryId") | {"repository": str}
+    requests = fields_of(inputs.RequestGeneratorAttributes, "repositoryId") | {"repository": str}
+    return {
+        "Repository": fields_of(inputs.GitAttributes, *_NOT_IN_MANIFESTS)
+        | dict.fromkeys(GIT_SECRETS, SOURCE)
+        | {"via": str, "submodules": bool},
+        "HelmRepository": {"url": str, "project": str, "username": str, "password": SOURCE},
+        "Cluster": {"handle": str, "name": str, "protect": bool, "tags": STRING_MAP},
+        "Secret": {
+            "name": str,
+            "project": str,
+            "description": str,
+            "value": SOURCE,
+            "source": fields_of(inputs.SecretSourceAttributes),
+            "refreshSeconds": int,
+            "rotation": fields_of(inputs.SecretRotationAttributes),
         },
-    },
-    "Service": {
-        "cluster": str,
-        "name": str,
-        "namespace": str,
-        "repository": str,
-        "git": {"ref": str, "folder": str},
-        "kustomize": {"path": str},
-        "helm": _HELM,
-        "sources": [{"repository": str, "ref": str, "folder": str, "path": str}],
-        "templated": bool,
-        "protect": bool,
-        "promoted": bool,
-        "paused": bool,
-        "configuration": STRING_MAP,
-        "secrets": STRING_MAP,
-        "verification": pipeline_manifests.VERIFICATION,
-    },
-    "Flow": {
-        "service": str,
-        "exports": [{"name": str, "type": str, "value": ANYTHING, "shared": bool}],
-        "imports": [{"alias": str, "service": str, "export": str, "default": ANYTHING}],
-    },
-    "Context": {
-        "name": str,
-        "project": str,
-        "values": ANYTHING,
-        "types": STRING_MAP,
-        "secrets": [{"name": str, "value": _SOURCE}],
-        "secretsByReference": bool,
-        "overrides": [{"layer": str, "place": str, "values": ANYTHING}],
-    },
-    "Pipeline": pipeline_manifests.SHAPE,
-    "ClusterGroup": {
-        "name": str,
-        "project": str,
-        "description": str,
-        "tags": STRING_MAP,
-        "clusters": [str],
-        "maxChanging": int,
-    },
-    "Namespace": {
-        **_DEFINITION,
-        "namespace": str,
-        "labels": STRING_MAP,
-        "annotations": STRING_MAP,
-        "quota": STRING_MAP,
-    },
-    "GlobalService": _DEFINITION,
-    "ServiceSet": {
-        **_DEFINITION,
-        "folders": {"repository": str, "ref": str, "pattern": str, "excluded": [str]},
-        "items": [STRING_MAP],
-        "requests": {
-            "repository": str,
-            "labels": [str],
-            "base": str,
-            "limit": int,
-            "ttlHours": int,
-            "provider": str,
+        "Service": {"cluster": str, "name": str, "namespace": str, "promoted": bool}
+        | service
+        | own
+        | {"kustomize": kustomize, "sources": [source]},
+        "Flow": {
+            "service": str,
+            "exports": [{"name": str, "type": str, "value": ANYTHING, "shared": bool}],
+            "imports": [{"alias": str, "service": str, "export": str, "default": ANYTHING}],
         },
-    },
-}
+        "Context": {
+            "name": str,
+            "project": str,
+            "values": ANYTHING,
+            "types": STRING_MAP,
+            "secrets": [{"name": str, "value": SOURCE}],
+            "secretsByReference": bool,
+            "overrides": [{"layer": str, "place": str, "values": ANYTHING}],
+        },
+        "Pipeline": pipeline_manifests.shape(),
+        "ClusterGroup": {
+            "name": str,
+            "project": str,
+            "description": str,
+            "tags": STRING_MAP,
+            "clusters": [str],
+            "maxChanging": int,
+        },
+        "Namespace": definition
+        | {"namespace": str}
+        | dict.fromkeys(("labels", "annotations", "quota"), STRING_MAP),
+        "GlobalService": definition,
+        "ServiceSet": definition
+        | {"folders": folders, "items": [STRING_MAP], "requests": requests},
+    }
+
+
+def _written(given: Fields, read: type) -> Fields:
+    """Fields that the API accepts and the commands read, to compare them."""
+    return {name: shape for name, shape in given.items() if name in read.__annotations__}
+
+
 _REQUIRED = {
     "Repository": ("url",),
     "HelmRepository": ("url",),
@@ -171,16 +140,8 @@ _REQUIRED = {
     "GlobalService": ("name", "template"),
     "ServiceSet": ("name", "template"),
 }
-_TYPE_NAMES: Mapping[type, str] = {
-    str: "text (quote it)",
-    int: "a whole number",
-    float: "a number",
-    bool: "true or false",
-    dict: "an object",
-    list: "a list",
-}
-# In apply order: a kind comes after the kinds it refers to.
-KINDS = tuple(SHAPES)
+# In apply order.
+KINDS = tuple(_REQUIRED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +149,7 @@ class Manifest:
     """One YAML document; `place` is its file and number, `fields` its content."""
 
     kind: str
-    fields: Mapping[str, Any]
+    fields: Json
     place: str
 
     @property
@@ -234,50 +195,14 @@ def _read(path: Path) -> Iterator[Manifest]:
             yield manifest
 
 
-def _manifest(document: Any, place: str) -> Manifest:
+def _manifest(document: object, place: str) -> Manifest:
     if not isinstance(document, dict) or document.get("apiVersion") != API_VERSION:
         raise Invalid(f"{place}: apiVersion is not {API_VERSION}")
     kind = document.get("kind")
-    if kind not in SHAPES:
+    if kind not in KINDS:
         raise Invalid(f"{place}: unknown kind {kind!r}; expected one of {', '.join(KINDS)}")
     fields = {key: value for key, value in document.items() if key not in ("apiVersion", "kind")}
-    _check(fields, SHAPES[kind], place, kind)
+    check(fields, shapes()[kind], place, kind)
     if missing := [key for key in _REQUIRED[kind] if key not in fields]:
         raise Invalid(f"{place}: {kind} requires the field {missing[0]}")
     return Manifest(kind, fields, place)
-
-
-def _check(value: Any, shape: Any, place: str, where: str) -> None:
-    if isinstance(shape, Mapping):
-        _check_type(value, dict, place, where)
-        for key, part in value.items():
-            if key not in shape:
-                raise Invalid(f"{place}: {where} has no field {key}")
-            _check(part, shape[key], place, f"{where}.{key}")
-    elif isinstance(shape, list):
-        _check_type(value, list, place, where)
-        for number, item in enumerate(value):
-            _check(item, shape[0], place, f"{where}[{number}]")
-    elif shape == ANYTHING:
-        _check_numbers(value, place, where)
-    elif shape == STRING_MAP:
-        _check_type(value, dict, place, where)
-        for key, text in value.items():
-            _check_type(text, str, place, f"{where}.{key}")
-    else:
-        _check_type(value, shape, place, where)
-
-
-def _check_numbers(value: Any, place: str, where: str) -> None:
-    """Rejects infinity and NaN: YAML allows them, JSON does not."""
-    if isinstance(value, float) and not math.isfinite(value):
-        raise Invalid(f"{place}: {where} is {value}; use a finite number")
-    if isinstance(value, dict | list):
-        for key, part in value.items() if isinstance(value, dict) else enumerate(value):
-            _check_numbers(part, place, f"{where}.{key}")
-
-
-def _check_type(value: Any, wanted: type, place: str, where: str) -> None:
-    if type(value) is not wanted and (wanted, type(value)) != (float, int):
-        raise Invalid(f"{place}: {where} is not {_TYPE_NAMES[wanted]}")
-    _check_numbers(value, place, where)

@@ -2,126 +2,17 @@
 
 import json
 from collections.abc import Callable, Mapping
-from typing import Any
+from functools import cache
 
 from core.errors import Invalid
 from towline.cli.apply.generator_manifests import ResourceIds
+from towline.cli.apply.shapes import SOURCE, STRING_MAP, Fields, Json, fields_of
+from towline.cli.lazy_import import load
+from towline.cli.pipelines.generated import PipelineDetails, Stage
+from towline.cli.shell.output import Row
 
-Json = dict[str, Any]
-Look = Callable[[str], str]
+ReadSecret = Callable[[dict[str, str] | None], str | None]
 
-_RULE = {
-    "name": str,
-    "type": str,
-    "quorum": int,
-    "notAuthor": bool,
-    "people": [str],
-    "groups": [str],
-    "soakSeconds": int,
-    "waitSeconds": int,
-    "instructions": str,
-    "account": str,
-    "secret": {"env": str, "file": str},
-    "calendar": {
-        "zone": str,
-        "hours": [{"weekdays": [int], "begin": str, "end": str}],
-        "holidays": [str],
-        "freezes": [{"begin": str, "end": str, "reason": str}],
-    },
-    "job": {"namespace": str, "manifest": dict, "cluster": str, "timeoutSeconds": int},
-    "metric": {
-        "query": str,
-        "threshold": float,
-        "comparison": str,
-        "url": str,
-        "cluster": str,
-        "service": str,
-        "baseline": str,
-        "several": str,
-        "emptyPasses": bool,
-    },
-    "http": {"url": str, "status": int, "contains": str, "secret": {"env": str, "file": str}},
-    "version": {"service": str, "range": str},
-    "timeoutSeconds": int,
-    "attempts": int,
-    "backoffSeconds": int,
-    "intervalSeconds": int,
-}
-_STEP = {**_RULE, "after": [str]}
-ROLLOUT = {
-    "strategy": str,
-    "maxUnavailable": int,
-    "maxPerGroup": int,
-    "maxFailed": int,
-    "pauseSeconds": int,
-    "canaries": [str],
-    "canaryCount": int,
-    "groups": [str],
-    "waveSize": int,
-}
-VERIFICATION = {
-    "soakSeconds": int,
-    "maxRestarts": int,
-    "metric": {"address": str, "query": str, "comparison": str, "threshold": float},
-}
-GIT = {
-    "mode": str,
-    "changes": [
-        {
-            "kind": str,
-            "path": str,
-            "image": str,
-            "field": [str],
-            "value": str,
-            "document": int,
-            "source": str,
-        }
-    ],
-    "message": str,
-    "branch": str,
-    "author": str,
-    "provider": str,
-}
-SHAPE: Mapping[str, Any] = {
-    "name": str,
-    "stages": [
-        {
-            "name": str,
-            "services": [str],
-            "serviceNames": [str],
-            "selector": {
-                "tags": "map of strings",
-                "distro": str,
-                "project": str,
-                "groups": [str],
-                "ignoreClusters": [str],
-            },
-            "rollout": ROLLOUT,
-            "git": GIT,
-            "verificationSeconds": int,
-            "verification": VERIFICATION,
-            "workflow": {"steps": [_STEP], "timeoutSeconds": int},
-        }
-    ],
-    "edges": [{"from": str, "to": str, "gates": [{**_RULE, "steps": [_STEP]}]}],
-    "onCommit": bool,
-    "triggers": [
-        {
-            "name": str,
-            "type": str,
-            "cron": str,
-            "zone": str,
-            "image": str,
-            "policy": str,
-            "range": str,
-            "pattern": str,
-            "tag": str,
-            "chart": str,
-            "git": GIT,
-            "webhookSecret": {"env": str, "file": str},
-        }
-    ],
-}
 # Defaults of the API for omitted fields.
 _DEFAULTS: Json = {
     "quorum": 1,
@@ -149,12 +40,44 @@ _DEFAULTS: Json = {
 _JOB_SECONDS = 3600
 
 
-def attributes_of(
-    fields: Mapping[str, Any], ids: ResourceIds, service: Look, secret: Callable[[Any], str | None]
-) -> Json:
-    """Builds `PipelineAttributes`; `service` looks up ids, `secret` reads secret sources."""
+@cache
+def shape() -> Fields:
+    """Fields of a pipeline: those of the API's input objects, with names instead of ids."""
+    inputs = load("towline.generated_inputs")
+    placed = {
+        "job": fields_of(inputs.GateJobAttributes, "clusterId")
+        | {"cluster": str, "manifest": dict},
+        "metric": fields_of(inputs.GateMetricAttributes, "clusterId") | {"cluster": str},
+        "http": fields_of(inputs.GateHttpAttributes) | {"secret": SOURCE},
+        "secret": SOURCE,
+    }
+    step = fields_of(inputs.PipelineStepAttributes) | placed
+    gate = fields_of(inputs.PipelineGateAttributes) | placed | {"steps": [step]}
+    stage = fields_of(inputs.PipelineStageAttributes) | {
+        "services": [str],
+        "workflow": fields_of(inputs.PipelineWorkflowAttributes) | {"steps": [step]},
+        "selector": {
+            "tags": STRING_MAP,
+            "distro": str,
+            "project": str,
+            "groups": [str],
+            "ignoreClusters": [str],
+        },
+    }
+    trigger = fields_of(inputs.PipelineTriggerAttributes) | {"webhookSecret": SOURCE}
     return {
-        "stages": [_stage(stage, ids, service, secret) for stage in fields["stages"]],
+        "name": str,
+        "stages": [stage],
+        "edges": [fields_of(inputs.PipelineEdgeAttributes) | {"gates": [gate]}],
+        "onCommit": bool,
+        "triggers": [trigger],
+    }
+
+
+def attributes_of(fields: Json, ids: ResourceIds, secret: ReadSecret) -> Json:
+    """Builds `PipelineAttributes`; `secret` reads secret sources."""
+    return {
+        "stages": [_stage(stage, ids, secret) for stage in fields["stages"]],
         "edges": [
             {**edge, "gates": [_gate(gate, ids, secret) for gate in edge.get("gates", ())]}
             for edge in fields.get("edges", ())
@@ -164,9 +87,9 @@ def attributes_of(
     }
 
 
-def as_meant(fields: Mapping[str, Any], ids: ResourceIds, service: Look) -> Json:
+def as_meant(fields: Json, ids: ResourceIds) -> Json:
     """Converts a manifest to the form for comparison: with ids, without defaults."""
-    attributes = attributes_of(fields, ids, service, lambda _: None)
+    attributes = attributes_of(fields, ids, lambda _: None)
     stages = {stage["name"]: _compared(stage) for stage in attributes["stages"]}
     edges = {
         f"{edge['from']} to {edge['to']}": {gate["name"]: _meant(gate) for gate in edge["gates"]}
@@ -178,10 +101,10 @@ def as_meant(fields: Mapping[str, Any], ids: ResourceIds, service: Look) -> Json
 
 def _begun(on_commit: bool, triggers: Json) -> Json:
     """Settings that start releases, without defaults."""
-    return _trimmed({"onCommit": on_commit, "triggers": triggers})
+    return _trimmed_fields({"onCommit": on_commit, "triggers": triggers})
 
 
-def as_written(pipeline: Json) -> Json:
+def as_written(pipeline: PipelineDetails) -> Json:
     """Converts a pipeline of the API to the same form."""
     return {
         "stages": {stage["name"]: _compared(_written_stage(stage)) for stage in pipeline["stages"]},
@@ -195,7 +118,7 @@ def as_written(pipeline: Json) -> Json:
     } | _begun(pipeline.get("onCommit", True), _written_triggers(pipeline))
 
 
-def _written_triggers(pipeline: Json) -> Json:
+def _written_triggers(pipeline: PipelineDetails) -> Json:
     triggers = {}
     for trigger in pipeline.get("triggers", ()):
         git = {"git": json.loads(trigger["git"])} if trigger["git"] else {}
@@ -205,18 +128,16 @@ def _written_triggers(pipeline: Json) -> Json:
     return triggers
 
 
-def _trigger(fields: Mapping[str, Any], secret: Callable[[Any], str | None]) -> Json:
+def _trigger(fields: Json, secret: ReadSecret) -> Json:
     given = {key: value for key, value in fields.items() if key != "webhookSecret"}
     plain = secret(fields.get("webhookSecret"))
     return given | ({"webhookSecret": plain} if plain else {})
 
 
-def _stage(
-    fields: Mapping[str, Any], ids: ResourceIds, service: Look, secret: Callable[[Any], str | None]
-) -> Json:
+def _stage(fields: Json, ids: ResourceIds, secret: ReadSecret) -> Json:
     given: Json = {key: fields[key] for key in ("name", "serviceNames") if key in fields}
     if "services" in fields:
-        given["services"] = [{"serviceId": service(member)} for member in fields["services"]]
+        given["services"] = [{"serviceId": ids.service(member)} for member in fields["services"]]
     if "selector" in fields:
         given["selector"] = _selector(fields["selector"], ids)
     if "rollout" in fields:
@@ -235,7 +156,7 @@ def _stage(
     return given
 
 
-def _selector(fields: Mapping[str, Any], ids: ResourceIds) -> Json:
+def _selector(fields: Json, ids: ResourceIds) -> Json:
     selector: Json = {key: fields[key] for key in ("distro",) if key in fields}
     if "tags" in fields:
         selector["tags"] = [{"name": k, "value": v} for k, v in fields["tags"].items()]
@@ -250,7 +171,7 @@ def _selector(fields: Mapping[str, Any], ids: ResourceIds) -> Json:
     return selector
 
 
-def _gate(fields: Mapping[str, Any], ids: ResourceIds, secret: Callable[[Any], str | None]) -> Json:
+def _gate(fields: Json, ids: ResourceIds, secret: ReadSecret) -> Json:
     gate = dict(fields)
     for kind in ("job", "metric"):
         if kind in gate:
@@ -270,7 +191,7 @@ def _gate(fields: Mapping[str, Any], ids: ResourceIds, secret: Callable[[Any], s
     return gate
 
 
-def _placed(fields: Mapping[str, Any], ids: ResourceIds) -> Json:
+def _placed(fields: Json, ids: ResourceIds) -> Json:
     """Replaces the handle of a cluster with its id."""
     rest = {key: value for key, value in fields.items() if key != "cluster"}
     if "cluster" not in fields:
@@ -278,30 +199,30 @@ def _placed(fields: Mapping[str, Any], ids: ResourceIds) -> Json:
     return {**rest, "clusterId": ids.cluster(fields["cluster"])}
 
 
-def _written_stage(stage: Json) -> Json:
+def _written_stage(stage: Stage) -> Json:
     chosen = bool(stage["serviceNames"])
     selector = {k: v for k, v in (stage["selector"] or {}).items() if v} if chosen else {}
-    rollout = {key: stage["rollout"][key] for key in ROLLOUT}
+    settings = load("towline.generated_inputs").StageRolloutAttributes.__annotations__
+    rollout = {key: value for key, value in stage["rollout"].items() if key in settings}
     services = [] if chosen else [{"serviceId": s["service"]["id"]} for s in stage["services"]]
-    names = ("serviceNames", "verification")
-    plain = {key: stage[key] for key in names}
-    if stage.get("git"):
-        plain["git"] = json.loads(stage["git"])
-    if stage.get("workflow"):
-        plain["workflow"] = json.loads(stage["workflow"]["settings"])
+    plain: Json = {"serviceNames": stage["serviceNames"], "verification": stage["verification"]}
+    if git := stage.get("git"):
+        plain["git"] = json.loads(git)
+    if workflow := stage.get("workflow"):
+        plain["workflow"] = json.loads(workflow["settings"])
     return {**plain, "services": services, "selector": selector, "rollout": rollout}
 
 
-def _compared(stage: Mapping[str, Any]) -> Json:
+def _compared(stage: Json) -> Json:
     named = {key: value for key, value in stage.items() if key != "name"}
     if "services" in named:
         named["services"] = [service["serviceId"] for service in named["services"]]
     if "workflow" in named:
         named["workflow"] = _meant(named["workflow"])
-    return _trimmed(named)
+    return _trimmed_fields(named)
 
 
-def _meant(gate: Mapping[str, Any]) -> Json:
+def _meant(gate: Json) -> Json:
     """Normalizes a gate: drops name and defaults, formats times and jobs as the API does."""
     told = {key: value for key, value in gate.items() if key != "name"}
     if "job" in told:
@@ -316,10 +237,10 @@ def _meant(gate: Mapping[str, Any]) -> Json:
         told.update(_calendar(told.pop("calendar")))
     if "steps" in told:
         told["steps"] = {step["name"]: _meant(step) for step in told["steps"]}
-    return _trimmed(told)
+    return _trimmed_fields(told)
 
 
-def _calendar(fields: Mapping[str, Any]) -> Json:
+def _calendar(fields: Json) -> Json:
     hours = [
         {**hours, "begin": _clock(hours.get("begin")), "end": _clock(hours.get("end"))}
         for hours in fields.get("hours", ())
@@ -339,23 +260,27 @@ def _moment(text: str) -> str:
     return text.removesuffix("Z") + "+00:00" if text.endswith("Z") else text
 
 
-def _trimmed(value: Any, name: str = "") -> Any:
+def _trimmed_fields(fields: Row) -> Json:
     """Drops empty values and defaults."""
+    parts = {key: _trimmed(part, key) for key, part in fields.items()}
+    return {k: v for k, v in parts.items() if v not in (None, "", [], {}) and not _usual(k, v)}
+
+
+def _trimmed(value: object, name: str = "") -> object:
     if isinstance(value, Mapping):
-        parts = {key: _trimmed(part, key) for key, part in value.items()}
-        return {k: v for k, v in parts.items() if v not in (None, "", [], {}) and not _usual(k, v)}
+        return _trimmed_fields(value)
     if isinstance(value, list | tuple):
         return [_trimmed(item, name) for item in value]
     return value
 
 
-def _usual(name: str, value: Any) -> bool:
+def _usual(name: str, value: object) -> bool:
     if name in _DEFAULTS:
         return value == _DEFAULTS[name]
     return type(value) in (int, float) and value == 0 and name != "threshold"
 
 
-def _loaded(text: str) -> Any:
+def _loaded(text: str) -> object:
     try:
         return json.loads(text)
     except json.JSONDecodeError:

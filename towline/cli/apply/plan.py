@@ -7,36 +7,37 @@ creates a repository, or when the authentication method changes.
 import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, cast
 
-from core.errors import Conflict, Invalid, NotFound
+from core.errors import Conflict, Invalid
 from towline.cli.apply import generator_manifests, pipeline_manifests
 from towline.cli.apply.flow_manifests import FlowPlanner
+from towline.cli.apply.generator_manifests import ResourceIds
 from towline.cli.apply.manifest_diff import changes_of, service_as_written
-from towline.cli.apply.manifests import Manifest
+from towline.cli.apply.manifests import GIT_SECRETS, Manifest
 from towline.cli.apply.secret_manifests import SecretPlanner
-from towline.cli.shell import documents
-from towline.cli.shell.session import (
-    GraphQLApi,
-    Json,
-    find_cluster,
-    find_helm_repository,
-    find_project,
-    find_repository,
-    find_service,
-)
+from towline.cli.apply.shapes import Json
+from towline.cli.clusters import generated as clusters
+from towline.cli.pipelines import generated as pipelines
+from towline.cli.repositories import generated as repositories
+from towline.cli.services import generated as services
+from towline.cli.services.generated import Service
+from towline.cli.shell.output import Row
+from towline.cli.shell.session import configuration_of, found_or_none, named
+from towline.operations import GraphQLApi
 
-_SECRETS = (
-    "password",
-    "privateKey",
-    "passphrase",
-    "clientCertificate",
-    "clientKey",
-    "authority",
-    "knownHosts",
-    "proxy",
-    "webhookSecret",
-)
+if TYPE_CHECKING:
+    from towline.generated_inputs import (
+        ClusterAttributes,
+        ClusterUpdateAttributes,
+        GitAttributes,
+        HelmRepositoryAttributes,
+        PipelineAttributes,
+        ServiceDeploymentAttributes,
+        ServiceSourceAttributes,
+        ServiceUpdateAttributes,
+    )
+
 _PLAIN = ("url", "username", "appId", "installationId", "apiUrl")
 _SIGN_INS = {
     "appId": "APP",
@@ -46,7 +47,6 @@ _SIGN_INS = {
 }
 _APART = ("cluster", "name", "secrets")
 _FIXED = ("namespace", "repository", "promoted")
-_CREATED_LATER = "(created by this apply)"
 
 
 class ManifestPlanner:
@@ -58,6 +58,7 @@ class ManifestPlanner:
         self._api = api
         self._dry_run = dry_run
         self._environ = environ
+        self._ids = ResourceIds(api, lenient=dry_run)
         self._secrets = SecretPlanner(api, dry_run=dry_run)
         self._flows = FlowPlanner(api, dry_run=dry_run)
         self._kinds: dict[str, Callable[[Manifest], Iterator[str]]] = {
@@ -69,7 +70,7 @@ class ManifestPlanner:
             "Context": self._context,
             "Service": self._whole_service,
             "Pipeline": self._pipeline,
-            **dict.fromkeys(generator_manifests.GENERATOR_DOCUMENTS, self._definition),
+            **dict.fromkeys(generator_manifests.GENERATORS, self._definition),
         }
 
     def apply(self, manifest: Manifest) -> list[str]:
@@ -81,60 +82,64 @@ class ManifestPlanner:
 
     def _repository(self, manifest: Manifest) -> Iterator[str]:
         fields = manifest.fields
-        found = self._find(documents.REPOSITORY, "gitRepository", url=fields["url"])
+        found = found_or_none(lambda: repositories.repository(self._api, url=fields["url"]))
         wanted = {
             "signIn": next((_SIGN_INS[key] for key in _SIGN_INS if key in fields), None),
-            "viaClusterId": self._cluster_id(fields["via"]) if "via" in fields else None,
+            "viaClusterId": self._ids.cluster(fields["via"]) if "via" in fields else None,
             "recurseSubmodules": fields.get("submodules"),
         }
-        attributes = {key: fields.get(key) for key in _PLAIN}
-        attributes |= {key: self._secret(fields.get(key)) for key in _SECRETS}
-        attributes |= {key: wanted[key] for key in ("viaClusterId", "recurseSubmodules")}
+        given: Json = {key: fields.get(key) for key in _PLAIN}
+        given |= {key: self._secret(fields.get(key)) for key in GIT_SECRETS}
+        given |= {key: wanted[key] for key in ("viaClusterId", "recurseSubmodules")}
+        attributes = cast("GitAttributes", given)
         if found is None:
-            yield from self._create(manifest, documents.CREATE_REPOSITORY, attributes=attributes)
+            yield from self._create(
+                manifest, lambda: repositories.create_repository(self._api, attributes)
+            )
             return
+        id = found["id"]
         yield from self._update(
             manifest,
             changes_of(found, {key: value for key, value in wanted.items() if value is not None}),
-            documents.UPDATE_REPOSITORY,
-            id=found["id"],
-            attributes=attributes,
+            lambda: repositories.update_repository(self._api, id, attributes),
         )
 
     def _helm_repository(self, manifest: Manifest) -> Iterator[str]:
         fields = manifest.fields
-        found = self._find(documents.HELM_REPOSITORY, "helmRepository", url=fields["url"])
-        attributes: Json = {key: fields.get(key) for key in ("url", "username")}
-        attributes["password"] = self._secret(fields.get("password"))
+        found = found_or_none(lambda: repositories.helm_repository(self._api, url=fields["url"]))
+        attributes: HelmRepositoryAttributes = {
+            "url": fields["url"],
+            "username": fields.get("username"),
+            "password": self._secret(fields.get("password")),
+        }
         if found is None:
             if "project" in fields:
-                attributes["projectId"] = self._id_of(find_project, fields["project"])
+                attributes["projectId"] = self._ids.project(fields["project"])
             yield from self._create(
-                manifest, documents.CREATE_HELM_REPOSITORY, attributes=attributes
+                manifest, lambda: repositories.create_helm_repository(self._api, attributes)
             )
             return
-        wanted = {"hasCredentials": True} if "password" in fields else {}
-        given: Json = {"id": found["id"], "attributes": attributes}
-        changes = changes_of(found, wanted)
-        yield from self._update(manifest, changes, documents.UPDATE_HELM_REPOSITORY, **given)
+        id = found["id"]
+        yield from self._update(
+            manifest,
+            changes_of(found, {"hasCredentials": True} if "password" in fields else {}),
+            lambda: repositories.update_helm_repository(self._api, id, attributes),
+        )
 
     def _cluster(self, manifest: Manifest) -> Iterator[str]:
-        fields = dict(manifest.fields)
-        found = self._find(documents.CLUSTER, "cluster", handle=fields["handle"])
-        attributes = {"name": fields["handle"]} if found is None else {}
-        attributes |= fields
-        if "tags" in fields:
-            attributes["tags"] = [{"name": k, "value": v} for k, v in fields["tags"].items()]
+        fields = manifest.fields
+        found = found_or_none(lambda: clusters.cluster(self._api, handle=fields["handle"]))
+        given = fields | ({"tags": named(fields["tags"])} if "tags" in fields else {})
         if found is None:
-            yield from self._create(manifest, documents.CREATE_CLUSTER, attributes=attributes)
+            new = cast("ClusterAttributes", {"name": fields["handle"], **given})
+            yield from self._create(manifest, lambda: clusters.create_cluster(self._api, new))
             return
+        id, changed = found["id"], cast("ClusterUpdateAttributes", given)
         tags = {tag["name"]: tag["value"] for tag in found["tags"]}
         yield from self._update(
             manifest,
             changes_of({**found, "tags": tags}, fields),
-            documents.UPDATE_CLUSTER,
-            id=found["id"],
-            attributes=attributes,
+            lambda: clusters.update_cluster(self._api, id, changed),
         )
 
     def _secret_of(self, manifest: Manifest) -> Iterator[str]:
@@ -157,137 +162,120 @@ class ManifestPlanner:
 
     def _service(self, manifest: Manifest) -> Iterator[str]:
         fields = manifest.fields
-        found = self._find(
-            documents.SERVICE, "serviceDeployment", cluster=fields["cluster"], name=fields["name"]
+        found = found_or_none(
+            lambda: services.service(self._api, cluster=fields["cluster"], name=fields["name"])
         )
-        attributes = {key: value for key, value in fields.items() if key not in (*_APART, *_FIXED)}
+        given = {key: value for key, value in fields.items() if key not in (*_APART, *_FIXED)}
         if "configuration" in fields:
-            words = fields["configuration"].items()
-            attributes["configuration"] = [{"name": key, "value": value} for key, value in words]
+            given["configuration"] = configuration_of(fields["configuration"])
         if "sources" in fields:
-            attributes["sources"] = [self._source(source) for source in fields["sources"]]
+            given["sources"] = [self._source(source) for source in fields["sources"]]
         if "repository" in fields.get("helm", {}):
             helm = dict(fields["helm"])
-            helm["repositoryId"] = self._id_of(find_helm_repository, helm.pop("repository"))
-            attributes["helm"] = helm
+            given["helm"] = {"repositoryId": self._ids.charts(helm.pop("repository")), **helm}
         if found is None:
-            if "paused" in attributes:
+            if "paused" in given:
                 raise Invalid(
                     "a new service cannot be paused; create it first, then pause it",
                     field="paused",
                 )
-            yield from self._create_service(manifest, attributes)
+            yield from self._create_service(manifest, given)
             return
         wanted = {key: value for key, value in fields.items() if key != "secrets"}
         if "helm" in fields:
-            wanted |= _chart_as_meant(fields, attributes["helm"].get("repositoryId"), found)
+            wanted |= _chart_as_meant(fields, given["helm"].get("repositoryId"), found)
         if "sources" in fields:
-            wanted["sources"] = attributes["sources"]
+            wanted["sources"] = given["sources"]
         changes = changes_of(service_as_written(found), wanted)
         if fixed := [key for key in _FIXED if any(change.startswith(key) for change in changes)]:
             raise Conflict(
                 f"{manifest.place}: {fixed[0]} of a service cannot be changed: "
                 "delete the service, then apply again"
             )
+        id, attributes = found["id"], cast("ServiceUpdateAttributes", given)
         yield from self._update(
-            manifest, changes, documents.UPDATE_SERVICE, id=found["id"], attributes=attributes
+            manifest, changes, lambda: services.update_service(self._api, id, attributes)
         )
 
-    def _create_service(self, manifest: Manifest, attributes: Json) -> Iterator[str]:
+    def _create_service(self, manifest: Manifest, given: Json) -> Iterator[str]:
         fields = manifest.fields
-        attributes = {"name": fields["name"], "namespace": fields["namespace"], **attributes}
+        given = {"name": fields["name"], "namespace": fields["namespace"], **given}
         if "promoted" in fields:
-            attributes["promoted"] = fields["promoted"]
+            given["promoted"] = fields["promoted"]
         has_place = {"url", "repository"} & fields.get("helm", {}).keys()
         if "repository" not in fields and not has_place:
             raise Invalid("is required unless helm.url names a chart", field="repository")
         if not self._dry_run and "repository" in fields:
-            repository = find_repository(self._api, fields["repository"])
-            attributes["repositoryId"] = repository["id"]
+            given["repositoryId"] = self._ids.repository(fields["repository"])
+        attributes, cluster = cast("ServiceDeploymentAttributes", given), fields["cluster"]
         yield from self._create(
-            manifest, documents.CREATE_SERVICE, cluster=fields["cluster"], attributes=attributes
+            manifest, lambda: services.create_service(self._api, attributes, cluster=cluster)
         )
 
     def _pipeline(self, manifest: Manifest) -> Iterator[str]:
-        fields = manifest.fields
-        found = self._find(documents.PIPELINE, "pipeline", name=fields["name"])
-        ids = generator_manifests.ResourceIds(self._api, lenient=self._dry_run)
-        attributes = pipeline_manifests.attributes_of(fields, ids, self._service_id, self._secret)
-        given: Json = {"name": fields["name"], "attributes": attributes}
-        if found is None:
-            yield from self._create(manifest, documents.SAVE_PIPELINE, **given)
-            return
-        meant = pipeline_manifests.as_meant(fields, ids, self._service_id)
-        changes = changes_of(pipeline_manifests.as_written(found), meant)
-        yield from self._update(manifest, changes, documents.SAVE_PIPELINE, **given)
+        fields, name = manifest.fields, manifest.fields["name"]
+        found = found_or_none(lambda: pipelines.pipeline(self._api, name=name))
+        attributes = self.pipeline_attributes(fields)
 
-    def pipeline_attributes(self, fields: Mapping[str, Any]) -> Json:
+        def save() -> Row:
+            return pipelines.save_pipeline(self._api, name, attributes)
+
+        if found is None:
+            yield from self._create(manifest, save)
+            return
+        meant = pipeline_manifests.as_meant(fields, self._ids)
+        changes = changes_of(pipeline_manifests.as_written(found), meant)
+        yield from self._update(manifest, changes, save)
+
+    def pipeline_attributes(self, fields: Json) -> "PipelineAttributes":
         """Builds the API's attributes from the fields of a pipeline."""
-        ids = generator_manifests.ResourceIds(self._api, lenient=False)
-        return pipeline_manifests.attributes_of(fields, ids, self._service_id, self._secret)
+        given = pipeline_manifests.attributes_of(fields, self._ids, self._secret)
+        return cast("PipelineAttributes", given)
 
     def _definition(self, manifest: Manifest) -> Iterator[str]:
         """Applies a cluster group or a generator."""
-        documents = generator_manifests.GENERATOR_DOCUMENTS[manifest.kind]
-        found = self._find(documents.one, documents.root, name=manifest.fields["name"])
-        ids = generator_manifests.ResourceIds(self._api, lenient=self._dry_run)
-        attributes = generator_manifests.attributes_of(manifest.kind, manifest.fields, ids)
+        fields, kind = manifest.fields, generator_manifests.GENERATORS[manifest.kind]
+        found = found_or_none(lambda: kind.find(self._api, fields["name"]))
+        attributes = generator_manifests.attributes_of(manifest.kind, fields, self._ids)
         if found is None:
-            yield from self._create(manifest, documents.create, attributes=attributes)
+            yield from self._create(manifest, lambda: kind.create(self._api, attributes))
             return
         attributes.pop("projectId", None)
-        written = generator_manifests.as_written(found)
-        changes = changes_of(written, generator_manifests.as_meant(manifest.fields, ids))
-        given: Json = {"id": found["id"], "attributes": attributes}
-        yield from self._update(manifest, changes, documents.update, **given)
+        written = generator_manifests.as_written(dict(found))
+        changes = changes_of(written, generator_manifests.as_meant(fields, self._ids))
+        id = found["id"]
+        yield from self._update(manifest, changes, lambda: kind.update(self._api, id, attributes))
 
-    def _create(self, manifest: Manifest, document: str, **variables: Any) -> Iterator[str]:
+    def _create(self, manifest: Manifest, create: Callable[[], Row]) -> Iterator[str]:
         if self._dry_run:
             yield f"+ {manifest.label} would be created"
             return
-        (made,) = self._api.ask(document, **variables).values()
+        made = create()
         yield f"+ {manifest.label} created"
         if made.get("deployToken"):
             yield f"  deploy token, shown only once: {made['deployToken']}"
 
     def _update(
-        self, manifest: Manifest, changes: Mapping[str, str], document: str, **variables: Any
+        self, manifest: Manifest, changes: Mapping[str, str], update: Callable[[], Row]
     ) -> Iterator[str]:
         if not changes:
             yield f"= {manifest.label} unchanged"
             return
         if not self._dry_run:
-            self._api.ask(document, **variables)
+            update()
         yield f"~ {manifest.label} {'would be changed' if self._dry_run else 'changed'}"
         yield from (f"  {where}: {change}" for where, change in changes.items())
 
-    def _find(self, document: str, root: str, **variables: Any) -> Json | None:
-        try:
-            return self._api.ask(document, **variables)[root]
-        except NotFound:
-            return None
-
-    def _source(self, given: Mapping[str, str]) -> Json:
+    def _source(self, given: Mapping[str, str]) -> "ServiceSourceAttributes":
         """Converts an additional source of a service to the API's form."""
         if "repository" not in given:
             raise Invalid("a source needs a repository", field="sources")
-        defaults = {"ref": "main", "folder": "", "path": ""}
-        told = {key: given.get(key, value) for key, value in defaults.items()}
-        return {"repositoryId": self._id_of(find_repository, given["repository"]), **told}
-
-    def _cluster_id(self, handle: str) -> str:
-        return self._id_of(find_cluster, handle)
-
-    def _service_id(self, name: str) -> str:
-        return self._id_of(find_service, name)
-
-    def _id_of(self, find: Callable[[GraphQLApi, str], Json], name: str) -> str:
-        try:
-            return find(self._api, name)["id"]
-        except NotFound:
-            if self._dry_run:
-                return _CREATED_LATER
-            raise
+        return {
+            "repositoryId": self._ids.repository(given["repository"]),
+            "ref": given.get("ref", "main"),
+            "folder": given.get("folder", ""),
+            "path": given.get("path", ""),
+        }
 
     def _secret(self, source: Mapping[str, str] | None) -> str | None:
         """Reads a secret from the manifest's source: an environment variable or a file."""
@@ -305,7 +293,7 @@ class ManifestPlanner:
             raise Invalid(f"cannot read {source['file']}: {error.strerror}") from None
 
 
-def _chart_as_meant(fields: Mapping[str, Any], place: str | None, found: Json) -> Json:
+def _chart_as_meant(fields: Json, place: str | None, found: Service) -> Json:
     """Helm settings for comparison; the service's repository holds the source of the chart."""
     helm, known = fields["helm"], found["repository"]
     wanted: Json = {

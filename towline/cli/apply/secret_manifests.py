@@ -5,12 +5,21 @@ Values are write-only. The planner always sends them; an unchanged value creates
 
 import base64
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, cast
 
 from core.errors import Invalid, NotFound
 from towline.cli.apply.manifests import Manifest
-from towline.cli.secrets import secret_documents as documents
-from towline.cli.shell.session import GraphQLApi, Json, find_project, find_service
+from towline.cli.apply.shapes import Json
+from towline.cli.projects.find import find_project
+from towline.cli.secrets import generated as operations
+from towline.cli.secrets.generated import Secret
+from towline.cli.services.find import find_service
+from towline.cli.shell.output import Row
+from towline.cli.shell.session import found_or_none
+from towline.operations import GraphQLApi
+
+if TYPE_CHECKING:
+    from towline.generated_inputs import SecretAttributes, SecretUseAttributes
 
 _PLAIN = ("description", "refreshSeconds", "rotation")
 
@@ -30,8 +39,7 @@ class SecretPlanner:
             yield f"{sign} {manifest.label} would {done}"
             return
         attributes = self._attributes(manifest.fields, value, is_new=before is None)
-        given: Json = {"name": manifest.fields["name"], "attributes": attributes}
-        after = self._api.ask(documents.SAVE, **given)["saveSecret"]
+        after = operations.save_secret(self._api, manifest.fields["name"], attributes)
         if before is None:
             yield f"+ {manifest.label} created"
         elif _state(before) == _state(after):
@@ -48,7 +56,7 @@ class SecretPlanner:
         fields = manifest.fields
         try:
             id = find_service(self._api, f"{fields['cluster']}/{fields['name']}")["id"]
-            held = self._api.ask(documents.OF_SERVICE, serviceId=id)["serviceSecrets"]
+            held = operations.service_secrets(self._api, id)
         except NotFound:
             if not self._dry_run:
                 raise
@@ -57,13 +65,15 @@ class SecretPlanner:
         if before == dict(wanted):
             return
         if not self._dry_run:
-            uses = [{"name": n, "secretId": self._id(secret)} for n, secret in wanted.items()]
-            self._api.ask(documents.USE, serviceId=id, uses=uses)
+            uses: list[SecretUseAttributes] = [
+                {"name": name, "secretId": self._id(secret)} for name, secret in wanted.items()
+            ]
+            operations.use_secrets(self._api, id, uses)
         for name in sorted(before.keys() | wanted.keys()):
             if before.get(name) != wanted.get(name):
                 yield f"  secrets {name}: {before.get(name)} → {wanted.get(name)}"
 
-    def _attributes(self, fields: Mapping[str, Any], value: str | None, *, is_new: bool) -> Json:
+    def _attributes(self, fields: Json, value: str | None, *, is_new: bool) -> "SecretAttributes":
         given: Json = {name: fields[name] for name in _PLAIN if name in fields}
         if value is not None:
             given["valueBase64"] = base64.b64encode(value.encode()).decode()
@@ -72,13 +82,10 @@ class SecretPlanner:
             given["source"] = {**source, "kind": str(source.get("kind", "")).upper()}
         if "project" in fields and is_new:
             given["projectId"] = find_project(self._api, fields["project"])["id"]
-        return given
+        return cast("SecretAttributes", given)
 
-    def _found(self, name: str) -> Json | None:
-        try:
-            return self._api.ask(documents.ONE, name=name)["secret"]
-        except NotFound:
-            return None
+    def _found(self, name: str) -> Secret | None:
+        return found_or_none(lambda: operations.secret(self._api, name))
 
     def _id(self, name: str) -> str:
         found = self._found(name)
@@ -87,8 +94,11 @@ class SecretPlanner:
         return found["id"]
 
 
-def _state(secret: Json) -> Json:
+def _state(secret: Secret) -> Row:
     """Fields of a secret that a manifest can change."""
-    return {name: secret[name] for name in ("newestVersion", "description", "source")} | {
-        "refreshSeconds": secret["refreshSeconds"]
+    return {
+        "newestVersion": secret["newestVersion"],
+        "description": secret["description"],
+        "source": secret["source"],
+        "refreshSeconds": secret["refreshSeconds"],
     }

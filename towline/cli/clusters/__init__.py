@@ -1,4 +1,4 @@
-"""Commands on clusters, their groups and agents.
+"""Commands on clusters and their agents.
 
 No decisions: commands parse options, call the API and print.
 """

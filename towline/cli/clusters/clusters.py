@@ -1,35 +1,40 @@
 """`towline clusters …`."""
 
-from typing import Annotated
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated
 from urllib.parse import urlsplit
 
 import typer
 
-from towline.cli.shell import documents
+from towline.cli.clusters import generated as operations
+from towline.cli.clusters.find import find_cluster
+from towline.cli.clusters.generated import Cluster, NewCluster
 from towline.cli.shell.output import Column, Format, field, say, show, since
 from towline.cli.shell.session import (
-    Json,
     Output,
     Search,
     connect,
-    every,
-    find_cluster,
+    named,
     parse_pairs,
     selected_target,
 )
+from towline.operations import GraphQLApi
+
+if TYPE_CHECKING:
+    from towline.generated_inputs import ClusterAttributes
 
 app = typer.Typer(no_args_is_help=True, help="Clusters and their agents.")
 
 Name = Annotated[str, typer.Argument(help="Handle or id of the cluster.")]
 ENDING = "deleting: waiting for the agent to remove the services; detach does not wait"
-COLUMNS = (
+COLUMNS: tuple[Column[Cluster], ...] = (
     field("HANDLE"),
     field("NAME"),
     field("KUBERNETES", "currentVersion"),
     field("AGENT", "agentVersion"),
     field("NODES", "nodeCount"),
     since("LAST SEEN", "pingedAt"),
-    Column("", lambda row: ENDING if row.get("deletedAt") else ""),
+    Column("", lambda row: ENDING if row["deletedAt"] else ""),
 )
 
 
@@ -43,7 +48,7 @@ def list_clusters(
     Example:
       towline clusters list -o name
     """
-    show(every(connect(context), documents.CLUSTERS, q=query), COLUMNS, output, "handle")
+    show(operations.clusters(connect(context), q=query), COLUMNS, output, "handle")
 
 
 @app.command("get")
@@ -74,10 +79,13 @@ def create_cluster(
     Example:
       towline clusters create "Production EU" --handle prod-eu --tag env=prod
     """
-    attributes: Json = {"name": name, "handle": handle, "protect": protect}
-    attributes["tags"] = [{"name": k, "value": v} for k, v in parse_pairs(tag, "--tag").items()]
-    made = connect(context).ask(documents.CREATE_CLUSTER, attributes=attributes)["createCluster"]
-    _show_with_token(context, made, output)
+    attributes: ClusterAttributes = {
+        "name": name,
+        "handle": handle,
+        "protect": protect,
+        "tags": named(parse_pairs(tag, "--tag")),
+    }
+    _show_with_token(context, operations.create_cluster(connect(context), attributes), output)
 
 
 @app.command("delete")
@@ -88,7 +96,7 @@ def delete_cluster(context: typer.Context, cluster: Name, output: Output = Forma
     Example:
       towline clusters delete staging
     """
-    _change(context, documents.DELETE_CLUSTER, "deleteCluster", cluster, output)
+    _change(context, operations.delete_cluster, cluster, output)
 
 
 @app.command("detach")
@@ -99,7 +107,7 @@ def detach_cluster(context: typer.Context, cluster: Name, output: Output = Forma
     Example:
       towline clusters detach staging
     """
-    _change(context, documents.DETACH_CLUSTER, "detachCluster", cluster, output)
+    _change(context, operations.detach_cluster, cluster, output)
 
 
 @app.command("rotate-token")
@@ -112,23 +120,24 @@ def rotate_token(context: typer.Context, cluster: Name, output: Output = Format.
     """
     api = connect(context)
     found = find_cluster(api, cluster)
-    made = api.ask(documents.ROTATE_CLUSTER_TOKEN, id=found["id"])["rotateClusterToken"]
-    _show_with_token(context, made, output)
+    _show_with_token(context, operations.rotate_cluster_token(api, found["id"]), output)
 
 
 def _change(
-    context: typer.Context, document: str, mutation: str, cluster: str, output: Format
+    context: typer.Context,
+    change: Callable[[GraphQLApi, str], Cluster],
+    cluster: str,
+    output: Format,
 ) -> None:
     api = connect(context)
-    found = find_cluster(api, cluster)
-    show(api.ask(document, id=found["id"])[mutation], COLUMNS, output, "handle")
+    show(change(api, find_cluster(api, cluster)["id"]), COLUMNS, output, "handle")
 
 
-def _show_with_token(context: typer.Context, cluster: Json, output: Format) -> None:
+def _show_with_token(context: typer.Context, cluster: NewCluster, output: Format) -> None:
     show(cluster, COLUMNS, output, "handle")
     if output is Format.TABLE:
         host = urlsplit(selected_target(context).url).hostname
-        port = connect(context).ask(documents.INSTALLATION)["installation"]["agentsPort"]
+        port = operations.installation(connect(context))["agentsPort"]
         print(f"\ndeploy token, shown only once: {cluster['deployToken']}")
         say(_way_to_start(cluster["handle"], f"{host}:{port}"))
 

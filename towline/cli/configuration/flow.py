@@ -4,15 +4,21 @@ from typing import Annotated
 
 import typer
 
-from towline.cli.configuration import flow_documents as documents
-from towline.cli.shell.output import Format, field, say, show
-from towline.cli.shell.session import GraphQLApi, Json, Output, connect, find_service
+from towline.cli.configuration import generated as operations
+from towline.cli.configuration.generated import AffectedServices, Flow
+from towline.cli.services.find import find_service
+from towline.cli.shell.output import Column, Format, Row, field, say, show
+from towline.cli.shell.session import Output, connect
+from towline.operations import GraphQLApi
 
 app = typer.Typer(no_args_is_help=True, help="Values that services and contexts share.")
 
 Service = Annotated[str, typer.Argument(help="Service, by cluster/name or id.")]
 _VALUES = (field("KIND"), field("NAME"), field("VALUE", "value"), field("ORIGIN", "origin"))
-_AFFECTED = (field("SERVICE", "name"), field("ID", "serviceId"))
+_AFFECTED: tuple[Column[AffectedServices], ...] = (
+    field("SERVICE", "name"),
+    field("ID", "serviceId"),
+)
 
 
 @app.command("show")
@@ -25,7 +31,7 @@ def show_flow(context: typer.Context, service: Service, output: Output = Format.
     """
     api = connect(context)
     id = find_service(api, service)["id"]
-    flow = api.ask(documents.FLOW, serviceId=id)["serviceFlow"]
+    flow = operations.service_flow(api, id)
     show([*_exports(flow), *_imports(flow), *_contexts(api, id)], _VALUES, output, "name")
     if flow["problem"]:
         say(flow["problem"])
@@ -40,11 +46,15 @@ def affected(context: typer.Context, service: Service, output: Output = Format.T
       towline flow affected dev/db
     """
     api = connect(context)
-    found = api.ask(documents.AFFECTED, serviceId=find_service(api, service)["id"])
-    show(found["affectedServices"], _AFFECTED, output, "name")
+    show(
+        operations.affected_services(api, find_service(api, service)["id"]),
+        _AFFECTED,
+        output,
+        "name",
+    )
 
 
-def _exports(flow: Json) -> list[Json]:
+def _exports(flow: Flow) -> list[Row]:
     return [
         {
             "kind": "export",
@@ -56,7 +66,7 @@ def _exports(flow: Json) -> list[Json]:
     ]
 
 
-def _imports(flow: Json) -> list[Json]:
+def _imports(flow: Flow) -> list[Row]:
     return [
         {
             "kind": "import",
@@ -68,8 +78,7 @@ def _imports(flow: Json) -> list[Json]:
     ]
 
 
-def _contexts(api: GraphQLApi, service_id: str) -> list[Json]:
-    found = api.ask(documents.VALUES, serviceId=service_id)["serviceContextValues"]
+def _contexts(api: GraphQLApi, service_id: str) -> list[Row]:
     return [
         {
             "kind": "context",
@@ -77,5 +86,5 @@ def _contexts(api: GraphQLApi, service_id: str) -> list[Json]:
             "value": row["value"],
             "origin": row["origin"],
         }
-        for row in found
+        for row in operations.context_values(api, service_id)
     ]

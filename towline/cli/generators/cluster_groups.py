@@ -1,26 +1,43 @@
 """`towline cluster-groups …`."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from towline.cli.generators import generator_documents
-from towline.cli.generators.generator_documents import GROUPS
-from towline.cli.generators.generators import Name, Tags, find, named
-from towline.cli.shell.output import Format, field, show, since
-from towline.cli.shell.session import Output, Search, connect, every, find_cluster, parse_pairs
+from towline.cli.clusters.find import find_cluster
+from towline.cli.generators import generated as operations
+from towline.cli.generators.find import find_group
+from towline.cli.generators.generated import (
+    ClusterGroup,
+    ClusterGroupClusters,
+    UpgradeAgents,
+)
+from towline.cli.generators.generators import Name, Tags
+from towline.cli.shell.output import Column, Format, field, show, since
+from towline.cli.shell.session import Output, Search, connect, named, parse_pairs
+
+if TYPE_CHECKING:
+    from towline.generated_inputs import ClusterGroupAttributes
 
 app = typer.Typer(no_args_is_help=True, help="Cluster groups: members, freezes and agent upgrades.")
 
-COLUMNS = (
+COLUMNS: tuple[Column[ClusterGroup], ...] = (
     field("NAME"),
     field("FROZEN"),
     field("REASON", "frozenReason"),
     field("FROZEN BY", "frozenBy"),
     since("SINCE", "frozenAt"),
 )
-CLUSTERS = (field("HANDLE"), field("NAME"), since("LAST SEEN", "pingedAt"))
-UPGRADED = (field("HANDLE"), field("AGENT", "agentVersion"), since("LAST SEEN", "pingedAt"))
+CLUSTERS: tuple[Column[ClusterGroupClusters], ...] = (
+    field("HANDLE"),
+    field("NAME"),
+    since("LAST SEEN", "pingedAt"),
+)
+UPGRADED: tuple[Column[UpgradeAgents], ...] = (
+    field("HANDLE"),
+    field("AGENT", "agentVersion"),
+    since("LAST SEEN", "pingedAt"),
+)
 Clusters = Annotated[
     list[str] | None, typer.Option("--cluster", help="Handle or id of a cluster; repeatable.")
 ]
@@ -36,7 +53,7 @@ def list_groups(
     Example:
       towline cluster-groups list
     """
-    show(every(connect(context), GROUPS.every, q=query), COLUMNS, output, "name")
+    show(operations.cluster_groups(connect(context), q=query), COLUMNS, output, "name")
 
 
 @app.command("create")
@@ -60,14 +77,13 @@ def create_group(
       towline cluster-groups create eu --tag region=eu
     """
     api = connect(context)
-    attributes = {
+    attributes: ClusterGroupAttributes = {
         "name": name,
         "tags": named(parse_pairs(tag, "tag")),
         "clusterIds": [find_cluster(api, name)["id"] for name in cluster or ()],
         "maxChanging": max_changing,
     }
-    made = api.ask(GROUPS.create, attributes=attributes)["createClusterGroup"]
-    show(made, COLUMNS, output, "name")
+    show(operations.create_cluster_group(api, attributes), COLUMNS, output, "name")
 
 
 @app.command("clusters")
@@ -79,9 +95,8 @@ def list_members(context: typer.Context, name: Name, output: Output = Format.TAB
       towline cluster-groups clusters eu
     """
     api = connect(context)
-    id = find(api, GROUPS, name)["id"]
-    found = api.ask(generator_documents.GROUP_CLUSTERS, id=id)["clusterGroupClusters"]
-    show(found, CLUSTERS, output, "handle")
+    id = find_group(api, name)["id"]
+    show(operations.cluster_group_clusters(api, id), CLUSTERS, output, "handle")
 
 
 @app.command("freeze")
@@ -98,9 +113,8 @@ def freeze(
       towline cluster-groups freeze eu --reason "end of the quarter"
     """
     api = connect(context)
-    id = find(api, GROUPS, name)["id"]
-    changed = api.ask(generator_documents.FREEZE, id=id, reason=reason)["freezeClusterGroup"]
-    show(changed, COLUMNS, output, "name")
+    id = find_group(api, name)["id"]
+    show(operations.freeze_cluster_group(api, id, reason=reason), COLUMNS, output, "name")
 
 
 @app.command("unfreeze")
@@ -112,9 +126,8 @@ def unfreeze(context: typer.Context, name: Name, output: Output = Format.TABLE) 
       towline cluster-groups unfreeze eu
     """
     api = connect(context)
-    id = find(api, GROUPS, name)["id"]
-    changed = api.ask(generator_documents.UNFREEZE, id=id)["unfreezeClusterGroup"]
-    show(changed, COLUMNS, output, "name")
+    id = find_group(api, name)["id"]
+    show(operations.unfreeze_cluster_group(api, id), COLUMNS, output, "name")
 
 
 @app.command("upgrade-agents")
@@ -139,13 +152,13 @@ def upgrade_agents(
         --image registry.example.org/towline:0.2.0 --exclude eu-old
     """
     api = connect(context)
-    asked = api.ask(
-        generator_documents.UPGRADE_AGENTS,
-        groupId=find(api, GROUPS, name)["id"],
-        version=version,
-        image=image,
+    asked = operations.upgrade_agents(
+        api,
+        find_group(api, name)["id"],
+        version,
+        image,
         without=[find_cluster(api, name)["id"] for name in without or ()],
-    )["upgradeAgents"]
+    )
     show(asked, UPGRADED, output, "handle")
 
 
@@ -158,5 +171,5 @@ def delete(context: typer.Context, name: Name, output: Output = Format.TABLE) ->
       towline cluster-groups delete eu
     """
     api = connect(context)
-    gone = api.ask(GROUPS.delete, id=find(api, GROUPS, name)["id"])["deleteClusterGroup"]
-    show(gone, COLUMNS, output, "name")
+    id = find_group(api, name)["id"]
+    show(operations.delete_cluster_group(api, id), COLUMNS, output, "name")

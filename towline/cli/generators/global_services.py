@@ -1,43 +1,44 @@
 """`towline globals …`."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from towline.cli.generators import generator_documents
-from towline.cli.generators.generator_documents import GLOBALS
-from towline.cli.generators.generators import (
-    COLUMNS,
-    Confirm,
-    Name,
-    Tags,
-    find,
-    list_all,
-    list_services,
-    named,
-    run_mutation,
-)
-from towline.cli.shell.output import Column, Format, Row, field, show, since
+from towline.cli.clusters.find import find_cluster
+from towline.cli.generators import generated as operations
+from towline.cli.generators.generated import ClusterOverride, TemplateGit
+from towline.cli.generators.generators import COLUMNS, SERVICES, Confirm, Name, Tags
+from towline.cli.repositories.find import find_repository
+from towline.cli.services.find import find_service
+from towline.cli.shell.option_groups import OptionGroup, option_groups
+from towline.cli.shell.output import Column, Format, field, show, since
 from towline.cli.shell.session import (
-    Json,
     Output,
     Search,
+    configuration_of,
     connect,
-    find_cluster,
-    find_repository,
-    find_service,
+    named,
     parse_pairs,
 )
+from towline.operations import GraphQLApi
+
+if TYPE_CHECKING:
+    from towline.generated_inputs import (
+        ConfigAttributes,
+        GlobalOverrideAttributes,
+        GlobalServiceAttributes,
+        ServiceDeploymentAttributes,
+    )
 
 app = typer.Typer(no_args_is_help=True, help="Global services: one service on many clusters.")
 
 
-def _delta(row: Row) -> str:
+def _delta(row: ClusterOverride) -> str:
     parts = (f"{d['field']}: {d['inherited']} → {d['effective']}" for d in row["delta"])
     return "; ".join(parts)
 
 
-CLUSTERS = (
+CLUSTERS: tuple[Column[ClusterOverride], ...] = (
     field("CLUSTER", "cluster", "handle"),
     Column("OVERRIDES", _delta),
     field("BY", "overriddenBy"),
@@ -59,28 +60,47 @@ def list_globals(
     Example:
       towline globals list
     """
-    list_all(context, GLOBALS, query, output)
+    show(operations.global_services(connect(context), q=query), COLUMNS, output, "name")
 
 
-@app.command("create")
-def create_global(
-    context: typer.Context,
-    name: Name,
+class GlobalServiceOptions(OptionGroup):
+    """Options of a new global service."""
+
     service: Annotated[
         str | None, typer.Option(help="Replicate this service, as CLUSTER/NAME.")
-    ] = None,
-    repo: Annotated[str | None, typer.Option(help="URL or id of the repository.")] = None,
-    folder: Annotated[str, typer.Option(help="Folder in the repository.")] = "",
-    ref: Annotated[str, typer.Option(help="Branch, tag or commit.")] = "main",
-    namespace: Annotated[str, typer.Option(help="Target namespace.")] = "default",
-    tag: Tags = None,
-    setting: Settings = None,
+    ] = None
+    repo: Annotated[str | None, typer.Option(help="URL or id of the repository.")] = None
+    folder: Annotated[str, typer.Option(help="Folder in the repository.")] = ""
+    ref: Annotated[str, typer.Option(help="Branch, tag or commit.")] = "main"
+    namespace: Annotated[str, typer.Option(help="Target namespace.")] = "default"
+    tag: Tags = None
+    setting: Settings = None
     cascade: Annotated[
         bool,
         typer.Option(
             help="Delete objects from clusters that no longer match, instead of detaching them."
         ),
-    ] = False,
+    ] = False
+
+    def template(
+        self, api: GraphQLApi, name: str, repository: str
+    ) -> "ServiceDeploymentAttributes":
+        """Builds the template for a folder of a repository."""
+        return {
+            "name": name,
+            "namespace": self.namespace,
+            "repositoryId": find_repository(api, repository)["id"],
+            "git": {"ref": self.ref, "folder": self.folder},
+            "configuration": configuration_of(parse_pairs(self.setting, "set")),
+        }
+
+
+@app.command("create")
+@option_groups
+def create_global(
+    context: typer.Context,
+    name: Name,
+    options: GlobalServiceOptions,
     output: Output = Format.TABLE,
 ) -> None:
     """Replicate a service, or a folder of a repository, to all matching clusters.
@@ -92,19 +112,15 @@ def create_global(
       towline globals create monitoring --service home/monitoring
     """
     api = connect(context)
-    attributes: Json = {"name": name, "tags": named(parse_pairs(tag, "tag"))}
-    attributes["cascade"] = {"delete": cascade, "detach": not cascade}
-    source = find_service(api, service)["id"] if service else None
-    if repo:
-        attributes["template"] = {
-            "name": name,
-            "namespace": namespace,
-            "repositoryId": find_repository(api, repo)["id"],
-            "git": {"ref": ref, "folder": folder},
-            "configuration": named(parse_pairs(setting, "set")),
-        }
-    document = generator_documents.CREATE_FROM_SERVICE
-    made = api.ask(document, serviceId=source, attributes=attributes)["createGlobalService"]
+    attributes: GlobalServiceAttributes = {
+        "name": name,
+        "tags": named(parse_pairs(options.tag, "tag")),
+        "cascade": {"delete": options.cascade, "detach": not options.cascade},
+    }
+    if options.repo:
+        attributes["template"] = options.template(api, name, options.repo)
+    source = find_service(api, options.service)["id"] if options.service else None
+    made = operations.create_global_service(api, attributes, service_id=source)
     show(made, COLUMNS, output, "name")
 
 
@@ -117,9 +133,8 @@ def list_clusters(context: typer.Context, name: Name, output: Output = Format.TA
       towline globals clusters monitoring
     """
     api = connect(context)
-    id = find(api, GLOBALS, name)["id"]
-    found = api.ask(generator_documents.GLOBAL_CLUSTERS, id=id)["globalServiceClusters"]
-    show(found, CLUSTERS, output, "id")
+    id = operations.global_service(api, name=name)["id"]
+    show(operations.global_service_clusters(api, id), CLUSTERS, output, "id")
 
 
 @app.command("services")
@@ -130,20 +145,42 @@ def list_owned(context: typer.Context, name: Name, output: Output = Format.TABLE
     Example:
       towline globals services monitoring
     """
-    list_services(context, GLOBALS, name, output)
+    api = connect(context)
+    id = operations.global_service(api, name=name)["id"]
+    show(operations.global_service_services(api, id), SERVICES, output, "name")
+
+
+class OverrideOptions(OptionGroup):
+    """Options of one cluster's overrides."""
+
+    ref: Annotated[str | None, typer.Option(help="Branch, tag or commit.")] = None
+    folder: Annotated[str | None, typer.Option(help="Folder; requires --ref.")] = None
+    setting: Settings = None
+    without: Annotated[
+        list[str] | None, typer.Option("--unset", help="Name of a value to remove; repeatable.")
+    ] = None
+
+    def attributes(self, git: TemplateGit | None) -> "GlobalOverrideAttributes":
+        """Builds the attributes for the API; `git` is the ref and folder of the template."""
+        attributes: GlobalOverrideAttributes = {}
+        removed: list[ConfigAttributes] = [{"name": name} for name in self.without or ()]
+        if values := configuration_of(parse_pairs(self.setting, "set")) + removed:
+            attributes["configuration"] = values
+        if self.ref or self.folder:
+            attributes["git"] = {
+                "ref": self.ref or (git["ref"] if git else ""),
+                "folder": self.folder or (git["folder"] if git else ""),
+            }
+        return attributes
 
 
 @app.command("override")
+@option_groups
 def override(
     context: typer.Context,
     name: Name,
     cluster: Cluster,
-    ref: Annotated[str | None, typer.Option(help="Branch, tag or commit.")] = None,
-    folder: Annotated[str | None, typer.Option(help="Folder; requires --ref.")] = None,
-    setting: Settings = None,
-    without: Annotated[
-        list[str] | None, typer.Option("--unset", help="Name of a value to remove; repeatable.")
-    ] = None,
+    options: OverrideOptions,
     output: Output = Format.TABLE,
 ) -> None:
     """Set one cluster's overrides; without options, clear them.
@@ -154,21 +191,11 @@ def override(
       towline globals override monitoring --cluster edge-1
     """
     api = connect(context)
-    found = find(api, GLOBALS, name)
-    attributes: Json = {}
-    values = named(parse_pairs(setting, "set")) + [{"name": name} for name in without or ()]
-    if values:
-        attributes["configuration"] = values
-    if ref or folder:
-        git = (found["template"] or {}).get("git") or {"ref": ref, "folder": folder}
-        attributes["git"] = {"ref": ref or git["ref"], "folder": folder or git["folder"]}
-    changed = api.ask(
-        generator_documents.OVERRIDE,
-        id=found["id"],
-        clusterId=find_cluster(api, cluster)["id"],
-        attributes=attributes,
-    )
-    show(changed["overrideGlobalService"], CLUSTERS, output, "id")
+    found = operations.global_service(api, name=name)
+    git = found["template"]["git"] if found["template"] else None
+    attributes, place = options.attributes(git), find_cluster(api, cluster)["id"]
+    changed = operations.override_global_service(api, found["id"], place, attributes)
+    show(changed, CLUSTERS, output, "id")
 
 
 @app.command("sync")
@@ -181,7 +208,9 @@ def sync(
     Example:
       towline globals sync monitoring --confirm 12
     """
-    run_mutation(context, GLOBALS, GLOBALS.sync, name, output, confirm=confirm)
+    api = connect(context)
+    id = operations.global_service(api, name=name)["id"]
+    show(operations.sync_global_service(api, id, confirm), COLUMNS, output, "name")
 
 
 @app.command("delete")
@@ -192,4 +221,6 @@ def delete(context: typer.Context, name: Name, output: Output = Format.TABLE) ->
     Example:
       towline globals delete monitoring
     """
-    run_mutation(context, GLOBALS, GLOBALS.delete, name, output)
+    api = connect(context)
+    id = operations.global_service(api, name=name)["id"]
+    show(operations.delete_global_service(api, id), COLUMNS, output, "name")

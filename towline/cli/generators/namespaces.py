@@ -2,10 +2,10 @@
 
 import typer
 
-from towline.cli.generators.generator_documents import NAMESPACES
-from towline.cli.generators.generators import Confirm, Name, list_all, list_services, run_mutation
-from towline.cli.shell.output import Format
-from towline.cli.shell.session import Output, Search
+from towline.cli.generators import generated as operations
+from towline.cli.generators.generators import COLUMNS, SERVICES, Confirm, Name
+from towline.cli.shell.output import Format, show
+from towline.cli.shell.session import Output, Search, connect
 
 app = typer.Typer(no_args_is_help=True, help="Managed namespaces: one namespace on many clusters.")
 
@@ -20,7 +20,7 @@ def list_namespaces(
     Example:
       towline namespaces list
     """
-    list_all(context, NAMESPACES, query, output)
+    show(operations.namespaces(connect(context), q=query), COLUMNS, output, "name")
 
 
 @app.command("services")
@@ -31,7 +31,9 @@ def list_owned(context: typer.Context, name: Name, output: Output = Format.TABLE
     Example:
       towline namespaces services team-a
     """
-    list_services(context, NAMESPACES, name, output)
+    api = connect(context)
+    id = operations.namespace(api, name=name)["id"]
+    show(operations.namespace_services(api, id), SERVICES, output, "name")
 
 
 @app.command("sync")
@@ -44,7 +46,9 @@ def sync(
     Example:
       towline namespaces sync team-a --confirm 12
     """
-    run_mutation(context, NAMESPACES, NAMESPACES.sync, name, output, confirm=confirm)
+    api = connect(context)
+    id = operations.namespace(api, name=name)["id"]
+    show(operations.sync_namespace(api, id, confirm), COLUMNS, output, "name")
 
 
 @app.command("delete")
@@ -55,4 +59,6 @@ def delete(context: typer.Context, name: Name, output: Output = Format.TABLE) ->
     Example:
       towline namespaces delete team-a
     """
-    run_mutation(context, NAMESPACES, NAMESPACES.delete, name, output)
+    api = connect(context)
+    id = operations.namespace(api, name=name)["id"]
+    show(operations.delete_namespace(api, id), COLUMNS, output, "name")

@@ -1,19 +1,11 @@
 """`towline sets …`; `towline apply` creates and updates service sets."""
 
-import sys
-
 import typer
 
-from towline.cli.generators.generator_documents import PREVIEW_SET, SETS
-from towline.cli.generators.generators import (
-    Confirm,
-    Name,
-    find,
-    list_all,
-    list_services,
-    run_mutation,
-)
-from towline.cli.shell.output import Format, escape_controls, field, show
+from towline.cli.generators import generated as operations
+from towline.cli.generators.generated import PlannedService
+from towline.cli.generators.generators import COLUMNS, SERVICES, Confirm, Name
+from towline.cli.shell.output import Column, Format, field, say, show
 from towline.cli.shell.session import Output, Search, connect
 
 app = typer.Typer(
@@ -21,8 +13,12 @@ app = typer.Typer(
     help="Service sets: services generated from folders, items or pull requests.",
 )
 
-PLANNED = ("create", "update", "delete", "withheld", "collisions")
-COLUMNS = (
+
+class _PlannedService(PlannedService):
+    what: str
+
+
+PLANNED: tuple[Column[_PlannedService], ...] = (
     field("ACTION", "what"),
     field("CLUSTER", "clusterId"),
     field("NAME"),
@@ -40,7 +36,7 @@ def list_sets(context: typer.Context, query: Search = None, output: Output = For
     Example:
       towline sets list
     """
-    list_all(context, SETS, query, output)
+    show(operations.service_sets(connect(context), q=query), COLUMNS, output, "name")
 
 
 @app.command("services")
@@ -51,7 +47,9 @@ def list_owned(context: typer.Context, name: Name, output: Output = Format.TABLE
     Example:
       towline sets services previews
     """
-    list_services(context, SETS, name, output)
+    api = connect(context)
+    id = operations.service_set(api, name=name)["id"]
+    show(operations.service_set_services(api, id), SERVICES, output, "name")
 
 
 @app.command("sync")
@@ -64,7 +62,9 @@ def sync(
     Example:
       towline sets sync previews --confirm 12
     """
-    run_mutation(context, SETS, SETS.sync, name, output, confirm=confirm)
+    api = connect(context)
+    id = operations.service_set(api, name=name)["id"]
+    show(operations.sync_service_set(api, id, confirm), COLUMNS, output, "name")
 
 
 @app.command("delete")
@@ -75,7 +75,9 @@ def delete(context: typer.Context, name: Name, output: Output = Format.TABLE) ->
     Example:
       towline sets delete previews
     """
-    run_mutation(context, SETS, SETS.delete, name, output)
+    api = connect(context)
+    id = operations.service_set(api, name=name)["id"]
+    show(operations.delete_service_set(api, id), COLUMNS, output, "name")
 
 
 @app.command("preview")
@@ -87,9 +89,19 @@ def preview(context: typer.Context, name: Name, output: Output = Format.TABLE) -
       towline sets preview previews
     """
     api = connect(context)
-    id = find(api, SETS, name)["id"]
-    plan = api.ask(PREVIEW_SET, id=id, attributes={})["previewServiceSet"]
-    rows = [{**row, "what": what} for what in PLANNED for row in plan[what]]
-    show(rows if output is Format.TABLE else plan, COLUMNS, output, "problem")
-    if output is Format.TABLE and plan["problem"]:
-        print(escape_controls(plan["problem"]), file=sys.stderr)
+    plan = operations.preview_service_set(api, {}, id=operations.service_set(api, name=name)["id"])
+    if output is not Format.TABLE:
+        return show(plan, (), output, "problem")
+    services = {
+        "create": plan["create"],
+        "update": plan["update"],
+        "delete": plan["delete"],
+        "withheld": plan["withheld"],
+        "collisions": plan["collisions"],
+    }
+    rows: list[_PlannedService] = [
+        {**row, "what": what} for what, planned in services.items() for row in planned
+    ]
+    show(rows, PLANNED, output, "name")
+    if plan["problem"]:
+        say(plan["problem"])

@@ -5,13 +5,16 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from towline.cli.lazy_import import load
 from towline.cli.shell.output import Format, field, say, show
 from towline.cli.shell.session import Output
+
+if TYPE_CHECKING:
+    from towline.settings import ServeSettings
 
 app = typer.Typer(no_args_is_help=True, help="Operator commands, run on the control plane's host.")
 
@@ -204,5 +207,5 @@ def _rows() -> Generator[Callable[[str, int], None], None, None]:
         print("\r\x1b[K", end="", file=sys.stderr)
 
 
-def _settings(config: Path | None, data: Path | None) -> Any:
+def _settings(config: Path | None, data: Path | None) -> "ServeSettings":
     return load("towline.settings").load({"data": data}, config)

@@ -1,18 +1,33 @@
 """`towline pipelines …`."""
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from core.errors import Conflict, Invalid, NotFound
-from towline.cli.apply.manifests import read_manifests
-from towline.cli.apply.plan import ManifestPlanner
-from towline.cli.shell import documents
+from core.errors import Conflict, Invalid
+from towline.cli.lazy_import import load
+from towline.cli.pipelines import generated as operations
+from towline.cli.pipelines.find import find_gate, find_pipeline
+from towline.cli.pipelines.generated import (
+    DeniedRevision,
+    Edge,
+    Gate,
+    GitChange,
+    Pipeline,
+    PipelineDetails,
+    PipelineDetailsHistory,
+    PipelineDetailsTriggers,
+    PipelineStages,
+    PipelineWhatIfSteps,
+    Stage,
+    StageRelease,
+    StageRollout,
+)
 from towline.cli.shell.output import (
     Column,
     Format,
-    Row,
     escape_controls,
     field,
     say,
@@ -20,15 +35,11 @@ from towline.cli.shell.output import (
     show,
     since,
 )
-from towline.cli.shell.session import (
-    GraphQLApi,
-    Json,
-    Output,
-    Search,
-    connect,
-    every,
-    find_pipeline,
-)
+from towline.cli.shell.session import Output, Search, connect
+from towline.operations import GraphQLApi
+
+if TYPE_CHECKING:
+    from towline.generated_inputs import DigestAttributes
 
 app = typer.Typer(no_args_is_help=True, help="Pipelines: promote releases from stage to stage.")
 
@@ -37,28 +48,28 @@ GateName = Annotated[
     str | None, typer.Argument(help="Name or id of the gate (default: the only waiting gate).")
 ]
 Comment = Annotated[str, typer.Option("-m", "--comment", help="Comment, kept in the history.")]
-COLUMNS = (
+COLUMNS: tuple[Column[Pipeline | PipelineDetails], ...] = (
     field("NAME"),
     Column("STAGES", lambda row: " → ".join(_stage(stage) for stage in row["stages"])),
     Column("WAITING FOR", lambda row: row["paused"] or "; ".join(_waits(row))),
 )
-_STAGES = (
+_STAGES: tuple[Column[Stage], ...] = (
     field("STAGE", "name"),
     field("HEALTH"),
-    Column("RELEASE", lambda row: (row["release"] or {}).get("id", "")),
+    Column("RELEASE", lambda row: _release_id(row)),
     Column("ROLLED OUT", lambda row: _rolled_out(row["rollout"])),
     Column("COMMIT", lambda row: ", ".join(_commits(row["release"]))),
     Column("GIT CHANGE", lambda row: _change(row["change"])),
     Column("SERVICES", lambda row: ", ".join(_services(row))),
     Column("REASON", lambda row: row["hold"] or row["rollout"]["reason"] or row["reason"]),
 )
-_STEPS = (
+_STEPS: tuple[Column[PipelineWhatIfSteps], ...] = (
     field("STAGE"),
     field("RELEASE", "releaseId"),
     Column("ACTUAL", lambda row: row["was"] or "not deployed"),
     Column("SIMULATED", lambda row: row["would"] or "not deployed"),
 )
-_TRIGGERS = (
+_TRIGGERS: tuple[Column[PipelineDetailsTriggers], ...] = (
     field("TRIGGER", "name"),
     field("TYPE"),
     field("STATE"),
@@ -66,14 +77,33 @@ _TRIGGERS = (
     since("LAST CHECK", "checkedAt"),
     Column("REASON", lambda row: row["error"] or _change(row["change"]) or row["reason"]),
 )
-_DENIED = (field("REVISION"), field("REASON"), field("BY", "actor"), since("SINCE", "insertedAt"))
-_GATES = (
-    Column("EDGE", lambda row: row["edge"]),
+_DENIED: tuple[Column[DeniedRevision], ...] = (
+    field("REVISION"),
+    field("REASON"),
+    field("BY", "actor"),
+    since("SINCE", "insertedAt"),
+)
+
+
+class _PlacedGate(Gate):
+    edge: str
+    release: str
+
+
+_GATES: tuple[Column[_PlacedGate], ...] = (
+    field("EDGE"),
     field("GATE", "name"),
     field("TYPE"),
     field("STATE"),
-    Column("RELEASE", lambda row: row["release"]),
+    field("RELEASE"),
     field("REASON"),
+)
+_EVENTS: tuple[Column[PipelineDetailsHistory], ...] = (
+    since("AGE", "at"),
+    field("STAGE", "place"),
+    field("RELEASE", "releaseId"),
+    field("EVENT", "text"),
+    field("BY", "actor"),
 )
 
 
@@ -87,7 +117,7 @@ def list_pipelines(
     Example:
       towline pipelines list
     """
-    show(every(connect(context), documents.PIPELINES, q=query), COLUMNS, output, "name")
+    show(operations.pipelines(connect(context), q=query), COLUMNS, output, "name")
 
 
 @app.command("get")
@@ -104,13 +134,13 @@ def get_pipeline(context: typer.Context, pipeline: Name, output: Output = Format
     if found["paused"]:
         print(f"{escape_controls(found['paused'])}\n")
     show(found["stages"], _STAGES, output, "name")
-    gates = [
-        {**gate, "edge": _edge(edge), "release": (edge["release"] or {}).get("id", "")}
+    gates: list[_PlacedGate] = [
+        {**gate, "edge": _edge(edge), "release": _release_id(edge)}
         for edge in found["edges"]
         for gate in edge["gates"]
     ]
     gates += [
-        {**stage["workflow"], "edge": stage["name"], "release": (stage["release"] or {}).get("id")}
+        {**stage["workflow"], "edge": stage["name"], "release": _release_id(stage)}
         for stage in found["stages"]
         if stage["workflow"]
     ]
@@ -119,9 +149,7 @@ def get_pipeline(context: typer.Context, pipeline: Name, output: Output = Format
         show(gates, _GATES, output, "name")
     if found["history"]:
         print()
-        columns = (since("AGE", "at"), field("STAGE", "place"), field("RELEASE", "releaseId"))
-        rows = found["history"][-10:]
-        show(rows, (*columns, field("EVENT", "text"), field("BY", "actor")), output, "text")
+        show(found["history"][-10:], _EVENTS, output, "text")
 
 
 @app.command("apply")
@@ -136,12 +164,12 @@ def apply_pipeline(
     Example:
       towline pipelines apply -f shop.yaml
     """
-    manifests = read_manifests(file)
+    manifests = load("towline.cli.apply.manifests").read_manifests(file)
     if strange := next((manifest for manifest in manifests if manifest.kind != "Pipeline"), None):
         raise Invalid(
             f"{strange.place} is of kind {strange.kind}, not Pipeline; use `towline apply`"
         )
-    planner = ManifestPlanner(connect(context), dry_run=dry_run)
+    planner = load("towline.cli.apply.plan").ManifestPlanner(connect(context), dry_run=dry_run)
     for manifest in manifests:
         print(*planner.apply(manifest), sep="\n")
 
@@ -165,22 +193,22 @@ def approve(
     """
     api = connect(context)
     edge, found = find_gate(find_pipeline(api, pipeline), gate)
-    waiting = (edge["release"] or {}).get("id")
+    waiting = _release_id(edge)
     if release is not None and release != waiting:
         raise Conflict(
             f"release {release} is not waiting at gate {found['name']}; "
             f"waiting there: {waiting or 'none'}"
         )
-    digests = [
+    digests: list[DigestAttributes] = [
         {"serviceId": shown["serviceId"], "digest": shown["digest"]} for shown in edge["digests"]
     ]
-    done = api.ask(documents.APPROVE_GATE, id=found["id"], digests=digests, comment=comment)
+    done = operations.approve_gate(api, found["id"], digests=digests, comment=comment)
     for shown in edge["digests"]:
         say(
             f"approved {short(shown['sha'])} with {shown['digest']} "
             f"for service {shown['serviceId']}"
         )
-    show(done["approveGate"], COLUMNS, output, "name")
+    show(done, COLUMNS, output, "name")
 
 
 @app.command("reject")
@@ -199,8 +227,7 @@ def reject(
     """
     api = connect(context)
     _, found = find_gate(find_pipeline(api, pipeline), gate)
-    done = api.ask(documents.REJECT_GATE, id=found["id"], comment=comment)
-    show(done["rejectGate"], COLUMNS, output, "name")
+    show(operations.reject_gate(api, found["id"], comment=comment), COLUMNS, output, "name")
 
 
 @app.command("retry")
@@ -218,8 +245,7 @@ def retry(
     """
     api = connect(context)
     found = find_pipeline(api, pipeline)
-    done = api.ask(documents.RETRY_PIPELINE, id=found["id"], stage=stage)
-    show(done["retryPipeline"], COLUMNS, output, "name")
+    show(operations.retry_pipeline(api, found["id"], stage), COLUMNS, output, "name")
 
 
 @app.command("pause")
@@ -239,8 +265,7 @@ def pause(
     """
     api = connect(context)
     found = find_pipeline(api, pipeline)
-    done = api.ask(documents.PAUSE_PIPELINE, id=found["id"], reason=reason)
-    show(done["pausePipeline"], COLUMNS, output, "name")
+    show(operations.pause_pipeline(api, found["id"], reason=reason), COLUMNS, output, "name")
 
 
 @app.command("what-if")
@@ -258,16 +283,20 @@ def what_if(
       towline pipelines what-if -f stricter.yaml --since 2026-01-01T00:00Z --until 2026-01-08T00:00Z
     """
     api = connect(context)
-    manifests = [manifest for manifest in read_manifests(file) if manifest.kind == "Pipeline"]
+    manifests = [
+        manifest
+        for manifest in load("towline.cli.apply.manifests").read_manifests(file)
+        if manifest.kind == "Pipeline"
+    ]
     if len(manifests) != 1:
         raise Invalid(f"{file} contains {len(manifests)} pipelines; what-if needs exactly one")
     (manifest,) = manifests
-    attributes = ManifestPlanner(api, dry_run=True).pipeline_attributes(manifest.fields)
+    planner = load("towline.cli.apply.plan").ManifestPlanner(api, dry_run=False)
+    attributes = planner.pipeline_attributes(manifest.fields)
     found = find_pipeline(api, manifest.fields["name"])
-    given = {"attributes": attributes, "since": since, "until": until}
-    told = api.ask(documents.PIPELINE_WHAT_IF, id=found["id"], **given)["pipelineWhatIf"]
+    told = operations.pipeline_what_if(api, found["id"], attributes, since, until)
     if output is not Format.TABLE:
-        return show(told, _STEPS, output, "stage")
+        return show(told, (), output, "stage")
     show(told["steps"], _STEPS, output, "stage")
     for release in told["waiting"]:
         say(f"{release['releaseId']} would wait before {release['stage']}: {release['reason']}")
@@ -289,9 +318,8 @@ def skip(
     """
     api = connect(context)
     edge, found = find_gate(find_pipeline(api, pipeline), gate)
-    release = (edge["release"] or {}).get("id", "")
-    done = api.ask(documents.SKIP_GATE, id=found["id"], release=release, reason=reason)
-    show(done["skipGate"], COLUMNS, output, "name")
+    done = operations.skip_gate(api, found["id"], _release_id(edge), reason)
+    show(done, COLUMNS, output, "name")
 
 
 @app.command("answer")
@@ -314,8 +342,7 @@ def answer(
     """
     api = connect(context)
     _, found = find_gate(find_pipeline(api, pipeline), gate)
-    given = {"id": found["id"], "release": release, "passed": passed, "reason": reason}
-    show(api.ask(documents.ANSWER_GATE, **given)["answerGate"], COLUMNS, output, "name")
+    show(operations.answer_gate(api, found["id"], release, passed, reason), COLUMNS, output, "name")
 
 
 @app.command("start")
@@ -334,8 +361,8 @@ def start(
       towline pipelines start shop -m "the sprint is done"
     """
     api = connect(context)
-    given = {"id": find_pipeline(api, pipeline)["id"], "reason": reason}
-    show(api.ask(documents.START_RELEASE, **given)["startRelease"], COLUMNS, output, "name")
+    found = find_pipeline(api, pipeline)
+    show(operations.start_release(api, found["id"], reason), COLUMNS, output, "name")
 
 
 @app.command("triggers")
@@ -363,8 +390,8 @@ def check(
       towline pipelines check shop new-image
     """
     api = connect(context)
-    given = {"id": find_pipeline(api, pipeline)["id"], "trigger": trigger}
-    show(api.ask(documents.CHECK_TRIGGER, **given)["checkTrigger"], COLUMNS, output, "name")
+    found = find_pipeline(api, pipeline)
+    show(operations.check_trigger(api, found["id"], trigger), COLUMNS, output, "name")
 
 
 @app.command("abort")
@@ -384,8 +411,8 @@ def abort(
       towline pipelines abort shop prod -m "latency doubles"
     """
     api = connect(context)
-    given = {"id": find_pipeline(api, pipeline)["id"], "stage": stage, "reason": reason}
-    show(api.ask(documents.ABORT_ROLLOUT, **given)["abortRollout"], COLUMNS, output, "name")
+    found = find_pipeline(api, pipeline)
+    show(operations.abort_rollout(api, found["id"], stage, reason), COLUMNS, output, "name")
 
 
 @app.command("acknowledge-rollback")
@@ -402,8 +429,8 @@ def acknowledge_rollback(
       towline pipelines acknowledge-rollback shop prod
     """
     api = connect(context)
-    given = {"id": find_pipeline(api, pipeline)["id"], "stage": stage}
-    show(api.ask(documents.LIFT_HOLD, **given)["acknowledgeRollback"], COLUMNS, output, "name")
+    found = find_pipeline(api, pipeline)
+    show(operations.acknowledge_rollback(api, found["id"], stage), COLUMNS, output, "name")
 
 
 @app.command("denied")
@@ -414,8 +441,7 @@ def list_denied(context: typer.Context, output: Output = Format.TABLE) -> None:
     Example:
       towline pipelines denied
     """
-    rows = connect(context).ask(documents.REFUSED_REVISIONS)["deniedRevisions"]
-    show(rows, _DENIED, output, "revision")
+    show(operations.denied_revisions(connect(context)), _DENIED, output, "revision")
 
 
 @app.command("deny")
@@ -431,8 +457,7 @@ def deny(
     Example:
       towline pipelines deny 8f0c2d61b7e94a35c1d2e3f405162738495a6b7c -m "loses orders"
     """
-    done = connect(context).ask(documents.REFUSE_REVISION, revision=revision, reason=reason)
-    show(done["denyRevision"], _DENIED, output, "revision")
+    show(operations.deny_revision(connect(context), revision, reason), _DENIED, output, "revision")
 
 
 @app.command("allow")
@@ -447,8 +472,7 @@ def allow(
     Example:
       towline pipelines allow 8f0c2d61b7e94a35c1d2e3f405162738495a6b7c
     """
-    done = connect(context).ask(documents.LIFT_REVISION, revision=revision)
-    show(done["allowRevision"], _DENIED, output, "revision")
+    show(operations.allow_revision(connect(context), revision), _DENIED, output, "revision")
 
 
 @app.command("resume")
@@ -459,7 +483,7 @@ def resume(context: typer.Context, pipeline: Name, output: Output = Format.TABLE
     Example:
       towline pipelines resume shop
     """
-    _changed(context, documents.RESUME_PIPELINE, pipeline, output)
+    _changed(context, operations.resume_pipeline, pipeline, output)
 
 
 @app.command("delete")
@@ -470,54 +494,40 @@ def delete_pipeline(context: typer.Context, pipeline: Name, output: Output = For
     Example:
       towline pipelines delete shop
     """
-    _changed(context, documents.DELETE_PIPELINE, pipeline, output)
+    _changed(context, operations.delete_pipeline, pipeline, output)
 
 
-def _changed(context: typer.Context, document: str, pipeline: str, output: Format) -> None:
-    api: GraphQLApi = connect(context)
-    (done,) = api.ask(document, id=find_pipeline(api, pipeline)["id"]).values()
-    show(done, COLUMNS, output, "name")
+def _changed(
+    context: typer.Context,
+    change: Callable[[GraphQLApi, str], Pipeline],
+    pipeline: str,
+    output: Format,
+) -> None:
+    api = connect(context)
+    show(change(api, find_pipeline(api, pipeline)["id"]), COLUMNS, output, "name")
 
 
-def find_gate(pipeline: Json, name: str | None) -> tuple[Json, Json]:
-    """Finds a gate by name or id, or the only one waiting for approval, with its edge or stage."""
-    gates = [(edge, gate) for edge in pipeline["edges"] for gate in edge["gates"]]
-    own = [(stage, stage["workflow"]) for stage in pipeline["stages"] if stage["workflow"]]
-    if name is None:
-        asking = ("APPROVAL", "MANUAL", "WORKFLOW")
-        gates = [(e, g) for e, g in gates if g["type"] in asking and e["release"]]
-        gates += [(s, g) for s, g in own if g["state"] == "RUNNING"]
-    else:
-        gates = [(e, g) for e, g in (*gates, *own) if name in (g["id"], g["name"])]
-    if len(gates) > 1:
-        names = ", ".join(f"{gate['name']} ({gate['id']})" for _, gate in gates)
-        raise Invalid(f"several gates match; name one of {names}")
-    if not gates:
-        raise NotFound(f"could not find gate {name}" if name else "no gate is waiting for approval")
-    return gates[0]
-
-
-def _stage(stage: Row) -> str:
+def _stage(stage: PipelineStages | Stage) -> str:
     return f"{stage['name']} {stage['health'].lower()}"
 
 
-def _edge(edge: Row) -> str:
+def _edge(edge: Edge) -> str:
     return f"{edge['from']['name']} → {edge['to']['name']}"
 
 
-def _waits(pipeline: Row) -> list[str]:
+def _waits(pipeline: Pipeline | PipelineDetails) -> list[str]:
     return [f"{e['to']['name']}: {e['reason']}" for e in pipeline["edges"] if e["release"]]
 
 
-def _rolled_out(rollout: Row) -> str:
+def _rolled_out(rollout: StageRollout) -> str:
     return f"{rollout['healthy']} of {sum(rollout['waves'])}" if rollout["given"] else ""
 
 
-def _commits(release: Row | None) -> list[str]:
+def _commits(release: StageRelease | None) -> list[str]:
     return sorted({short(revision["sha"]) for revision in release["revisions"]}) if release else []
 
 
-def _change(change: Row | None) -> str:
+def _change(change: GitChange | None) -> str:
     """Git change of a release: the pull request, else the commit."""
     if change is None:
         return ""
@@ -525,8 +535,13 @@ def _change(change: Row | None) -> str:
     return f"{request}{change['state'].lower()} {change['url'] or short(change['sha'] or '')}"
 
 
-def _services(stage: Row) -> list[str]:
+def _services(stage: Stage) -> list[str]:
     services = [member["service"] for member in stage["services"]]
     return [
-        f"{(service['cluster'] or {}).get('handle', '?')}/{service['name']}" for service in services
+        f"{service['cluster']['handle'] if service['cluster'] else '?'}/{service['name']}"
+        for service in services
     ]
+
+
+def _release_id(place: Edge | Stage) -> str:
+    return place["release"]["id"] if place["release"] else ""

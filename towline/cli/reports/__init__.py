@@ -1,4 +1,4 @@
-"""Commands on the audit log, notifications and open requests.
+"""Commands on the audit log, notifications, open requests and the history of the fleet.
 
 No decisions: commands parse options, call the API and print.
 """

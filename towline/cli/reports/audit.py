@@ -4,30 +4,29 @@ import sys
 import time
 from collections.abc import Iterator
 from enum import StrEnum
-from typing import Annotated, Protocol
+from itertools import islice, takewhile
+from typing import TYPE_CHECKING, Annotated, Protocol
 
 import typer
 
+from towline.cli.clusters.find import find_cluster_id
 from towline.cli.lazy_import import load
+from towline.cli.reports import generated as operations
 from towline.cli.reports import replay
-from towline.cli.shell import documents
-from towline.cli.shell.output import Column, Format, Row, escape_controls, field, show
-from towline.cli.shell.session import (
-    PAGE,
-    GraphQLApi,
-    Json,
-    Output,
-    Search,
-    connect,
-    find_cluster,
-    selected_target,
-)
+from towline.cli.reports.generated import AuditChains, AuditRow
+from towline.cli.shell.option_groups import OptionGroup, option_groups
+from towline.cli.shell.output import Column, Format, escape_controls, field, show
+from towline.cli.shell.session import Output, Search, connect, selected_target
+from towline.operations import PAGE, GraphQLApi
+
+if TYPE_CHECKING:
+    from towline.generated_inputs import AuditLogFilter
 
 app = typer.Typer(invoke_without_command=True)
 
 POLL_SECONDS = 2.0
-_MAX_PAGES = 100
-COLUMNS = (
+_MAX_ROWS = 100 * PAGE
+COLUMNS: tuple[Column[AuditRow], ...] = (
     field("AT"),
     field("ACTOR"),
     field("ACTION"),
@@ -37,7 +36,7 @@ COLUMNS = (
 )
 
 
-CHAINS = (
+CHAINS: tuple[Column[AuditChains], ...] = (
     field("KIND"),
     Column("NUMBER", lambda row: f"{row['number']:.0f}"),
     field("HASH"),
@@ -76,33 +75,57 @@ class LineStream(Protocol):
         ...
 
 
-Actor = Annotated[str | None, typer.Option(help="Filter by the actor's email address.")]
-Action = Annotated[str | None, typer.Option(help="Filter by action; may end in *.")]
-TargetFilter = Annotated[
-    str | None, typer.Option("--target", help="Filter by target, by name or id.")
-]
-Cluster = Annotated[str | None, typer.Option(help="Filter by cluster, by handle or id.")]
-Result = Annotated[DecisionFilter | None, typer.Option(help="Filter by decision.")]
-Kinds = Annotated[KindFilter | None, typer.Option(help="Filter by kind.")]
-Since = Annotated[
-    str | None, typer.Option(help="Start time (inclusive), such as 2026-01-31T12:00:00Z.")
-]
-Until = Annotated[str | None, typer.Option(help="End time (exclusive).")]
+class AuditFilter(OptionGroup):
+    """Options that select audit rows."""
+
+    actor: Annotated[str | None, typer.Option(help="Filter by the actor's email address.")] = None
+    action: Annotated[str | None, typer.Option(help="Filter by action; may end in *.")] = None
+    target: Annotated[
+        str | None, typer.Option("--target", help="Filter by target, by name or id.")
+    ] = None
+    cluster: Annotated[str | None, typer.Option(help="Filter by cluster, by handle or id.")] = None
+    verdict: Annotated[DecisionFilter | None, typer.Option(help="Filter by decision.")] = None
+    kind: Annotated[KindFilter | None, typer.Option(help="Filter by kind.")] = None
+    since: Annotated[
+        str | None, typer.Option(help="Start time (inclusive), such as 2026-01-31T12:00:00Z.")
+    ] = None
+    until: Annotated[str | None, typer.Option(help="End time (exclusive).")] = None
+
+    def attributes(self, api: GraphQLApi) -> "AuditLogFilter":
+        """Filter for the API."""
+        return {
+            "actor": self.actor,
+            "action": self.action,
+            "target": self.target,
+            "clusterId": find_cluster_id(api, self.cluster),
+            "verdict": self.verdict.name if self.verdict else None,
+            "kind": self.kind.name if self.kind else None,
+            "since": self.since,
+            "until": self.until,
+        }
+
+    def query(self, api: GraphQLApi) -> dict[str, str | None]:
+        """Filter in the query of the export."""
+        return {
+            "actor": self.actor,
+            "action": self.action,
+            "target": self.target,
+            "cluster": find_cluster_id(api, self.cluster),
+            "verdict": self.verdict,
+            "kind": self.kind,
+            "since": self.since,
+            "until": self.until,
+        }
 
 
 @app.callback()
+@option_groups
 def audit(
     context: typer.Context,
     follow: Annotated[bool, typer.Option("--follow", help="Print new rows until Ctrl-C.")] = False,
     query: Search = None,
-    actor: Actor = None,
-    action: Action = None,
-    target: TargetFilter = None,
-    cluster: Cluster = None,
-    verdict: Result = None,
-    kind: Kinds = None,
-    since: Since = None,
-    until: Until = None,
+    *,
+    only: AuditFilter,
     limit: Annotated[
         int, typer.Option(min=1, max=1_000, help="Number of rows to print first.")
     ] = 50,
@@ -119,16 +142,7 @@ def audit(
     if context.invoked_subcommand is not None:
         return
     api = connect(context)
-    wanted: Json = {
-        "actor": actor,
-        "action": action,
-        "target": target,
-        "clusterId": find_cluster(api, cluster)["id"] if cluster else None,
-        "verdict": verdict.name if verdict else None,
-        "kind": kind.name if kind else None,
-        "since": since,
-        "until": until,
-    }
+    wanted = only.attributes(api)
     rows = newest(api, query, limit, wanted)
     if not follow:
         return show(rows, COLUMNS, output, "id")
@@ -139,19 +153,14 @@ def audit(
 
 
 @app.command("export")
+@option_groups
 def export(
     context: typer.Context,
     form: Annotated[
         ExportFormat, typer.Option("--format", help="Format of the rows.")
     ] = ExportFormat.JSONL,
-    actor: Actor = None,
-    action: Action = None,
-    target: TargetFilter = None,
-    cluster: Cluster = None,
-    verdict: Result = None,
-    kind: Kinds = None,
-    since: Since = None,
-    until: Until = None,
+    *,
+    only: AuditFilter,
 ) -> None:
     """Export the audit log to standard output, oldest first, as JSON or CEF lines.
 
@@ -160,18 +169,7 @@ def export(
       towline audit export --since 2026-01-01T00:00:00Z > audit.jsonl
       towline audit export --format cef --kind sign-in
     """
-    found = find_cluster(connect(context), cluster)["id"] if cluster else None
-    asked = {
-        "format": form.value,
-        "actor": actor,
-        "action": action,
-        "target": target,
-        "cluster": found,
-        "verdict": verdict.value if verdict else None,
-        "kind": kind.value if kind else None,
-        "since": since,
-        "until": until,
-    }
+    asked = {"format": form.value, **only.query(connect(context))}
     stream: LineStream = load("towline.client").GraphQLClient(selected_target(context))
     for line in stream.lines("/audit/export", **{k: v for k, v in asked.items() if v}):
         sys.stdout.write(escape_controls(line.decode()))
@@ -185,51 +183,40 @@ def chains(context: typer.Context, output: Output = Format.TABLE) -> None:
     Example:
       towline audit chains -o json > heads.json
     """
-    rows = connect(context).ask(documents.AUDIT_CHAINS)["auditChains"]
-    show(rows, CHAINS, output, "hash")
+    show(operations.audit_chains(connect(context)), CHAINS, output, "hash")
 
 
 def newest(
-    api: GraphQLApi, query: str | None, limit: int, wanted: Json | None = None
-) -> list[Json]:
+    api: GraphQLApi, query: str | None, limit: int, wanted: "AuditLogFilter | None" = None
+) -> list[AuditRow]:
     """Returns the newest rows of the audit log, oldest first."""
-    rows: list[Json] = []
-    for row in _newest_first(api, query, wanted):
-        rows.append(row)
-        if len(rows) == limit:
-            break
-    return rows[::-1]
+    return list(islice(_newest_first(api, query, wanted), limit))[::-1]
 
 
-def newer(api: GraphQLApi, query: str | None, than: int, wanted: Json | None = None) -> list[Json]:
+def newer(
+    api: GraphQLApi, query: str | None, than: int, wanted: "AuditLogFilter | None" = None
+) -> list[AuditRow]:
     """Returns the rows after the id `than`, oldest first."""
-    rows: list[Json] = []
-    for row in _newest_first(api, query, wanted):
-        if int(row["id"]) <= than:
-            break
-        rows.append(row)
-    return rows[::-1]
+    rows = takewhile(lambda row: int(row["id"]) > than, _newest_first(api, query, wanted))
+    return list(rows)[::-1]
 
 
-def _wait_for_more(api: GraphQLApi, query: str | None, last: int, wanted: Json) -> list[Json]:
+def _wait_for_more(
+    api: GraphQLApi, query: str | None, last: int, wanted: "AuditLogFilter"
+) -> list[AuditRow]:
     while True:
         time.sleep(POLL_SECONDS)
         if rows := newer(api, query, last, wanted):
             return rows
 
 
-def _newest_first(api: GraphQLApi, query: str | None, wanted: Json | None) -> Iterator[Json]:
-    after = None
-    for _ in range(_MAX_PAGES):
-        asked = {"first": PAGE, "after": after, "q": query, "filter": wanted}
-        page = api.ask(documents.AUDIT, **asked)["auditLogs"]
-        yield from (edge["node"] for edge in page["edges"])
-        if not page["pageInfo"]["hasNextPage"]:
-            return
-        after = page["pageInfo"]["endCursor"]
+def _newest_first(
+    api: GraphQLApi, query: str | None, wanted: "AuditLogFilter | None"
+) -> Iterator[AuditRow]:
+    return islice(operations.audit(api, q=query, filter=wanted), _MAX_ROWS)
 
 
-def _print_more(rows: list[Json], output: Format) -> None:
+def _print_more(rows: list[AuditRow], output: Format) -> None:
     if output is not Format.TABLE:
         for row in rows:
             show(row, COLUMNS, output, "id")
@@ -238,7 +225,7 @@ def _print_more(rows: list[Json], output: Format) -> None:
         print(escape_controls(_follow_line(row)), flush=True)
 
 
-def _follow_line(row: Row) -> str:
+def _follow_line(row: AuditRow) -> str:
     """Formats one row without alignment: printed columns cannot grow with later rows."""
     return "  ".join(str(column.cell(row) or "") for column in COLUMNS)
 

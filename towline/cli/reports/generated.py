@@ -37,7 +37,7 @@ class FleetAtClustersServices(TypedDict):
     serviceId: str
     service: str | None
     sha: str | None
-    mark: str
+    statusCode: str
     desiredAt: str
 
 
@@ -204,7 +204,7 @@ def audit_chains(api: GraphQLApi) -> list[AuditChains]:
     return run(api, AUDIT_CHAINS)
 
 
-FLEET_AT: Document[Mapping[str, FleetAt]] = Document('query FleetAt($at:DateTime!$clusterId:ID){fleet(at:$at clusterId:$clusterId){clusters{cluster services{serviceId service sha mark desiredAt}}}}')
+FLEET_AT: Document[Mapping[str, FleetAt]] = Document('query FleetAt($at:DateTime!$clusterId:ID){fleet(at:$at clusterId:$clusterId){clusters{cluster services{serviceId service sha statusCode desiredAt}}}}')
 
 
 def fleet_at(api: GraphQLApi, at: str, *, cluster_id: str | None = None) -> FleetAt:

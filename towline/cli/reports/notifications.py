@@ -1,27 +1,31 @@
 """`towline notifications …`."""
 
+from collections.abc import Iterable
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
 from core.errors import Invalid, NotFound
-from towline.cli.shell import documents
-from towline.cli.shell.output import Format, field, show
-from towline.cli.shell.session import (
-    GraphQLApi,
-    Json,
-    Output,
-    Search,
-    connect,
-    every,
-    find_repository,
-)
+from towline.cli.reports import generated as operations
+from towline.cli.reports.generated import Delivery, NotificationsNode, Router, Sink
+from towline.cli.repositories.find import find_repository
+from towline.cli.shell.option_groups import OptionGroup, option_groups
+from towline.cli.shell.output import Column, Format, field, show
+from towline.cli.shell.session import Output, Search, connect
+from towline.operations import PAGE, GraphQLApi
+
+if TYPE_CHECKING:
+    from towline.generated_inputs import (
+        NotificationRouterAttributes,
+        NotificationSinkAttributes,
+        SinkConfigurationAttributes,
+    )
 
 app = typer.Typer(no_args_is_help=True, help="Notifications, sinks, routers and deliveries.")
 
-_SINKS = (
+_SINKS: tuple[Column[Sink], ...] = (
     field("NAME"),
     field("TYPE"),
     field("HOST"),
@@ -29,15 +33,20 @@ _SINKS = (
     field("ERROR"),
     field("ID"),
 )
-_ROUTERS = (
+_ROUTERS: tuple[Column[Router], ...] = (
     field("NAME"),
     field("EVENTS"),
     field("SEVERITY"),
     field("SINKS", "sinkIds"),
     field("ID"),
 )
-_NOTIFICATIONS = (field("AT"), field("SEVERITY"), field("KIND"), field("SUBJECT"))
-_DELIVERIES = (
+_NOTIFICATIONS: tuple[Column[NotificationsNode], ...] = (
+    field("AT"),
+    field("SEVERITY"),
+    field("KIND"),
+    field("SUBJECT"),
+)
+_DELIVERIES: tuple[Column[Delivery], ...] = (
     field("STATE"),
     field("ATTEMPTS"),
     field("STATUS"),
@@ -83,6 +92,7 @@ class DeliveryStateFilter(StrEnum):
     DEAD = "dead"
 
 
+Resource = TypeVar("Resource", Sink, Router)
 Project = Annotated[
     str | None, typer.Option(help="Id of the project (default: the whole installation).")
 ]
@@ -96,8 +106,8 @@ def list_news(context: typer.Context, query: Search = None, output: Output = For
     Example:
       towline notifications list -q prod
     """
-    page = connect(context).ask(documents.NOTIFICATIONS, first=100, q=query)["appNotifications"]
-    show([edge["node"] for edge in page["edges"]], _NOTIFICATIONS, output, "id")
+    found = operations.notifications(connect(context), first=PAGE, q=query)
+    show(found, _NOTIFICATIONS, output, "id")
 
 
 @app.command("sinks")
@@ -108,30 +118,51 @@ def list_sinks(context: typer.Context, query: Search = None, output: Output = Fo
     Example:
       towline notifications sinks
     """
-    show(every(connect(context), documents.SINKS, q=query), _SINKS, output, "name")
+    show(operations.sinks(connect(context), q=query), _SINKS, output, "name")
+
+
+class SinkOptions(OptionGroup):
+    """Options of a sink."""
+
+    url_file: Annotated[
+        Path | None, typer.Option(help="File containing the URL; - reads standard input.")
+    ] = None
+    token_file: Annotated[
+        Path | None,
+        typer.Option(help="File containing a token with permission to write commit statuses."),
+    ] = None
+    repository: Annotated[
+        str | None, typer.Option(help="URL of the repository for commit statuses.")
+    ] = None
+    api_url: Annotated[str | None, typer.Option(help="API URL of the Git host.")] = None
+    audit: Annotated[
+        list[AuditKind] | None,
+        typer.Option(help="Also forward audit rows of this kind; repeatable."),
+    ] = None
+    project: Project = None
+
+    def configuration(self, api: GraphQLApi, kind: SinkType) -> "SinkConfigurationAttributes":
+        """Settings of the sink's protocol. Raises Invalid if an option is missing."""
+        if kind not in (SinkType.GITHUB, SinkType.GITLAB):
+            return {kind.value: {"url": _text(self.url_file)}}
+        if self.repository is None:
+            raise Invalid("is required for commit statuses", field="--repository")
+        return {
+            "commitStatus": {
+                "repositoryId": find_repository(api, self.repository)["id"],
+                "token": _text(self.token_file),
+                "apiUrl": self.api_url,
+            }
+        }
 
 
 @app.command("set-sink")
+@option_groups
 def set_sink(
     context: typer.Context,
     name: Annotated[str, typer.Argument(help="Name of the sink.")],
     type: Annotated[SinkType, typer.Option(help="Protocol of the sink.")],
-    url_file: Annotated[
-        Path | None, typer.Option(help="File containing the URL; - reads standard input.")
-    ] = None,
-    token_file: Annotated[
-        Path | None,
-        typer.Option(help="File containing a token with permission to write commit statuses."),
-    ] = None,
-    repository: Annotated[
-        str | None, typer.Option(help="URL of the repository for commit statuses.")
-    ] = None,
-    api_url: Annotated[str | None, typer.Option(help="API URL of the Git host.")] = None,
-    audit: Annotated[
-        list[AuditKind] | None,
-        typer.Option(help="Also forward audit rows of this kind; repeatable."),
-    ] = None,
-    project: Project = None,
+    options: SinkOptions,
     output: Output = Format.TABLE,
 ) -> None:
     """Create or update a sink. A signing secret is shown only once.
@@ -144,19 +175,15 @@ def set_sink(
         --repository https://github.com/example/fleet
     """
     api = connect(context)
-    attributes: Json = {"name": name, "type": type.name, "projectId": project}
-    if audit is not None:
-        attributes["audit"] = [kind.name for kind in audit]
-    url, token = _text(url_file), _text(token_file)
-    if type in (SinkType.GITHUB, SinkType.GITLAB):
-        if repository is None:
-            raise Invalid("is required for commit statuses", field="--repository")
-        of = find_repository(api, repository)["id"]
-        own: Json = {"commitStatus": {"repositoryId": of, "token": token, "apiUrl": api_url}}
-    else:
-        own = {type.value: {"url": url}}
-    attributes["configuration"] = own
-    made = api.ask(documents.SET_SINK, attributes=attributes)["upsertNotificationSink"]
+    attributes: NotificationSinkAttributes = {
+        "name": name,
+        "type": type.name,
+        "projectId": options.project,
+        "configuration": options.configuration(api, type),
+    }
+    if options.audit is not None:
+        attributes["audit"] = [kind.name for kind in options.audit]
+    made = operations.set_sink(api, attributes)
     show(made, _SINKS, output, "name")
     if made["signingSecret"] and output is Format.TABLE:
         print(f"signing secret, shown only once: {made['signingSecret']}")
@@ -175,8 +202,7 @@ def delete_sink(
       towline notifications delete-sink ops
     """
     api = connect(context)
-    gone = api.ask(documents.DELETE_SINK, id=_sink(api, name)["id"])["deleteNotificationSink"]
-    show(gone, _SINKS, output, "name")
+    show(operations.delete_sink(api, _sink_id(api, name)), _SINKS, output, "name")
 
 
 @app.command("test-sink")
@@ -192,8 +218,7 @@ def test_sink(
       towline notifications test-sink ops
     """
     api = connect(context)
-    sent = api.ask(documents.TEST_SINK, id=_sink(api, name)["id"])["testNotificationSink"]
-    show(sent, _DELIVERIES, output, "id")
+    show(operations.test_sink(api, _sink_id(api, name)), _DELIVERIES, output, "id")
 
 
 @app.command("routers")
@@ -206,23 +231,30 @@ def list_routers(
     Example:
       towline notifications routers
     """
-    show(every(connect(context), documents.ROUTERS, q=query), _ROUTERS, output, "name")
+    show(operations.routers(connect(context), q=query), _ROUTERS, output, "name")
+
+
+class RouterOptions(OptionGroup):
+    """Options of a router."""
+
+    event: Annotated[
+        list[str] | None,
+        typer.Option(help="Event, such as service.failed or service.*; repeatable."),
+    ] = None
+    severity: Annotated[Severity, typer.Option(help="Minimum severity.")] = Severity.INFO
+    regex: Annotated[
+        str | None, typer.Option(help="Only subjects that match this regular expression.")
+    ] = None
+    project: Project = None
 
 
 @app.command("set-router")
+@option_groups
 def set_router(
     context: typer.Context,
     name: Annotated[str, typer.Argument(help="Name of the router.")],
     sink: Annotated[list[str], typer.Option(help="Name of a sink; repeatable.")],
-    event: Annotated[
-        list[str] | None,
-        typer.Option(help="Event, such as service.failed or service.*; repeatable."),
-    ] = None,
-    severity: Annotated[Severity, typer.Option(help="Minimum severity.")] = Severity.INFO,
-    regex: Annotated[
-        str | None, typer.Option(help="Only subjects that match this regular expression.")
-    ] = None,
-    project: Project = None,
+    options: RouterOptions,
     output: Output = Format.TABLE,
 ) -> None:
     """Create or update a router.
@@ -233,15 +265,15 @@ def set_router(
       towline notifications set-router gates --sink ops --event pipeline.gate
     """
     api = connect(context)
-    attributes: Json = {
+    attributes: NotificationRouterAttributes = {
         "name": name,
-        "events": event or ["*"],
-        "routerSinks": [{"sinkId": _sink(api, name)["id"]} for name in sink],
-        "filters": [{"regex": regex}] if regex else [],
-        "severity": severity.name,
-        "projectId": project,
+        "events": options.event or ["*"],
+        "routerSinks": [{"sinkId": _sink_id(api, name)} for name in sink],
+        "filters": [{"regex": options.regex}] if options.regex else [],
+        "severity": options.severity.name,
+        "projectId": options.project,
     }
-    made = api.ask(documents.SET_ROUTER, attributes=attributes)["upsertNotificationRouter"]
+    made = operations.set_router(api, attributes)
     show(made, _ROUTERS, output, "name")
 
 
@@ -258,9 +290,8 @@ def delete_router(
       towline notifications delete-router alerts
     """
     api = connect(context)
-    id = _named(api, documents.ROUTERS, "router", name)["id"]
-    show(api.ask(documents.DELETE_ROUTER, id=id)["deleteNotificationRouter"], _ROUTERS, output,
-         "name")  # fmt: skip
+    router = _named(operations.routers(api, q=name), "router", name)
+    show(operations.delete_router(api, router["id"]), _ROUTERS, output, "name")
 
 
 @app.command("deliveries")
@@ -278,9 +309,10 @@ def list_deliveries(
     Example:
       towline notifications deliveries --state dead
     """
-    asked: dict[str, Any] = {"first": 100, "state": state.name if state else None}
-    page = connect(context).ask(documents.DELIVERIES, **asked)["notificationDeliveries"]
-    show([edge["node"] for edge in page["edges"]], _DELIVERIES, output, "id")
+    wanted = state.name if state else None
+    show(
+        operations.deliveries(connect(context), first=PAGE, state=wanted), _DELIVERIES, output, "id"
+    )
 
 
 @app.command("resend")
@@ -295,16 +327,15 @@ def resend(
     Example:
       towline notifications resend 0198c2f1-7a54-7c3e-9d7b-5d4f0a6b1c2d
     """
-    sent = connect(context).ask(documents.RESEND, id=id)["resendNotification"]
-    show(sent, _DELIVERIES, output, "id")
+    show(operations.resend_notification(connect(context), id), _DELIVERIES, output, "id")
 
 
-def _sink(api: GraphQLApi, name: str) -> Json:
-    return _named(api, documents.SINKS, "sink", name)
+def _sink_id(api: GraphQLApi, name: str) -> str:
+    return _named(operations.sinks(api, q=name), "sink", name)["id"]
 
 
-def _named(api: GraphQLApi, document: str, what: str, name: str) -> Json:
-    found = [row for row in every(api, document, q=name) if row["name"] == name]
+def _named(rows: Iterable[Resource], what: str, name: str) -> Resource:
+    found = [row for row in rows if row["name"] == name]
     if not found:
         raise NotFound(f"could not find {what} {name}")
     return found[0]

@@ -10,9 +10,10 @@ from typing import Annotated
 
 import typer
 
-from towline.cli.shell import documents
+from towline.cli.reports.generated import recording
 from towline.cli.shell.output import escape_controls, say
-from towline.cli.shell.session import GraphQLApi, connect
+from towline.cli.shell.session import connect
+from towline.operations import GraphQLApi
 
 MAX_PAUSE_SECONDS = 2.0
 _SHOWN = frozenset("om")
@@ -50,7 +51,7 @@ def lines_of(api: GraphQLApi, request: str) -> Iterator[str]:
     """Yields the lines of a recording; fetches it in parts."""
     rest, offset = "", 0
     while offset is not None:
-        answer = api.ask(documents.RECORDING, id=request, offset=offset)["sessionRecording"]
+        answer = recording(api, request, offset)
         *whole, rest = (rest + answer["data"]).split("\n")
         yield from whole
         offset = answer["next"]

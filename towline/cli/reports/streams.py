@@ -4,13 +4,14 @@ from typing import Annotated
 
 import typer
 
-from towline.cli.shell import documents
+from towline.cli.reports import generated as operations
+from towline.cli.reports.generated import Stream
 from towline.cli.shell.output import Column, Format, field, say, show, since
 from towline.cli.shell.session import Output, connect
 
 app = typer.Typer(no_args_is_help=True, help="Open requests to clusters.")
 
-COLUMNS = (
+COLUMNS: tuple[Column[Stream], ...] = (
     field("ID"),
     since("OPENED", "since"),
     field("CLUSTER"),
@@ -37,7 +38,7 @@ def list_streams(
     Example:
       towline streams list --cluster production
     """
-    found = connect(context).ask(documents.STREAMS, cluster=cluster, user=user)["openStreams"]
+    found = operations.streams(connect(context), cluster=cluster, user=user)
     show(found["nodes"], COLUMNS, output, "id")
     if found["silent"]:
         say(f"replicas did not respond: {', '.join(found['silent'])}; their requests are missing")
@@ -57,7 +58,7 @@ def end_stream(
     Example:
       towline streams end 4f1c2a9e0b7d4c6f8a3e5d2b1c0f9e8d
     """
-    ended = connect(context).ask(documents.END_STREAM, id=stream)["endStream"]
+    ended = operations.end_stream(connect(context), stream)
     if output is Format.TABLE:
         say(f"ended {ended['what']} of {ended['user']} on {ended['cluster']}")
     else:

@@ -1,34 +1,38 @@
 """`towline helm-repos …`."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from towline.cli.projects.find import find_project
+from towline.cli.repositories import generated as operations
+from towline.cli.repositories.find import find_helm_repository
+from towline.cli.repositories.generated import HelmRepository, HelmRepositoryCharts
 from towline.cli.repositories.repositories import secret_of
-from towline.cli.shell import documents
-from towline.cli.shell.output import Format, field, show, since
-from towline.cli.shell.session import (
-    Output,
-    Search,
-    connect,
-    every,
-    find_helm_repository,
-    find_project,
-)
+from towline.cli.shell.output import Column, Format, field, show, since
+from towline.cli.shell.session import Output, Search, connect
+
+if TYPE_CHECKING:
+    from towline.generated_inputs import HelmRepositoryAttributes
 
 app = typer.Typer(no_args_is_help=True, help="Chart repositories and OCI registries.")
 
 Name = Annotated[str, typer.Argument(help="URL or id of the chart repository.")]
 Username = Annotated[str | None, typer.Option(help="Username.")]
 PasswordFile = Annotated[Path | None, typer.Option(help="File containing the password or token.")]
-COLUMNS = (
+COLUMNS: tuple[Column[HelmRepository], ...] = (
     field("URL"),
     field("HEALTH"),
     since("LAST POLL", "polledAt"),
     field("ERROR"),
 )
-CHARTS = (field("CHART"), field("RANGE"), field("VERSION"), field("DIGEST"))
+CHARTS: tuple[Column[HelmRepositoryCharts], ...] = (
+    field("CHART"),
+    field("RANGE"),
+    field("VERSION"),
+    field("DIGEST"),
+)
 
 
 @app.command("list")
@@ -41,7 +45,7 @@ def list_helm_repositories(
     Example:
       towline helm-repos list
     """
-    show(every(connect(context), documents.HELM_REPOSITORIES, q=query), COLUMNS, output, "url")
+    show(operations.helm_repositories(connect(context), q=query), COLUMNS, output, "url")
 
 
 @app.command("get")
@@ -77,14 +81,13 @@ def create_helm_repository(
       towline helm-repos create oci://registry.example.org/charts --username bot --password-file t
     """
     api = connect(context)
-    attributes = {
+    attributes: HelmRepositoryAttributes = {
         "url": url,
         "username": username,
         "password": secret_of(password_file, "--password-file"),
         "projectId": find_project(api, project)["id"] if project else None,
     }
-    made = api.ask(documents.CREATE_HELM_REPOSITORY, attributes=attributes)
-    show(made["createHelmRepository"], COLUMNS, output, "url")
+    show(operations.create_helm_repository(api, attributes), COLUMNS, output, "url")
 
 
 @app.command("update")
@@ -103,14 +106,13 @@ def update_helm_repository(
       towline helm-repos update https://charts.example.org --username bot --password-file token
     """
     api = connect(context)
-    attributes = {
+    attributes: HelmRepositoryAttributes = {
         "url": url,
         "username": username,
         "password": secret_of(password_file, "--password-file"),
     }
     id = find_helm_repository(api, repository)["id"]
-    changed = api.ask(documents.UPDATE_HELM_REPOSITORY, id=id, attributes=attributes)
-    show(changed["updateHelmRepository"], COLUMNS, output, "url")
+    show(operations.update_helm_repository(api, id, attributes), COLUMNS, output, "url")
 
 
 @app.command("delete")
@@ -125,8 +127,7 @@ def delete_helm_repository(
     """
     api = connect(context)
     id = find_helm_repository(api, repository)["id"]
-    gone = api.ask(documents.DELETE_HELM_REPOSITORY, id=id)["deleteHelmRepository"]
-    show(gone, COLUMNS, output, "url")
+    show(operations.delete_helm_repository(api, id), COLUMNS, output, "url")
 
 
 @app.command("sync")
@@ -141,5 +142,4 @@ def sync_helm_repository(
     """
     api = connect(context)
     id = find_helm_repository(api, repository)["id"]
-    asked = api.ask(documents.SYNC_HELM_REPOSITORY, id=id)["syncHelmRepository"]
-    show(asked, COLUMNS, output, "url")
+    show(operations.sync_helm_repository(api, id), COLUMNS, output, "url")

@@ -1,69 +1,106 @@
 """`towline repos …`."""
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from core.errors import Invalid
-from towline.cli.shell import documents
-from towline.cli.shell.output import Format, amount, field, show, since
-from towline.cli.shell.session import (
-    GraphQLApi,
-    Json,
-    Output,
-    Search,
-    connect,
-    every,
-    find_cluster,
-    find_repository,
-)
+from towline.cli.clusters.find import find_cluster
+from towline.cli.repositories import generated as operations
+from towline.cli.repositories.find import find_repository
+from towline.cli.repositories.generated import Repository
+from towline.cli.shell.option_groups import OptionGroup, option_groups
+from towline.cli.shell.output import Column, Format, amount, field, show, since
+from towline.cli.shell.session import Output, Search, connect
+from towline.operations import GraphQLApi
+
+if TYPE_CHECKING:
+    from towline.generated_inputs import GitAttributes
 
 app = typer.Typer(no_args_is_help=True, help="Git repositories.")
 
 Name = Annotated[str, typer.Argument(help="URL or id of the repository.")]
-PasswordFile = Annotated[
-    Path | None, typer.Option(help="File containing the password or access token.")
-]
-PrivateKeyFile = Annotated[
-    Path | None,
-    typer.Option(help="File containing the private key, for SSH or a GitHub App (PEM)."),
-]
-PassphraseFile = Annotated[
-    Path | None, typer.Option(help="File containing the passphrase of the private key.")
-]
-ClientCertificateFile = Annotated[
-    Path | None, typer.Option(help="File containing the TLS client certificate (PEM).")
-]
-ClientKeyFile = Annotated[
-    Path | None, typer.Option(help="File containing the TLS client key (PEM).")
-]
-AuthorityFile = Annotated[
-    Path | None, typer.Option(help="File containing the CA certificate of the Git server (PEM).")
-]
-KnownHostsFile = Annotated[
-    Path | None, typer.Option(help="File containing SSH known_hosts lines of the Git server.")
-]
-ProxyFile = Annotated[Path | None, typer.Option(help="File containing the URL of the proxy.")]
-WebhookSecretFile = Annotated[Path | None, typer.Option(help="File containing the webhook secret.")]
-Via = Annotated[
-    str | None,
-    typer.Option(help="Handle or id of a cluster; its agent connects to the Git server."),
-]
-Username = Annotated[str | None, typer.Option(help="Username for HTTPS.")]
-AppId = Annotated[str | None, typer.Option(help="Id of the GitHub App that owns the private key.")]
-Installation = Annotated[str | None, typer.Option(help="Installation id of the GitHub App.")]
-ApiUrl = Annotated[str | None, typer.Option(help="URL of the Git host's REST API.")]
-Submodules = Annotated[bool | None, typer.Option(help="Also read the files of submodules.")]
-COLUMNS = (
+
+
+class RepositoryOptions(OptionGroup):
+    """Options of a repository's connection; secrets come from files."""
+
+    username: Annotated[str | None, typer.Option(help="Username for HTTPS.")] = None
+    password_file: Annotated[
+        Path | None, typer.Option(help="File containing the password or access token.")
+    ] = None
+    private_key_file: Annotated[
+        Path | None,
+        typer.Option(help="File containing the private key, for SSH or a GitHub App (PEM)."),
+    ] = None
+    passphrase_file: Annotated[
+        Path | None, typer.Option(help="File containing the passphrase of the private key.")
+    ] = None
+    app_id: Annotated[
+        str | None, typer.Option(help="Id of the GitHub App that owns the private key.")
+    ] = None
+    installation_id: Annotated[
+        str | None, typer.Option(help="Installation id of the GitHub App.")
+    ] = None
+    api_url: Annotated[str | None, typer.Option(help="URL of the Git host's REST API.")] = None
+    client_certificate_file: Annotated[
+        Path | None, typer.Option(help="File containing the TLS client certificate (PEM).")
+    ] = None
+    client_key_file: Annotated[
+        Path | None, typer.Option(help="File containing the TLS client key (PEM).")
+    ] = None
+    authority_file: Annotated[
+        Path | None,
+        typer.Option(help="File containing the CA certificate of the Git server (PEM)."),
+    ] = None
+    known_hosts_file: Annotated[
+        Path | None, typer.Option(help="File containing SSH known_hosts lines of the Git server.")
+    ] = None
+    proxy_file: Annotated[
+        Path | None, typer.Option(help="File containing the URL of the proxy.")
+    ] = None
+    webhook_secret_file: Annotated[
+        Path | None, typer.Option(help="File containing the webhook secret.")
+    ] = None
+    via: Annotated[
+        str | None,
+        typer.Option(help="Handle or id of a cluster; its agent connects to the Git server."),
+    ] = None
+    submodules: Annotated[bool | None, typer.Option(help="Also read the files of submodules.")] = (
+        None
+    )
+
+    def attributes(self, api: GraphQLApi, url: str) -> "GitAttributes":
+        """Builds the attributes for the API. Raises Invalid for an unreadable file."""
+        return {
+            "url": url,
+            "username": self.username,
+            "password": secret_of(self.password_file, "--password-file"),
+            "privateKey": key_of(self.private_key_file, "--private-key-file"),
+            "passphrase": secret_of(self.passphrase_file, "--passphrase-file"),
+            "appId": self.app_id,
+            "installationId": self.installation_id,
+            "apiUrl": self.api_url,
+            "clientCertificate": key_of(self.client_certificate_file, "--client-certificate-file"),
+            "clientKey": key_of(self.client_key_file, "--client-key-file"),
+            "authority": key_of(self.authority_file, "--authority-file"),
+            "knownHosts": key_of(self.known_hosts_file, "--known-hosts-file"),
+            "proxy": secret_of(self.proxy_file, "--proxy-file"),
+            "webhookSecret": secret_of(self.webhook_secret_file, "--webhook-secret-file"),
+            "viaClusterId": find_cluster(api, self.via)["id"] if self.via else self.via,
+            "recurseSubmodules": self.submodules,
+        }
+
+
+COLUMNS: tuple[Column[Repository], ...] = (
     field("URL"),
     field("HEALTH"),
     field("AUTH", "signIn"),
     since("LAST POLL", "polledAt"),
     field("ERROR"),
 )
-DETAILS = (
+DETAILS: tuple[Column[Repository], ...] = (
     *COLUMNS[:3],
     field("OWNER"),
     field("VIA", "viaClusterId"),
@@ -84,7 +121,7 @@ def list_repositories(
     Example:
       towline repos list
     """
-    show(every(connect(context), documents.REPOSITORIES, q=query), COLUMNS, output, "url")
+    show(operations.repositories(connect(context), q=query), COLUMNS, output, "url")
 
 
 @app.command("get")
@@ -99,24 +136,12 @@ def get_repository(context: typer.Context, repository: Name, output: Output = Fo
 
 
 @app.command("create")
+@option_groups
 def create_repository(
     context: typer.Context,
     url: Annotated[str, typer.Argument(help="HTTPS or SSH URL to clone from.")],
-    username: Username = None,
-    password_file: PasswordFile = None,
-    private_key_file: PrivateKeyFile = None,
-    passphrase_file: PassphraseFile = None,
-    app_id: AppId = None,
-    installation_id: Installation = None,
-    api_url: ApiUrl = None,
-    client_certificate_file: ClientCertificateFile = None,
-    client_key_file: ClientKeyFile = None,
-    authority_file: AuthorityFile = None,
-    known_hosts_file: KnownHostsFile = None,
-    proxy_file: ProxyFile = None,
-    webhook_secret_file: WebhookSecretFile = None,
-    via: Via = None,
-    submodules: Submodules = None,
+    *,
+    options: RepositoryOptions,
     output: Output = Format.TABLE,
 ) -> None:
     """Add a repository; read its secrets from files.
@@ -127,31 +152,17 @@ def create_repository(
       towline repos create git@git.example.org:shop.git --private-key-file id
     """
     api = connect(context)
-    attributes = {"url": url, **_attributes(api, context.params)}
-    made = api.ask(documents.CREATE_REPOSITORY, attributes=attributes)
-    show(made["createGitRepository"], COLUMNS, output, "url")
+    show(operations.create_repository(api, options.attributes(api, url)), COLUMNS, output, "url")
 
 
 @app.command("update")
+@option_groups
 def update_repository(
     context: typer.Context,
     repository: Name,
     url: Annotated[str | None, typer.Option(help="New URL.")] = None,
-    username: Username = None,
-    password_file: PasswordFile = None,
-    private_key_file: PrivateKeyFile = None,
-    passphrase_file: PassphraseFile = None,
-    app_id: AppId = None,
-    installation_id: Installation = None,
-    api_url: ApiUrl = None,
-    client_certificate_file: ClientCertificateFile = None,
-    client_key_file: ClientKeyFile = None,
-    authority_file: AuthorityFile = None,
-    known_hosts_file: KnownHostsFile = None,
-    proxy_file: ProxyFile = None,
-    webhook_secret_file: WebhookSecretFile = None,
-    via: Via = None,
-    submodules: Submodules = None,
+    *,
+    options: RepositoryOptions,
     output: Output = Format.TABLE,
 ) -> None:
     """Update only the given fields of a repository.
@@ -164,39 +175,8 @@ def update_repository(
     """
     api = connect(context)
     found = find_repository(api, repository)
-    attributes = {"url": url or found["url"], **_attributes(api, context.params)}
-    changed = api.ask(documents.UPDATE_REPOSITORY, id=found["id"], attributes=attributes)
-    show(changed["updateGitRepository"], COLUMNS, output, "url")
-
-
-def _attributes(api: GraphQLApi, given: Mapping[str, Any]) -> Json:
-    """Builds the attributes that create and update share."""
-    via = given["via"]
-    texts = {
-        "password": secret_of(given["password_file"], "--password-file"),
-        "passphrase": secret_of(given["passphrase_file"], "--passphrase-file"),
-        "proxy": secret_of(given["proxy_file"], "--proxy-file"),
-        "webhookSecret": secret_of(given["webhook_secret_file"], "--webhook-secret-file"),
-    }
-    keys = {
-        "privateKey": "private_key_file",
-        "clientCertificate": "client_certificate_file",
-        "clientKey": "client_key_file",
-        "authority": "authority_file",
-        "knownHosts": "known_hosts_file",
-    }
-    texts |= {
-        name: key_of(given[option], f"--{option.replace('_', '-')}")
-        for name, option in keys.items()
-    }
-    return texts | {
-        "username": given["username"],
-        "appId": given["app_id"],
-        "installationId": given["installation_id"],
-        "apiUrl": given["api_url"],
-        "viaClusterId": find_cluster(api, via)["id"] if via else via,
-        "recurseSubmodules": given["submodules"],
-    }
+    attributes = options.attributes(api, url or found["url"])
+    show(operations.update_repository(api, found["id"], attributes), COLUMNS, output, "url")
 
 
 @app.command("delete")
@@ -211,8 +191,7 @@ def delete_repository(
     """
     api = connect(context)
     found = find_repository(api, repository)
-    gone = api.ask(documents.DELETE_REPOSITORY, id=found["id"])["deleteGitRepository"]
-    show(gone, COLUMNS, output, "url")
+    show(operations.delete_repository(api, found["id"]), COLUMNS, output, "url")
 
 
 @app.command("sync")
@@ -227,12 +206,7 @@ def sync_repository(
     """
     api = connect(context)
     found = find_repository(api, repository)
-    show(
-        api.ask(documents.SYNC_REPOSITORY, id=found["id"])["syncGitRepository"],
-        COLUMNS,
-        output,
-        "url",
-    )
+    show(operations.sync_repository(api, found["id"]), COLUMNS, output, "url")
 
 
 def secret_of(path: Path | None, option: str) -> str | None:

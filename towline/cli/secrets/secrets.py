@@ -3,49 +3,48 @@
 import base64
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from core.errors import Conflict, Invalid, NotFound
-from towline.cli.secrets import secret_documents as documents
-from towline.cli.shell.output import Column, Format, Row, field, say, show, since
-from towline.cli.shell.session import (
-    GraphQLApi,
-    Json,
-    Output,
-    Search,
-    connect,
-    every,
-    find_project,
-    find_service,
-    parse_pairs,
-)
+from core.errors import Conflict, Invalid
+from towline.cli.projects.find import find_project
+from towline.cli.secrets import generated as operations
+from towline.cli.secrets.find import find_secret
+from towline.cli.secrets.generated import DataKey, Secret, SecretUse, SecretVersions
+from towline.cli.services.find import find_service
+from towline.cli.shell.option_groups import OptionGroup, option_groups
+from towline.cli.shell.output import Column, Format, field, say, show, since
+from towline.cli.shell.session import Output, Search, connect, parse_pairs
+from towline.operations import GraphQLApi
+
+if TYPE_CHECKING:
+    from towline.generated_inputs import SecretAttributes, SecretUseAttributes
 
 app = typer.Typer(no_args_is_help=True, help="Secrets that only agents can decrypt.")
 
 
-def problem_of(row: Row) -> str:
+def problem_of(secret: Secret) -> str:
     """Problem of a secret: an error of its source, or the reason its rotation stopped."""
-    rotation = row["rotation"] or {}
-    held = rotation.get("reason") if rotation.get("phase") == "HELD" else ""
-    return row["problem"] or held or ""
+    rotation = secret["rotation"]
+    held = rotation["reason"] if rotation and rotation["phase"] == "HELD" else ""
+    return secret["problem"] or held or ""
 
 
-COLUMNS = (
+COLUMNS: tuple[Column[Secret], ...] = (
     field("NAME"),
     field("VERSION", "currentVersion"),
     field("SOURCE", "source", "kind"),
     field("ROTATION", "rotation", "phase"),
     Column("PROBLEM", problem_of),
 )
-_VERSIONS = (
+_VERSIONS: tuple[Column[SecretVersions], ...] = (
     field("VERSION", "number"),
     since("CREATED", "insertedAt"),
     field("BY", "actor"),
     since("REVOKED", "revokedAt"),
 )
-_USES = (
+_USES: tuple[Column[SecretUse], ...] = (
     field("SERVICE", "serviceName"),
     field("AS", "name"),
     field("SECRET", "secretName"),
@@ -53,7 +52,11 @@ _USES = (
     field("PINNED"),
     field("APPLIED"),
 )
-_KEYS = (field("ID"), field("WRAPPED BY", "kek"), field("USED FROM", "beginsAt"))
+_KEYS: tuple[Column[DataKey], ...] = (
+    field("ID"),
+    field("WRAPPED BY", "kek"),
+    field("USED FROM", "beginsAt"),
+)
 Name = Annotated[str, typer.Argument(help="Name of the secret.")]
 _DECISIONS = ("resume", "revoke", "abort")
 
@@ -68,10 +71,25 @@ def list_secrets(
     Example:
       towline secrets list
     """
-    show(every(connect(context), documents.EVERY, q=query), COLUMNS, output, "name")
+    show(operations.secrets(connect(context), q=query), COLUMNS, output, "name")
+
+
+class RotationOptions(OptionGroup):
+    """Options of a rotation."""
+
+    batch: Annotated[
+        int, typer.Option(min=0, help="Consumers to roll out to at a time; 0: all at once.")
+    ] = 0
+    soak: Annotated[
+        int, typer.Option(min=0, help="Seconds that all consumers must stay healthy.")
+    ] = 60
+    automatic: Annotated[
+        bool, typer.Option(help="Revoke the old value after the rollout, without approval.")
+    ] = False
 
 
 @app.command("set")
+@option_groups
 def set_value(
     context: typer.Context,
     name: Name,
@@ -80,15 +98,8 @@ def set_value(
         typer.Option("-f", "--file", help="File containing the value (default: standard input)."),
     ] = None,
     project: Annotated[str | None, typer.Option(help="Project of a new secret.")] = None,
-    batch: Annotated[
-        int, typer.Option(min=0, help="Consumers to roll out to at a time; 0: all at once.")
-    ] = 0,
-    soak: Annotated[
-        int, typer.Option(min=0, help="Seconds that all consumers must stay healthy.")
-    ] = 60,
-    automatic: Annotated[
-        bool, typer.Option(help="Revoke the old value after the rollout, without approval.")
-    ] = False,
+    *,
+    rotation: RotationOptions,
     output: Output = Format.TABLE,
 ) -> None:
     """Set the value of a secret; one trailing line end is removed.
@@ -100,13 +111,18 @@ def set_value(
     """
     api = connect(context)
     given = file.read_bytes() if file else sys.stdin.buffer.read()
-    attributes: Json = {"valueBase64": base64.b64encode(given.removesuffix(b"\n")).decode()}
+    attributes: SecretAttributes = {
+        "valueBase64": base64.b64encode(given.removesuffix(b"\n")).decode()
+    }
     if project:
         attributes["projectId"] = find_project(api, project)["id"]
-    if batch:
-        attributes["rotation"] = {"batch": batch, "soakSeconds": soak, "automatic": automatic}
-    saved = api.ask(documents.SAVE, name=name, attributes=attributes)["saveSecret"]
-    show(saved, COLUMNS, output, "name")
+    if rotation.batch:
+        attributes["rotation"] = {
+            "batch": rotation.batch,
+            "soakSeconds": rotation.soak,
+            "automatic": rotation.automatic,
+        }
+    show(operations.save_secret(api, name, attributes), COLUMNS, output, "name")
 
 
 @app.command("versions")
@@ -118,8 +134,7 @@ def list_versions(context: typer.Context, name: Name, output: Output = Format.TA
       towline secrets versions db-password
     """
     api = connect(context)
-    found = api.ask(documents.VERSIONS, id=_id(api, name))["secretVersions"]
-    show(found, _VERSIONS, output, "number")
+    show(operations.secret_versions(api, _id(api, name)), _VERSIONS, output, "number")
 
 
 @app.command("consumers")
@@ -131,8 +146,7 @@ def list_consumers(context: typer.Context, name: Name, output: Output = Format.T
       towline secrets consumers db-password
     """
     api = connect(context)
-    found = api.ask(documents.CONSUMERS, id=_id(api, name))["secretConsumers"]
-    show(found, _USES, output, "serviceName")
+    show(operations.secret_consumers(api, _id(api, name)), _USES, output, "serviceName")
 
 
 @app.command("use")
@@ -154,7 +168,7 @@ def use(
     api = connect(context)
     wanted = [_wanted(api, name, text) for name, text in parse_pairs(secret, "secret").items()]
     id = find_service(api, service)["id"]
-    show(api.ask(documents.USE, serviceId=id, uses=wanted)["useSecrets"], _USES, output, "name")
+    show(operations.use_secrets(api, id, wanted), _USES, output, "name")
 
 
 @app.command("of")
@@ -170,8 +184,7 @@ def of_service(
       towline secrets of dev/shop
     """
     api = connect(context)
-    found = api.ask(documents.OF_SERVICE, serviceId=find_service(api, service)["id"])
-    show(found["serviceSecrets"], _USES, output, "name")
+    show(operations.service_secrets(api, find_service(api, service)["id"]), _USES, output, "name")
 
 
 @app.command("rotation")
@@ -190,8 +203,7 @@ def rotation(
     if decision not in _DECISIONS:
         raise Invalid(f"must be one of {', '.join(_DECISIONS)}", field="decision")
     api = connect(context)
-    word = decision.upper()
-    found = api.ask(documents.DECIDE, id=_id(api, name), decision=word)["decideSecretRotation"]
+    found = operations.decide_rotation(api, _id(api, name), decision.upper())
     show(found, COLUMNS, output, "name")
 
 
@@ -209,7 +221,7 @@ def revoke(
       towline secrets revoke db-password 1
     """
     api = connect(context)
-    found = api.ask(documents.REVOKE, id=_id(api, name), number=version)["revokeSecretVersion"]
+    found = operations.revoke_secret_version(api, _id(api, name), version)
     show(found, COLUMNS, output, "name")
 
 
@@ -222,7 +234,7 @@ def refresh(context: typer.Context, name: Name, output: Output = Format.TABLE) -
       towline secrets refresh db-password
     """
     api = connect(context)
-    show(api.ask(documents.REFRESH, id=_id(api, name))["refreshSecret"], COLUMNS, output, "name")
+    show(operations.refresh_secret(api, _id(api, name)), COLUMNS, output, "name")
 
 
 @app.command("delete")
@@ -234,7 +246,7 @@ def delete(context: typer.Context, name: Name, output: Output = Format.TABLE) ->
       towline secrets delete db-password
     """
     api = connect(context)
-    show(api.ask(documents.DELETE, id=_id(api, name))["deleteSecret"], COLUMNS, output, "name")
+    show(operations.delete_secret(api, _id(api, name)), COLUMNS, output, "name")
 
 
 @app.command("keys")
@@ -245,7 +257,7 @@ def keys(context: typer.Context, output: Output = Format.TABLE) -> None:
     Example:
       towline secrets keys
     """
-    found = connect(context).ask(documents.KEYS)["encryptionKeys"]
+    found = operations.encryption_keys(connect(context))
     show(found["keys"], _KEYS, output, "id")
     say(
         f"wrapped by {found['kek']}; {found['outdated']} values are still encrypted with older keys"
@@ -263,20 +275,18 @@ def rotate_keys(context: typer.Context, output: Output = Format.TABLE) -> None:
     Example:
       towline secrets rotate-keys
     """
-    made = connect(context).ask(documents.ROTATE_KEYS)["rotateEncryptionKeys"]
-    show(made, _KEYS, output, "id")
+    show(operations.rotate_keys(connect(context)), _KEYS, output, "id")
 
 
 def _id(api: GraphQLApi, name: str) -> str:
-    try:
-        return api.ask(documents.ONE, name=name)["secret"]["id"]
-    except NotFound:
-        raise NotFound(f"could not find secret {name}") from None
+    return find_secret(api, name)["id"]
 
 
-def _wanted(api: GraphQLApi, name: str, text: str) -> Json:
+def _wanted(api: GraphQLApi, name: str, text: str) -> "SecretUseAttributes":
     secret, _, version = text.partition("@")
     if version and not version.isdecimal():
         raise Invalid(f"{version!r} is not a version number", field="secret")
-    found: Json = {"name": name, "secretId": _id(api, secret)}
-    return found | ({"version": int(version)} if version else {})
+    wanted: SecretUseAttributes = {"name": name, "secretId": _id(api, secret)}
+    if version:
+        wanted["version"] = int(version)
+    return wanted

@@ -5,11 +5,14 @@ from typing import Annotated
 import typer
 
 from core.errors import Invalid, NotFound
-from towline.cli.shell import documents
-from towline.cli.shell.output import Column, Format, Row, age, field, short, show
-from towline.cli.shell.session import GraphQLApi, Output, connect, find_service
+from towline.cli.services import generated as operations
+from towline.cli.services.find import find_service
+from towline.cli.services.generated import ComponentBlame
+from towline.cli.shell.output import Column, Format, age, field, short, show
+from towline.cli.shell.session import Output, connect
+from towline.operations import GraphQLApi
 
-_FIELDS = (
+_FIELDS: tuple[Column[ComponentBlame], ...] = (
     field("FIELD", "pointer"),
     field("VALUE"),
     Column("ORIGIN", lambda row: origin(row)),
@@ -34,8 +37,8 @@ def blame(
       towline blame prod-eu/web Deployment/web --field /spec
     """
     api = connect(context)
-    asked = {"id": find_object(api, service, object_name), "pointer": under}
-    show(api.ask(documents.COMPONENT_BLAME, **asked)["componentBlame"], _FIELDS, output, "pointer")
+    found = operations.component_blame(api, find_object(api, service, object_name), under)
+    show(found, _FIELDS, output, "pointer")
 
 
 def find_object(api: GraphQLApi, service: str, object_name: str) -> str:
@@ -44,7 +47,7 @@ def find_object(api: GraphQLApi, service: str, object_name: str) -> str:
     if len(parts) not in (2, 3):
         raise Invalid(f"{object_name!r} is not kind/name or kind/namespace/name")
     id = find_service(api, service)["id"]
-    found = api.ask(documents.OBJECTS_OF_SERVICE, id=id)["serviceDeployment"]["components"]
+    found = operations.service_objects(api, id)["components"]
     kind, *place, name = parts
     meant = [
         row
@@ -59,7 +62,7 @@ def find_object(api: GraphQLApi, service: str, object_name: str) -> str:
     return meant[0]["id"]
 
 
-def origin(row: Row) -> str:
+def origin(row: ComponentBlame) -> str:
     """Origin of a field: a commit, or else its field manager."""
     if row["revision"] is None:
         return str(row["manager"])
@@ -67,7 +70,7 @@ def origin(row: Row) -> str:
     return f"{short(row['revision']['sha'])}{older}"
 
 
-def moment(row: Row) -> str:
+def moment(row: ComponentBlame) -> str:
     """Age of the commit, or else of the last write to the field."""
     when = row["revision"]["committedAt"] if row["revision"] else row["at"]
     return age(when) if when else ""

@@ -2,9 +2,11 @@
 
 from collections.abc import Iterator
 
-from towline.cli.shell import documents
-from towline.cli.shell.output import Row, age, colour, escape_controls, short
-from towline.cli.shell.session import GraphQLApi, Json, every, find_service
+from towline.cli.pipelines.generated import Pipeline, PipelineEdges, pipelines
+from towline.cli.services.find import find_service
+from towline.cli.services.generated import LedgerEvent, Service, ServiceRepository, ledger
+from towline.cli.shell.output import age, colour, escape_controls, short
+from towline.operations import GraphQLApi
 
 _DONE, _WAITS, _FAILED = "✓", "…", "✗"
 _COLOURS = {_DONE: "green", _WAITS: "yellow", _FAILED: "red"}
@@ -13,8 +15,7 @@ _COLOURS = {_DONE: "green", _WAITS: "yellow", _FAILED: "red"}
 def explain(api: GraphQLApi, name: str) -> Iterator[str]:
     """Yields lines about the progress of a service's commit, and what blocks it."""
     service = find_service(api, name)
-    ledger = api.ask(documents.LEDGER, serviceId=service["id"], first=100)["ledger"]
-    entries = [edge["node"] for edge in ledger["edges"]]
+    entries = ledger(api, service_id=service["id"], first=100)
     revision = service["revision"]
     if revision:
         who, when = revision["author"], age(revision["committedAt"])
@@ -30,7 +31,7 @@ def explain(api: GraphQLApi, name: str) -> Iterator[str]:
     yield _cluster(service)
 
 
-def _holds(service: Row) -> Iterator[str]:
+def _holds(service: Service) -> Iterator[str]:
     if service["paused"]:
         yield _line(_WAITS, "paused", "no changes until `services update --resume`")
     if service["pinnedSha"] and not service["promoted"]:
@@ -40,7 +41,7 @@ def _holds(service: Row) -> Iterator[str]:
         yield _line(_WAITS, "deleted", f"{age(service['deletedAt'])}; removing its objects")
 
 
-def _repository(repository: Row | None) -> str:
+def _repository(repository: ServiceRepository | None) -> str:
     if repository is None:
         return _line(_FAILED, "git", "the service has no repository")
     if repository["error"]:
@@ -50,13 +51,13 @@ def _repository(repository: Row | None) -> str:
     return _line(_DONE, "git", f"{repository['url']} polled {age(repository['polledAt'])}")
 
 
-def _errors(service: Row) -> Iterator[str]:
+def _errors(service: Service) -> Iterator[str]:
     for error in service["errors"]:
         yield _line(_FAILED, error["source"], error["message"])
 
 
-def _pipelines(api: GraphQLApi, service: Row) -> Iterator[str]:
-    for pipeline in every(api, documents.PIPELINES):
+def _pipelines(api: GraphQLApi, service: Service) -> Iterator[str]:
+    for pipeline in pipelines(api):
         for edge in pipeline["edges"]:
             if edge["release"] and _leads_to(pipeline, edge, service["id"]):
                 held = pipeline["paused"] or edge["reason"] or "entering the stage"
@@ -64,14 +65,14 @@ def _pipelines(api: GraphQLApi, service: Row) -> Iterator[str]:
                 yield _line(_WAITS, f"pipeline {pipeline['name']}", text)
 
 
-def _leads_to(pipeline: Row, edge: Row, service_id: str) -> bool:
+def _leads_to(pipeline: Pipeline, edge: PipelineEdges, service_id: str) -> bool:
     target = next(stage for stage in pipeline["stages"] if stage["name"] == edge["to"]["name"])
     return any(member["service"]["id"] == service_id for member in target["services"])
 
 
-def _walk(service: Row, entries: list[Json]) -> Iterator[str]:
+def _walk(service: Service, entries: list[LedgerEvent]) -> Iterator[str]:
     """Yields the newest ledger entry of each stage for the current commit, oldest first."""
-    newest: dict[str, Json] = {}
+    newest: dict[str, LedgerEvent] = {}
     for entry in entries:
         if entry["sha"] in (None, service["sha"]):
             newest.setdefault(entry["stage"], entry)
@@ -83,11 +84,11 @@ def _walk(service: Row, entries: list[Json]) -> Iterator[str]:
         yield _line(_WAITS, "status", service["status"])
 
 
-def _cluster(service: Row) -> str:
-    cluster = service["cluster"] or {}
-    heard = age(cluster.get("pingedAt"))
+def _cluster(service: Service) -> str:
+    cluster = service["cluster"]
+    heard = age(cluster["pingedAt"] if cluster else None)
     mark = _DONE if heard.endswith("s ago") else _WAITS
-    return _line(mark, "agent", f"of {cluster.get('handle', '?')} last seen {heard}")
+    return _line(mark, "agent", f"of {cluster['handle'] if cluster else '?'} last seen {heard}")
 
 
 def _line(mark: str, title: str, text: str) -> str:

@@ -1,12 +1,18 @@
 """Selects the pending deletions that `towline services confirm` confirms."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from core.errors import Invalid, NotFound
-from towline.cli.shell.session import Json
+from towline.cli.services.generated import PendingDeletion
+
+if TYPE_CHECKING:
+    from towline.generated_inputs import ObjectAttributes
 
 
-def select_deletions(awaiting: Sequence[Json], things: Sequence[str]) -> list[Json]:
+def select_deletions(
+    awaiting: Sequence[PendingDeletion], things: Sequence[str]
+) -> list[PendingDeletion]:
     """Returns the named deletions, each once; without names, all of them.
 
     NotFound: no deletion, or not the named one, needs confirmation. Invalid: a malformed or
@@ -18,21 +24,24 @@ def select_deletions(awaiting: Sequence[Json], things: Sequence[str]) -> list[Js
     return [deletion for place, deletion in enumerate(found) if deletion not in found[:place]]
 
 
-def name_of(deletion_name: Json) -> str:
+def name_of(deletion: PendingDeletion) -> str:
     """Name of an object in the form commands accept: `Namespace/shop`, `StatefulSet/shop/db`."""
     return "/".join(
-        part
-        for part in (deletion_name["kind"], deletion_name["namespace"], deletion_name["name"])
-        if part
+        part for part in (deletion["kind"], deletion["namespace"], deletion["name"]) if part
     )
 
 
-def attributes_of(deletion_name: Json) -> Json:
+def attributes_of(deletion: PendingDeletion) -> "ObjectAttributes":
     """Attributes of an object for the API."""
-    return {key: deletion_name[key] for key in ("kind", "name", "group", "namespace")}
+    return {
+        "kind": deletion["kind"],
+        "name": deletion["name"],
+        "group": deletion["group"],
+        "namespace": deletion["namespace"],
+    }
 
 
-def _find_deletion(awaiting: Sequence[Json], deletion_name: str) -> Json:
+def _find_deletion(awaiting: Sequence[PendingDeletion], deletion_name: str) -> PendingDeletion:
     """Finds one deletion; the kind ignores case and may have a group: `job.batch`."""
     parts = deletion_name.split("/")
     if len(parts) not in (2, 3):
@@ -55,6 +64,6 @@ def _find_deletion(awaiting: Sequence[Json], deletion_name: str) -> Json:
     return meant[0]
 
 
-def _kinds(deletion: Json) -> tuple[str, str]:
+def _kinds(deletion: PendingDeletion) -> tuple[str, str]:
     kind = deletion["kind"].lower()
     return kind, f"{kind}.{deletion['group'] or ''}"

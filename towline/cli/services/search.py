@@ -4,11 +4,13 @@ from typing import Annotated
 
 import typer
 
-from towline.cli.shell import documents
-from towline.cli.shell.output import Column, Format, Row, field, show
-from towline.cli.shell.session import PAGE, Output, connect
+from towline.cli.services import generated as operations
+from towline.cli.services.generated import Places, SearchNode
+from towline.cli.shell.output import Column, Format, field, show
+from towline.cli.shell.session import Output, connect
+from towline.operations import PAGE
 
-_OBJECTS = (
+_OBJECTS: tuple[Column[SearchNode], ...] = (
     field("CLUSTER"),
     field("SERVICE"),
     field("KIND", "object", "kind"),
@@ -17,10 +19,15 @@ _OBJECTS = (
     field("STATE", "object", "state"),
     Column("REPORTED", lambda row: report_age(row)),
 )
-_PLACES = (field("KIND"), field("NAME"), field("IN", "within"), field("ID"))
+_PLACES: tuple[Column[Places], ...] = (
+    field("KIND"),
+    field("NAME"),
+    field("IN", "within"),
+    field("ID"),
+)
 
 
-def report_age(row: Row) -> str:
+def report_age(row: SearchNode) -> str:
     """Age of the cluster's last report, and whether it is stale."""
     age = row["ageSeconds"]
     if age is None:
@@ -46,8 +53,7 @@ def search(
       towline search kind:Deployment 'image:log4j<2.17'
       towline search deprecated:1.32 cluster:prod-*
     """
-    asked = {"q": " ".join(query), "first": first}
-    found = connect(context).ask(documents.SEARCH, **asked)["search"]
+    found = operations.search(connect(context), " ".join(query), first=first)
     show([edge["node"] for edge in found["edges"]], _OBJECTS, output, "id")
     if output is Format.TABLE and found["pageInfo"]["hasNextPage"]:
         more = "more than " if found["totalCountKind"] == "AT_LEAST" else ""
@@ -68,5 +74,4 @@ def find(
     Example:
       towline find paym
     """
-    found = connect(context).ask(documents.PLACES, q=text, first=first)["places"]
-    show(found, _PLACES, output, "id")
+    show(operations.places(connect(context), text, first), _PLACES, output, "id")

@@ -6,9 +6,11 @@ from typing import Annotated
 import typer
 
 from core.errors import Invalid
-from towline.cli.shell import documents
-from towline.cli.shell.output import Format, Row, colour, escape_controls, short, show
-from towline.cli.shell.session import Output, connect, find_service
+from towline.cli.services import generated as operations
+from towline.cli.services.find import find_service
+from towline.cli.services.generated import ServiceDiff, ServiceDiffObjectsFields
+from towline.cli.shell.output import Format, colour, escape_controls, short, show
+from towline.cli.shell.session import Output, connect
 
 DIFFERS = 7
 """Exit code when something differs, in addition to those of all commands."""
@@ -38,9 +40,9 @@ def diff_service(
     if bool(ref) == bool(digest) or (since and not digest):
         raise Invalid("use either --ref or --digest; --since requires --digest")
     api = connect(context)
-    found = find_service(api, service)
-    asked = {"id": found["id"], "ref": ref, "newDigest": digest, "oldDigest": since}
-    difference = api.ask(documents.SERVICE_DIFF, **asked)["serviceDiff"]
+    difference = operations.service_diff(
+        api, find_service(api, service)["id"], ref=ref, new_digest=digest, old_digest=since
+    )
     if output is Format.TABLE:
         print(*lines(difference), sep="\n")
     else:
@@ -49,9 +51,14 @@ def diff_service(
         raise typer.Exit(DIFFERS)
 
 
-def lines(difference: Row) -> Iterator[str]:
+def lines(difference: ServiceDiff) -> Iterator[str]:
     """Formats a difference: a summary, then each object with its fields."""
-    sums = ", ".join(f"{difference[name]} {name}" for name in ("added", "removed", "changed"))
+    counts = {
+        "added": difference["added"],
+        "removed": difference["removed"],
+        "changed": difference["changed"],
+    }
+    sums = ", ".join(f"{count} {name}" for name, count in counts.items())
     at = f" at {short(difference['sha'])}" if difference["sha"] else ""
     yield f"{sums}{at}"
     for changed in difference["objects"]:
@@ -63,10 +70,10 @@ def lines(difference: Row) -> Iterator[str]:
         if changed["more"]:
             yield f"    and {changed['more']} more"
     told = len(difference["objects"])
-    if (left := sum(difference[n] for n in ("added", "removed", "changed")) - told) > 0:
+    if (left := sum(counts.values()) - told) > 0:
         yield f"and {left} more objects"
 
 
-def _sides(field: Row) -> str:
+def _sides(field: ServiceDiffObjectsFields) -> str:
     old, new = field["old"], field["new"]
     return f"{'(none)' if old is None else old} → {'(none)' if new is None else new}"

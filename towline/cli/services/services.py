@@ -1,28 +1,27 @@
 """`towline services …`."""
 
-from typing import Annotated, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from core.errors import Invalid, NotFound
+from towline.cli.clusters.find import find_cluster, find_cluster_id
+from towline.cli.repositories.find import find_repository
+from towline.cli.services import generated as operations
 from towline.cli.services.explain import explain
+from towline.cli.services.find import find_service, label
+from towline.cli.services.generated import LedgerEvent, Revision, Service, ServiceDetails
 from towline.cli.services.pending_deletions import attributes_of, name_of, select_deletions
 from towline.cli.services.service_diff import diff_service
-from towline.cli.shell import documents
-from towline.cli.shell.output import Column, Format, Row, field, say, short, show, since
+from towline.cli.shell.option_groups import OptionGroup, option_groups
+from towline.cli.shell.output import Column, Format, field, say, short, show, since
 from towline.cli.shell.polling import poll_until, seconds
-from towline.cli.shell.session import (
-    GraphQLApi,
-    Json,
-    Output,
-    Search,
-    connect,
-    every,
-    find_cluster,
-    find_repository,
-    find_service,
-    parse_pairs,
-)
+from towline.cli.shell.session import Output, Search, configuration_of, connect, parse_pairs
+from towline.operations import GraphQLApi
+
+if TYPE_CHECKING:
+    from towline.generated_inputs import ServiceDeploymentAttributes, ServiceUpdateAttributes
 
 app = typer.Typer(no_args_is_help=True, help="Services: their state, commits and rollbacks.")
 
@@ -32,15 +31,15 @@ Name = Annotated[
 Setting = Annotated[
     list[str] | None, typer.Option("--set", help="Value for templates, as key=value; repeatable.")
 ]
-COLUMNS = (
-    Column("SERVICE", lambda row: label(row)),
+COLUMNS: tuple[Column[Service], ...] = (
+    Column("SERVICE", label),
     field("STATUS"),
     Column("COMMIT", lambda row: short(row["sha"])),
     field("REF", "git", "ref"),
     since("LAST SEEN", "observedAt"),
     Column("PROBLEM", lambda row: first_problem(row)),
 )
-_HISTORY = (
+_HISTORY: tuple[Column[LedgerEvent], ...] = (
     field("AT"),
     field("STAGE"),
     Column("COMMIT", lambda row: short(row["sha"])),
@@ -50,12 +49,7 @@ _HISTORY = (
 )
 
 
-def label(service: Row) -> str:
-    """Name of a service in messages: `prod/web`."""
-    return f"{(service['cluster'] or {}).get('handle', '?')}/{service['name']}"
-
-
-def first_problem(service: Row) -> str:
+def first_problem(service: Service) -> str:
     """First error of a service, or an empty string."""
     return service["errors"][0]["message"] if service["errors"] else ""
 
@@ -74,9 +68,12 @@ def list_services(
       towline services list --cluster prod-eu
     """
     api = connect(context)
-    cluster_id = find_cluster(api, cluster)["id"] if cluster else None
-    rows = every(api, documents.SERVICES, q=query, clusterId=cluster_id)
-    _show(rows, output)
+    show(
+        operations.services(api, q=query, cluster_id=find_cluster_id(api, cluster)),
+        COLUMNS,
+        output,
+        label,
+    )
 
 
 @app.command("get")
@@ -88,28 +85,48 @@ def get_service(context: typer.Context, service: Name, output: Output = Format.T
       towline services get prod-eu/web
     """
     found = find_service(connect(context), service)
-    _show(found, output)
+    show(found, COLUMNS, output, label)
     if output is Format.TABLE and found["components"]:
         print()
         columns = (field("KIND"), field("NAMESPACE"), field("NAME"), field("STATE"))
         show(found["components"], (*columns, field("MESSAGE")), output, "name")
 
 
+class NewServiceOptions(OptionGroup):
+    """Options of a new service."""
+
+    cluster: Annotated[str, typer.Option(help="Handle or id of the cluster.")]
+    repo: Annotated[str, typer.Option(help="URL or id of the repository.")]
+    folder: Annotated[str, typer.Option(help="Folder in the repository.")]
+    namespace: Annotated[str, typer.Option(help="Target namespace.")]
+    ref: Annotated[str, typer.Option(help="Branch, tag or commit.")] = "main"
+    kustomize: Annotated[
+        str | None, typer.Option(help="Path of the kustomization in the folder.")
+    ] = None
+    setting: Setting = None
+    protect: Annotated[bool, typer.Option(help="Protect the service from deletion.")] = False
+    promoted: Annotated[bool, typer.Option(help="Take commits only from a pipeline.")] = False
+
+    def attributes(self, api: GraphQLApi, name: str) -> "ServiceDeploymentAttributes":
+        """Builds the attributes for the API."""
+        return {
+            "name": name,
+            "namespace": self.namespace,
+            "protect": self.protect,
+            "promoted": self.promoted,
+            "repositoryId": find_repository(api, self.repo)["id"],
+            "git": {"ref": self.ref, "folder": self.folder},
+            "kustomize": {"path": self.kustomize} if self.kustomize else None,
+            "configuration": configuration_of(parse_pairs(self.setting, "--set")) or None,
+        }
+
+
 @app.command("create")
+@option_groups
 def create_service(
     context: typer.Context,
     name: Annotated[str, typer.Argument(help="Name of the service in its cluster.")],
-    cluster: Annotated[str, typer.Option(help="Handle or id of the cluster.")],
-    repo: Annotated[str, typer.Option(help="URL or id of the repository.")],
-    folder: Annotated[str, typer.Option(help="Folder in the repository.")],
-    namespace: Annotated[str, typer.Option(help="Target namespace.")],
-    ref: Annotated[str, typer.Option(help="Branch, tag or commit.")] = "main",
-    kustomize: Annotated[
-        str | None, typer.Option(help="Path of the kustomization in the folder.")
-    ] = None,
-    setting: Setting = None,
-    protect: Annotated[bool, typer.Option(help="Protect the service from deletion.")] = False,
-    promoted: Annotated[bool, typer.Option(help="Take commits only from a pipeline.")] = False,
+    options: NewServiceOptions,
     output: Output = Format.TABLE,
 ) -> None:
     """Deploy a folder of a repository to a cluster.
@@ -120,36 +137,26 @@ def create_service(
         --repo https://git.example.org/shop.git --folder deploy/dev
     """
     api = connect(context)
-    attributes: Json = {
-        "name": name,
-        "namespace": namespace,
-        "protect": protect,
-        "promoted": promoted,
-        "repositoryId": find_repository(api, repo)["id"],
-        "git": {"ref": ref, "folder": folder},
-        "kustomize": {"path": kustomize} if kustomize else None,
-        "configuration": configuration(setting),
-    }
-    cluster_id = find_cluster(api, cluster)["id"]
-    made = api.ask(documents.CREATE_SERVICE, clusterId=cluster_id, attributes=attributes)
-    _show(made["createServiceDeployment"], output)
+    attributes = options.attributes(api, name)
+    cluster_id = find_cluster(api, options.cluster)["id"]
+    made = operations.create_service(api, attributes, cluster_id=cluster_id)
+    show(made, COLUMNS, output, label)
 
 
-@app.command("update")
-def update_service(
-    context: typer.Context,
-    service: Name,
-    ref: Annotated[str | None, typer.Option(help="Branch, tag or commit.")] = None,
-    folder: Annotated[str | None, typer.Option(help="Folder in the repository.")] = None,
+class ServiceOptions(OptionGroup):
+    """Options that change a service."""
+
+    ref: Annotated[str | None, typer.Option(help="Branch, tag or commit.")] = None
+    folder: Annotated[str | None, typer.Option(help="Folder in the repository.")] = None
     kustomize: Annotated[
         str | None, typer.Option(help="Path of the kustomization in the folder.")
-    ] = None,
-    setting: Setting = None,
-    protect: Annotated[bool | None, typer.Option(help="Protect the service from deletion.")] = None,
+    ] = None
+    setting: Setting = None
+    protect: Annotated[bool | None, typer.Option(help="Protect the service from deletion.")] = None
     paused: Annotated[
         bool | None,
         typer.Option("--pause/--resume", help="Pause or resume changes in the cluster."),
-    ] = None,
+    ] = None
     soak: Annotated[
         int | None,
         typer.Option(
@@ -157,7 +164,38 @@ def update_service(
             metavar="SECONDS",
             help="Roll back if not healthy within SECONDS (0 = never).",
         ),
-    ] = None,
+    ] = None
+
+    def attributes(self, service: Service) -> "ServiceUpdateAttributes":
+        """Builds the attributes of the given options."""
+        attributes: ServiceUpdateAttributes = {}
+        if self.protect is not None:
+            attributes["protect"] = self.protect
+        if self.paused is not None:
+            attributes["paused"] = self.paused
+        if self.soak is not None:
+            attributes["verification"] = {"soakSeconds": self.soak}
+        if self.ref or self.folder is not None:
+            git = service["git"] or {"ref": "", "folder": ""}
+            attributes["git"] = {
+                "ref": self.ref or git["ref"],
+                "folder": git["folder"] if self.folder is None else self.folder,
+            }
+        if self.kustomize:
+            attributes["kustomize"] = {"path": self.kustomize}
+        if self.setting:
+            before = {entry["name"]: entry["value"] for entry in service["configuration"]}
+            values = before | parse_pairs(self.setting, "--set")
+            attributes["configuration"] = configuration_of(values)
+        return attributes
+
+
+@app.command("update")
+@option_groups
+def update_service(
+    context: typer.Context,
+    service: Name,
+    options: ServiceOptions,
     output: Output = Format.TABLE,
 ) -> None:
     """Update only the given fields.
@@ -168,28 +206,10 @@ def update_service(
     """
     api = connect(context)
     found = find_service(api, service)
-    git = found["git"] or {}
-    given: dict[str, Any] = {"protect": protect, "paused": paused}
-    if soak is not None:
-        given["verification"] = {"soakSeconds": soak}
-    if ref or folder is not None:
-        given["git"] = {
-            "ref": ref or git.get("ref"),
-            "folder": git.get("folder") if folder is None else folder,
-        }
-    if kustomize:
-        given["kustomize"] = {"path": kustomize}
-    if setting:
-        before = {entry["name"]: entry["value"] for entry in found["configuration"]}
-        given["configuration"] = [
-            {"name": key, "value": value}
-            for key, value in (before | parse_pairs(setting, "--set")).items()
-        ]
-    attributes = {key: value for key, value in given.items() if value is not None}
+    attributes = options.attributes(found)
     if not attributes:
         raise Invalid("nothing to update; give at least one option, see --help")
-    changed = api.ask(documents.UPDATE_SERVICE, id=found["id"], attributes=attributes)
-    _show(changed["updateServiceDeployment"], output)
+    show(operations.update_service(api, found["id"], attributes), COLUMNS, output, label)
 
 
 @app.command("delete")
@@ -205,8 +225,8 @@ def delete_service(
     Example:
       towline services delete dev/web
     """
-    document = documents.DETACH_SERVICE if detach else documents.DELETE_SERVICE
-    _change(context, document, service, output)
+    delete = operations.detach_service if detach else operations.delete_service
+    _change(context, delete, service, output)
 
 
 @app.command("sync")
@@ -217,7 +237,7 @@ def sync_service(context: typer.Context, service: Name, output: Output = Format.
     Example:
       towline services sync dev/web
     """
-    _change(context, documents.SYNC_SERVICE, service, output)
+    _change(context, operations.sync_service, service, output)
 
 
 @app.command("confirm")
@@ -242,12 +262,15 @@ def confirm_deletions(
     """
     api = connect(context)
     id = find_service(api, service)["id"]
-    awaiting = api.ask(documents.AWAITING, id=id)["serviceDeployment"]["awaiting"]
+    awaiting = operations.pending_deletions(api, id)["awaiting"]
     going = select_deletions(awaiting, objects or ())
     say("\n".join(f"deletes {name_of(deletion)}" for deletion in going))
-    named = [attributes_of(deletion) for deletion in going]
-    changed = api.ask(documents.CONFIRM_DELETIONS, id=id, objects=named)
-    _show(changed["confirmDeletions"], output)
+    show(
+        operations.confirm_deletions(api, id, list(map(attributes_of, going))),
+        COLUMNS,
+        output,
+        label,
+    )
 
 
 @app.command("history")
@@ -260,9 +283,7 @@ def show_history(context: typer.Context, service: Name, output: Output = Format.
     """
     api = connect(context)
     found = find_service(api, service)
-    data = api.ask(documents.LEDGER, serviceId=found["id"], first=100)
-    rows = [edge["node"] for edge in data["ledger"]["edges"]]
-    show(rows, _HISTORY, output, "id")
+    show(operations.ledger(api, service_id=found["id"], first=100), _HISTORY, output, "id")
 
 
 @app.command("rollback")
@@ -283,8 +304,7 @@ def roll_back(
     api = connect(context)
     found = find_service(api, service)
     revision = _revision(api, found, to)
-    changed = api.ask(documents.ROLL_BACK_SERVICE, id=found["id"], revisionId=revision["id"])
-    _show(changed["rollbackService"], output)
+    show(operations.roll_back_service(api, found["id"], revision["id"]), COLUMNS, output, label)
 
 
 @app.command("unpin")
@@ -295,7 +315,7 @@ def unpin(context: typer.Context, service: Name, output: Output = Format.TABLE) 
     Example:
       towline services unpin prod-eu/web
     """
-    _change(context, documents.RELEASE_SERVICE, service, output)
+    _change(context, operations.unpin_service, service, output)
 
 
 app.command("diff")(diff_service)
@@ -330,33 +350,32 @@ def wait(
     api = connect(context)
     limit = seconds(timeout, "--timeout")
 
-    def done(seen: Json) -> bool:
+    def done(seen: ServiceDetails) -> bool:
         is_meant = not sha or (seen["sha"] or "").startswith(sha)
         return is_meant and seen["status"] == status.upper()
 
-    def describe(seen: Json) -> str:
+    def describe(seen: ServiceDetails) -> str:
         return _standing(seen, status.upper())
 
     say(f"waiting for {service} to be {status.upper()}")
-    _show(poll_until(lambda: find_service(api, service), done, limit, describe=describe), output)
+    show(
+        poll_until(lambda: find_service(api, service), done, limit, describe=describe),
+        COLUMNS,
+        output,
+        label,
+    )
 
 
-def configuration(setting: list[str] | None) -> list[Json] | None:
-    """Converts `--set` options for the API; None without any."""
-    given = parse_pairs(setting, "--set")
-    return [{"name": key, "value": value} for key, value in given.items()] or None
-
-
-def _standing(service: Row, wanted: str) -> str:
+def _standing(service: Service, wanted: str) -> str:
     found, commit = service["status"], short(service["sha"]) or "no commit"
     text = f"{label(service)} is {found}{f', not {wanted},' if found != wanted else ''} at {commit}"
     problem = first_problem(service)
     return f"{text}: {problem}" if problem else text
 
 
-def _revision(api: GraphQLApi, service: Json, wanted: str | None) -> Json:
-    rows = every(api, documents.REVISIONS, serviceId=service["id"])
-    now = (service["revision"] or {}).get("id")
+def _revision(api: GraphQLApi, service: Service, wanted: str | None) -> Revision:
+    rows = list(operations.revisions(api, service["id"]))
+    now = service["revision"]["id"] if service["revision"] else None
     if wanted is None:
         earlier = [row for row in rows if row["id"] != now and row["digest"] != service["digest"]]
     else:
@@ -367,15 +386,11 @@ def _revision(api: GraphQLApi, service: Json, wanted: str | None) -> Json:
     return earlier[0]
 
 
-def _change(context: typer.Context, document: str, service: str, output: Format) -> None:
+def _change(
+    context: typer.Context,
+    change: Callable[[GraphQLApi, str], Service],
+    service: str,
+    output: Format,
+) -> None:
     api = connect(context)
-    (changed,) = api.ask(document, id=find_service(api, service)["id"]).values()
-    _show(changed, output)
-
-
-def _show(rows: Json | list[Json], output: Format) -> None:
-    named = [{**row, "label": label(row)} for row in ([rows] if isinstance(rows, dict) else rows)]
-    if output is Format.NAME:
-        show(named, COLUMNS, output, "label")
-    else:
-        show(rows, COLUMNS, output, "name")
+    show(change(api, find_service(api, service)["id"]), COLUMNS, output, label)

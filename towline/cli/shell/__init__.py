@@ -1,4 +1,4 @@
-"""The program, output, lazy imports and documents that all commands use.
+"""Output, options and connections that all commands use.
 
 No decisions: commands parse options, call the API and print.
 """

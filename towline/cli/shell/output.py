@@ -4,17 +4,19 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import Generic, TypeVar, cast
 
 import typer
 
 from towline.cli.lazy_import import load
 
-Row = Mapping[str, Any]
+Row = Mapping[str, object]
+R = TypeVar("R", bound=Row)
+RowOfColumn = TypeVar("RowOfColumn", bound=Row, contravariant=True)
 MAX_CELL_WIDTH = 60
 
 # C0 and C1 controls except tab and line feed, and bidirectional controls: names, URLs and messages
@@ -44,52 +46,55 @@ class Format(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
-    """A column of a table: its title, and its value for a row."""
+class Column(Generic[RowOfColumn]):
+    """A column of a table: its title, and its value for a row.
+
+    `path`: keys of the value in a row, if the column shows one value.
+    """
 
     title: str
-    cell: Callable[[Row], object]
+    cell: Callable[[RowOfColumn], object]
+    path: tuple[str, ...] = ()
 
 
-def field(title: str, *path: str) -> Column:
+def field(title: str, *path: str) -> Column[Row]:
     """Column with the value at a path of keys (default: the title in lower case)."""
     keys = path or (title.lower(),)
-
-    def cell(row: Row) -> object:
-        value: Any = row
-        for key in keys:
-            value = (value or {}).get(key)
-        return value
-
-    return Column(title, cell)
+    return Column(title, lambda row: _value_at(row, keys), keys)
 
 
-def since(title: str, key: str) -> Column:
+def since(title: str, key: str) -> Column[Row]:
     """Column with the age of a time."""
-    return Column(title, lambda row: age(row.get(key)))
+    return Column(title, lambda row: _age_at(row, key), (key,))
 
 
-def amount(title: str, key: str) -> Column:
+def amount(title: str, key: str) -> Column[Row]:
     """Column with a number of bytes."""
-    return Column(title, lambda row: _in_bytes(row.get(key)))
+    return Column(title, lambda row: _in_bytes(row.get(key)), (key,))
 
 
-def show(rows: Sequence[Row] | Row, columns: Sequence[Column], form: Format, name: str) -> None:
-    """Prints rows, or one row, in a format; `name` is the key that `Format.NAME` prints."""
-    many = [rows] if isinstance(rows, Mapping) else list(rows)
+def show(
+    rows: Iterable[R] | R,
+    columns: Sequence[Column[R]],
+    form: Format,
+    name: str | Callable[[R], object],
+) -> None:
+    """Prints rows, or one row, in a format; `name` is what `Format.NAME` prints: a key, or more."""
+    is_one = isinstance(rows, Mapping)
+    many = cast("list[R]", [rows] if is_one else list(rows))
+    shown = rows if is_one else many
     if form is Format.JSON:
-        print(escape_controls(json.dumps(rows, indent=2, ensure_ascii=False)))
+        print(escape_controls(json.dumps(shown, indent=2, ensure_ascii=False)))
     elif form is Format.YAML:
-        print(_yaml(rows), end="")
+        print(_yaml(shown), end="")
     elif form is Format.NAME:
-        print(
-            *(escape_controls(str(row[name])) for row in many), sep="\n", end="\n" if many else ""
-        )
+        names = [name(row) if callable(name) else row[name] for row in many]
+        print(*(escape_controls(str(name)) for name in names), sep="\n", end="\n" if many else "")
     elif many:
         print(*table(many, columns), sep="\n")
 
 
-def table(rows: Sequence[Row], columns: Sequence[Column]) -> list[str]:
+def table(rows: Sequence[R], columns: Sequence[Column[R]]) -> list[str]:
     """Formats aligned lines, titles first; truncates cells only on a terminal."""
     cells = [[_text(column.cell(row)) for column in columns] for row in rows]
     if is_terminal():
@@ -122,8 +127,20 @@ def age(moment: str | None) -> str:
     return f"{max(0, seconds)}s ago"
 
 
-def _in_bytes(count: float | None) -> str:
-    if count is None:
+def _value_at(row: Row, keys: Sequence[str]) -> object:
+    value: object = row
+    for key in keys:
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return value
+
+
+def _age_at(row: Row, key: str) -> str:
+    moment = row.get(key)
+    return age(moment if isinstance(moment, str) else None)
+
+
+def _in_bytes(count: object) -> str:
+    if not isinstance(count, int | float):
         return ""
     for unit in ("B", "KiB", "MiB"):
         if count < 1024:
@@ -149,7 +166,7 @@ def colour(text: str, name: str | None = None, *, bold: bool = False) -> str:
     return text if plain else typer.style(text, fg=name, bold=bold or None)
 
 
-def _yaml(rows: Sequence[Row] | Row) -> str:
+def _yaml(rows: object) -> str:
     """Formats YAML; escapes all non-ASCII characters if the text has control characters."""
     dump = load("yaml").safe_dump
     text = dump(rows, sort_keys=False, allow_unicode=True)

@@ -1,28 +1,22 @@
 """Connects to the control plane that the global flags select."""
 
-from typing import Annotated, Any, Protocol
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
 from core.errors import Invalid, NotFound, Unauthenticated
 from towline.cli.lazy_import import load
-from towline.cli.shell import documents
 from towline.cli.shell.output import Format
 from towline.contexts import ControlPlaneTarget, GlobalFlags, resolve
+from towline.operations import GraphQLApi
 
-PAGE = 100
+if TYPE_CHECKING:
+    from towline.generated_inputs import ConfigAttributes, TagAttributes
 
-Json = dict[str, Any]
+Found = TypeVar("Found")
 Output = Annotated[Format, typer.Option("-o", "--output", help="Output format.")]
 Search = Annotated[str | None, typer.Option("-q", "--query", help="Filter by text.")]
-
-
-class GraphQLApi(Protocol):
-    """Client of the control plane's GraphQL API."""
-
-    def ask(self, document: str, /, **variables: Any) -> Json:
-        """Returns `data` of the response; raises the error that matches its first error."""
-        ...
 
 
 def global_flags(context: typer.Context) -> GlobalFlags:
@@ -43,61 +37,14 @@ def connect(context: typer.Context) -> GraphQLApi:
     return load("towline.client").GraphQLClient(selected_target(context))
 
 
-def find_cluster(api: GraphQLApi, name: str) -> Json:
-    """Finds a cluster by handle, else by id."""
-    return _find(api, f"cluster {name}", documents.CLUSTER, {"handle": name}, {"id": name})
+def named(values: Mapping[str, str]) -> "list[TagAttributes]":
+    """Converts tags, claims and quotas by name to the API's list of pairs."""
+    return [{"name": name, "value": value} for name, value in values.items()]
 
 
-def find_repository(api: GraphQLApi, name: str) -> Json:
-    """Finds a repository by URL, else by id."""
-    return _find(api, f"repository {name}", documents.REPOSITORY, {"url": name}, {"id": name})
-
-
-def find_helm_repository(api: GraphQLApi, name: str) -> Json:
-    """Finds a chart repository by URL, else by id."""
-    asked = ({"url": name}, {"id": name})
-    return _find(api, f"Helm repository {name}", documents.HELM_REPOSITORY, *asked)
-
-
-def find_service(api: GraphQLApi, name: str) -> Json:
-    """Finds a service by `cluster/name`, by a unique name, else by id.
-
-    Invalid: several clusters have a service of this name.
-    """
-    cluster, slash, service = name.partition("/")
-    if slash:
-        asked = {"cluster": cluster, "name": service}
-        return _find(api, f"service {name}", documents.SERVICE, asked)
-    named = [
-        service for service in every(api, documents.SERVICES, q=name) if service["name"] == name
-    ]
-    if len(named) > 1:
-        places = " or ".join(f"{service['cluster']['handle']}/{name}" for service in named[:5])
-        raise Invalid(f"{len(named)} clusters have a service {name}; use {places}")
-    asked = {"id": named[0]["id"] if named else name}
-    return _find(api, f"service {name}", documents.SERVICE, asked)
-
-
-def find_pipeline(api: GraphQLApi, name: str) -> Json:
-    """Finds a pipeline by name, else by id."""
-    return _find(api, f"pipeline {name}", documents.PIPELINE, {"name": name}, {"id": name})
-
-
-def find_project(api: GraphQLApi, name: str) -> Json:
-    """Finds a project by name."""
-    return _find(api, f"project {name}", documents.PROJECT, {"name": name})
-
-
-def every(api: GraphQLApi, document: str, **variables: Any) -> list[Json]:
-    """Fetches all nodes of a connection, page by page."""
-    nodes: list[Json] = []
-    after = None
-    while True:
-        (page,) = api.ask(document, first=PAGE, after=after, **variables).values()
-        nodes += [edge["node"] for edge in page["edges"]]
-        if not page["pageInfo"]["hasNextPage"]:
-            return nodes
-        after = page["pageInfo"]["endCursor"]
+def configuration_of(values: Mapping[str, str]) -> "list[ConfigAttributes]":
+    """Converts configuration values by name to the API's list of pairs."""
+    return [{"name": name, "value": value} for name, value in values.items()]
 
 
 def parse_pairs(given: list[str] | None, option: str) -> dict[str, str]:
@@ -111,13 +58,17 @@ def parse_pairs(given: list[str] | None, option: str) -> dict[str, str]:
     return found
 
 
-def _find(api: GraphQLApi, what: str, document: str, *ways: dict[str, str]) -> Json:
+def found_or_none(look: Callable[[], Found]) -> Found | None:
+    """Returns the result of a lookup; None if it raises NotFound."""
+    try:
+        return look()
+    except NotFound:
+        return None
+
+
+def first_found(what: str, *lookups: Callable[[], Found]) -> Found:
     """Returns the first result of several lookups. Raises NotFound, with `what`, if all fail."""
-    for asked in ways:
-        try:
-            (found,) = api.ask(document, **asked).values()
-        except NotFound:
-            continue
-        if found is not None:
+    for look in lookups:
+        if (found := found_or_none(look)) is not None:
             return found
     raise NotFound(f"could not find {what}")

@@ -1,16 +1,21 @@
 """Parses resource names of the command line: `project/shop`, `cluster/dev`, `service/dev/web`."""
 
+from collections.abc import Callable
+from typing import TypedDict
+
 from core.errors import Invalid
-from towline.cli.shell.session import (
-    GraphQLApi,
-    find_cluster,
-    find_pipeline,
-    find_project,
-    find_repository,
-    find_service,
-)
+from towline.cli.clusters.find import find_cluster
+from towline.cli.pipelines.find import find_pipeline
+from towline.cli.projects.find import find_project
+from towline.cli.repositories.find import find_repository
+from towline.cli.services.find import find_service
+from towline.operations import GraphQLApi
 
 EVERYWHERE = "everywhere"
+
+
+class _Resource(TypedDict):
+    id: str
 
 
 def kind_and_id(api: GraphQLApi, place: str) -> tuple[str, str | None]:
@@ -18,19 +23,19 @@ def kind_and_id(api: GraphQLApi, place: str) -> tuple[str, str | None]:
     kind, _, name = place.partition("/")
     if not name:
         return kind.upper(), None
-    find = {
-        "project": find_project,
-        "cluster": find_cluster,
-        "service": find_service,
-        "pipeline": find_pipeline,
-        "repository": find_repository,
-    }.get(kind)
-    if find is None:
+    lookups: dict[str, Callable[[], _Resource]] = {
+        "project": lambda: find_project(api, name),
+        "cluster": lambda: find_cluster(api, name),
+        "service": lambda: find_service(api, name),
+        "pipeline": lambda: find_pipeline(api, name),
+        "repository": lambda: find_repository(api, name),
+    }
+    if kind not in lookups:
         raise Invalid(
             f"unknown resource {place!r}; expected a form such as project/NAME, cluster/HANDLE "
             "or service/CLUSTER/NAME"
         )
-    return kind.upper(), find(api, name)["id"]
+    return kind.upper(), lookups[kind]()["id"]
 
 
 def scope_of(api: GraphQLApi, place: str) -> str:

@@ -1,16 +1,26 @@
 """`towline projects …`."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from towline.cli.shell import documents
-from towline.cli.shell.output import Format, field, show, since
-from towline.cli.shell.session import Output, Search, connect, every, find_project
+from towline.cli.projects import generated as operations
+from towline.cli.projects.find import find_project
+from towline.cli.projects.generated import Project
+from towline.cli.shell.output import Column, Format, field, show, since
+from towline.cli.shell.session import Output, Search, connect
+
+if TYPE_CHECKING:
+    from towline.generated_inputs import ProjectAttributes
 
 app = typer.Typer(no_args_is_help=True, help="Projects: groups of related resources.")
 
-COLUMNS = (field("NAME"), field("DESCRIPTION"), since("CREATED", "insertedAt"), field("ID"))
+COLUMNS: tuple[Column[Project], ...] = (
+    field("NAME"),
+    field("DESCRIPTION"),
+    since("CREATED", "insertedAt"),
+    field("ID"),
+)
 Name = Annotated[str, typer.Argument(help="Name of the project.")]
 
 
@@ -24,7 +34,7 @@ def list_projects(
     Example:
       towline projects list
     """
-    show(every(connect(context), documents.PROJECTS, q=query), COLUMNS, output, "name")
+    show(operations.projects(connect(context), q=query), COLUMNS, output, "name")
 
 
 @app.command("create")
@@ -40,9 +50,8 @@ def create_project(
     Example:
       towline projects create shop --description "The web shop"
     """
-    attributes = {"name": name, "description": description}
-    made = connect(context).ask(documents.CREATE_PROJECT, attributes=attributes)
-    show(made["createProject"], COLUMNS, output, "name")
+    attributes: ProjectAttributes = {"name": name, "description": description}
+    show(operations.create_project(connect(context), attributes), COLUMNS, output, "name")
 
 
 @app.command("delete")
@@ -54,5 +63,4 @@ def delete_project(context: typer.Context, name: Name, output: Output = Format.T
       towline projects delete shop
     """
     api = connect(context)
-    gone = api.ask(documents.DELETE_PROJECT, id=find_project(api, name)["id"])["deleteProject"]
-    show(gone, COLUMNS, output, "name")
+    show(operations.delete_project(api, find_project(api, name)["id"]), COLUMNS, output, "name")

@@ -6,17 +6,18 @@ from typing import Annotated
 import typer
 
 from core.errors import Invalid
-from core.runtime.clock import SystemClock
-from towline.cli.shell import documents
-from towline.cli.shell.output import Column, Format, Row, field, short, show
-from towline.cli.shell.session import (
-    GraphQLApi,
-    Json,
-    Output,
-    connect,
-    find_cluster,
-    find_repository,
+from towline.cli.clusters.find import find_cluster_id
+from towline.cli.lazy_import import load
+from towline.cli.reports import generated as operations
+from towline.cli.reports.generated import (
+    CommitTraceStragglers,
+    DeliveryReport,
+    FleetAtClustersServices,
+    FleetChanges,
 )
+from towline.cli.repositories.find import find_repository
+from towline.cli.shell.output import Column, Format, field, short, show
+from towline.cli.shell.session import Output, connect
 
 app = typer.Typer(no_args_is_help=True, help="State of the whole fleet, now and in the past.")
 
@@ -25,30 +26,40 @@ Moment = Annotated[
     str, typer.Argument(help="A time such as 2026-01-31T12:00:00Z, or an age such as 6h.")
 ]
 
-_AT = (
+
+class _ServiceAt(FleetAtClustersServices):
+    cluster: str | None
+
+
+_AT: tuple[Column[_ServiceAt], ...] = (
     field("CLUSTER"),
     field("SERVICE"),
     field("STATE", "statusCode"),
     Column("COMMIT", lambda row: short(row["sha"])),
     field("SINCE", "desiredAt"),
 )
-_CHANGES = (
+_CHANGES: tuple[Column[FleetChanges], ...] = (
     field("CLUSTER"),
     field("SERVICE"),
     field("CHANGE", "kind"),
     Column("COMMIT", lambda row: f"{short(row['shaBefore'])} -> {short(row['shaAfter'])}"),
     Column("STATE", lambda row: f"{row['statusBefore'] or '-'} -> {row['statusAfter'] or '-'}"),
 )
-_FIGURES = (
+_FIGURES: tuple[Column[DeliveryReport], ...] = (
     Column("PER DAY", lambda row: f"{row['deploymentsPerDay']:.2f}"),
-    Column("LEAD TIME", lambda row: _pair(row, "lead")),
+    Column("LEAD TIME", lambda row: _pair(row["leadP50"], row["leadP90"])),
     Column("FAILED", lambda row: _share(row["total"]["failureRate"])),
-    Column("TIME TO RESTORE", lambda row: _pair(row, "restore")),
+    Column("TIME TO RESTORE", lambda row: _pair(row["restoreP50"], row["restoreP90"])),
     Column("DEPLOYMENTS", lambda row: row["total"]["begun"]),
 )
-_STRAGGLERS = (field("CLUSTER"), field("SERVICE"), field("STATE", "standing"), field("SINCE"),
-               field("REASON"))  # fmt: skip
-_UNITS = {"m": "minutes", "h": "hours", "d": "days"}
+_STRAGGLERS: tuple[Column[CommitTraceStragglers], ...] = (
+    field("CLUSTER"),
+    field("SERVICE"),
+    field("STATE", "standing"),
+    field("SINCE"),
+    field("REASON"),
+)
+_UNITS = {"m": 60, "h": 3_600, "d": 86_400}
 
 
 @app.command("at")
@@ -62,10 +73,11 @@ def fleet_at(
       towline fleet at 6h
     """
     api = connect(context)
-    asked = {"at": time_of(moment), "clusterId": _cluster(api, cluster)}
-    found = api.ask(documents.FLEET_AT, **asked)["fleet"]["clusters"]
-    rows = [
-        {**service, "cluster": each["cluster"]} for each in found for service in each["services"]
+    found = operations.fleet_at(api, time_of(moment), cluster_id=find_cluster_id(api, cluster))
+    rows: list[_ServiceAt] = [
+        {**service, "cluster": each["cluster"]}
+        for each in found["clusters"]
+        for service in each["services"]
     ]
     show(rows, _AT, output, "serviceId")
 
@@ -85,8 +97,9 @@ def fleet_changes(
       towline fleet changes 1d
     """
     api = connect(context)
-    asked = {"then": time_of(then), "now": time_of(now), "clusterId": _cluster(api, cluster)}
-    show(api.ask(documents.FLEET_CHANGES, **asked)["fleetChanges"], _CHANGES, output, "serviceId")
+    place = find_cluster_id(api, cluster)
+    found = operations.fleet_changes(api, time_of(then), time_of(now), cluster_id=place)
+    show(found, _CHANGES, output, "serviceId")
 
 
 @app.command("metrics")
@@ -103,8 +116,9 @@ def fleet_metrics(
       towline fleet metrics 90d
     """
     api = connect(context)
-    asked = {"since": time_of(since), "clusterId": _cluster(api, cluster)}
-    show(api.ask(documents.DELIVERY_REPORT, **asked)["deliveryReport"], _FIGURES, output, "since")
+    place = find_cluster_id(api, cluster)
+    found = operations.delivery_report(api, time_of(since), cluster_id=place)
+    show(found, _FIGURES, output, "since")
 
 
 @app.command("commit")
@@ -124,8 +138,7 @@ def fleet_commit(
     """
     api = connect(context)
     repository = find_repository(api, repo)["id"] if repo else None
-    asked: Json = {"sha": sha, "repositoryId": repository}
-    trace = api.ask(documents.COMMIT_TRACE, **asked)["commitTrace"]
+    trace = operations.commit_trace(api, sha, repository_id=repository)
     if output is not Format.TABLE:
         show(trace, (), output, "sha")
         return
@@ -142,8 +155,8 @@ def time_of(text: str) -> str:
     """Converts a time or an age to RFC 3339. Raises Invalid."""
     number, unit = text[:-1], text[-1:]
     if number.isdecimal() and unit in _UNITS and len(number) < 6:
-        ago = timedelta(**{_UNITS[unit]: int(number)})
-        return (SystemClock().now() - ago).isoformat()
+        ago = timedelta(seconds=_UNITS[unit] * int(number))
+        return (load("core.runtime.clock").SystemClock().now() - ago).isoformat()
     try:
         given = datetime.fromisoformat(text)
     except ValueError:
@@ -153,12 +166,7 @@ def time_of(text: str) -> str:
     return (given if given.tzinfo else given.replace(tzinfo=UTC)).isoformat()
 
 
-def _cluster(api: GraphQLApi, name: str | None) -> str | None:
-    return find_cluster(api, name)["id"] if name else None
-
-
-def _pair(row: Row, what: str) -> str:
-    p50, p90 = row[f"{what}P50"], row[f"{what}P90"]
+def _pair(p50: float | None, p90: float | None) -> str:
     return "-" if p50 is None else f"{p50:.0f} s, p90 {p90:.0f} s"
 
 

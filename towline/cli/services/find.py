@@ -1,0 +1,28 @@
+"""Finds services by the names that commands accept."""
+
+from core.errors import Invalid
+from towline.cli.services.generated import Service, ServiceDetails, service, services
+from towline.cli.shell.session import first_found
+from towline.operations import GraphQLApi
+
+
+def label(service: Service) -> str:
+    """Name of a service in messages: `prod/web`."""
+    cluster = service["cluster"]
+    return f"{cluster['handle'] if cluster else '?'}/{service['name']}"
+
+
+def find_service(api: GraphQLApi, name: str) -> ServiceDetails:
+    """Finds a service by `cluster/name`, by a unique name, else by id.
+
+    Invalid: several clusters have a service of this name.
+    """
+    handle, slash, rest = name.partition("/")
+    if slash:
+        return first_found(f"service {name}", lambda: service(api, cluster=handle, name=rest))
+    same = [found for found in services(api, q=name) if found["name"] == name]
+    if len(same) > 1:
+        places = " or ".join(label(found) for found in same[:5])
+        raise Invalid(f"{len(same)} clusters have a service {name}; use {places}")
+    id = same[0]["id"] if same else name
+    return first_found(f"service {name}", lambda: service(api, id=id))
