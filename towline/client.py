@@ -23,7 +23,7 @@ from core.errors import (
 )
 from towline.contexts import ControlPlaneTarget
 from towline.device_grant import OAuthResponse
-from towline.operations import Document
+from towline.operations import GraphQLDocument
 
 TIMEOUT_SECONDS = 30.0
 MAX_RESPONSE_BYTES = 64 << 20
@@ -85,7 +85,7 @@ class GraphQLClient:
         self._timeout = timeout
 
     @overload
-    def ask(self, document: Document[Data], /, **variables: object) -> Data: ...
+    def ask(self, document: GraphQLDocument[Data], /, **variables: object) -> Data: ...
 
     @overload
     def ask(self, document: str, /, **variables: object) -> dict[str, Any]: ...

@@ -12,7 +12,7 @@ Data = TypeVar("Data")
 Node = TypeVar("Node")
 
 
-class Document(str, Generic[Answer]):
+class GraphQLDocument(str, Generic[Answer]):
     """Text of one operation; `Answer` is the type of `data` in the response."""
 
     __slots__ = ()
@@ -21,7 +21,7 @@ class Document(str, Generic[Answer]):
 class GraphQLApi(Protocol):
     """Client of the control plane's GraphQL API."""
 
-    def ask(self, document: Document[Data], /, **variables: object) -> Data:
+    def ask(self, document: GraphQLDocument[Data], /, **variables: object) -> Data:
         """Returns `data` of the response; raises the error that matches its first error."""
         ...
 
@@ -47,7 +47,7 @@ class Page(TypedDict, Generic[Node]):
 
 
 def run(
-    api: GraphQLApi, document: Document[Mapping[str, Data | None]], /, **variables: object
+    api: GraphQLApi, document: GraphQLDocument[Mapping[str, Data | None]], /, **variables: object
 ) -> Data:
     """Runs an operation with one root field, and returns its value. Raises NotFound for null.
 
@@ -59,21 +59,21 @@ def run(
     return data
 
 
-def whole(api: GraphQLApi, document: Document[Data], /, **variables: object) -> Data:
+def whole(api: GraphQLApi, document: GraphQLDocument[Data], /, **variables: object) -> Data:
     """Runs an operation, and returns all its root fields."""
     given = {name: value for name, value in variables.items() if value is not None}
     return api.ask(document, **given)
 
 
 def nodes(
-    api: GraphQLApi, document: Document[Mapping[str, Page[Node]]], /, **variables: object
+    api: GraphQLApi, document: GraphQLDocument[Mapping[str, Page[Node]]], /, **variables: object
 ) -> list[Node]:
     """Returns the nodes of one page of a connection."""
     return [edge["node"] for edge in run(api, document, **variables)["edges"]]
 
 
 def pages(
-    api: GraphQLApi, document: Document[Mapping[str, Page[Node]]], /, **variables: object
+    api: GraphQLApi, document: GraphQLDocument[Mapping[str, Page[Node]]], /, **variables: object
 ) -> Iterator[Node]:
     """Yields all nodes of a connection; fetches the next page when it is needed."""
     after = None

@@ -206,7 +206,7 @@ class OperationModule:
         document = " + ".join([_quoted(node), *(_constant(f, "_") for f in self._spreads(node))])
         constant = _constant(name)
         return (
-            f"{constant}: Document[{answer}] = Document({document})\n\n\n"
+            f"{constant}: GraphQLDocument[{answer}] = GraphQLDocument({document})\n\n\n"
             f"def {_snake(name)}(api: GraphQLApi{parameters}) -> {result}:\n"
             f"    return {call}(api, {constant}{given})\n"
         )
@@ -341,7 +341,15 @@ def _head(body: str) -> str:
     needed = {
         "collections.abc": ("Iterator", "Mapping", "Sequence"),
         "typing": ("TYPE_CHECKING", "TypedDict"),
-        "towline.operations": ("Document", "GraphQLApi", "Page", "nodes", "pages", "run", "whole"),
+        "towline.operations": (
+            "GraphQLDocument",
+            "GraphQLApi",
+            "Page",
+            "nodes",
+            "pages",
+            "run",
+            "whole",
+        ),
     }
     guard = "\n\nif TYPE_CHECKING:\n    from towline import generated_inputs as inputs"
     body += guard if "inputs." in body else ""

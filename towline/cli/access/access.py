@@ -39,7 +39,7 @@ class BindingOptions(OptionGroup):
     reason: Annotated[str | None, typer.Option(help="Reason, for the audit log.")] = None
 
 
-class _Holder(WhoCan):
+class _PermissionHolder(WhoCan):
     email: str
 
 
@@ -173,7 +173,9 @@ def who_can(
     api = connect(context)
     kind, id = kind_and_id(api, resource)
     found = operations.who_can(api, verb.upper(), kind, id=id)
-    rows: list[_Holder] = [{**holder, "email": holder["user"]["email"]} for holder in found]
+    rows: list[_PermissionHolder] = [
+        {**holder, "email": holder["user"]["email"]} for holder in found
+    ]
     show(rows, _HOLDERS, output, "email")
 
 

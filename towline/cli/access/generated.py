@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, TypedDict
 
-from towline.operations import Document, GraphQLApi, Page, pages, run, whole
+from towline.operations import GraphQLDocument, GraphQLApi, Page, pages, run, whole
 
 if TYPE_CHECKING:
     from towline import generated_inputs as inputs
@@ -188,252 +188,252 @@ _USER = 'fragment User on User{id email name role kind disabledAt}'
 _TRUST_RULE = 'fragment TrustRule on TrustRule{id userId issuer audience subject claims{name value}minutes}'
 
 
-BINDINGS: Document[Mapping[str, list[Binding]]] = Document('query Bindings($scope:String){roleBindings(scope:$scope){...Binding}}' + _BINDING)
+BINDINGS: GraphQLDocument[Mapping[str, list[Binding]]] = GraphQLDocument('query Bindings($scope:String){roleBindings(scope:$scope){...Binding}}' + _BINDING)
 
 
 def bindings(api: GraphQLApi, *, scope: str | None = None) -> list[Binding]:
     return run(api, BINDINGS, scope=scope)
 
 
-CREATE_BINDING: Document[Mapping[str, Binding | None]] = Document('mutation CreateBinding($attributes:RoleBindingAttributes!){createRoleBinding(attributes:$attributes){...Binding}}' + _BINDING)
+CREATE_BINDING: GraphQLDocument[Mapping[str, Binding | None]] = GraphQLDocument('mutation CreateBinding($attributes:RoleBindingAttributes!){createRoleBinding(attributes:$attributes){...Binding}}' + _BINDING)
 
 
 def create_binding(api: GraphQLApi, attributes: "inputs.RoleBindingAttributes") -> Binding:
     return run(api, CREATE_BINDING, attributes=attributes)
 
 
-DELETE_BINDING: Document[Mapping[str, Binding | None]] = Document('mutation DeleteBinding($id:ID!){deleteRoleBinding(id:$id){...Binding}}' + _BINDING)
+DELETE_BINDING: GraphQLDocument[Mapping[str, Binding | None]] = GraphQLDocument('mutation DeleteBinding($id:ID!){deleteRoleBinding(id:$id){...Binding}}' + _BINDING)
 
 
 def delete_binding(api: GraphQLApi, id: str) -> Binding:
     return run(api, DELETE_BINDING, id=id)
 
 
-CAN: Document[Mapping[str, bool]] = Document('query Can($verb:Verb!$kind:ResourceKind!$id:ID){can(verb:$verb kind:$kind id:$id)}')
+CAN: GraphQLDocument[Mapping[str, bool]] = GraphQLDocument('query Can($verb:Verb!$kind:ResourceKind!$id:ID){can(verb:$verb kind:$kind id:$id)}')
 
 
 def can(api: GraphQLApi, verb: str, kind: str, *, id: str | None = None) -> bool:
     return run(api, CAN, verb=verb, kind=kind, id=id)
 
 
-WHO_CAN: Document[Mapping[str, list[WhoCan]]] = Document('query WhoCan($verb:Verb!$kind:ResourceKind!$id:ID){whoCan(verb:$verb kind:$kind id:$id){user{email}reasons{role scope why expiresAt}}}')
+WHO_CAN: GraphQLDocument[Mapping[str, list[WhoCan]]] = GraphQLDocument('query WhoCan($verb:Verb!$kind:ResourceKind!$id:ID){whoCan(verb:$verb kind:$kind id:$id){user{email}reasons{role scope why expiresAt}}}')
 
 
 def who_can(api: GraphQLApi, verb: str, kind: str, *, id: str | None = None) -> list[WhoCan]:
     return run(api, WHO_CAN, verb=verb, kind=kind, id=id)
 
 
-ACCESS_REQUESTS: Document[Mapping[str, list[AccessRequest]]] = Document('query AccessRequests{accessRequests{...AccessRequest}}' + _ACCESS_REQUEST)
+ACCESS_REQUESTS: GraphQLDocument[Mapping[str, list[AccessRequest]]] = GraphQLDocument('query AccessRequests{accessRequests{...AccessRequest}}' + _ACCESS_REQUEST)
 
 
 def access_requests(api: GraphQLApi) -> list[AccessRequest]:
     return run(api, ACCESS_REQUESTS)
 
 
-REQUEST_ACCESS: Document[Mapping[str, AccessRequest]] = Document('mutation RequestAccess($role:String!$scope:String!$minutes:Int!$reason:String!){requestAccess(role:$role scope:$scope minutes:$minutes reason:$reason){...AccessRequest}}' + _ACCESS_REQUEST)
+REQUEST_ACCESS: GraphQLDocument[Mapping[str, AccessRequest]] = GraphQLDocument('mutation RequestAccess($role:String!$scope:String!$minutes:Int!$reason:String!){requestAccess(role:$role scope:$scope minutes:$minutes reason:$reason){...AccessRequest}}' + _ACCESS_REQUEST)
 
 
 def request_access(api: GraphQLApi, role: str, scope: str, minutes: int, reason: str) -> AccessRequest:
     return run(api, REQUEST_ACCESS, role=role, scope=scope, minutes=minutes, reason=reason)
 
 
-APPROVE_ACCESS: Document[Mapping[str, AccessRequest]] = Document('mutation ApproveAccess($id:ID!){approveAccess(id:$id){...AccessRequest}}' + _ACCESS_REQUEST)
+APPROVE_ACCESS: GraphQLDocument[Mapping[str, AccessRequest]] = GraphQLDocument('mutation ApproveAccess($id:ID!){approveAccess(id:$id){...AccessRequest}}' + _ACCESS_REQUEST)
 
 
 def approve_access(api: GraphQLApi, id: str) -> AccessRequest:
     return run(api, APPROVE_ACCESS, id=id)
 
 
-DENY_ACCESS: Document[Mapping[str, AccessRequest]] = Document('mutation DenyAccess($id:ID!){denyAccess(id:$id){...AccessRequest}}' + _ACCESS_REQUEST)
+DENY_ACCESS: GraphQLDocument[Mapping[str, AccessRequest]] = GraphQLDocument('mutation DenyAccess($id:ID!){denyAccess(id:$id){...AccessRequest}}' + _ACCESS_REQUEST)
 
 
 def deny_access(api: GraphQLApi, id: str) -> AccessRequest:
     return run(api, DENY_ACCESS, id=id)
 
 
-REVOKE_ACCESS: Document[Mapping[str, AccessRequest]] = Document('mutation RevokeAccess($id:ID!){revokeAccess(id:$id){...AccessRequest}}' + _ACCESS_REQUEST)
+REVOKE_ACCESS: GraphQLDocument[Mapping[str, AccessRequest]] = GraphQLDocument('mutation RevokeAccess($id:ID!){revokeAccess(id:$id){...AccessRequest}}' + _ACCESS_REQUEST)
 
 
 def revoke_access(api: GraphQLApi, id: str) -> AccessRequest:
     return run(api, REVOKE_ACCESS, id=id)
 
 
-SESSIONS: Document[Mapping[str, list[Token]]] = Document('query Sessions{sessions{...Token}}' + _TOKEN)
+SESSIONS: GraphQLDocument[Mapping[str, list[Token]]] = GraphQLDocument('query Sessions{sessions{...Token}}' + _TOKEN)
 
 
 def sessions(api: GraphQLApi) -> list[Token]:
     return run(api, SESSIONS)
 
 
-SIGN_OUT_EVERYWHERE: Document[Mapping[str, int]] = Document('mutation SignOutEverywhere{signOutEverywhere}')
+SIGN_OUT_EVERYWHERE: GraphQLDocument[Mapping[str, int]] = GraphQLDocument('mutation SignOutEverywhere{signOutEverywhere}')
 
 
 def sign_out_everywhere(api: GraphQLApi) -> int:
     return run(api, SIGN_OUT_EVERYWHERE)
 
 
-GROUPS: Document[Mapping[str, Page[Group]]] = Document('query Groups($first:Int$after:String$q:String){groups(first:$first after:$after q:$q){edges{node{...Group}}pageInfo{hasNextPage endCursor}}}' + _GROUP)
+GROUPS: GraphQLDocument[Mapping[str, Page[Group]]] = GraphQLDocument('query Groups($first:Int$after:String$q:String){groups(first:$first after:$after q:$q){edges{node{...Group}}pageInfo{hasNextPage endCursor}}}' + _GROUP)
 
 
 def groups(api: GraphQLApi, *, q: str | None = None) -> Iterator[Group]:
     return pages(api, GROUPS, q=q)
 
 
-GROUP: Document[Mapping[str, Group | None]] = Document('query Group($name:String!){group(name:$name){...Group}}' + _GROUP)
+GROUP: GraphQLDocument[Mapping[str, Group | None]] = GraphQLDocument('query Group($name:String!){group(name:$name){...Group}}' + _GROUP)
 
 
 def group(api: GraphQLApi, name: str) -> Group:
     return run(api, GROUP, name=name)
 
 
-GROUP_MEMBERS: Document[Mapping[str, list[User]]] = Document('query GroupMembers($id:ID!){groupMembers(groupId:$id){...User}}' + _USER)
+GROUP_MEMBERS: GraphQLDocument[Mapping[str, list[User]]] = GraphQLDocument('query GroupMembers($id:ID!){groupMembers(groupId:$id){...User}}' + _USER)
 
 
 def group_members(api: GraphQLApi, id: str) -> list[User]:
     return run(api, GROUP_MEMBERS, id=id)
 
 
-CREATE_GROUP: Document[Mapping[str, Group | None]] = Document('mutation CreateGroup($attributes:GroupAttributes!){createGroup(attributes:$attributes){...Group}}' + _GROUP)
+CREATE_GROUP: GraphQLDocument[Mapping[str, Group | None]] = GraphQLDocument('mutation CreateGroup($attributes:GroupAttributes!){createGroup(attributes:$attributes){...Group}}' + _GROUP)
 
 
 def create_group(api: GraphQLApi, attributes: "inputs.GroupAttributes") -> Group:
     return run(api, CREATE_GROUP, attributes=attributes)
 
 
-DELETE_GROUP: Document[Mapping[str, Group | None]] = Document('mutation DeleteGroup($id:ID!){deleteGroup(groupId:$id){...Group}}' + _GROUP)
+DELETE_GROUP: GraphQLDocument[Mapping[str, Group | None]] = GraphQLDocument('mutation DeleteGroup($id:ID!){deleteGroup(groupId:$id){...Group}}' + _GROUP)
 
 
 def delete_group(api: GraphQLApi, id: str) -> Group:
     return run(api, DELETE_GROUP, id=id)
 
 
-ADD_MEMBER: Document[Mapping[str, Member | None]] = Document('mutation AddMember($groupId:ID!$userId:ID!){createGroupMember(groupId:$groupId userId:$userId){...Member}}' + _MEMBER + _USER)
+ADD_MEMBER: GraphQLDocument[Mapping[str, Member | None]] = GraphQLDocument('mutation AddMember($groupId:ID!$userId:ID!){createGroupMember(groupId:$groupId userId:$userId){...Member}}' + _MEMBER + _USER)
 
 
 def add_member(api: GraphQLApi, group_id: str, user_id: str) -> Member:
     return run(api, ADD_MEMBER, groupId=group_id, userId=user_id)
 
 
-REMOVE_MEMBER: Document[Mapping[str, Member | None]] = Document('mutation RemoveMember($groupId:ID!$userId:ID!){deleteGroupMember(groupId:$groupId userId:$userId){...Member}}' + _MEMBER + _USER)
+REMOVE_MEMBER: GraphQLDocument[Mapping[str, Member | None]] = GraphQLDocument('mutation RemoveMember($groupId:ID!$userId:ID!){deleteGroupMember(groupId:$groupId userId:$userId){...Member}}' + _MEMBER + _USER)
 
 
 def remove_member(api: GraphQLApi, group_id: str, user_id: str) -> Member:
     return run(api, REMOVE_MEMBER, groupId=group_id, userId=user_id)
 
 
-ME: Document[Mapping[str, Me]] = Document('query Me{me{id name email role}}')
+ME: GraphQLDocument[Mapping[str, Me]] = GraphQLDocument('query Me{me{id name email role}}')
 
 
 def me(api: GraphQLApi) -> Me:
     return run(api, ME)
 
 
-WHO_AM_I: Document[WhoAmI] = Document('query WhoAmI{me{id name email role}myGroups{name}myAccess{role scope why expiresAt}}')
+WHO_AM_I: GraphQLDocument[WhoAmI] = GraphQLDocument('query WhoAmI{me{id name email role}myGroups{name}myAccess{role scope why expiresAt}}')
 
 
 def who_am_i(api: GraphQLApi) -> WhoAmI:
     return whole(api, WHO_AM_I)
 
 
-ROLES: Document[Mapping[str, list[Role]]] = Document('query Roles{roles{...Role}}' + _ROLE)
+ROLES: GraphQLDocument[Mapping[str, list[Role]]] = GraphQLDocument('query Roles{roles{...Role}}' + _ROLE)
 
 
 def roles(api: GraphQLApi) -> list[Role]:
     return run(api, ROLES)
 
 
-ROLE: Document[Mapping[str, Role | None]] = Document('query Role($name:String!){role(name:$name){...Role}}' + _ROLE)
+ROLE: GraphQLDocument[Mapping[str, Role | None]] = GraphQLDocument('query Role($name:String!){role(name:$name){...Role}}' + _ROLE)
 
 
 def role(api: GraphQLApi, name: str) -> Role:
     return run(api, ROLE, name=name)
 
 
-CREATE_ROLE: Document[Mapping[str, Role | None]] = Document('mutation CreateRole($attributes:RoleAttributes!){createRole(attributes:$attributes){...Role}}' + _ROLE)
+CREATE_ROLE: GraphQLDocument[Mapping[str, Role | None]] = GraphQLDocument('mutation CreateRole($attributes:RoleAttributes!){createRole(attributes:$attributes){...Role}}' + _ROLE)
 
 
 def create_role(api: GraphQLApi, attributes: "inputs.RoleAttributes") -> Role:
     return run(api, CREATE_ROLE, attributes=attributes)
 
 
-UPDATE_ROLE: Document[Mapping[str, Role | None]] = Document('mutation UpdateRole($id:ID!$attributes:RoleAttributes!){updateRole(id:$id attributes:$attributes){...Role}}' + _ROLE)
+UPDATE_ROLE: GraphQLDocument[Mapping[str, Role | None]] = GraphQLDocument('mutation UpdateRole($id:ID!$attributes:RoleAttributes!){updateRole(id:$id attributes:$attributes){...Role}}' + _ROLE)
 
 
 def update_role(api: GraphQLApi, id: str, attributes: "inputs.RoleAttributes") -> Role:
     return run(api, UPDATE_ROLE, id=id, attributes=attributes)
 
 
-DELETE_ROLE: Document[Mapping[str, Role | None]] = Document('mutation DeleteRole($id:ID!){deleteRole(id:$id){...Role}}' + _ROLE)
+DELETE_ROLE: GraphQLDocument[Mapping[str, Role | None]] = GraphQLDocument('mutation DeleteRole($id:ID!){deleteRole(id:$id){...Role}}' + _ROLE)
 
 
 def delete_role(api: GraphQLApi, id: str) -> Role:
     return run(api, DELETE_ROLE, id=id)
 
 
-TOKENS: Document[Mapping[str, list[Token]]] = Document('query Tokens{accessTokens{...Token}}' + _TOKEN)
+TOKENS: GraphQLDocument[Mapping[str, list[Token]]] = GraphQLDocument('query Tokens{accessTokens{...Token}}' + _TOKEN)
 
 
 def tokens(api: GraphQLApi) -> list[Token]:
     return run(api, TOKENS)
 
 
-CREATE_TOKEN: Document[Mapping[str, NewToken]] = Document('mutation CreateToken($attributes:AccessTokenAttributes!){createAccessToken(attributes:$attributes){...NewToken}}' + _NEW_TOKEN + _TOKEN)
+CREATE_TOKEN: GraphQLDocument[Mapping[str, NewToken]] = GraphQLDocument('mutation CreateToken($attributes:AccessTokenAttributes!){createAccessToken(attributes:$attributes){...NewToken}}' + _NEW_TOKEN + _TOKEN)
 
 
 def create_token(api: GraphQLApi, attributes: "inputs.AccessTokenAttributes") -> NewToken:
     return run(api, CREATE_TOKEN, attributes=attributes)
 
 
-DELETE_TOKEN: Document[Mapping[str, Token]] = Document('mutation DeleteToken($id:ID!){deleteAccessToken(id:$id){...Token}}' + _TOKEN)
+DELETE_TOKEN: GraphQLDocument[Mapping[str, Token]] = GraphQLDocument('mutation DeleteToken($id:ID!){deleteAccessToken(id:$id){...Token}}' + _TOKEN)
 
 
 def delete_token(api: GraphQLApi, id: str) -> Token:
     return run(api, DELETE_TOKEN, id=id)
 
 
-CREATE_ACCOUNT_TOKEN: Document[Mapping[str, NewToken]] = Document('mutation CreateAccountToken($id:ID!$attributes:AccessTokenAttributes!){createServiceAccountToken(id:$id attributes:$attributes){...NewToken}}' + _NEW_TOKEN + _TOKEN)
+CREATE_ACCOUNT_TOKEN: GraphQLDocument[Mapping[str, NewToken]] = GraphQLDocument('mutation CreateAccountToken($id:ID!$attributes:AccessTokenAttributes!){createServiceAccountToken(id:$id attributes:$attributes){...NewToken}}' + _NEW_TOKEN + _TOKEN)
 
 
 def create_account_token(api: GraphQLApi, id: str, attributes: "inputs.AccessTokenAttributes") -> NewToken:
     return run(api, CREATE_ACCOUNT_TOKEN, id=id, attributes=attributes)
 
 
-USERS: Document[Mapping[str, Page[User]]] = Document('query Users($first:Int$after:String$q:String){users(first:$first after:$after q:$q){edges{node{...User}}pageInfo{hasNextPage endCursor}}}' + _USER)
+USERS: GraphQLDocument[Mapping[str, Page[User]]] = GraphQLDocument('query Users($first:Int$after:String$q:String){users(first:$first after:$after q:$q){edges{node{...User}}pageInfo{hasNextPage endCursor}}}' + _USER)
 
 
 def users(api: GraphQLApi, *, q: str | None = None) -> Iterator[User]:
     return pages(api, USERS, q=q)
 
 
-USER: Document[Mapping[str, User | None]] = Document('query User($email:String!){user(email:$email){...User}}' + _USER)
+USER: GraphQLDocument[Mapping[str, User | None]] = GraphQLDocument('query User($email:String!){user(email:$email){...User}}' + _USER)
 
 
 def user(api: GraphQLApi, email: str) -> User:
     return run(api, USER, email=email)
 
 
-UPSERT_USER: Document[Mapping[str, User | None]] = Document('mutation UpsertUser($attributes:UserAttributes!){upsertUser(attributes:$attributes){...User}}' + _USER)
+UPSERT_USER: GraphQLDocument[Mapping[str, User | None]] = GraphQLDocument('mutation UpsertUser($attributes:UserAttributes!){upsertUser(attributes:$attributes){...User}}' + _USER)
 
 
 def upsert_user(api: GraphQLApi, attributes: "inputs.UserAttributes") -> User:
     return run(api, UPSERT_USER, attributes=attributes)
 
 
-DISABLE_USER: Document[Mapping[str, User | None]] = Document('mutation DisableUser($id:ID!$disabled:Boolean!){disableUser(id:$id disabled:$disabled){...User}}' + _USER)
+DISABLE_USER: GraphQLDocument[Mapping[str, User | None]] = GraphQLDocument('mutation DisableUser($id:ID!$disabled:Boolean!){disableUser(id:$id disabled:$disabled){...User}}' + _USER)
 
 
 def disable_user(api: GraphQLApi, id: str, disabled: bool) -> User:
     return run(api, DISABLE_USER, id=id, disabled=disabled)
 
 
-CREATE_SERVICE_ACCOUNT: Document[Mapping[str, User | None]] = Document('mutation CreateServiceAccount($name:String!){createServiceAccount(name:$name){...User}}' + _USER)
+CREATE_SERVICE_ACCOUNT: GraphQLDocument[Mapping[str, User | None]] = GraphQLDocument('mutation CreateServiceAccount($name:String!){createServiceAccount(name:$name){...User}}' + _USER)
 
 
 def create_service_account(api: GraphQLApi, name: str) -> User:
     return run(api, CREATE_SERVICE_ACCOUNT, name=name)
 
 
-CREATE_TRUST_RULE: Document[Mapping[str, TrustRule]] = Document('mutation CreateTrustRule($userId:ID!$attributes:TrustRuleAttributes!){createTrustRule(userId:$userId attributes:$attributes){...TrustRule}}' + _TRUST_RULE)
+CREATE_TRUST_RULE: GraphQLDocument[Mapping[str, TrustRule]] = GraphQLDocument('mutation CreateTrustRule($userId:ID!$attributes:TrustRuleAttributes!){createTrustRule(userId:$userId attributes:$attributes){...TrustRule}}' + _TRUST_RULE)
 
 
 def create_trust_rule(api: GraphQLApi, user_id: str, attributes: "inputs.TrustRuleAttributes") -> TrustRule:

@@ -21,7 +21,7 @@ from towline.cli.shell.session import named
 from towline.operations import GraphQLApi
 
 
-class GeneratorOperations(NamedTuple):
+class GeneratorKind(NamedTuple):
     """Operations of one kind."""
 
     find: Callable[[GraphQLApi, str], Row]
@@ -29,23 +29,23 @@ class GeneratorOperations(NamedTuple):
     update: Callable[..., Row]
 
 
-GENERATORS: Mapping[str, GeneratorOperations] = {
-    "ClusterGroup": GeneratorOperations(
+GENERATORS: Mapping[str, GeneratorKind] = {
+    "ClusterGroup": GeneratorKind(
         lambda api, name: operations.cluster_group(api, name=name),
         operations.create_cluster_group,
         operations.update_cluster_group,
     ),
-    "Namespace": GeneratorOperations(
+    "Namespace": GeneratorKind(
         lambda api, name: operations.namespace(api, name=name),
         operations.create_namespace,
         operations.update_namespace,
     ),
-    "GlobalService": GeneratorOperations(
+    "GlobalService": GeneratorKind(
         lambda api, name: operations.global_service(api, name=name),
         operations.create_global_service,
         operations.update_global_service,
     ),
-    "ServiceSet": GeneratorOperations(
+    "ServiceSet": GeneratorKind(
         lambda api, name: operations.service_set(api, name=name),
         operations.create_service_set,
         operations.update_service_set,

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, TypedDict
 
-from towline.operations import Document, GraphQLApi, Page, pages, run
+from towline.operations import GraphQLDocument, GraphQLApi, Page, pages, run
 
 if TYPE_CHECKING:
     from towline import generated_inputs as inputs
@@ -42,56 +42,56 @@ _CLUSTER = 'fragment Cluster on Cluster{id name handle protect metadata tags{nam
 _NEW_CLUSTER = 'fragment NewCluster on Cluster{...Cluster deployToken}'
 
 
-CLUSTERS: Document[Mapping[str, Page[Cluster]]] = Document('query Clusters($first:Int$after:String$q:String){clusters(first:$first after:$after q:$q){edges{node{...Cluster}}pageInfo{hasNextPage endCursor}}}' + _CLUSTER)
+CLUSTERS: GraphQLDocument[Mapping[str, Page[Cluster]]] = GraphQLDocument('query Clusters($first:Int$after:String$q:String){clusters(first:$first after:$after q:$q){edges{node{...Cluster}}pageInfo{hasNextPage endCursor}}}' + _CLUSTER)
 
 
 def clusters(api: GraphQLApi, *, q: str | None = None) -> Iterator[Cluster]:
     return pages(api, CLUSTERS, q=q)
 
 
-CLUSTER: Document[Mapping[str, Cluster | None]] = Document('query Cluster($id:ID$handle:String){cluster(id:$id handle:$handle){...Cluster}}' + _CLUSTER)
+CLUSTER: GraphQLDocument[Mapping[str, Cluster | None]] = GraphQLDocument('query Cluster($id:ID$handle:String){cluster(id:$id handle:$handle){...Cluster}}' + _CLUSTER)
 
 
 def cluster(api: GraphQLApi, *, id: str | None = None, handle: str | None = None) -> Cluster:
     return run(api, CLUSTER, id=id, handle=handle)
 
 
-CREATE_CLUSTER: Document[Mapping[str, NewCluster | None]] = Document('mutation CreateCluster($attributes:ClusterAttributes!){createCluster(attributes:$attributes){...NewCluster}}' + _NEW_CLUSTER + _CLUSTER)
+CREATE_CLUSTER: GraphQLDocument[Mapping[str, NewCluster | None]] = GraphQLDocument('mutation CreateCluster($attributes:ClusterAttributes!){createCluster(attributes:$attributes){...NewCluster}}' + _NEW_CLUSTER + _CLUSTER)
 
 
 def create_cluster(api: GraphQLApi, attributes: "inputs.ClusterAttributes") -> NewCluster:
     return run(api, CREATE_CLUSTER, attributes=attributes)
 
 
-UPDATE_CLUSTER: Document[Mapping[str, Cluster | None]] = Document('mutation UpdateCluster($id:ID!$attributes:ClusterUpdateAttributes!){updateCluster(id:$id attributes:$attributes){...Cluster}}' + _CLUSTER)
+UPDATE_CLUSTER: GraphQLDocument[Mapping[str, Cluster | None]] = GraphQLDocument('mutation UpdateCluster($id:ID!$attributes:ClusterUpdateAttributes!){updateCluster(id:$id attributes:$attributes){...Cluster}}' + _CLUSTER)
 
 
 def update_cluster(api: GraphQLApi, id: str, attributes: "inputs.ClusterUpdateAttributes") -> Cluster:
     return run(api, UPDATE_CLUSTER, id=id, attributes=attributes)
 
 
-DELETE_CLUSTER: Document[Mapping[str, Cluster | None]] = Document('mutation DeleteCluster($id:ID!){deleteCluster(id:$id){...Cluster}}' + _CLUSTER)
+DELETE_CLUSTER: GraphQLDocument[Mapping[str, Cluster | None]] = GraphQLDocument('mutation DeleteCluster($id:ID!){deleteCluster(id:$id){...Cluster}}' + _CLUSTER)
 
 
 def delete_cluster(api: GraphQLApi, id: str) -> Cluster:
     return run(api, DELETE_CLUSTER, id=id)
 
 
-DETACH_CLUSTER: Document[Mapping[str, Cluster | None]] = Document('mutation DetachCluster($id:ID!){detachCluster(id:$id){...Cluster}}' + _CLUSTER)
+DETACH_CLUSTER: GraphQLDocument[Mapping[str, Cluster | None]] = GraphQLDocument('mutation DetachCluster($id:ID!){detachCluster(id:$id){...Cluster}}' + _CLUSTER)
 
 
 def detach_cluster(api: GraphQLApi, id: str) -> Cluster:
     return run(api, DETACH_CLUSTER, id=id)
 
 
-ROTATE_CLUSTER_TOKEN: Document[Mapping[str, NewCluster | None]] = Document('mutation RotateClusterToken($id:ID!){rotateClusterToken(id:$id){...NewCluster}}' + _NEW_CLUSTER + _CLUSTER)
+ROTATE_CLUSTER_TOKEN: GraphQLDocument[Mapping[str, NewCluster | None]] = GraphQLDocument('mutation RotateClusterToken($id:ID!){rotateClusterToken(id:$id){...NewCluster}}' + _NEW_CLUSTER + _CLUSTER)
 
 
 def rotate_cluster_token(api: GraphQLApi, id: str) -> NewCluster:
     return run(api, ROTATE_CLUSTER_TOKEN, id=id)
 
 
-INSTALLATION: Document[Mapping[str, Installation]] = Document('query Installation{installation{version agentsPort}}')
+INSTALLATION: GraphQLDocument[Mapping[str, Installation]] = GraphQLDocument('query Installation{installation{version agentsPort}}')
 
 
 def installation(api: GraphQLApi) -> Installation:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, TypedDict
 
-from towline.operations import Document, GraphQLApi, run
+from towline.operations import GraphQLDocument, GraphQLApi, run
 
 if TYPE_CHECKING:
     from towline import generated_inputs as inputs
@@ -67,49 +67,49 @@ _FLOW = 'fragment Flow on ServiceFlow{serviceId problem exports{name type value 
 _CONTEXT = 'fragment Context on ServiceContext{id name configuration types secretsByReference secretsVersion}'
 
 
-SERVICE_FLOW: Document[Mapping[str, Flow]] = Document('query ServiceFlow($serviceId:ID!){serviceFlow(serviceId:$serviceId){...Flow}}' + _FLOW)
+SERVICE_FLOW: GraphQLDocument[Mapping[str, Flow]] = GraphQLDocument('query ServiceFlow($serviceId:ID!){serviceFlow(serviceId:$serviceId){...Flow}}' + _FLOW)
 
 
 def service_flow(api: GraphQLApi, service_id: str) -> Flow:
     return run(api, SERVICE_FLOW, serviceId=service_id)
 
 
-AFFECTED_SERVICES: Document[Mapping[str, list[AffectedServices]]] = Document('query AffectedServices($serviceId:ID!){affectedServices(serviceId:$serviceId){serviceId name clusterId}}')
+AFFECTED_SERVICES: GraphQLDocument[Mapping[str, list[AffectedServices]]] = GraphQLDocument('query AffectedServices($serviceId:ID!){affectedServices(serviceId:$serviceId){serviceId name clusterId}}')
 
 
 def affected_services(api: GraphQLApi, service_id: str) -> list[AffectedServices]:
     return run(api, AFFECTED_SERVICES, serviceId=service_id)
 
 
-CONTEXT_VALUES: Document[Mapping[str, list[ContextValues]]] = Document('query ContextValues($serviceId:ID!){serviceContextValues(serviceId:$serviceId){context key value origin}}')
+CONTEXT_VALUES: GraphQLDocument[Mapping[str, list[ContextValues]]] = GraphQLDocument('query ContextValues($serviceId:ID!){serviceContextValues(serviceId:$serviceId){context key value origin}}')
 
 
 def context_values(api: GraphQLApi, service_id: str) -> list[ContextValues]:
     return run(api, CONTEXT_VALUES, serviceId=service_id)
 
 
-SERVICE_CONTEXT: Document[Mapping[str, Context | None]] = Document('query ServiceContext($name:String!){serviceContext(name:$name){...Context}}' + _CONTEXT)
+SERVICE_CONTEXT: GraphQLDocument[Mapping[str, Context | None]] = GraphQLDocument('query ServiceContext($name:String!){serviceContext(name:$name){...Context}}' + _CONTEXT)
 
 
 def service_context(api: GraphQLApi, name: str) -> Context:
     return run(api, SERVICE_CONTEXT, name=name)
 
 
-CONTEXT_OVERRIDES: Document[Mapping[str, list[ContextOverrides]]] = Document('query ContextOverrides($id:ID!){contextOverrides(id:$id){id layer placeId configuration actor updatedAt}}')
+CONTEXT_OVERRIDES: GraphQLDocument[Mapping[str, list[ContextOverrides]]] = GraphQLDocument('query ContextOverrides($id:ID!){contextOverrides(id:$id){id layer placeId configuration actor updatedAt}}')
 
 
 def context_overrides(api: GraphQLApi, id: str) -> list[ContextOverrides]:
     return run(api, CONTEXT_OVERRIDES, id=id)
 
 
-SAVE_SERVICE_FLOW: Document[Mapping[str, Flow]] = Document('mutation SaveServiceFlow($serviceId:ID!$attributes:ServiceFlowAttributes!){saveServiceFlow(serviceId:$serviceId attributes:$attributes){...Flow}}' + _FLOW)
+SAVE_SERVICE_FLOW: GraphQLDocument[Mapping[str, Flow]] = GraphQLDocument('mutation SaveServiceFlow($serviceId:ID!$attributes:ServiceFlowAttributes!){saveServiceFlow(serviceId:$serviceId attributes:$attributes){...Flow}}' + _FLOW)
 
 
 def save_service_flow(api: GraphQLApi, service_id: str, attributes: "inputs.ServiceFlowAttributes") -> Flow:
     return run(api, SAVE_SERVICE_FLOW, serviceId=service_id, attributes=attributes)
 
 
-SAVE_SERVICE_CONTEXT: Document[Mapping[str, Context | None]] = Document('mutation SaveServiceContext($name:String!$attributes:ServiceContextAttributes!){saveServiceContext(name:$name attributes:$attributes){...Context}}' + _CONTEXT)
+SAVE_SERVICE_CONTEXT: GraphQLDocument[Mapping[str, Context | None]] = GraphQLDocument('mutation SaveServiceContext($name:String!$attributes:ServiceContextAttributes!){saveServiceContext(name:$name attributes:$attributes){...Context}}' + _CONTEXT)
 
 
 def save_service_context(api: GraphQLApi, name: str, attributes: "inputs.ServiceContextAttributes") -> Context:

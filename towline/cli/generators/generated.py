@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypedDict
 
-from towline.operations import Document, GraphQLApi, Page, pages, run
+from towline.operations import GraphQLDocument, GraphQLApi, Page, pages, run
 
 if TYPE_CHECKING:
     from towline import generated_inputs as inputs
@@ -255,231 +255,231 @@ _SERVICE_SET = 'fragment ServiceSet on ServiceSet{id name selector{...Selector}o
 _PLANNED_SERVICE = 'fragment PlannedService on PlannedService{clusterId name namespace ref folder}'
 
 
-CLUSTER_GROUPS: Document[Mapping[str, Page[ClusterGroup]]] = Document('query ClusterGroups($first:Int$after:String$q:String){clusterGroups(first:$first after:$after q:$q){edges{node{...ClusterGroup}}pageInfo{hasNextPage endCursor}}}' + _CLUSTER_GROUP)
+CLUSTER_GROUPS: GraphQLDocument[Mapping[str, Page[ClusterGroup]]] = GraphQLDocument('query ClusterGroups($first:Int$after:String$q:String){clusterGroups(first:$first after:$after q:$q){edges{node{...ClusterGroup}}pageInfo{hasNextPage endCursor}}}' + _CLUSTER_GROUP)
 
 
 def cluster_groups(api: GraphQLApi, *, q: str | None = None) -> Iterator[ClusterGroup]:
     return pages(api, CLUSTER_GROUPS, q=q)
 
 
-CLUSTER_GROUP: Document[Mapping[str, ClusterGroup | None]] = Document('query ClusterGroup($id:ID$name:String){clusterGroup(id:$id name:$name){...ClusterGroup}}' + _CLUSTER_GROUP)
+CLUSTER_GROUP: GraphQLDocument[Mapping[str, ClusterGroup | None]] = GraphQLDocument('query ClusterGroup($id:ID$name:String){clusterGroup(id:$id name:$name){...ClusterGroup}}' + _CLUSTER_GROUP)
 
 
 def cluster_group(api: GraphQLApi, *, id: str | None = None, name: str | None = None) -> ClusterGroup:
     return run(api, CLUSTER_GROUP, id=id, name=name)
 
 
-CREATE_CLUSTER_GROUP: Document[Mapping[str, ClusterGroup | None]] = Document('mutation CreateClusterGroup($attributes:ClusterGroupAttributes!){createClusterGroup(attributes:$attributes){...ClusterGroup}}' + _CLUSTER_GROUP)
+CREATE_CLUSTER_GROUP: GraphQLDocument[Mapping[str, ClusterGroup | None]] = GraphQLDocument('mutation CreateClusterGroup($attributes:ClusterGroupAttributes!){createClusterGroup(attributes:$attributes){...ClusterGroup}}' + _CLUSTER_GROUP)
 
 
 def create_cluster_group(api: GraphQLApi, attributes: "inputs.ClusterGroupAttributes") -> ClusterGroup:
     return run(api, CREATE_CLUSTER_GROUP, attributes=attributes)
 
 
-UPDATE_CLUSTER_GROUP: Document[Mapping[str, ClusterGroup | None]] = Document('mutation UpdateClusterGroup($id:ID!$attributes:ClusterGroupAttributes!){updateClusterGroup(id:$id attributes:$attributes){...ClusterGroup}}' + _CLUSTER_GROUP)
+UPDATE_CLUSTER_GROUP: GraphQLDocument[Mapping[str, ClusterGroup | None]] = GraphQLDocument('mutation UpdateClusterGroup($id:ID!$attributes:ClusterGroupAttributes!){updateClusterGroup(id:$id attributes:$attributes){...ClusterGroup}}' + _CLUSTER_GROUP)
 
 
 def update_cluster_group(api: GraphQLApi, id: str, attributes: "inputs.ClusterGroupAttributes") -> ClusterGroup:
     return run(api, UPDATE_CLUSTER_GROUP, id=id, attributes=attributes)
 
 
-DELETE_CLUSTER_GROUP: Document[Mapping[str, ClusterGroup | None]] = Document('mutation DeleteClusterGroup($id:ID!){deleteClusterGroup(id:$id){...ClusterGroup}}' + _CLUSTER_GROUP)
+DELETE_CLUSTER_GROUP: GraphQLDocument[Mapping[str, ClusterGroup | None]] = GraphQLDocument('mutation DeleteClusterGroup($id:ID!){deleteClusterGroup(id:$id){...ClusterGroup}}' + _CLUSTER_GROUP)
 
 
 def delete_cluster_group(api: GraphQLApi, id: str) -> ClusterGroup:
     return run(api, DELETE_CLUSTER_GROUP, id=id)
 
 
-CLUSTER_GROUP_CLUSTERS: Document[Mapping[str, list[ClusterGroupClusters]]] = Document('query ClusterGroupClusters($id:ID!){clusterGroupClusters(id:$id){id handle name pingedAt}}')
+CLUSTER_GROUP_CLUSTERS: GraphQLDocument[Mapping[str, list[ClusterGroupClusters]]] = GraphQLDocument('query ClusterGroupClusters($id:ID!){clusterGroupClusters(id:$id){id handle name pingedAt}}')
 
 
 def cluster_group_clusters(api: GraphQLApi, id: str) -> list[ClusterGroupClusters]:
     return run(api, CLUSTER_GROUP_CLUSTERS, id=id)
 
 
-FREEZE_CLUSTER_GROUP: Document[Mapping[str, ClusterGroup | None]] = Document('mutation FreezeClusterGroup($id:ID!$reason:String){freezeClusterGroup(id:$id reason:$reason){...ClusterGroup}}' + _CLUSTER_GROUP)
+FREEZE_CLUSTER_GROUP: GraphQLDocument[Mapping[str, ClusterGroup | None]] = GraphQLDocument('mutation FreezeClusterGroup($id:ID!$reason:String){freezeClusterGroup(id:$id reason:$reason){...ClusterGroup}}' + _CLUSTER_GROUP)
 
 
 def freeze_cluster_group(api: GraphQLApi, id: str, *, reason: str | None = None) -> ClusterGroup:
     return run(api, FREEZE_CLUSTER_GROUP, id=id, reason=reason)
 
 
-UNFREEZE_CLUSTER_GROUP: Document[Mapping[str, ClusterGroup | None]] = Document('mutation UnfreezeClusterGroup($id:ID!){unfreezeClusterGroup(id:$id){...ClusterGroup}}' + _CLUSTER_GROUP)
+UNFREEZE_CLUSTER_GROUP: GraphQLDocument[Mapping[str, ClusterGroup | None]] = GraphQLDocument('mutation UnfreezeClusterGroup($id:ID!){unfreezeClusterGroup(id:$id){...ClusterGroup}}' + _CLUSTER_GROUP)
 
 
 def unfreeze_cluster_group(api: GraphQLApi, id: str) -> ClusterGroup:
     return run(api, UNFREEZE_CLUSTER_GROUP, id=id)
 
 
-UPGRADE_AGENTS: Document[Mapping[str, list[UpgradeAgents]]] = Document('mutation UpgradeAgents($groupId:ID!$version:String!$image:String!$without:[ID!]){upgradeAgents(groupId:$groupId version:$version image:$image without:$without){id handle agentVersion pingedAt}}')
+UPGRADE_AGENTS: GraphQLDocument[Mapping[str, list[UpgradeAgents]]] = GraphQLDocument('mutation UpgradeAgents($groupId:ID!$version:String!$image:String!$without:[ID!]){upgradeAgents(groupId:$groupId version:$version image:$image without:$without){id handle agentVersion pingedAt}}')
 
 
 def upgrade_agents(api: GraphQLApi, group_id: str, version: str, image: str, *, without: Sequence[str] | None = None) -> list[UpgradeAgents]:
     return run(api, UPGRADE_AGENTS, groupId=group_id, version=version, image=image, without=without)
 
 
-GLOBAL_SERVICES: Document[Mapping[str, Page[GlobalService]]] = Document('query GlobalServices($first:Int$after:String$q:String){globalServices(first:$first after:$after q:$q){edges{node{...GlobalService}}pageInfo{hasNextPage endCursor}}}' + _GLOBAL_SERVICE + _SELECTOR + _GENERATOR_STATE + _TEMPLATE)
+GLOBAL_SERVICES: GraphQLDocument[Mapping[str, Page[GlobalService]]] = GraphQLDocument('query GlobalServices($first:Int$after:String$q:String){globalServices(first:$first after:$after q:$q){edges{node{...GlobalService}}pageInfo{hasNextPage endCursor}}}' + _GLOBAL_SERVICE + _SELECTOR + _GENERATOR_STATE + _TEMPLATE)
 
 
 def global_services(api: GraphQLApi, *, q: str | None = None) -> Iterator[GlobalService]:
     return pages(api, GLOBAL_SERVICES, q=q)
 
 
-GLOBAL_SERVICE: Document[Mapping[str, GlobalService | None]] = Document('query GlobalService($id:ID$name:String){globalService(id:$id name:$name){...GlobalService}}' + _GLOBAL_SERVICE + _SELECTOR + _GENERATOR_STATE + _TEMPLATE)
+GLOBAL_SERVICE: GraphQLDocument[Mapping[str, GlobalService | None]] = GraphQLDocument('query GlobalService($id:ID$name:String){globalService(id:$id name:$name){...GlobalService}}' + _GLOBAL_SERVICE + _SELECTOR + _GENERATOR_STATE + _TEMPLATE)
 
 
 def global_service(api: GraphQLApi, *, id: str | None = None, name: str | None = None) -> GlobalService:
     return run(api, GLOBAL_SERVICE, id=id, name=name)
 
 
-CREATE_GLOBAL_SERVICE: Document[Mapping[str, GlobalService | None]] = Document('mutation CreateGlobalService($serviceId:ID$attributes:GlobalServiceAttributes!){createGlobalService(serviceId:$serviceId attributes:$attributes){...GlobalService}}' + _GLOBAL_SERVICE + _SELECTOR + _GENERATOR_STATE + _TEMPLATE)
+CREATE_GLOBAL_SERVICE: GraphQLDocument[Mapping[str, GlobalService | None]] = GraphQLDocument('mutation CreateGlobalService($serviceId:ID$attributes:GlobalServiceAttributes!){createGlobalService(serviceId:$serviceId attributes:$attributes){...GlobalService}}' + _GLOBAL_SERVICE + _SELECTOR + _GENERATOR_STATE + _TEMPLATE)
 
 
 def create_global_service(api: GraphQLApi, attributes: "inputs.GlobalServiceAttributes", *, service_id: str | None = None) -> GlobalService:
     return run(api, CREATE_GLOBAL_SERVICE, serviceId=service_id, attributes=attributes)
 
 
-UPDATE_GLOBAL_SERVICE: Document[Mapping[str, GlobalService | None]] = Document('mutation UpdateGlobalService($id:ID!$attributes:GlobalServiceAttributes!){updateGlobalService(id:$id attributes:$attributes){...GlobalService}}' + _GLOBAL_SERVICE + _SELECTOR + _GENERATOR_STATE + _TEMPLATE)
+UPDATE_GLOBAL_SERVICE: GraphQLDocument[Mapping[str, GlobalService | None]] = GraphQLDocument('mutation UpdateGlobalService($id:ID!$attributes:GlobalServiceAttributes!){updateGlobalService(id:$id attributes:$attributes){...GlobalService}}' + _GLOBAL_SERVICE + _SELECTOR + _GENERATOR_STATE + _TEMPLATE)
 
 
 def update_global_service(api: GraphQLApi, id: str, attributes: "inputs.GlobalServiceAttributes") -> GlobalService:
     return run(api, UPDATE_GLOBAL_SERVICE, id=id, attributes=attributes)
 
 
-DELETE_GLOBAL_SERVICE: Document[Mapping[str, GlobalService | None]] = Document('mutation DeleteGlobalService($id:ID!){deleteGlobalService(id:$id){...GlobalService}}' + _GLOBAL_SERVICE + _SELECTOR + _GENERATOR_STATE + _TEMPLATE)
+DELETE_GLOBAL_SERVICE: GraphQLDocument[Mapping[str, GlobalService | None]] = GraphQLDocument('mutation DeleteGlobalService($id:ID!){deleteGlobalService(id:$id){...GlobalService}}' + _GLOBAL_SERVICE + _SELECTOR + _GENERATOR_STATE + _TEMPLATE)
 
 
 def delete_global_service(api: GraphQLApi, id: str) -> GlobalService:
     return run(api, DELETE_GLOBAL_SERVICE, id=id)
 
 
-SYNC_GLOBAL_SERVICE: Document[Mapping[str, GlobalService | None]] = Document('mutation SyncGlobalService($id:ID!$confirm:Int!){syncGlobalService(id:$id confirm:$confirm){...GlobalService}}' + _GLOBAL_SERVICE + _SELECTOR + _GENERATOR_STATE + _TEMPLATE)
+SYNC_GLOBAL_SERVICE: GraphQLDocument[Mapping[str, GlobalService | None]] = GraphQLDocument('mutation SyncGlobalService($id:ID!$confirm:Int!){syncGlobalService(id:$id confirm:$confirm){...GlobalService}}' + _GLOBAL_SERVICE + _SELECTOR + _GENERATOR_STATE + _TEMPLATE)
 
 
 def sync_global_service(api: GraphQLApi, id: str, confirm: int) -> GlobalService:
     return run(api, SYNC_GLOBAL_SERVICE, id=id, confirm=confirm)
 
 
-GLOBAL_SERVICE_SERVICES: Document[Mapping[str, list[GeneratedService]]] = Document('query GlobalServiceServices($id:ID!){globalServiceServices(id:$id){...GeneratedService}}' + _GENERATED_SERVICE)
+GLOBAL_SERVICE_SERVICES: GraphQLDocument[Mapping[str, list[GeneratedService]]] = GraphQLDocument('query GlobalServiceServices($id:ID!){globalServiceServices(id:$id){...GeneratedService}}' + _GENERATED_SERVICE)
 
 
 def global_service_services(api: GraphQLApi, id: str) -> list[GeneratedService]:
     return run(api, GLOBAL_SERVICE_SERVICES, id=id)
 
 
-GLOBAL_SERVICE_CLUSTERS: Document[Mapping[str, list[ClusterOverride]]] = Document('query GlobalServiceClusters($id:ID!){globalServiceClusters(id:$id){...ClusterOverride}}' + _CLUSTER_OVERRIDE)
+GLOBAL_SERVICE_CLUSTERS: GraphQLDocument[Mapping[str, list[ClusterOverride]]] = GraphQLDocument('query GlobalServiceClusters($id:ID!){globalServiceClusters(id:$id){...ClusterOverride}}' + _CLUSTER_OVERRIDE)
 
 
 def global_service_clusters(api: GraphQLApi, id: str) -> list[ClusterOverride]:
     return run(api, GLOBAL_SERVICE_CLUSTERS, id=id)
 
 
-OVERRIDE_GLOBAL_SERVICE: Document[Mapping[str, ClusterOverride | None]] = Document('mutation OverrideGlobalService($id:ID!$clusterId:ID!$attributes:GlobalOverrideAttributes!){overrideGlobalService(id:$id clusterId:$clusterId attributes:$attributes){...ClusterOverride}}' + _CLUSTER_OVERRIDE)
+OVERRIDE_GLOBAL_SERVICE: GraphQLDocument[Mapping[str, ClusterOverride | None]] = GraphQLDocument('mutation OverrideGlobalService($id:ID!$clusterId:ID!$attributes:GlobalOverrideAttributes!){overrideGlobalService(id:$id clusterId:$clusterId attributes:$attributes){...ClusterOverride}}' + _CLUSTER_OVERRIDE)
 
 
 def override_global_service(api: GraphQLApi, id: str, cluster_id: str, attributes: "inputs.GlobalOverrideAttributes") -> ClusterOverride:
     return run(api, OVERRIDE_GLOBAL_SERVICE, id=id, clusterId=cluster_id, attributes=attributes)
 
 
-NAMESPACES: Document[Mapping[str, Page[Namespace]]] = Document('query Namespaces($first:Int$after:String$q:String){managedNamespaces(first:$first after:$after q:$q){edges{node{...Namespace}}pageInfo{hasNextPage endCursor}}}' + _NAMESPACE + _SELECTOR + _GENERATOR_STATE + _TEMPLATE)
+NAMESPACES: GraphQLDocument[Mapping[str, Page[Namespace]]] = GraphQLDocument('query Namespaces($first:Int$after:String$q:String){managedNamespaces(first:$first after:$after q:$q){edges{node{...Namespace}}pageInfo{hasNextPage endCursor}}}' + _NAMESPACE + _SELECTOR + _GENERATOR_STATE + _TEMPLATE)
 
 
 def namespaces(api: GraphQLApi, *, q: str | None = None) -> Iterator[Namespace]:
     return pages(api, NAMESPACES, q=q)
 
 
-NAMESPACE: Document[Mapping[str, Namespace | None]] = Document('query Namespace($id:ID$name:String){managedNamespace(id:$id name:$name){...Namespace}}' + _NAMESPACE + _SELECTOR + _GENERATOR_STATE + _TEMPLATE)
+NAMESPACE: GraphQLDocument[Mapping[str, Namespace | None]] = GraphQLDocument('query Namespace($id:ID$name:String){managedNamespace(id:$id name:$name){...Namespace}}' + _NAMESPACE + _SELECTOR + _GENERATOR_STATE + _TEMPLATE)
 
 
 def namespace(api: GraphQLApi, *, id: str | None = None, name: str | None = None) -> Namespace:
     return run(api, NAMESPACE, id=id, name=name)
 
 
-CREATE_NAMESPACE: Document[Mapping[str, Namespace | None]] = Document('mutation CreateNamespace($attributes:ManagedNamespaceAttributes!){createManagedNamespace(attributes:$attributes){...Namespace}}' + _NAMESPACE + _SELECTOR + _GENERATOR_STATE + _TEMPLATE)
+CREATE_NAMESPACE: GraphQLDocument[Mapping[str, Namespace | None]] = GraphQLDocument('mutation CreateNamespace($attributes:ManagedNamespaceAttributes!){createManagedNamespace(attributes:$attributes){...Namespace}}' + _NAMESPACE + _SELECTOR + _GENERATOR_STATE + _TEMPLATE)
 
 
 def create_namespace(api: GraphQLApi, attributes: "inputs.ManagedNamespaceAttributes") -> Namespace:
     return run(api, CREATE_NAMESPACE, attributes=attributes)
 
 
-UPDATE_NAMESPACE: Document[Mapping[str, Namespace | None]] = Document('mutation UpdateNamespace($id:ID!$attributes:ManagedNamespaceAttributes!){updateManagedNamespace(id:$id attributes:$attributes){...Namespace}}' + _NAMESPACE + _SELECTOR + _GENERATOR_STATE + _TEMPLATE)
+UPDATE_NAMESPACE: GraphQLDocument[Mapping[str, Namespace | None]] = GraphQLDocument('mutation UpdateNamespace($id:ID!$attributes:ManagedNamespaceAttributes!){updateManagedNamespace(id:$id attributes:$attributes){...Namespace}}' + _NAMESPACE + _SELECTOR + _GENERATOR_STATE + _TEMPLATE)
 
 
 def update_namespace(api: GraphQLApi, id: str, attributes: "inputs.ManagedNamespaceAttributes") -> Namespace:
     return run(api, UPDATE_NAMESPACE, id=id, attributes=attributes)
 
 
-DELETE_NAMESPACE: Document[Mapping[str, Namespace | None]] = Document('mutation DeleteNamespace($id:ID!){deleteManagedNamespace(id:$id){...Namespace}}' + _NAMESPACE + _SELECTOR + _GENERATOR_STATE + _TEMPLATE)
+DELETE_NAMESPACE: GraphQLDocument[Mapping[str, Namespace | None]] = GraphQLDocument('mutation DeleteNamespace($id:ID!){deleteManagedNamespace(id:$id){...Namespace}}' + _NAMESPACE + _SELECTOR + _GENERATOR_STATE + _TEMPLATE)
 
 
 def delete_namespace(api: GraphQLApi, id: str) -> Namespace:
     return run(api, DELETE_NAMESPACE, id=id)
 
 
-SYNC_NAMESPACE: Document[Mapping[str, Namespace | None]] = Document('mutation SyncNamespace($id:ID!$confirm:Int!){syncManagedNamespace(id:$id confirm:$confirm){...Namespace}}' + _NAMESPACE + _SELECTOR + _GENERATOR_STATE + _TEMPLATE)
+SYNC_NAMESPACE: GraphQLDocument[Mapping[str, Namespace | None]] = GraphQLDocument('mutation SyncNamespace($id:ID!$confirm:Int!){syncManagedNamespace(id:$id confirm:$confirm){...Namespace}}' + _NAMESPACE + _SELECTOR + _GENERATOR_STATE + _TEMPLATE)
 
 
 def sync_namespace(api: GraphQLApi, id: str, confirm: int) -> Namespace:
     return run(api, SYNC_NAMESPACE, id=id, confirm=confirm)
 
 
-NAMESPACE_SERVICES: Document[Mapping[str, list[GeneratedService]]] = Document('query NamespaceServices($id:ID!){managedNamespaceServices(id:$id){...GeneratedService}}' + _GENERATED_SERVICE)
+NAMESPACE_SERVICES: GraphQLDocument[Mapping[str, list[GeneratedService]]] = GraphQLDocument('query NamespaceServices($id:ID!){managedNamespaceServices(id:$id){...GeneratedService}}' + _GENERATED_SERVICE)
 
 
 def namespace_services(api: GraphQLApi, id: str) -> list[GeneratedService]:
     return run(api, NAMESPACE_SERVICES, id=id)
 
 
-SERVICE_SETS: Document[Mapping[str, Page[ServiceSet]]] = Document('query ServiceSets($first:Int$after:String$q:String){serviceSets(first:$first after:$after q:$q){edges{node{...ServiceSet}}pageInfo{hasNextPage endCursor}}}' + _SERVICE_SET + _SELECTOR + _GENERATOR_STATE + _TEMPLATE)
+SERVICE_SETS: GraphQLDocument[Mapping[str, Page[ServiceSet]]] = GraphQLDocument('query ServiceSets($first:Int$after:String$q:String){serviceSets(first:$first after:$after q:$q){edges{node{...ServiceSet}}pageInfo{hasNextPage endCursor}}}' + _SERVICE_SET + _SELECTOR + _GENERATOR_STATE + _TEMPLATE)
 
 
 def service_sets(api: GraphQLApi, *, q: str | None = None) -> Iterator[ServiceSet]:
     return pages(api, SERVICE_SETS, q=q)
 
 
-SERVICE_SET: Document[Mapping[str, ServiceSet | None]] = Document('query ServiceSet($id:ID$name:String){serviceSet(id:$id name:$name){...ServiceSet}}' + _SERVICE_SET + _SELECTOR + _GENERATOR_STATE + _TEMPLATE)
+SERVICE_SET: GraphQLDocument[Mapping[str, ServiceSet | None]] = GraphQLDocument('query ServiceSet($id:ID$name:String){serviceSet(id:$id name:$name){...ServiceSet}}' + _SERVICE_SET + _SELECTOR + _GENERATOR_STATE + _TEMPLATE)
 
 
 def service_set(api: GraphQLApi, *, id: str | None = None, name: str | None = None) -> ServiceSet:
     return run(api, SERVICE_SET, id=id, name=name)
 
 
-CREATE_SERVICE_SET: Document[Mapping[str, ServiceSet | None]] = Document('mutation CreateServiceSet($attributes:ServiceSetAttributes!){createServiceSet(attributes:$attributes){...ServiceSet}}' + _SERVICE_SET + _SELECTOR + _GENERATOR_STATE + _TEMPLATE)
+CREATE_SERVICE_SET: GraphQLDocument[Mapping[str, ServiceSet | None]] = GraphQLDocument('mutation CreateServiceSet($attributes:ServiceSetAttributes!){createServiceSet(attributes:$attributes){...ServiceSet}}' + _SERVICE_SET + _SELECTOR + _GENERATOR_STATE + _TEMPLATE)
 
 
 def create_service_set(api: GraphQLApi, attributes: "inputs.ServiceSetAttributes") -> ServiceSet:
     return run(api, CREATE_SERVICE_SET, attributes=attributes)
 
 
-UPDATE_SERVICE_SET: Document[Mapping[str, ServiceSet | None]] = Document('mutation UpdateServiceSet($id:ID!$attributes:ServiceSetAttributes!){updateServiceSet(id:$id attributes:$attributes){...ServiceSet}}' + _SERVICE_SET + _SELECTOR + _GENERATOR_STATE + _TEMPLATE)
+UPDATE_SERVICE_SET: GraphQLDocument[Mapping[str, ServiceSet | None]] = GraphQLDocument('mutation UpdateServiceSet($id:ID!$attributes:ServiceSetAttributes!){updateServiceSet(id:$id attributes:$attributes){...ServiceSet}}' + _SERVICE_SET + _SELECTOR + _GENERATOR_STATE + _TEMPLATE)
 
 
 def update_service_set(api: GraphQLApi, id: str, attributes: "inputs.ServiceSetAttributes") -> ServiceSet:
     return run(api, UPDATE_SERVICE_SET, id=id, attributes=attributes)
 
 
-DELETE_SERVICE_SET: Document[Mapping[str, ServiceSet | None]] = Document('mutation DeleteServiceSet($id:ID!){deleteServiceSet(id:$id){...ServiceSet}}' + _SERVICE_SET + _SELECTOR + _GENERATOR_STATE + _TEMPLATE)
+DELETE_SERVICE_SET: GraphQLDocument[Mapping[str, ServiceSet | None]] = GraphQLDocument('mutation DeleteServiceSet($id:ID!){deleteServiceSet(id:$id){...ServiceSet}}' + _SERVICE_SET + _SELECTOR + _GENERATOR_STATE + _TEMPLATE)
 
 
 def delete_service_set(api: GraphQLApi, id: str) -> ServiceSet:
     return run(api, DELETE_SERVICE_SET, id=id)
 
 
-SYNC_SERVICE_SET: Document[Mapping[str, ServiceSet | None]] = Document('mutation SyncServiceSet($id:ID!$confirm:Int!){syncServiceSet(id:$id confirm:$confirm){...ServiceSet}}' + _SERVICE_SET + _SELECTOR + _GENERATOR_STATE + _TEMPLATE)
+SYNC_SERVICE_SET: GraphQLDocument[Mapping[str, ServiceSet | None]] = GraphQLDocument('mutation SyncServiceSet($id:ID!$confirm:Int!){syncServiceSet(id:$id confirm:$confirm){...ServiceSet}}' + _SERVICE_SET + _SELECTOR + _GENERATOR_STATE + _TEMPLATE)
 
 
 def sync_service_set(api: GraphQLApi, id: str, confirm: int) -> ServiceSet:
     return run(api, SYNC_SERVICE_SET, id=id, confirm=confirm)
 
 
-SERVICE_SET_SERVICES: Document[Mapping[str, list[GeneratedService]]] = Document('query ServiceSetServices($id:ID!){serviceSetServices(id:$id){...GeneratedService}}' + _GENERATED_SERVICE)
+SERVICE_SET_SERVICES: GraphQLDocument[Mapping[str, list[GeneratedService]]] = GraphQLDocument('query ServiceSetServices($id:ID!){serviceSetServices(id:$id){...GeneratedService}}' + _GENERATED_SERVICE)
 
 
 def service_set_services(api: GraphQLApi, id: str) -> list[GeneratedService]:
     return run(api, SERVICE_SET_SERVICES, id=id)
 
 
-PREVIEW_SERVICE_SET: Document[Mapping[str, PreviewServiceSet]] = Document('query PreviewServiceSet($id:ID$attributes:ServiceSetAttributes!){previewServiceSet(id:$id attributes:$attributes){creates updates deletes frozen complete problem create{...PlannedService}update{...PlannedService}delete{...PlannedService}withheld{...PlannedService}collisions{...PlannedService}}}' + _PLANNED_SERVICE)
+PREVIEW_SERVICE_SET: GraphQLDocument[Mapping[str, PreviewServiceSet]] = GraphQLDocument('query PreviewServiceSet($id:ID$attributes:ServiceSetAttributes!){previewServiceSet(id:$id attributes:$attributes){creates updates deletes frozen complete problem create{...PlannedService}update{...PlannedService}delete{...PlannedService}withheld{...PlannedService}collisions{...PlannedService}}}' + _PLANNED_SERVICE)
 
 
 def preview_service_set(api: GraphQLApi, attributes: "inputs.ServiceSetAttributes", *, id: str | None = None) -> PreviewServiceSet:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypedDict
 
-from towline.operations import Document, GraphQLApi, Page, pages, run
+from towline.operations import GraphQLDocument, GraphQLApi, Page, pages, run
 
 if TYPE_CHECKING:
     from towline import generated_inputs as inputs
@@ -279,133 +279,133 @@ _DIGEST = 'fragment Digest on ServiceRevision{serviceId sha digest}'
 _DENIED_REVISION = 'fragment DeniedRevision on DeniedRevision{revision actor reason insertedAt}'
 
 
-PIPELINES: Document[Mapping[str, Page[Pipeline]]] = Document('query Pipelines($first:Int$after:String$q:String){pipelines(first:$first after:$after q:$q){edges{node{...Pipeline}}pageInfo{hasNextPage endCursor}}}' + _PIPELINE)
+PIPELINES: GraphQLDocument[Mapping[str, Page[Pipeline]]] = GraphQLDocument('query Pipelines($first:Int$after:String$q:String){pipelines(first:$first after:$after q:$q){edges{node{...Pipeline}}pageInfo{hasNextPage endCursor}}}' + _PIPELINE)
 
 
 def pipelines(api: GraphQLApi, *, q: str | None = None) -> Iterator[Pipeline]:
     return pages(api, PIPELINES, q=q)
 
 
-PIPELINE: Document[Mapping[str, PipelineDetails | None]] = Document('query Pipeline($id:ID$name:String){pipeline(id:$id name:$name){...PipelineDetails}}' + _PIPELINE_DETAILS + _GIT_CHANGE + _STAGE + _DIGEST + _GATE + _EDGE)
+PIPELINE: GraphQLDocument[Mapping[str, PipelineDetails | None]] = GraphQLDocument('query Pipeline($id:ID$name:String){pipeline(id:$id name:$name){...PipelineDetails}}' + _PIPELINE_DETAILS + _GIT_CHANGE + _STAGE + _DIGEST + _GATE + _EDGE)
 
 
 def pipeline(api: GraphQLApi, *, id: str | None = None, name: str | None = None) -> PipelineDetails:
     return run(api, PIPELINE, id=id, name=name)
 
 
-SAVE_PIPELINE: Document[Mapping[str, Pipeline | None]] = Document('mutation SavePipeline($name:String!$attributes:PipelineAttributes!){savePipeline(name:$name attributes:$attributes){...Pipeline}}' + _PIPELINE)
+SAVE_PIPELINE: GraphQLDocument[Mapping[str, Pipeline | None]] = GraphQLDocument('mutation SavePipeline($name:String!$attributes:PipelineAttributes!){savePipeline(name:$name attributes:$attributes){...Pipeline}}' + _PIPELINE)
 
 
 def save_pipeline(api: GraphQLApi, name: str, attributes: "inputs.PipelineAttributes") -> Pipeline:
     return run(api, SAVE_PIPELINE, name=name, attributes=attributes)
 
 
-DELETE_PIPELINE: Document[Mapping[str, Pipeline | None]] = Document('mutation DeletePipeline($id:ID!){deletePipeline(id:$id){...Pipeline}}' + _PIPELINE)
+DELETE_PIPELINE: GraphQLDocument[Mapping[str, Pipeline | None]] = GraphQLDocument('mutation DeletePipeline($id:ID!){deletePipeline(id:$id){...Pipeline}}' + _PIPELINE)
 
 
 def delete_pipeline(api: GraphQLApi, id: str) -> Pipeline:
     return run(api, DELETE_PIPELINE, id=id)
 
 
-APPROVE_GATE: Document[Mapping[str, Pipeline | None]] = Document('mutation ApproveGate($id:ID!$digests:[DigestAttributes!]$comment:String){approveGate(id:$id digests:$digests comment:$comment){...Pipeline}}' + _PIPELINE)
+APPROVE_GATE: GraphQLDocument[Mapping[str, Pipeline | None]] = GraphQLDocument('mutation ApproveGate($id:ID!$digests:[DigestAttributes!]$comment:String){approveGate(id:$id digests:$digests comment:$comment){...Pipeline}}' + _PIPELINE)
 
 
 def approve_gate(api: GraphQLApi, id: str, *, digests: "Sequence[inputs.DigestAttributes] | None" = None, comment: str | None = None) -> Pipeline:
     return run(api, APPROVE_GATE, id=id, digests=digests, comment=comment)
 
 
-REJECT_GATE: Document[Mapping[str, Pipeline | None]] = Document('mutation RejectGate($id:ID!$comment:String){rejectGate(id:$id comment:$comment){...Pipeline}}' + _PIPELINE)
+REJECT_GATE: GraphQLDocument[Mapping[str, Pipeline | None]] = GraphQLDocument('mutation RejectGate($id:ID!$comment:String){rejectGate(id:$id comment:$comment){...Pipeline}}' + _PIPELINE)
 
 
 def reject_gate(api: GraphQLApi, id: str, *, comment: str | None = None) -> Pipeline:
     return run(api, REJECT_GATE, id=id, comment=comment)
 
 
-SKIP_GATE: Document[Mapping[str, Pipeline | None]] = Document('mutation SkipGate($id:ID!$release:ID!$reason:String!){skipGate(id:$id releaseId:$release reason:$reason){...Pipeline}}' + _PIPELINE)
+SKIP_GATE: GraphQLDocument[Mapping[str, Pipeline | None]] = GraphQLDocument('mutation SkipGate($id:ID!$release:ID!$reason:String!){skipGate(id:$id releaseId:$release reason:$reason){...Pipeline}}' + _PIPELINE)
 
 
 def skip_gate(api: GraphQLApi, id: str, release: str, reason: str) -> Pipeline:
     return run(api, SKIP_GATE, id=id, release=release, reason=reason)
 
 
-ANSWER_GATE: Document[Mapping[str, Pipeline | None]] = Document('mutation AnswerGate($id:ID!$release:ID!$passed:Boolean!$reason:String!){answerGate(id:$id releaseId:$release passed:$passed reason:$reason){...Pipeline}}' + _PIPELINE)
+ANSWER_GATE: GraphQLDocument[Mapping[str, Pipeline | None]] = GraphQLDocument('mutation AnswerGate($id:ID!$release:ID!$passed:Boolean!$reason:String!){answerGate(id:$id releaseId:$release passed:$passed reason:$reason){...Pipeline}}' + _PIPELINE)
 
 
 def answer_gate(api: GraphQLApi, id: str, release: str, passed: bool, reason: str) -> Pipeline:
     return run(api, ANSWER_GATE, id=id, release=release, passed=passed, reason=reason)
 
 
-START_RELEASE: Document[Mapping[str, Pipeline | None]] = Document('mutation StartRelease($id:ID!$reason:String!){startRelease(id:$id reason:$reason){...Pipeline}}' + _PIPELINE)
+START_RELEASE: GraphQLDocument[Mapping[str, Pipeline | None]] = GraphQLDocument('mutation StartRelease($id:ID!$reason:String!){startRelease(id:$id reason:$reason){...Pipeline}}' + _PIPELINE)
 
 
 def start_release(api: GraphQLApi, id: str, reason: str) -> Pipeline:
     return run(api, START_RELEASE, id=id, reason=reason)
 
 
-CHECK_TRIGGER: Document[Mapping[str, Pipeline | None]] = Document('mutation CheckTrigger($id:ID!$trigger:String!){checkTrigger(id:$id trigger:$trigger){...Pipeline}}' + _PIPELINE)
+CHECK_TRIGGER: GraphQLDocument[Mapping[str, Pipeline | None]] = GraphQLDocument('mutation CheckTrigger($id:ID!$trigger:String!){checkTrigger(id:$id trigger:$trigger){...Pipeline}}' + _PIPELINE)
 
 
 def check_trigger(api: GraphQLApi, id: str, trigger: str) -> Pipeline:
     return run(api, CHECK_TRIGGER, id=id, trigger=trigger)
 
 
-ABORT_ROLLOUT: Document[Mapping[str, Pipeline | None]] = Document('mutation AbortRollout($id:ID!$stage:String!$reason:String!){abortRollout(id:$id stage:$stage reason:$reason){...Pipeline}}' + _PIPELINE)
+ABORT_ROLLOUT: GraphQLDocument[Mapping[str, Pipeline | None]] = GraphQLDocument('mutation AbortRollout($id:ID!$stage:String!$reason:String!){abortRollout(id:$id stage:$stage reason:$reason){...Pipeline}}' + _PIPELINE)
 
 
 def abort_rollout(api: GraphQLApi, id: str, stage: str, reason: str) -> Pipeline:
     return run(api, ABORT_ROLLOUT, id=id, stage=stage, reason=reason)
 
 
-ACKNOWLEDGE_ROLLBACK: Document[Mapping[str, Pipeline | None]] = Document('mutation AcknowledgeRollback($id:ID!$stage:String!){acknowledgeRollback(id:$id stage:$stage){...Pipeline}}' + _PIPELINE)
+ACKNOWLEDGE_ROLLBACK: GraphQLDocument[Mapping[str, Pipeline | None]] = GraphQLDocument('mutation AcknowledgeRollback($id:ID!$stage:String!){acknowledgeRollback(id:$id stage:$stage){...Pipeline}}' + _PIPELINE)
 
 
 def acknowledge_rollback(api: GraphQLApi, id: str, stage: str) -> Pipeline:
     return run(api, ACKNOWLEDGE_ROLLBACK, id=id, stage=stage)
 
 
-RETRY_PIPELINE: Document[Mapping[str, Pipeline | None]] = Document('mutation RetryPipeline($id:ID!$stage:String!){retryPipeline(id:$id stage:$stage){...Pipeline}}' + _PIPELINE)
+RETRY_PIPELINE: GraphQLDocument[Mapping[str, Pipeline | None]] = GraphQLDocument('mutation RetryPipeline($id:ID!$stage:String!){retryPipeline(id:$id stage:$stage){...Pipeline}}' + _PIPELINE)
 
 
 def retry_pipeline(api: GraphQLApi, id: str, stage: str) -> Pipeline:
     return run(api, RETRY_PIPELINE, id=id, stage=stage)
 
 
-PAUSE_PIPELINE: Document[Mapping[str, Pipeline | None]] = Document('mutation PausePipeline($id:ID!$reason:String){pausePipeline(id:$id reason:$reason){...Pipeline}}' + _PIPELINE)
+PAUSE_PIPELINE: GraphQLDocument[Mapping[str, Pipeline | None]] = GraphQLDocument('mutation PausePipeline($id:ID!$reason:String){pausePipeline(id:$id reason:$reason){...Pipeline}}' + _PIPELINE)
 
 
 def pause_pipeline(api: GraphQLApi, id: str, *, reason: str | None = None) -> Pipeline:
     return run(api, PAUSE_PIPELINE, id=id, reason=reason)
 
 
-RESUME_PIPELINE: Document[Mapping[str, Pipeline | None]] = Document('mutation ResumePipeline($id:ID!){resumePipeline(id:$id){...Pipeline}}' + _PIPELINE)
+RESUME_PIPELINE: GraphQLDocument[Mapping[str, Pipeline | None]] = GraphQLDocument('mutation ResumePipeline($id:ID!){resumePipeline(id:$id){...Pipeline}}' + _PIPELINE)
 
 
 def resume_pipeline(api: GraphQLApi, id: str) -> Pipeline:
     return run(api, RESUME_PIPELINE, id=id)
 
 
-PIPELINE_WHAT_IF: Document[Mapping[str, PipelineWhatIf | None]] = Document('query PipelineWhatIf($id:ID!$attributes:PipelineAttributes!$since:DateTime!$until:DateTime!){pipelineWhatIf(id:$id attributes:$attributes since:$since until:$until){beginsAt steps{stage releaseId back was would}waiting{stage releaseId reason}}}')
+PIPELINE_WHAT_IF: GraphQLDocument[Mapping[str, PipelineWhatIf | None]] = GraphQLDocument('query PipelineWhatIf($id:ID!$attributes:PipelineAttributes!$since:DateTime!$until:DateTime!){pipelineWhatIf(id:$id attributes:$attributes since:$since until:$until){beginsAt steps{stage releaseId back was would}waiting{stage releaseId reason}}}')
 
 
 def pipeline_what_if(api: GraphQLApi, id: str, attributes: "inputs.PipelineAttributes", since: str, until: str) -> PipelineWhatIf:
     return run(api, PIPELINE_WHAT_IF, id=id, attributes=attributes, since=since, until=until)
 
 
-DENIED_REVISIONS: Document[Mapping[str, list[DeniedRevision]]] = Document('query DeniedRevisions{deniedRevisions{...DeniedRevision}}' + _DENIED_REVISION)
+DENIED_REVISIONS: GraphQLDocument[Mapping[str, list[DeniedRevision]]] = GraphQLDocument('query DeniedRevisions{deniedRevisions{...DeniedRevision}}' + _DENIED_REVISION)
 
 
 def denied_revisions(api: GraphQLApi) -> list[DeniedRevision]:
     return run(api, DENIED_REVISIONS)
 
 
-DENY_REVISION: Document[Mapping[str, DeniedRevision]] = Document('mutation DenyRevision($revision:String!$reason:String!){denyRevision(revision:$revision reason:$reason){...DeniedRevision}}' + _DENIED_REVISION)
+DENY_REVISION: GraphQLDocument[Mapping[str, DeniedRevision]] = GraphQLDocument('mutation DenyRevision($revision:String!$reason:String!){denyRevision(revision:$revision reason:$reason){...DeniedRevision}}' + _DENIED_REVISION)
 
 
 def deny_revision(api: GraphQLApi, revision: str, reason: str) -> DeniedRevision:
     return run(api, DENY_REVISION, revision=revision, reason=reason)
 
 
-ALLOW_REVISION: Document[Mapping[str, DeniedRevision]] = Document('mutation AllowRevision($revision:String!){allowRevision(revision:$revision){...DeniedRevision}}' + _DENIED_REVISION)
+ALLOW_REVISION: GraphQLDocument[Mapping[str, DeniedRevision]] = GraphQLDocument('mutation AllowRevision($revision:String!){allowRevision(revision:$revision){...DeniedRevision}}' + _DENIED_REVISION)
 
 
 def allow_revision(api: GraphQLApi, revision: str) -> DeniedRevision:

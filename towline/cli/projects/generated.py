@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, TypedDict
 
-from towline.operations import Document, GraphQLApi, Page, pages, run
+from towline.operations import GraphQLDocument, GraphQLApi, Page, pages, run
 
 if TYPE_CHECKING:
     from towline import generated_inputs as inputs
@@ -20,28 +20,28 @@ class Project(TypedDict):
 _PROJECT = 'fragment Project on Project{id name default description insertedAt}'
 
 
-PROJECTS: Document[Mapping[str, Page[Project]]] = Document('query Projects($first:Int$after:String$q:String){projects(first:$first after:$after q:$q){edges{node{...Project}}pageInfo{hasNextPage endCursor}}}' + _PROJECT)
+PROJECTS: GraphQLDocument[Mapping[str, Page[Project]]] = GraphQLDocument('query Projects($first:Int$after:String$q:String){projects(first:$first after:$after q:$q){edges{node{...Project}}pageInfo{hasNextPage endCursor}}}' + _PROJECT)
 
 
 def projects(api: GraphQLApi, *, q: str | None = None) -> Iterator[Project]:
     return pages(api, PROJECTS, q=q)
 
 
-PROJECT: Document[Mapping[str, Project | None]] = Document('query Project($id:ID$name:String){project(id:$id name:$name){...Project}}' + _PROJECT)
+PROJECT: GraphQLDocument[Mapping[str, Project | None]] = GraphQLDocument('query Project($id:ID$name:String){project(id:$id name:$name){...Project}}' + _PROJECT)
 
 
 def project(api: GraphQLApi, *, id: str | None = None, name: str | None = None) -> Project:
     return run(api, PROJECT, id=id, name=name)
 
 
-CREATE_PROJECT: Document[Mapping[str, Project | None]] = Document('mutation CreateProject($attributes:ProjectAttributes!){createProject(attributes:$attributes){...Project}}' + _PROJECT)
+CREATE_PROJECT: GraphQLDocument[Mapping[str, Project | None]] = GraphQLDocument('mutation CreateProject($attributes:ProjectAttributes!){createProject(attributes:$attributes){...Project}}' + _PROJECT)
 
 
 def create_project(api: GraphQLApi, attributes: "inputs.ProjectAttributes") -> Project:
     return run(api, CREATE_PROJECT, attributes=attributes)
 
 
-DELETE_PROJECT: Document[Mapping[str, Project | None]] = Document('mutation DeleteProject($id:ID!){deleteProject(id:$id){...Project}}' + _PROJECT)
+DELETE_PROJECT: GraphQLDocument[Mapping[str, Project | None]] = GraphQLDocument('mutation DeleteProject($id:ID!){deleteProject(id:$id){...Project}}' + _PROJECT)
 
 
 def delete_project(api: GraphQLApi, id: str) -> Project:

@@ -75,7 +75,7 @@ class LineStream(Protocol):
         ...
 
 
-class AuditFilter(OptionGroup):
+class AuditFilterOptions(OptionGroup):
     """Options that select audit rows."""
 
     actor: Annotated[str | None, typer.Option(help="Filter by the actor's email address.")] = None
@@ -125,7 +125,7 @@ def audit(
     follow: Annotated[bool, typer.Option("--follow", help="Print new rows until Ctrl-C.")] = False,
     query: Search = None,
     *,
-    only: AuditFilter,
+    only: AuditFilterOptions,
     limit: Annotated[
         int, typer.Option(min=1, max=1_000, help="Number of rows to print first.")
     ] = 50,
@@ -160,7 +160,7 @@ def export(
         ExportFormat, typer.Option("--format", help="Format of the rows.")
     ] = ExportFormat.JSONL,
     *,
-    only: AuditFilter,
+    only: AuditFilterOptions,
 ) -> None:
     """Export the audit log to standard output, oldest first, as JSON or CEF lines.
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, TypedDict
 
-from towline.operations import Document, GraphQLApi, Page, nodes, pages, run
+from towline.operations import GraphQLDocument, GraphQLApi, Page, nodes, pages, run
 
 if TYPE_CHECKING:
     from towline import generated_inputs as inputs
@@ -190,133 +190,133 @@ _DELIVERY = 'fragment Delivery on NotificationDelivery{id state attempts status 
 _STREAM = 'fragment Stream on OpenStream{id since cluster user actingAs what kind source userAgent bytesIn bytesOut recorded replica}'
 
 
-AUDIT: Document[Mapping[str, Page[AuditRow]]] = Document('query Audit($first:Int$after:String$q:String$filter:AuditLogFilter){auditLogs(first:$first after:$after q:$q filter:$filter){edges{node{...AuditRow}}pageInfo{hasNextPage endCursor}}}' + _AUDIT_ROW)
+AUDIT: GraphQLDocument[Mapping[str, Page[AuditRow]]] = GraphQLDocument('query Audit($first:Int$after:String$q:String$filter:AuditLogFilter){auditLogs(first:$first after:$after q:$q filter:$filter){edges{node{...AuditRow}}pageInfo{hasNextPage endCursor}}}' + _AUDIT_ROW)
 
 
 def audit(api: GraphQLApi, *, q: str | None = None, filter: "inputs.AuditLogFilter | None" = None) -> Iterator[AuditRow]:
     return pages(api, AUDIT, q=q, filter=filter)
 
 
-AUDIT_CHAINS: Document[Mapping[str, list[AuditChains]]] = Document('query AuditChains{auditChains{kind number hash expired expiredAt}}')
+AUDIT_CHAINS: GraphQLDocument[Mapping[str, list[AuditChains]]] = GraphQLDocument('query AuditChains{auditChains{kind number hash expired expiredAt}}')
 
 
 def audit_chains(api: GraphQLApi) -> list[AuditChains]:
     return run(api, AUDIT_CHAINS)
 
 
-FLEET_AT: Document[Mapping[str, FleetAt]] = Document('query FleetAt($at:DateTime!$clusterId:ID){fleet(at:$at clusterId:$clusterId){clusters{cluster services{serviceId service sha statusCode desiredAt}}}}')
+FLEET_AT: GraphQLDocument[Mapping[str, FleetAt]] = GraphQLDocument('query FleetAt($at:DateTime!$clusterId:ID){fleet(at:$at clusterId:$clusterId){clusters{cluster services{serviceId service sha statusCode desiredAt}}}}')
 
 
 def fleet_at(api: GraphQLApi, at: str, *, cluster_id: str | None = None) -> FleetAt:
     return run(api, FLEET_AT, at=at, clusterId=cluster_id)
 
 
-FLEET_CHANGES: Document[Mapping[str, list[FleetChanges]]] = Document('query FleetChanges($then:DateTime!$now:DateTime!$clusterId:ID){fleetChanges(then:$then now:$now clusterId:$clusterId){kind serviceId service cluster shaBefore shaAfter statusBefore statusAfter}}')
+FLEET_CHANGES: GraphQLDocument[Mapping[str, list[FleetChanges]]] = GraphQLDocument('query FleetChanges($then:DateTime!$now:DateTime!$clusterId:ID){fleetChanges(then:$then now:$now clusterId:$clusterId){kind serviceId service cluster shaBefore shaAfter statusBefore statusAfter}}')
 
 
 def fleet_changes(api: GraphQLApi, then: str, now: str, *, cluster_id: str | None = None) -> list[FleetChanges]:
     return run(api, FLEET_CHANGES, then=then, now=now, clusterId=cluster_id)
 
 
-DELIVERY_REPORT: Document[Mapping[str, DeliveryReport]] = Document('query DeliveryReport($since:DateTime!$clusterId:ID){deliveryReport(since:$since clusterId:$clusterId){since until deploymentsPerDay leadP50 leadP90 restoreP50 restoreP90 total{begun healthy failed failureRate}}}')
+DELIVERY_REPORT: GraphQLDocument[Mapping[str, DeliveryReport]] = GraphQLDocument('query DeliveryReport($since:DateTime!$clusterId:ID){deliveryReport(since:$since clusterId:$clusterId){since until deploymentsPerDay leadP50 leadP90 restoreP50 restoreP90 total{begun healthy failed failureRate}}}')
 
 
 def delivery_report(api: GraphQLApi, since: str, *, cluster_id: str | None = None) -> DeliveryReport:
     return run(api, DELIVERY_REPORT, since=since, clusterId=cluster_id)
 
 
-COMMIT_TRACE: Document[Mapping[str, CommitTrace]] = Document('query CommitTrace($sha:String!$repositoryId:ID){commitTrace(sha:$sha repositoryId:$repositoryId){sha services live stages{stage count p50 p99}stragglers{serviceId service cluster standing reason since}}}')
+COMMIT_TRACE: GraphQLDocument[Mapping[str, CommitTrace]] = GraphQLDocument('query CommitTrace($sha:String!$repositoryId:ID){commitTrace(sha:$sha repositoryId:$repositoryId){sha services live stages{stage count p50 p99}stragglers{serviceId service cluster standing reason since}}}')
 
 
 def commit_trace(api: GraphQLApi, sha: str, *, repository_id: str | None = None) -> CommitTrace:
     return run(api, COMMIT_TRACE, sha=sha, repositoryId=repository_id)
 
 
-NOTIFICATIONS: Document[Mapping[str, Page[NotificationsNode]]] = Document('query Notifications($first:Int$q:String){appNotifications(first:$first q:$q){edges{node{id at kind severity subject text}}pageInfo{hasNextPage endCursor}}}')
+NOTIFICATIONS: GraphQLDocument[Mapping[str, Page[NotificationsNode]]] = GraphQLDocument('query Notifications($first:Int$q:String){appNotifications(first:$first q:$q){edges{node{id at kind severity subject text}}pageInfo{hasNextPage endCursor}}}')
 
 
 def notifications(api: GraphQLApi, *, first: int | None = None, q: str | None = None) -> list[NotificationsNode]:
     return nodes(api, NOTIFICATIONS, first=first, q=q)
 
 
-SINKS: Document[Mapping[str, Page[Sink]]] = Document('query Sinks($first:Int$after:String$q:String){notificationSinks(first:$first after:$after q:$q){edges{node{...Sink}}pageInfo{hasNextPage endCursor}}}' + _SINK)
+SINKS: GraphQLDocument[Mapping[str, Page[Sink]]] = GraphQLDocument('query Sinks($first:Int$after:String$q:String){notificationSinks(first:$first after:$after q:$q){edges{node{...Sink}}pageInfo{hasNextPage endCursor}}}' + _SINK)
 
 
 def sinks(api: GraphQLApi, *, q: str | None = None) -> Iterator[Sink]:
     return pages(api, SINKS, q=q)
 
 
-SET_SINK: Document[Mapping[str, SetSink | None]] = Document('mutation SetSink($attributes:NotificationSinkAttributes!){upsertNotificationSink(attributes:$attributes){...Sink signingSecret}}' + _SINK)
+SET_SINK: GraphQLDocument[Mapping[str, SetSink | None]] = GraphQLDocument('mutation SetSink($attributes:NotificationSinkAttributes!){upsertNotificationSink(attributes:$attributes){...Sink signingSecret}}' + _SINK)
 
 
 def set_sink(api: GraphQLApi, attributes: "inputs.NotificationSinkAttributes") -> SetSink:
     return run(api, SET_SINK, attributes=attributes)
 
 
-DELETE_SINK: Document[Mapping[str, Sink | None]] = Document('mutation DeleteSink($id:ID!){deleteNotificationSink(id:$id){...Sink}}' + _SINK)
+DELETE_SINK: GraphQLDocument[Mapping[str, Sink | None]] = GraphQLDocument('mutation DeleteSink($id:ID!){deleteNotificationSink(id:$id){...Sink}}' + _SINK)
 
 
 def delete_sink(api: GraphQLApi, id: str) -> Sink:
     return run(api, DELETE_SINK, id=id)
 
 
-TEST_SINK: Document[Mapping[str, Delivery]] = Document('mutation TestSink($id:ID!){testNotificationSink(id:$id){...Delivery}}' + _DELIVERY)
+TEST_SINK: GraphQLDocument[Mapping[str, Delivery]] = GraphQLDocument('mutation TestSink($id:ID!){testNotificationSink(id:$id){...Delivery}}' + _DELIVERY)
 
 
 def test_sink(api: GraphQLApi, id: str) -> Delivery:
     return run(api, TEST_SINK, id=id)
 
 
-ROUTERS: Document[Mapping[str, Page[Router]]] = Document('query Routers($first:Int$after:String$q:String){notificationRouters(first:$first after:$after q:$q){edges{node{...Router}}pageInfo{hasNextPage endCursor}}}' + _ROUTER)
+ROUTERS: GraphQLDocument[Mapping[str, Page[Router]]] = GraphQLDocument('query Routers($first:Int$after:String$q:String){notificationRouters(first:$first after:$after q:$q){edges{node{...Router}}pageInfo{hasNextPage endCursor}}}' + _ROUTER)
 
 
 def routers(api: GraphQLApi, *, q: str | None = None) -> Iterator[Router]:
     return pages(api, ROUTERS, q=q)
 
 
-SET_ROUTER: Document[Mapping[str, Router | None]] = Document('mutation SetRouter($attributes:NotificationRouterAttributes!){upsertNotificationRouter(attributes:$attributes){...Router}}' + _ROUTER)
+SET_ROUTER: GraphQLDocument[Mapping[str, Router | None]] = GraphQLDocument('mutation SetRouter($attributes:NotificationRouterAttributes!){upsertNotificationRouter(attributes:$attributes){...Router}}' + _ROUTER)
 
 
 def set_router(api: GraphQLApi, attributes: "inputs.NotificationRouterAttributes") -> Router:
     return run(api, SET_ROUTER, attributes=attributes)
 
 
-DELETE_ROUTER: Document[Mapping[str, Router | None]] = Document('mutation DeleteRouter($id:ID!){deleteNotificationRouter(id:$id){...Router}}' + _ROUTER)
+DELETE_ROUTER: GraphQLDocument[Mapping[str, Router | None]] = GraphQLDocument('mutation DeleteRouter($id:ID!){deleteNotificationRouter(id:$id){...Router}}' + _ROUTER)
 
 
 def delete_router(api: GraphQLApi, id: str) -> Router:
     return run(api, DELETE_ROUTER, id=id)
 
 
-DELIVERIES: Document[Mapping[str, Page[Delivery]]] = Document('query Deliveries($first:Int$state:NotificationDeliveryState){notificationDeliveries(first:$first state:$state){edges{node{...Delivery}}pageInfo{hasNextPage endCursor}}}' + _DELIVERY)
+DELIVERIES: GraphQLDocument[Mapping[str, Page[Delivery]]] = GraphQLDocument('query Deliveries($first:Int$state:NotificationDeliveryState){notificationDeliveries(first:$first state:$state){edges{node{...Delivery}}pageInfo{hasNextPage endCursor}}}' + _DELIVERY)
 
 
 def deliveries(api: GraphQLApi, *, first: int | None = None, state: str | None = None) -> list[Delivery]:
     return nodes(api, DELIVERIES, first=first, state=state)
 
 
-RESEND_NOTIFICATION: Document[Mapping[str, Delivery]] = Document('mutation ResendNotification($id:ID!){resendNotification(id:$id){...Delivery}}' + _DELIVERY)
+RESEND_NOTIFICATION: GraphQLDocument[Mapping[str, Delivery]] = GraphQLDocument('mutation ResendNotification($id:ID!){resendNotification(id:$id){...Delivery}}' + _DELIVERY)
 
 
 def resend_notification(api: GraphQLApi, id: str) -> Delivery:
     return run(api, RESEND_NOTIFICATION, id=id)
 
 
-RECORDING: Document[Mapping[str, Recording]] = Document('query Recording($id:ID!$offset:Int!){sessionRecording(requestId:$id offset:$offset){data next ongoing}}')
+RECORDING: GraphQLDocument[Mapping[str, Recording]] = GraphQLDocument('query Recording($id:ID!$offset:Int!){sessionRecording(requestId:$id offset:$offset){data next ongoing}}')
 
 
 def recording(api: GraphQLApi, id: str, offset: int) -> Recording:
     return run(api, RECORDING, id=id, offset=offset)
 
 
-STREAMS: Document[Mapping[str, Streams]] = Document('query Streams($cluster:String$user:String){openStreams(cluster:$cluster user:$user){nodes{...Stream}silent}}' + _STREAM)
+STREAMS: GraphQLDocument[Mapping[str, Streams]] = GraphQLDocument('query Streams($cluster:String$user:String){openStreams(cluster:$cluster user:$user){nodes{...Stream}silent}}' + _STREAM)
 
 
 def streams(api: GraphQLApi, *, cluster: str | None = None, user: str | None = None) -> Streams:
     return run(api, STREAMS, cluster=cluster, user=user)
 
 
-END_STREAM: Document[Mapping[str, Stream]] = Document('mutation EndStream($id:ID!){endStream(id:$id){...Stream}}' + _STREAM)
+END_STREAM: GraphQLDocument[Mapping[str, Stream]] = GraphQLDocument('mutation EndStream($id:ID!){endStream(id:$id){...Stream}}' + _STREAM)
 
 
 def end_stream(api: GraphQLApi, id: str) -> Stream:

@@ -9,6 +9,7 @@ import typer
 
 from core.errors import Invalid, NotFound
 from towline.cli.reports import generated as operations
+from towline.cli.reports.audit import KindFilter
 from towline.cli.reports.generated import Delivery, NotificationsNode, Router, Sink
 from towline.cli.repositories.find import find_repository
 from towline.cli.shell.option_groups import OptionGroup, option_groups
@@ -75,15 +76,6 @@ class Severity(StrEnum):
     ERROR = "error"
 
 
-class AuditKind(StrEnum):
-    """Kinds of audit rows."""
-
-    CHANGE = "change"
-    SIGN_IN = "sign-in"
-    REQUEST = "request"
-    AGENT = "agent"
-
-
 class DeliveryStateFilter(StrEnum):
     """State of a delivery."""
 
@@ -136,7 +128,7 @@ class SinkOptions(OptionGroup):
     ] = None
     api_url: Annotated[str | None, typer.Option(help="API URL of the Git host.")] = None
     audit: Annotated[
-        list[AuditKind] | None,
+        list[KindFilter] | None,
         typer.Option(help="Also forward audit rows of this kind; repeatable."),
     ] = None
     project: Project = None

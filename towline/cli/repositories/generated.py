@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, TypedDict
 
-from towline.operations import Document, GraphQLApi, Page, pages, run
+from towline.operations import GraphQLDocument, GraphQLApi, Page, pages, run
 
 if TYPE_CHECKING:
     from towline import generated_inputs as inputs
@@ -47,84 +47,84 @@ _HELM_REPOSITORY = 'fragment HelmRepository on HelmRepository{id url health erro
 _REPOSITORY = 'fragment Repository on GitRepository{id url health error signIn insertedAt pulledAt polledAt viaClusterId recurseSubmodules size owner}'
 
 
-HELM_REPOSITORIES: Document[Mapping[str, Page[HelmRepository]]] = Document('query HelmRepositories($first:Int$after:String$q:String){helmRepositories(first:$first after:$after q:$q){edges{node{...HelmRepository}}pageInfo{hasNextPage endCursor}}}' + _HELM_REPOSITORY)
+HELM_REPOSITORIES: GraphQLDocument[Mapping[str, Page[HelmRepository]]] = GraphQLDocument('query HelmRepositories($first:Int$after:String$q:String){helmRepositories(first:$first after:$after q:$q){edges{node{...HelmRepository}}pageInfo{hasNextPage endCursor}}}' + _HELM_REPOSITORY)
 
 
 def helm_repositories(api: GraphQLApi, *, q: str | None = None) -> Iterator[HelmRepository]:
     return pages(api, HELM_REPOSITORIES, q=q)
 
 
-HELM_REPOSITORY: Document[Mapping[str, HelmRepository | None]] = Document('query HelmRepository($id:ID$url:String){helmRepository(id:$id url:$url){...HelmRepository}}' + _HELM_REPOSITORY)
+HELM_REPOSITORY: GraphQLDocument[Mapping[str, HelmRepository | None]] = GraphQLDocument('query HelmRepository($id:ID$url:String){helmRepository(id:$id url:$url){...HelmRepository}}' + _HELM_REPOSITORY)
 
 
 def helm_repository(api: GraphQLApi, *, id: str | None = None, url: str | None = None) -> HelmRepository:
     return run(api, HELM_REPOSITORY, id=id, url=url)
 
 
-CREATE_HELM_REPOSITORY: Document[Mapping[str, HelmRepository | None]] = Document('mutation CreateHelmRepository($attributes:HelmRepositoryAttributes!){createHelmRepository(attributes:$attributes){...HelmRepository}}' + _HELM_REPOSITORY)
+CREATE_HELM_REPOSITORY: GraphQLDocument[Mapping[str, HelmRepository | None]] = GraphQLDocument('mutation CreateHelmRepository($attributes:HelmRepositoryAttributes!){createHelmRepository(attributes:$attributes){...HelmRepository}}' + _HELM_REPOSITORY)
 
 
 def create_helm_repository(api: GraphQLApi, attributes: "inputs.HelmRepositoryAttributes") -> HelmRepository:
     return run(api, CREATE_HELM_REPOSITORY, attributes=attributes)
 
 
-UPDATE_HELM_REPOSITORY: Document[Mapping[str, HelmRepository | None]] = Document('mutation UpdateHelmRepository($id:ID!$attributes:HelmRepositoryAttributes!){updateHelmRepository(id:$id attributes:$attributes){...HelmRepository}}' + _HELM_REPOSITORY)
+UPDATE_HELM_REPOSITORY: GraphQLDocument[Mapping[str, HelmRepository | None]] = GraphQLDocument('mutation UpdateHelmRepository($id:ID!$attributes:HelmRepositoryAttributes!){updateHelmRepository(id:$id attributes:$attributes){...HelmRepository}}' + _HELM_REPOSITORY)
 
 
 def update_helm_repository(api: GraphQLApi, id: str, attributes: "inputs.HelmRepositoryAttributes") -> HelmRepository:
     return run(api, UPDATE_HELM_REPOSITORY, id=id, attributes=attributes)
 
 
-DELETE_HELM_REPOSITORY: Document[Mapping[str, HelmRepository | None]] = Document('mutation DeleteHelmRepository($id:ID!){deleteHelmRepository(id:$id){...HelmRepository}}' + _HELM_REPOSITORY)
+DELETE_HELM_REPOSITORY: GraphQLDocument[Mapping[str, HelmRepository | None]] = GraphQLDocument('mutation DeleteHelmRepository($id:ID!){deleteHelmRepository(id:$id){...HelmRepository}}' + _HELM_REPOSITORY)
 
 
 def delete_helm_repository(api: GraphQLApi, id: str) -> HelmRepository:
     return run(api, DELETE_HELM_REPOSITORY, id=id)
 
 
-SYNC_HELM_REPOSITORY: Document[Mapping[str, HelmRepository | None]] = Document('mutation SyncHelmRepository($id:ID!){syncHelmRepository(id:$id){...HelmRepository}}' + _HELM_REPOSITORY)
+SYNC_HELM_REPOSITORY: GraphQLDocument[Mapping[str, HelmRepository | None]] = GraphQLDocument('mutation SyncHelmRepository($id:ID!){syncHelmRepository(id:$id){...HelmRepository}}' + _HELM_REPOSITORY)
 
 
 def sync_helm_repository(api: GraphQLApi, id: str) -> HelmRepository:
     return run(api, SYNC_HELM_REPOSITORY, id=id)
 
 
-REPOSITORIES: Document[Mapping[str, Page[Repository]]] = Document('query Repositories($first:Int$after:String$q:String){gitRepositories(first:$first after:$after q:$q){edges{node{...Repository}}pageInfo{hasNextPage endCursor}}}' + _REPOSITORY)
+REPOSITORIES: GraphQLDocument[Mapping[str, Page[Repository]]] = GraphQLDocument('query Repositories($first:Int$after:String$q:String){gitRepositories(first:$first after:$after q:$q){edges{node{...Repository}}pageInfo{hasNextPage endCursor}}}' + _REPOSITORY)
 
 
 def repositories(api: GraphQLApi, *, q: str | None = None) -> Iterator[Repository]:
     return pages(api, REPOSITORIES, q=q)
 
 
-REPOSITORY: Document[Mapping[str, Repository | None]] = Document('query Repository($id:ID$url:String){gitRepository(id:$id url:$url){...Repository}}' + _REPOSITORY)
+REPOSITORY: GraphQLDocument[Mapping[str, Repository | None]] = GraphQLDocument('query Repository($id:ID$url:String){gitRepository(id:$id url:$url){...Repository}}' + _REPOSITORY)
 
 
 def repository(api: GraphQLApi, *, id: str | None = None, url: str | None = None) -> Repository:
     return run(api, REPOSITORY, id=id, url=url)
 
 
-CREATE_REPOSITORY: Document[Mapping[str, Repository | None]] = Document('mutation CreateRepository($attributes:GitAttributes!){createGitRepository(attributes:$attributes){...Repository}}' + _REPOSITORY)
+CREATE_REPOSITORY: GraphQLDocument[Mapping[str, Repository | None]] = GraphQLDocument('mutation CreateRepository($attributes:GitAttributes!){createGitRepository(attributes:$attributes){...Repository}}' + _REPOSITORY)
 
 
 def create_repository(api: GraphQLApi, attributes: "inputs.GitAttributes") -> Repository:
     return run(api, CREATE_REPOSITORY, attributes=attributes)
 
 
-UPDATE_REPOSITORY: Document[Mapping[str, Repository | None]] = Document('mutation UpdateRepository($id:ID!$attributes:GitAttributes!){updateGitRepository(id:$id attributes:$attributes){...Repository}}' + _REPOSITORY)
+UPDATE_REPOSITORY: GraphQLDocument[Mapping[str, Repository | None]] = GraphQLDocument('mutation UpdateRepository($id:ID!$attributes:GitAttributes!){updateGitRepository(id:$id attributes:$attributes){...Repository}}' + _REPOSITORY)
 
 
 def update_repository(api: GraphQLApi, id: str, attributes: "inputs.GitAttributes") -> Repository:
     return run(api, UPDATE_REPOSITORY, id=id, attributes=attributes)
 
 
-DELETE_REPOSITORY: Document[Mapping[str, Repository | None]] = Document('mutation DeleteRepository($id:ID!){deleteGitRepository(id:$id){...Repository}}' + _REPOSITORY)
+DELETE_REPOSITORY: GraphQLDocument[Mapping[str, Repository | None]] = GraphQLDocument('mutation DeleteRepository($id:ID!){deleteGitRepository(id:$id){...Repository}}' + _REPOSITORY)
 
 
 def delete_repository(api: GraphQLApi, id: str) -> Repository:
     return run(api, DELETE_REPOSITORY, id=id)
 
 
-SYNC_REPOSITORY: Document[Mapping[str, Repository | None]] = Document('mutation SyncRepository($id:ID!){syncGitRepository(id:$id){...Repository}}' + _REPOSITORY)
+SYNC_REPOSITORY: GraphQLDocument[Mapping[str, Repository | None]] = GraphQLDocument('mutation SyncRepository($id:ID!){syncGitRepository(id:$id){...Repository}}' + _REPOSITORY)
 
 
 def sync_repository(api: GraphQLApi, id: str) -> Repository:

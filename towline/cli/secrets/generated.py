@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypedDict
 
-from towline.operations import Document, GraphQLApi, Page, pages, run
+from towline.operations import GraphQLDocument, GraphQLApi, Page, pages, run
 
 if TYPE_CHECKING:
     from towline import generated_inputs as inputs
@@ -92,91 +92,91 @@ _SECRET_USE = 'fragment SecretUse on SecretUse{id name secretId secretName servi
 _DATA_KEY = 'fragment DataKey on DataKey{id kek insertedAt beginsAt}'
 
 
-SECRETS: Document[Mapping[str, Page[Secret]]] = Document('query Secrets($first:Int$after:String$q:String){secrets(first:$first after:$after q:$q){edges{node{...Secret}}pageInfo{hasNextPage endCursor}}}' + _SECRET)
+SECRETS: GraphQLDocument[Mapping[str, Page[Secret]]] = GraphQLDocument('query Secrets($first:Int$after:String$q:String){secrets(first:$first after:$after q:$q){edges{node{...Secret}}pageInfo{hasNextPage endCursor}}}' + _SECRET)
 
 
 def secrets(api: GraphQLApi, *, q: str | None = None) -> Iterator[Secret]:
     return pages(api, SECRETS, q=q)
 
 
-SECRET: Document[Mapping[str, Secret | None]] = Document('query Secret($name:String!){secret(name:$name){...Secret}}' + _SECRET)
+SECRET: GraphQLDocument[Mapping[str, Secret | None]] = GraphQLDocument('query Secret($name:String!){secret(name:$name){...Secret}}' + _SECRET)
 
 
 def secret(api: GraphQLApi, name: str) -> Secret:
     return run(api, SECRET, name=name)
 
 
-SECRET_VERSIONS: Document[Mapping[str, list[SecretVersions]]] = Document('query SecretVersions($id:ID!){secretVersions(id:$id){id number insertedAt actor revokedAt}}')
+SECRET_VERSIONS: GraphQLDocument[Mapping[str, list[SecretVersions]]] = GraphQLDocument('query SecretVersions($id:ID!){secretVersions(id:$id){id number insertedAt actor revokedAt}}')
 
 
 def secret_versions(api: GraphQLApi, id: str) -> list[SecretVersions]:
     return run(api, SECRET_VERSIONS, id=id)
 
 
-SECRET_CONSUMERS: Document[Mapping[str, list[SecretUse]]] = Document('query SecretConsumers($id:ID!){secretConsumers(id:$id){...SecretUse}}' + _SECRET_USE)
+SECRET_CONSUMERS: GraphQLDocument[Mapping[str, list[SecretUse]]] = GraphQLDocument('query SecretConsumers($id:ID!){secretConsumers(id:$id){...SecretUse}}' + _SECRET_USE)
 
 
 def secret_consumers(api: GraphQLApi, id: str) -> list[SecretUse]:
     return run(api, SECRET_CONSUMERS, id=id)
 
 
-SERVICE_SECRETS: Document[Mapping[str, list[SecretUse]]] = Document('query ServiceSecrets($serviceId:ID!){serviceSecrets(serviceId:$serviceId){...SecretUse}}' + _SECRET_USE)
+SERVICE_SECRETS: GraphQLDocument[Mapping[str, list[SecretUse]]] = GraphQLDocument('query ServiceSecrets($serviceId:ID!){serviceSecrets(serviceId:$serviceId){...SecretUse}}' + _SECRET_USE)
 
 
 def service_secrets(api: GraphQLApi, service_id: str) -> list[SecretUse]:
     return run(api, SERVICE_SECRETS, serviceId=service_id)
 
 
-ENCRYPTION_KEYS: Document[Mapping[str, EncryptionKeys]] = Document('query EncryptionKeys{encryptionKeys{kek currentId outdated undecryptable keys{...DataKey}}}' + _DATA_KEY)
+ENCRYPTION_KEYS: GraphQLDocument[Mapping[str, EncryptionKeys]] = GraphQLDocument('query EncryptionKeys{encryptionKeys{kek currentId outdated undecryptable keys{...DataKey}}}' + _DATA_KEY)
 
 
 def encryption_keys(api: GraphQLApi) -> EncryptionKeys:
     return run(api, ENCRYPTION_KEYS)
 
 
-SAVE_SECRET: Document[Mapping[str, Secret]] = Document('mutation SaveSecret($name:String!$attributes:SecretAttributes!){saveSecret(name:$name attributes:$attributes){...Secret}}' + _SECRET)
+SAVE_SECRET: GraphQLDocument[Mapping[str, Secret]] = GraphQLDocument('mutation SaveSecret($name:String!$attributes:SecretAttributes!){saveSecret(name:$name attributes:$attributes){...Secret}}' + _SECRET)
 
 
 def save_secret(api: GraphQLApi, name: str, attributes: "inputs.SecretAttributes") -> Secret:
     return run(api, SAVE_SECRET, name=name, attributes=attributes)
 
 
-DELETE_SECRET: Document[Mapping[str, Secret]] = Document('mutation DeleteSecret($id:ID!){deleteSecret(id:$id){...Secret}}' + _SECRET)
+DELETE_SECRET: GraphQLDocument[Mapping[str, Secret]] = GraphQLDocument('mutation DeleteSecret($id:ID!){deleteSecret(id:$id){...Secret}}' + _SECRET)
 
 
 def delete_secret(api: GraphQLApi, id: str) -> Secret:
     return run(api, DELETE_SECRET, id=id)
 
 
-USE_SECRETS: Document[Mapping[str, list[SecretUse]]] = Document('mutation UseSecrets($serviceId:ID!$uses:[SecretUseAttributes!]!){useSecrets(serviceId:$serviceId uses:$uses){...SecretUse}}' + _SECRET_USE)
+USE_SECRETS: GraphQLDocument[Mapping[str, list[SecretUse]]] = GraphQLDocument('mutation UseSecrets($serviceId:ID!$uses:[SecretUseAttributes!]!){useSecrets(serviceId:$serviceId uses:$uses){...SecretUse}}' + _SECRET_USE)
 
 
 def use_secrets(api: GraphQLApi, service_id: str, uses: "Sequence[inputs.SecretUseAttributes]") -> list[SecretUse]:
     return run(api, USE_SECRETS, serviceId=service_id, uses=uses)
 
 
-REVOKE_SECRET_VERSION: Document[Mapping[str, Secret]] = Document('mutation RevokeSecretVersion($id:ID!$number:Int!){revokeSecretVersion(id:$id number:$number){...Secret}}' + _SECRET)
+REVOKE_SECRET_VERSION: GraphQLDocument[Mapping[str, Secret]] = GraphQLDocument('mutation RevokeSecretVersion($id:ID!$number:Int!){revokeSecretVersion(id:$id number:$number){...Secret}}' + _SECRET)
 
 
 def revoke_secret_version(api: GraphQLApi, id: str, number: int) -> Secret:
     return run(api, REVOKE_SECRET_VERSION, id=id, number=number)
 
 
-DECIDE_ROTATION: Document[Mapping[str, Secret]] = Document('mutation DecideRotation($id:ID!$decision:SecretRotationDecision!){decideSecretRotation(id:$id decision:$decision){...Secret}}' + _SECRET)
+DECIDE_ROTATION: GraphQLDocument[Mapping[str, Secret]] = GraphQLDocument('mutation DecideRotation($id:ID!$decision:SecretRotationDecision!){decideSecretRotation(id:$id decision:$decision){...Secret}}' + _SECRET)
 
 
 def decide_rotation(api: GraphQLApi, id: str, decision: str) -> Secret:
     return run(api, DECIDE_ROTATION, id=id, decision=decision)
 
 
-REFRESH_SECRET: Document[Mapping[str, Secret]] = Document('mutation RefreshSecret($id:ID!){refreshSecret(id:$id){...Secret}}' + _SECRET)
+REFRESH_SECRET: GraphQLDocument[Mapping[str, Secret]] = GraphQLDocument('mutation RefreshSecret($id:ID!){refreshSecret(id:$id){...Secret}}' + _SECRET)
 
 
 def refresh_secret(api: GraphQLApi, id: str) -> Secret:
     return run(api, REFRESH_SECRET, id=id)
 
 
-ROTATE_KEYS: Document[Mapping[str, DataKey]] = Document('mutation RotateKeys{rotateEncryptionKeys{...DataKey}}' + _DATA_KEY)
+ROTATE_KEYS: GraphQLDocument[Mapping[str, DataKey]] = GraphQLDocument('mutation RotateKeys{rotateEncryptionKeys{...DataKey}}' + _DATA_KEY)
 
 
 def rotate_keys(api: GraphQLApi) -> DataKey:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypedDict
 
-from towline.operations import Document, GraphQLApi, Page, nodes, pages, run
+from towline.operations import GraphQLDocument, GraphQLApi, Page, nodes, pages, run
 
 if TYPE_CHECKING:
     from towline import generated_inputs as inputs
@@ -271,126 +271,126 @@ _REVISION = 'fragment Revision on Revision{id sha digest author subject committe
 _LEDGER_EVENT = 'fragment LedgerEvent on LedgerEvent{id stage at sequence sha digest revisionId actor message detail}'
 
 
-SERVICE_OBJECTS: Document[Mapping[str, ServiceObjects | None]] = Document('query ServiceObjects($id:ID!){serviceDeployment(id:$id){components{id kind namespace name}}}')
+SERVICE_OBJECTS: GraphQLDocument[Mapping[str, ServiceObjects | None]] = GraphQLDocument('query ServiceObjects($id:ID!){serviceDeployment(id:$id){components{id kind namespace name}}}')
 
 
 def service_objects(api: GraphQLApi, id: str) -> ServiceObjects:
     return run(api, SERVICE_OBJECTS, id=id)
 
 
-COMPONENT_BLAME: Document[Mapping[str, list[ComponentBlame]]] = Document('query ComponentBlame($id:ID!$pointer:String!){componentBlame(id:$id pointer:$pointer){pointer value manager operation subresource at person requestId isOldestRevision revision{sha subject committedAt}}}')
+COMPONENT_BLAME: GraphQLDocument[Mapping[str, list[ComponentBlame]]] = GraphQLDocument('query ComponentBlame($id:ID!$pointer:String!){componentBlame(id:$id pointer:$pointer){pointer value manager operation subresource at person requestId isOldestRevision revision{sha subject committedAt}}}')
 
 
 def component_blame(api: GraphQLApi, id: str, pointer: str) -> list[ComponentBlame]:
     return run(api, COMPONENT_BLAME, id=id, pointer=pointer)
 
 
-SEARCH: Document[Mapping[str, Search]] = Document('query Search($q:String!$first:Int){search(q:$q first:$first){totalCount totalCountKind edges{node{id cluster service ageSeconds stale object{kind namespace name state images message}}}pageInfo{hasNextPage endCursor}}}')
+SEARCH: GraphQLDocument[Mapping[str, Search]] = GraphQLDocument('query Search($q:String!$first:Int){search(q:$q first:$first){totalCount totalCountKind edges{node{id cluster service ageSeconds stale object{kind namespace name state images message}}}pageInfo{hasNextPage endCursor}}}')
 
 
 def search(api: GraphQLApi, q: str, *, first: int | None = None) -> Search:
     return run(api, SEARCH, q=q, first=first)
 
 
-PLACES: Document[Mapping[str, list[Places]]] = Document('query Places($q:String!$first:Int!){places(q:$q first:$first){kind id name within}}')
+PLACES: GraphQLDocument[Mapping[str, list[Places]]] = GraphQLDocument('query Places($q:String!$first:Int!){places(q:$q first:$first){kind id name within}}')
 
 
 def places(api: GraphQLApi, q: str, first: int) -> list[Places]:
     return run(api, PLACES, q=q, first=first)
 
 
-SERVICE_DIFF: Document[Mapping[str, ServiceDiff]] = Document('query ServiceDiff($id:ID!$ref:String$newDigest:String$oldDigest:String){serviceDiff(id:$id ref:$ref newDigest:$newDigest oldDigest:$oldDigest){serviceId oldDigest newDigest sha added removed changed objects{change apiVersion kind namespace name more fields{pointer old new}}}}')
+SERVICE_DIFF: GraphQLDocument[Mapping[str, ServiceDiff]] = GraphQLDocument('query ServiceDiff($id:ID!$ref:String$newDigest:String$oldDigest:String){serviceDiff(id:$id ref:$ref newDigest:$newDigest oldDigest:$oldDigest){serviceId oldDigest newDigest sha added removed changed objects{change apiVersion kind namespace name more fields{pointer old new}}}}')
 
 
 def service_diff(api: GraphQLApi, id: str, *, ref: str | None = None, new_digest: str | None = None, old_digest: str | None = None) -> ServiceDiff:
     return run(api, SERVICE_DIFF, id=id, ref=ref, newDigest=new_digest, oldDigest=old_digest)
 
 
-SERVICES: Document[Mapping[str, Page[Service]]] = Document('query Services($first:Int$after:String$q:String$clusterId:ID){serviceDeployments(first:$first after:$after q:$q clusterId:$clusterId){edges{node{...Service}}pageInfo{hasNextPage endCursor}}}' + _SERVICE)
+SERVICES: GraphQLDocument[Mapping[str, Page[Service]]] = GraphQLDocument('query Services($first:Int$after:String$q:String$clusterId:ID){serviceDeployments(first:$first after:$after q:$q clusterId:$clusterId){edges{node{...Service}}pageInfo{hasNextPage endCursor}}}' + _SERVICE)
 
 
 def services(api: GraphQLApi, *, q: str | None = None, cluster_id: str | None = None) -> Iterator[Service]:
     return pages(api, SERVICES, q=q, clusterId=cluster_id)
 
 
-SERVICE: Document[Mapping[str, ServiceDetails | None]] = Document('query Service($id:ID$cluster:String$name:String){serviceDeployment(id:$id cluster:$cluster name:$name){...ServiceDetails}}' + _SERVICE_DETAILS + _SERVICE)
+SERVICE: GraphQLDocument[Mapping[str, ServiceDetails | None]] = GraphQLDocument('query Service($id:ID$cluster:String$name:String){serviceDeployment(id:$id cluster:$cluster name:$name){...ServiceDetails}}' + _SERVICE_DETAILS + _SERVICE)
 
 
 def service(api: GraphQLApi, *, id: str | None = None, cluster: str | None = None, name: str | None = None) -> ServiceDetails:
     return run(api, SERVICE, id=id, cluster=cluster, name=name)
 
 
-CREATE_SERVICE: Document[Mapping[str, Service | None]] = Document('mutation CreateService($clusterId:ID$cluster:String$attributes:ServiceDeploymentAttributes!){createServiceDeployment(clusterId:$clusterId cluster:$cluster attributes:$attributes){...Service}}' + _SERVICE)
+CREATE_SERVICE: GraphQLDocument[Mapping[str, Service | None]] = GraphQLDocument('mutation CreateService($clusterId:ID$cluster:String$attributes:ServiceDeploymentAttributes!){createServiceDeployment(clusterId:$clusterId cluster:$cluster attributes:$attributes){...Service}}' + _SERVICE)
 
 
 def create_service(api: GraphQLApi, attributes: "inputs.ServiceDeploymentAttributes", *, cluster_id: str | None = None, cluster: str | None = None) -> Service:
     return run(api, CREATE_SERVICE, clusterId=cluster_id, cluster=cluster, attributes=attributes)
 
 
-UPDATE_SERVICE: Document[Mapping[str, Service | None]] = Document('mutation UpdateService($id:ID!$attributes:ServiceUpdateAttributes!){updateServiceDeployment(id:$id attributes:$attributes){...Service}}' + _SERVICE)
+UPDATE_SERVICE: GraphQLDocument[Mapping[str, Service | None]] = GraphQLDocument('mutation UpdateService($id:ID!$attributes:ServiceUpdateAttributes!){updateServiceDeployment(id:$id attributes:$attributes){...Service}}' + _SERVICE)
 
 
 def update_service(api: GraphQLApi, id: str, attributes: "inputs.ServiceUpdateAttributes") -> Service:
     return run(api, UPDATE_SERVICE, id=id, attributes=attributes)
 
 
-DELETE_SERVICE: Document[Mapping[str, Service | None]] = Document('mutation DeleteService($id:ID!){deleteServiceDeployment(id:$id){...Service}}' + _SERVICE)
+DELETE_SERVICE: GraphQLDocument[Mapping[str, Service | None]] = GraphQLDocument('mutation DeleteService($id:ID!){deleteServiceDeployment(id:$id){...Service}}' + _SERVICE)
 
 
 def delete_service(api: GraphQLApi, id: str) -> Service:
     return run(api, DELETE_SERVICE, id=id)
 
 
-DETACH_SERVICE: Document[Mapping[str, Service | None]] = Document('mutation DetachService($id:ID!){detachServiceDeployment(id:$id){...Service}}' + _SERVICE)
+DETACH_SERVICE: GraphQLDocument[Mapping[str, Service | None]] = GraphQLDocument('mutation DetachService($id:ID!){detachServiceDeployment(id:$id){...Service}}' + _SERVICE)
 
 
 def detach_service(api: GraphQLApi, id: str) -> Service:
     return run(api, DETACH_SERVICE, id=id)
 
 
-SYNC_SERVICE: Document[Mapping[str, Service | None]] = Document('mutation SyncService($id:ID!){kickService(serviceId:$id){...Service}}' + _SERVICE)
+SYNC_SERVICE: GraphQLDocument[Mapping[str, Service | None]] = GraphQLDocument('mutation SyncService($id:ID!){kickService(serviceId:$id){...Service}}' + _SERVICE)
 
 
 def sync_service(api: GraphQLApi, id: str) -> Service:
     return run(api, SYNC_SERVICE, id=id)
 
 
-PENDING_DELETIONS: Document[Mapping[str, PendingDeletions | None]] = Document('query PendingDeletions($id:ID!){serviceDeployment(id:$id){awaiting{...PendingDeletion}}}' + _PENDING_DELETION)
+PENDING_DELETIONS: GraphQLDocument[Mapping[str, PendingDeletions | None]] = GraphQLDocument('query PendingDeletions($id:ID!){serviceDeployment(id:$id){awaiting{...PendingDeletion}}}' + _PENDING_DELETION)
 
 
 def pending_deletions(api: GraphQLApi, id: str) -> PendingDeletions:
     return run(api, PENDING_DELETIONS, id=id)
 
 
-CONFIRM_DELETIONS: Document[Mapping[str, Service | None]] = Document('mutation ConfirmDeletions($id:ID!$objects:[ObjectAttributes!]!){confirmDeletions(serviceId:$id objects:$objects){...Service}}' + _SERVICE)
+CONFIRM_DELETIONS: GraphQLDocument[Mapping[str, Service | None]] = GraphQLDocument('mutation ConfirmDeletions($id:ID!$objects:[ObjectAttributes!]!){confirmDeletions(serviceId:$id objects:$objects){...Service}}' + _SERVICE)
 
 
 def confirm_deletions(api: GraphQLApi, id: str, objects: "Sequence[inputs.ObjectAttributes]") -> Service:
     return run(api, CONFIRM_DELETIONS, id=id, objects=objects)
 
 
-ROLL_BACK_SERVICE: Document[Mapping[str, Service | None]] = Document('mutation RollBackService($id:ID!$revisionId:ID!){rollbackService(id:$id revisionId:$revisionId){...Service}}' + _SERVICE)
+ROLL_BACK_SERVICE: GraphQLDocument[Mapping[str, Service | None]] = GraphQLDocument('mutation RollBackService($id:ID!$revisionId:ID!){rollbackService(id:$id revisionId:$revisionId){...Service}}' + _SERVICE)
 
 
 def roll_back_service(api: GraphQLApi, id: str, revision_id: str) -> Service:
     return run(api, ROLL_BACK_SERVICE, id=id, revisionId=revision_id)
 
 
-UNPIN_SERVICE: Document[Mapping[str, Service | None]] = Document('mutation UnpinService($id:ID!){releaseService(id:$id){...Service}}' + _SERVICE)
+UNPIN_SERVICE: GraphQLDocument[Mapping[str, Service | None]] = GraphQLDocument('mutation UnpinService($id:ID!){releaseService(id:$id){...Service}}' + _SERVICE)
 
 
 def unpin_service(api: GraphQLApi, id: str) -> Service:
     return run(api, UNPIN_SERVICE, id=id)
 
 
-REVISIONS: Document[Mapping[str, Page[Revision]]] = Document('query Revisions($serviceId:ID!$first:Int$after:String){revisions(serviceId:$serviceId first:$first after:$after){edges{node{...Revision}}pageInfo{hasNextPage endCursor}}}' + _REVISION)
+REVISIONS: GraphQLDocument[Mapping[str, Page[Revision]]] = GraphQLDocument('query Revisions($serviceId:ID!$first:Int$after:String){revisions(serviceId:$serviceId first:$first after:$after){edges{node{...Revision}}pageInfo{hasNextPage endCursor}}}' + _REVISION)
 
 
 def revisions(api: GraphQLApi, service_id: str) -> Iterator[Revision]:
     return pages(api, REVISIONS, serviceId=service_id)
 
 
-LEDGER: Document[Mapping[str, Page[LedgerEvent]]] = Document('query Ledger($serviceId:ID$first:Int){ledger(serviceId:$serviceId first:$first){edges{node{...LedgerEvent}}pageInfo{hasNextPage endCursor}}}' + _LEDGER_EVENT)
+LEDGER: GraphQLDocument[Mapping[str, Page[LedgerEvent]]] = GraphQLDocument('query Ledger($serviceId:ID$first:Int){ledger(serviceId:$serviceId first:$first){edges{node{...LedgerEvent}}pageInfo{hasNextPage endCursor}}}' + _LEDGER_EVENT)
 
 
 def ledger(api: GraphQLApi, *, service_id: str | None = None, first: int | None = None) -> list[LedgerEvent]:

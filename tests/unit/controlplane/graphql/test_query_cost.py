@@ -10,7 +10,7 @@ from controlplane.api.schema import schema
 from controlplane.platform.graphql.limits import MAX_COST, DocumentCost, has_introspection
 from core.errors import LimitExceeded
 from towline.cli.generate import MODULE, ROOT
-from towline.operations import Document
+from towline.operations import GraphQLDocument
 
 NODES = "edges { node { id components { id name } } }"
 
@@ -66,7 +66,7 @@ def test_what_the_command_line_asks_is_within_the_limit() -> None:
         document
         for module in modules
         for document in vars(module).values()
-        if isinstance(document, Document)
+        if isinstance(document, GraphQLDocument)
     ]
     assert len(documents) > 100
     for document in documents:
