@@ -19,11 +19,13 @@ class HealthState(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class FieldCondition:
-    """Matches if the text at `pointer` is one of `any_of`."""
+    """A condition on one field of an object."""
 
     pointer: str
-    """JSON pointer (RFC 6901); `/status/conditions/Ready/status` finds the condition of a type."""
+    """JSON pointer of the field (RFC 6901). `/status/conditions/Ready/status` finds the condition
+    of a type."""
     any_of: tuple[str, ...]
+    """Values that meet the condition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +33,12 @@ class HealthRule:
     """Health of the objects of a kind that meet all conditions."""
 
     group: str
-    """API group; empty for the core group."""
+    """API group of the objects. Empty for the core group."""
     kind: str
+    """Kind of the objects."""
     health: HealthState
+    """Health if all conditions are met."""
     conditions: tuple[FieldCondition, ...] = ()
+    """Conditions."""
     message: str = ""
-    """JSON pointer (RFC 6901) to the text of the reason; empty without one."""
+    """JSON pointer of the field with the human-readable message. Empty without one."""

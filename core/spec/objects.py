@@ -12,12 +12,15 @@ class ObjectRef:
     """One object of a cluster."""
 
     group: str
-    """API group; empty for the core group."""
+    """API group. Empty for the core group."""
     version: str
+    """API version. Empty if it does not matter."""
     kind: str
+    """Kind, such as `Deployment`."""
     namespace: str
-    """Namespace; empty for cluster-scoped kinds."""
+    """Namespace. Empty for a cluster-scoped object."""
     name: str
+    """Name."""
 
     @property
     def key(self) -> ObjectKey:

@@ -36,7 +36,7 @@ class Problem:
     message: str
     _: KW_ONLY
     source: str = "sync"
-    """The step that found it."""
+    """Step that failed, such as `render` or `apply`."""
     reason: str = ""
     """Kubernetes' reason; empty if there is none."""
     ref: ObjectRef | None = None

@@ -29,16 +29,20 @@ class DriftPolicy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class IgnoredDifference:
-    """Fields of matching objects that others may set; an empty selector matches all."""
+    """Fields of matching objects that others may set. An empty condition matches everything."""
 
     group: str = ""
+    """API group."""
     kind: str = ""
+    """Kind."""
     namespace: str = ""
+    """Namespace."""
     name: str = ""
+    """Name."""
     pointers: tuple[str, ...] = ()
-    """JSON pointers of the ignored fields (RFC 6901)."""
+    """JSON pointers of ignored fields (RFC 6901). Limit: 64."""
     managers: tuple[str, ...] = ()
-    """Field managers whose fields are ignored."""
+    """Field managers whose fields are ignored. Limit: 64."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,22 +50,28 @@ class SyncOptions:
     """Options for applying a service."""
 
     create_namespace: bool = True
-    """Create the service's namespace."""
+    """True if the agent creates the namespace. Default: true."""
     drift: DriftPolicy = DriftPolicy.HEAL
+    """Reaction of the agent to changes by others. Default: `HEAL`."""
     namespace_labels: Mapping[str, str] = field(default_factory=dict)
     """Labels of the created namespace."""
     namespace_annotations: Mapping[str, str] = field(default_factory=dict)
     """Annotations of the created namespace."""
     keep_on_prune: bool = False
-    """Keep objects that are no longer in the bundle."""
+    """True if objects that are no longer in Git stay in the cluster. Default: false."""
     fail_on_conflict: bool = False
-    """Fail on a field of another manager instead of taking it over."""
+    """True if the sync fails instead of taking over fields of other field managers. Default:
+    false."""
     replace_immutable: bool = False
-    """Delete and recreate objects that cannot be changed in place."""
+    """True if the agent deletes and recreates objects whose immutable fields differ. Default:
+    false."""
     ignored: tuple[IgnoredDifference, ...] = ()
+    """Fields that Towline ignores. Limit: 256."""
     health_rules: tuple[HealthRule, ...] = ()
-    """Health rules of custom resources; the first rule that matches an object wins."""
+    """Health rules for custom resources. The first rule with all conditions met determines the
+    health. Limit: 64."""
     wave_timeout_s: int = 0
-    """Time for a wave to become healthy, in seconds; 0 means the agent's default."""
+    """Seconds for a sync wave to become healthy. Default: 0, the agent's default. Limit: 86,400."""
     deletion_budget: int = 0
-    """Maximum deletions of one sync without confirmation; 0 means the agent's default."""
+    """Maximum number of deletions in one sync without a confirmation. Default: 0, the agent's
+    default. Limit: 1,000,000."""

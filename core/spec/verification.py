@@ -10,11 +10,14 @@ class MetricCheck:
     """A PromQL instant query whose value must satisfy a comparison."""
 
     address: str
-    """Prometheus in the cluster, `namespace/service:port`, with the prefix `https:` for TLS."""
+    """Prometheus in the cluster, as `namespace/service:port`, with the prefix `https:` for TLS.
+    Limit: 512 characters."""
     query: str
+    """PromQL query. Limit: 4,096 characters."""
     threshold: float
+    """Threshold for the value."""
     comparison: Comparison = Comparison.AT_MOST
-    """Operator between the value and the threshold."""
+    """Comparison of the value with the threshold. Default: `AT_MOST`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,10 +25,11 @@ class Verification:
     """Conditions of a good bundle. The agent rolls a failed bundle back to the last good one."""
 
     soak_s: int
-    """Time that the service must stay healthy, in seconds."""
+    """Seconds for which the service must stay healthy. Limit: 2,592,000 (30 days)."""
     max_restarts: int = 3
-    """Maximum number of container restarts since the bundle was applied."""
+    """Maximum number of container restarts during that time. Default: 3."""
     metric: MetricCheck | None = None
+    """Metric query. None without one."""
 
 
 @dataclass(frozen=True, slots=True)

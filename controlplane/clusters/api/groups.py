@@ -35,7 +35,7 @@ class ClusterGroupType(Output[GroupRow]):
 class ClusterGroupAttributes(Draft[ClusterGroupChange]):
     """Fields of a cluster group. A field that is null or absent stays as it is."""
 
-    tags: list[TagAttributes]
+    tags: list[TagAttributes] | None = None
 
 
 @strawberry.type

@@ -154,7 +154,7 @@ class ServiceTemplateType:
             namespace=row.namespace,
             version=row.version,
             repository_id=strawberry.ID(row.repository_id) if row.repository_id else None,
-            git=GitRef(ref=row.ref, folder=row.folder),
+            git=GitRef.of(row),
             kustomize_path=row.kustomize_path,
             helm=Map(dict(row.helm)) if row.helm is not None else None,
             configuration=[
@@ -164,7 +164,7 @@ class ServiceTemplateType:
             protect=row.protect,
             dry_run=row.dry_run,
             dependencies=list(row.dependencies),
-            verification=ServiceVerification.of(row.verification),
+            verification=ServiceVerification.of_optional(row.verification),
             secrets=[
                 TemplateSecret(name=name, secret_id=strawberry.ID(id))
                 for name, id in (row.secrets or {}).items()

@@ -263,7 +263,7 @@ def _stage(view: PipelineView, stage: pipeline.Stage) -> PipelineStage:
         selector=ClusterSelector.of(stage.selector.clusters) if stage.selector else None,
         rollout=_rollout(stage, held or StageState()),
         verification_seconds=stage.verification.soak_s if stage.verification else None,
-        verification=ServiceVerification.of(stage.verification),
+        verification=ServiceVerification.of_optional(stage.verification),
         hold=(held.hold or None) if held else None,
         git=settings_of(stage.git),
         change=GitChange.of(held.change) if held else None,
@@ -466,7 +466,7 @@ class PipelineStageAttributes:
 
     def _policy(self) -> pipeline.Verification | None:
         if self.verification is not None and self.verification.soak_seconds:
-            return self.verification.policy()
+            return self.verification.change()
         seconds = self.verification_seconds
         return pipeline.Verification(seconds) if seconds else None
 

@@ -58,6 +58,16 @@ class Output(Generic[M]):
         """Returns the output for a row; `related` has the declared fields that no row contains."""
         return cls(**cls.__values__(row), **related)
 
+    @classmethod
+    def of_each(cls, rows: Iterable[M]) -> list[Self]:
+        """Returns the outputs for rows."""
+        return [cls.of(row) for row in rows]
+
+    @classmethod
+    def of_optional(cls, row: M | None, **related: object) -> Self | None:
+        """Returns the output for a row, and None without one."""
+        return None if row is None else cls.of(row, **related)
+
 
 class Draft(Generic[M]):
     """Base class of input types that are derived from the dataclass `M`."""
@@ -68,12 +78,18 @@ class Draft(Generic[M]):
 
     def change(self) -> M:
         """Returns the values as `M`; an absent or null field has its default there."""
+        return self.__model__(**self.values())
+
+    def values(self) -> dict[str, Any]:
+        """Returns the given values by field of `M`; a class extends it for the fields that differ
+        in more than their name.
+        """
         given: dict[str, Any] = {}
         for name, (target, convert) in self.__changes__.items():
             value = getattr(self, name)
             if value is not None:
                 given[target] = convert(value) if convert else value
-        return self.__model__(**given)
+        return given
 
 
 class _Computed(NamedTuple):
@@ -91,18 +107,19 @@ def output(
     *,
     rename: Mapping[str, str] | None = None,
     hide: Collection[str] = (),
+    only: Collection[str] = (),
     nullable: Collection[str] = (),
     name: str | None = None,
 ) -> Callable[[type[T]], type[T]]:
     """Derives an output type from the dataclass `model`.
 
-    Publishes all fields but those of `hide`. `rename` maps published names to fields. Empty values
-    of `nullable` fields are published as null. A field that the class declares has the declared
-    type. TypeError: a field has no published form.
+    Publishes all fields but those of `hide`, or those of `only` if given. `rename` maps published
+    names to fields. Empty values of `nullable` fields are published as null. A field that the class
+    declares has the declared type. TypeError: a field has no published form.
     """
 
     def decorate(kind: type[T]) -> type[T]:
-        shown = _shown_fields(model, rename or {}, hide)
+        shown = _shown_fields(model, rename or {}, hide, only)
         declared, reads, resolved = _declared(kind), _take_computed(kind), _resolvers(kind)
         paths: dict[str, str] = {}
         converts: dict[str, Convert] = {}
@@ -129,27 +146,31 @@ def output(
 
 
 def draft(
-    model: type[M], *, rename: Mapping[str, str] | None = None, hide: Collection[str] = ()
+    model: type[M],
+    *,
+    rename: Mapping[str, str] | None = None,
+    hide: Collection[str] = (),
+    only: Collection[str] = (),
 ) -> Callable[[type[T]], type[T]]:
     """Derives an input type from the dataclass `model`; the arguments are those of `output`.
 
-    A field with a default is optional, and null stands for the default.
+    A field with a default is optional, and null stands for the default. A field that the class
+    declares has the declared type and default.
     """
 
     def decorate(kind: type[T]) -> type[T]:
-        shown = _shown_fields(model, rename or {}, hide)
+        shown = _shown_fields(model, rename or {}, hide, only)
         declared = _declared(kind)
         annotations: dict[str, Any] = {}
         changes: dict[str, tuple[str, Convert | None]] = {}
         for published, source in shown.items():
             own = declared.pop(published, None)
             form = _published(published, own or source.hint, _input_form)
-            if _is_mapping(source.hint) and get_origin(form.annotation) is list:
+            if own is not None and _has(source.hint, _MAPPINGS) and _has(own, (list,)):
                 form = _Published(form.annotation, _by_name)
-            if source.has_default:
+            if own is None and source.has_default:
                 form = _Published(form.annotation | None, form.convert)
-                if not hasattr(kind, published):
-                    setattr(kind, published, None)
+                setattr(kind, published, None)
             annotations[published] = form.annotation
             changes[published] = (source.path, form.convert)
         kind.__annotations__ = annotations | declared
@@ -222,11 +243,11 @@ def _reader(
 
 
 def _shown_fields(
-    model: type, rename: Mapping[str, str], hide: Collection[str]
+    model: type, rename: Mapping[str, str], hide: Collection[str], only: Collection[str] = ()
 ) -> dict[str, _Source]:
     """Returns the sources of all published fields, in the order of the dataclass."""
     published = {target: name for name, target in rename.items()}
-    strange = {*hide, *published} - set(column_names(model))
+    strange = {*hide, *only, *published} - set(column_names(model))
     if strange:
         raise TypeError(f"{model.__name__} has no fields {', '.join(sorted(strange))}")
     return {
@@ -234,7 +255,7 @@ def _shown_fields(
             path, owner, member, get_type_hints(owner)[member.name]
         )
         for path, owner, member in part_fields(model)
-        if member.name not in hide
+        if member.name not in hide and (not only or member.name in only)
     }
 
 
@@ -252,7 +273,7 @@ def _published(name: str, hint: Any, known: Callable[[Any], "_Published | None"]
         return form
     if origin in _MAPPINGS:
         return _Published(Map, dict)
-    if hint in (Json, Map):
+    if hint in (Json, Map, strawberry.ID):
         return _Published(hint, None)
     plain = getattr(hint, "__supertype__", hint)
     if plain is str and (name == "id" or name.endswith("_id")):
@@ -299,5 +320,6 @@ def _by_name(values: Sequence[Any]) -> dict[str, Any]:
     return {entry.name: entry.value for entry in values}
 
 
-def _is_mapping(hint: Any) -> bool:
-    return any(get_origin(part) in _MAPPINGS for part in (hint, *get_args(hint)))
+def _has(hint: Any, origins: Collection[Any]) -> bool:
+    """Tells whether a hint, or one of its alternatives, is of one of these generic types."""
+    return any(get_origin(part) in origins for part in (hint, *get_args(hint)))

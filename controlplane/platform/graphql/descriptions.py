@@ -16,14 +16,17 @@ from typing import Any
 from graphql import (
     GraphQLEnumType,
     GraphQLField,
+    GraphQLInputField,
     GraphQLInputObjectType,
     GraphQLInterfaceType,
+    GraphQLNonNull,
     GraphQLObjectType,
     GraphQLSchema,
 )
 
 _DEFINITION = "strawberry-definition"
 _ARGUMENTS = re.compile(r"^Args:\n", re.MULTILINE)
+_NONE, _NONE_OR_EMPTY = re.compile(r"\bNone\b"), re.compile(r"\b(None|Empty)\b")
 _ARGUMENT = re.compile(r"^    (\w+): ", re.MULTILINE)
 
 FIELDS = {
@@ -97,18 +100,24 @@ def _describe_fields(
         if definition is None:
             continue
         name = definition.python_name
-        docstring, arguments = split(
-            reader.of_member(origin, name) or _of_source(reader, origin, name)
-        )
+        own = reader.of_member(origin, name) or _of_source(reader, origin, name, published)
+        docstring, arguments = split(own)
         published.description = published.description or docstring or FIELDS.get(name)
         if isinstance(published, GraphQLField):
             _describe_arguments(published, arguments)
 
 
-def _of_source(reader: "DocstringReader", origin: type, name: str) -> str:
-    """Returns the docstring of the field from which a published field is derived."""
+def _of_source(
+    reader: "DocstringReader", origin: type, name: str, published: GraphQLField | GraphQLInputField
+) -> str:
+    """Returns the docstring of the field from which a published field is derived.
+
+    The published word for None is null, and for empty text as well if the field is nullable.
+    """
     source = getattr(origin, "__sources__", {}).get(name)
-    return reader.of_member(*source) if source else ""
+    found = reader.of_member(*source) if source else ""
+    is_nullable = not isinstance(published.type, GraphQLNonNull)
+    return (_NONE_OR_EMPTY if is_nullable else _NONE).sub("Null", found)
 
 
 def _describe_arguments(published: GraphQLField, described: Mapping[str, str]) -> None:

@@ -2,6 +2,7 @@
 
 from datetime import datetime
 from enum import Enum
+from typing import Protocol
 
 import strawberry
 
@@ -30,6 +31,16 @@ _AUTH_METHODS = {
 }
 
 
+class FolderAtRef(Protocol):
+    """A row with a folder at a Git ref."""
+
+    @property
+    def ref(self) -> str: ...
+
+    @property
+    def folder(self) -> str: ...
+
+
 @strawberry.type
 class GitRef:
     """A folder at a Git ref."""
@@ -38,6 +49,10 @@ class GitRef:
     """Branch, tag or commit."""
     folder: str
     """Folder in the repository. Empty for its root."""
+
+    @classmethod
+    def of(cls, row: FolderAtRef) -> "GitRef":
+        return cls(ref=row.ref, folder=row.folder)
 
 
 @strawberry.type

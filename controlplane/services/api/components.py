@@ -5,6 +5,7 @@ from datetime import datetime
 import strawberry
 
 from controlplane.platform.graphql.context import Info
+from controlplane.platform.graphql.derive import Output, output
 from controlplane.platform.graphql.scalars import Map
 from controlplane.services.api.types import ServiceComponent
 from controlplane.services.model.live_state import ObjectEvent
@@ -28,8 +29,8 @@ class ComponentFamily:
         return cls(
             id=strawberry.ID(row.component.id),
             component=ServiceComponent.of(row.component),
-            parents=[ServiceComponent.of(parent) for parent in row.parents],
-            children=[ServiceComponent.of(child) for child in row.children],
+            parents=ServiceComponent.of_each(row.parents),
+            children=ServiceComponent.of_each(row.children),
         )
 
 
@@ -44,45 +45,9 @@ class ComponentLive:
     """Time at which the agent read the object."""
 
 
-@strawberry.type
-class ComponentEvent:
+@output(ObjectEvent, nullable={"namespace", "source"})
+class ComponentEvent(Output[ObjectEvent]):
     """A Kubernetes event about an object."""
-
-    kind: str
-    """Kind of the object."""
-    namespace: str | None
-    """Namespace of the object. Null for a cluster-scoped object."""
-    name: str
-    """Name of the object."""
-    type: str
-    """`Normal` or `Warning`."""
-    reason: str
-    """Reason code, such as `BackOff`."""
-    message: str
-    """Human-readable message."""
-    count: int
-    """Number of occurrences until `lastAt`."""
-    source: str | None
-    """Component that reported the event."""
-    first_at: datetime | None
-    """Time of the first occurrence."""
-    last_at: datetime | None
-    """Time of the last occurrence."""
-
-    @classmethod
-    def of(cls, row: ObjectEvent) -> "ComponentEvent":
-        return cls(
-            kind=row.kind,
-            namespace=row.namespace or None,
-            name=row.name,
-            type=row.type,
-            reason=row.reason,
-            message=row.message,
-            count=row.count,
-            source=row.source or None,
-            first_at=row.first_at,
-            last_at=row.last_at,
-        )
 
 
 @strawberry.type

@@ -9,6 +9,7 @@ from typing import Any
 import strawberry
 
 from controlplane.access.api.types import PolicyBindingAttributes, subjects_by_role
+from controlplane.platform.graphql.derive import Draft, draft
 from controlplane.platform.graphql.inputs import json_strings
 from controlplane.platform.graphql.scalars import Json
 from controlplane.services.api.verification import VerificationAttributes
@@ -17,7 +18,7 @@ from controlplane.services.operations.services import ServiceChange
 from controlplane.services.operations.sources import SourceChange
 from core.errors import Invalid
 from core.spec.health import FieldCondition, HealthRule
-from core.spec.sync import DriftPolicy, IgnoredDifference, SyncOptions
+from core.spec.sync import IgnoredDifference, SyncOptions
 
 
 @strawberry.input
@@ -116,114 +117,56 @@ class MetadataAttributes:
     """JSON object with annotations."""
 
 
-@strawberry.input
-class DiffNormalizerAttributes:
+@draft(IgnoredDifference, rename={"json_pointers": "pointers"})
+class DiffNormalizerAttributes(Draft[IgnoredDifference]):
     """Fields of matching objects that Towline ignores. Give `jsonPointers`, `managers` or both. An
     absent condition matches everything."""
 
-    group: str | None = None
-    """API group."""
-    kind: str | None = None
-    """Kind."""
-    namespace: str | None = None
-    """Namespace."""
-    name: str | None = None
-    """Name."""
-    json_pointers: list[str] | None = None
-    """JSON pointers of ignored fields (RFC 6901). Limit: 64."""
-    managers: list[str] | None = None
-    """Field managers whose fields are ignored. Limit: 64."""
 
-    def ignored(self) -> IgnoredDifference:
-        return IgnoredDifference(
-            self.group or "",
-            self.kind or "",
-            self.namespace or "",
-            self.name or "",
-            tuple(self.json_pointers or ()),
-            tuple(self.managers or ()),
-        )
-
-
-@strawberry.input
-class HealthConditionAttributes:
+@draft(FieldCondition)
+class HealthConditionAttributes(Draft[FieldCondition]):
     """A condition on one field of an object."""
 
-    pointer: str
-    """JSON pointer of the field (RFC 6901)."""
-    any_of: list[str]
-    """Values that meet the condition."""
 
-
-@strawberry.input
-class HealthRuleAttributes:
+@draft(HealthRule, hide={"health"})
+class HealthRuleAttributes(Draft[HealthRule]):
     """A health rule for objects of one kind. The first rule with all conditions met determines the
     state."""
 
-    kind: str
-    """Kind of the objects."""
     state: ComponentState
     """State if all conditions are met."""
     conditions: list[HealthConditionAttributes]
     """Conditions. Limit: 16."""
     group: str | None = None
     """API group of the objects. Default: the core group."""
-    message: str | None = None
-    """JSON pointer of the field with the human-readable message."""
 
-    def rule(self) -> HealthRule:
-        given = self.conditions
-        conditions = tuple(
-            FieldCondition(condition.pointer, tuple(condition.any_of)) for condition in given
-        )
-        health = HEALTH_OF_STATE[self.state]
-        return HealthRule(self.group or "", self.kind, health, conditions, self.message or "")
+    def values(self) -> dict[str, Any]:
+        return {"group": "", **super().values(), "health": HEALTH_OF_STATE[self.state]}
 
 
-@strawberry.input
-class SyncConfigAttributes:
+@draft(
+    SyncOptions,
+    rename={
+        "drift_policy": "drift",
+        "diff_normalizers": "ignored",
+        "wave_timeout": "wave_timeout_s",
+    },
+    hide={"namespace_labels", "namespace_annotations"},
+)
+class SyncConfigAttributes(Draft[SyncOptions]):
     """Sync options of a service. They replace all earlier options; an absent field gets its
     default."""
 
-    create_namespace: bool | None = None
-    """True creates the namespace. Default: true."""
     namespace_metadata: MetadataAttributes | None = None
     """Labels and annotations of the created namespace."""
-    diff_normalizers: list[DiffNormalizerAttributes] | None = None
-    """Fields that Towline ignores. Limit: 256."""
-    drift_policy: DriftPolicy | None = None
-    """Reaction of the agent to changes by others. Default: `HEAL`."""
-    keep_on_prune: bool | None = None
-    """True keeps objects that are no longer in Git. Default: false."""
-    fail_on_conflict: bool | None = None
-    """True fails instead of taking over fields of other field managers. Default: false."""
-    replace_immutable: bool | None = None
-    """True deletes and recreates objects whose immutable fields differ. Default: false."""
-    health_rules: list[HealthRuleAttributes] | None = None
-    """Health rules for custom resources. Limit: 64."""
-    wave_timeout: int | None = None
-    """Seconds for a sync wave to become healthy. Default: 0, the agent's default. Limit: 86,400."""
-    deletion_budget: int | None = None
-    """Maximum number of deletions in one sync without a confirmation. Default: 0, the agent's
-    default. Limit: 1,000,000."""
 
-    def options(self) -> SyncOptions:
-        metadata = self.namespace_metadata
-        return SyncOptions(
-            create_namespace=self.create_namespace is not False,
-            drift=self.drift_policy or DriftPolicy.HEAL,
-            keep_on_prune=self.keep_on_prune or False,
-            fail_on_conflict=self.fail_on_conflict or False,
-            replace_immutable=self.replace_immutable or False,
-            ignored=tuple(normalizer.ignored() for normalizer in self.diff_normalizers or ()),
-            health_rules=tuple(rule.rule() for rule in self.health_rules or ()),
-            wave_timeout_s=self.wave_timeout or 0,
-            deletion_budget=self.deletion_budget or 0,
-            namespace_labels=json_strings(metadata.labels, "labels") if metadata else {},
-            namespace_annotations=json_strings(metadata.annotations, "annotations")
-            if metadata
-            else {},
-        )
+    def values(self) -> dict[str, Any]:
+        metadata = self.namespace_metadata or MetadataAttributes()
+        return {
+            **super().values(),
+            "namespace_labels": json_strings(metadata.labels, "labels"),
+            "namespace_annotations": json_strings(metadata.annotations, "annotations"),
+        }
 
 
 @strawberry.input
@@ -242,21 +185,9 @@ class ContextBindingAttributes:
     """ID of the service context."""
 
 
-@strawberry.input
-class ServiceSourceAttributes:
+@draft(SourceChange)
+class ServiceSourceAttributes(Draft[SourceChange]):
     """A further folder, whose files appear below `path` in the folder of the service."""
-
-    repository_id: strawberry.ID
-    """ID of the Git repository."""
-    ref: str = "main"
-    """Branch, tag or commit. Default: `main`."""
-    folder: str = ""
-    """Folder in the repository. Default: its root."""
-    path: str = ""
-    """Target folder, relative to the folder of the service. Default: the folder itself."""
-
-    def change(self) -> SourceChange:
-        return SourceChange(self.repository_id, self.ref, self.folder, self.path)
 
 
 @strawberry.input
@@ -279,28 +210,61 @@ def secrets_by_name(uses: list[SecretUseAttributes]) -> dict[str, tuple[str, int
     return wanted
 
 
-@strawberry.input
-class ServiceDeploymentAttributes:
+class _ServiceFields(Draft[ServiceChange]):
+    """Conversion of the nested fields of a service, which a `ServiceChange` has flat."""
+
+    git: GitRefAttributes | None
+    kustomize: KustomizeAttributes | None
+    helm: HelmConfigAttributes | None
+    configuration: list[ConfigAttributes] | None
+
+    def values(self) -> dict[str, Any]:
+        found = super().values()
+        if self.git is not None:
+            found |= {"ref": self.git.ref, "folder": self.git.folder}
+        if self.kustomize is not None:
+            found["kustomize_path"] = self.kustomize.folder()
+        if self.helm is not None:
+            found["helm"] = self.helm.settings()
+        if self.configuration is not None:
+            found["configuration"] = {entry.name: entry.value or "" for entry in self.configuration}
+        return found
+
+
+class _BoundFields(_ServiceFields):
+    """Conversion of a service's relations to other resources."""
+
+    dependencies: list[DependencyAttributes] | None
+    context_bindings: list[ContextBindingAttributes] | None
+    read_bindings: list[PolicyBindingAttributes | None] | None
+    write_bindings: list[PolicyBindingAttributes | None] | None
+
+    def values(self) -> dict[str, Any]:
+        found = {**super().values(), "subjects": subjects_by_role(self)}
+        if self.dependencies is not None:
+            found["dependencies"] = [dependency.name for dependency in self.dependencies]
+        if self.context_bindings is not None:
+            found["context_ids"] = [binding.context_id for binding in self.context_bindings]
+        return found
+
+
+_COMMON = {
+    *("version", "docs_path", "protect", "templated", "dry_run", "options", "sources"),
+    *("rendered_by", "verification"),
+}
+
+
+@draft(
+    ServiceChange,
+    rename={"sync_config": "options"},
+    only=_COMMON | {"name", "namespace", "promoted", "repository_id"},
+)
+class ServiceDeploymentAttributes(_BoundFields):
     """Fields of a service to create."""
 
     name: str
-    """Name, unique in the cluster."""
     namespace: str
-    """Default namespace of the objects."""
-    version: str | None = None
-    """Version, free text. Default: `0.0.1`."""
-    docs_path: str | None = None
-    """Path of the documentation in the repository."""
-    protect: bool | None = None
-    """True refuses deletion. Default: false."""
-    templated: bool | None = None
-    """True renders manifests as Liquid templates. Default: true."""
-    dry_run: bool | None = None
-    """True makes the agent plan changes without applying them. Default: false."""
-    promoted: bool | None = None
-    """True takes commits from a pipeline instead of following the ref. Default: false."""
-    repository_id: strawberry.ID | None = None
-    """ID of the Git repository. Not needed for a chart from a Helm repository."""
+    rendered_by: strawberry.ID | None = None
     git: GitRefAttributes | None = None
     """Ref and folder in the repository. Default: the root of `main`."""
     kustomize: KustomizeAttributes | None = None
@@ -309,53 +273,27 @@ class ServiceDeploymentAttributes:
     """Helm settings. Default: found from the files."""
     configuration: list[ConfigAttributes] | None = None
     """Values for templates. Limit: 500 values, 512 KiB together."""
-    sync_config: SyncConfigAttributes | None = None
-    """Sync options."""
     dependencies: list[DependencyAttributes] | None = None
     """Services that must be healthy first. Limit: 64."""
     context_bindings: list[ContextBindingAttributes] | None = None
     """Service contexts whose values the templates may use. Limit: 64."""
-    sources: list[ServiceSourceAttributes] | None = None
-    """Further folders. Limit: 16."""
     read_bindings: list[PolicyBindingAttributes | None] | None = None
     """Users and groups with the role `viewer` on the service. Limit: 500."""
     write_bindings: list[PolicyBindingAttributes | None] | None = None
     """Users and groups with the role `editor` on the service. Limit: 500."""
-    rendered_by: strawberry.ID | None = None
-    """ID of the cluster whose agent renders the service. Default: the control plane renders it."""
-    verification: VerificationAttributes | None = None
-    """Verification of new bundles. The verification of a pipeline stage takes precedence."""
     secrets: list[SecretUseAttributes] | None = None
     """Secrets that the service uses. Limit: 200."""
 
-    def change(self) -> ServiceChange:
-        return ServiceChange(
-            name=self.name,
-            namespace=self.namespace,
-            repository_id=self.repository_id or None,
-            promoted=self.promoted,
-            uses=None if self.secrets is None else secrets_by_name(self.secrets),
-            **_service_fields(self),
-        )
+    def values(self) -> dict[str, Any]:
+        uses = None if self.secrets is None else secrets_by_name(self.secrets)
+        return {**super().values(), "uses": uses}
 
 
-@strawberry.input
-class ServiceUpdateAttributes:
+@draft(ServiceChange, rename={"sync_config": "options"}, only=_COMMON | {"paused"})
+class ServiceUpdateAttributes(_BoundFields):
     """Fields of a service to change. A field that is null or absent stays as it is; a given list
     replaces the whole list."""
 
-    version: str | None = None
-    """Version, free text."""
-    protect: bool | None = None
-    """True refuses deletion."""
-    templated: bool | None = None
-    """True renders manifests as Liquid templates."""
-    dry_run: bool | None = None
-    """True makes the agent plan changes without applying them."""
-    paused: bool | None = None
-    """True stops all changes to the service."""
-    docs_path: str | None = None
-    """Path of the documentation in the repository."""
     git: GitRefAttributes | None = None
     """Ref and folder in the repository."""
     kustomize: KustomizeAttributes | None = None
@@ -364,36 +302,24 @@ class ServiceUpdateAttributes:
     """Helm settings."""
     configuration: list[ConfigAttributes] | None = None
     """Values for templates. Limit: 500 values, 512 KiB together."""
-    sync_config: SyncConfigAttributes | None = None
-    """Sync options. They replace all earlier options."""
     dependencies: list[DependencyAttributes] | None = None
     """Services that must be healthy first. Limit: 64."""
     context_bindings: list[ContextBindingAttributes] | None = None
     """Service contexts whose values the templates may use. Limit: 64."""
-    sources: list[ServiceSourceAttributes] | None = None
-    """Further folders. Limit: 16."""
     read_bindings: list[PolicyBindingAttributes | None] | None = None
     """Users and groups with the role `viewer` on the service. Limit: 500."""
     write_bindings: list[PolicyBindingAttributes | None] | None = None
     """Users and groups with the role `editor` on the service. Limit: 500."""
     rendered_by: strawberry.ID | None = None
-    """ID of the cluster whose agent renders the service. An empty string: the control plane renders
-    it."""
     verification: VerificationAttributes | None = None
     """Verification of new bundles. `soakSeconds: 0` removes it."""
 
-    def change(self) -> ServiceChange:
-        return ServiceChange(paused=self.paused, **_service_fields(self))
 
-
-@strawberry.input
-class ServiceCloneAttributes:
+@draft(ServiceChange, only={"name", "namespace"})
+class ServiceCloneAttributes(_ServiceFields):
     """Fields of the new service that differ from the original."""
 
     name: str
-    """Name, unique in the cluster."""
-    namespace: str | None = None
-    """Default namespace of the objects."""
     git: GitRefAttributes | None = None
     """Ref and folder in the repository."""
     kustomize: KustomizeAttributes | None = None
@@ -402,48 +328,3 @@ class ServiceCloneAttributes:
     """Helm settings."""
     configuration: list[ConfigAttributes] | None = None
     """Values for templates, merged over those of the original."""
-
-    def change(self) -> ServiceChange:
-        configuration = self.configuration
-        return ServiceChange(
-            name=self.name,
-            namespace=self.namespace or None,
-            ref=self.git.ref if self.git else None,
-            folder=self.git.folder if self.git else None,
-            kustomize_path=self.kustomize.folder() if self.kustomize else None,
-            helm=self.helm.settings() if self.helm else None,
-            configuration=None
-            if configuration is None
-            else {entry.name: entry.value or "" for entry in configuration},
-        )
-
-
-def _service_fields(
-    given: ServiceDeploymentAttributes | ServiceUpdateAttributes,
-) -> dict[str, Any]:
-    configuration = given.configuration
-    return {
-        "version": given.version,
-        "protect": given.protect,
-        "templated": given.templated,
-        "dry_run": given.dry_run,
-        "ref": given.git.ref if given.git else None,
-        "folder": given.git.folder if given.git else None,
-        "kustomize_path": given.kustomize.folder() if given.kustomize else None,
-        "helm": given.helm.settings() if given.helm else None,
-        "configuration": None
-        if configuration is None
-        else {entry.name: entry.value or "" for entry in configuration},
-        "options": given.sync_config.options() if given.sync_config else None,
-        "docs_path": given.docs_path,
-        "rendered_by": given.rendered_by,
-        "verification": given.verification.policy() if given.verification else None,
-        "dependencies": None
-        if given.dependencies is None
-        else [dependency.name for dependency in given.dependencies],
-        "context_ids": None
-        if given.context_bindings is None
-        else [binding.context_id for binding in given.context_bindings],
-        "sources": None if given.sources is None else [source.change() for source in given.sources],
-        "subjects": subjects_by_role(given),
-    }

@@ -1,13 +1,19 @@
 """Clusters and services in responses: related resources are fetched for all rows at once."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
 from controlplane.clusters.api.loading import RELATED_TO_CLUSTERS, cluster_types
 from controlplane.platform.graphql.context import Context, Info
 from controlplane.platform.graphql.selections import selected_fields
 from controlplane.repositories.api.repositories import GitRepository
-from controlplane.services.api.types import ServiceDeployment
+from controlplane.services.api.types import (
+    RevisionType,
+    ServiceComponent,
+    ServiceDeployment,
+    ServiceMetadata,
+    ServiceSourceType,
+)
 from controlplane.services.model.service import Component, Service
 from controlplane.services.operations.services import Services
 
@@ -52,10 +58,16 @@ async def with_related(
             row,
             cluster=clusters.get(row.cluster_id),
             repository=repositories.get(row.repository_id or ""),
-            revision=found.revisions.get(row.desired.revision_id or ""),
-            components=components.get(row.id),
-            contexts=contexts.get(row.id),
-            sources=found.sources.get(row.id, ()),
+            revision=RevisionType.of_optional(found.revisions.get(row.desired.revision_id or "")),
+            components=ServiceComponent.of_each(components.get(row.id, ())),
+            metadata=_metadata_of(components.get(row.id, ())),
+            contexts=contexts.get(row.id, []),
+            sources=ServiceSourceType.of_each(found.sources.get(row.id, ())),
         )
         for row in rows
     ]
+
+
+def _metadata_of(components: Iterable[Component]) -> ServiceMetadata:
+    images = {image for component in components for image in component.images}
+    return ServiceMetadata(images=sorted(images))

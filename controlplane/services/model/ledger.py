@@ -39,16 +39,27 @@ class LedgerEntry:
     """One change of desired or observed state of a service in a cluster."""
 
     service_id: str
+    """ID of the service."""
     cluster_id: str
+    """ID of the cluster."""
     stage: LedgerStage
+    """Stage, such as `rendered`, `applied` or `healthy`."""
     at: datetime
+    """Time of the event."""
     sequence: int = 0
+    """Generation of the desired state."""
     sha: str | None = None
+    """Full SHA of the commit. None if none is concerned."""
     digest: str | None = None
+    """Digest of the bundle. None if none is concerned."""
     revision_id: str | None = None
+    """ID of the revision. None if none is concerned."""
     actor: str = ""
+    """Author of the commit, or e-mail address of the user, that caused the event."""
     message: str = ""
+    """Human-readable message."""
     detail: Mapping[str, Any] = field(default_factory=dict)
+    """Further facts."""
     id: int | None = None
 
 

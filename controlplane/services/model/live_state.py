@@ -16,18 +16,28 @@ _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 @dataclass(frozen=True, slots=True)
 class ObjectEvent:
-    """A Kubernetes event of an object; it occurred `count` times until `last_at`."""
+    """A Kubernetes event about an object."""
 
     kind: str
+    """Kind of the object."""
     namespace: str
+    """Namespace of the object. Empty for a cluster-scoped object."""
     name: str
+    """Name of the object."""
     type: str
+    """`Normal` or `Warning`."""
     reason: str
+    """Reason code, such as `BackOff`."""
     message: str
+    """Human-readable message."""
     count: int
+    """Number of occurrences until `lastAt`."""
     source: str
+    """Component that reported the event."""
     first_at: datetime | None
+    """Time of the first occurrence."""
     last_at: datetime | None
+    """Time of the last occurrence."""
 
 
 def discovery_path(group: str, version: str) -> str:

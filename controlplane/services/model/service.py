@@ -128,9 +128,10 @@ class ServiceSpec:
     dependencies: tuple[str, ...] = ()
     """Names of services in the same cluster that must be healthy first."""
     rendered_by: ClusterId | None = None
-    """Cluster whose agent renders the service. None: the control plane renders it."""
+    """ID of the cluster whose agent renders the service. None: the control plane, or the own agent
+    of a mirrored service."""
     verification: Verification | None = None
-    """Verification of new bundles."""
+    """Verification of new bundles. The verification of a pipeline stage takes precedence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,9 +139,9 @@ class DesiredState:
     """The part of a service that the control plane determines from the spec and Git."""
 
     pinned_sha: str | None = None
-    """Commit at which a rollback or a pipeline pinned the service."""
+    """Commit at which a rollback or a pipeline pinned the service. None if it follows its ref."""
     commit_sha: str | None = None
-    """Commit of the desired bundle."""
+    """Full SHA of the desired commit. None before the first render."""
     author: str = ""
     """Author of the commit."""
     revision_id: str | None = None
@@ -164,7 +165,7 @@ class DesiredState:
     confirmed: Confirmation | None = None
     """Deletions that a user has confirmed."""
     waiting: bool = False
-    """True while a dependency is not healthy; the service keeps its state until then."""
+    """True while a dependency is not healthy. The service keeps its current state until then."""
     wait_skipped: bool = False
     """True after a user has skipped the wait for dependencies, until the next render."""
     uses_secrets: bool = False
@@ -188,9 +189,9 @@ class ObservedState:
     problems: tuple[Problem, ...] = ()
     """Problems that the agent reports."""
     observed_at: datetime | None = None
-    """Time of the last status."""
+    """Time of the last report of the agent about the service."""
     message: str = ""
-    """Current activity of the agent."""
+    """Current activity of the agent. Empty without one."""
     awaiting: tuple[ObjectRef, ...] = ()
     """Objects whose deletion awaits a confirmation."""
 
@@ -207,7 +208,9 @@ class Service:
     cluster_id: ClusterId
     repository_id: RepositoryId | None
     name: str
+    """Name, unique in the cluster."""
     namespace: str
+    """Default namespace of the objects."""
     inserted_at: datetime
     updated_at: datetime
     spec: ServiceSpec = part(ServiceSpec)
@@ -219,9 +222,9 @@ class Service:
     removal: Removal | None = None
     """Fate of the objects after the deletion of the service."""
     mirrored: bool = False
-    """True if an object in the cluster defines the service, which is read-only here."""
+    """True if an object in the cluster defines the service. The control plane only displays it."""
     origin: str = ""
-    """URL of the repository of a mirrored service."""
+    """URL of the repository of a mirrored service. Empty for other services."""
     owner_kind: OwnerKind | None = None
     """Kind of its generator: a global service, a service set or a managed namespace."""
     owner_id: str | None = None
@@ -344,47 +347,73 @@ class Service:
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """One rendered state of a service that was desired at some time. Immutable."""
+    """A rendered state that was the desired state of a service. Immutable."""
 
     id: str
     service_id: ServiceId
     sha: str
+    """Full SHA of the commit."""
     ref: str
+    """Branch, tag or commit that the service followed."""
     folder: str
+    """Folder in the repository."""
     digest: str
+    """Digest of the rendered bundle."""
     source: str
+    """Digest of the inputs of the render."""
     author: str
+    """Author of the commit."""
     subject: str
+    """First line of the commit message."""
     committed_at: datetime
+    """Time of the commit."""
     inserted_at: datetime
     actor: str
+    """User, pipeline or author that caused the revision."""
     release_id: str | None = None
+    """Release of the pipeline that caused it."""
     attestation: Attestation | None = None
+    """Signed statement of the renderer about the bundle."""
 
 
 @dataclass(frozen=True, slots=True)
 class Component:
-    """An object of a service: applied, or a descendant of an applied object."""
+    """An object of a service in its cluster: applied, or a descendant of an applied object."""
 
     id: str
     service_id: ServiceId
     cluster_id: ClusterId
     group: str
+    """API group. Empty for the core group."""
     version: str
+    """API version."""
     kind: str
+    """Kind, such as `Deployment`."""
     namespace: str
+    """Namespace. Empty for a cluster-scoped object."""
     name: str
+    """Name."""
     uid: str
+    """UID of the object. Empty until it exists."""
     owner_uid: str
+    """UID of the owner. Empty for an object from the bundle."""
     state: ComponentState | None
+    """Health of the object. None if it has none."""
     message: str
+    """Message about the health. Empty without one."""
     synced: bool
+    """True if the object matches its desired state."""
     images: tuple[str, ...]
+    """Container images."""
     updated_at: datetime
     labels: Mapping[str, str] = field(default_factory=dict)
+    """Labels."""
     generation: int = 0
+    """`metadata.generation` of the object. Empty if it has none."""
     hash: str = ""
+    """Digest of the object as the agent applied it: `sha256:…`. Empty for other objects."""
     finalizers: tuple[str, ...] = ()
+    """Finalizers."""
 
     @property
     def key(self) -> tuple[str, str, str, str]:

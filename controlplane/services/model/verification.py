@@ -29,17 +29,19 @@ def check_verification(verification: Verification, field: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Quarantine:
-    """Reason why a service is quarantined; `instead` is the digest that it runs.
-
-    `digest`, or its commit, is known to be bad. After the user `lifted_by` lifts the quarantine,
-    it may be applied again and must pass verification again.
-    """
+    """A denied or quarantined revision that a service does not get."""
 
     digest: str
+    """Digest that the service would have."""
     reason: str
+    """Reason of the denial."""
     at: datetime
+    """Time of the denial."""
     instead: str = ""
+    """Digest that the service keeps. Empty without one."""
     lifted_by: str = ""
+    """E-mail address of the user who allowed the revision again. It must pass the verification.
+    Empty before that."""
 
     def __str__(self) -> str:
         stays = f"; it stays at {self.instead[:19]}" if self.instead else ""

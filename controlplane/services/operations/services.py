@@ -81,36 +81,56 @@ _APPLIED_WITH = frozenset({"dry_run", "paused", "options", "verification"})
 
 @dataclass(frozen=True, slots=True)
 class ServiceChange:
-    """Changes to a service. None leaves a field unchanged.
-
-    `rendered_by`: id of the cluster whose agent renders the service; empty: the control plane. A
-    `verification` of 0 seconds removes it. `uses`: secrets of a new service. `subjects`: its role
-    bindings.
-    """
+    """Changes to a service. None leaves a field unchanged."""
 
     name: str | None = None
+    """Name, unique in the cluster."""
     namespace: str | None = None
+    """Default namespace of the objects."""
     repository_id: str | None = None
+    """ID of the Git repository. Not needed for a chart from a Helm repository."""
     ref: str | None = None
+    """Branch, tag or commit."""
     folder: str | None = None
+    """Folder in the repository."""
     kustomize_path: str | None = None
+    """Folder of the kustomization, relative to the folder of the service."""
     helm: Mapping[str, Any] | None = None
+    """Helm settings."""
     configuration: Mapping[str, str] | None = None
+    """Values for templates. Limit: 500 values, 512 KiB together."""
     templated: bool | None = None
+    """True renders manifests as Liquid templates. Default: true."""
     protect: bool | None = None
+    """True refuses deletion. Default: false."""
     dry_run: bool | None = None
+    """True makes the agent plan changes without applying them. Default: false."""
     paused: bool | None = None
+    """True stops all changes to the service. Default: false."""
     promoted: bool | None = None
+    """True takes commits from a pipeline instead of following the ref. Default: false."""
     version: str | None = None
+    """Version, free text. Default: `0.0.1`."""
     options: SyncOptions | None = None
+    """Sync options. They replace all earlier options."""
     docs_path: str | None = None
+    """Path of the documentation in the repository."""
     dependencies: Sequence[str] | None = None
+    """Names of services in the same cluster that must be healthy first. Limit: 64."""
     context_ids: Sequence[str] | None = None
+    """IDs of service contexts whose values the templates may use. Limit: 64."""
     sources: Sequence[SourceChange] | None = None
+    """Further folders. Limit: 16."""
     rendered_by: str | None = None
+    """ID of the cluster whose agent renders the service. An empty string: the control plane renders
+    it, which is the default."""
     verification: Verification | None = None
+    """Verification of new bundles. The verification of a pipeline stage takes precedence. 0 seconds
+    remove it."""
     uses: Wanted | None = None
+    """Secrets that a new service uses."""
     subjects: RoleSubjects = field(default_factory=dict)
+    """Users and groups by role."""
 
     def checked(self) -> dict[str, Any]:
         """The columns to write. Invalid: a value is not allowed."""

@@ -26,9 +26,13 @@ class SourceChange:
     files."""
 
     repository_id: str
-    ref: str
-    folder: str
+    """ID of the Git repository."""
+    ref: str = "main"
+    """Branch, tag or commit. Default: `main`."""
+    folder: str = ""
+    """Folder in the repository. Default: its root."""
     path: str = ""
+    """Target folder, relative to the folder of the service. Default: the folder itself."""
 
     def checked(self) -> SourceKey:
         """Repository, ref, folder and path in normal form. Invalid: a value is not allowed."""

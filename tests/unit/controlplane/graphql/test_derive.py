@@ -121,7 +121,7 @@ class WheelAttributes(Draft[WheelDraft]):
 class CarAttributes(Draft[CarDraft]):
     """Fields of a car."""
 
-    labels: list[LabelAttributes]
+    labels: list[LabelAttributes] | None = None
 
 
 @strawberry.type
