@@ -156,6 +156,66 @@ class ClusterGroupAttributes(TypedDict, total=False):
     maxChanging: int | None
 
 
+class DiffNormalizerAttributes(TypedDict, total=False):
+    group: str | None
+    kind: str | None
+    namespace: str | None
+    name: str | None
+    jsonPointers: Sequence[str] | None
+    managers: Sequence[str] | None
+
+
+class HealthConditionAttributes(TypedDict, total=False):
+    pointer: Required[str]
+    anyOf: Required[Sequence[str]]
+
+
+class HealthRuleAttributes(TypedDict, total=False):
+    group: str | None
+    kind: Required[str]
+    conditions: Required[Sequence[HealthConditionAttributes]]
+    message: str | None
+    state: Required[str]
+
+
+class MetadataAttributes(TypedDict, total=False):
+    labels: str | None
+    annotations: str | None
+
+
+class SyncConfigAttributes(TypedDict, total=False):
+    createNamespace: bool | None
+    driftPolicy: str | None
+    keepOnPrune: bool | None
+    failOnConflict: bool | None
+    replaceImmutable: bool | None
+    diffNormalizers: Sequence[DiffNormalizerAttributes] | None
+    healthRules: Sequence[HealthRuleAttributes] | None
+    waveTimeout: int | None
+    deletionBudget: int | None
+    namespaceMetadata: MetadataAttributes | None
+
+
+class ServiceSourceAttributes(TypedDict, total=False):
+    repositoryId: Required[str]
+    ref: str | None
+    folder: str | None
+    path: str | None
+
+
+class MetricCheckAttributes(TypedDict, total=False):
+    address: Required[str]
+    query: Required[str]
+    threshold: Required[float]
+    comparison: str
+
+
+class VerificationAttributes(TypedDict, total=False):
+    soakSeconds: Required[int]
+    maxRestarts: int
+    metric: MetricCheckAttributes | None
+
+
 class GitRefAttributes(TypedDict, total=False):
     ref: Required[str]
     folder: Required[str]
@@ -184,72 +244,12 @@ class HelmConfigAttributes(TypedDict, total=False):
     repository: NamespacedName | None
 
 
-class MetadataAttributes(TypedDict, total=False):
-    labels: str | None
-    annotations: str | None
-
-
-class DiffNormalizerAttributes(TypedDict, total=False):
-    group: str | None
-    kind: str | None
-    namespace: str | None
-    name: str | None
-    jsonPointers: Sequence[str] | None
-    managers: Sequence[str] | None
-
-
-class HealthConditionAttributes(TypedDict, total=False):
-    pointer: Required[str]
-    anyOf: Required[Sequence[str]]
-
-
-class HealthRuleAttributes(TypedDict, total=False):
-    kind: Required[str]
-    state: Required[str]
-    conditions: Required[Sequence[HealthConditionAttributes]]
-    group: str | None
-    message: str | None
-
-
-class SyncConfigAttributes(TypedDict, total=False):
-    createNamespace: bool | None
-    namespaceMetadata: MetadataAttributes | None
-    diffNormalizers: Sequence[DiffNormalizerAttributes] | None
-    driftPolicy: str | None
-    keepOnPrune: bool | None
-    failOnConflict: bool | None
-    replaceImmutable: bool | None
-    healthRules: Sequence[HealthRuleAttributes] | None
-    waveTimeout: int | None
-    deletionBudget: int | None
-
-
 class DependencyAttributes(TypedDict, total=False):
     name: Required[str]
 
 
 class ContextBindingAttributes(TypedDict, total=False):
     contextId: Required[str]
-
-
-class ServiceSourceAttributes(TypedDict, total=False):
-    repositoryId: Required[str]
-    ref: str
-    folder: str
-    path: str
-
-
-class MetricCheckAttributes(TypedDict, total=False):
-    address: Required[str]
-    query: Required[str]
-    threshold: Required[float]
-    comparison: str
-
-
-class VerificationAttributes(TypedDict, total=False):
-    soakSeconds: Required[int]
-    maxRestarts: int
-    metric: MetricCheckAttributes | None
 
 
 class SecretUseAttributes(TypedDict, total=False):
@@ -261,25 +261,25 @@ class SecretUseAttributes(TypedDict, total=False):
 class ServiceDeploymentAttributes(TypedDict, total=False):
     name: Required[str]
     namespace: Required[str]
-    version: str | None
-    docsPath: str | None
-    protect: bool | None
+    repositoryId: str | None
     templated: bool | None
+    protect: bool | None
     dryRun: bool | None
     promoted: bool | None
-    repositoryId: str | None
+    version: str | None
+    syncConfig: SyncConfigAttributes | None
+    docsPath: str | None
+    sources: Sequence[ServiceSourceAttributes] | None
+    renderedBy: str | None
+    verification: VerificationAttributes | None
     git: GitRefAttributes | None
     kustomize: KustomizeAttributes | None
     helm: HelmConfigAttributes | None
     configuration: Sequence[ConfigAttributes] | None
-    syncConfig: SyncConfigAttributes | None
     dependencies: Sequence[DependencyAttributes] | None
     contextBindings: Sequence[ContextBindingAttributes] | None
-    sources: Sequence[ServiceSourceAttributes] | None
     readBindings: Sequence[PolicyBindingAttributes | None] | None
     writeBindings: Sequence[PolicyBindingAttributes | None] | None
-    renderedBy: str | None
-    verification: VerificationAttributes | None
     secrets: Sequence[SecretUseAttributes] | None
 
 
@@ -303,24 +303,24 @@ class GlobalServiceAttributes(TypedDict, total=False):
 
 
 class GlobalOverrideAttributes(TypedDict, total=False):
-    version: str | None
-    protect: bool | None
     templated: bool | None
+    protect: bool | None
     dryRun: bool | None
     paused: bool | None
+    version: str | None
+    syncConfig: SyncConfigAttributes | None
     docsPath: str | None
+    sources: Sequence[ServiceSourceAttributes] | None
+    renderedBy: str | None
+    verification: VerificationAttributes | None
     git: GitRefAttributes | None
     kustomize: KustomizeAttributes | None
     helm: HelmConfigAttributes | None
     configuration: Sequence[ConfigAttributes] | None
-    syncConfig: SyncConfigAttributes | None
     dependencies: Sequence[DependencyAttributes] | None
     contextBindings: Sequence[ContextBindingAttributes] | None
-    sources: Sequence[ServiceSourceAttributes] | None
     readBindings: Sequence[PolicyBindingAttributes | None] | None
     writeBindings: Sequence[PolicyBindingAttributes | None] | None
-    renderedBy: str | None
-    verification: VerificationAttributes | None
 
 
 class ClusterSelectorAttributes(TypedDict, total=False):
@@ -684,24 +684,24 @@ class SecretAttributes(TypedDict, total=False):
 
 
 class ServiceUpdateAttributes(TypedDict, total=False):
-    version: str | None
-    protect: bool | None
     templated: bool | None
+    protect: bool | None
     dryRun: bool | None
     paused: bool | None
+    version: str | None
+    syncConfig: SyncConfigAttributes | None
     docsPath: str | None
+    sources: Sequence[ServiceSourceAttributes] | None
+    renderedBy: str | None
+    verification: VerificationAttributes | None
     git: GitRefAttributes | None
     kustomize: KustomizeAttributes | None
     helm: HelmConfigAttributes | None
     configuration: Sequence[ConfigAttributes] | None
-    syncConfig: SyncConfigAttributes | None
     dependencies: Sequence[DependencyAttributes] | None
     contextBindings: Sequence[ContextBindingAttributes] | None
-    sources: Sequence[ServiceSourceAttributes] | None
     readBindings: Sequence[PolicyBindingAttributes | None] | None
     writeBindings: Sequence[PolicyBindingAttributes | None] | None
-    renderedBy: str | None
-    verification: VerificationAttributes | None
 
 
 class ObjectAttributes(TypedDict, total=False):
