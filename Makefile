@@ -69,7 +69,7 @@ lint-console: $(NODE_MODULES) ## lint and type-check the console, and compare it
 	@cd console && npm run --silent lint && npm run --silent types
 	@fresh=$$(mktemp -d); trap 'rm -rf "$$fresh"' EXIT; \
 	(cd console && node scripts/generate.js "$$fresh"); \
-	for name in generated.ts inputs.ts; do diff -u console/src/api/$$name "$$fresh/$$name" \
+	for name in generated.ts inputs.ts kinds.ts; do diff -u console/src/api/$$name "$$fresh/$$name" \
 	|| { echo "console/src/api/$$name is out of date: run npm run generate in console" >&2; exit 1; }; done
 
 .PHONY: test-console
@@ -153,7 +153,7 @@ lint: setup ## check style, types, import rules, prose and generated files
 	@rules=$$($(BIN)/lint-imports --no-logo) || { echo "$$rules" >&2; exit 1; }
 	@generated=$$(mktemp -d); trap 'rm -rf "$$generated"' EXIT; \
 	$(MAKE) --no-print-directory proto schema operations INTO="$$generated"; \
-	for file in $(STUBS) schema.graphql $(OPERATIONS); do \
+	for file in $(STUBS) schema.graphql $(KINDS) $(OPERATIONS); do \
 		diff -u $$file "$$generated/$$file" || { echo "$$file is out of date: run make proto schema operations" >&2; exit 1; }; \
 	done
 
@@ -170,14 +170,16 @@ fmt: setup ## format the code and fix lint errors
 
 # Output folder of generated files: the checkout, or a temporary folder in lint.
 INTO := .
+KINDS := towline/cli/apply/pipeline_kinds.json
 
 .PHONY: proto
 proto: setup ## regenerate the protocol's stubs
 	@$(BIN)/python -m grpc_tools.protoc -I . --python_out=$(INTO) --pyi_out=$(INTO) $(PROTOS)
 
 .PHONY: schema
-schema: setup ## write the GraphQL schema to schema.graphql
+schema: setup ## write the GraphQL schema, and the kinds of gates and triggers
 	@$(BIN)/python -m controlplane.api.schema >$(INTO)/schema.graphql
+	@mkdir -p $(INTO)/$(dir $(KINDS)); $(BIN)/python -m controlplane.pipelines.api.kinds_schema >$(INTO)/$(KINDS)
 
 .PHONY: operations
 operations: setup ## check the GraphQL documents of the command line, and generate their typed Python

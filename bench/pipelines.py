@@ -21,8 +21,8 @@ from controlplane.pipelines.engine.events import (
     StageObserved,
     StageRendered,
 )
-from controlplane.pipelines.gates.steps import CheckAnswer
-from controlplane.pipelines.model.gate_rules import ApprovalRule, HttpRule, SoakRule
+from controlplane.pipelines.gates.kinds import ApprovalRule, HttpRule, SoakRule
+from controlplane.pipelines.model.gate_checks import CheckAnswer
 from controlplane.pipelines.model.pipeline import (
     EdgeId,
     Gate,

@@ -413,13 +413,13 @@ class GitWriteAttributes(TypedDict, total=False):
     provider: str
 
 
-class GateHoursAttributes(TypedDict, total=False):
+class GateOpeningHoursAttributes(TypedDict, total=False):
     weekdays: Required[Sequence[int]]
-    begin: Required[str]
-    end: Required[str]
+    begin: str
+    end: str
 
 
-class GatePeriodAttributes(TypedDict, total=False):
+class GateFreezePeriodAttributes(TypedDict, total=False):
     begin: Required[str]
     end: Required[str]
     reason: str
@@ -427,9 +427,9 @@ class GatePeriodAttributes(TypedDict, total=False):
 
 class GateCalendarAttributes(TypedDict, total=False):
     zone: str
-    hours: Sequence[GateHoursAttributes] | None
+    hours: Sequence[GateOpeningHoursAttributes] | None
     holidays: Sequence[str] | None
-    freezes: Sequence[GatePeriodAttributes] | None
+    freezes: Sequence[GateFreezePeriodAttributes] | None
 
 
 class GateJobAttributes(TypedDict, total=False):
@@ -464,25 +464,25 @@ class GateVersionAttributes(TypedDict, total=False):
 
 
 class PipelineStepAttributes(TypedDict, total=False):
+    timeoutSeconds: int | None
+    attempts: int | None
+    backoffSeconds: int | None
+    intervalSeconds: int | None
     name: Required[str]
     quorum: int | None
     notAuthor: bool | None
     people: Sequence[str] | None
     groups: Sequence[str] | None
     soakSeconds: int | None
-    waitSeconds: int | None
-    instructions: str
-    account: str
-    secret: str | None
     calendar: GateCalendarAttributes | None
     job: GateJobAttributes | None
     metric: GateMetricAttributes | None
     http: GateHttpAttributes | None
     version: GateVersionAttributes | None
-    timeoutSeconds: int
-    attempts: int
-    backoffSeconds: int
-    intervalSeconds: int
+    instructions: str | None
+    account: str | None
+    secret: str | None
+    waitSeconds: int | None
     type: Required[str]
     after: Sequence[str] | None
 
@@ -505,25 +505,25 @@ class PipelineStageAttributes(TypedDict, total=False):
 
 
 class PipelineGateAttributes(TypedDict, total=False):
+    timeoutSeconds: int | None
+    attempts: int | None
+    backoffSeconds: int | None
+    intervalSeconds: int | None
     name: Required[str]
     quorum: int | None
     notAuthor: bool | None
     people: Sequence[str] | None
     groups: Sequence[str] | None
     soakSeconds: int | None
-    waitSeconds: int | None
-    instructions: str
-    account: str
-    secret: str | None
     calendar: GateCalendarAttributes | None
     job: GateJobAttributes | None
     metric: GateMetricAttributes | None
     http: GateHttpAttributes | None
     version: GateVersionAttributes | None
-    timeoutSeconds: int
-    attempts: int
-    backoffSeconds: int
-    intervalSeconds: int
+    instructions: str | None
+    account: str | None
+    secret: str | None
+    waitSeconds: int | None
     type: Required[str]
     steps: Sequence[PipelineStepAttributes] | None
 
@@ -534,16 +534,16 @@ PipelineEdgeAttributes = TypedDict("PipelineEdgeAttributes", {"from": Required[s
 class PipelineTriggerAttributes(TypedDict, total=False):
     name: Required[str]
     type: Required[str]
-    cron: str
-    zone: str
-    image: str
-    policy: str
-    range: str
-    pattern: str
-    tag: str
-    chart: str
     git: GitWriteAttributes | None
     webhookSecret: str | None
+    cron: str | None
+    zone: str | None
+    image: str | None
+    policy: str | None
+    range: str | None
+    pattern: str | None
+    tag: str | None
+    chart: str | None
 
 
 class PipelineAttributes(TypedDict, total=False):

@@ -1,5 +1,5 @@
 // Writes src/api/generated.ts, the types of all documents in src/**/*.graphql against schema.graphql,
-// and src/api/inputs.ts, the input types that editors validate.
+// src/api/inputs.ts, the input types that editors validate, and src/api/kinds.ts, the forms of gates.
 import { readFileSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { codegen } from "@graphql-codegen/core";
@@ -87,3 +87,45 @@ function inputsFrom(name) {
 const EDITED = { PIPELINE: "PipelineAttributes", ROLE: "RoleAttributes", SERVICE_FLOW: "ServiceFlowAttributes" };
 const inputs = Object.entries(EDITED).map(([constant, type]) => `export const ${constant}: Inputs = ${JSON.stringify(inputsFrom(type))};\n`);
 writeFileSync(join(folder, "inputs.ts"), `${head}import type { Inputs } from "../text/validate";\n${inputs.join("")}`);
+
+const published = JSON.parse(readFileSync(join(root, "../towline/cli/apply/pipeline_kinds.json"), "utf8"));
+
+/** Input of a form for a setting; undefined: only the YAML has it. */
+function inputOf({ type, format, writeOnly, items, enum: options, default: usual }) {
+  if (writeOnly) return "secret";
+  if (options) return [usual ?? options[0], ...options.filter((option) => option !== (usual ?? options[0]))];
+  if (type === "array") return items.type === "string" ? "list" : undefined;
+  return { object: "yaml", integer: "number", number: "number", boolean: "check" }[type] ?? (format === "multiline" ? "long" : "text");
+}
+
+/** Fields of a form, those of nested settings with their path. */
+function fieldsOf(properties, prefix = "") {
+  return Object.entries(properties).flatMap(([name, setting]) => {
+    if (setting.properties) return fieldsOf(setting.properties, `${prefix}${name}.`);
+    const of = inputOf(setting);
+    const checked = setting.default === true ? { default: true } : {};
+    return of === undefined ? [] : [{ path: prefix + name, title: setting.title, note: setting.description, of, ...checked }];
+  });
+}
+
+const { timeoutSeconds, ...repeats } = published.retries;
+
+function formOf(name, isStep) {
+  const { title, description, properties, examples } = published.kinds[name];
+  const retries = published.checks.includes(name) ? { ...repeats, timeoutSeconds } : isStep ? {} : { timeoutSeconds };
+  return { title, description, initial: examples[0], fields: fieldsOf({ ...properties, ...retries }) };
+}
+
+const forms = (names, isStep) => JSON.stringify(Object.fromEntries(names.map((name) => [name, formOf(name, isStep)])), null, 2);
+const kinds = `import type { GateKind } from "../pipelines/gatekinds";
+import type { GateType, StepType } from "./generated";
+
+export const GATE_KINDS: Readonly<Record<GateType, GateKind>> = ${forms(published.gates, false)};
+
+/** Kinds of steps in a workflow. */
+export const STEP_KINDS: Readonly<Record<StepType, GateKind>> = ${forms(published.steps, true)};
+
+/** Kinds of gates with exactly one check. */
+export const CHECKS: readonly string[] = ${JSON.stringify(published.checks)};
+`;
+writeFileSync(join(folder, "kinds.ts"), head + kinds);

@@ -3,7 +3,7 @@ import { userEvent } from "@testing-library/user-event";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import type { GateFullFragment } from "../src/api/generated";
 import { GateForm } from "../src/pipelines/GateForm";
-import { GATE_KINDS, STEP_KINDS } from "../src/pipelines/gatekinds";
+import { GATE_KINDS, STEP_KINDS } from "../src/api/kinds";
 import { stepsOf } from "../src/pipelines/gatesteps";
 import { within } from "../src/pipelines/limits";
 import { MetricChart } from "../src/pipelines/MetricChart";
@@ -84,7 +84,7 @@ describe("the hints of gate settings", () => {
 
   // The control plane looks the service up by name in every cluster of the target stage: `cluster/name` never matches.
   it("asks a VERSION gate for a service name without its cluster", () => {
-    expect(noteOf("VERSION", "version.service")).toMatch(/^name without a cluster/);
+    expect(noteOf("VERSION", "version.service")).toMatch(/^Name without a cluster/);
     expect(noteOf("VERSION", "version.service")).toContain("target stage");
   });
 

@@ -70,7 +70,7 @@ class PipelineLoop:
             PROMOTE: promotions.promote,
             FOLLOW_REQUEST: promotions.follow,
             WRITE: triggers.write,
-            TRIGGER: triggers.look,
+            TRIGGER: triggers.poll,
             CHECK: checks.run,
             TICK: promotions.tick,
             CLEAN_UP: promotions.tidy,

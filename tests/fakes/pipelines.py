@@ -21,7 +21,8 @@ from controlplane.pipelines.engine.events import (
     StageRendered,
     Tick,
 )
-from controlplane.pipelines.model.gate_rules import ApprovalRule, Rule
+from controlplane.pipelines.gates.kinds import ApprovalRule
+from controlplane.pipelines.model.gate_rules import GateRule
 from controlplane.pipelines.model.pipeline import (
     EdgeId,
     Gate,
@@ -47,7 +48,7 @@ from core.identity import ServiceId
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def make_pipeline(edges: Mapping[str, Iterable[Rule]], *, services: int = 1) -> Pipeline:
+def make_pipeline(edges: Mapping[str, Iterable[GateRule]], *, services: int = 1) -> Pipeline:
     """A valid pipeline from edges such as `{"dev prod": [ApprovalRule()]}`.
 
     A stage `dev` has services `dev-0`, …; an edge `dev prod` has gates `dev prod 0`, ….
@@ -60,7 +61,7 @@ def make_pipeline(edges: Mapping[str, Iterable[Rule]], *, services: int = 1) -> 
     return validate(Pipeline("p", "shop", stages, tuple(_edge(k, v) for k, v in edges.items())))
 
 
-def _edge(name: str, rules: Iterable[Rule]) -> StageEdge:
+def _edge(name: str, rules: Iterable[GateRule]) -> StageEdge:
     source, target = name.split()
     gates = tuple(
         Gate(GateId(f"{name} {number}"), f"gate {number}", rule)
@@ -69,7 +70,7 @@ def _edge(name: str, rules: Iterable[Rule]) -> StageEdge:
     return StageEdge(EdgeId(name), StageId(source), StageId(target), gates)
 
 
-def two_stages(*rules: Rule) -> Pipeline:
+def two_stages(*rules: GateRule) -> Pipeline:
     """dev → prod with these gates, one approval by default."""
     return make_pipeline({"dev prod": rules or (ApprovalRule(),)})
 

@@ -13,11 +13,15 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 SOURCES = ("core", "controlplane", "syncagent", "gitcache", "proxy", "towline", "console/src")
-SUFFIXES = (".py", ".pyi", ".proto", ".ts", ".tsx", ".graphql")
+SUFFIXES = (".json", ".py", ".pyi", ".proto", ".ts", ".tsx", ".graphql")
 SECTION = re.compile(r"^## ([^\n]+)\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
 NAMED = re.compile(r"`([\w.-]+(?:/[\w.-]+)+/?|[\w-]+\.(?:graphql|toml))`")
 FIELD, GATE = "Adding a field", "Adding a kind of gate"
 RENDERER, WIRE = "Adding a renderer", "Adding a message to the wire"
+
+
+GENERATED = frozenset(f"console/src/api/{name}.ts" for name in ("generated", "inputs", "kinds"))
+"""Files of `npm run generate`."""
 
 
 class Example(NamedTuple):
@@ -47,13 +51,13 @@ EXAMPLES = (
             }
         ),
     ),
-    Example(GATE, "SoakRule|SOAK"),
     Example(
         GATE,
-        r"VersionRule|(?:GateKind|StepKind)\.VERSION|VERSION:|\"VERSION\"",
-        ("controlplane/pipelines", "console/src", "schema.graphql"),
+        "SoakRule|SOAK",
+        others=GENERATED,
     ),
-    Example(GATE, '"emptyPasses"', ("towline",)),
+    Example(GATE, "VersionRule|VERSION", ("controlplane/pipelines", "console/src"), GENERATED),
+    Example(GATE, "emptyPasses", (*SOURCES, "schema.graphql"), GENERATED),
     Example(
         RENDERER,
         "jsonnet|JSONNET|rjsonnet",
@@ -124,7 +128,7 @@ def test_a_recipe_names_each_place_of_its_example(example: Example) -> None:
 
 @pytest.mark.parametrize(
     ("recipe", "console"),
-    [(FIELD, "console/src/services/"), (GATE, "console/src/pipelines/")],
+    [(FIELD, "console/src/services/"), (GATE, "console/src/api/")],
 )
 def test_a_recipe_includes_the_console(recipe: str, console: str) -> None:
     assert [path for path in named_by(recipe) if path.startswith(console)]

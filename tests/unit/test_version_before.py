@@ -23,6 +23,14 @@ BOUNDS = (options_pb2.max_len, options_pb2.max_items, options_pb2.max_value)
 NEVER_RELEASED = {
     "Enum value GateType.WAIT was removed.",
     "Field PipelineStepAttributes.type changed type from GateType! to StepType!.",
+    # Inputs of calendars have the names of their model; the settings have a gate's soak time.
+    "Field GateCalendarAttributes.freezes changed type from "
+    "[GatePeriodAttributes!] to [GateFreezePeriodAttributes!].",
+    "Field GateCalendarAttributes.hours changed type from "
+    "[GateHoursAttributes!] to [GateOpeningHoursAttributes!].",
+    "Field PipelineGate.soakSeconds was removed.",
+    "GateHoursAttributes was removed.",
+    "GatePeriodAttributes was removed.",
 }
 
 # They moved from the options of a service to its desired state; nothing was released with them.

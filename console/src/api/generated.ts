@@ -308,53 +308,53 @@ export type FleetFilter = {
   q?: string | null | undefined;
 };
 
-/** A calendar of release windows. */
+/** A calendar of release windows. Hours that began on the day before a holiday end at midnight. */
 export type GateCalendarAttributes = {
-  /** IANA time zone, such as `Europe/Berlin`. Default: `UTC`. */
+  /** IANA time zone, such as `Europe/Berlin`. Default: `UTC`. Limit: 255 characters. */
   zone?: string;
   /** Windows in which releases pass. Default: always. Limit: 50. */
-  hours?: Array<GateHoursAttributes> | null | undefined;
-  /** Dates without releases. Limit: 1,000. */
+  hours?: Array<GateOpeningHoursAttributes> | null | undefined;
+  /** Dates without releases, in the time zone. Default: none. Limit: 1,000. */
   holidays?: Array<string> | null | undefined;
-  /** Periods without releases. Limit: 1,000. */
-  freezes?: Array<GatePeriodAttributes> | null | undefined;
+  /** Periods without releases. Default: none. Limit: 1,000. */
+  freezes?: Array<GateFreezePeriodAttributes> | null | undefined;
 };
 
-/** A daily time window on some weekdays. */
-export type GateHoursAttributes = {
-  /** Weekdays as numbers from 0 (Monday) to 6 (Sunday). */
-  weekdays: Array<number>;
-  /** Start of the window in local time. */
+/** A period without releases. */
+export type GateFreezePeriodAttributes = {
+  /** Start of the period, with a time zone. */
   begin: string;
-  /** End of the window in local time. An end before or at the start means the next day. */
+  /** End of the period, with a time zone. */
   end: string;
+  /** Reason shown to users. Default: none. Limit: 2,000 characters. */
+  reason?: string;
 };
 
-/** A signed POST request whose response decides at a gate. Status 202, 409, 425, 429 and 503 mean "not yet". */
+/** An HTTP endpoint returns success. Towline sends a signed POST request that describes the promotion. Status 202, 409, 425, 429 and 503 mean "not yet". */
 export type GateHttpAttributes = {
   /** URL of the endpoint. Limit: 2,000 characters. */
   url: string;
-  /** Required status. Default: 0, any status from 200 to 299. */
+  /** Required status. 0 means any status from 200 to 299. Default: 0. */
   status?: number;
-  /** Text that the body must contain. Default: none. */
+  /** Text that the body must contain. Default: none. Limit: 10,000 characters. */
   contains?: string;
   /** Signing secret `whsec_…` (Standard Webhooks). Never returned. Null keeps the current one. */
   secret?: string | null | undefined;
 };
 
-/** A job that decides at a gate. */
+/** A Job or Pod in a cluster succeeds. The agent of the cluster runs it once. */
 export type GateJobAttributes = {
-  /** Namespace of the job. */
+  /** Namespace of the job. Limit: 63 characters. */
   namespace: string;
   /** JSON of a `batch/v1` Job or a `v1` Pod, which may contain `${release}`, `${commit}`, `${stage}` and `${steps.NAME.OUTPUT}`. Limit: 512 KiB. */
   manifest: string;
-  /** ID of the cluster. Default: the cluster of the target stage's first service. */
+  /** ID of the cluster. Default: the cluster of the first service in the target stage. */
   clusterId?: string | null | undefined;
-  /** Timeout in seconds. Default: 3,600. Limit: 604,800. */
+  /** Timeout of the job in seconds. Default: 3,600. Limit: 604,800. */
   timeoutSeconds?: number;
 };
 
-/** A PromQL query that decides at a gate. Give either `url`, or `clusterId` and `service`. */
+/** A PromQL query meets its threshold. Give either `url`, or `clusterId` and `service`. NaN always fails. */
 export type GateMetricAttributes = {
   /** PromQL query. Limit: 10,000 characters. */
   query: string;
@@ -362,13 +362,13 @@ export type GateMetricAttributes = {
   threshold: number;
   /** Comparison of the value with the threshold. Default: `AT_MOST`. */
   comparison?: MetricComparison;
-  /** URL of a Prometheus server that the control plane queries. */
+  /** URL of a Prometheus server that the control plane queries. Default: none. Limit: 2,000 characters. */
   url?: string;
-  /** ID of the cluster whose agent queries Prometheus. */
+  /** ID of the cluster whose agent queries Prometheus. Default: none. */
   clusterId?: string | null | undefined;
-  /** Prometheus in that cluster, as `namespace/name:port`. */
+  /** Prometheus in that cluster, as `namespace/name:port`. Default: none. Limit: 255 characters. */
   service?: string;
-  /** PromQL query for a baseline. The value is divided by it before the comparison. Default: none. */
+  /** PromQL query for a baseline. The value is divided by it before the comparison. Default: none. Limit: 10,000 characters. */
   baseline?: string;
   /** Meaning of several series. Default: `ALL`. */
   several?: MetricSeveral;
@@ -376,14 +376,14 @@ export type GateMetricAttributes = {
   emptyPasses?: boolean;
 };
 
-/** A period without releases. */
-export type GatePeriodAttributes = {
-  /** Start of the period. */
-  begin: string;
-  /** End of the period. */
-  end: string;
-  /** Reason shown to users. Default: none. */
-  reason?: string;
+/** A daily time window on some weekdays. */
+export type GateOpeningHoursAttributes = {
+  /** Weekdays as numbers from 0 (Monday) to 6 (Sunday). Limit: 7. */
+  weekdays: Array<number>;
+  /** Start of the window in local time. Default: `00:00`. */
+  begin?: string;
+  /** End of the window in local time. An end before or at the start means the next day. Default: `00:00`. */
+  end?: string;
 };
 
 /** State of a gate or of an automated check. */
@@ -420,11 +420,11 @@ export type GateType =
   /** A graph of steps passes. */
   | 'WORKFLOW';
 
-/** A version of another service that decides at a gate. */
+/** Another service is healthy with a version in a range. */
 export type GateVersionAttributes = {
-  /** Name of the service in the clusters of the target stage. */
+  /** Name without a cluster. The service must exist in every cluster of the target stage. Limit: 255 characters. */
   service: string;
-  /** Version range in the syntax of npm, such as `^1.2` or `>=2 <3`. */
+  /** Version range in the syntax of npm, such as `^1.2` or `>=2 <3`. Limit: 255 characters. */
   range: string;
 };
 
@@ -539,7 +539,7 @@ export type GitWriteMode =
 
 /** A condition on one field of an object. */
 export type HealthConditionAttributes = {
-  /** JSON pointer of the field (RFC 6901). */
+  /** JSON pointer of the field (RFC 6901). `/status/conditions/Ready/status` finds the condition of a type. */
   pointer: string;
   /** Values that meet the condition. */
   anyOf: Array<string>;
@@ -547,16 +547,16 @@ export type HealthConditionAttributes = {
 
 /** A health rule for objects of one kind. The first rule with all conditions met determines the state. */
 export type HealthRuleAttributes = {
-  /** Kind of the objects. */
-  kind: string;
-  /** State if all conditions are met. */
-  state: ComponentState;
-  /** Conditions. Limit: 16. */
-  conditions: Array<HealthConditionAttributes>;
   /** API group of the objects. Default: the core group. */
   group?: string | null | undefined;
-  /** JSON pointer of the field with the human-readable message. */
+  /** Kind of the objects. */
+  kind: string;
+  /** Conditions. Limit: 16. */
+  conditions: Array<HealthConditionAttributes>;
+  /** JSON pointer of the field with the human-readable message. Null without one. */
   message?: string | null | undefined;
+  /** State if all conditions are met. */
+  state: ComponentState;
 };
 
 /**
@@ -644,7 +644,7 @@ export type MetadataAttributes = {
 
 /** A PromQL instant query that a new bundle must pass. */
 export type MetricCheckAttributes = {
-  /** Prometheus in the cluster, as `namespace/service:port`. Limit: 512 characters. */
+  /** Prometheus in the cluster, as `namespace/service:port`, with the prefix `https:` for TLS. Limit: 512 characters. */
   address: string;
   /** PromQL query. Limit: 4,096 characters. */
   query: string;
@@ -665,7 +665,7 @@ export type MetricComparison =
   /** Greater than or equal to the threshold. */
   | 'AT_LEAST';
 
-/** Handling of several series: all must pass, one is enough, or it is an error. */
+/** Handling of several series. */
 export type MetricSeveral =
   /** Every series must pass. */
   | 'ALL'
@@ -733,6 +733,14 @@ export type PipelineEdgeAttributes = {
 
 /** A gate on an edge of a pipeline. */
 export type PipelineGateAttributes = {
+  /** Timeout of one attempt in seconds. Default: 0, one hour for checks and none for other gates. Limit: 7,776,000. */
+  timeoutSeconds?: number | null | undefined;
+  /** Maximum number of attempts. Default: 1. Limit: 20. */
+  attempts?: number | null | undefined;
+  /** Seconds before the second attempt. Doubles with each attempt, up to 3,600. Default: 10. Limit: 3,600. */
+  backoffSeconds?: number | null | undefined;
+  /** Seconds between two polls of an undecided check. Default: 15. Limit: 3,600. */
+  intervalSeconds?: number | null | undefined;
   /** Name, unique on the edge or in the workflow. Limit: 63 characters for steps, 255 for gates. */
   name: string;
   /** APPROVAL: number of required approvals. Default: 1. Limit: 20. */
@@ -743,34 +751,26 @@ export type PipelineGateAttributes = {
   people?: Array<string> | null | undefined;
   /** APPROVAL: names of groups of possible approvers. Default: everybody with the permission. Limit: 100. */
   groups?: Array<string> | null | undefined;
-  /** SOAK: seconds for which the source stage must stay healthy. Limit: 7,776,000 (90 days). */
+  /** SOAK: seconds for which the source stage must stay healthy with the release. Limit: 7,776,000. */
   soakSeconds?: number | null | undefined;
-  /** WAIT: seconds to wait. Limit: 7,776,000 (90 days). */
-  waitSeconds?: number | null | undefined;
-  /** MANUAL: instructions for the person who confirms. Limit: 10,000 characters. */
-  instructions?: string;
-  /** EXTERNAL: e-mail address of the account that answers. */
-  account?: string;
-  /** EXTERNAL: secret `whsec_…` that signs answers. Never returned. Null keeps the current one. */
-  secret?: string | null | undefined;
   /** WINDOW: calendar of release windows. */
   calendar?: GateCalendarAttributes | null | undefined;
-  /** JOB: job to run. */
+  /** JOB: job settings. */
   job?: GateJobAttributes | null | undefined;
-  /** METRIC: query to evaluate. */
+  /** METRIC: metric settings. */
   metric?: GateMetricAttributes | null | undefined;
-  /** HTTP: endpoint to call. */
+  /** HTTP: HTTP settings. */
   http?: GateHttpAttributes | null | undefined;
-  /** VERSION: service and version range. */
+  /** VERSION: version settings. */
   version?: GateVersionAttributes | null | undefined;
-  /** Timeout of one attempt in seconds. Default: 0, one hour for checks and none for other gates. Limit: 7,776,000. */
-  timeoutSeconds?: number;
-  /** Maximum number of attempts. Default: 1. Limit: 20. */
-  attempts?: number;
-  /** Seconds before the second attempt. Doubles with each attempt, up to 3,600. Default: 10. */
-  backoffSeconds?: number;
-  /** Seconds between two polls of an undecided check. Default: 15. Limit: 3,600. */
-  intervalSeconds?: number;
+  /** MANUAL: instructions for the person who confirms. Default: none. Limit: 10,000 characters. */
+  instructions?: string | null | undefined;
+  /** EXTERNAL: e-mail address of the account that answers. Limit: 255 characters. */
+  account?: string | null | undefined;
+  /** EXTERNAL: signing secret `whsec_…` (Standard Webhooks). Never returned. Null keeps the current one. */
+  secret?: string | null | undefined;
+  /** WAIT: seconds to wait. Limit: 7,776,000. */
+  waitSeconds?: number | null | undefined;
   /** Kind of gate. It determines the fields that apply. */
   type: GateType;
   /** WORKFLOW: steps of the workflow. Limit: 50, with at most one APPROVAL. */
@@ -801,6 +801,14 @@ export type PipelineStageAttributes = {
 
 /** A step of a workflow. */
 export type PipelineStepAttributes = {
+  /** Timeout of one attempt in seconds. Default: 0, one hour for checks and none for other gates. Limit: 7,776,000. */
+  timeoutSeconds?: number | null | undefined;
+  /** Maximum number of attempts. Default: 1. Limit: 20. */
+  attempts?: number | null | undefined;
+  /** Seconds before the second attempt. Doubles with each attempt, up to 3,600. Default: 10. Limit: 3,600. */
+  backoffSeconds?: number | null | undefined;
+  /** Seconds between two polls of an undecided check. Default: 15. Limit: 3,600. */
+  intervalSeconds?: number | null | undefined;
   /** Name, unique on the edge or in the workflow. Limit: 63 characters for steps, 255 for gates. */
   name: string;
   /** APPROVAL: number of required approvals. Default: 1. Limit: 20. */
@@ -811,34 +819,26 @@ export type PipelineStepAttributes = {
   people?: Array<string> | null | undefined;
   /** APPROVAL: names of groups of possible approvers. Default: everybody with the permission. Limit: 100. */
   groups?: Array<string> | null | undefined;
-  /** SOAK: seconds for which the source stage must stay healthy. Limit: 7,776,000 (90 days). */
+  /** SOAK: seconds for which the source stage must stay healthy with the release. Limit: 7,776,000. */
   soakSeconds?: number | null | undefined;
-  /** WAIT: seconds to wait. Limit: 7,776,000 (90 days). */
-  waitSeconds?: number | null | undefined;
-  /** MANUAL: instructions for the person who confirms. Limit: 10,000 characters. */
-  instructions?: string;
-  /** EXTERNAL: e-mail address of the account that answers. */
-  account?: string;
-  /** EXTERNAL: secret `whsec_…` that signs answers. Never returned. Null keeps the current one. */
-  secret?: string | null | undefined;
   /** WINDOW: calendar of release windows. */
   calendar?: GateCalendarAttributes | null | undefined;
-  /** JOB: job to run. */
+  /** JOB: job settings. */
   job?: GateJobAttributes | null | undefined;
-  /** METRIC: query to evaluate. */
+  /** METRIC: metric settings. */
   metric?: GateMetricAttributes | null | undefined;
-  /** HTTP: endpoint to call. */
+  /** HTTP: HTTP settings. */
   http?: GateHttpAttributes | null | undefined;
-  /** VERSION: service and version range. */
+  /** VERSION: version settings. */
   version?: GateVersionAttributes | null | undefined;
-  /** Timeout of one attempt in seconds. Default: 0, one hour for checks and none for other gates. Limit: 7,776,000. */
-  timeoutSeconds?: number;
-  /** Maximum number of attempts. Default: 1. Limit: 20. */
-  attempts?: number;
-  /** Seconds before the second attempt. Doubles with each attempt, up to 3,600. Default: 10. */
-  backoffSeconds?: number;
-  /** Seconds between two polls of an undecided check. Default: 15. Limit: 3,600. */
-  intervalSeconds?: number;
+  /** MANUAL: instructions for the person who confirms. Default: none. Limit: 10,000 characters. */
+  instructions?: string | null | undefined;
+  /** EXTERNAL: e-mail address of the account that answers. Limit: 255 characters. */
+  account?: string | null | undefined;
+  /** EXTERNAL: signing secret `whsec_…` (Standard Webhooks). Never returned. Null keeps the current one. */
+  secret?: string | null | undefined;
+  /** WAIT: seconds to wait. Limit: 7,776,000. */
+  waitSeconds?: number | null | undefined;
   /** Kind of step. It determines the fields that apply. */
   type: StepType;
   /** Names of steps that must pass first. Default: none. */
@@ -851,26 +851,26 @@ export type PipelineTriggerAttributes = {
   name: string;
   /** Kind of trigger. It determines the fields that apply. */
   type: TriggerType;
-  /** SCHEDULE: crontab line, such as `30 9 * * 1-5`. */
-  cron?: string;
-  /** SCHEDULE: IANA time zone. Default: `UTC`. */
-  zone?: string;
-  /** IMAGE: name of the image with its registry, without a tag. */
-  image?: string;
-  /** IMAGE: policy that selects the tag. Default: `SEMVER`. */
-  policy?: ImageTagPolicy;
-  /** IMAGE with SEMVER, CHART and TAG: npm version range. Default: `*`. */
-  range?: string;
-  /** IMAGE with REGEX or NEWEST: regular expression for tags. Required with REGEX. */
-  pattern?: string;
-  /** IMAGE with DIGEST: the tag. Default: `latest`. */
-  tag?: string;
-  /** CHART: name of the chart with its registry, such as `registry.example.org/charts/shop`. */
-  chart?: string;
   /** Changes to write for each finding. Required with IMAGE and CHART. With TAG and no changes, services follow the tag. */
   git?: GitWriteAttributes | null | undefined;
   /** Secret that signs webhooks which cause a poll. 16 to 256 characters. Never returned. Null keeps the current one. */
   webhookSecret?: string | null | undefined;
+  /** SCHEDULE: crontab line, such as `30 9 * * 1-5`. Limit: 512 characters. */
+  cron?: string | null | undefined;
+  /** SCHEDULE: IANA time zone. Default: `UTC`. Limit: 255 characters. */
+  zone?: string | null | undefined;
+  /** IMAGE: name of the image with its registry, without a tag. Limit: 255 characters. */
+  image?: string | null | undefined;
+  /** IMAGE: policy that selects the tag. Default: `SEMVER`. */
+  policy?: ImageTagPolicy | null | undefined;
+  /** IMAGE: version range in the syntax of npm, for the policy SEMVER. Default: `*`. Limit: 512 characters. CHART, TAG: version range in the syntax of npm. Default: `*`. Limit: 512 characters. */
+  range?: string | null | undefined;
+  /** IMAGE: regular expression for tags. Required with REGEX, possible with NEWEST. Default: none. Limit: 512 characters. */
+  pattern?: string | null | undefined;
+  /** IMAGE: tag for the policy DIGEST. Default: `latest`. Limit: 255 characters. */
+  tag?: string | null | undefined;
+  /** CHART: name of the chart with its registry, such as `registry.example.org/charts/shop`. Limit: 255 characters. */
+  chart?: string | null | undefined;
 };
 
 /** Workflow that runs in a stage after its services are healthy. */
@@ -1102,20 +1102,28 @@ export type ServiceDeploymentAttributes = {
   name: string;
   /** Default namespace of the objects. */
   namespace: string;
-  /** Version, free text. Default: `0.0.1`. */
-  version?: string | null | undefined;
-  /** Path of the documentation in the repository. */
-  docsPath?: string | null | undefined;
-  /** True refuses deletion. Default: false. */
-  protect?: boolean | null | undefined;
+  /** ID of the Git repository. Not needed for a chart from a Helm repository. */
+  repositoryId?: string | null | undefined;
   /** True renders manifests as Liquid templates. Default: true. */
   templated?: boolean | null | undefined;
+  /** True refuses deletion. Default: false. */
+  protect?: boolean | null | undefined;
   /** True makes the agent plan changes without applying them. Default: false. */
   dryRun?: boolean | null | undefined;
   /** True takes commits from a pipeline instead of following the ref. Default: false. */
   promoted?: boolean | null | undefined;
-  /** ID of the Git repository. Not needed for a chart from a Helm repository. */
-  repositoryId?: string | null | undefined;
+  /** Version, free text. Default: `0.0.1`. */
+  version?: string | null | undefined;
+  /** Sync options. They replace all earlier options. */
+  syncConfig?: SyncConfigAttributes | null | undefined;
+  /** Path of the documentation in the repository. */
+  docsPath?: string | null | undefined;
+  /** Further folders. Limit: 16. */
+  sources?: Array<ServiceSourceAttributes> | null | undefined;
+  /** ID of the cluster whose agent renders the service. An empty string: the control plane renders it, which is the default. */
+  renderedBy?: string | null | undefined;
+  /** Verification of new bundles. The verification of a pipeline stage takes precedence. 0 seconds remove it. */
+  verification?: VerificationAttributes | null | undefined;
   /** Ref and folder in the repository. Default: the root of `main`. */
   git?: GitRefAttributes | null | undefined;
   /** Kustomize settings. Default: found from the files. */
@@ -1124,22 +1132,14 @@ export type ServiceDeploymentAttributes = {
   helm?: HelmConfigAttributes | null | undefined;
   /** Values for templates. Limit: 500 values, 512 KiB together. */
   configuration?: Array<ConfigAttributes> | null | undefined;
-  /** Sync options. */
-  syncConfig?: SyncConfigAttributes | null | undefined;
   /** Services that must be healthy first. Limit: 64. */
   dependencies?: Array<DependencyAttributes> | null | undefined;
   /** Service contexts whose values the templates may use. Limit: 64. */
   contextBindings?: Array<ContextBindingAttributes> | null | undefined;
-  /** Further folders. Limit: 16. */
-  sources?: Array<ServiceSourceAttributes> | null | undefined;
   /** Users and groups with the role `viewer` on the service. Limit: 500. */
   readBindings?: Array<PolicyBindingAttributes | null | undefined> | null | undefined;
   /** Users and groups with the role `editor` on the service. Limit: 500. */
   writeBindings?: Array<PolicyBindingAttributes | null | undefined> | null | undefined;
-  /** ID of the cluster whose agent renders the service. Default: the control plane renders it. */
-  renderedBy?: string | null | undefined;
-  /** Verification of new bundles. The verification of a pipeline stage takes precedence. */
-  verification?: VerificationAttributes | null | undefined;
   /** Secrets that the service uses. Limit: 200. */
   secrets?: Array<SecretUseAttributes> | null | undefined;
 };
@@ -1194,11 +1194,11 @@ export type ServiceSourceAttributes = {
   /** ID of the Git repository. */
   repositoryId: string;
   /** Branch, tag or commit. Default: `main`. */
-  ref?: string;
+  ref?: string | null | undefined;
   /** Folder in the repository. Default: its root. */
-  folder?: string;
+  folder?: string | null | undefined;
   /** Target folder, relative to the folder of the service. Default: the folder itself. */
-  path?: string;
+  path?: string | null | undefined;
 };
 
 /** State of a service in reports. */
@@ -1218,18 +1218,26 @@ export type ServiceStatusCode =
 
 /** Fields of a service to change. A field that is null or absent stays as it is; a given list replaces the whole list. */
 export type ServiceUpdateAttributes = {
-  /** Version, free text. */
-  version?: string | null | undefined;
-  /** True refuses deletion. */
-  protect?: boolean | null | undefined;
-  /** True renders manifests as Liquid templates. */
+  /** True renders manifests as Liquid templates. Default: true. */
   templated?: boolean | null | undefined;
-  /** True makes the agent plan changes without applying them. */
+  /** True refuses deletion. Default: false. */
+  protect?: boolean | null | undefined;
+  /** True makes the agent plan changes without applying them. Default: false. */
   dryRun?: boolean | null | undefined;
-  /** True stops all changes to the service. */
+  /** True stops all changes to the service. Default: false. */
   paused?: boolean | null | undefined;
+  /** Version, free text. Default: `0.0.1`. */
+  version?: string | null | undefined;
+  /** Sync options. They replace all earlier options. */
+  syncConfig?: SyncConfigAttributes | null | undefined;
   /** Path of the documentation in the repository. */
   docsPath?: string | null | undefined;
+  /** Further folders. Limit: 16. */
+  sources?: Array<ServiceSourceAttributes> | null | undefined;
+  /** ID of the cluster whose agent renders the service. An empty string: the control plane renders it, which is the default. */
+  renderedBy?: string | null | undefined;
+  /** Verification of new bundles. `soakSeconds: 0` removes it. */
+  verification?: VerificationAttributes | null | undefined;
   /** Ref and folder in the repository. */
   git?: GitRefAttributes | null | undefined;
   /** Kustomize settings. */
@@ -1238,22 +1246,14 @@ export type ServiceUpdateAttributes = {
   helm?: HelmConfigAttributes | null | undefined;
   /** Values for templates. Limit: 500 values, 512 KiB together. */
   configuration?: Array<ConfigAttributes> | null | undefined;
-  /** Sync options. They replace all earlier options. */
-  syncConfig?: SyncConfigAttributes | null | undefined;
   /** Services that must be healthy first. Limit: 64. */
   dependencies?: Array<DependencyAttributes> | null | undefined;
   /** Service contexts whose values the templates may use. Limit: 64. */
   contextBindings?: Array<ContextBindingAttributes> | null | undefined;
-  /** Further folders. Limit: 16. */
-  sources?: Array<ServiceSourceAttributes> | null | undefined;
   /** Users and groups with the role `viewer` on the service. Limit: 500. */
   readBindings?: Array<PolicyBindingAttributes | null | undefined> | null | undefined;
   /** Users and groups with the role `editor` on the service. Limit: 500. */
   writeBindings?: Array<PolicyBindingAttributes | null | undefined> | null | undefined;
-  /** ID of the cluster whose agent renders the service. An empty string: the control plane renders it. */
-  renderedBy?: string | null | undefined;
-  /** Verification of new bundles. `soakSeconds: 0` removes it. */
-  verification?: VerificationAttributes | null | undefined;
 };
 
 /** Health of a stage. */
@@ -1307,31 +1307,31 @@ export type StepType =
   | 'HTTP'
   /** Another service is healthy with a version in a range. */
   | 'VERSION'
-  /** A fixed time passes. Gates use SOAK instead. */
+  /** A fixed time passes. Gates use a soak time instead. */
   | 'WAIT';
 
 /** Sync options of a service. They replace all earlier options; an absent field gets its default. */
 export type SyncConfigAttributes = {
-  /** True creates the namespace. Default: true. */
+  /** True if the agent creates the namespace. Default: true. */
   createNamespace?: boolean | null | undefined;
-  /** Labels and annotations of the created namespace. */
-  namespaceMetadata?: MetadataAttributes | null | undefined;
-  /** Fields that Towline ignores. Limit: 256. */
-  diffNormalizers?: Array<DiffNormalizerAttributes> | null | undefined;
   /** Reaction of the agent to changes by others. Default: `HEAL`. */
   driftPolicy?: DriftPolicy | null | undefined;
-  /** True keeps objects that are no longer in Git. Default: false. */
+  /** True if objects that are no longer in Git stay in the cluster. Default: false. */
   keepOnPrune?: boolean | null | undefined;
-  /** True fails instead of taking over fields of other field managers. Default: false. */
+  /** True if the sync fails instead of taking over fields of other field managers. Default: false. */
   failOnConflict?: boolean | null | undefined;
-  /** True deletes and recreates objects whose immutable fields differ. Default: false. */
+  /** True if the agent deletes and recreates objects whose immutable fields differ. Default: false. */
   replaceImmutable?: boolean | null | undefined;
-  /** Health rules for custom resources. Limit: 64. */
+  /** Fields that Towline ignores. Limit: 256. */
+  diffNormalizers?: Array<DiffNormalizerAttributes> | null | undefined;
+  /** Health rules for custom resources. The first rule with all conditions met determines the health. Limit: 64. */
   healthRules?: Array<HealthRuleAttributes> | null | undefined;
   /** Seconds for a sync wave to become healthy. Default: 0, the agent's default. Limit: 86,400. */
   waveTimeout?: number | null | undefined;
   /** Maximum number of deletions in one sync without a confirmation. Default: 0, the agent's default. Limit: 1,000,000. */
   deletionBudget?: number | null | undefined;
+  /** Labels and annotations of the created namespace. */
+  namespaceMetadata?: MetadataAttributes | null | undefined;
 };
 
 /** A name and a value. */
@@ -1410,7 +1410,7 @@ export type VerificationAttributes = {
   soakSeconds: number;
   /** Maximum number of container restarts during that time. Default: 3. */
   maxRestarts?: number;
-  /** Metric query. Default: none. */
+  /** Metric query. Null without one. */
   metric?: MetricCheckAttributes | null | undefined;
 };
 

@@ -1,6 +1,6 @@
 import type { Definition } from "./definition";
 import { GateForm } from "./GateForm";
-import { GATE_KINDS } from "./gatekinds";
+import { GATE_KINDS } from "../api/kinds";
 import { newRule } from "./RuleForm";
 
 type Props = { readonly definition: Definition; readonly onChange: (next: Definition) => void };

@@ -1,4 +1,4 @@
-import { GATE_KINDS } from "./gatekinds";
+import { GATE_KINDS } from "../api/kinds";
 import { stepsOf, type GateText } from "./definition";
 import { RuleForm } from "./RuleForm";
 import { StepsForm } from "./StepsForm";

@@ -14,7 +14,7 @@ import { Skeleton } from "../ui/Skeleton";
 import { gateState } from "../ui/states";
 import { Status } from "../ui/Status";
 import { GateDecision } from "./Gates";
-import { GATE_KINDS } from "./gatekinds";
+import { GATE_KINDS } from "../api/kinds";
 import { edgeQuestion, workflowQuestion, type GateQuestion } from "./stages";
 import { Steps } from "./Steps";
 import { stepsOf } from "./gatesteps";

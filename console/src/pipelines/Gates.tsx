@@ -6,7 +6,7 @@ import { Age } from "../ui/Age";
 import { gateState } from "../ui/states";
 import { Status } from "../ui/Status";
 import { Decision } from "./Decision";
-import { GATE_KINDS } from "./gatekinds";
+import { GATE_KINDS } from "../api/kinds";
 import { edgeQuestion, type GateQuestion, type Edge, type Gate } from "./stages";
 
 /** Approve and reject buttons; nothing while the gate does not wait for a decision. */

@@ -1,4 +1,5 @@
-import { STEP_KINDS, withAt, type GateField } from "./gatekinds";
+import { STEP_KINDS } from "../api/kinds";
+import { withAt, type GateField } from "./gatekinds";
 import type { StepText } from "./definition";
 import { newRule, Field, RuleForm } from "./RuleForm";
 

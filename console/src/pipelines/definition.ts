@@ -1,8 +1,10 @@
 // Pipeline definition in the editor: parsing, validation and conversion to API input.
 import type { GateType, PipelineAttributes, PipelineDefinitionFragment, PipelineGateAttributes, PipelineWorkflowAttributes, StepType } from "../api/generated";
 import { PIPELINE } from "../api/inputs";
+import { GATE_KINDS, STEP_KINDS } from "../api/kinds";
 import { validateInput } from "../text/validate";
 import { toYaml } from "../text/yaml";
+import { at, withAt } from "./gatekinds";
 
 export type Choice = { readonly id: string; readonly name: string };
 
@@ -13,6 +15,9 @@ export type StepText = RuleText<StepType>;
 type StageText = Rest & { readonly name: string; readonly services: readonly string[] };
 type EdgeText = Rest & { readonly from: string; readonly to: string; readonly gates: readonly GateText[] };
 export type Definition = Rest & { readonly stages: readonly StageText[]; readonly edges: readonly EdgeText[] };
+
+// Settings that users write as mappings, and the API takes as JSON text.
+const OBJECTS = [...new Set([...Object.values(GATE_KINDS), ...Object.values(STEP_KINDS)].flatMap(({ fields }) => fields.filter(({ of }) => of === "yaml").map(({ path }) => path)))];
 
 const isMap = (value: unknown): value is Record<string, unknown> => typeof value === "object" && value !== null && !Array.isArray(value);
 const map = (value: unknown): Record<string, unknown> => (isMap(value) ? value : {});
@@ -58,7 +63,7 @@ function stageComplaints({ stages }: Definition, known: ReadonlySet<string>): st
 function ruleComplaints(rules: readonly RuleText<string>[], place: string): string[] {
   return [
     ...rules.filter(({ name }) => name === "").map(() => `${place}: a gate or step has no name`),
-    ...rules.filter(({ job }) => isMap(job) && !isMap(job["manifest"])).map(({ name }) => `${name}: job.manifest must be a mapping`),
+    ...rules.flatMap((rule) => OBJECTS.filter((path) => !isMap(at(rule, path) ?? {})).map((path) => `${rule.name}: ${path} must be a mapping`)),
     // Names of services are labels: with a cluster in front, the gate would wait forever.
     ...rules.filter(({ version }) => text(map(version)["service"]).includes("/")).map(({ name }) => `${name}: version.service must be a service name without a cluster`),
     ...rules.flatMap((rule) => stepComplaints(rule, `${place}: ${rule.name}`)),
@@ -90,12 +95,16 @@ export function complaints(definition: Definition, services: readonly Choice[]):
   ];
 }
 
-/** Converts manifests, which users write as mappings, to JSON text. */
-function withJsonManifests(gate: Rest): Rest {
-  const steps = Array.isArray(gate["steps"]) ? { steps: (gate["steps"] as unknown[]).map((step) => (isMap(step) ? withJsonManifests(step) : step)) } : {};
-  const job = gate["job"];
-  const isWritten = isMap(job) && isMap(job["manifest"]);
-  return { ...gate, ...steps, ...(isWritten ? { job: { ...job, manifest: JSON.stringify(job["manifest"]) } } : {}) };
+/** Converts objects, such as the manifest of a job, to JSON text. */
+function withJsonObjects(gate: Rest): Rest {
+  const steps = Array.isArray(gate["steps"]) ? { steps: (gate["steps"] as unknown[]).map((step) => (isMap(step) ? withJsonObjects(step) : step)) } : {};
+  return OBJECTS.reduce(
+    (changed, path) => {
+      const object = at(changed, path);
+      return isMap(object) ? withAt(changed, path, JSON.stringify(object)) : changed;
+    },
+    { ...gate, ...steps },
+  );
 }
 
 /** Input of the API. */
@@ -106,9 +115,9 @@ export function attributesOf({ stages, edges, ...settings }: Definition, service
     stages: stages.map(({ services: chosen, ...rest }) => ({
       ...rest,
       ...(rest["selector"] === undefined ? { services: chosen.map((service) => ({ serviceId: ids.get(service) ?? "" })) } : {}),
-      ...(isMap(rest["workflow"]) ? { workflow: withJsonManifests(rest["workflow"]) as PipelineWorkflowAttributes } : {}),
+      ...(isMap(rest["workflow"]) ? { workflow: withJsonObjects(rest["workflow"]) as PipelineWorkflowAttributes } : {}),
     })),
-    edges: edges.map((edge) => ({ ...edge, gates: edge.gates.map((gate) => withJsonManifests(gate) as PipelineGateAttributes) })),
+    edges: edges.map((edge) => ({ ...edge, gates: edge.gates.map((gate) => withJsonObjects(gate) as PipelineGateAttributes) })),
   };
 }
 

@@ -1,6 +1,7 @@
 // Steps of a gate, with their settings and their progress.
 import type { GateFullFragment, GateMeasurementsQuery } from "../api/generated";
-import { at, GATE_KINDS, STEP_KINDS } from "./gatekinds";
+import { CHECKS, GATE_KINDS, STEP_KINDS } from "../api/kinds";
+import { at } from "./gatekinds";
 import type { Limit } from "./limits";
 
 type Check = GateFullFragment["checks"][number];
@@ -28,9 +29,6 @@ function limitOf(settings: Settings): Limit | null {
 
 const TITLES: Readonly<Record<string, string>> = Object.fromEntries(Object.entries(STEP_KINDS).map(([type, { title }]) => [type, title]));
 const titleOf = (type: unknown): string => (isText(type) ? (TITLES[type] ?? type) : "");
-
-// Kinds of gates with exactly one check.
-const CHECKS: readonly string[] = ["JOB", "METRIC", "HTTP", "VERSION"];
 
 /** Steps in the order of the settings; one for a gate with a single check, none for other kinds. */
 export function stepsOf({ type, checks, settings }: Pick<GateFullFragment, "type" | "checks" | "settings">, measured: Measured): readonly GateStep[] {

@@ -274,7 +274,7 @@ def _release(
         return {}, ""
     release = releases.get(ReleaseId(detail.get("release", "")))
     place = detail.get("place", "")
-    asked = next((stage for stage, gate in spec.asked if gate.id == place), None)
+    asked = next((stage for stage, gate in spec.all_gates if gate.id == place), None)
     stage = asked or spec.stage.get(StageId(place))
     return release.commits if release else {}, stage.name if stage else ""
 

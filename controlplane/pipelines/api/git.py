@@ -3,7 +3,6 @@
 import orjson
 import strawberry
 
-from controlplane.pipelines.api.gates import settings_json
 from controlplane.pipelines.model.git_writes import (
     AUTHOR,
     FileChange,
@@ -12,6 +11,7 @@ from controlplane.pipelines.model.git_writes import (
     WriteMode,
 )
 from controlplane.pipelines.model.state import GitChangeState, GitWriteStatus
+from controlplane.platform.graphql.plugin_inputs import settings_json
 
 strawberry.enum(
     WriteMode, name="GitWriteMode", description="Way in which a change reaches the branch."

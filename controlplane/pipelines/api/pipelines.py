@@ -509,10 +509,7 @@ class PipelineAttributes:
                 EdgeDraft(
                     edge.from_,
                     edge.to,
-                    [
-                        GateDraft(gate.name, gate.rule(), gate.patience())
-                        for gate in edge.gates or ()
-                    ],
+                    [GateDraft(gate.name, gate.rule(), gate.change()) for gate in edge.gates or ()],
                 )
                 for edge in edges
             ],

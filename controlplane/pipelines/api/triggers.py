@@ -5,27 +5,23 @@ from datetime import datetime
 import orjson
 import strawberry
 
-from controlplane.pipelines.api.gates import settings_json
 from controlplane.pipelines.api.git import GitChange, GitWriteAttributes, settings_of
 from controlplane.pipelines.model.records import PipelineTrigger as TriggerRow
 from controlplane.pipelines.model.state import FoundStatus, TriggerState
-from controlplane.pipelines.model.triggers import (
-    ChartRule,
-    ImageRule,
-    ScheduleRule,
-    TagPolicy,
-    TagRule,
-    Trigger,
-    TriggerKind,
-    TriggerRule,
-)
+from controlplane.pipelines.model.triggers import Trigger
 from controlplane.pipelines.operations.drafts import TriggerDraft
 from controlplane.pipelines.operations.triggers import Triggers
+from controlplane.pipelines.triggers.kinds import ALL, BY_KIND
 from controlplane.platform.graphql.context import Info
+from controlplane.platform.graphql.plugin_inputs import (
+    enum_of_kinds,
+    settings_from,
+    settings_of_kind,
+    with_settings_of,
+)
 from core.errors import Invalid
 
-strawberry.enum(TriggerKind, name="TriggerType")
-strawberry.enum(TagPolicy, name="ImageTagPolicy", description="Policy that selects an image tag.")
+_TriggerType = enum_of_kinds("TriggerType", ALL, "Kind of a trigger.")
 strawberry.enum(FoundStatus, name="TriggerState", description="State of a trigger's last finding.")
 
 
@@ -36,7 +32,7 @@ class PipelineTriggerType:
     id: strawberry.ID
     name: str
     """Name of the trigger."""
-    type: TriggerKind
+    type: str = strawberry.field(graphql_type=_TriggerType)
     """Kind of trigger."""
     settings: str
     """Settings as JSON with the field names of `PipelineTriggerAttributes`, without defaults."""
@@ -69,7 +65,7 @@ class PipelineTriggerType:
             id=strawberry.ID(trigger.id),
             name=trigger.name,
             type=trigger.kind,
-            settings=orjson.dumps(settings_json(trigger.rule)).decode(),
+            settings=orjson.dumps(settings_of_kind(trigger.rule)).decode(),
             git=settings_of(trigger.write),
             state=state.status,
             value=f"{state.value}{digest}" if state.value else None,
@@ -96,29 +92,14 @@ async def triggers_of(
 
 
 @strawberry.input
+@with_settings_of(ALL, "Trigger")
 class PipelineTriggerAttributes:
     """A trigger that starts releases in addition to new commits."""
 
     name: str
     """Name, unique in the pipeline. Limit: 255 characters."""
-    type: TriggerKind
+    type: str = strawberry.field(graphql_type=_TriggerType)
     """Kind of trigger. It determines the fields that apply."""
-    cron: str = ""
-    """SCHEDULE: crontab line, such as `30 9 * * 1-5`."""
-    zone: str = "UTC"
-    """SCHEDULE: IANA time zone. Default: `UTC`."""
-    image: str = ""
-    """IMAGE: name of the image with its registry, without a tag."""
-    policy: TagPolicy = TagPolicy.SEMVER
-    """IMAGE: policy that selects the tag. Default: `SEMVER`."""
-    range: str = "*"
-    """IMAGE with SEMVER, CHART and TAG: npm version range. Default: `*`."""
-    pattern: str = ""
-    """IMAGE with REGEX or NEWEST: regular expression for tags. Required with REGEX."""
-    tag: str = "latest"
-    """IMAGE with DIGEST: the tag. Default: `latest`."""
-    chart: str = ""
-    """CHART: name of the chart with its registry, such as `registry.example.org/charts/shop`."""
     git: GitWriteAttributes | None = None
     """Changes to write for each finding. Required with IMAGE and CHART. With TAG and no changes,
     services follow the tag."""
@@ -131,15 +112,5 @@ class PipelineTriggerAttributes:
         if secret and not 16 <= len(secret) <= 256:
             raise Invalid("must have 16 to 256 characters", field=f"{self.name}.webhookSecret")
         write = self.git.write() if self.git else None
-        return TriggerDraft(self.name, self._rule(), write, secret)
-
-    def _rule(self) -> TriggerRule:
-        match self.type:
-            case TriggerKind.SCHEDULE:
-                return ScheduleRule(self.cron, self.zone)
-            case TriggerKind.IMAGE:
-                return ImageRule(self.image, self.policy, self.range, self.pattern, self.tag)
-            case TriggerKind.CHART:
-                return ChartRule(self.chart, self.range)
-            case TriggerKind.TAG:
-                return TagRule(self.range)
+        rule = settings_from(BY_KIND[self.type], self, self.name)
+        return TriggerDraft(self.name, rule, write, secret)

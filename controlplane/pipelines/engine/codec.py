@@ -11,14 +11,17 @@ from pydantic import TypeAdapter, ValidationError
 
 from controlplane.pipelines.engine.effects import Effect
 from controlplane.pipelines.engine.events import Event
+from controlplane.pipelines.gates import kinds as gate_kinds
 from controlplane.pipelines.model.pipeline import Pipeline
 from controlplane.pipelines.model.state import PipelineState
+from controlplane.pipelines.triggers import kinds as trigger_kinds
 from core.errors import Invalid
 
 STATE_VERSION = 1
 
 Json = dict[str, Any]
 
+_KINDS = {"gate": gate_kinds.BY_KIND, "trigger": trigger_kinds.BY_KIND}
 _STATE = TypeAdapter(PipelineState)
 _PIPELINE = TypeAdapter(Pipeline)
 _EVENTS = {kind.__name__: TypeAdapter(kind) for kind in get_args(Event)}
@@ -88,7 +91,7 @@ def _untyped(adapters: Mapping[str, TypeAdapter], data: Mapping[str, Any]) -> An
 
 def _build(adapter: TypeAdapter, data: object) -> Any:
     try:
-        return adapter.validate_python(data)
+        return adapter.validate_python(data, context=_KINDS)
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"])

@@ -14,8 +14,8 @@ from controlplane.pipelines.engine.events import (
 )
 from controlplane.pipelines.engine.gate_context import GateContext, gate_context, save_gate_state
 from controlplane.pipelines.engine.rollout_engine import restart_rollout
-from controlplane.pipelines.gates.judges import needs_approval
-from controlplane.pipelines.model.gate_rules import ManualRule, Rule, WorkflowRule, approval_of
+from controlplane.pipelines.gates.kinds.approval import approval_of
+from controlplane.pipelines.model.gate_rules import WORKFLOW, GateRule, needs_approval
 from controlplane.pipelines.model.pipeline import GateId
 from controlplane.pipelines.model.state import (
     Approval,
@@ -30,30 +30,30 @@ from controlplane.pipelines.model.state import (
 
 def approved(draft: Draft, event: Approved) -> None:
     """Adds an approval: once per user, for exactly the digests that the user saw."""
-    seat = find_waiting(draft, event.gate, event.digests)
-    if isinstance(seat, str):
-        return draft.note(seat)
-    problem = _approval_problem(seat.gate.rule, seat.state, event)
+    context = find_waiting(draft, event.gate, event.digests)
+    if isinstance(context, str):
+        return draft.note(context)
+    problem = _approval_problem(context.gate.rule, context.state, event)
     if problem:
         return draft.note(problem)
     given = Approval(clip(event.actor), draft.now, clip(event.comment), event.digests)
-    save_gate_state(draft, seat, approvals=(*seat.state.approvals, given))
-    draft.record(seat.gate.id, seat.release, f"approved: {event.comment}", event.actor)
+    save_gate_state(draft, context, approvals=(*context.state.approvals, given))
+    draft.record(context.gate.id, context.release, f"approved: {event.comment}", event.actor)
 
 
 def rejected(draft: Draft, event: ReleaseRejected) -> None:
     """Rejects the release before the edge until it is retried or a newer one arrives."""
-    seat = find_waiting(draft, event.gate, event.digests)
-    if isinstance(seat, str):
-        return draft.note(seat)
-    gate, reason = seat.gate.id, f"rejected by {event.actor}: {event.comment}"
+    context = find_waiting(draft, event.gate, event.digests)
+    if isinstance(context, str):
+        return draft.note(context)
+    gate, reason = context.gate.id, f"rejected by {event.actor}: {event.comment}"
     if gate in draft.pipeline.workflow:
-        save_gate_state(draft, seat, status=GateStatus.CLOSED, reason=clip(reason))
+        save_gate_state(draft, context, status=GateStatus.CLOSED, reason=clip(reason))
     else:
         refusal = ReleaseRefusal(clip(event.actor), draft.now, clip(reason), gate)
         draft.change_candidate(draft.pipeline.gate[gate][0].id, refusal=refusal)
-    draft.record(gate, seat.release, f"rejected: {event.comment}", event.actor)
-    draft.notify(Topic.REFUSED, gate, seat.release, str(seat.attempt), reason)
+    draft.record(gate, context.release, f"rejected: {event.comment}", event.actor)
+    draft.notify(Topic.REFUSED, gate, context.release, str(context.attempt), reason)
 
 
 def superseded(draft: Draft, event: Superseded) -> None:
@@ -140,29 +140,27 @@ def find_waiting(draft: Draft, gate: GateId, digests: Digests | None) -> GateCon
     """Returns the release that waits at a gate with these digests (None: any), or the reason why
     none does.
     """
-    seat = gate_context(draft, gate)
-    if isinstance(seat, str):
-        return seat
-    if seat.render is None and digests is not None:
+    context = gate_context(draft, gate)
+    if isinstance(context, str):
+        return context
+    if context.render is None and digests is not None:
         return "the release is not rendered yet, so its digests are unknown"
-    if seat.render is not None and digests not in (None, seat.digests):
+    if context.render is not None and digests not in (None, context.digests):
         return "the release has changed since it was shown; review it again"
-    return seat
+    return context
 
 
-def _approval_problem(rule: Rule, before: GateState, event: Approved) -> str | None:
-    asked = approval_of(rule)
+def _approval_problem(rule: GateRule, before: GateState, event: Approved) -> str | None:
     if any(approval.actor == clip(event.actor) for approval in before.approvals):
         return f"{event.actor} has already approved"
-    if isinstance(rule, ManualRule):
-        return None
+    asked = approval_of(rule)
     if asked is None:
-        return "this gate does not ask for approval"
+        return None if rule.asks_users else "this gate does not ask for approval"
     if event.is_author and asked.not_author:
         return "the author of a release cannot approve it"
     if len(before.approvals) >= asked.quorum:
         return "the gate already has its approvals"
-    if isinstance(rule, WorkflowRule) and not needs_approval(rule, before):
+    if rule.kind == WORKFLOW and not needs_approval(rule, before):
         return "approval is possible only after the preceding steps have passed"
     if event.actor in asked.people or set(event.groups) & set(asked.groups):
         return None

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from controlplane.pipelines.gates.steps import CheckAnswer
+from controlplane.pipelines.model.gate_checks import CheckAnswer
 from controlplane.pipelines.model.pipeline import GateId, StageId
 from controlplane.pipelines.model.rollout import BudgetRoom
 from controlplane.pipelines.model.state import Digests, GitWriteStatus, Health, ReleaseId, Revisions

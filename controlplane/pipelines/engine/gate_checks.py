@@ -5,9 +5,9 @@ from datetime import timedelta
 from controlplane.pipelines.engine.draft import Draft
 from controlplane.pipelines.engine.effects import RunCheck
 from controlplane.pipelines.engine.gate_context import GateContext
-from controlplane.pipelines.gates.judges import GateInputs, GateVerdict, evaluate_gate
-from controlplane.pipelines.gates.steps import StepProgress, evaluate_steps, steps_of
-from controlplane.pipelines.model.gate_rules import CheckRule, approval_of
+from controlplane.pipelines.gates.kinds.approval import approval_of
+from controlplane.pipelines.gates.steps import StepProgress, evaluate_steps
+from controlplane.pipelines.model.gate_rules import CheckRule, GateInputs, GateVerdict
 from controlplane.pipelines.model.pipeline import Gate
 from controlplane.pipelines.model.state import (
     CheckState,
@@ -19,18 +19,18 @@ from controlplane.pipelines.model.state import (
 
 
 def advance_steps(
-    draft: Draft, seat: GateContext, source: StageState
+    draft: Draft, context: GateContext, source: StageState
 ) -> tuple[GateVerdict, dict[str, CheckState]]:
     """Advances the steps of a gate; `source` is the stage that has the release."""
-    people = approval_of(seat.gate.rule)
-    situation = GateInputs(source, seat.digests, seat.state.approvals, draft.now)
-    verdict = evaluate_gate(people, situation) if people else None
-    content = fingerprint(seat.render or {})
-    base = f"check/{seat.gate.id}/{seat.release}/{seat.attempt}/{content}"
+    approval = approval_of(context.gate.rule)
+    inputs = GateInputs(source, context.digests, context.state.approvals, draft.now)
+    verdict = approval.evaluate(inputs) if approval else None
+    content = fingerprint(context.render or {})
+    base = f"check/{context.gate.id}/{context.release}/{context.attempt}/{content}"
     approved = verdict is not None and verdict.status is GateStatus.OPEN
-    steps = steps_of(seat.gate.rule, seat.gate.patience)
-    now = evaluate_steps(steps, seat.state.checks, base, draft.now, approved=approved)
-    _ask(draft, seat, now)
+    steps = context.gate.rule.steps_with(context.gate.patience)
+    now = evaluate_steps(steps, context.state.checks, base, draft.now, approved=approved)
+    _request_checks(draft, context, now)
     checks = dict(now.states)
     if now.failed is not None:
         return GateVerdict(GateStatus.CLOSED, now.failed), checks
@@ -52,21 +52,21 @@ def apply_timeout(draft: Draft, gate: Gate, state: GateState, verdict: GateVerdi
     return verdict
 
 
-def _ask(draft: Draft, seat: GateContext, now: StepProgress) -> None:
-    for question in now.questions:
-        if isinstance(question.step.rule, CheckRule):
+def _request_checks(draft: Draft, context: GateContext, now: StepProgress) -> None:
+    for request in now.requests:
+        if isinstance(request.step.rule, CheckRule):
             draft.emit(
                 RunCheck(
-                    key=question.key,
-                    attempt_key=question.attempt_key,
-                    gate=seat.gate.id,
-                    step=question.step.name,
-                    stage=seat.stage,
-                    release=seat.release,
-                    rule=question.step.rule,
-                    commits=draft.releases[seat.release].commits,
-                    digests=seat.digests,
-                    inputs=question.inputs,
+                    key=request.key,
+                    attempt_key=request.attempt_key,
+                    gate=context.gate.id,
+                    step=request.step.name,
+                    stage=context.stage,
+                    release=context.release,
+                    rule=request.step.rule,
+                    commits=draft.releases[context.release].commits,
+                    digests=context.digests,
+                    inputs=request.inputs,
                 )
             )
     for wake in now.wakes:

@@ -55,13 +55,13 @@ def gate_context(draft: Draft, id: GateId, *, unsettled: bool = False) -> GateCo
     return GateContext(gate, edge.target, candidate.release, candidate.attempt, state, render)
 
 
-def save_gate_state(draft: Draft, seat: GateContext, **changes: object) -> None:
+def save_gate_state(draft: Draft, context: GateContext, **changes: object) -> None:
     """Stores the state of a gate."""
-    state = replace(seat.state, **changes)
-    if seat.gate.id in draft.pipeline.workflow:
-        draft.change_stage(seat.stage, workflow=state)
+    state = replace(context.state, **changes)
+    if context.gate.id in draft.pipeline.workflow:
+        draft.change_stage(context.stage, workflow=state)
         return
-    edge, gate = draft.pipeline.gate[seat.gate.id]
+    edge, gate = draft.pipeline.gate[context.gate.id]
     draft.change_candidate(edge.id, gates={**draft.candidates[edge.id].gates, gate.id: state})
 
 

@@ -6,8 +6,7 @@ from controlplane.pipelines.engine.draft import Draft, clip
 from controlplane.pipelines.engine.effects import OpenGate, Topic
 from controlplane.pipelines.engine.gate_checks import advance_steps, apply_timeout
 from controlplane.pipelines.engine.gate_context import GateContext
-from controlplane.pipelines.gates.judges import GateInputs, evaluate_gate, needs_approval
-from controlplane.pipelines.gates.steps import steps_of
+from controlplane.pipelines.model.gate_rules import GateInputs, needs_approval
 from controlplane.pipelines.model.pipeline import Gate, StageEdge
 from controlplane.pipelines.model.state import (
     GateState,
@@ -109,14 +108,14 @@ def _decided(
         reason = "no changes in the next stage"
         return replace(before, status=GateStatus.OPEN, reason=reason)
     begun = replace(before, since=before.since or draft.now)
-    situation = GateInputs(
-        draft.stage(edge.source), digests_of(render), before.approvals, draft.now
-    )
-    if steps_of(gate.rule, gate.patience):
-        seat = GateContext(gate, edge.target, candidate.release, candidate.attempt, begun, render)
-        verdict, checks = advance_steps(draft, seat, situation.source)
+    inputs = GateInputs(draft.stage(edge.source), digests_of(render), before.approvals, draft.now)
+    if gate.rule.steps_with(gate.patience):
+        context = GateContext(
+            gate, edge.target, candidate.release, candidate.attempt, begun, render
+        )
+        verdict, checks = advance_steps(draft, context, inputs.source)
     else:
-        verdict, checks = evaluate_gate(gate.rule, situation), before.checks
+        verdict, checks = gate.rule.evaluate(inputs), before.checks
     if verdict.wake is not None:
         draft.wake(verdict.wake)
     verdict = apply_timeout(draft, gate, begun, verdict)

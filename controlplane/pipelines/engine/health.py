@@ -6,7 +6,7 @@ from controlplane.pipelines.engine.draft import Draft, clip
 from controlplane.pipelines.engine.effects import Topic
 from controlplane.pipelines.engine.gate_checks import advance_steps, apply_timeout
 from controlplane.pipelines.engine.gate_context import GateContext
-from controlplane.pipelines.gates.judges import needs_approval
+from controlplane.pipelines.model.gate_rules import needs_approval
 from controlplane.pipelines.model.pipeline import Stage, StageId
 from controlplane.pipelines.model.state import (
     GateState,
@@ -65,8 +65,10 @@ def _run_workflow(draft: Draft, stage: Stage, held: StageState, before: GateStat
     begun = replace(before, since=before.since or draft.now)
     if begun.skipped:
         return replace(begun, status=GateStatus.OPEN, reason=begun.skipped)
-    seat = GateContext(stage.workflow, stage.id, held.release, held.attempt, begun, held.revisions)
-    verdict, checks = advance_steps(draft, seat, held)
+    context = GateContext(
+        stage.workflow, stage.id, held.release, held.attempt, begun, held.revisions
+    )
+    verdict, checks = advance_steps(draft, context, held)
     verdict = apply_timeout(draft, stage.workflow, begun, verdict)
     return replace(begun, status=verdict.status, reason=clip(verdict.reason), checks=checks)
 

@@ -15,7 +15,7 @@ from controlplane.pipelines.engine.events import (
 )
 from controlplane.pipelines.engine.gate_context import gate_context, save_gate_state
 from controlplane.pipelines.engine.gate_evaluation import reject_release
-from controlplane.pipelines.model.gate_rules import ExternalRule
+from controlplane.pipelines.gates.kinds.external import ExternalRule
 from controlplane.pipelines.model.state import Approval, Health
 
 _CALLS_FOR = timedelta(minutes=15)
@@ -23,15 +23,15 @@ _CALLS_FOR = timedelta(minutes=15)
 
 def skipped(draft: Draft, event: Skipped) -> None:
     """Lets the waiting release pass the gate; the next one is evaluated again."""
-    seat = gate_context(draft, event.gate)
-    if isinstance(seat, str):
-        return draft.note(seat)
-    if seat.release != event.release:
-        return draft.note(f"release {seat.release} is waiting there, not {event.release}")
-    if seat.state.skipped:
-        return draft.note(f"{seat.gate.name} was {seat.state.skipped}")
-    save_gate_state(draft, seat, skipped=clip(f"skipped by {event.actor}: {event.reason}"))
-    draft.record(seat.gate.id, seat.release, f"skipped: {event.reason}", event.actor)
+    context = gate_context(draft, event.gate)
+    if isinstance(context, str):
+        return draft.note(context)
+    if context.release != event.release:
+        return draft.note(f"release {context.release} is waiting there, not {event.release}")
+    if context.state.skipped:
+        return draft.note(f"{context.gate.name} was {context.state.skipped}")
+    save_gate_state(draft, context, skipped=clip(f"skipped by {event.actor}: {event.reason}"))
+    draft.record(context.gate.id, context.release, f"skipped: {event.reason}", event.actor)
 
 
 def aborted(draft: Draft, event: Aborted) -> None:
@@ -66,13 +66,13 @@ def externally_answered(draft: Draft, event: ExternallyAnswered) -> None:
     """Applies a program's answer: approval counts for the current digests, refusal stops the
     release.
     """
-    seat = gate_context(draft, event.gate)
-    if isinstance(seat, str):
-        return draft.note(seat)
-    gate = seat.gate
+    context = gate_context(draft, event.gate)
+    if isinstance(context, str):
+        return draft.note(context)
+    gate = context.gate
     if not isinstance(gate.rule, ExternalRule) or event.actor != gate.rule.account:
         return draft.note(f"{event.actor} is not the account that answers gate {gate.name}")
-    if seat.release != event.release or seat.render is None:
+    if context.release != event.release or context.render is None:
         return draft.note(f"release {event.release} is not waiting there")
     if event.call in draft.calls:
         return draft.note("this call was already accepted")
@@ -80,11 +80,11 @@ def externally_answered(draft: Draft, event: ExternallyAnswered) -> None:
     if not event.passed:
         edge, _ = draft.pipeline.gate[gate.id]
         return reject_release(draft, edge, gate, f"{event.actor}: {event.reason}")
-    if seat.state.approvals:
+    if context.state.approvals:
         return draft.note(f"{event.actor} has already answered")
-    given = Approval(clip(event.actor), draft.now, clip(event.reason), seat.digests)
-    save_gate_state(draft, seat, approvals=(given,))
-    draft.record(gate.id, seat.release, f"passed: {event.reason}", event.actor)
+    given = Approval(clip(event.actor), draft.now, clip(event.reason), context.digests)
+    save_gate_state(draft, context, approvals=(given,))
+    draft.record(gate.id, context.release, f"passed: {event.reason}", event.actor)
 
 
 def _remember(draft: Draft, call: str) -> None:
@@ -100,13 +100,13 @@ def approvers_left(draft: Draft, event: ApproversLeft) -> None:
     """Voids the approvals of users who may no longer approve, for waiting releases."""
     gone = {clip(actor) for actor in event.actors}
     for id in (*draft.pipeline.gate, *draft.pipeline.workflow):
-        seat = gate_context(draft, id)
-        if isinstance(seat, str):
+        context = gate_context(draft, id)
+        if isinstance(context, str):
             continue
-        kept = tuple(approval for approval in seat.state.approvals if approval.actor not in gone)
-        if len(kept) == len(seat.state.approvals):
+        kept = tuple(approval for approval in context.state.approvals if approval.actor not in gone)
+        if len(kept) == len(context.state.approvals):
             continue
-        save_gate_state(draft, seat, approvals=kept)
+        save_gate_state(draft, context, approvals=kept)
         text = "approval void: the approver may no longer approve"
-        draft.record(id, seat.release, text)
-        draft.notify(Topic.APPROVAL_VOIDED, id, seat.release, f"left {len(kept)}", text)
+        draft.record(id, context.release, text)
+        draft.notify(Topic.APPROVAL_VOIDED, id, context.release, f"left {len(kept)}", text)

@@ -21,7 +21,7 @@ from controlplane.pipelines.engine.gate_context import GateContext, gate_context
 from controlplane.pipelines.engine.health import set_health
 from controlplane.pipelines.engine.rollout_engine import roll_back, rollout_state
 from controlplane.pipelines.engine.starting import observed
-from controlplane.pipelines.gates.steps import record_answer, steps_of
+from controlplane.pipelines.gates.steps import record_answer
 from controlplane.pipelines.model.gate_rules import Step
 from controlplane.pipelines.model.pipeline import Stage, StageId
 from controlplane.pipelines.model.rollout import Progress, current_wave
@@ -94,8 +94,8 @@ def check_started(draft: Draft, event: CheckStarted) -> None:
     found = _find_check(draft, event)
     if isinstance(found, str):
         return draft.note(found)
-    seat, step, check = found
-    _put_check(draft, seat, step, replace(check, job_id=event.job_id))
+    context, step, check = found
+    _put_check(draft, context, step, replace(check, job_id=event.job_id))
 
 
 def check_answered(draft: Draft, event: CheckAnswered) -> None:
@@ -103,10 +103,10 @@ def check_answered(draft: Draft, event: CheckAnswered) -> None:
     found = _find_check(draft, event)
     if isinstance(found, str):
         return draft.note(found)
-    seat, step, check = found
+    context, step, check = found
     after = record_answer(step, check, event.answer, clip(event.reason), draft.now)
     outputs = {clip(k): clip(v) for k, v in list(event.outputs.items())[:MAX_OUTPUTS]}
-    _put_check(draft, seat, step, replace(after, outputs=outputs))
+    _put_check(draft, context, step, replace(after, outputs=outputs))
 
 
 def rendered(draft: Draft, event: StageRendered) -> None:
@@ -142,21 +142,21 @@ def _find_check(
     draft: Draft, event: CheckStarted | CheckAnswered
 ) -> tuple[GateContext, Step, CheckState] | str:
     # An answer arrives once, so it must count even while a service is not healthy.
-    seat = gate_context(draft, event.gate, unsettled=True)
-    if isinstance(seat, str):
+    context = gate_context(draft, event.gate, unsettled=True)
+    if isinstance(context, str):
         return "no check is waiting for this answer"
-    check = seat.state.checks.get(event.step)
-    steps = steps_of(seat.gate.rule, seat.gate.patience)
+    check = context.state.checks.get(event.step)
+    steps = context.gate.rule.steps_with(context.gate.patience)
     step = next((candidate for candidate in steps if candidate.name == event.step), None)
     if check is None or step is None or check.key != event.key:
         return "the answer belongs to an outdated check"
     if check.status is not GateStatus.RUNNING or check.pausing:
         return "this attempt is already decided"
-    return seat, step, check
+    return context, step, check
 
 
-def _put_check(draft: Draft, seat: GateContext, step: Step, check: CheckState) -> None:
-    save_gate_state(draft, seat, checks={**seat.state.checks, step.name: check})
+def _put_check(draft: Draft, context: GateContext, step: Step, check: CheckState) -> None:
+    save_gate_state(draft, context, checks={**context.state.checks, step.name: check})
 
 
 def _assess(

@@ -20,7 +20,8 @@ from controlplane.pipelines.model.state import (
     UnreleasedState,
     fingerprint,
 )
-from controlplane.pipelines.model.triggers import ScheduleRule, Trigger
+from controlplane.pipelines.model.triggers import Trigger
+from controlplane.pipelines.triggers.kinds.schedule import ScheduleRule
 
 
 def observed(draft: Draft, event: StageObserved) -> bool:

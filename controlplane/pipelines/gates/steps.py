@@ -7,41 +7,11 @@ and the time of the next evaluation.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from enum import StrEnum
-from typing import NamedTuple
 
-from controlplane.pipelines.model.gate_rules import (
-    ApprovalRule,
-    CheckRule,
-    JobRule,
-    Patience,
-    Rule,
-    Step,
-    WaitRule,
-    WorkflowRule,
-    sort_steps,
-)
+from controlplane.pipelines.gates.kinds.wait import WaitRule
+from controlplane.pipelines.model.gate_checks import CheckAnswer
+from controlplane.pipelines.model.gate_rules import ALONE, CheckRule, Step
 from controlplane.pipelines.model.state import CheckState, GateStatus
-
-ALONE = "check"
-"""Name of the only step of a gate with a single check."""
-MAX_ATTEMPT_S = 3_600
-
-
-class CheckAnswer(StrEnum):
-    """Result of a check; UNDECIDED: the check is repeated later."""
-
-    PASSED = "PASSED"
-    FAILED = "FAILED"
-    UNDECIDED = "UNDECIDED"
-
-
-class CheckFinding(NamedTuple):
-    """Result of one run of a check with its reason; `measured` are the values of a metric."""
-
-    answer: CheckAnswer
-    reason: str
-    measured: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +29,7 @@ class StepProgress:
     """The steps after an evaluation."""
 
     states: Mapping[str, CheckState]
-    questions: tuple[CheckRequest, ...] = ()
+    requests: tuple[CheckRequest, ...] = ()
     wakes: tuple[datetime, ...] = ()
 
     @property
@@ -84,17 +54,6 @@ class StepProgress:
         )
 
 
-def steps_of(rule: Rule, patience: Patience) -> Sequence[Step]:
-    """Returns the steps of a gate that workers decide; empty for
-    gates that people or time decide.
-    """
-    if isinstance(rule, WorkflowRule):
-        return sort_steps(rule.steps)
-    if isinstance(rule, CheckRule):
-        return (Step(ALONE, rule, patience=patience),)
-    return ()
-
-
 def evaluate_steps(
     steps: Sequence[Step],
     before: Mapping[str, CheckState],
@@ -104,10 +63,10 @@ def evaluate_steps(
     approved: bool = False,
 ) -> StepProgress:
     """Evaluates each step once; `base` is the key prefix of the checks."""
-    stride = _StepEvaluator(before, base, now, approved)
+    evaluator = _StepEvaluator(before, base, now, approved)
     for step in steps:
-        stride.take(step)
-    return StepProgress(stride.states, tuple(stride.questions), tuple(stride.wakes))
+        evaluator.take(step)
+    return StepProgress(evaluator.states, tuple(evaluator.requests), tuple(evaluator.wakes))
 
 
 def record_answer(
@@ -131,7 +90,7 @@ class _StepEvaluator:
     now: datetime
     approved: bool
     states: dict[str, CheckState] = field(default_factory=dict)
-    questions: list[CheckRequest] = field(default_factory=list)
+    requests: list[CheckRequest] = field(default_factory=list)
     wakes: list[datetime] = field(default_factory=list)
 
     def take(self, step: Step) -> None:
@@ -144,13 +103,12 @@ class _StepEvaluator:
         missing = [name for name in step.after if self.states[name].status is not GateStatus.OPEN]
         if missing:
             return CheckState(reason=f"waiting for {', '.join(missing)}")
-        match step.rule:
-            case WaitRule(seconds=seconds):
-                return self._wait(state, seconds)
-            case ApprovalRule():
-                if self.approved:
-                    return replace(state, status=GateStatus.OPEN, reason="approved")
-                return replace(state, status=GateStatus.RUNNING, reason="waiting for approval")
+        if isinstance(step.rule, WaitRule):
+            return self._wait(state, step.rule.wait_seconds)
+        if step.rule.asks_users:
+            if self.approved:
+                return replace(state, status=GateStatus.OPEN, reason="approved")
+            return replace(state, status=GateStatus.RUNNING, reason="waiting for approval")
         return self._check(step, state)
 
     def _wait(self, state: CheckState, seconds: int) -> CheckState:
@@ -172,7 +130,7 @@ class _StepEvaluator:
         if state.status is GateStatus.CLOSED:
             return state
         if state.next_at is not None and self.now >= state.next_at:
-            return self._begin(step, state) if state.pausing else self._look(step, state)
+            return self._begin(step, state) if state.pausing else self._request(step, state)
         self.wakes.append(state.next_at or _deadline(step, state))
         return state
 
@@ -185,16 +143,16 @@ class _StepEvaluator:
             key=f"{self.base}/{step.name}/{attempt}",
             begun_at=self.now,
         )
-        return self._look(step, begun)
+        return self._request(step, begun)
 
-    def _look(self, step: Step, state: CheckState) -> CheckState:
+    def _request(self, step: Step, state: CheckState) -> CheckState:
         looks = state.looks + 1
         inputs = {
             f"steps.{name}.{key}": value
             for name, state in self.states.items()
             for key, value in state.outputs.items()
         }
-        self.questions.append(CheckRequest(f"{state.key}/{looks}", state.key, step, inputs))
+        self.requests.append(CheckRequest(f"{state.key}/{looks}", state.key, step, inputs))
         self.wakes.append(_deadline(step, state))
         return replace(state, looks=looks, next_at=None)
 
@@ -209,11 +167,9 @@ def _failed(step: Step, state: CheckState, reason: str, now: datetime) -> CheckS
 
 
 def _seconds(step: Step) -> int:
-    if step.patience.timeout_seconds:
+    if step.patience.timeout_seconds or not isinstance(step.rule, CheckRule):
         return step.patience.timeout_seconds
-    # A job ends by itself and reports how; the check only has to outlive it.
-    own = step.rule.timeout_seconds + 300 if isinstance(step.rule, JobRule) else 0
-    return own or MAX_ATTEMPT_S
+    return step.rule.default_timeout_s
 
 
 def _deadline(step: Step, state: CheckState) -> datetime:

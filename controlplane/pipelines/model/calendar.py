@@ -7,8 +7,10 @@ moment of the change. When it ends, an hour that occurs twice is open both times
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
+from typing import Annotated
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from controlplane.platform.plugin_settings import MAX_LINE, MAX_NAME, Setting, check_limits
 from core.errors import Invalid
 
 MAX_HOURS = 50
@@ -19,50 +21,53 @@ _DAY = timedelta(days=1)
 
 @dataclass(frozen=True, slots=True)
 class OpeningHours:
-    """Opening hours from `begin` until `end` on weekdays (0 is Monday).
+    """A daily time window on some weekdays."""
 
-    An end that is not after the begin belongs to the next day.
-    """
-
-    weekdays: tuple[int, ...]
-    begin: time = time(0)
-    end: time = time(0)
+    weekdays: Annotated[tuple[int, ...], Setting("Weekdays", max_items=7)]
+    """Weekdays as numbers from 0 (Monday) to 6 (Sunday)."""
+    begin: Annotated[time, Setting("Begin")] = time(0)
+    """Start of the window in local time."""
+    end: Annotated[time, Setting("End")] = time(0)
+    """End of the window in local time. An end before or at the start means the next day."""
 
 
 @dataclass(frozen=True, slots=True)
 class FreezePeriod:
-    """A freeze from `begin` until `end` (timezone-aware), in which the gate stays closed; `reason`
-    says why.
-    """
+    """A period without releases."""
 
-    begin: datetime
-    end: datetime
-    reason: str = ""
+    begin: Annotated[datetime, Setting("Begin")]
+    """Start of the period, with a time zone."""
+    end: Annotated[datetime, Setting("End")]
+    """End of the period, with a time zone."""
+    reason: Annotated[str, Setting("Reason", max_length=MAX_LINE)] = ""
+    """Reason shown to users."""
 
 
 @dataclass(frozen=True, slots=True)
 class Calendar:
-    """Open during any of `hours` (none: always), except on `holidays` and in freezes.
+    """A calendar of release windows.
 
-    Holidays are dates in the zone. Hours that began on the day before a holiday end at midnight.
+    Hours that began on the day before a holiday end at midnight.
     """
 
-    zone: str = "UTC"
-    hours: tuple[OpeningHours, ...] = ()
-    holidays: tuple[date, ...] = ()
-    freezes: tuple[FreezePeriod, ...] = ()
+    zone: Annotated[str, Setting("Time zone", max_length=MAX_NAME)] = "UTC"
+    """IANA time zone, such as `Europe/Berlin`."""
+    hours: Annotated[tuple[OpeningHours, ...], Setting("Hours", max_items=MAX_HOURS)] = ()
+    """Windows in which releases pass. Default: always."""
+    holidays: Annotated[tuple[date, ...], Setting("Holidays", max_items=MAX_DATES)] = ()
+    """Dates without releases, in the time zone."""
+    freezes: Annotated[tuple[FreezePeriod, ...], Setting("Freezes", max_items=MAX_DATES)] = ()
+    """Periods without releases."""
 
     def check(self, field: str) -> None:
         """Raises Invalid for an unknown zone or too many entries."""
+        check_limits(self, field)
         zone_of(self.zone, f"{field}.zone")
-        if len(self.hours) > MAX_HOURS:
-            raise Invalid(f"maximum {MAX_HOURS}", field=f"{field}.hours")
-        if max(len(self.holidays), len(self.freezes)) > MAX_DATES:
-            raise Invalid(f"maximum {MAX_DATES:,}", field=f"{field}.holidays")
         for hours in self.hours:
             if not hours.weekdays or not all(0 <= day <= 6 for day in hours.weekdays):
                 raise Invalid("weekdays must be 0 (Monday) to 6 (Sunday)", field=f"{field}.hours")
         for period in self.freezes:
+            check_limits(period, f"{field}.freezes")
             if period.begin.tzinfo is None or period.end.tzinfo is None:
                 raise Invalid("the times of a freeze need a time zone", field=f"{field}.freezes")
             if period.end <= period.begin:

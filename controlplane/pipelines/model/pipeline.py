@@ -8,28 +8,18 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
-from typing import NewType
 
 from controlplane.clusters.model.selectors import Selector
-from controlplane.pipelines.model.gate_rules import (
-    GateKind,
-    Patience,
-    Rule,
-    WorkflowRule,
-    job_rules,
-)
+from controlplane.pipelines.model.gate_rules import WORKFLOW, GateRule, Patience
 from controlplane.pipelines.model.git_writes import GitWrite
+from controlplane.pipelines.model.ids import EdgeId, GateId, StageId
 from controlplane.pipelines.model.rollout import Rollout, Strategy, Waves
-from controlplane.pipelines.model.triggers import MAX_TRIGGERS, ScheduleRule, Trigger
+from controlplane.pipelines.model.triggers import MAX_TRIGGERS, Trigger
 from controlplane.platform.names import check_text
 from controlplane.services.model.verification import check_verification
 from core.errors import Invalid
 from core.identity import ServiceId
 from core.spec.verification import Verification
-
-StageId = NewType("StageId", str)
-EdgeId = NewType("EdgeId", str)
-GateId = NewType("GateId", str)
 
 MAX_STAGES = 100
 MAX_EDGES = 500
@@ -44,11 +34,11 @@ class Gate:
 
     id: GateId
     name: str
-    rule: Rule
+    rule: GateRule
     patience: Patience = field(default_factory=Patience)
 
     @property
-    def kind(self) -> GateKind:
+    def kind(self) -> str:
         return self.rule.kind
 
 
@@ -146,7 +136,7 @@ class Pipeline:
         }
 
     @cached_property
-    def asked(self) -> tuple[tuple[Stage, Gate], ...]:
+    def all_gates(self) -> tuple[tuple[Stage, Gate], ...]:
         """Returns all gates and workflows, each with the stage whose services it concerns."""
         gates = ((self.stage[e.target], gate) for e in self.edges for gate in e.gates)
         return (*gates, *self.workflow.values())
@@ -217,7 +207,7 @@ def _check_stage(stage: Stage, field: str) -> None:
 
 
 def _check_workflow(gate: Gate, field: str) -> None:
-    if not isinstance(gate.rule, WorkflowRule):
+    if gate.kind != WORKFLOW:
         raise Invalid(
             "a stage's workflow needs steps: a single gate is not possible here", field=field
         )
@@ -238,9 +228,9 @@ def _check_edge(pipeline: Pipeline, edge: StageEdge, field: str) -> None:
 
 
 def _check_jobs(pipeline: Pipeline) -> None:
-    for stage, gate in pipeline.asked:
-        free = any(rule.cluster_id is None for rule in job_rules(gate.rule))
-        if stage.selector is not None and free:
+    for stage, gate in pipeline.all_gates:
+        places = [access for rule in gate.rule.parts() if (access := rule.cluster_access())]
+        if stage.selector is not None and any(place.cluster_id is None for place in places):
             raise Invalid(
                 f"{gate.name}: a job for a stage with a selector needs a cluster", field="edges"
             )
@@ -251,7 +241,7 @@ def _check_triggers(pipeline: Pipeline) -> None:
     _check_unique("trigger", (trigger.name for trigger in pipeline.triggers), "triggers")
     for number, trigger in enumerate(pipeline.triggers):
         trigger.check(f"triggers[{number}]")
-        if isinstance(trigger.rule, ScheduleRule) and pipeline.on_commit:
+        if not trigger.watches and pipeline.on_commit:
             raise Invalid(
                 "a schedule requires onCommit: false: with onCommit every commit is a release",
                 field=f"triggers[{number}]",

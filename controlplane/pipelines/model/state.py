@@ -10,7 +10,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import NewType
 
-from controlplane.pipelines.model.pipeline import EdgeId, GateId, StageId
+from controlplane.pipelines.model.ids import EdgeId, GateId, StageId
 from controlplane.pipelines.model.rollout import BudgetRoom, Progress
 from core.identity import ServiceId
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from controlplane.pipelines.model import pipeline
-from controlplane.pipelines.model.gate_rules import Patience, Rule
+from controlplane.pipelines.model.gate_rules import GateRule, Patience
 from controlplane.pipelines.model.git_writes import GitWrite
 from controlplane.pipelines.model.rollout import Rollout
 from controlplane.pipelines.model.triggers import TriggerRule
@@ -15,7 +15,7 @@ class GateDraft:
     """A gate as a user defines it."""
 
     name: str
-    rule: Rule
+    rule: GateRule
     patience: Patience = field(default_factory=Patience)
 
 

@@ -1,14 +1,12 @@
-"""Runs the checks of gates: jobs in clusters, metrics, HTTP requests, versions of other services.
+"""Runs the checks of gates, and gives them access to clusters, services and other systems.
 
 Each check is a job that runs at least once. The pipeline reads the result of a cluster job at its
 next evaluation; all other checks return their result at once.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlencode
-
-import orjson
 
 from controlplane.access.ports import UserStore
 from controlplane.agents.model.jobs import JobRequest
@@ -18,18 +16,9 @@ from controlplane.clusters.operations.clusters import find_cluster
 from controlplane.pipelines.engine import codec
 from controlplane.pipelines.engine import effects as fx
 from controlplane.pipelines.engine import events as ev
-from controlplane.pipelines.gates.metrics import evaluate_metric, parse_samples
-from controlplane.pipelines.gates.steps import CheckAnswer, CheckFinding
-from controlplane.pipelines.gates.templating import fill_manifest
 from controlplane.pipelines.model import pipeline
-from controlplane.pipelines.model.gate_rules import (
-    HttpRule,
-    JobRule,
-    MetricRule,
-    VersionRule,
-    service_address,
-)
-from controlplane.pipelines.operations.gate_secrets import open_gate_secret
+from controlplane.pipelines.model.gate_checks import CheckAnswer, CheckFinding, StartedJob
+from controlplane.pipelines.operations.gate_secrets import open_sealed
 from controlplane.pipelines.operations.observations import job_key
 from controlplane.pipelines.operations.pipelines import Pipelines
 from controlplane.pipelines.ports import PipelineStore
@@ -38,11 +27,11 @@ from controlplane.platform.jobs import Job
 from controlplane.platform.outbound_ports import GuardedClient
 from controlplane.platform.ports import Transaction
 from controlplane.platform.webhook_signatures import signature
-from controlplane.services.model.status_codes import ServiceStatus
+from controlplane.services.model.service import Service
 from controlplane.services.ports import LiveObjects, ServiceStore
-from core.errors import Conflict, Invalid, TowlineError, Unavailable
-
-_NOT_YET = frozenset((202, 409, 425, 429, 503))
+from core.errors import Conflict, TowlineError, Unavailable
+from core.identity import ClusterId
+from core.outbound.reply import HttpReply
 
 
 class CheckRunner:
@@ -73,165 +62,119 @@ class CheckRunner:
             return
         spec = codec.pipeline_from_json(row.spec)
         event: ev.Event
+        check = ReleaseCheck(self._context, self._jobs, self._outward, self.live, spec, effect)
         try:
-            event = await self._event(spec, effect)
+            event = _event_of(effect, await effect.rule.run(check))
         except Unavailable as error:
-            event = _answered(effect, CheckFinding(CheckAnswer.UNDECIDED, error.message))
+            event = _event_of(effect, CheckFinding(CheckAnswer.UNDECIDED, error.message))
         except TowlineError as error:
-            event = _answered(effect, CheckFinding(CheckAnswer.FAILED, error.message))
+            event = _event_of(effect, CheckFinding(CheckAnswer.FAILED, error.message))
         await self._pipelines.advance(pipeline, event)
 
-    async def _event(self, spec: pipeline.Pipeline, effect: fx.RunCheck) -> ev.Event:
-        match effect.rule:
-            case JobRule():
-                return await self._start(spec, effect, effect.rule)
-            case MetricRule():
-                return _answered(effect, await self._measure(spec, effect.rule))
-            case HttpRule():
-                return _answered(effect, await self._ask(spec, effect, effect.rule))
-            case VersionRule():
-                return _answered(effect, await self._look(spec, effect, effect.rule))
 
-    async def _start(self, spec: pipeline.Pipeline, effect: fx.RunCheck, rule: JobRule) -> ev.Event:
-        """Starts the cluster job of a check; a repeated call finds the same job."""
-        values = {
-            **effect.inputs,
-            "release": effect.release,
-            "stage": spec.stage[effect.stage].name,
-            "pipeline": spec.name,
-            "commit": min(effect.commits.values(), default=""),
+@dataclass(frozen=True, slots=True)
+class ReleaseCheck:
+    """`CheckContext` of one check of a release."""
+
+    _context: OperationContext
+    _jobs: ClusterJobs
+    _outward: GuardedClient
+    _live: LiveObjects | None
+    _spec: pipeline.Pipeline
+    _effect: fx.RunCheck
+
+    @property
+    def _stage(self) -> pipeline.Stage:
+        return self._spec.stage[self._effect.stage]
+
+    @property
+    def promotion(self) -> Mapping[str, Any]:
+        return {
+            "type": "pipeline.gate",
+            "pipeline": self._spec.name,
+            "stage": self._stage.name,
+            "gateId": self._effect.gate,
+            "release": self._effect.release,
+            "commits": dict(self._effect.commits),
+            "digests": dict(self._effect.digests),
         }
-        request = JobRequest(
-            namespace=rule.namespace,
-            manifest=fill_manifest(rule.manifest, values),
-            timeout_s=rule.timeout_seconds,
-            key=job_key(spec.id, effect.attempt_key),
-        )
-        cluster = rule.cluster_id or await self._cluster_of(spec, effect.stage)
-        job = await self._jobs.run(SYSTEM, cluster, request)
-        return ev.CheckStarted(effect.gate, effect.step, effect.attempt_key, job.id)
 
-    async def _cluster_of(self, spec: pipeline.Pipeline, stage: pipeline.StageId) -> str:
+    @property
+    def placeholders(self) -> Mapping[str, str]:
+        return {
+            **self._effect.inputs,
+            "release": self._effect.release,
+            "stage": self._stage.name,
+            "pipeline": self._spec.name,
+            "commit": min(self._effect.commits.values(), default=""),
+        }
+
+    async def request(
+        self, method: str, url: str, headers: Mapping[str, str], body: bytes = b""
+    ) -> HttpReply:
+        return await self._outward.ask(method, url, headers, body)
+
+    def sign(self, sealed: str, body: bytes) -> Mapping[str, str]:
+        if not sealed:
+            return {}
+        secret = open_sealed(self._context.sealer, sealed)
+        return signature(secret, self._effect.attempt_key, self._context.clock.now(), body)
+
+    async def read_in_cluster(self, cluster_id: ClusterId | None, path: str) -> Mapping[str, Any]:
+        if self._live is None:
+            raise Unavailable("this process has no connection to clusters")
         async with self._context.store.read() as tx:
-            services = await tx[ServiceStore].select(id=spec.stage[stage].services[:1])
+            cluster = await find_cluster(tx, cluster_id)
+            owner = await self._owner(tx)
+        return await self._live.read(owner, cluster.handle, path)
+
+    async def run_job(
+        self, namespace: str, manifest: Mapping[str, Any], timeout_s: int, cluster: ClusterId | None
+    ) -> StartedJob:
+        """Starts the job of a check; a repeated call finds the same job."""
+        key = job_key(self._spec.id, self._effect.attempt_key)
+        request = JobRequest(namespace, manifest, timeout_s, key=key)
+        job = await self._jobs.run(SYSTEM, cluster or await self._first_cluster(), request)
+        return StartedJob(job.id)
+
+    async def services_named(self, name: str) -> Mapping[ClusterId, Sequence[Service]]:
+        async with self._context.store.read() as tx:
+            members = await tx[ServiceStore].select(id=self._stage.services)
+            clusters = {member.cluster_id for member in members}
+            found = await tx[ServiceStore].select(cluster_id=clusters, name=name)
+        return {
+            cluster: [service for service in found if service.cluster_id == cluster]
+            for cluster in clusters
+        }
+
+    async def _first_cluster(self) -> ClusterId:
+        async with self._context.store.read() as tx:
+            services = await tx[ServiceStore].select(id=self._stage.services[:1])
         if not services:
             raise Conflict("the stage has no service, so the job has no cluster: specify one")
         return services[0].cluster_id
 
-    async def _measure(self, spec: pipeline.Pipeline, rule: MetricRule) -> CheckFinding:
-        values = parse_samples(await self._query(spec, rule, rule.query))
-        if not rule.baseline:
-            return evaluate_metric(rule, values)
-        return evaluate_metric(
-            rule, values, parse_samples(await self._query(spec, rule, rule.baseline))
-        )
-
-    async def _query(
-        self, spec: pipeline.Pipeline, rule: MetricRule, query: str
-    ) -> Mapping[str, Any]:
-        path = f"/api/v1/query?{urlencode({'query': query})}"
-        if rule.url:
-            reply = await self._outward.ask("GET", rule.url.rstrip("/") + path, {})
-            return _json(reply.body, reply.status)
-        if self.live is None:
-            raise Unavailable("this process has no connection to clusters")
-        async with self._context.store.read() as tx:
-            cluster = await find_cluster(tx, rule.cluster_id)
-            owner = await self._owner(tx, spec)
-        namespace, name, port = service_address(rule.service)
-        proxied = f"/api/v1/namespaces/{namespace}/services/{name}:{port}/proxy{path}"
-        return await self.live.read(owner, cluster.handle, proxied)
-
-    async def _owner(self, tx: Transaction, spec: pipeline.Pipeline) -> Actor:
+    async def _owner(self, tx: Transaction) -> Actor:
         """The user who saved the pipeline; the cluster is read with the user's present
         permissions."""
-        user = await tx[UserStore].get(spec.owner.id)
+        owner = self._spec.owner
+        user = await tx[UserStore].get(owner.id)
         if user is None or user.disabled_at is not None:
             raise Conflict(
-                f"{spec.owner.email or 'the user who saved the pipeline'} was disabled or deleted: "
+                f"{owner.email or 'the user who saved the pipeline'} was disabled or deleted: "
                 "another user must save the pipeline"
             )
         return Actor(ActorKind.USER, id=user.id, name=user.name, email=user.email)
 
-    async def _ask(
-        self, spec: pipeline.Pipeline, effect: fx.RunCheck, rule: HttpRule
-    ) -> CheckFinding:
-        body = orjson.dumps(
-            {
-                "type": "pipeline.gate",
-                "pipeline": spec.name,
-                "stage": spec.stage[effect.stage].name,
-                "gateId": effect.gate,
-                "release": effect.release,
-                "commits": dict(effect.commits),
-                "digests": dict(effect.digests),
-            }
-        )
-        headers = {"content-type": "application/json"}
-        if secret := open_gate_secret(self._context.sealer, rule):
-            headers |= signature(secret, effect.attempt_key, self._context.clock.now(), body)
-        reply = await self._outward.ask("POST", rule.url, headers, body)
-        return _judge_reply(rule, reply.status, reply.body)
 
-    async def _look(
-        self, spec: pipeline.Pipeline, effect: fx.RunCheck, rule: VersionRule
-    ) -> CheckFinding:
-        async with self._context.store.read() as tx:
-            members = await tx[ServiceStore].select(id=spec.stage[effect.stage].services)
-            clusters = {member.cluster_id for member in members}
-            found = await tx[ServiceStore].select(cluster_id=clusters, name=rule.service)
-        missing = clusters - {service.cluster_id for service in found}
-        if missing:
-            return CheckFinding(
-                CheckAnswer.UNDECIDED, f"{len(missing)} clusters have no service {rule.service}"
-            )
-        for service in found:
-            if not rule.holds(service.spec.version):
-                mismatch = (
-                    f"{rule.service} has version {service.spec.version}, expected {rule.range}"
-                )
-                return CheckFinding(CheckAnswer.UNDECIDED, mismatch)
-            if service.status is not ServiceStatus.HEALTHY:
-                return CheckFinding(
-                    CheckAnswer.UNDECIDED, f"{rule.service} is {service.status.value}"
-                )
-        return CheckFinding(
-            CheckAnswer.PASSED, f"{rule.service} is healthy at {found[0].spec.version}"
-        )
-
-
-def _answered(effect: fx.RunCheck, found: CheckFinding) -> ev.CheckAnswered:
+def _event_of(effect: fx.RunCheck, result: CheckFinding | StartedJob) -> ev.Event:
+    if isinstance(result, StartedJob):
+        return ev.CheckStarted(effect.gate, effect.step, effect.attempt_key, result.job_id)
     return ev.CheckAnswered(
         effect.gate,
         effect.step,
         effect.attempt_key,
-        found.answer,
-        found.reason,
-        measured=found.measured,
+        result.answer,
+        result.reason,
+        measured=result.measured,
     )
-
-
-def _judge_reply(rule: HttpRule, status: int, body: bytes) -> CheckFinding:
-    good = status == rule.status if rule.status else 200 <= status <= 299
-    if status in _NOT_YET and status != rule.status:
-        return CheckFinding(CheckAnswer.UNDECIDED, f"got {status}: not ready yet")
-    if not good:
-        return CheckFinding(CheckAnswer.FAILED, f"got {status}")
-    if rule.contains and rule.contains not in body.decode(errors="replace"):
-        return CheckFinding(
-            CheckAnswer.FAILED,
-            f"got {status}, but the body does not contain {rule.contains[:80]!r}",
-        )
-    return CheckFinding(CheckAnswer.PASSED, f"got {status}")
-
-
-def _json(body: bytes, status: int) -> Mapping[str, Any]:
-    try:
-        reply = orjson.loads(body)
-    except orjson.JSONDecodeError:
-        reply = None
-    if isinstance(reply, dict):
-        return reply
-    if status >= 500:
-        raise Unavailable(f"the Prometheus server returned {status}")
-    raise Invalid(f"not a Prometheus response: status {status}")

@@ -3,31 +3,22 @@
 import base64
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TypeVar
 
+from controlplane.pipelines.gates.kinds.workflow import WorkflowRule
 from controlplane.pipelines.model import pipeline
-from controlplane.pipelines.model.gate_rules import (
-    ExternalRule,
-    HttpRule,
-    Rule,
-    Step,
-    WorkflowRule,
-    rules_of,
-)
+from controlplane.pipelines.model.gate_rules import GateRule, SignedRule, Step
 from controlplane.platform.sealing import Sealer
 from controlplane.platform.webhook_signatures import decode_webhook_secret
 
 _CONTEXT = "pipeline-gate"
-Signing = HttpRule | ExternalRule
-S = TypeVar("S", bound=Signing)
 
 
-def sealed_rule(sealer: Sealer, rule: Rule, before: Rule | None) -> Rule:
+def sealed_rule(sealer: Sealer, rule: GateRule, before: GateRule | None) -> GateRule:
     """The rule with new secrets encrypted; a secret that is not given again is kept.
 
     Invalid: a secret is not in the format of Standard Webhooks.
     """
-    if isinstance(rule, Signing):
+    if isinstance(rule, SignedRule):
         return _sealed(sealer, rule, before)
     if not isinstance(rule, WorkflowRule):
         return rule
@@ -37,27 +28,24 @@ def sealed_rule(sealer: Sealer, rule: Rule, before: Rule | None) -> Rule:
     return replace(rule, steps=tuple(steps))
 
 
-def open_gate_secret(sealer: Sealer, rule: Signing) -> str:
-    """The signing secret of a rule; empty if it has none."""
-    if not rule.sealed:
-        return ""
-    return sealer.open(base64.b64decode(rule.sealed), _CONTEXT).decode()
+def open_sealed(sealer: Sealer, sealed: str) -> str:
+    """The signing secret that a rule keeps encrypted."""
+    return sealer.open(base64.b64decode(sealed), _CONTEXT).decode()
 
 
 def needs_reseal(sealer: Sealer, spec: pipeline.Pipeline) -> bool:
     """True if an older key encrypts a secret of the pipeline."""
-    rules = [rule for _, gate in spec.asked for rule in rules_of(gate.rule)]
-    return any(_is_behind(sealer, rule) for rule in rules if isinstance(rule, Signing))
+    rules = [rule for _, gate in spec.all_gates for rule in gate.rule.parts()]
+    return any(_is_behind(sealer, rule) for rule in rules if isinstance(rule, SignedRule))
 
 
 def resealed(sealer: Sealer, spec: pipeline.Pipeline) -> pipeline.Pipeline:
     """The pipeline with all secrets encrypted by the current key."""
 
-    def again(rule: Signing) -> Signing:
-        behind = _is_behind(sealer, rule)
-        return (
-            replace(rule, sealed=_box(sealer, open_gate_secret(sealer, rule))) if behind else rule
-        )
+    def again(rule: SignedRule) -> SignedRule:
+        if not _is_behind(sealer, rule):
+            return rule
+        return replace(rule, sealed=_box(sealer, open_sealed(sealer, rule.sealed)))
 
     return _with_signing(spec, again)
 
@@ -68,18 +56,18 @@ def without_secrets(spec: pipeline.Pipeline) -> pipeline.Pipeline:
 
 
 def _with_signing(
-    spec: pipeline.Pipeline, change: Callable[[Signing], Signing]
+    spec: pipeline.Pipeline, change: Callable[[SignedRule], SignedRule]
 ) -> pipeline.Pipeline:
     """The pipeline with `change` applied to each rule that may have a secret."""
 
     def changed(gate: pipeline.Gate) -> pipeline.Gate:
         rule = gate.rule
-        if isinstance(rule, Signing):
+        if isinstance(rule, SignedRule):
             return replace(gate, rule=change(rule))
         if not isinstance(rule, WorkflowRule):
             return gate
         steps = (
-            replace(step, rule=change(step.rule)) if isinstance(step.rule, HttpRule) else step
+            replace(step, rule=change(step.rule)) if isinstance(step.rule, SignedRule) else step
             for step in rule.steps
         )
         return replace(gate, rule=replace(rule, steps=tuple(steps)))
@@ -92,20 +80,20 @@ def _with_signing(
     return replace(spec, edges=tuple(edges), stages=tuple(stages))
 
 
-def _is_behind(sealer: Sealer, rule: Signing) -> bool:
+def _is_behind(sealer: Sealer, rule: SignedRule) -> bool:
     return bool(rule.sealed) and not sealer.is_current(base64.b64decode(rule.sealed))
 
 
 def _sealed_step(sealer: Sealer, step: Step, before: object) -> Step:
-    if not isinstance(step.rule, HttpRule):
+    if not isinstance(step.rule, SignedRule):
         return step
     return replace(step, rule=_sealed(sealer, step.rule, before))
 
 
-def _sealed(sealer: Sealer, rule: S, before: object) -> S:
+def _sealed(sealer: Sealer, rule: SignedRule, before: object) -> SignedRule:
     """Encrypts `rule.sealed`, which contains plain text here."""
     if not rule.sealed:
-        same = isinstance(before, Signing) and _receiver(before) == _receiver(rule)
+        same = isinstance(before, SignedRule) and before.receiver == rule.receiver
         return replace(rule, sealed=before.sealed if same else "")
     decode_webhook_secret(rule.sealed)
     return replace(rule, sealed=_box(sealer, rule.sealed))
@@ -113,8 +101,3 @@ def _sealed(sealer: Sealer, rule: S, before: object) -> S:
 
 def _box(sealer: Sealer, plain: str) -> str:
     return base64.b64encode(sealer.seal(plain.encode(), _CONTEXT)).decode()
-
-
-def _receiver(rule: Signing) -> str:
-    """The receiver of a secret; a secret is never used for another receiver."""
-    return rule.url if isinstance(rule, HttpRule) else rule.account

@@ -7,10 +7,9 @@ from controlplane.agents.model.jobs import ClusterJob
 from controlplane.agents.ports import ClusterJobStore
 from controlplane.clusters.operations.freezes import frozen_clusters
 from controlplane.pipelines.engine import events as ev
-from controlplane.pipelines.gates.steps import CheckAnswer, steps_of
 from controlplane.pipelines.gates.templating import parse_outputs
 from controlplane.pipelines.model import pipeline
-from controlplane.pipelines.model.gate_rules import JobRule
+from controlplane.pipelines.model.gate_checks import CheckAnswer
 from controlplane.pipelines.model.state import (
     KNOWN_BAD_LENGTH,
     GateState,
@@ -104,7 +103,11 @@ def _frozen(
 
 async def _gone(tx: Transaction, spec: pipeline.Pipeline, state: PipelineState) -> tuple[str, ...]:
     """Pending approvers whose accounts were disabled."""
-    given = {approval.actor for _, asked in _asked(spec, state) for approval in asked.approvals}
+    given = {
+        approval.actor
+        for _, waiting in _waiting_gates(spec, state)
+        for approval in waiting.approvals
+    }
     users = await tx[UserStore].select(email=given) if given else []
     return tuple(sorted(user.email for user in users if user.disabled_at is not None))
 
@@ -142,15 +145,17 @@ async def _ended_jobs(
 ) -> list[ev.CheckAnswered]:
     running = {
         job_key(spec.id, check.key): (gate.id, name, check.key)
-        for gate, asked in _asked(spec, state)
-        for name, check in asked.checks.items()
-        if check.status is GateStatus.RUNNING and _is_job(gate, name)
+        for gate, waiting in _waiting_gates(spec, state)
+        for name, check in waiting.checks.items()
+        if check.status is GateStatus.RUNNING
     }
     jobs = await tx[ClusterJobStore].select(key=running.keys()) if running else []
     return [_ended(job, *running[job.key]) for job in jobs if job.phase.final]
 
 
-def _asked(spec: pipeline.Pipeline, state: PipelineState) -> list[tuple[pipeline.Gate, GateState]]:
+def _waiting_gates(
+    spec: pipeline.Pipeline, state: PipelineState
+) -> list[tuple[pipeline.Gate, GateState]]:
     """The gates that are being decided, and the workflows of stages."""
     found = [
         (spec.gate[id][1], gate)
@@ -163,11 +168,6 @@ def _asked(spec: pipeline.Pipeline, state: PipelineState) -> list[tuple[pipeline
         if held is not None and held.workflow is not None:
             found.append((gate, held.workflow))
     return found
-
-
-def _is_job(gate: pipeline.Gate, step: str) -> bool:
-    steps = steps_of(gate.rule, gate.patience)
-    return any(declared.name == step and isinstance(declared.rule, JobRule) for declared in steps)
 
 
 def _ended(job: ClusterJob, gate: pipeline.GateId, step: str, key: str) -> ev.CheckAnswered:

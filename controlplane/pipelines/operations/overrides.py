@@ -4,10 +4,11 @@ from datetime import datetime
 
 from controlplane.authorization import Actor, Resource, ResourceKind, Verb, require, require_member
 from controlplane.pipelines.engine import events as ev
-from controlplane.pipelines.model.gate_rules import ExternalRule, Rule
+from controlplane.pipelines.gates.kinds.external import ExternalRule
+from controlplane.pipelines.model.gate_rules import GateRule
 from controlplane.pipelines.model.pipeline import GateId, Stage
 from controlplane.pipelines.model.state import ReleaseId
-from controlplane.pipelines.operations.gate_secrets import open_gate_secret
+from controlplane.pipelines.operations.gate_secrets import open_sealed
 from controlplane.pipelines.operations.pipelines import Pipelines
 from controlplane.pipelines.operations.views import PipelineView, gate_of
 from controlplane.pipelines.ports import PipelineStore
@@ -70,7 +71,7 @@ class ReleaseDecisions:
         rule = _rule(view, gate)
         if not isinstance(rule, ExternalRule) or not rule.sealed:
             return None
-        return open_gate_secret(self._context.sealer, rule)
+        return open_sealed(self._context.sealer, rule.sealed)
 
     async def answer_signed(
         self, gate_id: str, release: str, passed: bool, reason: str, call: str
@@ -167,8 +168,8 @@ class ReleaseDecisions:
         return self._context.clock.now()
 
 
-def _rule(view: PipelineView, id: GateId) -> Rule:
-    return next(gate.rule for _, gate in view.spec.asked if gate.id == id)
+def _rule(view: PipelineView, id: GateId) -> GateRule:
+    return next(gate.rule for _, gate in view.spec.all_gates if gate.id == id)
 
 
 def _stage(view: PipelineView, name: str) -> Stage:

@@ -32,9 +32,9 @@ from controlplane.pipelines.engine.preview_branches import (
     obsolete_branches,
     preview_branches,
 )
-from controlplane.pipelines.gates.steps import CheckAnswer
 from controlplane.pipelines.model import pipeline
-from controlplane.pipelines.model.gate_rules import JobRule, MetricRule, rules_of
+from controlplane.pipelines.model.gate_checks import CheckAnswer
+from controlplane.pipelines.model.gate_rules import ClusterAccess
 from controlplane.pipelines.model.records import (
     MAX_MEASURED,
     Measurement,
@@ -619,24 +619,20 @@ class Pipelines:
     async def _check_jobs(self, tx: Transaction, actor: Actor, spec: pipeline.Pipeline) -> None:
         """Requires the permissions for gates that run jobs in clusters or query their
         Prometheus."""
-        for stage, gate in spec.asked:
-            for rule in rules_of(gate.rule):
-                await self._check_place(tx, actor, rule, stage)
+        for stage, gate in spec.all_gates:
+            for rule in gate.rule.parts():
+                if access := rule.cluster_access():
+                    await self._require_access(tx, actor, access, stage)
 
-    async def _check_place(
-        self, tx: Transaction, actor: Actor, rule: object, target: pipeline.Stage
+    async def _require_access(
+        self, tx: Transaction, actor: Actor, access: ClusterAccess, target: pipeline.Stage
     ) -> None:
-        if isinstance(rule, MetricRule) and rule.cluster_id:
-            cluster = await find_cluster(tx, rule.cluster_id)
-            require(actor, Verb.CONNECT, cluster.target)
-        if not isinstance(rule, JobRule):
-            return
-        services = [] if rule.cluster_id else await tx[ServiceStore].select(id=target.services)
-        places = (
-            {rule.cluster_id} if rule.cluster_id else {service.cluster_id for service in services}
-        )
-        for place in places:
-            require(actor, Verb.WRITE, (await find_cluster(tx, place)).target)
+        clusters = {access.cluster_id}
+        if access.cluster_id is None:
+            services = await tx[ServiceStore].select(id=target.services)
+            clusters = {service.cluster_id for service in services}
+        for cluster in clusters:
+            require(actor, access.verb, (await find_cluster(tx, cluster)).target)
 
 
 def _notification_of(id: str, effect: fx.Notify, now: datetime) -> Notification:

@@ -23,7 +23,7 @@ async def store_pipeline_rows(
 
     An empty secret keeps the present one.
     """
-    gates = {gate.id: PipelineGate(gate.id, spec.id) for _, gate in spec.asked}
+    gates = {gate.id: PipelineGate(gate.id, spec.id) for _, gate in spec.all_gates}
     for row in await tx[PipelineGateStore].select(pipeline_id=spec.id):
         if gates.pop(pipeline.GateId(row.id), None) is None:
             await tx[PipelineGateStore].remove(row.id)

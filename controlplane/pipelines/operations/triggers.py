@@ -4,8 +4,7 @@ Each check is a job of its trigger that one worker claims; a webhook only brings
 engine judges the result, so finding a version twice changes nothing.
 """
 
-import asyncio
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from controlplane.authorization import Actor, Verb, require
@@ -15,19 +14,7 @@ from controlplane.pipelines.engine import events as ev
 from controlplane.pipelines.engine.preview_branches import branch_of, found_values
 from controlplane.pipelines.model.records import PipelineTrigger
 from controlplane.pipelines.model.state import FoundStatus, TriggerState
-from controlplane.pipelines.model.triggers import (
-    MAX_COMPARED,
-    ChartRule,
-    ImageRule,
-    TagPolicy,
-    TagRule,
-    Trigger,
-    TriggerFinding,
-    highest_match,
-    highest_version,
-    matching_tags,
-    newest_tag,
-)
+from controlplane.pipelines.model.triggers import Trigger, TriggerFinding
 from controlplane.pipelines.operations.git_places import check_writable, common_branch
 from controlplane.pipelines.operations.git_promotions import GitPromotions, GitTarget
 from controlplane.pipelines.operations.pipelines import Pipelines
@@ -45,13 +32,12 @@ from controlplane.platform.retry import retry_on_collision, retry_operations
 from controlplane.repositories.operations import RepositoryOperations
 from controlplane.repositories.ports import Registries
 from controlplane.services.ports import ServiceStore
-from core.errors import Conflict, Invalid, NotFound, TowlineError, Unavailable
+from core.errors import Conflict, NotFound, TowlineError, Unavailable
 from core.outbound.credentials import RegistryAccount
 
 MAX_INTERVAL_S = 900
 _MAX_PAUSE_S = 86_400
 _HINT_SECONDS = 5
-_CONCURRENCY = 8
 
 
 @retry_operations
@@ -124,7 +110,7 @@ class Triggers:
             await schedule_check(self._context, tx, row.pipeline_id, row.id, seconds)
         self._context.bus.publish(PIPELINE, row.pipeline_id)
 
-    async def look(self, job: Job) -> None:
+    async def poll(self, job: Job) -> None:
         """Checks for a new version, reports it to the engine, and schedules the next check."""
         view, trigger = await self._find(job.payload["pipeline"], job.payload["trigger"])
         if view is None or trigger is None:
@@ -132,7 +118,7 @@ class Triggers:
         state = view.state.triggers.get(trigger.id, TriggerState())
         found, error, pause = None, "", 0.0
         try:
-            found = await self._discover(view, trigger)
+            found = await trigger.rule.discover(self._sources(view))
             error = "" if found else "no version matches"
         except TowlineError as failure:
             error, pause = failure.message, failure.retry_after or 0.0
@@ -196,57 +182,10 @@ class Triggers:
             await tx[PipelineTriggerStore].put(checked)
             await schedule_check(self._context, tx, view.row.id, trigger.id, seconds)
 
-    async def _discover(self, view: PipelineView, trigger: Trigger) -> TriggerFinding | None:
-        match trigger.rule:
-            case ImageRule() as rule:
-                return await self._of_image(view, rule)
-            case ChartRule(chart=chart, range=wanted):
-                image = chart.removeprefix("oci://")
-                tags = await self._registries.tags(image, await self._account(view, image))
-                return _discovered(await asyncio.to_thread(highest_version, tags, wanted))
-            case TagRule(range=wanted):
-                tags = await self._tags(view)
-                return _discovered(await asyncio.to_thread(highest_version, tags, wanted))
-        return None
-
-    async def _of_image(self, view: PipelineView, rule: ImageRule) -> TriggerFinding | None:
-        account = await self._account(view, rule.image)
-        if rule.policy is TagPolicy.DIGEST:
-            digest = await self._registries.digest(rule.image, rule.tag, account)
-            return TriggerFinding(rule.tag, digest)
-        tags = await self._registries.tags(rule.image, account)
-        match rule.policy:
-            case TagPolicy.SEMVER:
-                return _discovered(await asyncio.to_thread(highest_version, tags, rule.range))
-            case TagPolicy.REGEX:
-                return _discovered(await asyncio.to_thread(highest_match, tags, rule.pattern))
-        chosen = await asyncio.to_thread(matching_tags, tags, rule.pattern)
-        if len(chosen) > MAX_COMPARED:
-            raise Invalid(
-                f"{len(chosen):,} tags match, but at most {MAX_COMPARED} are allowed: narrow the "
-                "pattern",
-                field="pattern",
-            )
-        turns = asyncio.Semaphore(_CONCURRENCY)
-
-        async def made(tag: str) -> tuple[str, datetime]:
-            async with turns:
-                return tag, await self._registries.made(rule.image, tag, account)
-
-        return _discovered(newest_tag(dict(await asyncio.gather(*map(made, chosen)))))
-
-    async def _tags(self, view: PipelineView) -> list[str]:
-        """The tags of the first stage's repository."""
-        if self.git_tags is None:
-            raise Unavailable("this process cannot list the tags of repositories")
-        async with self._context.store.read() as tx:
-            services = await tx[ServiceStore].select(id=view.spec.first.services)
-            repository, _ = await common_branch(tx, services)
-        return await self.git_tags.tags(repository.id)
-
-    async def _account(self, view: PipelineView, image: str) -> RegistryAccount | None:
-        """Credentials of the project's repository whose URL is the longest prefix of the image."""
-        return await self._repositories.account_for(view.row.project_id, image)
+    def _sources(self, view: PipelineView) -> "TriggerSources":
+        return TriggerSources(
+            self._context, self._repositories, self._registries, self.git_tags, view
+        )
 
     async def _written(
         self, view: PipelineView, trigger: Trigger, effect: fx.WriteFinding
@@ -289,5 +228,33 @@ class Triggers:
         return ev.FindingWritten(effect.trigger, effect.value, effect.digest, text=text)
 
 
-def _discovered(value: str | None) -> TriggerFinding | None:
-    return TriggerFinding(value) if value else None
+@dataclass(frozen=True, slots=True)
+class TriggerSources:
+    """`TriggerContext` of one pipeline."""
+
+    _context: OperationContext
+    _repositories: RepositoryOperations
+    _registries: Registries
+    _git_tags: GitTags | None
+    _view: PipelineView
+
+    async def image_tags(self, image: str) -> list[str]:
+        return await self._registries.tags(image, await self._account(image))
+
+    async def image_digest(self, image: str, tag: str) -> str:
+        return await self._registries.digest(image, tag, await self._account(image))
+
+    async def image_built_at(self, image: str, tag: str) -> datetime:
+        return await self._registries.made(image, tag, await self._account(image))
+
+    async def git_tags(self) -> list[str]:
+        if self._git_tags is None:
+            raise Unavailable("this process cannot list the tags of repositories")
+        async with self._context.store.read() as tx:
+            services = await tx[ServiceStore].select(id=self._view.spec.first.services)
+            repository, _ = await common_branch(tx, services)
+        return await self._git_tags.tags(repository.id)
+
+    async def _account(self, image: str) -> RegistryAccount | None:
+        """Credentials of the project's repository whose URL is the longest prefix of the image."""
+        return await self._repositories.account_for(self._view.row.project_id, image)

@@ -8,8 +8,8 @@ from controlplane.authorization import Actor, Verb
 from controlplane.clusters.model.cluster import Cluster
 from controlplane.clusters.ports import ClusterStore
 from controlplane.pipelines.engine import codec
+from controlplane.pipelines.gates.kinds.approval import approval_of
 from controlplane.pipelines.model import pipeline
-from controlplane.pipelines.model.gate_rules import approval_of
 from controlplane.pipelines.model.records import PipelineRecord
 from controlplane.pipelines.model.state import Digests, PipelineState, ReleaseId, digests_of
 from controlplane.pipelines.operations.gate_secrets import without_secrets
@@ -77,7 +77,7 @@ async def gate_of(tx: Transaction, id: str) -> tuple[PipelineView, pipeline.Gate
     if row is None:
         raise NotFound
     view = await view_of(tx, row)
-    if all(asked.id != id for _, asked in view.spec.asked):
+    if all(gate.id != id for _, gate in view.spec.all_gates):
         raise NotFound
     return view, pipeline.GateId(id)
 
@@ -85,7 +85,7 @@ async def gate_of(tx: Transaction, id: str) -> tuple[PipelineView, pipeline.Gate
 def named_approvers(view: PipelineView, gate: pipeline.GateId) -> tuple[str, ...]:
     """The users who may approve at a gate by name."""
     asked = [
-        approval_of(candidate.rule) for _, candidate in view.spec.asked if candidate.id == gate
+        approval_of(candidate.rule) for _, candidate in view.spec.all_gates if candidate.id == gate
     ]
     return next((approval.people for approval in asked if approval is not None), ())
 

@@ -10,7 +10,7 @@ from controlplane.access.operations.roles import BindingDraft
 from controlplane.agents.model.jobs import JobPhase
 from controlplane.agents.ports import ClusterJobStore
 from controlplane.authorization import SYSTEM, Scope
-from controlplane.pipelines.model.gate_rules import ExternalRule
+from controlplane.pipelines.gates.kinds import ExternalRule
 from controlplane.pipelines.operations.pipelines import (
     EdgeDraft,
     GateDraft,

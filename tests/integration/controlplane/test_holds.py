@@ -15,7 +15,7 @@ from controlplane.clusters.ports import ClusterStore
 from controlplane.generators.operations.definitions import GeneratorChange
 from controlplane.generators.operations.global_services import GlobalChange, GlobalServices
 from controlplane.generators.operations.reconciler import GeneratorReconciler
-from controlplane.pipelines.model.gate_rules import SoakRule
+from controlplane.pipelines.gates.kinds import SoakRule
 from controlplane.pipelines.model.state import Health
 from controlplane.pipelines.operations.drafts import EdgeDraft, GateDraft, PipelineDraft, StageDraft
 from controlplane.pipelines.operations.overrides import ReleaseDecisions

@@ -13,17 +13,10 @@ from aiohttp import web
 from controlplane.configuration.operations.contexts import ContextChange, ServiceContexts
 from controlplane.configuration.ports import ContextStore
 from controlplane.pipelines.engine import codec
+from controlplane.pipelines.gates.kinds import ExternalRule, HttpRule, WaitRule, WorkflowRule
 from controlplane.pipelines.model import pipeline
-from controlplane.pipelines.model.gate_rules import (
-    ExternalRule,
-    HttpRule,
-    Step,
-    WaitRule,
-    WorkflowRule,
-    rules_of,
-)
+from controlplane.pipelines.model.gate_rules import Step
 from controlplane.pipelines.model.git_writes import FileChange, FileKind, GitWrite
-from controlplane.pipelines.model.triggers import ImageRule
 from controlplane.pipelines.operations.drafts import (
     EdgeDraft,
     GateDraft,
@@ -32,13 +25,14 @@ from controlplane.pipelines.operations.drafts import (
     TriggerDraft,
 )
 from controlplane.pipelines.operations.gate_secrets import (
-    open_gate_secret,
+    open_sealed,
     resealed,
     without_secrets,
 )
 from controlplane.pipelines.operations.pipelines import Pipelines
 from controlplane.pipelines.operations.trigger_rows import open_webhook_secret
 from controlplane.pipelines.ports import PipelineEventStore, PipelineTriggerStore
+from controlplane.pipelines.triggers.kinds import ImageRule
 from controlplane.secrets.backends.envelope import EnvelopeSealer
 from controlplane.secrets.backends.hooks import CommandKek, HttpKek
 from controlplane.secrets.backends.keks import AgeKek, LocalKek, age_identity, key_of
@@ -249,7 +243,7 @@ async def test_secrets_of_gates_and_webhooks_are_sealed_anew(world: World) -> No
     assert await sealing.keys.reseal() == 0
     after = (await pipelines.get(world.admin, row.id)).spec
     assert [one.sealed for one in signing(after)] != [one.sealed for one in signing(old)]
-    assert [open_gate_secret(sealing.ring, one) for one in signing(after)] == [SIGNING] * 4
+    assert [open_sealed(sealing.ring, one.sealed) for one in signing(after)] == [SIGNING] * 4
     assert after == resealed(sealing.ring, after), "nothing but its secrets changes"
     assert without_secrets(after) == without_secrets(old)
     async with world.deps.store.read() as tx:
@@ -293,7 +287,7 @@ async def signing_pipeline(world: World) -> PipelineDraft:
 
 def signing(spec: pipeline.Pipeline) -> list[HttpRule | ExternalRule]:
     """The rules of a pipeline that may sign."""
-    rules = [rule for _, gate in spec.asked for rule in rules_of(gate.rule)]
+    rules = [rule for _, gate in spec.all_gates for rule in gate.rule.parts()]
     return [one for one in rules if isinstance(one, HttpRule | ExternalRule)]
 
 

@@ -24,20 +24,18 @@ from controlplane.clusters.operations.clusters import ClusterChange
 from controlplane.clusters.operations.groups import ClusterGroupChange, ClusterGroups
 from controlplane.clusters.ports import ClusterStore
 from controlplane.pipelines.engine import effects as fx
-from controlplane.pipelines.model.gate_rules import (
+from controlplane.pipelines.gates.kinds import (
     ApprovalRule,
     ExternalRule,
     HttpRule,
     JobRule,
     MetricRule,
-    Patience,
-    Rule,
-    SeriesPolicy,
     SoakRule,
-    Step,
     VersionRule,
     WorkflowRule,
 )
+from controlplane.pipelines.gates.kinds.metric import SeriesPolicy
+from controlplane.pipelines.model.gate_rules import GateRule, Patience, Step
 from controlplane.pipelines.model.pipeline import ServiceSelector, Verification
 from controlplane.pipelines.model.rollout import Progress, Rollout, Strategy
 from controlplane.pipelines.model.state import GateState, GateStatus, Health, StageState
@@ -127,7 +125,9 @@ class Stand:
                 service = await self.world.service(cluster, repository, "shop", folder=stage)
                 self.services[stage].append(service)
 
-    async def save(self, *rules: Rule, stage: StageDraft | None = None, **patience: int) -> None:
+    async def save(
+        self, *rules: GateRule, stage: StageDraft | None = None, **patience: int
+    ) -> None:
         gates = [GateDraft(f"gate {n}", rule, Patience(**patience)) for n, rule in enumerate(rules)]
         prod = stage or StageDraft("prod", [one.id for one in self.services["prod"]])
         draft = PipelineDraft(
@@ -398,7 +398,7 @@ async def test_a_stages_own_job_runs_once_its_services_are_healthy(stand: Stand)
     await stand.settle()
     assert (await stand.prod()).health is Health.PROGRESSING
     await end_job(stand, JobPhase.SUCCEEDED)
-    held, (_, gate) = await stand.prod(), (await stand.view()).spec.asked[0]
+    held, (_, gate) = await stand.prod(), (await stand.view()).spec.all_gates[0]
     assert held.reason == "its workflow: sign: waiting for approval"
     other = dict.fromkeys(held.revisions, "other")
     with pytest.raises(Conflict, match="another release waits"):

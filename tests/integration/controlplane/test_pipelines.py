@@ -8,7 +8,7 @@ import pytest
 from controlplane.access.operations.users import GroupChange
 from controlplane.authorization import ActorKind
 from controlplane.authorization.roles import BuiltInRole as Role
-from controlplane.pipelines.model.gate_rules import ApprovalRule
+from controlplane.pipelines.gates.kinds import ApprovalRule
 from controlplane.pipelines.model.state import GateStatus, Health
 from controlplane.pipelines.operations.drafts import EdgeDraft, GateDraft, PipelineDraft, StageDraft
 from controlplane.pipelines.operations.pipelines import PROMOTE, RENDER, TICK

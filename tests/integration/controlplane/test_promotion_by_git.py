@@ -11,7 +11,8 @@ import pytest
 from aiohttp import web
 
 from controlplane.authorization.roles import BuiltInRole as Role
-from controlplane.pipelines.model.gate_rules import ApprovalRule, Rule
+from controlplane.pipelines.gates.kinds import ApprovalRule
+from controlplane.pipelines.model.gate_rules import GateRule
 from controlplane.pipelines.model.git_writes import FileChange, FileKind, GitWrite, WriteMode
 from controlplane.pipelines.model.state import GitChangeState, Health, StageState
 from controlplane.pipelines.operations.drafts import EdgeDraft, GateDraft, PipelineDraft, StageDraft
@@ -150,7 +151,7 @@ class Stand:
         await until(known, lambda seen: seen == sha, 60)
         await self.world.delivery.deliver(repository)
 
-    async def save(self, write: GitWrite, *rules: Rule) -> None:
+    async def save(self, write: GitWrite, *rules: GateRule) -> None:
         gates = [GateDraft(f"gate {number}", rule) for number, rule in enumerate(rules)]
         draft = PipelineDraft(
             "shop",

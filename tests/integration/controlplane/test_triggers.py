@@ -16,18 +16,12 @@ from starlette.types import Message
 from controlplane.authorization.roles import BuiltInRole as Role
 from controlplane.pipelines.engine.codec import effect_to_json
 from controlplane.pipelines.engine.effects import WriteFinding
+from controlplane.pipelines.gates.kinds import ExternalRule
 from controlplane.pipelines.http import MAX_BYTES, WebhookRoutes
-from controlplane.pipelines.model.gate_rules import ExternalRule
 from controlplane.pipelines.model.git_writes import FileChange, FileKind, GitWrite
 from controlplane.pipelines.model.records import PipelineTrigger
 from controlplane.pipelines.model.state import FoundStatus, GitChangeState, TriggerState
-from controlplane.pipelines.model.triggers import (
-    ChartRule,
-    ImageRule,
-    TagPolicy,
-    TagRule,
-    TriggerRule,
-)
+from controlplane.pipelines.model.triggers import TriggerRule
 from controlplane.pipelines.operations.drafts import (
     EdgeDraft,
     GateDraft,
@@ -40,6 +34,8 @@ from controlplane.pipelines.operations.pipelines import WRITE
 from controlplane.pipelines.operations.trigger_rows import TRIGGER
 from controlplane.pipelines.operations.triggers import Triggers
 from controlplane.pipelines.operations.views import PipelineView
+from controlplane.pipelines.triggers.kinds import ChartRule, ImageRule, TagRule
+from controlplane.pipelines.triggers.kinds.image import ImageTagPolicy
 from controlplane.platform.jobs import MAX_ATTEMPTS, Job
 from controlplane.platform.outbound.outbound import GuardedSender
 from controlplane.platform.ports import JobStore
@@ -150,7 +146,7 @@ class Stand:
 
     async def look(self) -> int:
         """Do what is due; how many looks that were."""
-        work, looks = {TRIGGER: self.triggers.look, WRITE: self.triggers.write}, 0
+        work, looks = {TRIGGER: self.triggers.poll, WRITE: self.triggers.write}, 0
         while True:
             async with self.world.deps.store.write() as tx:
                 jobs = await tx[JobStore].claim(work, "test", self.world.clock.now(), 10)
@@ -202,13 +198,13 @@ async def test_a_new_tag_in_the_range_is_committed_once(stand: Stand) -> None:
 @pytest.mark.parametrize(
     ("policy", "more", "expected"),
     [
-        (TagPolicy.REGEX, {"pattern": r"main-(\d+)"}, "main-10"),
-        (TagPolicy.NEWEST, {"pattern": r"main-.*"}, "main-9"),
-        (TagPolicy.DIGEST, {"tag": "main-10"}, "main-10"),
+        (ImageTagPolicy.REGEX, {"pattern": r"main-(\d+)"}, "main-10"),
+        (ImageTagPolicy.NEWEST, {"pattern": r"main-.*"}, "main-9"),
+        (ImageTagPolicy.DIGEST, {"tag": "main-10"}, "main-10"),
     ],
 )
 async def test_each_policy_finds_its_tag(
-    stand: Stand, policy: TagPolicy, more: dict[str, Any], expected: str
+    stand: Stand, policy: ImageTagPolicy, more: dict[str, Any], expected: str
 ) -> None:
     for number, tag in enumerate(("dev", "main-10", "main-9")):
         stand.registry.push("shop", tag, THEN + timedelta(number))
@@ -216,12 +212,12 @@ async def test_each_policy_finds_its_tag(
     await stand.look()
     state = await stand.state()
     assert state.value == expected
-    assert bool(state.digest) == (policy is TagPolicy.DIGEST)
+    assert bool(state.digest) == (policy is ImageTagPolicy.DIGEST)
 
 
 async def test_a_tag_that_moves_is_found_by_its_digest(stand: Stand) -> None:
     stand.registry.push("shop", "latest", THEN)
-    await stand.save(ImageRule(stand.image, TagPolicy.DIGEST))
+    await stand.save(ImageRule(stand.image, ImageTagPolicy.DIGEST))
     await stand.look()
     digest = stand.registry.push("shop", "latest", THEN + timedelta(1))
     await stand.world.clock.advance(900)
@@ -358,7 +354,7 @@ async def test_hints_of_strangers_all_read_alike(stand: Stand, provider: str) ->
 
 async def test_a_signed_call_of_a_ci_answers_at_its_gate(stand: Stand) -> None:
     """Signature, then time, then what it says; an answer to another release is not taken."""
-    rule = ExternalRule("ci@example.org", SIGNING)
+    rule = ExternalRule("ci@example.org", sealed=SIGNING)
     view = await stand.save(TagRule(), GateDraft("ci", rule), writes=False)
     repository = stand.services[0].repository_id or ""
     objects = [config_map("a")]
@@ -407,7 +403,7 @@ async def test_who_may_not_approve_neither_starts_nor_checks(stand: Stand) -> No
 async def test_too_many_tags_to_compare_are_said(stand: Stand) -> None:
     for number in range(101):
         stand.registry.push("shop", f"b{number}")
-    await stand.save(ImageRule(stand.image, TagPolicy.NEWEST))
+    await stand.save(ImageRule(stand.image, ImageTagPolicy.NEWEST))
     await stand.look()
     assert "at most 100 are allowed" in (await stand.row()).error
 
@@ -422,4 +418,6 @@ async def test_a_trigger_that_is_gone_looks_no_more(stand: Stand) -> None:
 
 async def test_a_secret_too_odd_for_signing_is_refused(stand: Stand) -> None:
     with pytest.raises(Invalid, match="whsec_"):
-        await stand.save(TagRule(), GateDraft("ci", ExternalRule("a@b", "plain")), writes=False)
+        await stand.save(
+            TagRule(), GateDraft("ci", ExternalRule("a@b", sealed="plain")), writes=False
+        )

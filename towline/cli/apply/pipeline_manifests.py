@@ -1,61 +1,46 @@
 """Converts pipeline manifests to API attributes, and compares them with the API's state."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cache
 
-from core.errors import Invalid
 from towline.cli.apply.generator_manifests import ResourceIds
-from towline.cli.apply.shapes import SOURCE, STRING_MAP, Fields, Json, fields_of
+from towline.cli.apply.kind_manifests import (
+    GATE_SHAPE,
+    STEP_SHAPE,
+    TRIGGER_SHAPE,
+    ReadSecret,
+    comparable_gate,
+    comparable_trigger,
+    gate_attributes,
+)
+from towline.cli.apply.shapes import STRING_MAP, Fields, Json, fields_of
 from towline.cli.lazy_import import load
 from towline.cli.pipelines.generated import PipelineDetails, Stage
 from towline.cli.shell.output import Row
 
-ReadSecret = Callable[[dict[str, str] | None], str | None]
-
 # Defaults of the API for omitted fields.
 _DEFAULTS: Json = {
-    "quorum": 1,
-    "notAuthor": True,
-    "timeoutSeconds": 0,
-    "attempts": 1,
-    "backoffSeconds": 10,
-    "intervalSeconds": 15,
     "comparison": "AT_MOST",
-    "several": "ALL",
-    "emptyPasses": False,
     "strategy": "ALL",
     "mode": "COMMIT",
-    "policy": "SEMVER",
-    "range": "*",
-    "tag": "latest",
     "onCommit": True,
     "value": "${tag}",
     "author": "Towline <towline@localhost>",
     "message": "Promote ${pipeline} ${release} to ${stage}",
     "branch": "towline/${pipeline}/${stage}/${release}",
-    "zone": "UTC",
     "maxRestarts": 3,
 }
-_JOB_SECONDS = 3600
 
 
 @cache
 def shape() -> Fields:
     """Fields of a pipeline: those of the API's input objects, with names instead of ids."""
     inputs = load("towline.generated_inputs")
-    placed = {
-        "job": fields_of(inputs.GateJobAttributes, "clusterId")
-        | {"cluster": str, "manifest": dict},
-        "metric": fields_of(inputs.GateMetricAttributes, "clusterId") | {"cluster": str},
-        "http": fields_of(inputs.GateHttpAttributes) | {"secret": SOURCE},
-        "secret": SOURCE,
-    }
-    step = fields_of(inputs.PipelineStepAttributes) | placed
-    gate = fields_of(inputs.PipelineGateAttributes) | placed | {"steps": [step]}
+    git = fields_of(inputs.GitWriteAttributes)
     stage = fields_of(inputs.PipelineStageAttributes) | {
         "services": [str],
-        "workflow": fields_of(inputs.PipelineWorkflowAttributes) | {"steps": [step]},
+        "workflow": fields_of(inputs.PipelineWorkflowAttributes) | {"steps": [STEP_SHAPE]},
         "selector": {
             "tags": STRING_MAP,
             "distro": str,
@@ -64,13 +49,12 @@ def shape() -> Fields:
             "ignoreClusters": [str],
         },
     }
-    trigger = fields_of(inputs.PipelineTriggerAttributes) | {"webhookSecret": SOURCE}
     return {
         "name": str,
         "stages": [stage],
-        "edges": [fields_of(inputs.PipelineEdgeAttributes) | {"gates": [gate]}],
+        "edges": [fields_of(inputs.PipelineEdgeAttributes) | {"gates": [GATE_SHAPE]}],
         "onCommit": bool,
-        "triggers": [trigger],
+        "triggers": [{**TRIGGER_SHAPE, "git": git}],
     }
 
 
@@ -79,7 +63,10 @@ def attributes_of(fields: Json, ids: ResourceIds, secret: ReadSecret) -> Json:
     return {
         "stages": [_stage(stage, ids, secret) for stage in fields["stages"]],
         "edges": [
-            {**edge, "gates": [_gate(gate, ids, secret) for gate in edge.get("gates", ())]}
+            {
+                **edge,
+                "gates": [gate_attributes(gate, ids, secret) for gate in edge.get("gates", ())],
+            }
             for edge in fields.get("edges", ())
         ],
         "onCommit": fields.get("onCommit", True),
@@ -92,10 +79,12 @@ def as_meant(fields: Json, ids: ResourceIds) -> Json:
     attributes = attributes_of(fields, ids, lambda _: None)
     stages = {stage["name"]: _compared(stage) for stage in attributes["stages"]}
     edges = {
-        f"{edge['from']} to {edge['to']}": {gate["name"]: _meant(gate) for gate in edge["gates"]}
+        f"{edge['from']} to {edge['to']}": {
+            gate["name"]: comparable_gate(gate) for gate in edge["gates"]
+        }
         for edge in attributes["edges"]
     }
-    triggers = {trigger["name"]: _meant(trigger) for trigger in attributes["triggers"]}
+    triggers = {trigger["name"]: _compared_trigger(trigger) for trigger in attributes["triggers"]}
     return {"stages": stages, "edges": edges} | _begun(attributes["onCommit"], triggers)
 
 
@@ -110,7 +99,9 @@ def as_written(pipeline: PipelineDetails) -> Json:
         "stages": {stage["name"]: _compared(_written_stage(stage)) for stage in pipeline["stages"]},
         "edges": {
             f"{edge['from']['name']} to {edge['to']['name']}": {
-                gate["name"]: _meant({**json.loads(gate["settings"]), "type": gate["type"]})
+                gate["name"]: comparable_gate(
+                    {**json.loads(gate["settings"]), "name": gate["name"], "type": gate["type"]}
+                )
                 for gate in edge["gates"]
             }
             for edge in pipeline["edges"]
@@ -122,7 +113,7 @@ def _written_triggers(pipeline: PipelineDetails) -> Json:
     triggers = {}
     for trigger in pipeline.get("triggers", ()):
         git = {"git": json.loads(trigger["git"])} if trigger["git"] else {}
-        triggers[trigger["name"]] = _meant(
+        triggers[trigger["name"]] = _compared_trigger(
             {**json.loads(trigger["settings"]), **git, "type": trigger["type"]}
         )
     return triggers
@@ -152,7 +143,7 @@ def _stage(fields: Json, ids: ResourceIds, secret: ReadSecret) -> Json:
     if "git" in fields:
         given["git"] = fields["git"]
     if "workflow" in fields:
-        given["workflow"] = _gate(fields["workflow"], ids, secret)
+        given["workflow"] = gate_attributes(fields["workflow"], ids, secret)
     return given
 
 
@@ -169,34 +160,6 @@ def _selector(fields: Json, ids: ResourceIds) -> Json:
             ids.cluster(cluster) for cluster in fields["ignoreClusters"]
         ]
     return selector
-
-
-def _gate(fields: Json, ids: ResourceIds, secret: ReadSecret) -> Json:
-    gate = dict(fields)
-    for kind in ("job", "metric"):
-        if kind in gate:
-            gate[kind] = _placed(gate[kind], ids)
-    if "job" in gate:
-        manifest = json.dumps(gate["job"].get("manifest", {}))
-        gate["job"] = {**gate["job"], "manifest": manifest}
-    if "http" in gate:
-        http = {key: value for key, value in gate["http"].items() if key != "secret"}
-        plain = secret(gate["http"].get("secret"))
-        gate["http"] = http | ({"secret": plain} if plain else {})
-    if "secret" in gate:
-        plain = secret(gate.pop("secret"))
-        gate |= {"secret": plain} if plain else {}
-    if "steps" in gate:
-        gate["steps"] = [_gate(step, ids, secret) for step in gate["steps"]]
-    return gate
-
-
-def _placed(fields: Json, ids: ResourceIds) -> Json:
-    """Replaces the handle of a cluster with its id."""
-    rest = {key: value for key, value in fields.items() if key != "cluster"}
-    if "cluster" not in fields:
-        return rest
-    return {**rest, "clusterId": ids.cluster(fields["cluster"])}
 
 
 def _written_stage(stage: Stage) -> Json:
@@ -218,46 +181,14 @@ def _compared(stage: Json) -> Json:
     if "services" in named:
         named["services"] = [service["serviceId"] for service in named["services"]]
     if "workflow" in named:
-        named["workflow"] = _meant(named["workflow"])
+        workflow = {"workflow": comparable_gate(named.pop("workflow"))}
+        return _trimmed_fields(named) | workflow
     return _trimmed_fields(named)
 
 
-def _meant(gate: Json) -> Json:
-    """Normalizes a gate: drops name and defaults, formats times and jobs as the API does."""
-    told = {key: value for key, value in gate.items() if key != "name"}
-    if "job" in told:
-        job = dict(told["job"])
-        if isinstance(job.get("manifest"), str):
-            job["manifest"] = _loaded(job["manifest"])
-        if job.get("timeoutSeconds") == _JOB_SECONDS:
-            del job["timeoutSeconds"]
-        # Compares the manifest as one text, so that none of its fields is dropped as a default.
-        told["job"] = job | {"manifest": json.dumps(job["manifest"], sort_keys=True)}
-    if "calendar" in told:
-        told.update(_calendar(told.pop("calendar")))
-    if "steps" in told:
-        told["steps"] = {step["name"]: _meant(step) for step in told["steps"]}
-    return _trimmed_fields(told)
-
-
-def _calendar(fields: Json) -> Json:
-    hours = [
-        {**hours, "begin": _clock(hours.get("begin")), "end": _clock(hours.get("end"))}
-        for hours in fields.get("hours", ())
-    ]
-    freezes = [
-        {key: _moment(value) for key, value in freeze.items()}
-        for freeze in fields.get("freezes", ())
-    ]
-    return {"calendar": {**fields, "hours": hours, "freezes": freezes}}
-
-
-def _clock(text: str | None) -> str:
-    return f"{text}:00" if text and text.count(":") == 1 else text or "00:00:00"
-
-
-def _moment(text: str) -> str:
-    return text.removesuffix("Z") + "+00:00" if text.endswith("Z") else text
+def _compared_trigger(trigger: Json) -> Json:
+    git = {"git": _trimmed_fields(trigger["git"])} if trigger.get("git") else {}
+    return comparable_trigger(trigger) | git
 
 
 def _trimmed_fields(fields: Row) -> Json:
@@ -278,10 +209,3 @@ def _usual(name: str, value: object) -> bool:
     if name in _DEFAULTS:
         return value == _DEFAULTS[name]
     return type(value) in (int, float) and value == 0 and name != "threshold"
-
-
-def _loaded(text: str) -> object:
-    try:
-        return json.loads(text)
-    except json.JSONDecodeError:
-        raise Invalid("the manifest of a job gate is not valid JSON") from None

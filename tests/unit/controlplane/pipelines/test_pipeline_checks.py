@@ -16,23 +16,21 @@ from controlplane.pipelines.engine.events import (
     Skipped,
     Tick,
 )
-from controlplane.pipelines.gates.steps import ALONE, CheckAnswer
-from controlplane.pipelines.model.calendar import Calendar, OpeningHours
-from controlplane.pipelines.model.gate_rules import (
+from controlplane.pipelines.gates.kinds import (
     ApprovalRule,
     ExternalRule,
     HttpRule,
     JobRule,
     ManualRule,
     MetricRule,
-    Patience,
-    Rule,
-    Step,
     VersionRule,
     WaitRule,
     WindowRule,
     WorkflowRule,
 )
+from controlplane.pipelines.model.calendar import Calendar, OpeningHours
+from controlplane.pipelines.model.gate_checks import CheckAnswer
+from controlplane.pipelines.model.gate_rules import ALONE, GateRule, Patience, Step
 from controlplane.pipelines.model.pipeline import Gate, GateId, Pipeline, StageId, validate
 from controlplane.pipelines.model.state import GateState, GateStatus
 from core.errors import Invalid
@@ -44,7 +42,7 @@ HTTP = HttpRule("https://check.example.org/")
 POD = {"apiVersion": "v1", "kind": "Pod"}
 
 
-def patient(rule: Rule, **patience: int) -> Pipeline:
+def patient(rule: GateRule, **patience: int) -> Pipeline:
     pipeline = two_stages(rule)
     (edge,) = pipeline.edges
     gate = Gate(GATE, "gate 0", rule, Patience(**patience))
@@ -55,7 +53,7 @@ def patient(rule: Rule, **patience: int) -> Pipeline:
 class Waiting:
     """A release that waits at a gate of this kind."""
 
-    def __init__(self, rule: Rule, **patience: int) -> None:
+    def __init__(self, rule: GateRule, **patience: int) -> None:
         self.line = Line(patient(rule, **patience))
         self.release = self.line.observe("c1")
         self.line.render("prod", self.release)
@@ -91,7 +89,7 @@ CHECKS = [
 
 
 @pytest.mark.parametrize("rule", CHECKS, ids=lambda one: one.kind)
-def test_a_check_is_asked_once_and_opens_its_gate(rule: Rule) -> None:
+def test_a_check_is_asked_once_and_opens_its_gate(rule: GateRule) -> None:
     waiting = Waiting(rule)
     assert len(waiting.asked()) == 1
     waiting.answer(CheckAnswer.PASSED)
@@ -99,7 +97,7 @@ def test_a_check_is_asked_once_and_opens_its_gate(rule: Rule) -> None:
 
 
 @pytest.mark.parametrize("rule", CHECKS, ids=lambda one: one.kind)
-def test_a_check_that_fails_stops_the_release_with_its_reason(rule: Rule) -> None:
+def test_a_check_that_fails_stops_the_release_with_its_reason(rule: GateRule) -> None:
     waiting = Waiting(rule)
     waiting.answer(CheckAnswer.FAILED, "3 of 7 tests failed")
     assert not waiting.moved
@@ -108,7 +106,7 @@ def test_a_check_that_fails_stops_the_release_with_its_reason(rule: Rule) -> Non
 
 
 @pytest.mark.parametrize("rule", CHECKS, ids=lambda one: one.kind)
-def test_no_answer_in_time_is_a_failure(rule: Rule) -> None:
+def test_no_answer_in_time_is_a_failure(rule: GateRule) -> None:
     """A job that never starts and a server that never answers come to an end."""
     waiting = Waiting(rule, timeout_seconds=60)
     waiting.line.pass_time(59)

@@ -14,7 +14,7 @@ from controlplane.pipelines.engine.codec import (
     state_from_json,
     state_to_json,
 )
-from controlplane.pipelines.model.gate_rules import ApprovalRule, SoakRule
+from controlplane.pipelines.gates.kinds import ApprovalRule, SoakRule
 from controlplane.pipelines.model.state import PipelineState
 from core.errors import Invalid
 from tests.fakes.pipelines import Line, make_pipeline, two_stages

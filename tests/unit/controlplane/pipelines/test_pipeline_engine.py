@@ -27,7 +27,7 @@ from controlplane.pipelines.engine.events import (
     Superseded,
     Tick,
 )
-from controlplane.pipelines.model.gate_rules import ApprovalRule, SoakRule
+from controlplane.pipelines.gates.kinds import ApprovalRule, SoakRule
 from controlplane.pipelines.model.pipeline import GateId, Pipeline, Stage, StageId
 from controlplane.pipelines.model.state import (
     HISTORY_LENGTH,

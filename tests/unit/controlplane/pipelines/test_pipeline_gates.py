@@ -6,17 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.pipelines.gates.judges import GateInputs, evaluate_gate
-from controlplane.pipelines.model.calendar import Calendar, FreezePeriod
-from controlplane.pipelines.model.gate_rules import (
+from controlplane.pipelines.gates.kinds import (
+    GATES,
     ApprovalRule,
     ExternalRule,
-    GateKind,
     ManualRule,
-    Rule,
     SoakRule,
     WindowRule,
 )
+from controlplane.pipelines.model.calendar import Calendar, FreezePeriod
+from controlplane.pipelines.model.gate_rules import GateInputs, GateRule
 from controlplane.pipelines.model.state import Approval, GateStatus, Health, StageState
 from core.identity import ServiceId
 from tests.fakes.pipelines import START
@@ -35,30 +34,30 @@ def situation(*approvals: Approval, healthy_for: int = 0) -> GateInputs:
 
 
 def test_approvals_of_other_digests_do_not_count() -> None:
-    verdict = evaluate_gate(ApprovalRule(), situation(approval("bob", "d2")))
+    verdict = ApprovalRule().evaluate(situation(approval("bob", "d2")))
     assert (verdict.status, verdict.reason) == (GateStatus.RUNNING, "0 of 1 approvals")
 
 
 def test_approvals_are_counted_by_person() -> None:
     rule = ApprovalRule(quorum=2)
-    once = evaluate_gate(rule, situation(approval("bob"), approval("bob")))
-    both = evaluate_gate(rule, situation(approval("eve"), approval("bob")))
+    once = rule.evaluate(situation(approval("bob"), approval("bob")))
+    both = rule.evaluate(situation(approval("eve"), approval("bob")))
     assert (once.status, once.reason) == (GateStatus.RUNNING, "1 of 2 approvals, so far bob")
     assert (both.status, both.reason) == (GateStatus.OPEN, "approved by bob, eve")
 
 
 def test_soaking_tells_until_when_and_wakes_then() -> None:
-    soaking = evaluate_gate(SoakRule(60), situation(healthy_for=59))
+    soaking = SoakRule(60).evaluate(situation(healthy_for=59))
     assert soaking.status == GateStatus.RUNNING
     assert soaking.wake == START + timedelta(seconds=1)
     assert soaking.reason == "soaking until 2026-01-01 00:00:01 UTC"
-    assert evaluate_gate(SoakRule(60), situation(healthy_for=60)).status == GateStatus.OPEN
+    assert SoakRule(60).evaluate(situation(healthy_for=60)).status == GateStatus.OPEN
 
 
 CLOSED = WindowRule(Calendar(freezes=(FreezePeriod(START, START + timedelta(days=1), "rest"),)))
 OPEN, RUNNING = GateStatus.OPEN, GateStatus.RUNNING
 HOUR = timedelta(hours=1)
-TABLE: list[tuple[Rule, GateInputs, GateStatus, str, datetime | None]] = [
+TABLE: list[tuple[GateRule, GateInputs, GateStatus, str, datetime | None]] = [
     (ApprovalRule(2), situation(approval("bob")), RUNNING, "1 of 2 approvals, so far bob", None),
     (ApprovalRule(1), situation(approval("bob")), OPEN, "approved by bob", None),
     (ManualRule(), situation(), RUNNING, "waiting for manual verification", None),
@@ -88,10 +87,10 @@ TABLE: list[tuple[Rule, GateInputs, GateStatus, str, datetime | None]] = [
 
 @pytest.mark.parametrize(("rule", "seen", "status", "reason", "wake"), TABLE)
 def test_what_each_gate_of_people_and_time_answers(
-    rule: Rule, seen: GateInputs, status: GateStatus, reason: str, wake: datetime | None
+    rule: GateRule, seen: GateInputs, status: GateStatus, reason: str, wake: datetime | None
 ) -> None:
     """Open or not, why, and when it may be otherwise with nobody doing anything."""
-    verdict = evaluate_gate(rule, seen)
+    verdict = rule.evaluate(seen)
     assert (verdict.status, verdict.wake) == (status, wake)
     assert reason in verdict.reason
 
@@ -101,4 +100,4 @@ def test_the_table_of_gates_names_every_kind() -> None:
     page = (Path(__file__).parents[4] / "docs" / "reference" / "pipelines.md").read_text()
     section = page.partition("\n## Gates\n")[2].partition("\n## ")[0]
     rows = re.findall(r"^\| `([A-Z]+)` \|", section, re.MULTILINE)
-    assert sorted(rows) == sorted(GateKind)
+    assert sorted(rows) == sorted(kind.kind for kind in GATES)

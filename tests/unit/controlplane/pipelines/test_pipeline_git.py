@@ -15,7 +15,8 @@ from controlplane.pipelines.engine.events import (
     Retried,
     StageRendered,
 )
-from controlplane.pipelines.model.gate_rules import ApprovalRule, Rule
+from controlplane.pipelines.gates.kinds import ApprovalRule
+from controlplane.pipelines.model.gate_rules import GateRule
 from controlplane.pipelines.model.git_writes import FileChange, FileKind, GitWrite, fill_text
 from controlplane.pipelines.model.images import split_image, tags_in
 from controlplane.pipelines.model.pipeline import Pipeline, StageId, validate
@@ -38,14 +39,14 @@ LANDED = GitWriteStatus(GitChangeState.LANDED, "repo", "main", "f" * 40, 7, "htt
 PROD = StageId("prod")
 
 
-def by_git(*rules: Rule) -> Pipeline:
+def by_git(*rules: GateRule) -> Pipeline:
     """dev → prod, where prod is promoted by git."""
     plain = make_pipeline({"dev prod": rules})
     dev, prod = plain.stages
     return validate(replace(plain, stages=(dev, replace(prod, git=GitWrite((IMAGE,))))))
 
 
-def entered(*rules: Rule) -> tuple[Line, ReleaseId]:
+def entered(*rules: GateRule) -> tuple[Line, ReleaseId]:
     """A release that prod takes in, as its commit on a branch of its own was rendered."""
     line = Line(by_git(*rules))
     release = line.observe("c1")

@@ -36,15 +36,15 @@ from controlplane.pipelines.engine.events import (
     Superseded,
     VerificationFailed,
 )
-from controlplane.pipelines.gates.steps import CheckAnswer
-from controlplane.pipelines.model.gate_rules import (
+from controlplane.pipelines.gates.kinds import (
     ApprovalRule,
     HttpRule,
     SoakRule,
-    Step,
     WaitRule,
     WorkflowRule,
 )
+from controlplane.pipelines.model.gate_checks import CheckAnswer
+from controlplane.pipelines.model.gate_rules import Step
 from controlplane.pipelines.model.git_writes import FileChange, FileKind, GitWrite
 from controlplane.pipelines.model.pipeline import (
     Gate,
@@ -246,13 +246,13 @@ class Walk(RuleBasedStateMachine):
             return self.take(Frozen(dict.fromkeys(some, "sale")))
         return self.take(Budgeted(BudgetRoom(tuple(some), "full") if some else None))
 
-    @precondition(lambda self: self.pipeline.asked)
+    @precondition(lambda self: self.pipeline.all_gates)
     @rule(data=st.data(), abort=st.booleans())
     def somebody_overrides(self, data: st.DataObject, abort: bool) -> None:
         stage, release = self.pick_stage(data)
         if abort:
             return self.take(Aborted(stage, release, "eve"))
-        gate = data.draw(st.sampled_from(sorted(one.id for _, one in self.pipeline.asked)))
+        gate = data.draw(st.sampled_from(sorted(one.id for _, one in self.pipeline.all_gates)))
         self.take(Skipped(gate, release, "eve", "fire"))
 
     @rule()
@@ -465,7 +465,7 @@ class Walk(RuleBasedStateMachine):
             case ApprovalRule(quorum=quorum):
                 given = self.person.yes[gate.id, release].values()
                 assert sum(one == digests for one in given) >= quorum, "promoted without a yes"
-            case SoakRule(seconds=seconds):
+            case SoakRule(soak_seconds=seconds):
                 soaked = self.line.now - self.person.healthy_since[edge.source]
                 assert soaked >= timedelta(seconds=seconds), "promoted before it has soaked"
 

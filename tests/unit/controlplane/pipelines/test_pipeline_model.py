@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from controlplane.pipelines.model.gate_rules import ApprovalRule, SoakRule
+from controlplane.pipelines.gates.kinds import ApprovalRule, SoakRule
 from controlplane.pipelines.model.pipeline import (
     MAX_GATES,
     EdgeId,
@@ -91,7 +91,7 @@ BAD = {
     ),
     "no soak": (
         replace(GOOD, edges=(edge("dev prod", gate(rule=SoakRule(0))),)),
-        "edges[0].gates[0].seconds: must be 1 to 7,776,000 seconds",
+        "edges[0].gates[0].soakSeconds: must be 1 to 7,776,000 seconds",
     ),
     "two first stages": (
         replace(GOOD, edges=()),

@@ -22,14 +22,10 @@ from controlplane.pipelines.engine.events import (
 from controlplane.pipelines.model.git_writes import FileChange, FileKind, GitWrite
 from controlplane.pipelines.model.pipeline import Pipeline, validate
 from controlplane.pipelines.model.state import FoundStatus, GitChangeState, GitWriteStatus, Health
-from controlplane.pipelines.model.triggers import (
-    ChartRule,
-    ImageRule,
-    ScheduleRule,
-    TagPolicy,
-    TagRule,
-    Trigger,
-    TriggerRule,
+from controlplane.pipelines.model.triggers import Trigger, TriggerRule
+from controlplane.pipelines.triggers.kinds import ChartRule, ImageRule, ScheduleRule, TagRule
+from controlplane.pipelines.triggers.kinds.image import ImageTagPolicy
+from controlplane.pipelines.triggers.versions import (
     check_pattern,
     highest_match,
     highest_version,
@@ -196,7 +192,7 @@ def test_no_version_is_written_twice_without_a_failure_between(story: list) -> N
         (ImageRule("registry.test/shop:1"), WRITE, "triggers[0].image"),
         (ImageRule("registry.test/../x"), WRITE, "triggers[0].image"),
         (replace(IMAGE, range=">>1"), WRITE, "triggers[0].range"),
-        (replace(IMAGE, policy=TagPolicy.REGEX), WRITE, "triggers[0].pattern"),
+        (replace(IMAGE, policy=ImageTagPolicy.REGEX), WRITE, "triggers[0].pattern"),
         (replace(IMAGE, pattern="(?!a)b"), WRITE, "triggers[0].pattern"),
         (replace(IMAGE, pattern="("), WRITE, "triggers[0].pattern"),
         (replace(IMAGE, tag="a b"), WRITE, "triggers[0].tag"),

@@ -18,7 +18,8 @@ from controlplane.pipelines.model.state import (
     TriggerState,
     WaitingRelease,
 )
-from controlplane.pipelines.model.triggers import ImageRule, Trigger
+from controlplane.pipelines.model.triggers import Trigger
+from controlplane.pipelines.triggers.kinds import ImageRule
 from tests.fakes.pipelines import two_stages
 
 WRITE = GitWrite((FileChange(FileKind.IMAGE, "shop.yaml", image="example.org/shop"),))

@@ -16,17 +16,16 @@ from controlplane.pipelines.engine.events import (
     Retried,
     Skipped,
 )
-from controlplane.pipelines.gates.steps import CheckAnswer
-from controlplane.pipelines.model.gate_rules import (
+from controlplane.pipelines.gates.kinds import (
     ApprovalRule,
     HttpRule,
     JobRule,
-    Patience,
     SoakRule,
-    Step,
     WaitRule,
     WorkflowRule,
 )
+from controlplane.pipelines.model.gate_checks import CheckAnswer
+from controlplane.pipelines.model.gate_rules import Patience, Step
 from controlplane.pipelines.model.pipeline import (
     Gate,
     GateId,

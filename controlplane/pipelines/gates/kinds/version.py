@@ -1,0 +1,60 @@
+"""Gates that wait for a version of another service."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from semantic_version import NpmSpec, Version
+
+from controlplane.pipelines.model.gate_checks import CheckAnswer, CheckContext, CheckFinding
+from controlplane.pipelines.model.gate_rules import CheckRule
+from controlplane.platform.plugin_settings import MAX_NAME, Setting
+from controlplane.services.model.service import Service
+from controlplane.services.model.status_codes import ServiceStatus
+from core.errors import Invalid
+
+
+@dataclass(frozen=True, slots=True)
+class VersionRule(CheckRule):
+    """Another service is healthy with a version in a range."""
+
+    kind = "VERSION"
+    title = "Version"
+    key = "version"
+
+    service: Annotated[str, Setting("Service", max_length=MAX_NAME, example="")]
+    """Name without a cluster. The service must exist in every cluster of the target stage."""
+    range: Annotated[str, Setting("Version range", max_length=MAX_NAME, example=">=1.0.0")]
+    """Version range in the syntax of npm, such as `^1.2` or `>=2 <3`."""
+
+    def check_together(self, field: str) -> None:
+        try:
+            NpmSpec(self.range)
+        except ValueError:
+            raise Invalid("must be a version range such as ^1.2", field=f"{field}.range") from None
+
+    async def run(self, context: CheckContext) -> CheckFinding:
+        services = await context.services_named(self.service)
+        missing = [cluster for cluster, found in services.items() if not found]
+        if missing:
+            reason = f"{len(missing)} clusters have no service {self.service}"
+            return CheckFinding(CheckAnswer.UNDECIDED, reason)
+        found = [service for members in services.values() for service in members]
+        problem = next((reason for service in found if (reason := self._problem(service))), None)
+        if problem is not None:
+            return CheckFinding(CheckAnswer.UNDECIDED, problem)
+        reason = f"{self.service} is healthy at {found[0].spec.version}"
+        return CheckFinding(CheckAnswer.PASSED, reason)
+
+    def _problem(self, service: Service) -> str | None:
+        if not self._contains(service.spec.version):
+            return f"{self.service} has version {service.spec.version}, expected {self.range}"
+        if service.status is not ServiceStatus.HEALTHY:
+            return f"{self.service} is {service.status.value}"
+        return None
+
+    def _contains(self, version: str) -> bool:
+        """Returns whether a version is in the range; text that is not a version is not."""
+        try:
+            return Version(version.removeprefix("v")) in NpmSpec(self.range)
+        except ValueError:
+            return False
