@@ -8,6 +8,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import asdict
 from pathlib import Path
 
 import yaml
@@ -17,9 +18,10 @@ from bench.report import BenchReport
 from core.errors import Unavailable
 from core.identity import RepositoryId
 from core.runtime.clock import SystemClock
-from core.spec.source import HelmRelease, Renderer, RenderRequest
+from core.spec.renderers import HelmRelease
+from core.spec.source import RenderRequest
 from gitcache.compose import build_git_cache
-from gitcache.ports import RenderJob
+from gitcache.domain.renders import RenderJob
 from gitcache.render.pool import JobLimits, WorkerPool
 from gitcache.settings import GitCacheSettings, PollSettings
 from gitcache.sync.cache import GitCache
@@ -101,7 +103,7 @@ async def renderers(report: BenchReport, folder: Path) -> None:
     release = HelmRelease("shop", "shop", values="replicas: 3")
     jobs = {
         "plain manifests": RenderJob("raw", "web", "web", plain()),
-        "a chart": RenderJob("helm", "web", "web", chart(), helm=release),
+        "a chart": RenderJob("helm", "web", "web", chart(), settings=asdict(release)),
     }
     for name, goal in (("plain manifests", None), ("a chart", 5)):
         try:
@@ -159,7 +161,7 @@ async def groups(report: BenchReport, cache: GitCache, server: GitServer) -> Non
             RepositoryId("fleet"),
             sha,
             "web",
-            Renderer.RAW,
+            "raw",
             templated=True,
             parameters={"cluster": cluster},
         )

@@ -1,20 +1,15 @@
 """Ports of the git cache: Protocols over plain values."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Protocol
 
-from core.errors import Invalid, Unavailable
+from core.errors import Unavailable
 from core.identity import ClusterId, RepositoryId
-from core.spec.source import (
-    Commit,
-    HelmRelease,
-    RenderedBundle,
-    RenderRequest,
-    RepositorySpec,
-    RepositoryState,
-)
+from core.spec.source import Commit, RenderedBundle, RenderRequest, RepositorySpec, RepositoryState
 from gitcache.domain.objects import CommitRecord, Entry
+from gitcache.domain.references import ChartRef, References
+from gitcache.domain.renders import ChartPin, ChartVersion, RenderJob, RenderResult
 
 ON_DEMAND_PIN_PREFIX = "at-"
 """Prefix of pins of commits that were requested without a followed ref."""
@@ -176,91 +171,6 @@ class Coordinator(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class RenderJob:
-    """A job for a worker, with all of its inputs.
-
-    `files` maps paths relative to the repository root to contents. `folder` is the service's
-    folder, `root` the folder where kustomize, Helm or Jsonnet starts. Templates are expanded only
-    if `templated` is set. For Helm, `values` lists paths of `files` in order, and `archives` maps
-    chart archives in `files` to their target folders.
-    """
-
-    renderer: str
-    folder: str
-    root: str
-    files: Mapping[str, bytes]
-    parameters: Mapping[str, Any] = field(default_factory=dict)
-    templated: bool = False
-    helm: HelmRelease | None = None
-    values: Sequence[str] = ()
-    archives: Mapping[str, str] = field(default_factory=dict)
-
-
-Reads = Sequence[Sequence[str]]
-"""Paths of the parameters that a worker read; others did not affect its result."""
-
-
-class RenderInputError(Invalid):
-    """The input is invalid, for all parameters with the same values at `reads`."""
-
-    def __init__(self, message: str, reads: Reads) -> None:
-        super().__init__(message)
-        self.reads = reads
-
-
-@dataclass(frozen=True, slots=True)
-class RenderResult:
-    """The canonical bundle, its number of objects, and the parameters that were read."""
-
-    data: bytes
-    count: int
-    reads: Reads = ()
-
-
-@dataclass(frozen=True, slots=True)
-class ChartRef:
-    """A reference to a chart: `version` is exact, a range, or empty for the newest.
-
-    `repository` is the URL of a chart repository, `oci://…`, or `file://…` relative to the
-    chart. Credentials are those of `project`.
-    """
-
-    repository: str
-    name: str
-    version: str = ""
-    project: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ChartPin:
-    """An exact chart; `digest` is the sha256 of its archive (`sha256:<hex>`)."""
-
-    name: str
-    version: str
-    digest: str
-    origin: ChartRef
-
-
-@dataclass(frozen=True, slots=True)
-class ChartVersion:
-    """A version in the index of a chart repository; `digest` is empty or 64 hex digits."""
-
-    version: str
-    digest: str
-    url: str
-
-
-@dataclass(frozen=True, slots=True)
-class References:
-    """References in the files of a folder: relative paths, charts, and outside link targets."""
-
-    paths: Sequence[str] = ()
-    charts: Sequence[ChartRef] = ()
-    reads: Reads = ()
-    links: Sequence[str] = ()
-
-
 class Charts(Protocol):
     """Fetches charts from chart repositories and OCI registries, within limits."""
 
@@ -323,7 +233,10 @@ class RenderWorkers(Protocol):
         ...
 
     async def tool(self, renderer: str) -> str:
-        """Returns name and version of a renderer's tool. Raises Unavailable if it is missing."""
+        """Returns name and version of a renderer's tool, empty if it needs none.
+
+        Raises Unavailable if the tool is missing, Invalid for an unknown renderer.
+        """
         ...
 
 

@@ -12,15 +12,8 @@ from core.errors import Invalid, NotFound, Unavailable
 from core.identity import RepositoryId, local_id
 from core.remotes import Remote, parse_remote
 from core.runtime.clock import Clock
-from core.spec.source import (
-    Commit,
-    GitCredentials,
-    HelmRelease,
-    Renderer,
-    RenderRequest,
-    RepositorySpec,
-    RepositoryState,
-)
+from core.spec.renderers import AUTO, HELM, HelmRelease
+from core.spec.source import Commit, GitCredentials, RenderRequest, RepositorySpec, RepositoryState
 from gitcache import compose
 from gitcache.settings import GitCacheSettings, PollSettings, RenderSettings, StoreSettings
 from gitcache.store.eviction import ReportedDigests
@@ -136,7 +129,7 @@ class AgentRepositories:
                 repository_id=spec.id,
                 commit=commit.sha,
                 folder=definition.folder,
-                renderer=Renderer.HELM if definition.helm else Renderer.AUTO,
+                renderer=HELM if definition.helm else AUTO,
                 helm=definition.helm or HelmRelease(definition.name, definition.namespace),
             )
         )

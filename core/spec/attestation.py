@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from core.errors import Invalid
-from core.spec.bundle import digest_of
+from core.spec.bundle import Attestation, digest_of
 
 MAX_STATEMENT_BYTES = 8192
 _PREFIX = b"towline attestation 1\n"
@@ -30,7 +30,7 @@ class AttestationStatement:
     """Claims that the bundle `digest` (`sha256:<hex>`) was rendered from this folder.
 
     `repository` is a URL without credentials, `folder` is relative to its root, and `renderer`
-    is a value of `core.spec.source.Renderer`.
+    is the name of a renderer.
     """
 
     digest: str
@@ -47,15 +47,6 @@ class AttestationStatement:
                 f"the attestation has {len(data):,} bytes; the limit is {MAX_STATEMENT_BYTES:,}"
             )
         return data
-
-
-@dataclass(frozen=True, slots=True)
-class Attestation:
-    """A statement's canonical bytes and the signature under the key `key_id` (`sha256:<hex>`)."""
-
-    key_id: str
-    statement: bytes
-    signature: bytes
 
 
 class Signer:

@@ -35,6 +35,15 @@ class Bundle:
             yield orjson.loads(line)
 
 
+@dataclass(frozen=True, slots=True)
+class Attestation:
+    """A statement's canonical bytes and the signature under the key `key_id` (`sha256:<hex>`)."""
+
+    key_id: str
+    statement: bytes
+    signature: bytes
+
+
 def make_bundle(objects: Iterable[KubeObject]) -> Bundle:
     """Makes the bundle of these objects.
 

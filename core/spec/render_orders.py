@@ -7,10 +7,9 @@ from typing import Any
 import orjson
 
 from core.errors import Invalid
+from core.spec.renderers import HelmRelease
 from core.spec.source import (
     GitCredentials,
-    HelmRelease,
-    Renderer,
     RenderRequest,
     RepositoryKind,
     RepositorySpec,
@@ -69,7 +68,6 @@ def _request(raw: Mapping[str, Any]) -> RenderRequest:
     read: dict[str, Any] = dict(raw)
     if (helm := raw["helm"]) is not None:
         read["helm"] = HelmRelease(**helm | {"values_files": tuple(helm["values_files"])})
-    read["renderer"] = Renderer(raw["renderer"])
     read["sources"] = tuple(SourceFolder(**item) for item in raw["sources"])
     return RenderRequest(**read)
 

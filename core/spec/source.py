@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
-from urllib.parse import quote, unquote
 
 from core.identity import ClusterId, RepositoryId
-from core.spec.attestation import Attestation
+from core.spec.bundle import Attestation
+from core.spec.renderers import AUTO, HelmRelease
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -69,17 +69,6 @@ class RepositorySpec:
     kind: RepositoryKind = RepositoryKind.GIT
 
 
-def chart_ref(chart: str, version: str) -> str:
-    """Makes the ref of a chart and a version, a range, or empty for the newest."""
-    return f"{chart}/{quote(version or '*', safe='').replace('~', '%7E')}"
-
-
-def chart_of_ref(ref: str) -> tuple[str, str] | None:
-    """Returns chart and version of a ref, None if it is not a chart ref."""
-    chart, _, version = ref.rpartition("/")
-    return (chart, unquote(version)) if chart and version else None
-
-
 @dataclass(frozen=True, slots=True)
 class Commit:
     """A commit; `author` is `Name <email>`."""
@@ -109,40 +98,6 @@ class RepositoryState:
     owner: str | None = None
 
 
-class Renderer(StrEnum):
-    """The tool that renders a folder.
-
-    AUTO detects it: a kustomization, a chart, a `main.jsonnet`, else plain manifests.
-    """
-
-    AUTO = "auto"
-    RAW = "raw"
-    KUSTOMIZE = "kustomize"
-    HELM = "helm"
-    JSONNET = "jsonnet"
-
-
-@dataclass(frozen=True, slots=True)
-class HelmRelease:
-    """Helm settings of a render.
-
-    Without `url`, the chart is the folder `chart` relative to the service's folder (default:
-    that folder). With `url` (a chart repository or `oci://…`), `chart` is the chart's name and
-    `version` a version, a range, or None for the newest. `values_files` are relative to the
-    service's folder; later files win, and `values` (YAML) wins over all files.
-    """
-
-    release: str
-    namespace: str
-    chart: str | None = None
-    version: str | None = None
-    url: str | None = None
-    values: str | None = None
-    values_files: tuple[str, ...] = ()
-    ignore_hooks: bool = False
-    ignore_crds: bool = False
-
-
 @dataclass(frozen=True, slots=True)
 class SourceFolder:
     """A folder of another repository, mounted at `path` in the service's folder."""
@@ -157,16 +112,17 @@ class SourceFolder:
 class RenderRequest:
     """All inputs of a render. `folder` is relative to the repository root; empty is the root.
 
-    `kustomize_path` is relative to `folder`. `parameters` is JSON; templates can use it only if
-    `templated` is set, and only used parameters affect the result. `sources` are merged into
-    the folder in order. `by` names the cluster whose agent renders; None means the git cache.
-    The result does not depend on where it is rendered.
+    `renderer` is the name of a renderer of the git cache, or AUTO. `kustomize_path` is relative
+    to `folder`. `parameters` is JSON; templates can use it only if `templated` is set, and only
+    used parameters affect the result. `sources` are merged into the folder in order. `by` names
+    the cluster whose agent renders; None means the git cache. The result does not depend on
+    where it is rendered.
     """
 
     repository_id: RepositoryId
     commit: str
     folder: str
-    renderer: Renderer = Renderer.AUTO
+    renderer: str = AUTO
     kustomize_path: str | None = None
     templated: bool = False
     parameters: Mapping[str, Any] = field(default_factory=dict)

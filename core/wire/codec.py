@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 import orjson
 
 from core.errors import Invalid
-from core.spec.attestation import Attestation
+from core.spec.bundle import Attestation
 from core.spec.desired import BundleSpec, Desired
 from core.spec.health import FieldCondition, HealthRule, HealthState
 from core.spec.jobs import JobSpec

@@ -6,10 +6,13 @@ from datetime import datetime
 from yarl import URL
 
 from core.runtime.clock import Clock
-from core.spec.source import RepositorySpec, chart_of_ref
+from core.spec.renderers import chart_of_ref
+from core.spec.source import RepositorySpec
 from gitcache.charts.source import ChartSource
 from gitcache.domain.inputs import digest_of_json
-from gitcache.ports import ChartPin, ChartRef, CommitsRejected, Memo
+from gitcache.domain.references import ChartRef
+from gitcache.domain.renders import ChartPin
+from gitcache.ports import CommitsRejected, Memo
 
 _LOOKED_THROUGH = 20
 

@@ -18,7 +18,9 @@ from core.spec.bundle import digest_of
 from gitcache.charts.credentials import ChartCredentialFinder, ChartCredentials
 from gitcache.charts.oci import OciChartRepository
 from gitcache.domain.inputs import digest_of_json
-from gitcache.ports import ChartPin, ChartRef, ChartVersion, ContentStore, Memo, RenderWorkers
+from gitcache.domain.references import ChartRef
+from gitcache.domain.renders import ChartPin, ChartVersion
+from gitcache.ports import ContentStore, Memo, RenderWorkers
 
 _FRESH_SECONDS = 60.0
 _MAX_CACHED_VERSIONS = 1000

@@ -2,13 +2,12 @@
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
 
 from core.errors import Invalid
-from core.spec.source import HelmRelease, Renderer
 from gitcache.domain import parameters as given
 
 FORMAT = 2
@@ -23,19 +22,20 @@ class Inputs:
 
     `trees` maps each folder or file (relative to the service's folder) to its git id. A moved
     folder with the same content and no outside references keeps its digest. `root` is the
-    folder where the renderer starts, also relative. `charts` maps paths to digests of fetched
-    archives, `mounts` maps paths to git ids of mounted folders. `submodules` includes the files
-    of submodules. `keys` names the decryption keys. Renders are shared only within a `project`:
-    no tenant gets another tenant's render, not even after a collision of git ids.
+    folder where the renderer starts, also relative. `settings` are the renderer's own.
+    `charts` maps paths to digests of fetched archives, `mounts` maps paths to git ids of mounted
+    folders. `submodules` includes the files of submodules. `keys` names the decryption keys.
+    Renders are shared only within a `project`: no tenant gets another tenant's render, not even
+    after a collision of git ids.
     """
 
-    renderer: Renderer
+    renderer: str
     trees: Mapping[str, str]
-    tool: str | None = None
+    tool: str = ""
     root: str | None = None
     templated: bool = False
-    helm: HelmRelease | None = None
-    charts: Mapping[str, str] | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    charts: Mapping[str, str] = field(default_factory=dict)
     mounts: Sequence[tuple[str, str]] = ()
     submodules: bool = False
     keys: Sequence[str] = ()
@@ -46,13 +46,13 @@ class Inputs:
         return digest_of_json(
             {
                 "format": FORMAT,
-                "renderer": self.renderer.value,
+                "renderer": self.renderer,
                 "trees": dict(self.trees),
                 "tool": self.tool,
                 "root": self.root,
                 "templated": self.templated,
-                "helm": asdict(self.helm) if self.helm else None,
-                "charts": dict(self.charts or {}),
+                "settings": dict(self.settings),
+                "charts": dict(self.charts),
                 "mounts": [list(mount) for mount in self.mounts],
                 "submodules": self.submodules,
                 **({"keys": list(self.keys)} if self.keys else {}),

@@ -32,6 +32,14 @@ def join(base: str, relative: str) -> str | None:
     return "" if path == "." else path
 
 
+def inside(folder: str, relative: str, field: str) -> str:
+    """Resolves `relative` from a folder. Raises Invalid, naming `field`, outside the repository."""
+    path = join(folder, relative)
+    if path is None:
+        raise Invalid(f"{relative[:200]!r} leaves the repository", field=field)
+    return path
+
+
 def below(path: str, folder: str) -> bool:
     """True if a path is the folder itself or inside it."""
     return not folder or path == folder or path.startswith(folder + "/")

@@ -4,26 +4,39 @@ import hashlib
 import tempfile
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
 from functools import cache
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import orjson
 
 from core.errors import Invalid, Unavailable
 from core.spec.bundle import KubeObject
+from core.spec.renderers import HELM, HelmRelease
 from gitcache.domain import paths
+from gitcache.domain.references import ChartRef, References
 from gitcache.render import charts, kubeyaml, manifests, sandbox, subcharts, templates
 from gitcache.render.parameters import ParameterRecorder
+from gitcache.render.renderer import Files, Renderer, RenderTool, ToolCommand, WorkerJob
 from gitcache.render.tool_runner import materialise, run_tool
+
+if TYPE_CHECKING:
+    # Workers do not plan, and should start fast.
+    from gitcache.render.plan import CommitRoot, Planning, RenderPlan
 
 _HOOK = "helm.sh/hook"
 _TESTS = {"test", "test-success", "test-failure"}
 _CLUSTER_MARKS = (b"Capabilities", b"kubeVersion")
 _MAX_TOLD = 2000
 _MAX_LOADED_CHARTS = 8
-
-Files = Mapping[str, bytes]
+_FETCHED_CHART = ".fetched-chart"
+_TOOL = RenderTool(
+    "Helm",
+    "install towline[helm], or add `helm` to the PATH",
+    library="helm-python-sdk",
+    commands=(ToolCommand("helm", version=("version", "--short")),),
+)
 
 
 class HelmEngine(Protocol):
@@ -36,30 +49,82 @@ class HelmEngine(Protocol):
         ...
 
 
-def build(
-    job: Mapping[str, Any],
-    files: Files,
-    recorder: ParameterRecorder,
-    settings: Mapping[str, Any],
-) -> list[KubeObject]:
-    """Renders a chart to objects: CRDs first, then templates by path.
+class Helm(Renderer):
+    """Renders a chart: CRDs first, then templates by path. Its settings are a `HelmRelease`."""
 
-    Raises Invalid, naming template and line.
-    """
-    wanted, root = job["helm"], job["root"]
-    files = _with_archives(job["archives"], files)
-    inside = {path: data for path, data in files.items() if paths.below(path, root)}
-    values = _values(job, files, recorder)
-    options = {
-        "name": wanted["release"],
-        "namespace": wanted["namespace"],
-        **_capabilities(inside, values, recorder),
-    }
-    chart = dict(_relative(inside, root))
-    engine = _engine(job["command"], settings)
-    texts = engine.render(chart, values, options, Path(settings["scratch"]))
-    found = [*_crds(chart, values, wanted), *_rendered(texts)]
-    return manifests.collect(located for located in found if _is_kept(located, wanted))
+    name = HELM
+    detected_by = (charts.CHART,)
+    reference_files = r"(Chart|requirements)\.(yaml|lock)|charts/(.*\.tgz|(.*/)?Chart\.yaml)"
+    references_by_name = (".tgz",)
+    tool = _TOOL
+    uses_liquid = False
+
+    async def plan(
+        self, planning: "Planning", origin: "CommitRoot", plan: "RenderPlan", *, any_sources: bool
+    ) -> "RenderPlan":
+        helm = plan.request.helm or HelmRelease("release", "default")
+        plan = replace(plan, settings=asdict(helm))
+        plan = await planning.reading(origin, plan, _values_files(plan.folder, helm))
+        if origin.has_charts:
+            root = paths.child(plan.folder, _FETCHED_CHART)
+            pin = await planning.charts.at(origin.spec, plan.request.commit)
+            return replace(plan, root=root, pins={root: pin})
+        if helm.url:
+            wanted = ChartRef(helm.url, helm.chart or "", helm.version or "", origin.spec.project)
+            root = paths.child(plan.folder, _FETCHED_CHART)
+            return replace(plan, root=root, pins={root: await planning.charts.pin(wanted)})
+        root = paths.inside(plan.folder, helm.chart or "", "chart")
+        plan = replace(plan, root=root)
+        if any_sources and await planning.find(origin, root) is None:
+            return plan
+        found = await planning.folder(origin, root, plan.request.commit)
+        plan = await planning.reading(origin, plan, [root])
+        for chart in (await planning.references(origin, found, plan)).charts:
+            plan = await _with_dependency(planning, origin, plan, chart)
+        return plan
+
+    def references(self, folder: str, files: Files) -> References:
+        if paths.child(folder, charts.CHART) not in files:
+            return References()
+        found = charts.dependencies(folder, files)
+        return References(charts=[ChartRef(**dependency) for dependency in found])
+
+    def render(self, job: WorkerJob) -> list[KubeObject]:
+        wanted = HelmRelease(**job.settings)
+        files = _with_archives(job.archives, job.files)
+        inside = {path: data for path, data in files.items() if paths.below(path, job.root)}
+        values = _values(job, wanted, files)
+        options = {
+            "name": wanted.release,
+            "namespace": wanted.namespace,
+            **_capabilities(inside, values, job.parameters),
+        }
+        chart = dict(_relative(inside, job.root))
+        engine = _engine(job.command, job.memory)
+        texts = engine.render(chart, values, options, job.scratch)
+        found = [*_crds(chart, values, wanted), *_rendered(texts)]
+        return manifests.collect(located for located in found if _is_kept(located, wanted))
+
+
+async def _with_dependency(
+    planning: "Planning", origin: "CommitRoot", plan: "RenderPlan", chart: ChartRef
+) -> "RenderPlan":
+    place = paths.child(plan.root, f"charts/{chart.name}")
+    if not chart.repository.startswith("file://"):
+        if not chart.repository.startswith(("https://", "http://", "oci://")):
+            raise Invalid(
+                f"the chart's dependency {chart.name!r} has no supported repository: "
+                "set an https or oci URL, or add the chart to charts/"
+            )
+        pin = await planning.charts.pin(replace(chart, project=origin.spec.project))
+        return replace(plan, pins={**plan.pins, place: pin})
+    path = paths.inside(plan.root, chart.repository.removeprefix("file://"), "dependencies")
+    plan = await planning.mounted(origin, plan, path, place)
+    return await planning.reading(origin, plan, [path])
+
+
+def _values_files(folder: str, helm: HelmRelease) -> list[str]:
+    return [paths.inside(folder, file, "valuesFiles") for file in helm.values_files]
 
 
 def _with_archives(archives: Mapping[str, str], files: Files) -> Mapping[str, bytes]:
@@ -78,17 +143,19 @@ def _relative(files: Files, root: str) -> Iterator[tuple[str, bytes]]:
         yield (path.removeprefix(f"{root}/") if root else path), data
 
 
-def _values(job: Mapping[str, Any], files: Files, recorder: ParameterRecorder) -> dict[str, Any]:
+def _values(job: WorkerJob, helm: HelmRelease, files: Files) -> dict[str, Any]:
     """Merges values files in order, then inline values; later ones win."""
     result: dict[str, Any] = {}
-    for path in job["values"]:
+    for path in _values_files(job.folder, helm):
+        if path not in files:
+            raise Invalid(f"values file {path!r} is not in this commit")
         data = files[path]
-        if job["templated"] and path.endswith(templates.TEMPLATE_SUFFIX):
-            data = templates.expand_text(path, data, recorder.root)
+        if job.templated and path.endswith(templates.TEMPLATE_SUFFIX):
+            data = templates.expand_text(path, data, job.parameters.root)
         result = charts.merged(result, _parsed(path, data))
-    inline = (job["helm"]["values"] or "").encode()
-    if job["templated"]:
-        inline = templates.expand_text("helm.values", inline, recorder.root)
+    inline = (helm.values or "").encode()
+    if job.templated:
+        inline = templates.expand_text("helm.values", inline, job.parameters.root)
     return charts.merged(result, _parsed("helm.values", inline))
 
 
@@ -122,11 +189,11 @@ def _capabilities(
 
 
 def _crds(
-    chart: Files, values: Mapping[str, Any], wanted: Mapping[str, Any]
+    chart: Files, values: Mapping[str, Any], wanted: HelmRelease
 ) -> Iterator[manifests.LocatedObject]:
     """Yields the objects in `crds/` of a chart and its enabled subcharts, without templating."""
     found = [path for path in sorted(chart) if _is_crd(path.split("/"))]
-    if wanted["ignore_crds"] or not found:
+    if wanted.ignore_crds or not found:
         return
     off = subcharts.switched_off(chart, values)
     for path in found:
@@ -151,18 +218,18 @@ def _rendered(texts: str | Mapping[str, str]) -> Iterator[manifests.LocatedObjec
             yield from manifests.parse(path, texts[path].encode())
 
 
-def _is_kept(item: manifests.LocatedObject, wanted: Mapping[str, Any]) -> bool:
+def _is_kept(item: manifests.LocatedObject, wanted: HelmRelease) -> bool:
     metadata = item.kube_object.get("metadata")
     annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
     hook = annotations.get(_HOOK) if isinstance(annotations, dict) else None
     if not hook:
         return True
     events = {event.strip() for event in str(hook).split(",")}
-    return not wanted["ignore_hooks"] and not events <= _TESTS
+    return not wanted.ignore_hooks and not events <= _TESTS
 
 
-def _engine(command: Sequence[str], settings: Mapping[str, Any]) -> HelmEngine:
-    return _Command(command) if command else _library(settings["memory"])
+def _engine(command: Sequence[str], memory: int) -> HelmEngine:
+    return _Command(command) if command else _library(memory)
 
 
 @cache
@@ -173,9 +240,7 @@ def _library(memory: int) -> "_Library":
         import helm_python
         from helm_python import _native
     except ImportError as error:
-        raise Unavailable(
-            "this service needs Helm: install towline[helm], or add `helm` to the PATH"
-        ) from error
+        raise Unavailable(_TOOL.missing) from error
     sandbox.limit_memory_from_here(memory)
     return _Library(helm_python, _native)
 

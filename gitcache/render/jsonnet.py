@@ -10,8 +10,10 @@ import orjson
 from core.errors import Invalid
 from core.spec.bundle import KubeObject
 from gitcache.domain import paths
+from gitcache.domain.references import References
 from gitcache.render import kubeyaml, manifests
 from gitcache.render.parameters import ParameterRecorder, plain
+from gitcache.render.renderer import Files, Renderer, RenderTool, WorkerJob
 
 ENTRY = "main.jsonnet"
 SUFFIXES = (".jsonnet", ".libsonnet")
@@ -24,7 +26,32 @@ _MAX_TOLD = 2000
 _ROOT = "/commit/"
 
 
-def references(folder: str, files: Mapping[str, bytes]) -> list[str]:
+class Jsonnet(Renderer):
+    """Evaluates the entry file of the folder where it starts."""
+
+    name = "jsonnet"
+    detected_by = (ENTRY,)
+    reference_files = r".*\.(jsonnet|libsonnet)"
+    tool = RenderTool("Jsonnet", "install rjsonnet", library="rjsonnet")
+    uses_liquid = False
+
+    def references(self, folder: str, files: Files) -> References:
+        return References(referenced_paths(folder, files))
+
+    def render(self, job: WorkerJob) -> list[KubeObject]:
+        entry = paths.child(job.root, ENTRY)
+        if entry not in job.files:
+            raise Invalid(f"{entry}: not found; it is the entry file of Jsonnet")
+        arguments = _arguments(_text(entry, job.files[entry]), job.parameters)
+        result = _evaluated(entry, job.files, _variables(job.files, job.parameters), arguments)
+        try:
+            value = manifests.load_json(result)
+        except kubeyaml.YamlError as error:
+            raise Invalid(f"{entry}: the result is malformed: {error}") from error
+        return manifests.collect(_objects(value, entry, 0))
+
+
+def referenced_paths(folder: str, files: Files) -> list[str]:
     """Lists the paths that a folder's sources import, relative to the repository and sorted.
 
     Includes imports in comments; the caller drops missing files later.
@@ -39,23 +66,9 @@ def references(folder: str, files: Mapping[str, bytes]) -> list[str]:
     return sorted(found)
 
 
-def build(root: str, files: Mapping[str, bytes], recorder: ParameterRecorder) -> list[KubeObject]:
-    """Renders `main.jsonnet` in the folder `root`. Raises Invalid, naming file and line."""
-    entry = paths.child(root, ENTRY)
-    if entry not in files:
-        raise Invalid(f"{entry}: not found; it is the entry file of Jsonnet")
-    source = _text(entry, files[entry])
-    result = _evaluated(entry, files, _variables(files, recorder), _arguments(source, recorder))
-    try:
-        value = manifests.load_json(result)
-    except kubeyaml.YamlError as error:
-        raise Invalid(f"{entry}: the result is malformed: {error}") from error
-    return manifests.collect(_objects(value, entry, 0))
-
-
 def _evaluated(
     entry: str,
-    files: Mapping[str, bytes],
+    files: Files,
     variables: Mapping[str, str],
     arguments: Mapping[str, str],
 ) -> str:
@@ -80,7 +93,7 @@ def _evaluated(
 class _Imports:
     """Resolves imports among the given files only."""
 
-    def __init__(self, files: Mapping[str, bytes]) -> None:
+    def __init__(self, files: Files) -> None:
         self._files = files
 
     def __call__(self, folder: str, name: str) -> tuple[str, str]:
@@ -91,7 +104,7 @@ class _Imports:
         return _ROOT + inside, _text(inside, self._files[inside])
 
 
-def _variables(files: Mapping[str, bytes], recorder: ParameterRecorder) -> dict[str, str]:
+def _variables(files: Files, recorder: ParameterRecorder) -> dict[str, str]:
     """Returns parameters that a source names in quotes: `cluster` or `cluster.handle`."""
     sources = [data for path, data in files.items() if path.endswith(SUFFIXES)]
     return {

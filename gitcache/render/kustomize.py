@@ -10,7 +10,10 @@ from typing import Any
 
 from core.errors import Invalid
 from core.spec.bundle import KubeObject
+from core.spec.renderers import KUSTOMIZE
+from gitcache.domain.references import References
 from gitcache.render import kubeyaml, manifests
+from gitcache.render.renderer import Files, Renderer, RenderTool, ToolCommand, WorkerJob
 from gitcache.render.tool_runner import materialise, run_tool
 
 NAMES = ("kustomization.yaml", "kustomization.yml", "Kustomization")
@@ -44,7 +47,33 @@ _OUTSIDE = re.compile(
 )
 
 
-def references(folder: str, files: Mapping[str, bytes]) -> list[str]:
+class Kustomize(Renderer):
+    """Runs kustomize in a private copy of the files."""
+
+    name = KUSTOMIZE
+    detected_by = NAMES
+    reference_files = r"(.*/)?(kustomization\.ya?ml|Kustomization)(\.liquid)?"
+    tool = RenderTool(
+        "kustomize",
+        "add `kustomize` or `kubectl` to the PATH",
+        commands=(
+            ToolCommand("kustomize", ("build",)),
+            ToolCommand("kubectl", ("kustomize",), ("version", "--client")),
+        ),
+    )
+
+    def references(self, folder: str, files: Files) -> References:
+        return References(referenced_paths(folder, files))
+
+    def render(self, job: WorkerJob) -> list[KubeObject]:
+        with tempfile.TemporaryDirectory(dir=job.scratch, prefix="k") as name:
+            top = Path(name) / "repository"
+            materialise(top, job.files)
+            output = _run([*job.command, str(top / job.root)], Path(name), top)
+        return manifests.collect(manifests.parse("(output of kustomize)", output))
+
+
+def referenced_paths(folder: str, files: Files) -> list[str]:
     """Lists the paths that kustomizations at and below `folder` name, relative to the repository.
 
     Sorted, including paths outside the repository, which start with `../`. Raises Invalid for a
@@ -58,20 +87,6 @@ def references(folder: str, files: Mapping[str, bytes]) -> list[str]:
             joined = posixpath.join(posixpath.dirname(path), reference)
             found.add(posixpath.normpath(joined))
     return sorted(found)
-
-
-def build(
-    root: str, files: Mapping[str, bytes], command: Sequence[str], scratch: Path
-) -> list[KubeObject]:
-    """Runs kustomize in the folder `root` of a private copy of the files.
-
-    Raises Invalid with the tool's error, without local paths.
-    """
-    with tempfile.TemporaryDirectory(dir=scratch, prefix="k") as name:
-        top = Path(name) / "repository"
-        materialise(top, files)
-        output = _run([*command, str(top / root)], Path(name), top)
-    return manifests.collect(manifests.parse("(output of kustomize)", output))
 
 
 def _inside(path: str, folder: str) -> bool:

@@ -13,7 +13,7 @@ import sys
 import uuid
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 import orjson
@@ -21,15 +21,10 @@ import structlog
 
 from core.errors import Code, Invalid, Unavailable
 from core.spec.bundle import MAX_BUNDLE_BYTES
-from gitcache.ports import (
-    ChartRef,
-    ChartVersion,
-    References,
-    RenderInputError,
-    RenderJob,
-    RenderResult,
-)
+from gitcache.domain.references import ChartRef, References
+from gitcache.domain.renders import ChartVersion, RenderInputError, RenderJob, RenderResult
 from gitcache.render import framing
+from gitcache.render.renderers import renderer_named
 from gitcache.render.sandbox import can_be_read
 from gitcache.render.scratch_location import reachable_scratch
 from gitcache.render.tools import RenderTools
@@ -92,7 +87,8 @@ class WorkerPool:
 
     async def tool(self, renderer: str) -> str:
         """Implements `RenderWorkers.tool`."""
-        return (await self._tools.find(renderer)).version
+        tool = renderer_named(renderer).tool
+        return (await self._tools.find(tool)).version if tool else ""
 
     async def render(self, job: RenderJob) -> RenderResult:
         """Implements `RenderWorkers.render`."""
@@ -122,8 +118,8 @@ class WorkerPool:
         ]
 
     async def _run(self, verb: str, job: RenderJob) -> framing.WorkerMessage:
-        needs_tool = verb == "render" and job.renderer in ("kustomize", "helm")
-        command = (await self._tools.find(job.renderer)).command if needs_tool else ()
+        tool = renderer_named(job.renderer).tool if verb == "render" else None
+        command = (await self._tools.find(tool)).command if tool else ()
         request = _request(verb, job, command)
         try:
             answer = await self._asked(request)
@@ -302,8 +298,7 @@ def _request(verb: str, job: RenderJob, command: Sequence[str]) -> bytes:
         "root": job.root,
         "parameters": dict(job.parameters),
         "templated": job.templated,
-        "helm": asdict(job.helm) if job.helm else None,
-        "values": list(job.values),
+        "settings": dict(job.settings),
         "archives": dict(job.archives),
         "command": list(command),
     }

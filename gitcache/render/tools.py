@@ -1,4 +1,4 @@
-"""Finds kustomize, Helm and Jsonnet on this machine, and their versions.
+"""Finds the tools of renderers on this machine, and their versions.
 
 The version is an input of a render, because another version may give another result.
 """
@@ -13,13 +13,11 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from core.errors import Unavailable
-
-_HELM_LIBRARY = "helm-python-sdk"
-_JSONNET_LIBRARY = "rjsonnet"
+from gitcache.render.renderer import RenderTool
 
 
 @dataclass(frozen=True, slots=True)
-class RenderTool:
+class FoundTool:
     """A tool: its command, empty for a library, and its name with version."""
 
     command: tuple[str, ...]
@@ -30,38 +28,22 @@ class RenderTools:
     """Finds and caches tools."""
 
     def __init__(self) -> None:
-        self._found: dict[str, RenderTool] = {}
+        self._found: dict[str, FoundTool] = {}
 
-    async def find(self, renderer: str) -> RenderTool:
-        """Finds the tool for `kustomize`, `helm` or `jsonnet`. Raises Unavailable if missing."""
-        if renderer not in self._found:
-            self._found[renderer] = await _FINDERS[renderer]()
-        return self._found[renderer]
-
-
-async def _kustomize() -> RenderTool:
-    if (kustomize := shutil.which("kustomize")) is not None:
-        return await _asked((kustomize, "build"), (kustomize, "version"))
-    if (kubectl := shutil.which("kubectl")) is not None:
-        return await _asked((kubectl, "kustomize"), (kubectl, "version", "--client"))
-    raise Unavailable("this service needs kustomize: add `kustomize` or `kubectl` to the PATH")
+    async def find(self, tool: RenderTool) -> FoundTool:
+        """Finds a tool. Raises Unavailable if it is missing."""
+        if tool.title not in self._found:
+            self._found[tool.title] = await _find(tool)
+        return self._found[tool.title]
 
 
-async def _helm() -> RenderTool:
-    if (library := _installed(_HELM_LIBRARY)) is not None:
-        return RenderTool((), library)
-    if (helm := shutil.which("helm")) is not None:
-        return await _asked((helm,), (helm, "version", "--short"))
-    raise Unavailable("this service needs Helm: install towline[helm], or add `helm` to the PATH")
-
-
-async def _jsonnet() -> RenderTool:
-    if (library := _installed(_JSONNET_LIBRARY)) is not None:
-        return RenderTool((), library)
-    raise Unavailable(f"this service needs Jsonnet: install {_JSONNET_LIBRARY}")
-
-
-_FINDERS = {"kustomize": _kustomize, "helm": _helm, "jsonnet": _jsonnet}
+async def _find(tool: RenderTool) -> FoundTool:
+    if tool.library is not None and (library := _installed(tool.library)) is not None:
+        return FoundTool((), library)
+    for command in tool.commands:
+        if (path := shutil.which(command.program)) is not None:
+            return await _asked((path, *command.arguments), (path, *command.version))
+    raise Unavailable(tool.missing)
 
 
 def _installed(name: str) -> str | None:
@@ -71,7 +53,7 @@ def _installed(name: str) -> str | None:
         return None
 
 
-async def _asked(command: tuple[str, ...], question: tuple[str, ...]) -> RenderTool:
+async def _asked(command: tuple[str, ...], question: tuple[str, ...]) -> FoundTool:
     """Runs a version command and returns the tool."""
     with tempfile.TemporaryDirectory(prefix="towline-tool-") as home:
         process = await asyncio.create_subprocess_exec(
@@ -85,4 +67,4 @@ async def _asked(command: tuple[str, ...], question: tuple[str, ...]) -> RenderT
         out, _ = await process.communicate()
     if process.returncode:
         raise Unavailable(f"`{' '.join(question)}` failed, so {command[0]} cannot be used")
-    return RenderTool(command, f"{Path(command[0]).name} {out.decode(errors='replace')}")
+    return FoundTool(command, f"{Path(command[0]).name} {out.decode(errors='replace')}")

@@ -7,20 +7,22 @@ this module has no side effects.
 import os
 import sys
 from collections.abc import Mapping
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import orjson
 
 from core.errors import Code, TowlineError
-from core.spec.bundle import KubeObject, make_bundle
-from gitcache.render import charts, framing, helm, jsonnet, kustomize, manifests, sandbox, templates
+from core.spec.bundle import make_bundle
+from gitcache.render import charts, framing, sandbox, templates
 from gitcache.render.parameters import ParameterRecorder, as_lists
+from gitcache.render.renderer import Files, Renderer, WorkerJob
+from gitcache.render.renderers import renderer_named
 
 _MAX_INPUT = 1 << 30
 
-Job = Mapping[str, Any]
-Files = Mapping[str, bytes]
+Answer = tuple[dict[str, Any], Files]
 
 
 def main() -> None:
@@ -41,10 +43,11 @@ def main() -> None:
 
 
 def _answer(message: framing.WorkerMessage, settings: Mapping[str, Any]) -> bytes:
-    job = message.fields
-    recorder = ParameterRecorder(job["parameters"])
+    given = message.fields
+    recorder = ParameterRecorder(given["parameters"])
     try:
-        fields, blobs = _VERBS[job["verb"]](job, message.blobs, recorder, settings)
+        job = _job(message, recorder, settings)
+        fields, blobs = _VERBS[given["verb"]](renderer_named(given["renderer"]), job)
     except TowlineError as error:
         fields, blobs = _failed(error.code, error.message), {}
     except MemoryError:
@@ -62,51 +65,47 @@ def _failed(code: Code, message: str) -> dict[str, Any]:
     return {"code": code, "message": message}
 
 
-def _render(
-    job: Job, files: Files, recorder: ParameterRecorder, settings: Mapping[str, Any]
-) -> tuple[dict[str, Any], Files]:
-    bundle = make_bundle(_objects(job, _expanded(job, files, recorder), recorder, settings))
+def _job(
+    message: framing.WorkerMessage, recorder: ParameterRecorder, limits: Mapping[str, Any]
+) -> WorkerJob:
+    fields = message.fields
+    return WorkerJob(
+        folder=fields["folder"],
+        root=fields["root"],
+        files=message.blobs,
+        parameters=recorder,
+        templated=fields["templated"],
+        settings=fields["settings"],
+        archives=fields["archives"],
+        command=fields["command"],
+        scratch=Path(limits["scratch"]),
+        memory=limits["memory"],
+    )
+
+
+def _render(renderer: Renderer, job: WorkerJob) -> Answer:
+    bundle = make_bundle(renderer.render(_expanded(renderer, job)))
     return {"count": bundle.count}, {"bundle": bundle.data}
 
 
-def _references(
-    job: Job, files: Files, recorder: ParameterRecorder, settings: Mapping[str, Any]
-) -> tuple[dict[str, Any], Files]:
-    renderer, folder = job["renderer"], job["folder"]
-    if renderer == "helm":
-        return {"paths": [], "charts": charts.dependencies(folder, files)}, {}
-    if renderer == "jsonnet":
-        return {"paths": jsonnet.references(folder, files)}, {}
-    return {"paths": kustomize.references(folder, _expanded(job, files, recorder))}, {}
+def _references(renderer: Renderer, job: WorkerJob) -> Answer:
+    job = _expanded(renderer, job)
+    found = renderer.references(job.folder, job.files)
+    return {"paths": list(found.paths), "charts": [asdict(chart) for chart in found.charts]}, {}
 
 
-def _versions(
-    job: Job, files: Files, recorder: ParameterRecorder, settings: Mapping[str, Any]
-) -> tuple[dict[str, Any], Files]:
-    return {"charts": charts.versions(files["index.yaml"], job["folder"])}, {}
+def _versions(renderer: Renderer, job: WorkerJob) -> Answer:
+    return {"charts": charts.versions(job.files["index.yaml"], job.folder)}, {}
 
 
 _VERBS = {"render": _render, "references": _references, "versions": _versions}
 
 
-def _expanded(job: Job, files: Files, recorder: ParameterRecorder) -> Files:
-    """Expands Liquid templates; Helm and Jsonnet have their own."""
-    if not job["templated"] or job["renderer"] in ("helm", "jsonnet"):
-        return files
-    return templates.expand(files, recorder.root)
-
-
-def _objects(
-    job: Job, files: Files, recorder: ParameterRecorder, settings: Mapping[str, Any]
-) -> list[KubeObject]:
-    renderer, root = job["renderer"], job["root"]
-    if renderer == "raw":
-        return manifests.read_folder(job["folder"], files)
-    if renderer == "helm":
-        return helm.build(job, files, recorder, settings)
-    if renderer == "jsonnet":
-        return jsonnet.build(root, files, recorder)
-    return kustomize.build(root, files, job["command"], Path(settings["scratch"]))
+def _expanded(renderer: Renderer, job: WorkerJob) -> WorkerJob:
+    """Expands Liquid templates, unless the renderer has its own."""
+    if not job.templated or not renderer.uses_liquid:
+        return job
+    return replace(job, files=templates.expand(job.files, job.parameters.root))
 
 
 def _receive(stream: BinaryIO) -> framing.WorkerMessage | None:

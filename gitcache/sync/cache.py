@@ -35,10 +35,10 @@ from gitcache.ports import (
     ReplicaMember,
     Replicas,
 )
+from gitcache.render.plan import CommitRoot
 from gitcache.sync.by_kind import is_git
 from gitcache.sync.followed_repositories import FollowedRepositories
 from gitcache.sync.follower import FollowerPorts, PollIntervals
-from gitcache.sync.plans import CommitRoot
 from gitcache.sync.render_service import RenderService
 
 log = structlog.get_logger(__name__)
@@ -313,7 +313,7 @@ class GitCache:
             repository=parse_remote(spec.url).text if is_git(spec) else spec.url,
             commit=request.commit,
             folder=request.folder,
-            renderer=request.renderer.value,
+            renderer=request.renderer,
         )
         return replace(rendered, attestation=self._signer.sign(statement))
 

@@ -13,7 +13,8 @@ from typing import Any
 
 from gitcache.domain import parameters as given
 from gitcache.domain.inputs import digest_of_json, source_of
-from gitcache.ports import Memo, Reads
+from gitcache.domain.references import Reads
+from gitcache.ports import Memo
 
 _MAX_READ_SETS = 8
 _MAX_CACHED_SETS = 20_000

@@ -7,24 +7,17 @@ from core.errors import Invalid, Unavailable
 from core.runtime.clock import Clock
 from core.runtime.single_flight import SingleFlight
 from core.spec.bundle import digest_of
-from core.spec.source import RenderedBundle, Renderer, RenderRequest, RepositorySpec, SourceFolder
+from core.spec.source import RenderedBundle, RenderRequest, RepositorySpec, SourceFolder
 from gitcache.domain import paths
 from gitcache.domain.objects import Entry
-from gitcache.ports import (
-    Charts,
-    ContentStore,
-    Decryptor,
-    Memo,
-    RenderInputError,
-    RenderJob,
-    RenderWorkers,
-    TreeReader,
-)
+from gitcache.domain.renders import RenderInputError, RenderJob
+from gitcache.ports import Charts, ContentStore, Decryptor, Memo, RenderWorkers, TreeReader
+from gitcache.render.plan import CommitRoot, PlanPart, RenderPlan
+from gitcache.render.renderers import renderer_named
 from gitcache.sync.files import read_contents
-from gitcache.sync.plans import CommitRoot, PlanPart, RenderPlan, RenderPlanner
+from gitcache.sync.plans import RenderPlanner
 from gitcache.sync.render_groups import RenderGroups
 
-_MANIFESTS = (".yaml", ".yml", ".json")
 _TEMPLATE = ".liquid"
 _MAX_FAILURES = 1000
 
@@ -124,18 +117,14 @@ class RenderService:
         archives = {f"{place}.tgz": place for place in plan.pins}
         for place, pin in plan.pins.items():
             files[f"{place}.tgz"] = await self._charts.archive(pin)
-        for path in plan.values:
-            if path not in files:
-                raise Invalid(f"values file {path!r} is not in this commit")
         return RenderJob(
-            plan.renderer.value,
+            plan.renderer,
             plan.folder,
             plan.root,
             files,
             plan.request.parameters,
             plan.request.templated,
-            plan.request.helm if plan.renderer is Renderer.HELM else None,
-            plan.values,
+            plan.settings,
             archives,
         )
 
@@ -207,8 +196,6 @@ def _rendered(plan: RenderPlan, source: str, memo: Mapping, *, cached: bool) -> 
 
 
 def _is_needed(path: str, plan: RenderPlan) -> bool:
-    """True for files that the renderer may read: RAW reads only manifests."""
-    if plan.renderer is not Renderer.RAW:
-        return True
+    """True for files that the renderer may read."""
     name = path.removesuffix(_TEMPLATE) if plan.request.templated else path
-    return name.endswith(_MANIFESTS)
+    return renderer_named(plan.renderer).may_read(name)

@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 
 from core.errors import Invalid
-from core.spec.source import HelmRelease
+from core.spec.renderers import HelmRelease
 from syncagent.autonomy.alias_size import expanded
 
 _TEXTS = {"release": 53, "chart": 256, "version": 128, "url": 2000}

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from core.spec.source import HelmRelease
+from core.spec.renderers import HelmRelease
 from core.spec.sync import SyncOptions
 
 

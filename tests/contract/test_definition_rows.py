@@ -29,7 +29,7 @@ from controlplane.generators.ports import (
 from controlplane.platform.ports import PageQuery, Store
 from controlplane.services.model.templates import ServiceTemplate, TemplateOverride
 from core.errors import Conflict
-from core.spec.source import Renderer
+from core.spec.renderers import HELM
 from core.spec.sync import SyncOptions
 
 NOW = datetime(2026, 5, 1, 12, 30, tzinfo=UTC)
@@ -40,7 +40,7 @@ TEMPLATE = ServiceTemplate(
     "repository",
     "v1",
     "deploy",
-    Renderer.HELM,
+    HELM,
     helm={"chart": "x", "values_files": ["a.yaml"]},
     configuration={"a": "1"},
     options=SyncOptions(keep_on_prune=True),

@@ -11,15 +11,9 @@ from core.spec.source import Commit, RepositorySpec
 from gitcache.coordination.local import SoleReplica
 from gitcache.domain.objects import TREE, CommitRecord, Entry
 from gitcache.domain.parameters import picked
-from gitcache.ports import (
-    ChartPin,
-    ChartRef,
-    ChartVersion,
-    CommitsRejected,
-    References,
-    RenderJob,
-    RenderResult,
-)
+from gitcache.domain.references import ChartRef, References
+from gitcache.domain.renders import ChartPin, ChartVersion, RenderJob, RenderResult
+from gitcache.ports import CommitsRejected
 
 FILE = 0o100644
 WHEN = datetime(2026, 1, 1, tzinfo=UTC)
@@ -199,7 +193,7 @@ class FakeWorkers:
         return [ChartVersion(*line.split()) for line in lines if chart in line]
 
     async def tool(self, renderer: str) -> str:
-        return self.tools[renderer]
+        return self.tools.get(renderer, "")
 
 
 class FakeCharts:

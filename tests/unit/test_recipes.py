@@ -60,7 +60,7 @@ EXAMPLES = (
     Example(GATE, "emptyPasses", (*SOURCES, "schema.graphql"), GENERATED),
     Example(
         RENDERER,
-        "jsonnet|JSONNET|rjsonnet",
+        "(?i:r?jsonnet)",
         (*SOURCES, "pyproject.toml"),
         frozenset({"gitcache/render/jsonnet.py"}),
     ),

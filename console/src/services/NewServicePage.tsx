@@ -19,7 +19,7 @@ const FIELDS: readonly Field[] = [
   { key: "name", title: "Name", note: "unique in its cluster" },
   { key: "namespace", title: "Default namespace", note: "for objects without a namespace" },
   { key: "ref", title: "Branch, tag or commit", note: "revision to deploy" },
-  { key: "folder", title: "Folder", note: "with manifests, Kustomize, Helm or Jsonnet" },
+  { key: "folder", title: "Folder", note: "with manifests, such as a chart or a kustomization" },
 ];
 
 /** Creates a service from a form or from YAML; both show the same values. */

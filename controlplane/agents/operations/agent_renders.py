@@ -22,8 +22,7 @@ from controlplane.repositories.ports import CredentialIssuer, RepositoryStore
 from core.errors import Conflict, Invalid, NotFound, Unavailable
 from core.identity import ClusterId, RepositoryId
 from core.sealing import seal
-from core.spec.attestation import Attestation
-from core.spec.bundle import open_bundle
+from core.spec.bundle import Attestation, open_bundle
 from core.spec.render_orders import ORDER_SECRET_NAME, RenderOrder, dump_order
 from core.spec.source import Commit, RenderedBundle, RenderRequest, RepositorySpec, RepositoryState
 

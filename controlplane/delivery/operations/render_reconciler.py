@@ -43,7 +43,8 @@ from controlplane.services.ports import (
 )
 from core.errors import Invalid, TowlineError
 from core.identity import ClusterId
-from core.spec.source import Commit, RenderedBundle, RepositoryKind, RepositoryState, chart_of_ref
+from core.spec.renderers import chart_of_ref
+from core.spec.source import Commit, RenderedBundle, RepositoryKind, RepositoryState
 
 log = structlog.get_logger(__name__)
 

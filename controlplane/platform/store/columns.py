@@ -13,7 +13,7 @@ from sqlalchemy import JSON, ColumnElement, DateTime, String, Text, func, litera
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 from sqlalchemy.types import TypeDecorator, TypeEngine
 
-from core.spec.attestation import Attestation
+from core.spec.bundle import Attestation
 
 JSON_TEXT = JSON().with_variant(JSONB(), "postgresql")
 """JSON in each dialect's most suitable type."""

@@ -8,7 +8,8 @@ from controlplane.platform.graphql import relay
 from controlplane.platform.graphql.context import Info
 from controlplane.repositories.model.repository import GitHealth, Repository
 from controlplane.repositories.operations import RepositoryChange, RepositoryOperations
-from core.spec.source import GitCredentials, RepositoryKind, chart_of_ref
+from core.spec.renderers import chart_of_ref
+from core.spec.source import GitCredentials, RepositoryKind
 
 _HELM = RepositoryKind.HELM
 

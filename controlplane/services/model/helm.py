@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 from controlplane.repositories.model.repository import check_ref
 from core.errors import Invalid
-from core.spec.source import HelmRelease, chart_ref
+from core.spec.renderers import HelmRelease, chart_ref
 
 _TEXTS = {"chart": 256, "version": 128, "url": 2000, "release": 53, "values": 512 * 1024}
 _FLAGS = ("ignore_hooks", "ignore_crds")

@@ -13,10 +13,11 @@ from controlplane.services.model.ownership import OwnerKind
 from controlplane.services.model.status_codes import ServiceStatus, StatusCode, status_of
 from controlplane.services.model.verification import Quarantine
 from core.identity import ClusterId, RepositoryId, ServiceId
-from core.spec.attestation import Attestation
+from core.spec.bundle import Attestation
 from core.spec.health import HealthState
 from core.spec.objects import ObjectRef
-from core.spec.source import Renderer, RenderRequest, SourceFolder
+from core.spec.renderers import AUTO
+from core.spec.source import RenderRequest, SourceFolder
 from core.spec.status import Phase, Problem
 from core.spec.sync import Removal, SyncOptions
 from core.spec.verification import Verification
@@ -101,8 +102,8 @@ class ServiceSpec:
     """Branch, tag, commit or chart version."""
     folder: str = ""
     """Folder in the repository."""
-    renderer: Renderer = Renderer.AUTO
-    """Renderer of the folder."""
+    renderer: str = AUTO
+    """Name of the renderer of the folder."""
     kustomize_path: str | None = None
     """Folder of the kustomization, relative to `folder`."""
     helm: Mapping[str, Any] | None = None

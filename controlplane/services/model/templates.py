@@ -8,7 +8,7 @@ from controlplane.platform.parts import column_values
 from controlplane.services.model.helm import follows_chart, ref_of_chart
 from controlplane.services.model.service import Service
 from core.errors import Invalid
-from core.spec.source import Renderer
+from core.spec.renderers import AUTO, HELM, KUSTOMIZE
 from core.spec.sync import SyncOptions
 from core.spec.verification import Verification
 
@@ -28,7 +28,7 @@ class ServiceTemplate:
     repository_id: str | None = None
     ref: str = "main"
     folder: str = ""
-    renderer: Renderer = Renderer.AUTO
+    renderer: str = AUTO
     kustomize_path: str | None = None
     helm: Mapping[str, Any] | None = None
     configuration: Mapping[str, str] = field(default_factory=dict)
@@ -104,9 +104,9 @@ def apply_override(template: ServiceTemplate, override: TemplateOverride | None)
             value = merge_patch(getattr(template, setting.name) or {}, value)
         changed[setting.name] = value
     if override.kustomize_path is not None:
-        changed["renderer"] = Renderer.KUSTOMIZE
+        changed["renderer"] = KUSTOMIZE
     if override.helm is not None:
-        changed["renderer"] = Renderer.HELM
+        changed["renderer"] = HELM
         if follows_chart(template.ref, template.helm):
             changed["ref"] = ref_of_chart(changed["helm"])
     return replace(template, **changed)

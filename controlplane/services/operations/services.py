@@ -55,7 +55,7 @@ from controlplane.services.ports import (
 )
 from core.errors import Conflict, Invalid, NotFound
 from core.identity import RepositoryId, ServiceId
-from core.spec.source import Renderer
+from core.spec.renderers import HELM, KUSTOMIZE
 from core.spec.sync import Removal, SyncOptions
 from core.spec.verification import Verification
 
@@ -151,10 +151,10 @@ class ServiceChange:
             columns["folder"] = check_folder(self.folder)
         if self.kustomize_path is not None:
             columns["kustomize_path"] = check_folder(self.kustomize_path)
-            columns["renderer"] = Renderer.KUSTOMIZE
+            columns["renderer"] = KUSTOMIZE
         if self.helm is not None:
             columns["helm"] = check_helm(self.helm)
-            columns["renderer"] = Renderer.HELM
+            columns["renderer"] = HELM
         if self.configuration is not None:
             columns["configuration"] = _check_configuration(self.configuration)
         return columns | self._others()

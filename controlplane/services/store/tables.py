@@ -30,7 +30,6 @@ from controlplane.services.model.service import ComponentState, Confirmation
 from controlplane.services.model.verification import Quarantine
 from core.spec.objects import ObjectRef
 from core.spec.plan import PlannedChange
-from core.spec.source import Renderer
 from core.spec.status import Phase, Problem
 from core.spec.sync import Removal, SyncOptions
 from core.spec.verification import Verification
@@ -61,7 +60,7 @@ services = Table(
     *time_columns(),
     Column("ref", String(255), nullable=False),
     Column("folder", String(1024), nullable=False),
-    Column("renderer", EnumColumn(Renderer), nullable=False),
+    Column("renderer", String(32), nullable=False),
     Column("kustomize_path", String(1024)),
     Column("helm", JsonColumn(dict[str, Any])),
     Column("configuration", JsonColumn(dict[str, str]), nullable=False),

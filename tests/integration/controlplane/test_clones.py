@@ -23,7 +23,7 @@ from controlplane.services.operations.sources import SourceChange, sources_of
 from controlplane.services.ports import ContextBindingStore, SecretUseStore, ServiceStore
 from core.errors import Forbidden
 from core.identity import ClusterId, ServiceId
-from core.spec.attestation import Attestation
+from core.spec.bundle import Attestation
 from core.spec.objects import ObjectRef
 from core.spec.status import Problem
 from core.spec.sync import DriftPolicy, Removal

@@ -139,7 +139,7 @@ async def test_helm_settings_are_checked_and_make_a_chart_of_a_service(world: Wo
     world.manifests.push(repository.id, {"shop": [config_map("a")]})
     await world.delivery.deliver(repository.id)
     request = world.manifests.renders[-1]
-    assert request.renderer.value == "helm" and request.helm is not None
+    assert request.renderer == "helm" and request.helm is not None
     assert (request.helm.release, request.helm.namespace) == ("shop", "shop")
     assert (request.helm.values, request.helm.values_files) == ("a: 1", ("prod.yaml",))
     for odd in (

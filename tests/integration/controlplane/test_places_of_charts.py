@@ -7,7 +7,8 @@ from controlplane.repositories.model.repository import Repository
 from controlplane.repositories.operations import RepositoryChange
 from controlplane.services.operations.services import ServiceChange
 from core.errors import Conflict, Invalid, NotFound
-from core.spec.source import GitCredentials, RepositoryKind, chart_of_ref, chart_ref
+from core.spec.renderers import chart_of_ref, chart_ref
+from core.spec.source import GitCredentials, RepositoryKind
 from tests.fakes.manifests import config_map
 from tests.integration.controlplane.conftest import World
 

@@ -29,7 +29,8 @@ from controlplane.services.model.service import Service
 from controlplane.services.operations.services import ServiceChange
 from controlplane.services.ports import ServiceStore
 from core.errors import Conflict, Forbidden, Invalid, NotFound
-from core.spec.source import RepositoryKind, chart_ref
+from core.spec.renderers import chart_ref
+from core.spec.source import RepositoryKind
 from core.spec.sync import Removal
 from tests.fakes.manifests import config_map
 from tests.integration.controlplane.conftest import World, person

@@ -27,7 +27,8 @@ from controlplane.services.ports import ServiceStore
 from core.errors import Conflict, Invalid, NotFound, Unavailable
 from core.identity import RepositoryId
 from core.spec.edits import OpenMergeRequest
-from core.spec.source import RepositoryKind, chart_ref
+from core.spec.renderers import chart_ref
+from core.spec.source import RepositoryKind
 from tests.fakes.manifests import Folders, config_map
 from tests.integration.controlplane.conftest import World
 

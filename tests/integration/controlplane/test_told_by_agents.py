@@ -19,7 +19,7 @@ from controlplane.services.ports import ComponentStore, RevisionStore
 from core.errors import Conflict, Invalid
 from core.identity import local_id
 from core.runtime.clock import SystemClock
-from core.spec.attestation import Attestation
+from core.spec.bundle import Attestation
 from core.spec.health import FieldCondition, HealthRule, HealthState
 from core.spec.objects import ObjectRef
 from core.spec.plan import PlannedAction

@@ -11,15 +11,8 @@ import pytest
 
 from core.errors import Unavailable
 from core.identity import RepositoryId
-from core.spec.source import (
-    GitCredentials,
-    HelmRelease,
-    Renderer,
-    RenderRequest,
-    RepositoryKind,
-    RepositorySpec,
-    chart_ref,
-)
+from core.spec.renderers import HELM, HelmRelease, chart_ref
+from core.spec.source import GitCredentials, RenderRequest, RepositoryKind, RepositorySpec
 from gitcache.sync.cache import GitCache
 from tests.integration.gitcache.chartserver import ChartServer, archive, chart, serving
 from tests.integration.gitcache.stand import REPOSITORY, Stand, until
@@ -62,7 +55,7 @@ def followed(url: str, password: str | None = None) -> RepositorySpec:
 async def shown(cache: GitCache, sha: str) -> str:
     """What the ConfigMap of an archive shows."""
     helm = HelmRelease("rel", "ns", chart="web", version="^1.0")
-    rendered = await cache.render(RenderRequest(REPOSITORY, sha, "", Renderer.HELM, helm=helm))
+    rendered = await cache.render(RenderRequest(REPOSITORY, sha, "", HELM, helm=helm))
     return orjson.loads((await cache.bundle(rendered.digest)).splitlines()[0])["data"]["v"]
 
 

@@ -13,14 +13,8 @@ import orjson
 import pytest
 
 from core.errors import TowlineError
-from core.spec.source import (
-    GitCredentials,
-    HelmRelease,
-    RenderedBundle,
-    Renderer,
-    RenderRequest,
-    SourceFolder,
-)
+from core.spec.renderers import HELM, HelmRelease
+from core.spec.source import GitCredentials, RenderedBundle, RenderRequest, SourceFolder
 from gitcache.sync.cache import GitCache
 from tests.integration.gitcache.chartserver import ChartServer, archive, chart, serving
 from tests.integration.gitcache.manifests import config_map
@@ -65,7 +59,7 @@ class Room:
                 REPOSITORY,
                 sha,
                 "web",
-                Renderer.HELM,
+                HELM,
                 templated=parameters is not None,
                 parameters=parameters or {},
                 helm=HelmRelease("rel", "ns", **helm),
@@ -280,7 +274,7 @@ async def test_a_chart_comes_from_here_and_its_values_from_there(
         source = SourceFolder(library.id, other, "stable/web", "chart")
         helm = HelmRelease("rel", "ns", chart="chart", values_files=("prod.yaml",))
         return await room.cache.render(
-            RenderRequest(REPOSITORY, own, "web", Renderer.HELM, helm=helm, sources=(source,))
+            RenderRequest(REPOSITORY, own, "web", HELM, helm=helm, sources=(source,))
         )
 
     first = await rendered(there, here)

@@ -5,17 +5,18 @@ import errno
 import os
 import sys
 from collections.abc import AsyncIterator
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
 
-from core.spec.source import HelmRelease
-from gitcache.ports import RenderInputError, RenderJob
+from core.spec.renderers import HelmRelease
+from gitcache.domain.renders import RenderInputError, RenderJob
 from gitcache.render.pool import JobLimits, WorkerPool
-from gitcache.render.tools import RenderTool, RenderTools
+from gitcache.render.renderer import RenderTool
+from gitcache.render.tools import FoundTool, RenderTools
 
 _HELM = """#!{python} -I
 import json, os, socket, sys, time
@@ -56,8 +57,9 @@ JOB = RenderJob(
     "web",
     CHART,
     {"cluster": {"currentVersion": "v1.36.3", "apiVersions": ["apps/v1"]}},
-    helm=HelmRelease("shop", "prod", values="name: inline\n"),
-    values=["web/prod.yaml"],
+    settings=asdict(
+        HelmRelease("shop", "prod", values="name: inline\n", values_files=("prod.yaml",))
+    ),
 )
 
 
@@ -68,8 +70,8 @@ class OnlyHelm(RenderTools):
         super().__init__()
         self._program = program
 
-    async def find(self, renderer: str) -> RenderTool:
-        return RenderTool((str(self._program),), "helm of a test")
+    async def find(self, tool: RenderTool) -> FoundTool:
+        return FoundTool((str(self._program),), "helm of a test")
 
 
 @pytest.fixture
@@ -105,8 +107,7 @@ async def seen(pool: WorkerPool, release: str = "shop") -> dict[str, str]:
 
 
 def released(name: str) -> RenderJob:
-    assert JOB.helm is not None
-    return replace(JOB, helm=replace(JOB.helm, release=name))
+    return replace(JOB, settings={**JOB.settings, "release": name})
 
 
 def argv(told: dict[str, str]) -> list[Any]:

@@ -11,7 +11,7 @@ import orjson
 import pytest
 
 from core.errors import Invalid, NotFound, TowlineError, Unavailable
-from core.spec.source import Renderer, RenderRequest
+from core.spec.source import RenderRequest
 from gitcache.sync.cache import GitCache
 from tests.integration.gitcache.hostile import SYMLINK, blob, commit, commit_folder, tree
 from tests.integration.gitcache.manifests import config_map
@@ -400,4 +400,4 @@ async def test_a_disk_that_cannot_be_written_is_named(
 
 async def test_a_repository_that_is_not_followed_is_unavailable(cache: GitCache) -> None:
     with pytest.raises(TowlineError, match="not followed"):
-        await cache.render(RenderRequest(REPOSITORY, "1" * 40, "web", Renderer.RAW))
+        await cache.render(RenderRequest(REPOSITORY, "1" * 40, "web", "raw"))

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from core.errors import Invalid
-from gitcache.ports import RenderInputError, RenderJob
+from gitcache.domain.renders import RenderInputError, RenderJob
 from gitcache.render import sandbox
 from gitcache.render.pool import JobLimits, WorkerPool
 from tests.integration.gitcache.manifests import config_map

@@ -12,7 +12,7 @@ import yaml
 
 from core.errors import Invalid
 from core.runtime.clock import SystemClock
-from core.spec.source import HelmRelease
+from core.spec.renderers import HelmRelease
 from core.wire.v1 import agent_pb2 as pb
 from syncagent import compose
 from syncagent.autonomy.definition_sources import LABEL

@@ -16,7 +16,7 @@ from controlplane.services.model.templates import (
     override_delta,
 )
 from core.errors import Invalid
-from core.spec.source import Renderer, chart_ref
+from core.spec.renderers import HELM, chart_ref
 
 TEMPLATE = ServiceTemplate(
     "web", "shop", "repository", "main", "web", configuration={"replicas": "2", "mode": "plain"}
@@ -57,7 +57,7 @@ def test_what_is_as_in_the_template_is_no_difference() -> None:
 
 def test_values_of_helm_make_it_a_chart() -> None:
     after = apply_override(TEMPLATE, TemplateOverride(helm={"version": "2.0.0"}))
-    assert (after.renderer, after.helm) == (Renderer.HELM, {"version": "2.0.0"})
+    assert (after.renderer, after.helm) == (HELM, {"version": "2.0.0"})
 
 
 CHART = ServiceTemplate(
@@ -65,7 +65,7 @@ CHART = ServiceTemplate(
     "cache",
     "charts",
     chart_ref("redis", "^20"),
-    renderer=Renderer.HELM,
+    renderer=HELM,
     helm={"chart": "redis", "version": "^20"},
 )
 

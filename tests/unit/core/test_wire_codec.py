@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.errors import Invalid
-from core.spec.attestation import Attestation
+from core.spec.bundle import Attestation
 from core.spec.commands import CommandAnswer
 from core.spec.desired import BundleSpec, Desired
 from core.spec.drift import DriftFound

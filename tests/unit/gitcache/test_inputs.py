@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.errors import Invalid
-from core.spec.source import HelmRelease, Renderer
+from core.spec.renderers import KUSTOMIZE
 from gitcache.domain.inputs import Inputs, source_of
 from gitcache.domain.parameters import union
 
-BASE = Inputs(Renderer.RAW, {".": "1" * 40})
+BASE = Inputs("raw", {".": "1" * 40})
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
@@ -49,14 +49,14 @@ def test_the_union_of_read_sets_has_no_path_below_another() -> None:
 @pytest.mark.parametrize(
     "other",
     [
-        replace(BASE, renderer=Renderer.KUSTOMIZE),
+        replace(BASE, renderer=KUSTOMIZE),
         replace(BASE, trees={".": "2" * 40}),
         replace(BASE, trees={".": "1" * 40, "../base": "2" * 40}),
         replace(BASE, tool="kustomize v5"),
         replace(BASE, root="prod"),
         replace(BASE, templated=True),
-        replace(BASE, helm=HelmRelease("a", "n")),
-        replace(BASE, helm=HelmRelease("b", "n")),
+        replace(BASE, settings={"release": "a"}),
+        replace(BASE, settings={"release": "b"}),
         replace(BASE, charts={"charts/db": "sha256:1"}),
         replace(BASE, mounts=[("values", "2" * 40)]),
     ],

@@ -3,11 +3,11 @@
 import pytest
 
 from core.errors import Invalid
-from gitcache.render.kustomize import references
+from gitcache.render.kustomize import referenced_paths
 
 
 def named(text: str, path: str = "kustomization.yaml") -> list[str]:
-    return references("", {path: text.encode()})
+    return referenced_paths("", {path: text.encode()})
 
 
 def test_paths_of_every_field_are_found_relative_to_the_folder() -> None:
@@ -69,4 +69,4 @@ def test_what_is_on_the_network_is_refused(field: str, reference: str) -> None:
 @pytest.mark.parametrize("text", ["helmCharts: [{name: x}]", "[1]", "a: [", "\xff"])
 def test_unreadable_or_unsupported_kustomizations_are_refused(text: str) -> None:
     with pytest.raises(Invalid, match=r"kustomization\.yaml"):
-        references("", {"kustomization.yaml": text.encode("latin-1")})
+        referenced_paths("", {"kustomization.yaml": text.encode("latin-1")})

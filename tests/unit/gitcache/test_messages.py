@@ -14,7 +14,6 @@ from core.spec.source import (
     Commit,
     GitCredentials,
     RenderedBundle,
-    Renderer,
     RenderRequest,
     RepositorySpec,
     RepositoryState,
@@ -42,7 +41,7 @@ def test_a_state_comes_back_as_it_was() -> None:
 
 
 def test_a_request_and_its_render_come_back_as_they_were() -> None:
-    request = RenderRequest(ID, "a" * 40, "web", Renderer.RAW, parameters={"a": {"b": [1, None]}})
+    request = RenderRequest(ID, "a" * 40, "web", "raw", parameters={"a": {"b": [1, None]}})
     assert messages.REQUEST.decode(messages.REQUEST.encode(request)) == request
     signer = Signer.from_bytes(b"k" * 32)
     signed = signer.sign(AttestationStatement("sha256:" + "0" * 64, "r", "c", "f", "raw"))

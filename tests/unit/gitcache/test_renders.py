@@ -7,8 +7,9 @@ import pytest
 
 from core.errors import Invalid, Unavailable
 from core.identity import RepositoryId
-from core.spec.source import Renderer, RenderRequest, RepositorySpec
-from gitcache.ports import Decryptor, RenderInputError
+from core.spec.source import RenderRequest, RepositorySpec
+from gitcache.domain.renders import RenderInputError
+from gitcache.ports import Decryptor
 from gitcache.sync.render_service import RenderService
 from tests.fakes.clock import FakeClock
 from tests.fakes.gitcache import FakeCharts, FakeContent, FakeGit, FakeMemo, FakeWorkers, sha_of
@@ -242,7 +243,7 @@ async def test_another_version_of_the_tool_renders_anew() -> None:
 async def test_auto_looks_for_a_kustomization_and_a_choice_is_kept() -> None:
     room = Room({"web/kustomization.yaml": b"k", "web/a.yaml": b"a"})
     await room.render()
-    await room.render(replace(REQUEST, renderer=Renderer.RAW))
+    await room.render(replace(REQUEST, renderer="raw"))
     assert [job.renderer for job in room.workers.jobs] == ["kustomize", "raw"]
 
 

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from gitcache.render.kustomize import Kustomize
 from gitcache.render.tools import RenderTools
 
 KUBECTL = """#!/bin/sh
@@ -23,6 +24,8 @@ async def test_kubectl_keeps_its_cache_out_of_the_working_directory(
     (programs / "kubectl").chmod(0o755)
     monkeypatch.setenv("PATH", str(programs))
     monkeypatch.chdir(started)
-    found = await RenderTools().find("kustomize")
+    tool = Kustomize.tool
+    assert tool is not None
+    found = await RenderTools().find(tool)
     assert found.version == "kubectl Client Version: v1\n"
     assert list(started.iterdir()) == []

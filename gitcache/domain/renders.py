@@ -1,0 +1,64 @@
+"""Values of renders: jobs, results, charts."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from core.errors import Invalid
+from gitcache.domain.references import ChartRef, Reads
+
+
+@dataclass(frozen=True, slots=True)
+class RenderJob:
+    """A job for a worker, with all of its inputs.
+
+    `files` maps paths relative to the repository root to contents. `folder` is the service's
+    folder, `root` the folder where the renderer starts. Templates are expanded only if
+    `templated` is set. `settings` are the renderer's own, and `archives` maps chart archives in
+    `files` to their target folders.
+    """
+
+    renderer: str
+    folder: str
+    root: str
+    files: Mapping[str, bytes]
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    templated: bool = False
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    archives: Mapping[str, str] = field(default_factory=dict)
+
+
+class RenderInputError(Invalid):
+    """The input is invalid, for all parameters with the same values at `reads`."""
+
+    def __init__(self, message: str, reads: Reads) -> None:
+        super().__init__(message)
+        self.reads = reads
+
+
+@dataclass(frozen=True, slots=True)
+class RenderResult:
+    """The canonical bundle, its number of objects, and the parameters that were read."""
+
+    data: bytes
+    count: int
+    reads: Reads = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ChartPin:
+    """An exact chart; `digest` is the sha256 of its archive (`sha256:<hex>`)."""
+
+    name: str
+    version: str
+    digest: str
+    origin: ChartRef
+
+
+@dataclass(frozen=True, slots=True)
+class ChartVersion:
+    """A version in the index of a chart repository; `digest` is empty or 64 hex digits."""
+
+    version: str
+    digest: str
+    url: str

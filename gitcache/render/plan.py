@@ -1,0 +1,90 @@
+"""The plan of a render, and the planner's services for renderers."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from core.spec.source import RenderRequest, RepositoryKind, RepositorySpec
+from gitcache.domain.inputs import source_of
+from gitcache.domain.objects import Entry
+from gitcache.domain.references import Reads, References
+from gitcache.domain.renders import ChartPin
+from gitcache.ports import Charts
+
+
+@dataclass(frozen=True, slots=True)
+class CommitRoot:
+    """A commit: its repository and root tree."""
+
+    spec: RepositorySpec
+    tree: str
+
+    @property
+    def has_charts(self) -> bool:
+        """Returns whether the repository is a chart repository, whose commits are charts."""
+        return self.spec.kind is RepositoryKind.HELM
+
+
+@dataclass(frozen=True, slots=True)
+class PlanPart:
+    """A folder or file that a render reads, and its path `at` among the render's files."""
+
+    spec: RepositorySpec
+    path: str
+    entry: Entry
+    at: str
+    is_mounted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RenderPlan:
+    """All inputs of a render except parameters; `static` is their digest.
+
+    The renderer `renderer` starts in the folder `root`. `settings` are its own settings: they
+    are part of the digest, and the worker receives them.
+    """
+
+    request: RenderRequest
+    renderer: str
+    folder: str
+    root: str
+    reads: Mapping[str, Entry]
+    parts: Sequence[PlanPart] = ()
+    pins: Mapping[str, ChartPin] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    static: str = ""
+
+    def source(self, reads: Reads) -> str:
+        """Digest of all inputs, given the parameters that were read."""
+        return source_of(self.static, reads, self.request.parameters)
+
+
+class Planning(Protocol):
+    """Services of the planner for the `plan` of a renderer."""
+
+    @property
+    def charts(self) -> Charts:
+        """Returns the source of charts."""
+        ...
+
+    async def find(self, origin: CommitRoot, path: str) -> Entry | None:
+        """Finds a folder or file of the commit."""
+        ...
+
+    async def folder(self, origin: CommitRoot, path: str, commit: str) -> Entry:
+        """Finds a folder of the commit. Raises Invalid if it is missing."""
+        ...
+
+    async def reading(
+        self, origin: CommitRoot, plan: RenderPlan, names: Collection[str]
+    ) -> RenderPlan:
+        """Adds the existing ones of these paths to the plan's reads."""
+        ...
+
+    async def mounted(self, origin: CommitRoot, plan: RenderPlan, path: str, at: str) -> RenderPlan:
+        """Adds a folder of the commit, mounted at a path. Raises Invalid if it is missing."""
+        ...
+
+    async def references(self, origin: CommitRoot, entry: Entry, plan: RenderPlan) -> References:
+        """Finds the references in the files of a folder, relative to it."""
+        ...
