@@ -153,7 +153,7 @@ lint: setup ## check style, types, import rules, prose and generated files
 	@rules=$$($(BIN)/lint-imports --no-logo) || { echo "$$rules" >&2; exit 1; }
 	@generated=$$(mktemp -d); trap 'rm -rf "$$generated"' EXIT; \
 	$(MAKE) --no-print-directory proto schema operations INTO="$$generated"; \
-	for file in $(STUBS) schema.graphql $(KINDS) $(OPERATIONS); do \
+	for file in $(STUBS) schema.graphql $(KINDS) $(PLUGINS) $(OPERATIONS); do \
 		diff -u $$file "$$generated/$$file" || { echo "$$file is out of date: run make proto schema operations" >&2; exit 1; }; \
 	done
 
@@ -171,15 +171,17 @@ fmt: setup ## format the code and fix lint errors
 # Output folder of generated files: the checkout, or a temporary folder in lint.
 INTO := .
 KINDS := towline/cli/apply/pipeline_kinds.json
+PLUGINS := towline/cli/shell/plugin_kinds.json
 
 .PHONY: proto
 proto: setup ## regenerate the protocol's stubs
 	@$(BIN)/python -m grpc_tools.protoc -I . --python_out=$(INTO) --pyi_out=$(INTO) $(PROTOS)
 
 .PHONY: schema
-schema: setup ## write the GraphQL schema, and the kinds of gates and triggers
+schema: setup ## write the GraphQL schema, and the kinds of plug-ins
 	@$(BIN)/python -m controlplane.api.schema >$(INTO)/schema.graphql
 	@mkdir -p $(INTO)/$(dir $(KINDS)); $(BIN)/python -m controlplane.pipelines.api.kinds_schema >$(INTO)/$(KINDS)
+	@mkdir -p $(INTO)/$(dir $(PLUGINS)); $(BIN)/python -m controlplane.api.plugin_kinds >$(INTO)/$(PLUGINS)
 
 .PHONY: operations
 operations: setup ## check the GraphQL documents of the command line, and generate their typed Python

@@ -577,27 +577,35 @@ class AuditLogFilter(TypedDict, total=False):
     until: str | None
 
 
-class UrlSinkAttributes(TypedDict, total=False):
-    url: Required[str]
-
-
-class WebhookSinkAttributes(TypedDict, total=False):
-    url: str | None
+class SinkWebhookAttributes(TypedDict, total=False):
     secret: str | None
+    url: str | None
 
 
-class CommitStatusSinkAttributes(TypedDict, total=False):
+class SinkSlackAttributes(TypedDict, total=False):
+    url: str | None
+
+
+class SinkTeamsAttributes(TypedDict, total=False):
+    url: str | None
+
+
+class SinkCommitStatusAttributes(TypedDict, total=False):
     repositoryId: Required[str]
     token: str | None
     apiUrl: str | None
 
 
+class SinkSyslogAttributes(TypedDict, total=False):
+    url: str | None
+
+
 class SinkConfigurationAttributes(TypedDict, total=False):
-    slack: UrlSinkAttributes | None
-    teams: UrlSinkAttributes | None
-    webhook: WebhookSinkAttributes | None
-    syslog: UrlSinkAttributes | None
-    commitStatus: CommitStatusSinkAttributes | None
+    webhook: SinkWebhookAttributes | None
+    slack: SinkSlackAttributes | None
+    teams: SinkTeamsAttributes | None
+    commitStatus: SinkCommitStatusAttributes | None
+    syslog: SinkSyslogAttributes | None
 
 
 class NotificationSinkAttributes(TypedDict, total=False):

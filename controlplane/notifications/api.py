@@ -6,7 +6,7 @@ import strawberry
 
 from controlplane.audit.model.chains import AuditKind
 from controlplane.notifications.model.notification import Delivery as DeliveryRow
-from controlplane.notifications.model.notification import DeliveryState, RouterFilter, SinkType
+from controlplane.notifications.model.notification import DeliveryState, RouterFilter
 from controlplane.notifications.model.notification import Router as RouterRow
 from controlplane.notifications.model.notification import Sink as SinkRow
 from controlplane.notifications.operations.sinks import (
@@ -14,15 +14,21 @@ from controlplane.notifications.operations.sinks import (
     RouterDraft,
     SinkDraft,
 )
+from controlplane.notifications.sinks import BY_KIND, SINKS
 from controlplane.platform.graphql import relay
 from controlplane.platform.graphql.context import Info
+from controlplane.platform.graphql.plugin_inputs import (
+    enum_of_kinds,
+    settings_from,
+    with_settings_of,
+)
 from controlplane.platform.graphql.scalars import Map
 from controlplane.platform.notification import Notification as NotificationRow
 from controlplane.platform.notification import Severity
 from core.errors import Invalid
 
 _MAX_EVENTS = 50
-strawberry.enum(SinkType, name="SinkType")
+_SinkType = enum_of_kinds("SinkType", SINKS, "Kind of a sink.")
 strawberry.enum(Severity, name="NotificationSeverity")
 strawberry.enum(DeliveryState, name="NotificationDeliveryState")
 
@@ -34,7 +40,7 @@ class NotificationSink:
     id: strawberry.ID
     name: str
     """Unique name."""
-    type: SinkType
+    type: str = strawberry.field(graphql_type=_SinkType)
     """Kind of sink."""
     host: str
     """Host of the sink."""
@@ -212,50 +218,9 @@ class NotificationDelivery:
 
 
 @strawberry.input
-class UrlSinkAttributes:
-    """Target of a sink that needs only a URL."""
-
-    url: str
-    """URL. Limit: 2,048 characters. Never returned."""
-
-
-@strawberry.input
-class WebhookSinkAttributes:
-    """Target of a webhook sink."""
-
-    url: str | None = None
-    """URL. Limit: 2,048 characters. Never returned. Null keeps the current one."""
-    secret: str | None = None
-    """Signing secret: `whsec_` and base64. Default: a generated one."""
-
-
-@strawberry.input
-class CommitStatusSinkAttributes:
-    """Target of commit statuses."""
-
-    repository_id: strawberry.ID
-    """ID of the repository."""
-    token: str | None = None
-    """Token with permission to write commit statuses. Never returned. Null keeps the current one.
-    """
-    api_url: str | None = None
-    """URL of the API. Default: derived from the repository."""
-
-
-@strawberry.input
+@with_settings_of(SINKS, "Sink")
 class SinkConfigurationAttributes:
     """Target of a sink. Give the field of the sink's type."""
-
-    slack: UrlSinkAttributes | None = None
-    """Target of a SLACK sink."""
-    teams: UrlSinkAttributes | None = None
-    """Target of a TEAMS sink."""
-    webhook: WebhookSinkAttributes | None = None
-    """Target of a WEBHOOK sink."""
-    syslog: UrlSinkAttributes | None = None
-    """Target of a SYSLOG sink."""
-    commit_status: CommitStatusSinkAttributes | None = None
-    """Target of a GITHUB or GITLAB sink."""
 
 
 @strawberry.input
@@ -264,7 +229,7 @@ class NotificationSinkAttributes:
 
     name: str
     """Unique name. It identifies the sink to update."""
-    type: SinkType
+    type: str = strawberry.field(graphql_type=_SinkType)
     """Kind of sink."""
     configuration: SinkConfigurationAttributes
     """Target of the sink."""
@@ -275,18 +240,10 @@ class NotificationSinkAttributes:
 
     def draft(self) -> SinkDraft:
         """Returns the draft for the operation."""
-        given = self.configuration
-        hook, commits = given.webhook, given.commit_status
-        urls = [sink.url for sink in (given.slack, given.teams, given.syslog, hook) if sink]
         return SinkDraft(
             name=self.name,
-            type=self.type,
+            settings=settings_from(BY_KIND[self.type], self.configuration, "configuration"),
             project_id=self.project_id,
-            url=urls[0] if urls else None,
-            secret=hook.secret if hook else None,
-            token=commits.token if commits else None,
-            api_url=commits.api_url if commits else None,
-            repository_id=commits.repository_id if commits else None,
             audit=None if self.audit is None else tuple(dict.fromkeys(self.audit)),
         )
 

@@ -31,6 +31,8 @@ class Form(StrEnum):
     URL = "uri"
     CLUSTER = "cluster"
     """ID of a cluster. Manifests have its handle."""
+    REPOSITORY = "repository"
+    """ID of a repository. Manifests and commands have its URL."""
     SECRET = "secret"
     """Secret, stored encrypted and never returned. Manifests name its source."""
 

@@ -15,7 +15,7 @@ import yaml
 from graphql import build_schema, parse, validate
 from pydantic import BaseModel
 
-from controlplane.notifications.model.notification import COMMIT_STATUS, SinkType
+from controlplane.notifications.sinks import SINKS
 from controlplane.platform.store.schema import metadata
 from syncagent import settings as agent
 from towline.cli.apply.manifests import read_manifests
@@ -295,6 +295,6 @@ def test_pages_on_previews_name_the_sinks_that_comment_on_requests(name: str) ->
     """Both pages, and no other sink: neither page may say that there are no comments."""
     text = (ROOT / "docs" / "how-to" / f"{name}.md").read_text()
     paragraphs = [part for part in text.split("\n\n") if "request" in part and "comment" in part]
-    sinks = {kind.value.lower() for kind in SinkType}
+    sinks = {sink.kind.lower() for sink in SINKS}
     named = [sinks.intersection(CODE.findall(part)) for part in paragraphs]
-    assert named == [{kind.value.lower() for kind in COMMIT_STATUS}]
+    assert named == [{sink.kind.lower() for sink in SINKS if sink.of_commits}]

@@ -17,7 +17,8 @@ SUFFIXES = (".json", ".py", ".pyi", ".proto", ".ts", ".tsx", ".graphql")
 SECTION = re.compile(r"^## ([^\n]+)\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
 NAMED = re.compile(r"`([\w.-]+(?:/[\w.-]+)+/?|[\w-]+\.(?:graphql|toml))`")
 FIELD, GATE = "Adding a field", "Adding a kind of gate"
-RENDERER, WIRE = "Adding a renderer", "Adding a message to the wire"
+RENDERER, SINK = "Adding a renderer", "Adding a kind of sink"
+WIRE = "Adding a message to the wire"
 
 
 GENERATED = frozenset(f"console/src/api/{name}.ts" for name in ("generated", "inputs", "kinds"))
@@ -63,6 +64,12 @@ EXAMPLES = (
         "(?i:r?jsonnet)",
         (*SOURCES, "pyproject.toml"),
         frozenset({"gitcache/render/jsonnet.py"}),
+    ),
+    Example(
+        SINK,
+        "TeamsSink|TEAMS|teams",
+        (*SOURCES, "schema.graphql", "towline/cli/shell/plugin_kinds.json"),
+        frozenset({"controlplane/notifications/sinks/teams.py", "console/src/api/generated.ts"}),
     ),
     Example(
         WIRE,
@@ -112,7 +119,7 @@ def places(example: Example) -> set[str]:
     return found - example.others
 
 
-@pytest.mark.parametrize("recipe", [FIELD, GATE, RENDERER, WIRE])
+@pytest.mark.parametrize("recipe", [FIELD, GATE, RENDERER, SINK, WIRE])
 def test_each_path_of_a_recipe_exists(recipe: str) -> None:
     named = named_by(recipe)
     assert named

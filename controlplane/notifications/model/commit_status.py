@@ -4,15 +4,12 @@ Texts come from clusters and are truncated. Comments show them as code, so that 
 and contain no link.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
-from urllib.parse import quote, urlsplit
+from urllib.parse import urlsplit
 
-import orjson
-
-from controlplane.notifications.model.bodies import OutgoingRequest
-from controlplane.notifications.model.notification import SinkType
 from controlplane.platform.notification import Notification, NotificationKind
 
 PAGE: Final = 50
@@ -81,54 +78,27 @@ def commit_status(notification: Notification, repository_id: str) -> CommitStatu
 
 
 @dataclass(frozen=True, slots=True)
-class RepositoryApi:
+class RepositoryApi(ABC):
     """One repository in the API of its host. The headers hold a token: never print them."""
 
-    type: SinkType
     base: str
     headers: Mapping[str, str] = field(repr=False)
 
-    @classmethod
-    def of(cls, type: SinkType, secrets: Mapping[str, str], repository: str) -> "RepositoryApi":
-        """Creates the host of the repository with this URL, with the secrets of a notification
-        sink.
-        """
-        api, path = secrets.get("api_url") or default_api_url(type, repository), _path(repository)
-        token = secrets["token"]
-        headers = {"content-type": "application/json"}
-        if type is SinkType.GITLAB:
-            base = f"{api}/projects/{quote(path, safe='')}"
-            return cls(type, base, {**headers, "private-token": token})
-        accept = {"authorization": f"Bearer {token}", "accept": "application/vnd.github+json"}
-        return cls(type, f"{api}/repos/{quote(path)}", headers | accept)
+    @abstractmethod
+    def status(self, outcome: CommitStatus) -> tuple[str, Mapping[str, Any]]:
+        """Returns URL and JSON of the request that sets a commit status."""
 
-    def status(self, outcome: CommitStatus) -> OutgoingRequest:
-        """Builds the request that sets a commit status."""
-        url = f"{self.base}/statuses/{quote(outcome.sha, safe='')}"
-        body = {"state": outcome.state, "context": outcome.context, "description": outcome.text}
-        if self.type is SinkType.GITLAB:
-            state = "failed" if outcome.state == "failure" else outcome.state
-            body = {"state": state, "name": outcome.context, "description": outcome.text}
-        return OutgoingRequest(url, orjson.dumps(body), self.headers)
-
+    @abstractmethod
     def pull_requests_url(self, sha: str) -> str:
         """Returns the URL that lists the pull requests containing a commit."""
-        commit = quote(sha, safe="")
-        if self.type is SinkType.GITLAB:
-            return f"{self.base}/repository/commits/{commit}/merge_requests"
-        return f"{self.base}/commits/{commit}/pulls"
 
+    @abstractmethod
     def comments_url(self, number: int) -> str:
         """Returns the URL where a pull request's comments are listed and created."""
-        if self.type is SinkType.GITLAB:
-            return f"{self.base}/merge_requests/{number}/notes"
-        return f"{self.base}/issues/{number}/comments"
 
+    @abstractmethod
     def comment(self, number: int, id: int) -> tuple[str, str]:
         """Returns method and URL of the request that updates a comment."""
-        if self.type is SinkType.GITLAB:
-            return "PUT", f"{self.comments_url(number)}/{id}"
-        return "PATCH", f"{self.base}/issues/comments/{id}"
 
 
 def open_request_numbers(listing: Any) -> list[int]:
@@ -170,15 +140,13 @@ def preview_comment(set_id: str, name: str, rows: Iterable[PreviewRow]) -> str:
     return "\n".join(lines)
 
 
-def default_api_url(type: SinkType, repository: str) -> str:
-    """Returns the default API URL of a repository's host."""
-    host = _parts(repository)[0]
-    if type is SinkType.GITLAB:
-        return f"https://{host}/api/v4"
-    return "https://api.github.com" if host == "github.com" else f"https://{host}/api/v3"
+def host_of(repository: str) -> str:
+    """Returns the host in the URL of a repository."""
+    return _parts(repository)[0]
 
 
-def _path(repository: str) -> str:
+def path_of(repository: str) -> str:
+    """Returns the path of a repository on its host."""
     return _parts(repository)[1].strip("/").removesuffix(".git")
 
 

@@ -72,41 +72,21 @@ class NotificationKey:
     at: datetime
 
 
-class SinkType(StrEnum):
-    """Protocol of a sink."""
-
-    WEBHOOK = "WEBHOOK"
-    """A signed HTTP request (Standard Webhooks)."""
-    SLACK = "SLACK"
-    """A Slack incoming webhook."""
-    TEAMS = "TEAMS"
-    """A Microsoft Teams workflow."""
-    GITHUB = "GITHUB"
-    """Commit statuses and preview comments on GitHub."""
-    GITLAB = "GITLAB"
-    """Commit statuses and preview comments on GitLab."""
-    SYSLOG = "SYSLOG"
-    """A syslog server."""
-
-
-COMMIT_STATUS = frozenset({SinkType.GITHUB, SinkType.GITLAB})
-TAKES_AUDIT = frozenset({SinkType.WEBHOOK, SinkType.SYSLOG})
-
-
 @dataclass(frozen=True, slots=True)
 class Sink:
     """A destination of notifications, commit statuses or audit rows.
 
-    `sealed` holds address and secrets; only `host` is shown. `repository_id` is the repository
-    whose commits get statuses. `audit` lists the kinds of audit rows to forward; `sent` is the last
-    forwarded row by kind. `project_id` is empty for a sink of the installation.
+    `type` is a kind of `notifications.sinks`. `sealed` holds its settings; only `host` is shown.
+    `repository_id` is the repository whose commits get statuses. `audit` lists the kinds of audit
+    rows to forward; `sent` is the last forwarded row by kind. `project_id` is empty for a sink of
+    the installation.
     """
 
     id: str
     name: str
     inserted_at: datetime
     updated_at: datetime
-    type: SinkType
+    type: str
     project_id: str = ""
     host: str = ""
     sealed: bytes = field(default=b"", repr=False)

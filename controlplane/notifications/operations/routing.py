@@ -11,7 +11,6 @@ from controlplane.clusters.model.cluster import Cluster
 from controlplane.clusters.ports import ClusterStore
 from controlplane.notifications.model.commit_status import commit_key
 from controlplane.notifications.model.notification import (
-    COMMIT_STATUS,
     ILL,
     Delivery,
     NotificationKey,
@@ -25,6 +24,7 @@ from controlplane.notifications.ports import (
     RouterStore,
     SinkStore,
 )
+from controlplane.notifications.sinks import BY_KIND
 from controlplane.pipelines.engine import codec
 from controlplane.pipelines.model.pipeline import StageId
 from controlplane.pipelines.model.records import PipelineRecord
@@ -304,7 +304,7 @@ def _wanted(
 ) -> list[Sink]:
     """The sinks that get the notification, each once."""
     ids = {id for router in routers if router.matches(pending) for id in router.sinks}
-    of_commits = (sink for sink in sinks.values() if sink.type in COMMIT_STATUS)
+    of_commits = (sink for sink in sinks.values() if BY_KIND[sink.type].of_commits)
     ids |= {sink.id for sink in of_commits if commits.get(sink.repository_id)}
     return [sinks[id] for id in sorted(ids) if id in sinks]
 

@@ -1,41 +1,28 @@
 """Sends notifications and audit entries to sinks, at least once."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from datetime import timedelta
-from urllib.parse import urlsplit
 
 import structlog
 
 from controlplane.audit.model.chains import AuditKind
-from controlplane.audit.model.formats import as_object, syslog
 from controlplane.audit.ports import AuditLog
-from controlplane.authorization import SYSTEM
-from controlplane.notifications.model.bodies import (
-    OutgoingRequest,
-    notification_json,
-    slack_request,
-    teams_request,
-    webhook_request,
-)
-from controlplane.notifications.model.commit_status import RepositoryApi, commit_status
 from controlplane.notifications.model.notification import (
-    COMMIT_STATUS,
     MAX_ATTEMPTS,
     Delivery,
     DeliveryState,
     Sink,
-    SinkType,
     delivery_retry_delay,
 )
+from controlplane.notifications.model.sink_kind import GONE, Sending
 from controlplane.notifications.operations.preview_comments import PreviewComments
-from controlplane.notifications.operations.sinks import opened_sink
+from controlplane.notifications.operations.sinks import sink_settings
 from controlplane.notifications.ports import DeliveryStore, NotificationStore, SinkStore
-from controlplane.platform.audit_entry import AuditEntry, AuditVerdict
+from controlplane.platform.audit_entry import AuditEntry
 from controlplane.platform.context import OperationContext
-from controlplane.platform.notification import Notification
 from controlplane.platform.outbound_ports import GuardedClient
+from controlplane.repositories.model.repository import Repository
 from controlplane.repositories.ports import RepositoryStore
 from core.errors import TowlineError, Unavailable
 
@@ -43,11 +30,9 @@ log = structlog.get_logger(__name__)
 
 _AT_ONCE = 32
 _AUDIT_ROWS = 200
-_GONE = 410
 _LEASE = timedelta(seconds=60)
 _LAST_BATCH = timedelta(seconds=45)
 _PAUSE = timedelta(seconds=2)
-_CHATS = {SinkType.SLACK: slack_request, SinkType.TEAMS: teams_request}
 
 
 class NotificationSender:
@@ -87,7 +72,7 @@ class NotificationSender:
         columns = {"status": status, "error": error, "finished_at": now}
         if not error:
             columns["state"] = DeliveryState.DONE
-        elif delivery.attempts >= MAX_ATTEMPTS or status == _GONE:
+        elif delivery.attempts >= MAX_ATTEMPTS or status == GONE:
             columns["state"] = DeliveryState.DEAD
             log.warning("delivery given up", delivery=delivery.id, sink=delivery.sink_id)
         else:
@@ -105,49 +90,13 @@ class NotificationSender:
             wanted = sink.repository_id if sink else ""
             repository = await tx[RepositoryStore].get(wanted) if wanted else None
         if sink is None or not found:
-            return _GONE
-        secrets = opened_sink(self._context.sealer, sink)
-        if sink.type is SinkType.SYSLOG:
-            await self._outward.syslog(secrets["url"], [self._line(found[0])])
-            return 200
-        if repository is not None:
-            host = RepositoryApi.of(sink.type, secrets, repository.url)
-            if urlsplit(host.base).hostname != sink.host:
-                raise Unavailable("the repository moved to another host: set the token again")
-            return await self._set_commit_status(host, sink.repository_id, found[0])
-        if sink.type in COMMIT_STATUS:
-            return _GONE
-        request = self._request(sink, secrets, delivery, found[0])
-        return await self._outward.post(request.url, request.headers, request.body)
+            return GONE
+        sending = self._sending(sink, delivery.id, repository)
+        return await sink_settings(self._context.sealer, sink).send(sending, found[0])
 
-    async def _set_commit_status(
-        self, host: RepositoryApi, repository_id: str, news: Notification
-    ) -> int:
-        """Sets a commit status and comments on its pull requests; returns the HTTP status."""
-        commit_outcome = commit_status(news, repository_id)
-        if commit_outcome is None:
-            return 200
-        request = host.status(commit_outcome)
-        status = await self._outward.post(request.url, request.headers, request.body)
-        if status < 300 and commit_outcome.is_final and news.service_id:
-            await self._comments.tell(host, news.service_id, repository_id, commit_outcome.sha)
-        return status
-
-    def _request(
-        self, sink: Sink, secrets: Mapping[str, str], delivery: Delivery, news: Notification
-    ) -> OutgoingRequest:
-        if sink.type in _CHATS:
-            return _CHATS[sink.type](secrets, news)
-        now = self._context.clock.now()
-        return webhook_request(
-            secrets, delivery.id, now, news.kind.value, news.at, notification_json(news)
-        )
-
-    def _line(self, news: Notification) -> bytes:
-        """A notification in the format of an audit entry, as syslog expects it."""
-        detail = {"text": news.text, **news.detail}
-        entry = AuditEntry(news.at, SYSTEM.name, news.kind.value, AuditVerdict.ALLOWED, SYSTEM.id)
-        return syslog(replace(entry, target=news.subject, detail=detail), self._host)
+    def _sending(self, sink: Sink, id: str, repository: Repository | None = None) -> Sending:
+        now, outward = self._context.clock.now(), self._outward
+        return Sending(id, now, sink, outward, self._host, self._comments.tell, repository)
 
     async def _forward(self, sink: Sink) -> None:
         """Forwards to one sink, unless another replica does."""
@@ -186,12 +135,7 @@ class NotificationSender:
         return rows[-1].number
 
     async def _send_rows(self, sink: Sink, kind: AuditKind, rows: Sequence[AuditEntry]) -> None:
-        secrets, now = opened_sink(self._context.sealer, sink), self._context.clock.now()
-        if sink.type is SinkType.SYSLOG:
-            await self._outward.syslog(secrets["url"], [syslog(row, self._host) for row in rows])
-            return
-        id, data = f"{sink.id}-{kind.value}-{rows[0].number}", [as_object(row) for row in rows]
-        request = webhook_request(secrets, id, now, f"audit.{kind.value}", rows[-1].at, data)
-        status = await self._outward.post(request.url, request.headers, request.body)
+        sending = self._sending(sink, f"{sink.id}-{kind.value}-{rows[0].number}")
+        status = await sink_settings(self._context.sealer, sink).forward(sending, kind, rows)
         if status >= 300:
             raise Unavailable(f"the sink returned {status}")

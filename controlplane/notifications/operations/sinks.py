@@ -1,10 +1,7 @@
 """Notification sinks, routers and deliveries."""
 
-import secrets
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Final, TypeVar
-from urllib.parse import urlsplit
+from dataclasses import asdict, dataclass, field, replace
+from typing import TypeVar
 
 import orjson
 
@@ -12,25 +9,23 @@ from controlplane.access.operations.scopes import find_project
 from controlplane.audit.model.chains import AuditKind
 from controlplane.audit.ports import AuditLog
 from controlplane.authorization import Actor, Resource, ResourceKind, Verb, require, require_member
-from controlplane.notifications.model.commit_status import default_api_url
 from controlplane.notifications.model.notification import (
-    COMMIT_STATUS,
     MAX_SINKS,
-    TAKES_AUDIT,
     Delivery,
     DeliveryState,
     Router,
     RouterFilter,
     Sink,
-    SinkType,
     scope_of_installation_or_project,
 )
+from controlplane.notifications.model.sink_kind import CommitSink, SinkKind
 from controlplane.notifications.ports import (
     DeliveryStore,
     NotificationStore,
     RouterStore,
     SinkStore,
 )
+from controlplane.notifications.sinks import BY_KIND, SINKS
 from controlplane.platform.context import NOTIFY, OperationContext
 from controlplane.platform.names import check_text
 from controlplane.platform.notification import (
@@ -42,32 +37,22 @@ from controlplane.platform.notification import (
 from controlplane.platform.ports import Page, PageQuery, Transaction
 from controlplane.platform.retry import retry_operations
 from controlplane.platform.sealing import Sealer
-from controlplane.platform.webhook_signatures import decode_webhook_secret, new_secret
 from controlplane.repositories.ports import RepositoryStore
 from core.errors import Conflict, Invalid, NotFound
 
-MAX_URL_LENGTH = 2048
 S = TypeVar("S", Sink, Router)
-_MAX_TOKEN_LENGTH = 4096
-_SYSLOG: Final = ("syslog+tls", "syslog+tcp", "syslog+udp")
-_WEB: Final = ("https", "http")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class SinkDraft:
-    """Desired state of a sink.
+    """Desired state of a sink. An empty setting and `audit` None leave a value unchanged.
 
-    None leaves a field unchanged. Not printed, since it contains secrets.
+    Not printed, since it contains secrets.
     """
 
     name: str
-    type: SinkType
+    settings: SinkKind
     project_id: str | None = None
-    url: str | None = None
-    secret: str | None = None
-    token: str | None = None
-    api_url: str | None = None
-    repository_id: str | None = None
     audit: tuple[AuditKind, ...] | None = None
 
 
@@ -132,14 +117,15 @@ class NotificationOperations:
             before = await tx[SinkStore].find(name=draft.name)
             sink = before or await self._new_sink(tx, actor, draft)
             _require_write(actor, sink.target, before is not None)
-            if before is not None and before.type is not draft.type:
+            if sink.type != draft.settings.kind:
                 raise Conflict(
-                    f"sink {draft.name} has the type {before.type.value}, which cannot be changed"
+                    f"sink {draft.name} has the type {sink.type}, which cannot be changed"
                 )
-            kept = _opened(self._context.sealer, sink)
-            given, made = _secrets(draft, kept)
-            sink = await _completed(tx, actor, sink, draft, given)
-            sealed = self._context.sealer.seal(orjson.dumps(given), _context(sink.id))
+            kept = sink_settings(self._context.sealer, sink) if before else None
+            settings, made = draft.settings.completed(kept)
+            sink = await _completed(tx, actor, sink, draft, settings)
+            plain = orjson.dumps(asdict(settings))
+            sealed = self._context.sealer.seal(plain, _context(sink.id))
             sink = replace(sink, sealed=sealed, updated_at=self._context.clock.now())
             await (tx[SinkStore].put(sink) if before else tx[SinkStore].add(sink))
             await self._context.audit(tx, actor, "upsertNotificationSink", sink.name, sink.id)
@@ -205,7 +191,7 @@ class NotificationOperations:
             if sink is None:
                 raise NotFound
             require(actor, Verb.WRITE, sink.target)
-            if sink.type in COMMIT_STATUS:
+            if BY_KIND[sink.type].of_commits:
                 raise Invalid("a commit status sink cannot be tested without a commit", field="id")
             said = f"A test of the sink {sink.name}"
             one = notification(NotificationKind.TEST, now, said, project_id=sink.project_id)
@@ -235,16 +221,14 @@ class NotificationOperations:
     async def _new_sink(self, tx: Transaction, actor: Actor, draft: SinkDraft) -> Sink:
         now, project = self._context.clock.now(), await _project(tx, draft.project_id)
         ends = {chain.kind.value: chain.number for chain in await tx[AuditLog].chains()}
-        return Sink(self._context.new_id(), draft.name, now, now, draft.type, project, sent=ends)
+        return Sink(
+            self._context.new_id(), draft.name, now, now, draft.settings.kind, project, sent=ends
+        )
 
 
-def opened_sink(sealer: Sealer, sink: Sink) -> Mapping[str, str]:
-    """The address and the secrets of a sink."""
-    return _opened(sealer, sink)
-
-
-def _opened(sealer: Sealer, sink: Sink) -> dict[str, str]:
-    return orjson.loads(sealer.open(sink.sealed, _context(sink.id))) if sink.sealed else {}
+def sink_settings(sealer: Sealer, sink: Sink) -> SinkKind:
+    """Decrypts the settings of a sink."""
+    return BY_KIND[sink.type](**orjson.loads(sealer.open(sink.sealed, _context(sink.id))))
 
 
 def _context(id: str) -> str:
@@ -286,52 +270,27 @@ async def _check_sinks(tx: Transaction, actor: Actor, router: Router) -> None:
         sink = found.get(id)
         if sink is None or not actor.may(Verb.READ, sink.target):
             raise Invalid(f"sink {id[:64]} does not exist", field="routerSinks")
-        if sink.type in COMMIT_STATUS:
+        if BY_KIND[sink.type].of_commits:
             raise Invalid(
                 f"sink {sink.name} gets commit statuses without a router: remove it",
                 field="routerSinks",
             )
 
 
-def _secrets(draft: SinkDraft, kept: Mapping[str, str]) -> tuple[dict[str, str], str | None]:
-    """The secrets to seal, and a generated signing secret, if any."""
-    given = {"url": draft.url, "secret": draft.secret, "token": draft.token}
-    given["api_url"] = draft.api_url
-    after = {**kept, **{name: text for name, text in given.items() if text}}
-    moved = after.get("api_url") != kept.get("api_url") and "token" in kept
-    if moved and not draft.token:
-        raise Invalid("must be set again for another API", field="token")
-    if len(after.get("token", "")) > _MAX_TOKEN_LENGTH:
-        raise Invalid(f"must have at most {_MAX_TOKEN_LENGTH} characters", field="token")
-    if not after.get("token", "").isprintable():
-        raise Invalid("must not contain control characters", field="token")
-    if draft.type is not SinkType.WEBHOOK:
-        after.pop("secret", None)
-        return after, None
-    if draft.url and draft.url != kept.get("url") and "secret" in kept and not draft.secret:
-        # A new receiver must not get the previous receiver's signing secret.
-        del after["secret"]
-    if "secret" in after:
-        decode_webhook_secret(after["secret"])
-        return after, None
-    after["secret"] = new_secret(secrets.token_bytes(32))
-    return after, after["secret"]
-
-
 async def _completed(
-    tx: Transaction, actor: Actor, sink: Sink, draft: SinkDraft, given: Mapping[str, str]
+    tx: Transaction, actor: Actor, sink: Sink, draft: SinkDraft, settings: SinkKind
 ) -> Sink:
     """The sink with its public fields. Invalid: a field is missing or wrong."""
-    if draft.type in COMMIT_STATUS:
-        return await _of_repository(tx, actor, sink, draft, given)
-    schemes = _SYSLOG if draft.type is SinkType.SYSLOG else _WEB
-    sink = replace(sink, host=checked_host(given.get("url", ""), schemes, "url"))
+    if isinstance(settings, CommitSink):
+        return await _of_repository(tx, actor, sink, draft, settings)
+    sink = replace(sink, host=settings.host(None))
     if draft.audit is None:
         return sink
     if draft.audit:
         require(actor, Verb.READ, Resource.whole(ResourceKind.AUDIT))
-        if draft.type not in TAKES_AUDIT or sink.project_id:
-            raise Invalid("needs a WEBHOOK or SYSLOG sink without a project", field="audit")
+        if not settings.takes_audit or sink.project_id:
+            kinds = " or ".join(each.kind for each in SINKS if each.takes_audit)
+            raise Invalid(f"needs a {kinds} sink without a project", field="audit")
     now = await _ends(tx)
     added = {kind.value: now[kind.value] for kind in draft.audit if kind not in sink.audit}
     return replace(sink, audit=draft.audit, sent={**sink.sent, **added})
@@ -342,36 +301,14 @@ async def _ends(tx: Transaction) -> dict[str, int]:
 
 
 async def _of_repository(
-    tx: Transaction, actor: Actor, sink: Sink, draft: SinkDraft, given: Mapping[str, str]
+    tx: Transaction, actor: Actor, sink: Sink, draft: SinkDraft, settings: CommitSink
 ) -> Sink:
-    id = draft.repository_id or sink.repository_id
-    repository = await tx[RepositoryStore].get(id) if id else None
+    repository = await tx[RepositoryStore].get(settings.repository_id)
     if repository is None or not actor.may(Verb.READ, repository.target):
         raise Invalid("must be the id of a repository that you may see", field="repositoryId")
     require(actor, Verb.WRITE, repository.target)
-    if not given.get("token"):
-        raise Invalid("is required to write commit statuses", field="token")
-    api = given.get("api_url") or default_api_url(draft.type, repository.url)
-    host = checked_host(api, ("https", "http"), "apiUrl")
-    if sink.host not in ("", host) and not draft.token:
+    host = settings.host(repository)
+    given = draft.settings
+    if sink.host not in ("", host) and not (isinstance(given, CommitSink) and given.token):
         raise Invalid("must be set again for another host", field="token")
-    return replace(sink, repository_id=id, host=host)
-
-
-def checked_host(url: str, schemes: tuple[str, ...], field: str) -> str:
-    """The host of a URL. Invalid: wrong scheme, too long, or with credentials."""
-    try:
-        parts = urlsplit(url)
-        good = parts.scheme in schemes and parts.hostname and parts.port != 0
-    except ValueError:
-        good, parts = False, urlsplit("")
-    if (
-        not good
-        or len(url) > MAX_URL_LENGTH
-        or not url.isprintable()
-        or " " in url
-        or parts.username
-    ):
-        names = ", ".join(f"{scheme}://" for scheme in schemes)
-        raise Invalid(f"must be a URL with {names} and no credentials", field=field)
-    return (parts.hostname or "")[:255]
+    return replace(sink, repository_id=repository.id, host=host)

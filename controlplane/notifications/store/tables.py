@@ -9,7 +9,6 @@ from controlplane.notifications.model.notification import (
     Router,
     RouterFilter,
     Sink,
-    SinkType,
 )
 from controlplane.notifications.ports import NotificationKeyStore, RouterStore, SinkStore
 from controlplane.platform.notification import NotificationKind, Severity
@@ -51,7 +50,7 @@ notification_sinks = Table(
     id_column(),
     Column("name", String(255), nullable=False, unique=True),
     *time_columns(),
-    Column("type", EnumColumn(SinkType), nullable=False),
+    Column("type", String(32), nullable=False),
     Column("project_id", String(36), nullable=False, index=True),
     Column("host", String(255), nullable=False),
     Column("sealed", LargeBinary, nullable=False),

@@ -26,6 +26,7 @@ from core.errors import Invalid
 T = TypeVar("T")
 
 _DOCSTRINGS = DocstringReader()
+_IDS = frozenset({Form.CLUSTER, Form.REPOSITORY})
 
 
 def enum_of_kinds(name: str, kinds: Iterable[type[Plugin]], description: str) -> type[StrEnum]:
@@ -120,7 +121,7 @@ def _limit_text(member: SettingField, text: str) -> Iterator[str]:
         yield f"Limit: {setting.maximum:,}."
     elif setting.max_items is not None:
         yield f"Limit: {setting.max_items:,}."
-    elif member.type is str and setting.form is not Form.SECRET:
+    elif member.type is str and setting.form not in (Form.SECRET, *_IDS):
         yield f"Limit: {setting.max_length:,} characters."
 
 
@@ -130,7 +131,7 @@ def _fields_of(kinds: Iterable[type[Plugin]], prefix: str) -> dict[str, tuple[An
     texts: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     for kind in kinds:
         if kind.key:
-            found[kind.key] = _input_of(kind, f"{prefix}{kind.key.title()}Attributes", prefix)
+            found[kind.key] = _input_of(kind, f"{prefix}{_title(kind.key)}Attributes", prefix)
             texts[kind.key][f"{kind.title} settings."].append(kind.kind)
             continue
         for member in setting_fields(kind):
@@ -139,13 +140,20 @@ def _fields_of(kinds: Iterable[type[Plugin]], prefix: str) -> dict[str, tuple[An
     return {name: (found[name], _joined(texts[name])) for name in found}
 
 
+def _title(key: str) -> str:
+    return "".join(part.title() for part in key.split("_"))
+
+
 def _joined(texts: Mapping[str, list[str]]) -> str:
     return " ".join(f"{', '.join(kinds)}: {_continued(text)}" for text, kinds in texts.items())
 
 
 def _continued(text: str) -> str:
-    """Returns a sentence as it stands after a colon: in lower case, except abbreviations."""
-    return text[0].lower() + text[1:] if text[1:2].islower() or text[1:2] in " -" else text
+    """Returns a sentence as it stands after a colon: in lower case, except names."""
+    if text.endswith(" settings."):
+        return text
+    first = text.partition(" ")[0]
+    return text[0].lower() + text[1:] if len(first) == 1 or first[1:].islower() else text
 
 
 @cache
@@ -164,7 +172,7 @@ def _input_of(settings: type[Any], name: str, prefix: str) -> Any:
 
 
 def _schema_type(settings: type[Any], member: SettingField, prefix: str) -> Any:
-    if member.setting.form is Form.CLUSTER:
+    if member.setting.form in _IDS:
         return strawberry.ID
     if get_origin(member.type) is tuple:
         return GenericAlias(list, _nested_type(get_args(member.type)[0], prefix))

@@ -12,6 +12,7 @@ from controlplane.platform.plugin_settings import (
     Plugin,
     Setting,
     SettingField,
+    camel,
     setting_fields,
 )
 
@@ -31,7 +32,8 @@ _TYPES: Mapping[Any, Json] = {
 def schema_of_kind(kind: type[Plugin]) -> Json:
     """Returns the schema of a kind's settings, as they stand beside the kind."""
     own = schema_of(kind)
-    nested = {"properties": {kind.key: own}, "required": [kind.key]} if kind.key else own
+    key = camel(kind.key)
+    nested = {"properties": {key: own}, "required": [key]} if key else own
     return {
         "title": kind.title,
         "description": kind.summary(),

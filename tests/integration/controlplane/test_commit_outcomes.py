@@ -11,11 +11,13 @@ from aiohttp.test_utils import TestServer
 
 from controlplane.generators.model.service_set import Generator, PullRequestGenerator, ServiceSet
 from controlplane.generators.ports import ServiceSetStore
-from controlplane.notifications.model.notification import SinkType
+from controlplane.notifications.model.sink_kind import CommitSink
 from controlplane.notifications.operations.routing import NotificationRouting
 from controlplane.notifications.operations.sending import NotificationSender
 from controlplane.notifications.operations.sinks import NotificationOperations, SinkDraft
 from controlplane.notifications.ports import SinkStore
+from controlplane.notifications.sinks.github import GithubSink
+from controlplane.notifications.sinks.gitlab import GitlabSink
 from controlplane.pipelines.ports import PipelineStore
 from controlplane.platform.outbound.outbound import GuardedSender
 from controlplane.platform.ports import PageQuery
@@ -111,13 +113,11 @@ class Stand:
     forge: Forge
     outward: GuardedSender
 
-    async def sink(self, repository: Repository, type: SinkType = SinkType.GITHUB) -> None:
-        draft = SinkDraft(
-            "s", type, token="t0ken", api_url=self.forge.url, repository_id=repository.id
-        )
+    async def sink(self, repository: Repository, type: type[CommitSink] = GithubSink) -> None:
+        draft = SinkDraft("s", type(repository.id, "t0ken", self.forge.url))
         await NotificationOperations(self.world.deps).save_sink(self.world.admin, draft)
 
-    async def preview(self, type: SinkType = SinkType.GITHUB) -> Service:
+    async def preview(self, type: type[CommitSink] = GithubSink) -> Service:
         """A service that a set has made of a request."""
         world = self.world
         repository = await world.repository("https://git.example.org/example/fleet.git")
@@ -146,8 +146,10 @@ async def stand(world: World, forge: Forge) -> AsyncIterator[Stand]:
     await outward.close()
 
 
-@pytest.mark.parametrize("type", [SinkType.GITHUB, SinkType.GITLAB])
-async def test_a_request_has_one_comment_on_its_preview(stand: Stand, type: SinkType) -> None:
+@pytest.mark.parametrize("type", [GithubSink, GitlabSink])
+async def test_a_request_has_one_comment_on_its_preview(
+    stand: Stand, type: type[CommitSink]
+) -> None:
     """Written anew as the preview fares; what a cluster says can neither name nor link anybody."""
     service, forge = await stand.preview(type), stand.forge
     said = "no image | `@everyone` <img src=x>\nsecond line"
@@ -230,10 +232,10 @@ async def test_a_token_goes_to_the_host_that_it_was_given_for(stand: Stand) -> N
     await stand.send()
     assert not stand.forge.tokens
     other = await world.repository("https://git.example.net/example/fleet.git")
-    draft = SinkDraft("t", SinkType.GITHUB, token="t0ken", repository_id=service.repository_id)
+    draft = SinkDraft("t", GithubSink(service.repository_id or "", "t0ken"))
     verbs = NotificationOperations(world.deps)
     await verbs.save_sink(world.admin, draft)
-    moved = replace(draft, token=None, repository_id=other.id)
+    moved = replace(draft, settings=GithubSink(other.id))
     with pytest.raises(Invalid, match="set again"):
         await verbs.save_sink(world.admin, moved)
 

@@ -22,8 +22,8 @@ from controlplane.notifications.model.notification import (
     MAX_ATTEMPTS,
     DeliveryState,
     Sink,
-    SinkType,
 )
+from controlplane.notifications.model.sink_kind import CommitSink, UrlSink
 from controlplane.notifications.operations.routing import NotificationRouting, StateWatcher
 from controlplane.notifications.operations.sending import NotificationSender
 from controlplane.notifications.operations.sinks import (
@@ -31,6 +31,12 @@ from controlplane.notifications.operations.sinks import (
     RouterDraft,
     SinkDraft,
 )
+from controlplane.notifications.sinks.github import GithubSink
+from controlplane.notifications.sinks.gitlab import GitlabSink
+from controlplane.notifications.sinks.slack import SlackSink
+from controlplane.notifications.sinks.syslog import SyslogSink
+from controlplane.notifications.sinks.teams import TeamsSink
+from controlplane.notifications.sinks.webhook import WebhookSink
 from controlplane.platform.notification import NotificationKind, Severity
 from controlplane.platform.outbound.outbound import GuardedSender
 from controlplane.platform.ports import PageQuery
@@ -84,8 +90,8 @@ class Stand:
         )
         self.sending = NotificationSender(deps, self.outward)
 
-    async def sink(self, url: str, type: SinkType = SinkType.WEBHOOK, **more) -> Sink:
-        draft = SinkDraft("sink", type, url=url, **more)
+    async def sink(self, url: str, type: type[UrlSink] = WebhookSink, **more) -> Sink:
+        draft = SinkDraft("sink", type(url), **more)
         sink, self.secret = await self.verbs.save_sink(self.world.admin, draft)
         return sink
 
@@ -207,8 +213,8 @@ async def test_private_addresses_are_refused_unless_allowed(world: World) -> Non
 
 async def test_chats_get_their_own_shape(stand: Stand, receiver: Receiver) -> None:
     """Names from elsewhere make no links and no mentions."""
-    for name, type in (("slack", SinkType.SLACK), ("teams", SinkType.TEAMS)):
-        draft = SinkDraft(f"<!channel> {name}", type, url=receiver.url)
+    for name, type in (("slack", SlackSink), ("teams", TeamsSink)):
+        draft = SinkDraft(f"<!channel> {name}", type(receiver.url))
         sink, secret = await stand.verbs.save_sink(stand.world.admin, draft)
         assert secret is None
         await stand.verbs.test_sink(stand.world.admin, sink.id)
@@ -223,16 +229,16 @@ async def test_chats_get_their_own_shape(stand: Stand, receiver: Receiver) -> No
 @pytest.mark.parametrize(
     ("type", "path", "state"),
     [
-        (SinkType.GITHUB, "/repos/example/fleet/statuses/{sha}", "failure"),
-        (SinkType.GITLAB, "/projects/example%2Ffleet/statuses/{sha}", "failed"),
+        (GithubSink, "/repos/example/fleet/statuses/{sha}", "failure"),
+        (GitlabSink, "/projects/example%2Ffleet/statuses/{sha}", "failed"),
     ],
 )
 async def test_commits_get_the_state_of_each_service(
-    stand: Stand, receiver: Receiver, type: SinkType, path: str, state: str
+    stand: Stand, receiver: Receiver, type: type[CommitSink], path: str, state: str
 ) -> None:
     world = stand.world
     repository = await world.repository("https://git.example.org/example/fleet.git")
-    draft = SinkDraft("s", type, token="t0ken", api_url=receiver.url, repository_id=repository.id)
+    draft = SinkDraft("s", type(repository.id, "t0ken", receiver.url))
     await stand.verbs.save_sink(world.admin, draft)
     service = await world.service(await world.cluster(), repository)
     async with world.deps.store.write() as tx:
@@ -291,9 +297,9 @@ async def test_secrets_are_never_shown_and_do_not_follow_to_another_receiver(
 async def test_who_may_do_what_with_sinks(stand: Stand) -> None:
     """An editor of a project has sinks there; the trail is forwarded by who may read all of it."""
     editor = person(Role.EDITOR, "eve", Scope(f"project:{DEFAULT_PROJECT}"))
-    own = SinkDraft("own", SinkType.SLACK, DEFAULT_PROJECT, url="https://hooks.example.org/x")
+    own = SinkDraft("own", SlackSink("https://hooks.example.org/x"), DEFAULT_PROJECT)
     sink, _ = await stand.verbs.save_sink(editor, own)
-    whole = SinkDraft("whole", SinkType.SLACK, url="https://hooks.example.org/x")
+    whole = SinkDraft("whole", SlackSink("https://hooks.example.org/x"))
     with pytest.raises(Forbidden):
         await stand.verbs.save_sink(editor, whole)
     theirs, _ = await stand.verbs.save_sink(stand.world.admin, whole)
@@ -304,7 +310,7 @@ async def test_who_may_do_what_with_sinks(stand: Stand) -> None:
     with pytest.raises(Forbidden):
         await stand.verbs.save_sink(
             person(Role.EDITOR),
-            SinkDraft("siem", SinkType.SYSLOG, url="syslog+tls://x.org", audit=(AuditKind.CHANGE,)),
+            SinkDraft("siem", SyslogSink("syslog+tls://x.org"), audit=(AuditKind.CHANGE,)),
         )
     page = await stand.verbs.sinks(editor, PageQuery())
     assert [one.id for one in page.items] == [sink.id]

@@ -5,14 +5,14 @@ from datetime import UTC, datetime
 
 import pytest
 
-from controlplane.notifications.model.commit_status import default_api_url
 from controlplane.notifications.model.notification import (
     Router,
     RouterFilter,
-    SinkType,
     delivery_retry_delay,
 )
-from controlplane.notifications.operations.sinks import checked_host
+from controlplane.notifications.model.sink_kind import CommitSink, checked_host
+from controlplane.notifications.sinks.github import GithubSink
+from controlplane.notifications.sinks.gitlab import GitlabSink
 from controlplane.platform.notification import (
     Notification,
     NotificationKind,
@@ -110,10 +110,12 @@ def test_waits_double_up_to_an_hour() -> None:
 @pytest.mark.parametrize(
     ("type", "repository", "api"),
     [
-        (SinkType.GITHUB, "https://github.com/a/b.git", "https://api.github.com"),
-        (SinkType.GITHUB, "git@git.example.org:a/b.git", "https://git.example.org/api/v3"),
-        (SinkType.GITLAB, "https://gitlab.example.org/a/b", "https://gitlab.example.org/api/v4"),
+        (GithubSink, "https://github.com/a/b.git", "https://api.github.com"),
+        (GithubSink, "git@git.example.org:a/b.git", "https://git.example.org/api/v3"),
+        (GitlabSink, "https://gitlab.example.org/a/b", "https://gitlab.example.org/api/v4"),
     ],
 )
-def test_the_api_is_that_of_the_repositorys_host(type: SinkType, repository: str, api: str) -> None:
-    assert default_api_url(type, repository) == api
+def test_the_api_is_that_of_the_repositorys_host(
+    type: type[CommitSink], repository: str, api: str
+) -> None:
+    assert type.default_api_url(repository) == api

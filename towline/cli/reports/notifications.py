@@ -1,6 +1,7 @@
 """`towline notifications …`."""
 
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
@@ -8,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from core.errors import Invalid, NotFound
+from towline.cli.apply.shapes import Json
 from towline.cli.reports import generated as operations
 from towline.cli.reports.audit import KindFilter
 from towline.cli.reports.generated import Delivery, NotificationsNode, Router, Sink
@@ -23,6 +25,17 @@ if TYPE_CHECKING:
         NotificationSinkAttributes,
         SinkConfigurationAttributes,
     )
+
+SINK_KINDS: Json = json.loads(
+    Path(__file__).parents[1].joinpath("shell/plugin_kinds.json").read_text()
+)["sinks"]
+SinkType = StrEnum("SinkType", {kind: kind.lower() for kind in SINK_KINDS})
+_OPTIONS = {
+    "url": "--url-file",
+    "token": "--token-file",
+    "apiUrl": "--api-url",
+    "repositoryId": "--repository",
+}
 
 app = typer.Typer(no_args_is_help=True, help="Notifications, sinks, routers and deliveries.")
 
@@ -55,17 +68,6 @@ _DELIVERIES: tuple[Column[Delivery], ...] = (
     field("SINK", "sinkId"),
     field("ID"),
 )
-
-
-class SinkType(StrEnum):
-    """Protocol of a sink."""
-
-    WEBHOOK = "webhook"
-    SLACK = "slack"
-    TEAMS = "teams"
-    GITHUB = "github"
-    GITLAB = "gitlab"
-    SYSLOG = "syslog"
 
 
 class Severity(StrEnum):
@@ -127,6 +129,10 @@ class SinkOptions(OptionGroup):
         str | None, typer.Option(help="URL of the repository for commit statuses.")
     ] = None
     api_url: Annotated[str | None, typer.Option(help="API URL of the Git host.")] = None
+    setting_file: Annotated[
+        list[str] | None,
+        typer.Option(help="File containing another setting, as NAME=FILE; repeatable."),
+    ] = None
     audit: Annotated[
         list[KindFilter] | None,
         typer.Option(help="Also forward audit rows of this kind; repeatable."),
@@ -134,18 +140,16 @@ class SinkOptions(OptionGroup):
     project: Project = None
 
     def configuration(self, api: GraphQLApi, kind: SinkType) -> "SinkConfigurationAttributes":
-        """Settings of the sink's protocol. Raises Invalid if an option is missing."""
-        if kind not in (SinkType.GITHUB, SinkType.GITLAB):
-            return {kind.value: {"url": _text(self.url_file)}}
-        if self.repository is None:
-            raise Invalid("is required for commit statuses", field="--repository")
-        return {
-            "commitStatus": {
-                "repositoryId": find_repository(api, self.repository)["id"],
-                "token": _text(self.token_file),
-                "apiUrl": self.api_url,
-            }
+        """Settings of the sink's kind. Raises Invalid if the kind lacks one, or needs another."""
+        repository = find_repository(api, self.repository)["id"] if self.repository else None
+        given = {
+            "url": _text(self.url_file),
+            "token": _text(self.token_file),
+            "apiUrl": self.api_url,
+            "repositoryId": repository,
+            **_setting_files(self.setting_file or []),
         }
+        return sink_configuration(kind.name, given)
 
 
 @app.command("set-sink")
@@ -153,7 +157,7 @@ class SinkOptions(OptionGroup):
 def set_sink(
     context: typer.Context,
     name: Annotated[str, typer.Argument(help="Name of the sink.")],
-    type: Annotated[SinkType, typer.Option(help="Protocol of the sink.")],
+    type: Annotated[SinkType, typer.Option(help="Kind of the sink.")],
     options: SinkOptions,
     output: Output = Format.TABLE,
 ) -> None:
@@ -320,6 +324,24 @@ def resend(
       towline notifications resend 0198c2f1-7a54-7c3e-9d7b-5d4f0a6b1c2d
     """
     show(operations.resend_notification(connect(context), id), _DELIVERIES, output, "id")
+
+
+def sink_configuration(kind: str, given: Mapping[str, str | None]) -> "SinkConfigurationAttributes":
+    """Returns the settings of a sink. Raises Invalid if its kind lacks one, or needs another."""
+    ((key, schema),) = SINK_KINDS[kind]["properties"].items()
+    settings = {name: value for name, value in given.items() if value is not None}
+    for name in settings.keys() - schema["properties"].keys():
+        raise Invalid(f"a {kind.lower()} sink has no {name}", field=_OPTIONS.get(name, name))
+    for name in set(schema["required"]) - settings.keys():
+        raise Invalid(f"a {kind.lower()} sink needs it", field=_OPTIONS.get(name, name))
+    return {key: settings}
+
+
+def _setting_files(given: list[str]) -> dict[str, str | None]:
+    pairs = [text.partition("=") for text in given]
+    if not all(path for _, _, path in pairs):
+        raise Invalid("must be NAME=FILE", field="--setting-file")
+    return {name: _text(Path(path)) for name, _, path in pairs}
 
 
 def _sink_id(api: GraphQLApi, name: str) -> str:
