@@ -69,7 +69,7 @@ lint-console: $(NODE_MODULES) ## lint and type-check the console, and compare it
 	@cd console && npm run --silent lint && npm run --silent types
 	@fresh=$$(mktemp -d); trap 'rm -rf "$$fresh"' EXIT; \
 	(cd console && node scripts/generate.js "$$fresh"); \
-	for name in generated.ts inputs.ts kinds.ts; do diff -u console/src/api/$$name "$$fresh/$$name" \
+	for name in generated.ts inputs.ts kinds.ts secretSources.ts; do diff -u console/src/api/$$name "$$fresh/$$name" \
 	|| { echo "console/src/api/$$name is out of date: run npm run generate in console" >&2; exit 1; }; done
 
 .PHONY: test-console

@@ -668,9 +668,9 @@ class GitAttributes(TypedDict, total=False):
 
 class SecretSourceAttributes(TypedDict, total=False):
     kind: Required[str]
-    key: Required[str]
-    store: str
-    path: str
+    store: str | None
+    path: str | None
+    key: str | None
     readerId: str | None
 
 

@@ -1,5 +1,6 @@
 // Writes src/api/generated.ts, the types of all documents in src/**/*.graphql against schema.graphql,
-// src/api/inputs.ts, the input types that editors validate, and src/api/kinds.ts, the forms of gates.
+// src/api/inputs.ts, the input types that editors validate, src/api/kinds.ts, the forms of gates, and
+// src/api/secretSources.ts, those of external sources of secrets.
 import { readFileSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { codegen } from "@graphql-codegen/core";
@@ -129,3 +130,21 @@ export const STEP_KINDS: Readonly<Record<StepType, GateKind>> = ${forms(publishe
 export const CHECKS: readonly string[] = ${JSON.stringify(published.checks)};
 `;
 writeFileSync(join(folder, "kinds.ts"), head + kinds);
+
+const { secretSources } = JSON.parse(readFileSync(join(root, "../towline/cli/shell/plugin_kinds.json"), "utf8"));
+
+/** Title of a source, and the fields of its form. */
+function sourceForm({ title, properties, required }) {
+  const fields = Object.entries(properties).map(([name, { title, description, maxLength }]) => ({
+    name, title, note: description, required: required.includes(name), maxLength,
+  }));
+  return { title, fields };
+}
+
+const sourceForms = Object.fromEntries(Object.entries(secretSources).map(([kind, source]) => [kind, sourceForm(source)]));
+const sources = `import type { SourceForm } from "../secrets/source";
+import type { SecretSourceKind } from "./generated";
+
+export const SECRET_SOURCES: Readonly<Record<SecretSourceKind, SourceForm>> = ${JSON.stringify(sourceForms, null, 2)};
+`;
+writeFileSync(join(folder, "secretSources.ts"), head + sources);

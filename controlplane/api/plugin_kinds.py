@@ -1,4 +1,4 @@
-"""JSON Schema of the kinds of sinks, for the CLI.
+"""JSON Schema of the kinds of sinks and of sources of secrets, for the CLI and the console.
 
 `python -m controlplane.api.plugin_kinds` prints it.
 """
@@ -9,11 +9,15 @@ import orjson
 
 from controlplane.notifications.sinks import SINKS
 from controlplane.platform.graphql.plugin_schema import Json, schema_of_kind
+from controlplane.secrets.sources import SOURCES
 
 
 def plugin_kinds() -> Json:
     """Returns the schema of each kind."""
-    return {"sinks": {kind.kind: schema_of_kind(kind) for kind in SINKS}}
+    return {
+        "sinks": {kind.kind: schema_of_kind(kind) for kind in SINKS},
+        "secretSources": {kind.kind: schema_of_kind(kind) for kind in SOURCES},
+    }
 
 
 if __name__ == "__main__":

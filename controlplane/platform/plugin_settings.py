@@ -33,6 +33,8 @@ class Form(StrEnum):
     """ID of a cluster. Manifests have its handle."""
     REPOSITORY = "repository"
     """ID of a repository. Manifests and commands have its URL."""
+    SERVICE_ACCOUNT = "serviceAccount"
+    """ID of a service account."""
     SECRET = "secret"
     """Secret, stored encrypted and never returned. Manifests name its source."""
 

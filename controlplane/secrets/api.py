@@ -13,20 +13,25 @@ from controlplane.platform.context import SECRET
 from controlplane.platform.graphql import relay
 from controlplane.platform.graphql.context import Context, Info
 from controlplane.platform.graphql.deltas import deltas
+from controlplane.platform.graphql.plugin_inputs import (
+    enum_of_kinds,
+    settings_from,
+    with_settings_of,
+)
 from controlplane.secrets.model.data_keys import DataKey as KeyRow
 from controlplane.secrets.model.rotation import Rotation as RotationRow
 from controlplane.secrets.model.rotation import RotationDecision, RotationPhase, RotationPlan
 from controlplane.secrets.model.secret import Secret as SecretRow
-from controlplane.secrets.model.secret import SecretSource as SourceRow
 from controlplane.secrets.model.secret import SecretVersion as VersionRow
-from controlplane.secrets.model.secret import SourceKind
+from controlplane.secrets.model.secret_source import SecretSource as SourceRow
 from controlplane.secrets.operations.keys import DataKeyOperations, KeyState
 from controlplane.secrets.operations.refresh import SecretRefresher
 from controlplane.secrets.operations.secrets import SecretChange, Secrets, UseView
+from controlplane.secrets.sources import BY_KIND, SOURCES
 from controlplane.services.api.inputs import SecretUseAttributes, secrets_by_name
 from core.errors import Invalid
 
-strawberry.enum(SourceKind, name="SecretSourceKind")
+_SourceKind = enum_of_kinds("SecretSourceKind", SOURCES, "External store of a secret's value.")
 strawberry.enum(RotationPhase, name="SecretRotationPhase")
 strawberry.enum(RotationDecision, name="SecretRotationDecision")
 
@@ -35,7 +40,7 @@ strawberry.enum(RotationDecision, name="SecretRotationDecision")
 class SecretSourceType:
     """External source of a secret value."""
 
-    kind: SourceKind
+    kind: str = strawberry.field(graphql_type=_SourceKind)
     """Kind of source."""
     store: str | None
     """Name of the Vault in the settings, or handle of the cluster. Null for an environment
@@ -50,13 +55,14 @@ class SecretSourceType:
 
     @classmethod
     def of(cls, row: SourceRow) -> "SecretSourceType":
-        reader = strawberry.ID(row.reader_id) if row.reader_id else None
+        values = row.values()
+        reader = values.get("reader_id")
         return cls(
             kind=row.kind,
-            store=row.store or None,
-            path=row.path or None,
-            key=row.key,
-            reader_id=reader,
+            store=values.get("store"),
+            path=values.get("path"),
+            key=values["key"],
+            reader_id=strawberry.ID(reader) if reader else None,
         )
 
 
@@ -282,24 +288,15 @@ class SecretDelta:
 
 
 @strawberry.input
+@with_settings_of(SOURCES, "SecretSource")
 class SecretSourceAttributes:
     """External source of a secret value."""
 
-    kind: SourceKind
+    kind: str = strawberry.field(graphql_type=_SourceKind)
     """Kind of source."""
-    key: str
-    """Key in the Vault secret or Kubernetes Secret, or name of the variable without its prefix.
-    Limit: 512 characters."""
-    store: str = ""
-    """VAULT: name of the Vault in the settings. KUBERNETES: handle of the cluster."""
-    path: str = ""
-    """VAULT: path below the configured prefix. KUBERNETES: `namespace/name`. Limit: 512 characters.
-    """
-    reader_id: strawberry.ID | None = None
-    """KUBERNETES: ID of the service account that reads the Secret."""
 
     def source(self) -> SourceRow:
-        return SourceRow(self.kind, self.key, self.store, self.path, self.reader_id or "")
+        return settings_from(BY_KIND[self.kind], self, "source")
 
 
 @strawberry.input

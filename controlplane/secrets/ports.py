@@ -6,7 +6,8 @@ from typing import Any, Protocol
 from controlplane.platform.ports import Rows
 from controlplane.platform.sealing import Sealer
 from controlplane.secrets.model.data_keys import DataKey
-from controlplane.secrets.model.secret import Secret, SecretSource, SecretVersion
+from controlplane.secrets.model.secret import Secret, SecretVersion
+from controlplane.secrets.model.secret_source import SecretSource
 from controlplane.services.model.parts import SecretValue
 from controlplane.services.model.service import Service
 

@@ -1,5 +1,8 @@
 """Tables of secrets, their uses, and data keys."""
 
+from typing import Annotated
+
+from pydantic import PlainSerializer, PlainValidator
 from sqlalchemy import (
     BigInteger,
     Boolean,
@@ -19,10 +22,14 @@ from controlplane.platform.store.schema import metadata
 from controlplane.platform.store.transaction import Repositories
 from controlplane.secrets.model.data_keys import DataKey
 from controlplane.secrets.model.rotation import Rotation
-from controlplane.secrets.model.secret import Secret, SecretSource, SecretVersion
+from controlplane.secrets.model.secret import Secret, SecretVersion
+from controlplane.secrets.model.secret_source import SecretSource
 from controlplane.secrets.ports import DataKeyStore, SecretStore, SecretVersionStore
+from controlplane.secrets.sources import source_from_json, source_to_json
 from controlplane.services.model.parts import SecretUse
 from controlplane.services.ports import SecretUseStore
+
+_SOURCE = Annotated[SecretSource, PlainValidator(source_from_json), PlainSerializer(source_to_json)]
 
 secrets = Table(
     "secrets",
@@ -35,7 +42,7 @@ secrets = Table(
     Column("description", Text, nullable=False),
     Column("current", Integer, nullable=False),
     Column("newest", Integer, nullable=False),
-    Column("source", JsonColumn(SecretSource)),
+    Column("source", JsonColumn(_SOURCE)),
     Column("refresh_s", Integer, nullable=False),
     Column("due_at", UtcColumn, index=True),
     Column("refreshed_at", UtcColumn),

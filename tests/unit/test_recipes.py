@@ -18,7 +18,7 @@ SECTION = re.compile(r"^## ([^\n]+)\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL
 NAMED = re.compile(r"`([\w.-]+(?:/[\w.-]+)+/?|[\w-]+\.(?:graphql|toml))`")
 FIELD, GATE = "Adding a field", "Adding a kind of gate"
 RENDERER, SINK = "Adding a renderer", "Adding a kind of sink"
-WIRE = "Adding a message to the wire"
+SOURCE, WIRE = "Adding an external source of secrets", "Adding a message to the wire"
 
 
 GENERATED = frozenset(f"console/src/api/{name}.ts" for name in ("generated", "inputs", "kinds"))
@@ -72,6 +72,14 @@ EXAMPLES = (
         frozenset({"controlplane/notifications/sinks/teams.py", "console/src/api/generated.ts"}),
     ),
     Example(
+        SOURCE,
+        "VaultSource|KvStore",
+        (*SOURCES, "schema.graphql"),
+        frozenset(
+            {"controlplane/secrets/sources/vault.py", "controlplane/secrets/backends/vault.py"}
+        ),
+    ),
+    Example(
         WIRE,
         r"VerificationResult|pb\.Verified",
         ("core/wire", "controlplane/agents", "syncagent/link", "syncagent/ports.py"),
@@ -119,7 +127,7 @@ def places(example: Example) -> set[str]:
     return found - example.others
 
 
-@pytest.mark.parametrize("recipe", [FIELD, GATE, RENDERER, SINK, WIRE])
+@pytest.mark.parametrize("recipe", [FIELD, GATE, RENDERER, SINK, SOURCE, WIRE])
 def test_each_path_of_a_recipe_exists(recipe: str) -> None:
     named = named_by(recipe)
     assert named

@@ -755,13 +755,13 @@ export type PipelineGateAttributes = {
   soakSeconds?: number | null | undefined;
   /** WINDOW: calendar of release windows. */
   calendar?: GateCalendarAttributes | null | undefined;
-  /** JOB: job settings. */
+  /** JOB: Job settings. */
   job?: GateJobAttributes | null | undefined;
-  /** METRIC: metric settings. */
+  /** METRIC: Metric settings. */
   metric?: GateMetricAttributes | null | undefined;
   /** HTTP: HTTP settings. */
   http?: GateHttpAttributes | null | undefined;
-  /** VERSION: version settings. */
+  /** VERSION: Version settings. */
   version?: GateVersionAttributes | null | undefined;
   /** MANUAL: instructions for the person who confirms. Default: none. Limit: 10,000 characters. */
   instructions?: string | null | undefined;
@@ -823,13 +823,13 @@ export type PipelineStepAttributes = {
   soakSeconds?: number | null | undefined;
   /** WINDOW: calendar of release windows. */
   calendar?: GateCalendarAttributes | null | undefined;
-  /** JOB: job settings. */
+  /** JOB: Job settings. */
   job?: GateJobAttributes | null | undefined;
-  /** METRIC: metric settings. */
+  /** METRIC: Metric settings. */
   metric?: GateMetricAttributes | null | undefined;
   /** HTTP: HTTP settings. */
   http?: GateHttpAttributes | null | undefined;
-  /** VERSION: version settings. */
+  /** VERSION: Version settings. */
   version?: GateVersionAttributes | null | undefined;
   /** MANUAL: instructions for the person who confirms. Default: none. Limit: 10,000 characters. */
   instructions?: string | null | undefined;
@@ -1047,12 +1047,12 @@ export type SecretRotationPhase =
 export type SecretSourceAttributes = {
   /** Kind of source. */
   kind: SecretSourceKind;
-  /** Key in the Vault secret or Kubernetes Secret, or name of the variable without its prefix. Limit: 512 characters. */
-  key: string;
-  /** VAULT: name of the Vault in the settings. KUBERNETES: handle of the cluster. */
-  store?: string;
-  /** VAULT: path below the configured prefix. KUBERNETES: `namespace/name`. Limit: 512 characters. */
-  path?: string;
+  /** VAULT: name of the Vault in the settings. Limit: 512 characters. KUBERNETES: handle of the cluster. Limit: 512 characters. */
+  store?: string | null | undefined;
+  /** VAULT: path below the configured prefix. Limit: 512 characters. KUBERNETES: namespace and name of the Secret, such as `shop/db`. Limit: 512 characters. */
+  path?: string | null | undefined;
+  /** VAULT: key in the Vault secret. Limit: 512 characters. KUBERNETES: key in the data of the Secret. Limit: 512 characters. ENVIRONMENT: name of the variable without its prefix. Limit: 512 characters. */
+  key?: string | null | undefined;
   /** KUBERNETES: ID of the service account that reads the Secret. */
   readerId?: string | null | undefined;
 };

@@ -7,7 +7,8 @@ import { PagedTable } from "../ui/PagedTable";
 import { Status } from "../ui/Status";
 import { useParam } from "../ui/useParam";
 import { useRowKeys } from "../ui/useRowKeys";
-import { storeOf, stateOf } from "./rotation";
+import { stateOf } from "./rotation";
+import { storeOf } from "./source";
 import { ValueForm } from "./ValueForm";
 
 function Row({ secret }: { readonly secret: SecretRowFragment }) {

@@ -2,21 +2,20 @@ import { useState, type SubmitEvent } from "react";
 import { useMutation } from "urql";
 import { refresh } from "../api/client";
 import { SaveSecretDocument, type SecretAttributes, type SecretRowFragment, type SecretSourceKind } from "../api/generated";
+import { SECRET_SOURCES } from "../api/secretSources";
 import { exactlyOf, textOf } from "../ui/form";
 import { FormBar } from "../ui/FormBar";
 import { toast } from "../ui/toast";
+import { SOURCE_KINDS, sourceFrom } from "./source";
 
 type Store = "HERE" | SecretSourceKind;
 const STORES: readonly (readonly [Store, string])[] = [
   ["HERE", "Towline (encrypted)"],
-  ["VAULT", "Vault"],
-  ["KUBERNETES", "Kubernetes Secret in the control plane's cluster"],
-  ["ENVIRONMENT", "environment variable of the control plane"],
+  ...SOURCE_KINDS.map((kind) => [kind, SECRET_SOURCES[kind].title] as const),
 ];
 
 function sourceOf(form: FormData, store: Store): SecretAttributes {
-  if (store === "HERE") return { value: exactlyOf(form, "value") };
-  return { source: { kind: store, key: textOf(form, "key"), store: textOf(form, "store"), path: textOf(form, "path") } };
+  return store === "HERE" ? { value: exactlyOf(form, "value") } : sourceFrom(form, store);
 }
 
 function rotationOf(form: FormData): SecretAttributes["rotation"] {
@@ -60,26 +59,12 @@ function Value() {
 }
 
 function Source({ kind }: { readonly kind: SecretSourceKind }) {
-  return (
-    <>
-      {kind !== "ENVIRONMENT" && (
-        <div className="two">
-          <label>
-            {kind === "VAULT" ? "Mount" : "Namespace"}
-            <input name="store" maxLength={255} />
-          </label>
-          <label>
-            {kind === "VAULT" ? "Path" : "Secret"}
-            <input name="path" required maxLength={1000} />
-          </label>
-        </div>
-      )}
-      <label>
-        {kind === "ENVIRONMENT" ? "Variable" : "Key"}
-        <input name="key" required maxLength={255} />
-      </label>
-    </>
-  );
+  return SECRET_SOURCES[kind].fields.map(({ name, title, note, required, maxLength }) => (
+    <label key={name}>
+      {title} <small>{note}</small>
+      <input name={name} required={required} maxLength={maxLength} />
+    </label>
+  ));
 }
 
 type Props = { readonly secret: SecretRowFragment | null; readonly onDone: () => void };

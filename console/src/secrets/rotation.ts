@@ -32,11 +32,3 @@ export function stateOf({ problem, rotation, currentVersion }: SecretRowFragment
   if (rotation !== null && rotation.endedAt === null) return ROTATION_STATES[rotation.phase];
   return currentVersion === null ? STATES.noValue : STATES.ready;
 }
-
-const STORES = { VAULT: "Vault", KUBERNETES: "Kubernetes Secret", ENVIRONMENT: "environment variable" };
-
-/** Store of a secret's value, such as `Vault kv / shop / password`. */
-export function storeOf({ source }: SecretRowFragment): string {
-  if (source === null) return "Towline (encrypted)";
-  return `${STORES[source.kind]} ${[source.store, source.path, source.key].filter((part) => part !== null && part !== "").join(" / ")}`;
-}

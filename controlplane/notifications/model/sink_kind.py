@@ -1,6 +1,6 @@
 """The base class of sinks: one module a kind, and one line in `notifications.sinks.SINKS`."""
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
@@ -49,7 +49,7 @@ class Sending:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class SinkKind(Plugin):
+class SinkKind(Plugin, ABC):
     """Settings of a sink of one kind, stored encrypted. Not printed, since they hold secrets.
 
     An empty setting keeps its current value when a sink is changed.

@@ -26,7 +26,7 @@ from core.errors import Invalid
 T = TypeVar("T")
 
 _DOCSTRINGS = DocstringReader()
-_IDS = frozenset({Form.CLUSTER, Form.REPOSITORY})
+_IDS = frozenset({Form.CLUSTER, Form.REPOSITORY, Form.SERVICE_ACCOUNT})
 
 
 def enum_of_kinds(name: str, kinds: Iterable[type[Plugin]], description: str) -> type[StrEnum]:

@@ -3,10 +3,10 @@
 import re
 from dataclasses import dataclass, field
 from datetime import datetime
-from enum import StrEnum
 
 from controlplane.authorization import Resource, ResourceKind
 from controlplane.secrets.model.rotation import Rotation
+from controlplane.secrets.model.secret_source import SecretSource
 from core.errors import Invalid
 
 MAX_VALUE_LENGTH = 512 * 1024
@@ -15,57 +15,7 @@ MAX_USES = 200
 MAX_VERSIONS = 100
 """Maximum versions of one secret that still hold a value."""
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,126}[A-Za-z0-9])?")
-_MAX_PATH_LENGTH = 512
 _MIN_REFRESH, _MAX_REFRESH = 10, 7 * 24 * 3600
-
-
-class SourceKind(StrEnum):
-    """External store of a secret's value."""
-
-    VAULT = "vault"
-    """A HashiCorp Vault named in the settings."""
-    KUBERNETES = "kubernetes"
-    """A Secret in a cluster."""
-    ENVIRONMENT = "environment"
-    """An environment variable of the control plane."""
-
-
-@dataclass(frozen=True, slots=True)
-class SecretSource:
-    """Location of a value in an external store.
-
-    VAULT: `store` is a Vault of the settings, `path` is relative to its prefix, `key` is a key of
-    that secret. KUBERNETES: `store` is a cluster's handle, `path` is `namespace/name`, `key` is a
-    key of its data, and the control plane reads it as the service account `reader_id`. ENVIRONMENT:
-    `key` is a variable without the prefix.
-    """
-
-    kind: SourceKind
-    key: str
-    store: str = ""
-    path: str = ""
-    reader_id: str = ""
-
-    def __str__(self) -> str:
-        place = "/".join(part for part in (self.store, self.path) if part)
-        return f"{self.kind.value}:{place}#{self.key}" if place else f"{self.kind.value}:{self.key}"
-
-    def checked(self) -> "SecretSource":
-        """Returns itself. Raises Invalid, naming the missing or oversized field."""
-        if not self.key:
-            raise Invalid("must name one value", field="source.key")
-        if self.kind is not SourceKind.ENVIRONMENT and not (self.store and self.path):
-            raise Invalid(f"{self.kind.value} needs store and path", field="source.store")
-        if self.kind is SourceKind.KUBERNETES and not self.reader_id:
-            raise Invalid(
-                "is required: name the service account that reads the Secret",
-                field="source.readerId",
-            )
-        if max(map(len, (self.key, self.store, self.path))) > _MAX_PATH_LENGTH:
-            raise Invalid(f"{_MAX_PATH_LENGTH} characters at most", field="source.path")
-        if not all(part and part not in (".", "..") for part in (self.path or "x").split("/")):
-            raise Invalid("must not have empty parts, '.' or '..'", field="source.path")
-        return self
 
 
 @dataclass(frozen=True, slots=True)

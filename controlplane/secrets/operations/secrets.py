@@ -7,11 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from controlplane.access.model.users import UserKind
 from controlplane.access.operations.scopes import project_for
-from controlplane.access.operations.users import require_permissions_of_user
-from controlplane.access.ports import UserStore
-from controlplane.authorization import Actor, Resource, ResourceKind, Verb, require, require_member
+from controlplane.authorization import Actor, ResourceKind, Verb, require, require_member
 from controlplane.clusters.operations.freezes import check_not_frozen
 from controlplane.platform.context import SECRET, OperationContext
 from controlplane.platform.names import check_text
@@ -21,13 +18,12 @@ from controlplane.secrets.model.rotation import Rotation, RotationDecision, Rota
 from controlplane.secrets.model.secret import (
     MAX_VERSIONS,
     Secret,
-    SecretSource,
     SecretVersion,
-    SourceKind,
     check_name,
     check_refresh,
     check_value,
 )
+from controlplane.secrets.model.secret_source import SecretSource
 from controlplane.secrets.operations import rotations
 from controlplane.secrets.operations.uses import follow_current_version, services_of, set_uses
 from controlplane.secrets.ports import SecretStore, SecretVersionStore
@@ -162,7 +158,7 @@ class Secrets:
             require(actor, Verb.WRITE, before.target)
             _check_project(before, change)
             if change.source is not None:
-                await _check_reader(self._context, tx, actor, change.source)
+                await change.source.check_access(self._context, tx, actor)
                 columns["due_at"] = now
             after = replace(before, **columns, updated_at=now)
             moved: list[Service] = []
@@ -305,22 +301,3 @@ async def _find_permitted(
 def _check_project(before: Secret, change: SecretChange) -> None:
     if change.project_id and change.project_id != before.project_id:
         raise Conflict(f"secret {before.name!r} cannot be moved: create it in the other project")
-
-
-async def _check_reader(
-    deps: OperationContext, tx: Transaction, actor: Actor, source: SecretSource
-) -> None:
-    """Requires every permission of the service account that reads the source.
-
-    Environment variables belong to all projects; only administrators of the installation may read
-    them.
-    """
-    if source.kind is SourceKind.ENVIRONMENT:
-        require(actor, Verb.ADMINISTER, Resource.whole(ResourceKind.INSTALLATION))
-    if source.kind is not SourceKind.KUBERNETES:
-        return
-    require(actor, Verb.ADMINISTER, Resource.whole(ResourceKind.USER))
-    user = await tx[UserStore].get(source.reader_id)
-    if user is None or user.kind is not UserKind.SERVICE_ACCOUNT:
-        raise Invalid("is not a service account", field="source.readerId")
-    await require_permissions_of_user(tx, actor, user, deps.clock.now())

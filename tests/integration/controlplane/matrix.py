@@ -33,8 +33,8 @@ from controlplane.platform.audit_entry import AuditEntry
 from controlplane.platform.context import SECRET
 from controlplane.platform.graphql.context import Context
 from controlplane.platform.ports import PageQuery, Store, Transaction
-from controlplane.secrets.model.secret import SecretSource, SourceKind
 from controlplane.secrets.ports import SecretStore, SecretVersionStore
+from controlplane.secrets.sources.vault import VaultSource
 from controlplane.services.model.ownership import OwnerKind
 from controlplane.services.model.service import Component, Revision
 from controlplane.services.ports import ComponentStore, RevisionStore, ServiceStore
@@ -504,7 +504,7 @@ async def _secrets(stage: Stage, project: str) -> None:
         document = f'saveSecret(name: "{name}", attributes: {{{project}, {attributes}}}) {{ id }}'
         made = await stage.made(document)
         ids["secret" if name == "own" else "idle_secret"] = made["id"]
-    source = SecretSource(SourceKind.VAULT, "x", "x", "x")
+    source = VaultSource("x", "x", "x")
     async with stage.plane.deps.store.write() as tx:
         await tx[SecretStore].change(ids["idle_secret"], source=source)
         version = await tx[SecretVersionStore].find(secret_id=ids["secret"], number=2)

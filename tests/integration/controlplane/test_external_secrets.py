@@ -10,16 +10,19 @@ import pytest
 from controlplane.authorization import DEFAULT_PROJECT, Actor
 from controlplane.secrets.backends.external import ExternalSecretSources
 from controlplane.secrets.backends.vault import KvStore, Vault
-from controlplane.secrets.model.secret import SecretSource, SourceKind
+from controlplane.secrets.model.secret_source import SecretSource
 from controlplane.secrets.operations.refresh import SecretRefresher
 from controlplane.secrets.operations.secrets import SecretChange, Secrets
 from controlplane.secrets.ports import SecretVersionStore
+from controlplane.secrets.sources.environment import EnvironmentSource
+from controlplane.secrets.sources.kubernetes import KubernetesSource
+from controlplane.secrets.sources.vault import VaultSource
 from core.errors import Conflict, Forbidden, Invalid, NotFound, Unavailable
 from tests.fakes.vault import TOKEN, FakeVault, running_vault
 from tests.integration.controlplane.conftest import Role, World, person
 
 PATH = f"{DEFAULT_PROJECT}/db"
-VAULT = SecretSource(SourceKind.VAULT, "password", "prod", "db")
+VAULT = VaultSource("prod", "db", "password")
 
 
 class Cluster:
@@ -118,7 +121,7 @@ async def test_two_replicas_read_a_source_once(elsewhere: Elsewhere) -> None:
 
 async def test_a_project_reads_below_its_own_path_only(elsewhere: Elsewhere) -> None:
     elsewhere.vault.secrets["other/db"] = {"password": "of another project"}
-    source = SecretSource(SourceKind.VAULT, "password", "prod", "../other/db")
+    source = VaultSource("prod", "../other/db", "password")
     with pytest.raises(Invalid, match=r"\.\."):
         await elsewhere.secrets.save(elsewhere.world.admin, "db", SecretChange(source=source))
 
@@ -127,12 +130,12 @@ async def test_a_secret_of_a_cluster_is_read_as_a_service_account(elsewhere: Els
     world, cluster = elsewhere.world, Cluster()
     elsewhere.sources.live = cluster
     account = await world.people.create_account(world.admin, "reader")
-    source = SecretSource(SourceKind.KUBERNETES, "password", "dev", "shop/db", account.id)
+    source = KubernetesSource("dev", "shop/db", "password", account.id)
     await elsewhere.secrets.save(world.admin, "db", SecretChange(source=source))
     await elsewhere.look()
     assert await elsewhere.value() == b"of the cluster"
     assert cluster.asked == [(account.id, "dev", "/api/v1/namespaces/shop/secrets/db")]
-    person_id = SecretSource(SourceKind.KUBERNETES, "password", "dev", "shop/db", "nobody")
+    person_id = KubernetesSource("dev", "shop/db", "password", "nobody")
     with pytest.raises(Invalid, match="service account"):
         await elsewhere.secrets.save(world.admin, "x", SecretChange(source=person_id))
     with pytest.raises(Forbidden):
@@ -142,12 +145,12 @@ async def test_a_secret_of_a_cluster_is_read_as_a_service_account(elsewhere: Els
 @pytest.mark.parametrize(
     ("source", "why"),
     [
-        (SecretSource(SourceKind.KUBERNETES, "k", "dev", "shop/a/b", "x"), "namespace/name"),
-        (SecretSource(SourceKind.KUBERNETES, "k", "dev", "shop/DB?x=1", "x"), "namespace/name"),
-        (SecretSource(SourceKind.VAULT, "k", "test", "db"), "no Vault 'test'"),
-        (SecretSource(SourceKind.VAULT, "k", "prod", "db"), "404"),
-        (SecretSource(SourceKind.ENVIRONMENT, "GONE"), "has no SHARED_GONE"),
-        (SecretSource(SourceKind.ENVIRONMENT, "A=B"), "environment variables are not readable"),
+        (KubernetesSource("dev", "shop/a/b", "k", "x"), "namespace/name"),
+        (KubernetesSource("dev", "shop/DB?x=1", "k", "x"), "namespace/name"),
+        (VaultSource("test", "db", "k"), "no Vault 'test'"),
+        (VaultSource("prod", "db", "k"), "404"),
+        (EnvironmentSource("GONE"), "has no SHARED_GONE"),
+        (EnvironmentSource("A=B"), "environment variables are not readable"),
     ],
     ids=lambda one: str(one)[:30],
 )
@@ -163,7 +166,7 @@ async def test_what_cannot_be_read_is_named(
 async def test_the_environment_is_read_for_who_administers_all(elsewhere: Elsewhere) -> None:
     """It belongs to all projects; names without the prefix cannot be asked for."""
     world = elsewhere.world
-    change = SecretChange(source=SecretSource(SourceKind.ENVIRONMENT, "DB"))
+    change = SecretChange(source=EnvironmentSource("DB"))
     with pytest.raises(Forbidden):
         await elsewhere.secrets.save(person(Role.EDITOR, "bob"), "db", change)
     await elsewhere.secrets.save(world.admin, "db", change)

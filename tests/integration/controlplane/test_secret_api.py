@@ -110,8 +110,8 @@ REFUSED = (
     ('{valueBase64: "?"}', "base64"),
     ('{value: ""}', "empty"),
     ('{value: "x", rotation: {batch: 0}}', "1 to 1000"),
-    ('{source: {kind: VAULT, key: "x"}}', "store and path"),
-    ('{source: {kind: KUBERNETES, key: "x", store: "dev", path: "a/b"}}', "service account"),
+    ('{source: {kind: VAULT, key: "x"}}', "requires store"),
+    ('{source: {kind: KUBERNETES, key: "x", store: "dev", path: "a/b"}}', "requires readerId"),
     ("{refreshSeconds: 1}", "10 to"),
 )
 

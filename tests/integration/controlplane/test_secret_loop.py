@@ -11,11 +11,11 @@ from controlplane.secrets.backends.external import ExternalSecretSources
 from controlplane.secrets.backends.keks import LocalKek
 from controlplane.secrets.loop import SecretLoop
 from controlplane.secrets.model.rotation import RotationPhase, RotationPlan
-from controlplane.secrets.model.secret import SecretSource, SourceKind
 from controlplane.secrets.operations.keys import DataKeyOperations
 from controlplane.secrets.operations.refresh import SecretRefresher
 from controlplane.secrets.operations.rotations import Rotations
 from controlplane.secrets.operations.secrets import SecretChange, Secrets
+from controlplane.secrets.sources.environment import EnvironmentSource
 from core.runtime.clock import SystemClock
 from core.sealing import SealingKey
 from core.spec.sealed_secrets import SealedSecret
@@ -113,7 +113,7 @@ async def test_an_automatic_rotation_goes_to_its_end_by_itself(loop: Loop) -> No
 async def test_sources_are_read_when_they_are_due(loop: Loop) -> None:
     """At once when asked for first, then in time."""
     world = loop.world
-    source = SecretSource(SourceKind.ENVIRONMENT, "DB")
+    source = EnvironmentSource("DB")
     change = SecretChange(source=source, refresh_s=60)
     secret = await loop.secrets.save(world.admin, "db", change)
 

@@ -15,7 +15,8 @@ from controlplane.notifications.model.sink_kind import CommitSink, SinkKind, Url
 from controlplane.notifications.sinks import SINKS
 from controlplane.platform.plugin_settings import setting_fields
 from core.errors import Invalid
-from towline.cli.reports.notifications import SINK_KINDS, sink_configuration
+from towline.cli.reports.notifications import sink_configuration
+from towline.cli.shell.plugin_kinds import SINK_KINDS
 
 ROOT = Path(__file__).parents[3]
 GUIDE = (ROOT / "docs/how-to/notifications.md").read_text()

@@ -1,6 +1,5 @@
 """`towline notifications …`."""
 
-import json
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from pathlib import Path
@@ -9,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from core.errors import Invalid, NotFound
-from towline.cli.apply.shapes import Json
 from towline.cli.reports import generated as operations
 from towline.cli.reports.audit import KindFilter
 from towline.cli.reports.generated import Delivery, NotificationsNode, Router, Sink
 from towline.cli.repositories.find import find_repository
 from towline.cli.shell.option_groups import OptionGroup, option_groups
 from towline.cli.shell.output import Column, Format, field, show
+from towline.cli.shell.plugin_kinds import SINK_KINDS
 from towline.cli.shell.session import Output, Search, connect
 from towline.operations import PAGE, GraphQLApi
 
@@ -26,9 +25,6 @@ if TYPE_CHECKING:
         SinkConfigurationAttributes,
     )
 
-SINK_KINDS: Json = json.loads(
-    Path(__file__).parents[1].joinpath("shell/plugin_kinds.json").read_text()
-)["sinks"]
 SinkType = StrEnum("SinkType", {kind: kind.lower() for kind in SINK_KINDS})
 _OPTIONS = {
     "url": "--url-file",

@@ -1,0 +1,9 @@
+"""Kinds of sinks, from the published schema of the control plane."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+_SCHEMA = Path(__file__).with_name("plugin_kinds.json")
+SINK_KINDS: dict[str, dict[str, Any]] = json.loads(_SCHEMA.read_text())["sinks"]
+"""JSON Schema of the settings of each kind of sink, by its name in the API."""
