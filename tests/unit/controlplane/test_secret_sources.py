@@ -50,6 +50,7 @@ def test_a_source_is_complete(kind: type[SecretSource]) -> None:
 def test_each_setting_can_be_read_and_declared(kind: type[SecretSource]) -> None:
     readable = set(SecretSourceType.__annotations__)
     declared = shapes()["Secret"]["source"]
+    assert isinstance(declared, dict)
     for member in setting_fields(kind):
         assert member.public_name in readable, (
             f"add {member.public_name} to SecretSourceType in controlplane/secrets/api.py"
