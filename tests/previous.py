@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-COMMIT = "8a1733e0631f6fbcbcd42da73b90de481d9f189d"
+COMMIT = "553e562c958dfd9ab7ad46b184d5faad1216e2c8"
 SCHEMA = "0001"
 _ROOT = Path(__file__).parents[1]
 
