@@ -6,12 +6,15 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import timedelta
 
+from core.identity import RepositoryId
 from core.outbound.client import OutboundClient, OutboundRoute
 from core.remotes import normalize_proxy_url
 from core.runtime.atomic_files import write_atomically
 from core.runtime.clock import Clock
 from core.spec.attestation import Signer
+from core.spec.source import RepositorySpec
 from gitcache.charts.catalog import ChartCatalog
+from gitcache.charts.credentials import ChartCredentialFinder
 from gitcache.charts.followed import ChartMirror
 from gitcache.charts.source import ChartSource
 from gitcache.coordination.local import SoleReplica
@@ -74,7 +77,10 @@ def build_git_cache(
     `decryptor` uses the keys of the settings.
     """
     data, poll = settings.data_dir, settings.poll
-    mirror = GitMirror(data / "repositories", _mirror_options(settings), clock, egress=egress)
+    specs: dict[RepositoryId, RepositorySpec] = {}
+    mirror = GitMirror(
+        data / "repositories", _mirror_options(settings), clock, egress=egress, followed=specs
+    )
     eviction = _eviction(settings, live or ReportedDigests(), clock)
 
     async def make_room() -> None:
@@ -92,6 +98,7 @@ def build_git_cache(
         content,
         memo,
         workers,
+        ChartCredentialFinder(specs),
         clock,
         index_bytes=settings.render.chart_index_bytes,
         archive_bytes=settings.render.chart_bytes,
@@ -122,6 +129,7 @@ def build_git_cache(
         clock,
         PollIntervals(poll.seconds, poll.seconds_with_webhook),
         replicas,
+        specs=specs,
         signer=Signer.from_bytes(key),
         peers=connections.peers if connections else None,
         housekeeping_steps=(eviction.run,),
@@ -129,8 +137,6 @@ def build_git_cache(
         on_start=(mirror.open, open_disk, workers.start),
         on_stop=(workers.stop, content.stop, http.close, mirror.close),
     )
-    mirror.submodules.set_followed(cache.specs)
-    charts.accounts.set_followed(cache.specs)
     return cache
 
 

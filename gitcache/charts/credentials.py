@@ -4,12 +4,13 @@ Connect a chart repository that needs credentials like any repository, by its ht
 are not polled unless a service follows it. Only repositories of the same project are used.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from yarl import URL
 
 from core.errors import Invalid
+from core.identity import RepositoryId
 from core.outbound.credentials import RegistryAccount
 from core.remotes import Remote, is_loopback_host, parse_remote
 from core.spec.source import GitCredentials, RepositorySpec
@@ -26,11 +27,7 @@ class ChartCredentials:
 class ChartCredentialFinder:
     """Finds accounts among the followed repositories."""
 
-    def __init__(self) -> None:
-        self._followed: Callable[[], Iterable[RepositorySpec]] = tuple
-
-    def set_followed(self, followed: Callable[[], Iterable[RepositorySpec]]) -> None:
-        """Sets the function that returns the followed repositories."""
+    def __init__(self, followed: Mapping[RepositoryId, RepositorySpec]) -> None:
         self._followed = followed
 
     def of(self, url: str, project: str | None) -> ChartCredentials | None:
@@ -38,7 +35,7 @@ class ChartCredentialFinder:
         place = URL(url)
         found = [
             (remote.path, spec)
-            for spec in self._followed()
+            for spec in self._followed.values()
             if spec.project == project and (remote := _remote(spec)) and _opens(remote, place)
         ]
         if not found:

@@ -40,12 +40,13 @@ class ChartSource:
         content: ContentStore,
         memo: Memo,
         workers: RenderWorkers,
+        accounts: ChartCredentialFinder,
         clock: Clock,
         *,
         index_bytes: int,
         archive_bytes: int,
     ) -> None:
-        self.accounts = ChartCredentialFinder()
+        self._accounts = accounts
         self._http = http
         self._registries = OciRegistryClient(http, clock)
         self._content = content
@@ -176,7 +177,7 @@ class ChartSource:
         return OciChartRepository(self._registries, wanted.repository, wanted.name, account)
 
     def _account(self, wanted: ChartRef) -> ChartCredentials | None:
-        return self.accounts.of(wanted.repository, wanted.project)
+        return self._accounts.of(wanted.repository, wanted.project)
 
     def _headers(self, wanted: ChartRef) -> dict[str, str]:
         found = self._account(wanted)

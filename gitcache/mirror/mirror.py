@@ -1,11 +1,14 @@
 """Composes all git access: listing refs, clones and reading, with one connection pool."""
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from core.identity import RepositoryId
 from core.outbound.client import OutboundClient
 from core.runtime.clock import Clock
+from core.spec.source import RepositorySpec
 from gitcache.mirror.clones import FetchMethods, GitClones
 from gitcache.mirror.disk import Disk
 from gitcache.mirror.lean_fetch import LeanFetch
@@ -29,6 +32,7 @@ from gitcache.mirror.trees import GitTrees
 from gitcache.ports import ClusterEgress
 
 _ASK_CHEAPLY_AGAIN = 3600.0
+_NONE_FOLLOWED: Mapping[RepositoryId, RepositorySpec] = {}
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -59,7 +63,10 @@ class MirrorOptions:
 
 
 class GitMirror:
-    """All objects that access git; their files are in `home`."""
+    """All objects that access git; their files are in `home`.
+
+    `followed` contains the repositories that may be submodules of others.
+    """
 
     def __init__(
         self,
@@ -68,6 +75,7 @@ class GitMirror:
         clock: Clock,
         *,
         egress: ClusterEgress | None = None,
+        followed: Mapping[RepositoryId, RepositorySpec] = _NONE_FOLLOWED,
     ) -> None:
         guard = address_guard(allow_private_hosts=options.allow_private_hosts)
         self.pacing = ServerRateLimiter(
@@ -123,7 +131,6 @@ class GitMirror:
             self.meters,
             seconds=options.fetch_seconds,
         )
-        self.submodules = Submodules(self.clones.graft)
         self.reader = GitTrees(
             self.clones.path,
             files=options.files,
@@ -138,7 +145,7 @@ class GitMirror:
                 total=options.total_bytes,
                 seconds=options.fetch_seconds,
             ),
-            submodules=self.submodules,
+            submodules=Submodules(self.clones.graft, followed),
         )
 
     async def open(self) -> None:

@@ -5,9 +5,10 @@ The URL in a commit only selects one of them; it is never connected to.
 """
 
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 
 from core.errors import Invalid
+from core.identity import RepositoryId
 from core.remotes import parse_remote
 from core.spec.source import RepositorySpec
 from gitcache.domain.submodules import place, place_of
@@ -18,16 +19,15 @@ Graft = Callable[[RepositorySpec, RepositorySpec, str], Awaitable[None]]
 
 
 class Submodules:
-    """Remembers the URL of each submodule commit, and fetches the commit on demand."""
+    """Remembers the URL of each submodule commit, and fetches the commit on demand.
 
-    def __init__(self, graft: Graft) -> None:
+    `followed` contains the specs of all followed repositories.
+    """
+
+    def __init__(self, graft: Graft, followed: Mapping[RepositoryId, RepositorySpec]) -> None:
         self._graft = graft
-        self._followed: Callable[[], Iterable[RepositorySpec]] = tuple
-        self._known: OrderedDict[tuple[str, str], tuple[str, str]] = OrderedDict()
-
-    def set_followed(self, followed: Callable[[], Iterable[RepositorySpec]]) -> None:
-        """Sets the function that returns the followed repositories."""
         self._followed = followed
+        self._known: OrderedDict[tuple[str, str], tuple[str, str]] = OrderedDict()
 
     def learn(
         self, spec: RepositorySpec, modules: Mapping[str, str], commits: Mapping[str, str]
@@ -52,7 +52,9 @@ class Submodules:
 
     def _find(self, spec: RepositorySpec, url: str) -> RepositorySpec | None:
         wanted = place_of(url, parse_remote(spec.url)) if url else None
-        same = (candidate for candidate in self._followed() if candidate.project == spec.project)
+        same = (
+            candidate for candidate in self._followed.values() if candidate.project == spec.project
+        )
         return (
             next((candidate for candidate in same if _place(candidate) == wanted), None)
             if wanted

@@ -59,8 +59,9 @@ class GitCache:
     """Follows repositories and renders their folders, alone or as one of several replicas.
 
     Forwards requests for renders and tree ids to the owner of the repository, so that each is
-    computed once. `content` finds bundles in any store. `on_start` and `on_stop` open and close
-    the ports, in order. `housekeeping_steps` runs periodically; `meters` are Prometheus collectors.
+    computed once. `content` finds bundles in any store. `specs` is filled with the followed
+    repositories. `on_start` and `on_stop` open and close the ports, in order. `housekeeping_steps`
+    runs periodically; `meters` are Prometheus collectors.
     """
 
     def __init__(
@@ -72,6 +73,7 @@ class GitCache:
         pace: PollIntervals,
         replicas: Replicas,
         *,
+        specs: dict[RepositoryId, RepositorySpec] | None = None,
         peers: PeerOperations | None = None,
         signer: Signer | None = None,
         housekeeping_steps: Collection[Step] = (),
@@ -90,7 +92,8 @@ class GitCache:
         self.meters = meters
         self._on_start = on_start
         self._on_stop = on_stop
-        self._following = FollowedRepositories(source, replicas, clock, pace)
+        self._specs = {} if specs is None else specs
+        self._following = FollowedRepositories(source, replicas, clock, pace, self._specs)
         self._recipes: OrderedDict[str, RenderRequest] = OrderedDict()
         self.tasks = Tasks("gitcache")
 
@@ -118,7 +121,7 @@ class GitCache:
 
     def specs(self) -> Collection[RepositorySpec]:
         """All followed repositories, of this and other replicas."""
-        return self._following.specs.values()
+        return self._specs.values()
 
     def follow(self, spec: RepositorySpec) -> None:
         """Follows a repository or updates its spec; idempotent.
@@ -331,7 +334,7 @@ class GitCache:
         there: There[Result] | None,
     ) -> Result:
         """Answers from the local copy, or forwards to the owner, also after a change of owner."""
-        if repository_id not in self._following.specs:
+        if repository_id not in self._specs:
             raise NotOwner(f"repository {repository_id} is not followed", retry_after=1.0)
         for pause in _OWNER_PATIENCE:
             if (found := await self._find_owned(repository_id, commit)) is not None:

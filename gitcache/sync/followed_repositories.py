@@ -39,13 +39,19 @@ Listener = Callable[[RepositoryState], None]
 class FollowedRepositories:
     """Specs of all repositories, followers of owned ones, and all states.
 
+    `specs` is shared with the parts that look up followed repositories; only this class writes it.
     A state becomes visible, here and elsewhere, once it is published.
     """
 
     def __init__(
-        self, source: FollowerPorts, replicas: Replicas, clock: Clock, pace: PollIntervals
+        self,
+        source: FollowerPorts,
+        replicas: Replicas,
+        clock: Clock,
+        pace: PollIntervals,
+        specs: dict[RepositoryId, RepositorySpec],
     ) -> None:
-        self.specs: dict[RepositoryId, RepositorySpec] = {}
+        self._specs = specs
         self._source = source
         self._replicas = replicas
         self._clock = clock
@@ -61,7 +67,7 @@ class FollowedRepositories:
         self._ownership = Ownership(
             replicas,
             clock,
-            self.specs.keys,
+            self._specs.keys,
             self._followers.keys,
             begin=self._begin,
             end=self._end,
@@ -90,7 +96,7 @@ class FollowedRepositories:
 
     def follow(self, spec: RepositorySpec) -> None:
         """See `GitCache.follow`."""
-        known, self.specs[spec.id] = self.specs.get(spec.id), spec
+        known, self._specs[spec.id] = self._specs.get(spec.id), spec
         follower = self._followers.get(spec.id)
         if follower is None:
             self._ownership.look()
@@ -103,7 +109,7 @@ class FollowedRepositories:
 
     def forget(self, repository_id: RepositoryId) -> None:
         """See `GitCache.forget`."""
-        self.specs.pop(repository_id, None)
+        self._specs.pop(repository_id, None)
         self._states.pop(repository_id, None)
         self._ownership.look()
 
@@ -113,7 +119,7 @@ class FollowedRepositories:
 
     def state(self, repository_id: RepositoryId) -> RepositoryState | None:
         """See `GitCache.state`."""
-        state = self._states.get(repository_id) if repository_id in self.specs else None
+        state = self._states.get(repository_id) if repository_id in self._specs else None
         follower = self._followers.get(repository_id)
         if state is None or follower is None or follower.state is None:
             return state
@@ -122,7 +128,7 @@ class FollowedRepositories:
 
     def states(self) -> list[RepositoryState]:
         """The known states of all followed repositories."""
-        return [state for name in self.specs if (state := self.state(name)) is not None]
+        return [state for name in self._specs if (state := self.state(name)) is not None]
 
     async def hint(self, repository_id: RepositoryId, announced: Mapping[str, str] | None) -> None:
         """See `GitCache.hint`; the hint is lost if the coordination server is unavailable."""
@@ -144,7 +150,7 @@ class FollowedRepositories:
 
     async def fetch_unowned(self, repository_id: RepositoryId, sha: str) -> None:
         """Fetches one commit of a repository that another replica owns. Raises Unavailable."""
-        spec = self.specs.get(repository_id)
+        spec = self._specs.get(repository_id)
         if spec is not None and repository_id not in self._followers:
             await self._source.clones.fetch(spec, {ON_DEMAND_PIN_PREFIX + sha: sha})
             self._copies[repository_id] = spec
@@ -176,7 +182,7 @@ class FollowedRepositories:
     def _take(self, state: RepositoryState) -> None:
         before = self._states.get(state.repository_id)
         self._states[state.repository_id] = state
-        if state != before and state.repository_id in self.specs:
+        if state != before and state.repository_id in self._specs:
             self._tell(state)
 
     def _tell(self, state: RepositoryState) -> None:
@@ -218,7 +224,7 @@ class FollowedRepositories:
             state = replace(state, polled_at=known.polled_at + _TICK)
         if state.error is None or known is None or state.fetched_at is not None:
             return state
-        spec = self.specs.get(state.repository_id)
+        spec = self._specs.get(state.repository_id)
         refs = spec.refs if spec else frozenset()
         kept = {name: commit for name, commit in known.commits.items() if name in refs}
         commits = {**state.commits, **kept}
@@ -227,7 +233,7 @@ class FollowedRepositories:
 
     async def _prepare(self, repository_id: RepositoryId) -> None:
         """Fetches the known commits of a repository that another replica still owns."""
-        spec, state = self.specs.get(repository_id), self._states.get(repository_id)
+        spec, state = self._specs.get(repository_id), self._states.get(repository_id)
         if spec is None or state is None:
             raise Unavailable("its owner has not published a state yet")
         wants = {pin_of(name): commit.sha for name, commit in state.commits.items()}
@@ -240,7 +246,7 @@ class FollowedRepositories:
 
     async def _begin(self, repository_id: RepositoryId) -> None:
         async with self._changing:
-            spec = self.specs.get(repository_id)
+            spec = self._specs.get(repository_id)
             if spec is not None and repository_id not in self._followers:
                 self._copies.pop(repository_id, None)
                 follower = RepositoryFollower(
@@ -259,7 +265,7 @@ class FollowedRepositories:
             return
         await follower.stop()
         self._unpublished.pop(repository_id, None)
-        spec = self.specs.get(repository_id)
+        spec = self._specs.get(repository_id)
         if spec is not None and spec.url == follower.spec.url:
             self._copies[repository_id] = follower.spec
         else:

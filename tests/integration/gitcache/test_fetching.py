@@ -13,6 +13,7 @@ from aiohttp import web
 from prometheus_client import CollectorRegistry, generate_latest
 
 from core.errors import Invalid, TowlineError, Unavailable
+from core.identity import RepositoryId
 from core.runtime.clock import SystemClock
 from core.spec.source import GitCredentials, RenderRequest, RepositorySpec
 from gitcache.mirror.mirror import GitMirror, MirrorOptions
@@ -29,9 +30,17 @@ POST = "git-upload-pack"
 
 
 @pytest.fixture
-async def mirror(tmp_path: Path) -> AsyncIterator[GitMirror]:
+def followed() -> dict[RepositoryId, RepositorySpec]:
+    """The repositories that may be submodules."""
+    return {}
+
+
+@pytest.fixture
+async def mirror(
+    tmp_path: Path, followed: dict[RepositoryId, RepositorySpec]
+) -> AsyncIterator[GitMirror]:
     """The git side, with bounds that are easily reached."""
-    one = GitMirror(tmp_path / "home", OPTIONS, SystemClock())
+    one = GitMirror(tmp_path / "home", OPTIONS, SystemClock(), followed=followed)
     await one.open()
     yield one
     await one.close()
@@ -296,33 +305,38 @@ def with_submodule(repository: ServedRepository, url: str, sha: str) -> str:
 
 
 async def test_a_submodule_is_read_if_its_repository_is_followed_in_the_same_project(
-    mirror: GitMirror, repository: ServedRepository, git_server: GitServer
+    mirror: GitMirror,
+    followed: dict[RepositoryId, RepositorySpec],
+    repository: ServedRepository,
+    git_server: GitServer,
 ) -> None:
     library = git_server.create_repository("library", password="pw")
     inner = library.commit({"b.yaml": "b: 1\n"})
     sha = with_submodule(repository, "../library.git", inner)
     follow = replace(spec(repository.url), submodules=True, project="p")
     other = spec(library.url, repository_id="library")
-    known = {"one": replace(other, project="q")}
-    mirror.submodules.set_followed(known.values)
+    followed[other.id] = replace(other, project="q")
     await mirror.clones.fetch(follow, {"m": sha})
     with pytest.raises(Invalid, match=r"submodule 'web/lib' is not a followed repository"):
         await contents(mirror, follow, sha)
-    known["one"] = replace(other, project="p")
+    followed[other.id] = replace(other, project="p")
     with pytest.raises(Unavailable, match="refused the credentials"):
         await contents(mirror, follow, sha)
-    known["one"] = replace(known["one"], credentials=GitCredentials(password="pw"))
+    followed[other.id] = replace(followed[other.id], credentials=GitCredentials(password="pw"))
     files = await contents(mirror, follow, sha)
     assert files["web/a.yaml"] == b"a: 1\n" and files["web/lib/b.yaml"] == b"b: 1\n"
 
 
 @pytest.mark.parametrize("url", ["file:///etc", "ext::sh -c id", "http://169.254.169.254/x"])
 async def test_a_submodule_leads_nowhere_by_its_own_url(
-    mirror: GitMirror, repository: ServedRepository, url: str
+    mirror: GitMirror,
+    followed: dict[RepositoryId, RepositorySpec],
+    repository: ServedRepository,
+    url: str,
 ) -> None:
     sha = with_submodule(repository, url, "1" * 40)
     follow = replace(spec(repository.url), submodules=True)
-    mirror.submodules.set_followed(lambda: [follow])
+    followed[follow.id] = follow
     await mirror.clones.fetch(follow, {"m": sha})
     with pytest.raises(Invalid, match="not a followed repository"):
         await contents(mirror, follow, sha)
