@@ -233,7 +233,7 @@ class StoreBench:
     def _open(self, engine: AsyncEngine) -> None:
         self._store = SqlStore(engine, REPOSITORIES)
         sealer = EnvelopeSealer(b"k" * 32)
-        deps = OperationContext(self._store, MemoryBus(), FakeManifests(), sealer, SystemClock())
+        deps = OperationContext(self._store, MemoryBus(), SystemClock(), FakeManifests(), sealer)
         self._services, self._clusters = Services(deps), Clusters(deps)
         self._search, self._reports = SearchOperations(deps), LedgerReports(deps)
 

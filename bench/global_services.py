@@ -34,7 +34,7 @@ class GlobalServiceBench:
 
     def __init__(self, store: SqlStore) -> None:
         sealer = EnvelopeSealer(b"k" * 32)
-        self.deps = OperationContext(store, MemoryBus(), FakeManifests(), sealer, SystemClock())
+        self.deps = OperationContext(store, MemoryBus(), SystemClock(), FakeManifests(), sealer)
         self.targets = GeneratorReconciler(self.deps)
         self.globals = GlobalServices(self.deps, self.targets)
         self.services = Services(self.deps)

@@ -254,7 +254,7 @@ async def gates_at_once(folder: Path, gates: int) -> float:
 async def idle(folder: Path) -> float:
     """Share of a core for the sweep over 1,000 idle pipelines with 10 stages."""
     store = SqlStore(make_engine(migrated.put_sqlite(folder)), REPOSITORIES)
-    deps = OperationContext(store, MemoryBus(), None, EnvelopeSealer(b"k" * 32), SystemClock())  # ty: ignore
+    deps = OperationContext(store, MemoryBus(), SystemClock(), None, EnvelopeSealer(b"k" * 32))  # ty: ignore
     now = deps.clock.now()
     async with store.write() as tx:
         for number in range(PIPELINES):

@@ -53,7 +53,7 @@ async def store_with(kek: bytes) -> AsyncGenerator[tuple[OperationContext, DataK
     with tempfile.TemporaryDirectory() as folder:
         store = SqlStore(make_engine(migrated.put_sqlite(Path(folder))), REPOSITORIES)
         ring = EnvelopeSealer(b"k" * 32)
-        deps = OperationContext(store, MemoryBus(), FakeManifests(), ring, FakeClock())
+        deps = OperationContext(store, MemoryBus(), FakeClock(), FakeManifests(), ring)
         yield (
             deps,
             DataKeyOperations(

@@ -20,7 +20,7 @@ from controlplane.access.operations.roles import BindingDraft
 from controlplane.api.schema import schema
 from controlplane.authorization import SYSTEM, Scope
 from controlplane.clusters.operations.clusters import ClusterChange
-from controlplane.compose import ControlPlane, build
+from controlplane.compose import ControlPlane, OutsidePorts
 from controlplane.platform.context import SERVICE
 from controlplane.platform.graphql.context import Context
 from controlplane.services.operations.services import ServiceChange
@@ -28,6 +28,7 @@ from controlplane.services.ports import ServiceStore
 from controlplane.settings import ControlPlaneSettings
 from core.identity import ServiceId
 from core.runtime.clock import SystemClock
+from tests.fakes.control_plane import built
 from tests.fakes.manifests import FakeManifests
 
 SCALE = 10 if os.environ.get("BENCH_SMALL") else 1
@@ -47,7 +48,12 @@ def main() -> None:
 
 
 async def _measure(report: BenchReport, folder: Path) -> None:
-    plane = await build(ControlPlaneSettings(data_dir=folder), FakeManifests(), SystemClock())
+    settings = ControlPlaneSettings(data_dir=folder)
+    async with built(settings, OutsidePorts(FakeManifests()), SystemClock()) as plane:
+        await _measure_plane(report, plane)
+
+
+async def _measure_plane(report: BenchReport, plane: ControlPlane) -> None:
     services = await _services(plane)
     token = await _token(plane)
     before = _resident()
@@ -63,10 +69,6 @@ async def _measure(report: BenchReport, folder: Path) -> None:
     report.add("event to the last of 10 subscribers", told, "ms", baseline="one query",
                baseline_values=asked)  # fmt: skip
     await crowd.close()
-    plane.passwords.close()
-    await plane.issuers.close()
-    await plane.outward.close()
-    await plane.store.close()
 
 
 class Subscribers:

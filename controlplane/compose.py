@@ -1,28 +1,20 @@
-"""Assembles the control plane; the only module that knows settings and concrete classes."""
+"""Assembles the control plane on its foundation."""
 
-import math
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 
-from sqlalchemy.ext.asyncio import AsyncEngine
-
 from controlplane.access.http.browser import Cookies
 from controlplane.access.http.scim import ScimRoutes
 from controlplane.access.http.sign_in import SignInRoutes
 from controlplane.access.loop import AccessExpiryLoop
-from controlplane.access.model.sign_in import Issuer
-from controlplane.access.oidc.issuers import OidcClient, OidcIssuers
 from controlplane.access.operations.access_requests import AccessRequests
-from controlplane.access.operations.federation import Federation
 from controlplane.access.operations.identity import CredentialAuthenticator
 from controlplane.access.operations.projects import Projects
 from controlplane.access.operations.roles import AccessControl
 from controlplane.access.operations.scim import ScimDirectory
-from controlplane.access.operations.sign_in import SignIn
-from controlplane.access.operations.token_exchange import TokenExchange
 from controlplane.access.operations.users import UserOperations
 from controlplane.agents.link.server import AgentLink
 from controlplane.agents.live_logs import MemoryLiveLogs
@@ -31,27 +23,27 @@ from controlplane.agents.operations.agents import AgentOperations
 from controlplane.agents.operations.commands import AgentCommands
 from controlplane.agents.operations.jobs import ClusterJobs
 from controlplane.agents.operations.streams import OpenRequestOperations
-from controlplane.agents.operations.tunnels import TunnelClaims
+from controlplane.agents.ports import ProxySessions
 from controlplane.api.schema import schema
 from controlplane.audit.http import AuditExport
 from controlplane.audit.loop import RetentionLoop
 from controlplane.audit.model.chains import AuditKind
-from controlplane.audit.operations.audit_log import AuditLogOperations
 from controlplane.audit.operations.blame import Blame
 from controlplane.clusters.operations.agent_settings import DeploymentSettingsOperations
 from controlplane.clusters.operations.clusters import Clusters
-from controlplane.clusters.operations.deploy_tokens import DeployTokenReader
 from controlplane.clusters.operations.groups import ClusterGroups
 from controlplane.configuration.operations.contexts import ServiceContexts
 from controlplane.configuration.operations.flows import ConfigurationFlow
 from controlplane.delivery.loop import RenderLoop
 from controlplane.delivery.operations.diffs import Diffs
 from controlplane.delivery.operations.render_reconciler import RenderReconciler
+from controlplane.foundation import Foundation
 from controlplane.generators.loop import GeneratorLoop
 from controlplane.generators.operations.global_services import GlobalServices
 from controlplane.generators.operations.namespaces import ManagedNamespaces
 from controlplane.generators.operations.reconciler import GeneratorReconciler
 from controlplane.generators.operations.service_sets import ServiceSets
+from controlplane.generators.ports import PullRequests
 from controlplane.http.graphql import GraphQLEndpoint
 from controlplane.notifications.loop import NotificationLoop
 from controlplane.notifications.operations.routing import NotificationRouting, StateWatcher
@@ -65,16 +57,10 @@ from controlplane.pipelines.operations.pipelines import Pipelines
 from controlplane.pipelines.operations.promotions import Promotions
 from controlplane.pipelines.operations.triggers import Triggers
 from controlplane.pipelines.operations.what_if import PipelineReplays
-from controlplane.platform.bus.memory import MemoryBus
-from controlplane.platform.bus.rate_limits import RateExchange
-from controlplane.platform.bus.redis import RedisBus
 from controlplane.platform.context import OperationContext
-from controlplane.platform.git_ports import GitWriter, ManifestSource
+from controlplane.platform.git_ports import GitTags, GitWriter, ManifestSource
 from controlplane.platform.graphql.context import ApiBackend
 from controlplane.platform.outbound.outbound import GuardedSender
-from controlplane.platform.rate_limits import WINDOW_S, RequestLimiter
-from controlplane.platform.store.engine import make_engine, sqlite_url
-from controlplane.platform.store.transaction import SqlStore
 from controlplane.reports.loop.traces import TraceExportLoop
 from controlplane.reports.operations import LedgerReports
 from controlplane.reports.telemetry.otlp import OtlpSpans
@@ -86,7 +72,6 @@ from controlplane.secrets.backends.envelope import EnvelopeSealer, load_or_make_
 from controlplane.secrets.backends.external import ExternalSecretSources
 from controlplane.secrets.backends.hooks import CommandKek, HttpKek
 from controlplane.secrets.backends.keks import AgeKek, LocalKek, age_identity, key_of
-from controlplane.secrets.backends.passwords import ArgonPasswords
 from controlplane.secrets.backends.vault import KvStore, TransitKek, Vault
 from controlplane.secrets.loop import SecretLoop
 from controlplane.secrets.operations.keys import DataKeyOperations
@@ -96,6 +81,7 @@ from controlplane.secrets.operations.secrets import Secrets
 from controlplane.secrets.ports import KeyEncryption
 from controlplane.services.operations.components import ComponentOperations
 from controlplane.services.operations.services import Services
+from controlplane.services.ports import LiveObjects
 from controlplane.settings import (
     AuditSettings,
     AuthSettings,
@@ -105,11 +91,7 @@ from controlplane.settings import (
     SecretSettings,
     TraceSettings,
 )
-from controlplane.store.migrate import migrate
-from controlplane.store.repositories import REPOSITORIES
 from core.outbound.oci import OciRegistryClient
-from core.runtime.clock import Clock
-from core.runtime.token_bucket import RatePolicy
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,8 +119,9 @@ class Traces:
 
 @dataclass(frozen=True, slots=True)
 class ControlPlane:
-    """All parts that the program serves and stops."""
+    """All parts that the program serves and stops; the caller closes the foundation."""
 
+    foundation: Foundation
     deps: OperationContext
     operations: Operations
     api: ApiBackend
@@ -149,10 +132,6 @@ class ControlPlane:
     checks: CheckRunner
     targets: GeneratorReconciler
     target_loop: GeneratorLoop
-    store: SqlStore
-    issuers: OidcIssuers
-    passwords: ArgonPasswords
-    signin: SignIn
     signin_routes: SignInRoutes
     scim: ScimRoutes
     access: AccessExpiryLoop
@@ -160,18 +139,11 @@ class ControlPlane:
     news: NotificationLoop
     outward: GuardedSender
     audit_export: AuditExport
-    tunnels: TunnelClaims
     secrets: SecretParts
-    shared_bus: RedisBus | None = None
-    shared_rates: RateExchange | None = None
     traces: Traces | None = None
 
     async def start(self) -> None:
         """Starts background work."""
-        if self.shared_bus is not None:
-            self.shared_bus.start()
-        if self.shared_rates is not None:
-            self.shared_rates.start()
         self.agentlink.start()
         await self.delivery.start()
         await self.pipelines.start()
@@ -184,7 +156,7 @@ class ControlPlane:
             self.traces.loop.start()
 
     async def stop(self) -> None:
-        """Stops background work, then closes the store."""
+        """Stops background work, then closes connections."""
         if self.traces is not None:
             await self.traces.stop()
         await self.secrets.loop.tasks.stop()
@@ -195,107 +167,78 @@ class ControlPlane:
         await self.pipelines.tasks.stop()
         await self.delivery.tasks.stop()
         await self.agentlink.stop()
-        if self.shared_rates is not None:
-            await self.shared_rates.stop()
-        if self.shared_bus is not None:
-            await self.shared_bus.stop()
-        self.passwords.close()
-        await self.issuers.close()
+        await self.close()
+
+    async def close(self) -> None:
+        """Closes the connections of a control plane that was not started."""
         await self.outward.close()
         await self.secrets.sources.close()
         await self.secrets.keys.close()
-        await self.store.close()
-
-
-def open_engine(settings: ControlPlaneSettings) -> AsyncEngine:
-    """Opens the engine of the store from the settings."""
-    if settings.database is not None:
-        return make_engine(settings.database.get_secret_value())
-    settings.data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
-    return make_engine(sqlite_url(settings.data_dir))
 
 
 def _always(repository_id: str) -> bool:
     return True
 
 
-async def build(
-    settings: ControlPlaneSettings,
-    manifests: ManifestSource,
-    clock: Clock,
-    delivers: Callable[[str], bool] = _always,
-    writer: GitWriter | None = None,
-    lender: CredentialIssuer | None = None,
-) -> ControlPlane:
-    """Builds the control plane on a migrated store, not yet started.
+@dataclass(frozen=True, slots=True)
+class OutsidePorts:
+    """The ports that the git cache and the Kubernetes proxy implement.
 
     `delivers`: whether this process delivers a repository, if several processes are notified of it.
     `writer` writes commits and pull requests. `lender` provides agents with credentials for
-    renders; without it the control plane renders everything.
+    renders; without it the control plane renders everything. Without `live` and `sessions`, no
+    cluster is reachable.
     """
-    engine = open_engine(settings)
-    try:
-        await migrate(engine)
-        return await _assemble(
-            SqlStore(engine, REPOSITORIES), settings, manifests, clock, delivers, writer, lender
-        )
-    except BaseException:
-        await engine.dispose()
-        raise
+
+    manifests: ManifestSource
+    delivers: Callable[[str], bool] = _always
+    writer: GitWriter | None = None
+    lender: CredentialIssuer | None = None
+    pull_requests: PullRequests | None = None
+    git_tags: GitTags | None = None
+    live: LiveObjects | None = None
+    sessions: ProxySessions | None = None
 
 
-async def _assemble(
-    store: SqlStore,
-    settings: ControlPlaneSettings,
-    manifests: ManifestSource,
-    clock: Clock,
-    delivers: Callable[[str], bool],
-    writer: GitWriter | None,
-    lender: CredentialIssuer | None,
-) -> ControlPlane:
-    rates, shared_rates, shared_bus = _shared_parts(settings, clock)
-    bus, logs = shared_bus or MemoryBus(), MemoryLiveLogs()
+async def build(foundation: Foundation, ports: OutsidePorts) -> ControlPlane:
+    """Builds the control plane, not yet started."""
+    settings, store = foundation.settings, foundation.store
+    bus, clock = foundation.context.bus, foundation.context.clock
+    sign_in, records = foundation.sign_in, foundation.records
+    identity, logs = sign_in.identity, MemoryLiveLogs()
     own_key = load_or_make_key(settings.data_dir / "encryption.key")
     sealer = EnvelopeSealer(own_key)
     deps = _with_agent_renders(
-        OperationContext(store, bus, manifests, sealer, clock, writer), lender
+        OperationContext(store, bus, clock, ports.manifests, sealer, ports.writer), ports.lender
     )
-    entry = _sign_in_parts(deps, settings.auth)
-    identity = entry.identity
     cookies = Cookies(settings.auth.public_url)
-    requests, records = AccessRequests(deps), AuditLogOperations(deps)
-    routing = NotificationRouting(deps)
+    requests, routing = AccessRequests(deps), NotificationRouting(deps)
     outward = GuardedSender(settings.notify.private_networks, settings.notify.ca_file)
     repositories, pipelines = RepositoryOperations(deps), Pipelines(deps)
-    targets, jobs = GeneratorReconciler(deps), ClusterJobs(deps, logs)
-    checks = CheckRunner(deps, pipelines, jobs, outward)
-    kept = await _secret_parts(deps, sealer, own_key, settings.secrets, identity)
+    targets, jobs = GeneratorReconciler(deps, ports.pull_requests), ClusterJobs(deps, logs)
+    checks = CheckRunner(deps, pipelines, jobs, outward, ports.live)
+    kept = await _secret_parts(deps, sealer, own_key, foundation, ports.live)
     await repositories.check_key()
     images = ImageRegistries(OciRegistryClient(outward, clock))
-    triggers = Triggers(deps, pipelines, repositories, images)
-    shared = _Shared(
-        entry, requests, repositories, targets, pipelines, triggers, records, jobs, kept
-    )
-    operations = _operations(deps, shared)
+    triggers = Triggers(deps, pipelines, repositories, images, ports.git_tags)
+    shared = _Shared(requests, repositories, targets, pipelines, triggers, jobs, kept)
+    operations = _operations(deps, foundation, ports, shared)
     api = _api(operations, settings)
     return ControlPlane(
+        foundation=foundation,
         deps=deps,
         operations=operations,
         api=api,
-        graphql=GraphQLEndpoint(schema, api, clock, rates, cookies),
+        graphql=GraphQLEndpoint(schema, api, clock, foundation.shared.limiter, cookies),
         agentlink=AgentLink(AgentOperations(deps), identity, bus, logs, clock),
         delivery=RenderLoop(
-            RenderReconciler(deps), repositories, manifests, store, bus, clock, delivers
+            RenderReconciler(deps), repositories, ports.manifests, store, bus, clock, ports.delivers
         ),
         targets=targets,
-        target_loop=GeneratorLoop(targets, manifests, store, bus, clock),
+        target_loop=GeneratorLoop(targets, ports.manifests, store, bus, clock),
         pipelines=_pipeline_loop(deps, pipelines, repositories, checks, triggers),
         checks=checks,
-        store=store,
-        issuers=entry.issuers,
-        passwords=entry.passwords,
-        signin=entry.signin,
-        signin_routes=SignInRoutes(entry.signin, identity, entry.accounts, cookies, clock),
+        signin_routes=SignInRoutes(sign_in.signin, identity, sign_in.accounts, cookies, clock),
         scim=ScimRoutes(ScimDirectory(deps, _scim_issuers(settings.auth)), identity, cookies),
         access=AccessExpiryLoop(requests, clock),
         retention=RetentionLoop(records, routing.forget, _retention(settings.audit), clock),
@@ -304,34 +247,8 @@ async def _assemble(
         ),
         outward=outward,
         audit_export=AuditExport(records, identity, cookies),
-        tunnels=TunnelClaims(deps),
         secrets=kept,
-        shared_bus=shared_bus,
-        shared_rates=shared_rates,
-        traces=_traces(settings.traces, deps, delivers),
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class SignInParts:
-    """The parts that find out who calls."""
-
-    issuers: OidcIssuers
-    passwords: ArgonPasswords
-    identity: CredentialAuthenticator
-    accounts: TokenExchange
-    signin: SignIn
-
-
-def _sign_in_parts(deps: OperationContext, settings: AuthSettings) -> SignInParts:
-    issuers = OidcIssuers(_clients(settings), deps.clock, settings.oidc_ca_file)
-    federation, passwords = Federation(deps, issuers), ArgonPasswords()
-    return SignInParts(
-        issuers,
-        passwords,
-        CredentialAuthenticator(deps, DeployTokenReader(deps.store), federation),
-        TokenExchange(deps, issuers),
-        SignIn(deps, federation, passwords, local=settings.local),
+        traces=_traces(settings.traces, deps, ports.delivers),
     )
 
 
@@ -349,24 +266,24 @@ def _api(operations: Operations, settings: ControlPlaneSettings) -> ApiBackend:
 class _Shared:
     """Operations that loops and routes use in addition to the API."""
 
-    entry: SignInParts
     requests: AccessRequests
     repositories: RepositoryOperations
     targets: GeneratorReconciler
     pipelines: Pipelines
     triggers: Triggers
-    records: AuditLogOperations
     jobs: ClusterJobs
     secrets: SecretParts
 
 
-def _operations(deps: OperationContext, shared: _Shared) -> Operations:
-    """Builds all operations; those in `shared` exist already."""
-    components = ComponentOperations(deps)
+def _operations(
+    deps: OperationContext, foundation: Foundation, ports: OutsidePorts, shared: _Shared
+) -> Operations:
+    """Builds all operations; those in `foundation` and `shared` exist already."""
+    components = ComponentOperations(deps, ports.live)
     return Operations(
-        identity=shared.entry.identity,
+        identity=foundation.sign_in.identity,
         people=UserOperations(deps),
-        accounts=shared.entry.accounts,
+        accounts=foundation.sign_in.accounts,
         projects=Projects(deps),
         rights=AccessControl(deps),
         requests=shared.requests,
@@ -390,30 +307,16 @@ def _operations(deps: OperationContext, shared: _Shared) -> Operations:
         pipeline_overrides=ReleaseDecisions(deps, shared.pipelines),
         whatifs=PipelineReplays(deps, shared.pipelines),
         triggers=shared.triggers,
-        records=shared.records,
+        records=foundation.records,
         reports=LedgerReports(deps),
         search=SearchOperations(deps),
         clock=deps.clock,
         notifying=NotificationOperations(deps),
         interventions=AgentCommands(deps),
         cluster_jobs=shared.jobs,
-        streams=OpenRequestOperations(deps),
+        streams=OpenRequestOperations(deps, ports.sessions),
         bus=deps.bus,
     )
-
-
-def _shared_parts(
-    settings: ControlPlaneSettings, clock: Clock
-) -> tuple[RequestLimiter, RateExchange | None, RedisBus | None]:
-    """Returns the parts that replicas share through Redis; without
-    it, this replica counts alone.
-    """
-    most = math.ceil(settings.api.requests_per_minute * WINDOW_S / 60)
-    rates = RequestLimiter(RatePolicy.per(WINDOW_S, most) if most else None)
-    if settings.redis is None:
-        return rates, None, None
-    url = settings.redis.get_secret_value()
-    return rates, RateExchange(url, rates, clock), RedisBus(url, clock)
 
 
 def _with_agent_renders(
@@ -460,11 +363,12 @@ async def _secret_parts(
     deps: OperationContext,
     ring: EnvelopeSealer,
     own_key: bytes,
-    settings: SecretSettings,
-    identity: CredentialAuthenticator,
+    foundation: Foundation,
+    live: LiveObjects | None,
 ) -> SecretParts:
+    settings = foundation.settings.secrets
     keys = await _keys(deps, ring, own_key, settings)
-    sources = _sources(settings, identity)
+    sources = _sources(settings, foundation.sign_in.identity, live)
     refreshing = SecretRefresher(deps, sources)
     loop = SecretLoop(Rotations(deps), refreshing, keys, deps.bus, deps.clock)
     return SecretParts(sources, loop, refreshing, keys)
@@ -501,7 +405,9 @@ def _kek(settings: KekSettings, own_key: bytes) -> KeyEncryption:
     return TransitKek(vault, settings.key, settings.mount)
 
 
-def _sources(settings: SecretSettings, identity: CredentialAuthenticator) -> ExternalSecretSources:
+def _sources(
+    settings: SecretSettings, identity: CredentialAuthenticator, live: LiveObjects | None
+) -> ExternalSecretSources:
     vaults = {
         vault.name: KvStore(
             Vault(
@@ -516,7 +422,7 @@ def _sources(settings: SecretSettings, identity: CredentialAuthenticator) -> Ext
         )
         for vault in settings.vaults
     }
-    return ExternalSecretSources(vaults, os.environ, settings.environment, identity.actor_of)
+    return ExternalSecretSources(vaults, os.environ, settings.environment, identity.actor_of, live)
 
 
 def _retention(settings: AuditSettings) -> dict[AuditKind, timedelta]:
@@ -533,19 +439,3 @@ def _retention(settings: AuditSettings) -> dict[AuditKind, timedelta]:
 def _scim_issuers(settings: AuthSettings) -> dict[str, str]:
     """Returns the issuer for which each service account pushes users and groups."""
     return {issuer.scim_account: issuer.issuer for issuer in settings.oidc if issuer.scim_account}
-
-
-def _clients(settings: AuthSettings) -> list[OidcClient]:
-    return [
-        OidcClient(
-            issuer=Issuer(
-                issuer.name, issuer.issuer, issuer.title or issuer.name, issuer.required_groups
-            ),
-            client_id=issuer.client_id,
-            client_secret=issuer.client_secret.get_secret_value(),
-            scopes=issuer.scopes,
-            groups_claim=issuer.groups_claim,
-            audience=issuer.audience,
-        )
-        for issuer in settings.oidc
-    ]

@@ -24,7 +24,7 @@ from typing import Annotated, BinaryIO, cast
 from pydantic import BaseModel, StringConstraints, ValidationError
 
 from controlplane.audit.operations.audit_log import check_chains
-from controlplane.compose import open_engine
+from controlplane.foundation import open_engine
 from controlplane.platform.store.transaction import SqlStore
 from controlplane.settings import ControlPlaneSettings
 from controlplane.store.archive import Progress, dump, load

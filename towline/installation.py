@@ -13,10 +13,10 @@ from stat import S_IMODE
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from controlplane import compose as controlplane
+from controlplane.access.operations.users import UserOperations
 from controlplane.audit.operations.audit_log import check_chains
 from controlplane.authorization import SYSTEM
-from controlplane.compose import open_engine
+from controlplane.foundation import lay_foundation, open_engine
 from controlplane.platform.store.transaction import SqlStore
 from controlplane.settings import ControlPlaneSettings
 from controlplane.store.migrate import inspect, migrate, revisions
@@ -93,13 +93,11 @@ async def _migrate(settings: ServeSettings) -> tuple[str | None, str]:
 
 
 async def _create_token(settings: ServeSettings, email: str, name: str) -> str:
-    clock = SystemClock()
-    git = gitcache.build_git_cache(GitCacheSettings(data_dir=settings.data / "git"), clock)
-    plane = await controlplane.build(_plane(settings), git, clock)
+    foundation = await lay_foundation(_plane(settings), SystemClock())
     try:
-        return await plane.operations.people.token_for(SYSTEM, email, name)
+        return await UserOperations(foundation.context).token_for(SYSTEM, email, name)
     finally:
-        await plane.store.close()
+        await foundation.close()
 
 
 def _guarded(name: str, check: Callable[[], CheckResult]) -> CheckResult:

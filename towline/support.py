@@ -19,7 +19,7 @@ from pydantic import SecretStr
 from sqlalchemy import func, select
 from sqlalchemy.exc import SQLAlchemyError
 
-from controlplane.compose import open_engine
+from controlplane.foundation import open_engine
 from controlplane.platform.store.schema import metadata as tables
 from controlplane.platform.store.transaction import SqlStore
 from controlplane.reports.ports import MetricsSnapshotStore

@@ -50,9 +50,7 @@ class Change:
     block raises, or if it writes without `authorize` or without `audit`.
     """
 
-    def __init__(
-        self, context: "OperationContext", tx: Transaction, actor: Actor, action: str
-    ) -> None:
+    def __init__(self, context: "StoreContext", tx: Transaction, actor: Actor, action: str) -> None:
         self.context = context
         self.actor = actor
         self._tx = tx
@@ -107,18 +105,12 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class OperationContext:
-    """The ports, passed to every group of operations.
-
-    Without `writer`, nothing is written to git.
-    """
+class StoreContext:
+    """The ports of operations that need the store alone, such as authentication."""
 
     store: Store
     bus: Bus
-    manifests: ManifestSource
-    sealer: Sealer
     clock: Clock
-    writer: GitWriter | None = None
 
     def new_id(self) -> str:
         """A new id that contains the present time."""
@@ -160,3 +152,15 @@ class OperationContext:
             target_id=target_id,
             detail=detail,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class OperationContext(StoreContext):
+    """The ports, passed to every other group of operations.
+
+    Without `writer`, nothing is written to git.
+    """
+
+    manifests: ManifestSource
+    sealer: Sealer
+    writer: GitWriter | None = None

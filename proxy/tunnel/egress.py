@@ -34,23 +34,15 @@ _CREDENTIAL = re.compile(rb"(?i)\r\nproxy-authorization: *basic +([A-Za-z0-9+/=]
 FindRoute = Callable[[ClusterId], AgentRoute | None]
 
 
-def _no_route(_: ClusterId) -> AgentRoute | None:
-    return None
-
-
 class EgressProxy:
-    """The CONNECT proxy and its credentials."""
+    """The CONNECT proxy and its credentials. `find` returns the route to an agent."""
 
-    def __init__(self, clock: Clock, find: FindRoute = _no_route) -> None:
+    def __init__(self, clock: Clock, find: FindRoute) -> None:
         self._find, self._clock = find, clock
         self._leases: dict[bytes, tuple[ClusterId, float]] = {}
         self._connections: set[EgressConnection] = set()
         self._server: asyncio.Server | None = None
         self._port = 0
-
-    def use(self, find: FindRoute) -> None:
-        """Sets the function that finds routes to agents; before this call no agent is reachable."""
-        self._find = find
 
     async def start(self) -> None:
         """Listens on a free port of the loopback interface."""

@@ -27,7 +27,7 @@ class Fleet:
 
     def __init__(self, store: Store) -> None:
         clock, manifests = FakeClock(), FakeManifests()
-        deps = OperationContext(store, MemoryBus(), manifests, EnvelopeSealer(b"k" * 32), clock)
+        deps = OperationContext(store, MemoryBus(), clock, manifests, EnvelopeSealer(b"k" * 32))
         self.world = World(deps, manifests, clock)
         self.groups = ClusterGroups(deps)
         self.pipelines: list[str] = []

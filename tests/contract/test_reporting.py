@@ -45,7 +45,7 @@ async def reporting(store: Store, bus: MemoryBus) -> ReportCommitter:
             await tx[ClusterStore].add(Cluster(id, name, name, START, START))
             service = Service(ServiceId(f"in-{id}"), id, None, "web", "web", START, START)
             await tx[ServiceStore].add(service.changed(generation=1))
-    deps = OperationContext(store, bus, cast(ManifestSource, None), cast(Sealer, None), FakeClock())
+    deps = OperationContext(store, bus, FakeClock(), cast(ManifestSource, None), cast(Sealer, None))
     return ReportCommitter(deps, ReportLimits(components=4))
 
 

@@ -19,7 +19,7 @@ from tests.integration.controlplane.conftest import World
 async def test_what_is_let_go_takes_back_no_sequence(store: Store) -> None:
     """A delivery at the same time raises it, too: the agent hears of both."""
     clock, manifests = FakeClock(), FakeManifests()
-    deps = OperationContext(store, MemoryBus(), manifests, EnvelopeSealer(b"k" * 32), clock)
+    deps = OperationContext(store, MemoryBus(), clock, manifests, EnvelopeSealer(b"k" * 32))
     world = World(deps, manifests, clock)
     service = await world.service(await world.cluster("c"), await world.repository(), "shop")
     spec = make_pipeline({"dev prod": []})

@@ -1,22 +1,18 @@
 """Claims of agents' links on both databases: the highest epoch owns."""
 
 import asyncio
-from typing import cast
 
 import pytest
 
 from controlplane.agents.operations.tunnels import TunnelClaims
 from controlplane.platform.bus.memory import MemoryBus
-from controlplane.platform.context import TUNNEL, OperationContext
-from controlplane.platform.git_ports import ManifestSource
+from controlplane.platform.context import TUNNEL, StoreContext
 from controlplane.platform.ports import Store
-from controlplane.platform.sealing import Sealer
 from core.errors import Conflict, LimitExceeded
 from core.identity import ClusterId
 from tests.fakes.clock import FakeClock
 
 CLUSTER = ClusterId("c1")
-NOBODY = cast(ManifestSource, None)
 
 
 @pytest.fixture
@@ -31,7 +27,7 @@ def bus() -> MemoryBus:
 
 @pytest.fixture
 def tunnels(store: Store, bus: MemoryBus, clock: FakeClock) -> TunnelClaims:
-    return TunnelClaims(OperationContext(store, bus, NOBODY, cast(Sealer, None), clock))
+    return TunnelClaims(StoreContext(store, bus, clock))
 
 
 async def test_each_claim_raises_the_epoch_and_wakes_the_others(

@@ -79,7 +79,7 @@ class MemoryOperations:
 def operations_over_memory() -> MemoryOperations:
     """Makes an empty store, and all other ports as fakes."""
     store, bus, manifests, clock = MemoryStore(), RecordingBus(), FakeManifests(), FakeClock()
-    context = OperationContext(store, bus, manifests, EnvelopeSealer(b"k" * 32), clock)
+    context = OperationContext(store, bus, clock, manifests, EnvelopeSealer(b"k" * 32))
     return MemoryOperations(context, store, bus, manifests, clock)
 
 

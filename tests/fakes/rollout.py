@@ -65,7 +65,7 @@ class FleetRollout:
         self._dice = random.Random(seed)
         self._is_mortal, self._at_once, self._gates = seed is not None, at_once, gates
         sealer = EnvelopeSealer(b"k" * 32)
-        self._context = OperationContext(store, MemoryBus(), self.manifests, sealer, self.clock)
+        self._context = OperationContext(store, MemoryBus(), self.clock, self.manifests, sealer)
         self._agents, self._delivery = (
             AgentOperations(self._context),
             RenderReconciler(self._context),

@@ -41,9 +41,9 @@ async def write_first_token(plane: ControlPlane, path: Path) -> None:
     If a process died after the commit, nobody can sign in. So it creates another token as long as
     the file is missing and no token was ever used.
     """
-    people = plane.operations.people
+    people, store = plane.operations.people, plane.deps.store
     secret = await people.bootstrap()
-    if secret is None and not _token_file_exists(path) and not await _any_token_used(plane.store):
+    if secret is None and not _token_file_exists(path) and not await _any_token_used(store):
         secret = await people.token_for(SYSTEM, _FIRST_ADMIN, "first start")
     if secret is not None:
         write_atomically(path, secret.encode())
@@ -52,7 +52,7 @@ async def write_first_token(plane: ControlPlane, path: Path) -> None:
 
 async def write_setup_link(plane: ControlPlane, base: str, path: Path) -> None:
     """Writes a link for setting the first administrator's password, until it is set."""
-    secret = await plane.signin.setup_secret()
+    secret = await plane.foundation.sign_in.signin.setup_secret()
     if secret is None:
         _remove(path)
         return

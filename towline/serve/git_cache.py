@@ -56,7 +56,6 @@ class GitCacheComponent:
         self._replica: compose_replica.Replica | None = None
         self._tasks = Tasks("peers")
         self._side = compose.build_write_service(git_settings(settings), clock, egress)
-        self.hosts = GitHostAdapter(self._side, lambda: self.manifests.specs())
         self.manifests: ManagedManifests
         git = git_settings(settings)
         is_tier = settings.target is ServeTarget.GITCACHE
@@ -78,6 +77,7 @@ class GitCacheComponent:
             self.manifests = compose.build_git_cache(
                 git, clock, egress=egress, live=live, decryptor=decryptor
             )
+        self.hosts = GitHostAdapter(self._side, self.manifests.specs)
 
     @property
     def meters(self) -> Collection[Collector]:

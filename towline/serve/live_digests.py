@@ -1,7 +1,7 @@
 """Lists the bundles that the control plane still needs from the git cache."""
 
 from collections import defaultdict
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 
 from controlplane.platform.ports import Store
 from controlplane.services.model.service import Revision
@@ -14,22 +14,19 @@ _BATCH_SIZE = 200
 
 
 class StoreLiveDigests:
-    """The git cache's `LiveDigests`: current bundles of services, and bundles for rollbacks.
+    """The git cache's `LiveDigests`: current bundles of services, and bundles for rollbacks."""
 
-    `store` returns the store, which is opened after the git cache is built.
-    """
-
-    def __init__(self, store: Callable[[], Store]) -> None:
+    def __init__(self, store: Store) -> None:
         self._store = store
 
     async def live(self) -> Collection[str] | None:
         """See `LiveDigests.live`. Unavailable: the store is not reachable."""
-        async with self._store().read() as tx:
+        async with self._store.read() as tx:
             services = await tx[ServiceStore].select()
         digests = {service.desired.digest for service in services if service.desired.digest}
         ids = [service.id for service in services]
         for start in range(0, len(ids), _BATCH_SIZE):
-            async with self._store().read() as tx:
+            async with self._store.read() as tx:
                 some = ids[start : start + _BATCH_SIZE]
                 digests |= _newest(await tx[RevisionStore].select(service_id=some))
         return digests

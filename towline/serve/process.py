@@ -11,6 +11,7 @@ from prometheus_client import make_asgi_app
 
 from controlplane import compose as controlplane
 from controlplane.clusters.operations.kubernetes_access import ProxyAccess
+from controlplane.foundation import lay_foundation
 from controlplane.http.app import make_app
 from controlplane.http.metrics import SnapshotMetrics
 from controlplane.pipelines.http import WebhookRoutes
@@ -80,7 +81,6 @@ class ControlPlaneProcess:
         self._listeners: list[Listener] = []
         self._not_ready: str | None = "starting"
         self._tasks = Tasks("serve")
-        self._census = MetricsSnapshotLoop(self._take_census, self._clock)
         self._ends = AsyncExitStack()
 
     async def start(self) -> ListenerAddresses:
@@ -115,55 +115,32 @@ class ControlPlaneProcess:
         check_addresses(settings)
         restrict_permissions(settings.data, embedded=settings.database is None)
         tls = credentials(settings.tls, settings.data / "tls", clock)
-        egress = EgressProxy(clock)
+        self.foundation = await lay_foundation(_plane_settings(settings), clock)
+        ends.push_async_callback(self.foundation.close)
+        store = self.foundation.store
+        self._audit = ProxyAuditLog(self.foundation.records, clock)
+        self._replica = self._build_replica()
+        self.kube_proxy = self._build_kube_proxy()
+        egress = EgressProxy(clock, self.kube_proxy.find)
         await egress.start()
         ends.push_async_callback(egress.stop)
-        live = StoreLiveDigests(lambda: self.plane.store)
-        self._git = GitCacheComponent(settings, clock, egress=egress, live=live)
-        self.plane = await controlplane.build(
-            ControlPlaneSettings(
-                data_dir=settings.data,
-                database=settings.database,
-                agents_port=address(settings.listen_agents, "listen_agents")[1],
-                signing_key=load_signer(git_settings(settings)).public_pem.decode(),
-                redis=settings.redis,
-                introspection=settings.introspection,
-                api=settings.api,
-                auth=settings.auth,
-                audit=settings.audit,
-                notify=settings.notify,
-                traces=settings.traces,
-                secrets=settings.secrets,
-            ),
-            self._git.manifests,
-            clock,
-            self._git.delivers,
-            self._git.hosts,
-            lender=self._git.hosts,
-        )
-        self.plane.targets.evaluator.hosting = self._git.hosts
-        self.plane.operations.triggers.git_tags = self._git.hosts
+        self._git = GitCacheComponent(settings, clock, egress=egress, live=StoreLiveDigests(store))
+        self.plane = await controlplane.build(self.foundation, self._outside_ports())
         ends.push_async_callback(self._git.stop)
         ends.push_async_callback(self.plane.stop)
         await write_first_token(self.plane, settings.data / "admin.token")
         self._peers = await self._git.start()
+        self.foundation.start()
         await self.plane.start()
-        self._audit = ProxyAuditLog(self.plane.operations.records, clock)
         ends.push_async_callback(self._audit.stop)
         self._audit.start()
+        self._census = MetricsSnapshotLoop(self._take_census, clock)
         ends.push_async_callback(self._census.tasks.stop)
         ends.push_async_callback(self._tasks.stop, grace=settings.drain_seconds)
         secrets = self.plane.operations.repositories.webhook_secret
         self._webhooks = Webhooks(self._git.manifests, secrets, clock)
         ends.push_async_callback(self._webhooks.tasks.stop)
-        self._probe = StoreReadiness(self.plane.store, clock, self._tasks)
-        self._replica = self._build_replica()
-        self.kube_proxy = self._build_kube_proxy()
-        egress.use(self.kube_proxy.find)
-        self.plane.operations.components.live = ProxyLiveObjects(self.kube_proxy)
-        self.plane.checks.live = ProxyLiveObjects(self.kube_proxy)
-        self.plane.secrets.sources.live = ProxyLiveObjects(self.kube_proxy)
-        self.plane.operations.streams.sessions = self.kube_proxy
+        self._probe = StoreReadiness(store, clock, self._tasks)
         ends.push_async_callback(self.kube_proxy.stop)
         self.kube_proxy.start()
         self._replicas = None
@@ -187,6 +164,7 @@ class ControlPlaneProcess:
 
     def parts(self) -> tuple[Tasks, ...]:
         """Background tasks that must not end before `stop`."""
+        shared_bus = self.foundation.shared.bus
         return (
             self._tasks,
             self._audit.tasks,
@@ -202,7 +180,7 @@ class ControlPlaneProcess:
             self.plane.secrets.loop.tasks,
             *((self.plane.traces.loop.tasks,) if self.plane.traces is not None else ()),
             *((self._replica.tasks,) if self._replica is not None else ()),
-            *((self.plane.shared_bus.tasks,) if self.plane.shared_bus is not None else ()),
+            *((shared_bus.tasks,) if shared_bus is not None else ()),
         )
 
     async def wait_failed(self) -> BaseException:
@@ -213,12 +191,14 @@ class ControlPlaneProcess:
         """Builds the part that shares agents with other replicas, if Redis is configured."""
         if self._settings.redis is None:
             return None
-        plane = self.plane
-        return ReplicaMembership(self._settings, plane.tunnels, plane.deps.bus, self._clock)
+        foundation = self.foundation
+        return ReplicaMembership(
+            self._settings, foundation.tunnels, foundation.context.bus, self._clock
+        )
 
     def _build_kube_proxy(self) -> KubeProxy:
-        identity = self.plane.operations.identity
-        self._access = ProxyAccess(self.plane.deps, identity)
+        identity = self.foundation.sign_in.identity
+        self._access = ProxyAccess(self.foundation.context, identity)
         access = ProxyAuthorizer(self._access)
 
         async def authenticate_agent(token: str) -> tuple[ClusterId, TokenId]:
@@ -233,6 +213,19 @@ class ControlPlaneProcess:
             ),
             recordings=self._settings.data / "recordings",
             replicas=self._replica.neighbours() if self._replica is not None else None,
+        )
+
+    def _outside_ports(self) -> controlplane.OutsidePorts:
+        hosts = self._git.hosts
+        return controlplane.OutsidePorts(
+            self._git.manifests,
+            self._git.delivers,
+            writer=hosts,
+            lender=hosts,
+            pull_requests=hosts,
+            git_tags=hosts,
+            live=ProxyLiveObjects(self.kube_proxy),
+            sessions=self.kube_proxy,
         )
 
     async def _listen(self, tls) -> ListenerAddresses:
@@ -299,7 +292,7 @@ class ControlPlaneProcess:
         return await self._serve("metrics", metrics_listener(make_asgi_app(registry), text))
 
     async def _take_census(self) -> MetricsSnapshot:
-        async with self.plane.store.read() as tx:
+        async with self.foundation.store.read() as tx:
             return await tx[MetricsSnapshotStore].take(self._clock.now())
 
     async def _serve(self, name: str, listener: Listener) -> str:
@@ -351,6 +344,23 @@ def log_addresses(addresses: ListenerAddresses, data: Path) -> None:
         replicas=addresses.replicas or OFF,
         data=str(data),
         version=__version__,
+    )
+
+
+def _plane_settings(settings: ServeSettings) -> ControlPlaneSettings:
+    return ControlPlaneSettings(
+        data_dir=settings.data,
+        database=settings.database,
+        agents_port=address(settings.listen_agents, "listen_agents")[1],
+        signing_key=load_signer(git_settings(settings)).public_pem.decode(),
+        redis=settings.redis,
+        introspection=settings.introspection,
+        api=settings.api,
+        auth=settings.auth,
+        audit=settings.audit,
+        notify=settings.notify,
+        traces=settings.traces,
+        secrets=settings.secrets,
     )
 
 

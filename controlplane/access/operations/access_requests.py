@@ -25,7 +25,7 @@ from controlplane.authorization import (
     require,
     require_member,
 )
-from controlplane.platform.context import ACCESS, OperationContext
+from controlplane.platform.context import ACCESS, StoreContext
 from controlplane.platform.names import check_text
 from controlplane.platform.ports import Transaction
 from controlplane.platform.retry import retry_operations
@@ -39,7 +39,7 @@ _MAX_REASON_LENGTH = 1000
 class AccessRequests:
     """Operations on access requests."""
 
-    def __init__(self, deps: OperationContext) -> None:
+    def __init__(self, deps: StoreContext) -> None:
         self._context = deps
 
     async def all(self, actor: Actor) -> list[tuple[AccessRequest, User, Role, Resource]]:

@@ -11,7 +11,7 @@ from controlplane.access.operations.scopes import find_role
 from controlplane.access.operations.users import find_group, find_user, require_permissions_of_role
 from controlplane.access.ports import RoleBindingStore
 from controlplane.authorization import Actor, Resource, ResourceKind, Role, Verb, require
-from controlplane.platform.context import ACCESS, OperationContext
+from controlplane.platform.context import ACCESS, StoreContext
 from controlplane.platform.ports import Transaction
 
 
@@ -28,7 +28,7 @@ RoleSubjects = Mapping[str, Subjects]
 
 
 async def set_subjects(
-    deps: OperationContext, tx: Transaction, actor: Actor, target: Resource, wanted: RoleSubjects
+    deps: StoreContext, tx: Transaction, actor: Actor, target: Resource, wanted: RoleSubjects
 ) -> list[Binding]:
     """Replaces the subjects of the given roles; returns changed bindings for
     `publish_binding_changes`.
@@ -52,7 +52,7 @@ async def set_subjects(
     return changed
 
 
-def publish_binding_changes(deps: OperationContext, changed: Iterable[Binding]) -> None:
+def publish_binding_changes(deps: StoreContext, changed: Iterable[Binding]) -> None:
     """Drops cached permissions of the subjects of changed bindings; call it after the commit."""
     for row in changed:
         is_user = row.subject_kind is SubjectKind.USER
@@ -60,7 +60,7 @@ def publish_binding_changes(deps: OperationContext, changed: Iterable[Binding]) 
 
 
 async def _replace(
-    deps: OperationContext,
+    deps: StoreContext,
     tx: Transaction,
     actor: Actor,
     target: Resource,

@@ -7,7 +7,7 @@ from controlplane.access.model.users import Group, Login, Membership, User, User
 from controlplane.access.operations.tokens import publish_revoked, revoke_user_tokens
 from controlplane.access.ports import GroupStore, Issuers, LoginStore, MembershipStore, UserStore
 from controlplane.authorization import SYSTEM
-from controlplane.platform.context import ACCESS, OperationContext
+from controlplane.platform.context import ACCESS, StoreContext
 from controlplane.platform.ports import Transaction
 from core.errors import Conflict, Forbidden
 
@@ -17,7 +17,7 @@ MAX_GROUPS = 1000
 class Federation:
     """Maps the claims of an identity provider to a user of this installation."""
 
-    def __init__(self, deps: OperationContext, issuers: Issuers) -> None:
+    def __init__(self, deps: StoreContext, issuers: Issuers) -> None:
         self._context = deps
         self.issuers = issuers
 

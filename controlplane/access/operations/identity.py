@@ -36,7 +36,7 @@ from controlplane.authorization import (
     Verb,
     require_member,
 )
-from controlplane.platform.context import OperationContext
+from controlplane.platform.context import StoreContext
 from controlplane.platform.names import check_text
 from controlplane.platform.ports import Transaction
 from core.errors import Forbidden, Invalid, NotFound, Unauthenticated, Unavailable
@@ -61,7 +61,7 @@ class CredentialAuthenticator:
 
     def __init__(
         self,
-        deps: OperationContext,
+        deps: StoreContext,
         deploy_tokens: DeployTokens,
         federation: Federation | None = None,
     ) -> None:

@@ -13,7 +13,7 @@ from controlplane.access.operations.scopes import find_project
 from controlplane.access.ports import ProjectStore, ResourceDirectory, RoleBindingStore
 from controlplane.authorization import Actor, Resource, ResourceKind, Verb, require, require_member
 from controlplane.platform.conflicts import name_conflict
-from controlplane.platform.context import OperationContext
+from controlplane.platform.context import StoreContext
 from controlplane.platform.names import check_text
 from controlplane.platform.ports import Page, PageQuery, Transaction
 from controlplane.platform.retry import retry_operations
@@ -47,7 +47,7 @@ class ProjectChange:
 class Projects:
     """Operations on projects."""
 
-    def __init__(self, deps: OperationContext) -> None:
+    def __init__(self, deps: StoreContext) -> None:
         self._context = deps
 
     async def page(self, actor: Actor, query: PageQuery) -> Page[Project]:

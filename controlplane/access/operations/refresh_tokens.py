@@ -14,7 +14,7 @@ from controlplane.access.operations.tokens import mint, publish_revoked
 from controlplane.access.operations.users import find_user
 from controlplane.access.ports import TokenStore
 from controlplane.authorization import Actor, ActorKind
-from controlplane.platform.context import OperationContext
+from controlplane.platform.context import StoreContext
 from controlplane.platform.ports import Transaction
 from core.errors import Unauthenticated
 from core.identity import TokenKind, token_hash, token_kind
@@ -37,7 +37,7 @@ class IssuedTokens(NamedTuple):
 class RefreshTokens:
     """Operations on refresh tokens."""
 
-    def __init__(self, deps: OperationContext) -> None:
+    def __init__(self, deps: StoreContext) -> None:
         self._context = deps
 
     async def begin(self, tx: Transaction, name: str, user_id: str, source: str) -> IssuedTokens:

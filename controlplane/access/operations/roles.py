@@ -44,7 +44,7 @@ from controlplane.authorization import (
     require_member,
 )
 from controlplane.authorization.roles import MAX_RULES, check_kubernetes
-from controlplane.platform.context import ACCESS, OperationContext
+from controlplane.platform.context import ACCESS, StoreContext
 from controlplane.platform.names import check_text
 from controlplane.platform.ports import Transaction
 from controlplane.platform.retry import retry_operations
@@ -118,7 +118,7 @@ class PermissionHolder:
 class AccessControl:
     """Operations on roles and role bindings, and queries about permissions."""
 
-    def __init__(self, deps: OperationContext) -> None:
+    def __init__(self, deps: StoreContext) -> None:
         self._context = deps
 
     async def roles(self, actor: Actor) -> list[Role]:

@@ -15,7 +15,7 @@ from controlplane.access.operations.tokens import publish_revoked, revoke_user_t
 from controlplane.access.operations.users import check_address, delete_group_rows
 from controlplane.access.ports import GroupStore, LoginStore, MembershipStore, UserStore
 from controlplane.authorization import Actor, ActorKind, Resource, ResourceKind, Verb, require
-from controlplane.platform.context import ACCESS, OperationContext
+from controlplane.platform.context import ACCESS, StoreContext
 from controlplane.platform.names import check_text
 from controlplane.platform.ports import MAX_PAGE_ROWS, PageQuery, Transaction
 from controlplane.platform.retry import retry_operations
@@ -36,7 +36,7 @@ class ScimGroup:
 class ScimDirectory:
     """Operations of a directory. `accounts` maps each service account to its issuer."""
 
-    def __init__(self, deps: OperationContext, accounts: Mapping[str, str]) -> None:
+    def __init__(self, deps: StoreContext, accounts: Mapping[str, str]) -> None:
         self._context = deps
         self._accounts = accounts
 

@@ -55,7 +55,7 @@ from controlplane.authorization import (
     require_member,
 )
 from controlplane.platform.audit_entry import AuditVerdict
-from controlplane.platform.context import OperationContext
+from controlplane.platform.context import StoreContext
 from controlplane.platform.notification import NotificationKind, notification
 from controlplane.platform.ports import AuditTrail, NotificationOutbox, Transaction
 from core.errors import (
@@ -99,7 +99,7 @@ class SignIn:
 
     def __init__(
         self,
-        deps: OperationContext,
+        deps: StoreContext,
         federation: Federation,
         passwords: Passwords,
         *,

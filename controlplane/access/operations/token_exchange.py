@@ -10,7 +10,7 @@ from controlplane.access.operations.tokens import mint
 from controlplane.access.operations.users import require_permissions_of_user
 from controlplane.access.ports import Issuers, TrustRuleStore, UserStore
 from controlplane.authorization import SYSTEM, Actor, Resource, ResourceKind, Verb, require
-from controlplane.platform.context import OperationContext
+from controlplane.platform.context import StoreContext
 from controlplane.platform.names import check_text
 from controlplane.platform.retry import retry_operations
 from core.errors import Invalid, NotFound, Unauthenticated
@@ -26,7 +26,7 @@ _NO_RULE_MATCHES = "no trust rule matches this token"
 class TokenExchange:
     """Operations on trust rules, and the token exchange."""
 
-    def __init__(self, deps: OperationContext, issuers: Issuers) -> None:
+    def __init__(self, deps: StoreContext, issuers: Issuers) -> None:
         self._context = deps
         self._issuers = issuers
 

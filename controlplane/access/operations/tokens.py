@@ -7,14 +7,14 @@ from typing import Any
 
 from controlplane.access.model.users import Token
 from controlplane.access.ports import TokenStore
-from controlplane.platform.context import REVOKED, OperationContext
+from controlplane.platform.context import REVOKED, StoreContext
 from controlplane.platform.ports import Transaction
 from core.identity import TokenKind, new_token, token_hash
 
 SIGN_IN_KINDS = (TokenKind.SESSION, TokenKind.REFRESH)
 
 
-def publish_revoked(deps: OperationContext, token_ids: Iterable[str]) -> None:
+def publish_revoked(deps: StoreContext, token_ids: Iterable[str]) -> None:
     """Ends everything that these tokens opened."""
     for id in token_ids:
         deps.bus.publish(REVOKED, id)
@@ -22,7 +22,7 @@ def publish_revoked(deps: OperationContext, token_ids: Iterable[str]) -> None:
 
 async def revoke_user_tokens(
     tx: Transaction,
-    deps: OperationContext,
+    deps: StoreContext,
     user_id: str,
     kinds: Collection[TokenKind] = tuple(TokenKind),
 ) -> list[str]:
@@ -40,7 +40,7 @@ async def revoke_user_tokens(
 
 async def mint(
     tx: Transaction,
-    deps: OperationContext,
+    deps: StoreContext,
     name: str,
     *,
     user_id: str | None = None,

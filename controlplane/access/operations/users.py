@@ -40,7 +40,7 @@ from controlplane.authorization import (
     require_member,
 )
 from controlplane.platform.conflicts import name_conflict
-from controlplane.platform.context import ACCESS, OperationContext
+from controlplane.platform.context import ACCESS, StoreContext
 from controlplane.platform.names import check_label, check_text
 from controlplane.platform.ports import Page, PageQuery, Transaction
 from controlplane.platform.retry import retry_operations
@@ -65,7 +65,7 @@ class GroupChange:
 class UserOperations:
     """Operations on users, service accounts and groups."""
 
-    def __init__(self, deps: OperationContext) -> None:
+    def __init__(self, deps: StoreContext) -> None:
         self._context = deps
 
     async def users(self, actor: Actor, query: PageQuery) -> Page[User]:

@@ -19,12 +19,12 @@ _NOT_OPEN = "no open request has this id: it has ended, or you have no access to
 class OpenRequestOperations:
     """Operations on open requests. Users see and end their own; cluster administrators, all.
 
-    The process sets `sessions`; without one, there are no open requests.
+    Without `sessions`, the process serves no requests and stores no recordings.
     """
 
-    def __init__(self, deps: OperationContext) -> None:
+    def __init__(self, deps: OperationContext, sessions: ProxySessions | None = None) -> None:
         self._context = deps
-        self.sessions: ProxySessions | None = None
+        self._sessions = sessions
 
     async def page(
         self, actor: Actor, cluster: str | None = None, user: str | None = None
@@ -43,7 +43,7 @@ class OpenRequestOperations:
         found = await self._find(actor, StreamFilter(id=id))
         if not found.streams and found.silent:
             raise Unavailable(f"{_NOT_OPEN}; no answer from {', '.join(found.silent)}")
-        if not found.streams or self.sessions is None:
+        if not found.streams or self._sessions is None:
             raise NotFound(_NOT_OPEN)
         stream = found.streams[0]
         async with self._context.store.write() as tx:
@@ -51,16 +51,16 @@ class OpenRequestOperations:
             await self._context.audit(
                 tx, actor, "endStream", target, stream.cluster_id, user=stream.user, stream=id
             )
-        if not await self.sessions.end_stream(stream, actor.email or actor.name):
+        if not await self._sessions.end_stream(stream, actor.email or actor.name):
             raise NotFound(_NOT_OPEN)
         return stream
 
     async def recording(self, actor: Actor, request_id: str, offset: int = 0) -> RecordingPart:
         """A part of a request's recording; needs read access to the audit log."""
         require(actor, Verb.READ, Resource.whole(ResourceKind.AUDIT))
-        if self.sessions is None:
+        if self._sessions is None:
             raise Unavailable("this process stores no recordings")
-        part = await self.sessions.recording(request_id, max(0, offset), PART_BYTES)
+        part = await self._sessions.recording(request_id, max(0, offset), PART_BYTES)
         if offset == 0:
             async with self._context.store.write() as tx:
                 await self._context.audit(tx, actor, "readRecording", request_id, request_id)
@@ -68,10 +68,10 @@ class OpenRequestOperations:
 
     async def _find(self, actor: Actor, wanted: StreamFilter) -> FoundStreams:
         require_member(actor)
-        if self.sessions is None:
+        if self._sessions is None:
             return FoundStreams([])
         clusters = await self._administered(actor)
-        return await self.sessions.open_streams(replace(wanted, owner=actor.id, clusters=clusters))
+        return await self._sessions.open_streams(replace(wanted, owner=actor.id, clusters=clusters))
 
     async def _administered(self, actor: Actor) -> tuple[ClusterId, ...] | None:
         """Clusters of which the actor may see all requests, not only their own; None: all

@@ -8,7 +8,7 @@ from typing import Any
 from controlplane.agents.model.replicas import Replica
 from controlplane.agents.ports import ReplicaStore, TunnelStore
 from controlplane.clusters.ports import ClusterStore
-from controlplane.platform.context import TUNNEL, OperationContext
+from controlplane.platform.context import TUNNEL, StoreContext
 from controlplane.platform.ports import Transaction
 from core.errors import Conflict, LimitExceeded, TowlineError
 from core.identity import ClusterId
@@ -31,7 +31,7 @@ class TunnelClaim:
 class TunnelClaims:
     """Operations of replicas of the control plane; users do not call them."""
 
-    def __init__(self, deps: OperationContext) -> None:
+    def __init__(self, deps: StoreContext) -> None:
         self._context = deps
         self._claims: Batcher[TunnelClaim, Tunnel] = Batcher(self._claim)
         self._releases: Batcher[tuple[ClusterId, int], None] = Batcher(self._release)

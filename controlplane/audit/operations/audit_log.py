@@ -16,7 +16,7 @@ from controlplane.audit.ports import AuditLog
 from controlplane.authorization import Actor, Resource, ResourceKind, Verb, require
 from controlplane.authorization.actor import require_any
 from controlplane.platform.audit_entry import AuditEntry, AuditVerdict
-from controlplane.platform.context import OperationContext
+from controlplane.platform.context import StoreContext
 from controlplane.platform.ports import MAX_PAGE_ROWS, Page, PageQuery, Store
 
 _REFUSALS_LISTED = 60
@@ -27,7 +27,7 @@ _CUT_AT_ONCE = 20_000
 class AuditLogOperations:
     """Operations on the audit log."""
 
-    def __init__(self, deps: OperationContext) -> None:
+    def __init__(self, deps: StoreContext) -> None:
         self._context = deps
         self._refusals = RefusalAggregator(deps.clock, listed=_REFUSALS_LISTED)
         self._refused: list[AuditEntry] = []

@@ -12,7 +12,7 @@ from controlplane.authorization.policy import ClusterIdentity
 from controlplane.authorization.roles import KubernetesRequest
 from controlplane.clusters.operations.deploy_tokens import DeployTokenReader
 from controlplane.clusters.ports import ClusterStore
-from controlplane.platform.context import OperationContext
+from controlplane.platform.context import StoreContext
 from core.errors import Forbidden, NotFound
 from core.identity import ClusterId
 
@@ -43,9 +43,7 @@ class ClusterGrant:
 class ProxyAccess:
     """Operations of the Kubernetes proxy. Policies are cached for 3 s."""
 
-    def __init__(
-        self, deps: OperationContext, identity: CredentialAuthenticator | None = None
-    ) -> None:
+    def __init__(self, deps: StoreContext, identity: CredentialAuthenticator | None = None) -> None:
         self._context = deps
         self._identity = identity or CredentialAuthenticator(deps, DeployTokenReader(deps.store))
         self._known: dict[tuple[str, str | None, str], tuple[float, Actor, Resource]] = {}

@@ -51,7 +51,7 @@ class GeneratorEvaluator:
 
     def __init__(self, deps: OperationContext, hosting: PullRequests | None = None) -> None:
         self._context = deps
-        self.hosting = hosting or NoHosting()
+        self._hosting = hosting or NoHosting()
 
     async def evaluate(self, definition: AnyGenerator) -> GeneratorEvaluation:
         """Evaluates a generator.
@@ -112,7 +112,7 @@ class GeneratorEvaluator:
 
     async def _requests(self, source: PullRequestGenerator) -> tuple[OpenMergeRequest, ...]:
         repository = RepositoryId(source.repository_id)
-        found = await self.hosting.open_requests(repository, source.provider)
+        found = await self._hosting.open_requests(repository, source.provider)
         return tuple(select_requests(source, found, self._context.clock.now()))
 
     async def _namespace(self, definition: ManagedNamespace, fleet: Fleet) -> GeneratorEvaluation:

@@ -43,12 +43,13 @@ class CheckRunner:
         pipelines: Pipelines,
         jobs: ClusterJobs,
         outward: GuardedClient,
+        live: LiveObjects | None = None,
     ) -> None:
         self._context = deps
         self._pipelines = pipelines
         self._jobs = jobs
         self._outward = outward
-        self.live: LiveObjects | None = None
+        self._live = live
 
     async def run(self, job: Job) -> None:
         """Runs a check and reports its result to the engine."""
@@ -62,7 +63,7 @@ class CheckRunner:
             return
         spec = codec.pipeline_from_json(row.spec)
         event: ev.Event
-        check = ReleaseCheck(self._context, self._jobs, self._outward, self.live, spec, effect)
+        check = ReleaseCheck(self._context, self._jobs, self._outward, self._live, spec, effect)
         try:
             event = _event_of(effect, await effect.rule.run(check))
         except Unavailable as error:

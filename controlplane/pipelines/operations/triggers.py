@@ -50,13 +50,14 @@ class Triggers:
         pipelines: Pipelines,
         repositories: RepositoryOperations,
         registries: Registries,
+        git_tags: GitTags | None = None,
     ) -> None:
         self._context = deps
         self._pipelines = pipelines
         self._repositories = repositories
         self._registries = registries
         self._git = GitPromotions(deps)
-        self.git_tags: GitTags | None = None
+        self._git_tags = git_tags
 
     async def start(self, actor: Actor, pipeline_id: str, reason: str = "") -> PipelineView:
         """Makes a release of the first stage's present revisions. Conflict: that release exists."""
@@ -184,7 +185,7 @@ class Triggers:
 
     def _sources(self, view: PipelineView) -> "TriggerSources":
         return TriggerSources(
-            self._context, self._repositories, self._registries, self.git_tags, view
+            self._context, self._repositories, self._registries, self._git_tags, view
         )
 
     async def _written(

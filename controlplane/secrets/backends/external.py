@@ -10,11 +10,11 @@ from controlplane.services.ports import LiveObjects
 from core.errors import TowlineError
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class ExternalSecretSources:
     """Reads values from their external stores.
 
-    `live` is set with the Kubernetes proxy, if there is one. `prefix` is the required prefix of
+    Without `live`, the process cannot reach clusters. `prefix` is the required prefix of
     environment variables; empty: none may be read.
     """
 

@@ -54,11 +54,11 @@ class ManagedObject:
 
 
 class ComponentOperations:
-    """Operations on components. `live` is set by the process if it can reach clusters."""
+    """Operations on components. Without `live`, the process cannot reach clusters."""
 
-    def __init__(self, deps: OperationContext) -> None:
+    def __init__(self, deps: OperationContext, live: LiveObjects | None = None) -> None:
         self._context = deps
-        self.live: LiveObjects | None = None
+        self._live = live
 
     async def family(self, actor: Actor, id: str) -> ObjectFamily:
         """An object with its owners and children.
@@ -146,9 +146,9 @@ class ComponentOperations:
             return component, await find_cluster(tx, component.cluster_id)
 
     def _reader(self) -> LiveObjects:
-        if self.live is None:
+        if self._live is None:
             raise Unavailable("this process has no connection to clusters")
-        return self.live
+        return self._live
 
 
 def _items(response: Any) -> Sequence[Any]:

@@ -22,7 +22,7 @@ from controlplane.services.model.verification import Verification
 from controlplane.services.operations.services import ServiceChange
 from controlplane.services.ports import ServiceStore
 from core.identity import ClusterId
-from core.open_streams import FoundStreams, OpenStream, RecordingPart, StreamFilter
+from core.open_streams import OpenStream
 from core.spec.objects import ObjectRef
 from core.spec.status import Problem
 from tests.fakes.clock import FakeClock
@@ -146,29 +146,13 @@ async def a_rejected_release(stage: Stage) -> None:
     await line.settle()
 
 
-class OneOpenStream:
-    """A Kubernetes proxy with one open stream."""
-
-    def __init__(self, stream: OpenStream) -> None:
-        self._stream = stream
-
-    async def open_streams(self, wanted: StreamFilter) -> FoundStreams:
-        return FoundStreams(wanted.chosen([self._stream]))
-
-    async def end_stream(self, stream: OpenStream, by: str) -> bool:
-        return stream == self._stream and bool(by)
-
-    async def recording(self, request_id: str, offset: int, most: int) -> RecordingPart:
-        raise AssertionError("no test asks for this")
-
-
 async def an_open_stream(stage: Stage) -> None:
     cluster = ClusterId(stage.ids["cluster"])
     now = stage.plane.deps.clock.now()
     whose = (stage.ids["other"], "other", "")
     what = ("watch pods", "watch", "192.0.2.1", "kubectl")
     stream = OpenStream("stream", now, cluster, "own", *whose, *what, 0, 0, recorded=False)
-    stage.plane.operations.streams.sessions = OneOpenStream(stream)
+    stage.sessions.streams.append(stream)
     stage.ids["stream"] = stream.id
 
 

@@ -151,4 +151,4 @@ def world_of(store: SqlStore) -> World:
     """A control plane on a migrated store."""
     clock, manifests = FakeClock(), FakeManifests()
     sealer = EnvelopeSealer(b"k" * 32)
-    return World(OperationContext(store, MemoryBus(), manifests, sealer, clock), manifests, clock)
+    return World(OperationContext(store, MemoryBus(), clock, manifests, sealer), manifests, clock)

@@ -28,7 +28,7 @@ from controlplane.access.operations.roles import BindingDraft
 from controlplane.api.schema import schema
 from controlplane.audit.ports import AuditLog
 from controlplane.authorization import BUILT_IN, INSTALLATION, SYSTEM, Actor, Scope
-from controlplane.compose import ControlPlane, build
+from controlplane.compose import ControlPlane, OutsidePorts
 from controlplane.platform.audit_entry import AuditEntry
 from controlplane.platform.context import SECRET
 from controlplane.platform.graphql.context import Context
@@ -43,6 +43,7 @@ from controlplane.store.audit_log import SqlAudit
 from core.identity import ClusterId, ServiceId
 from tests import migrated
 from tests.fakes.clock import FakeClock
+from tests.fakes.control_plane import FakeProxySessions, built
 from tests.fakes.manifests import FakeManifests, config_map
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "authorization.md"
@@ -306,6 +307,7 @@ class Stage:
     plane: ControlPlane
     store: Undoing
     manifests: FakeManifests
+    sessions: FakeProxySessions
     ids: dict[str, str] = field(default_factory=dict)
     callers: dict[str, Actor] = field(default_factory=dict)
 
@@ -343,21 +345,18 @@ class Stage:
 async def staged(folder: Path) -> AsyncGenerator[Stage, None]:
     """The stage, with its store undoing from now on."""
     migrated.put_sqlite(folder)
-    manifests = FakeManifests()
-    plane = await build(ControlPlaneSettings(data_dir=folder), manifests, FakeClock())
-    try:
-        stage = Stage(plane, Undoing(plane.deps.store), manifests)
+    manifests, sessions = FakeManifests(), FakeProxySessions()
+    ports = OutsidePorts(manifests, sessions=sessions)
+    async with built(ControlPlaneSettings(data_dir=folder), ports, FakeClock()) as plane:
+        stage = Stage(plane, Undoing(plane.deps.store), manifests, sessions)
         await _people(stage)
         await _things(stage)
         manifests.push(stage.ids["repository"], {"x": [config_map("x")]})
         await _callers(stage)
         await _audited(stage)
-        object.__setattr__(plane.deps, "store", stage.store)
+        for context in (plane.deps, plane.foundation.context):
+            object.__setattr__(context, "store", stage.store)
         yield stage
-    finally:
-        plane.passwords.close()
-        await plane.issuers.close()
-        await plane.store.close()
 
 
 async def _people(stage: Stage) -> None:

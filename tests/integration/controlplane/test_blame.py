@@ -27,8 +27,7 @@ class Stand:
         self.world = world
         self.service = service
         self.live = FakeLive()
-        components = ComponentOperations(world.deps)
-        components.live = self.live
+        components = ComponentOperations(world.deps, self.live)
         self.blame = Blame(world.deps, components)
 
     async def of(self, actor: Actor, pointer: str = "") -> dict[str, FieldBlame]:

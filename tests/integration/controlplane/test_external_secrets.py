@@ -44,6 +44,7 @@ class Elsewhere:
 
     world: World
     vault: FakeVault
+    cluster: Cluster
     sources: ExternalSecretSources
 
     def __post_init__(self) -> None:
@@ -67,10 +68,11 @@ async def elsewhere(world: World) -> AsyncIterator[Elsewhere]:
     async with running_vault() as vault:
         store = KvStore(Vault(vault.url, TOKEN, title="vault prod"), prefix="{project}")
         environ = {"SHARED_DB": "of the environment", "HOME": "/"}
+        cluster = Cluster()
         sources = ExternalSecretSources(
-            {"prod": store}, environ, "SHARED_", world.identity.actor_of
+            {"prod": store}, environ, "SHARED_", world.identity.actor_of, cluster
         )
-        yield Elsewhere(world, vault, sources)
+        yield Elsewhere(world, vault, cluster, sources)
         await sources.close()
 
 
@@ -127,8 +129,7 @@ async def test_a_project_reads_below_its_own_path_only(elsewhere: Elsewhere) -> 
 
 
 async def test_a_secret_of_a_cluster_is_read_as_a_service_account(elsewhere: Elsewhere) -> None:
-    world, cluster = elsewhere.world, Cluster()
-    elsewhere.sources.live = cluster
+    world, cluster = elsewhere.world, elsewhere.cluster
     account = await world.people.create_account(world.admin, "reader")
     source = KubernetesSource("dev", "shop/db", "password", account.id)
     await elsewhere.secrets.save(world.admin, "db", SecretChange(source=source))

@@ -50,6 +50,7 @@ from controlplane.platform.ports import JobStore
 from controlplane.repositories.ports import RepositoryStore
 from controlplane.services.model.service import Service
 from controlplane.services.operations.services import ServiceChange
+from controlplane.services.ports import LiveObjects
 from core.errors import Conflict, Forbidden, Invalid, NotFound
 from core.spec.jobs import JobPhase
 from core.spec.reports import Report
@@ -107,10 +108,10 @@ async def server() -> AsyncIterator[Answering]:
 class Stand:
     """dev → prod, with a worker for everything that the engine asks for."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, live: LiveObjects | None = None) -> None:
         self.world = world
         self.outward = GuardedSender(("127.0.0.0/8",))
-        self.checks = CheckRunner(world.deps, world.pipelines, world.jobs, self.outward)
+        self.checks = CheckRunner(world.deps, world.pipelines, world.jobs, self.outward, live)
         self.overrides = ReleaseDecisions(world.deps, world.pipelines)
         self.services: dict[str, list[Service]] = {}
 
@@ -282,9 +283,8 @@ async def test_a_metric_of_a_cluster_is_asked_as_who_saved_the_pipeline(world: W
             value = {"metric": {}, "value": [1, "0.2"]}
             return {"status": "success", "data": {"resultType": "vector", "result": [value]}}
 
-    stand = Stand(world)
+    stand = Stand(world, Live())
     await stand.fleet()
-    stand.checks.live = Live()
     user = await world.people.upsert(world.admin, "root@example.org")
     world.admin = replace(world.admin, id=user.id)
     cluster = stand.services["prod"][0].cluster_id

@@ -276,7 +276,7 @@ async def stand(tmp_path: Path, git_server: GitServer, cache: GitCache) -> Async
     store = SqlStore(make_engine(migrated.put_sqlite(tmp_path)), REPOSITORIES)
     clock, sealer = FakeClock(), EnvelopeSealer(b"k" * 32)
     hosts = GitHostAdapter(side, cache.specs)
-    deps = OperationContext(store, MemoryBus(), cache, sealer, clock, hosts)
+    deps = OperationContext(store, MemoryBus(), clock, cache, sealer, hosts)
     one = Stand(World(deps, cast(Any, cache), clock), cache, host)
     await one.fleet()
     yield one

@@ -9,12 +9,13 @@ import pytest
 
 from controlplane.api.schema import schema
 from controlplane.authorization import ANONYMOUS, SYSTEM
-from controlplane.compose import ControlPlane, build
+from controlplane.compose import ControlPlane, OutsidePorts
 from controlplane.platform.graphql.context import Context
 from controlplane.settings import ControlPlaneSettings, KekSettings, SecretSettings
 from core.errors import Invalid, Unauthenticated
 from tests import migrated
 from tests.fakes.clock import FakeClock
+from tests.fakes.control_plane import built
 from tests.fakes.manifests import FakeManifests
 from tests.integration.controlplane.test_access import Untouchable
 
@@ -33,17 +34,8 @@ async def plane(tmp_path: Path) -> AsyncIterator[ControlPlane]:
     """A control plane whose keys are wrapped by one of the environment; its files are watched."""
     migrated.put_sqlite(tmp_path)
     settings = ControlPlaneSettings(data_dir=tmp_path, secrets=SecretSettings(kek=KEK))
-    made = await build(settings, FakeManifests(), FakeClock())
-    yield made
-    await closed(made)
-
-
-async def closed(plane: ControlPlane) -> None:
-    """Its connections; nothing of it was started."""
-    plane.passwords.close()
-    await plane.issuers.close()
-    await plane.secrets.sources.close()
-    await plane.store.close()
+    async with built(settings, OutsidePorts(FakeManifests()), FakeClock()) as made:
+        yield made
 
 
 async def ask(plane: ControlPlane, document: str, **variables: Any) -> Any:
@@ -127,12 +119,12 @@ async def test_a_store_starts_only_with_its_own_key(plane: ControlPlane, tmp_pat
     """Another key-encryption key is refused, and the message says which one is missing."""
     settings = ControlPlaneSettings(data_dir=tmp_path)
     with pytest.raises(Invalid, match="not configured"):
-        await build(settings, FakeManifests(), FakeClock())
+        async with built(settings, OutsidePorts(FakeManifests()), FakeClock()):
+            pass
     previous = SecretSettings(previous=(KEK,))
     again = ControlPlaneSettings(data_dir=tmp_path, secrets=previous)
-    other = await build(again, FakeManifests(), FakeClock())
     keys = "{ encryptionKeys { kek keys { kek } } }"
-    found = (await ask(other, keys))["encryptionKeys"]
-    assert found["kek"] != (await ask(plane, keys))["encryptionKeys"]["kek"]
-    assert [one["kek"] for one in found["keys"]] == [found["kek"]]
-    await closed(other)
+    async with built(again, OutsidePorts(FakeManifests()), FakeClock()) as other:
+        found = (await ask(other, keys))["encryptionKeys"]
+        assert found["kek"] != (await ask(plane, keys))["encryptionKeys"]["kek"]
+        assert [one["kek"] for one in found["keys"]] == [found["kek"]]

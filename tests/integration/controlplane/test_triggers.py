@@ -99,8 +99,7 @@ class Stand:
         self.world = world
         self.registry = registry
         client = ImageRegistries(OciRegistryClient(outward, world.clock))
-        self.triggers = Triggers(deps, world.pipelines, world.repositories, client)
-        self.triggers.git_tags = self.writes
+        self.triggers = Triggers(deps, world.pipelines, world.repositories, client, self.writes)
         self.overrides = ReleaseDecisions(world.deps, world.pipelines)
         self.services: list[Service] = []
         self.app = Starlette(

@@ -75,10 +75,7 @@ async def way(stack: Stack) -> AsyncIterator[Way]:
     tasks.spawn("agent", _agent(stack, policy))
     await eventually(lambda: stack.door.tunnels.is_connected(CLUSTER))
     clock = FakeClock()
-    egress = EgressProxy(clock)
-    with pytest.raises(Unavailable):
-        await egress.proxy_url(CLUSTER)
-    egress.use(stack.door.tunnels.find)
+    egress = EgressProxy(clock, stack.door.tunnels.find)
     await egress.start()
     way = Way(egress, clock, port, closed)
     try:

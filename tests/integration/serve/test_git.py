@@ -190,7 +190,7 @@ async def test_templates_read_contexts_and_follow_their_changes(
 async def bundle_of(hub: Running, service: str) -> bytes:
     """What the agent of a service's cluster would fetch."""
     plane = hub.process.plane
-    async with plane.store.read() as tx:
+    async with plane.deps.store.read() as tx:
         row = await tx[ServiceStore].get(service)
     assert row is not None
     assert row.desired.digest is not None

@@ -70,7 +70,7 @@ class Places:
 
     async def orders(self) -> list[Command]:
         """All renders that agents were asked for."""
-        async with self.hub.process.plane.store.read() as tx:
+        async with self.hub.process.plane.deps.store.read() as tx:
             return await tx[CommandStore].select(kind=CommandKind.RENDER)
 
     async def ordered(self, count: int) -> list[Command]:
@@ -162,7 +162,7 @@ async def test_an_agent_that_is_away_holds_up_renders_only(places: Places) -> No
     await until(places.connected, lambda ids: places.other not in ids, 20)
     # What was last heard of it is written down a moment later.
     await asyncio.sleep(2.5)
-    async with places.hub.process.plane.store.write() as tx:
+    async with places.hub.process.plane.deps.store.write() as tx:
         await tx[ClusterStore].change(places.other, pinged_at=None)
     sha = places.repository.commit({"shop/a.yaml": config("shop", n="3")})
     seen = await until(places.seen, lambda one: one["errors"], 60)

@@ -21,7 +21,7 @@ from controlplane.authorization import (
     Verb,
 )
 from controlplane.platform.audit_entry import AuditEntry
-from controlplane.platform.context import OperationContext
+from controlplane.platform.context import StoreContext
 from controlplane.platform.ports import AuditTrail
 from core.errors import Forbidden, Unauthenticated
 from tests.fakes.clock import FakeClock
@@ -85,8 +85,8 @@ class Stand:
 
     def __init__(self) -> None:
         self.store, self.bus = FakeStore(), Published()
-        parts: Any = (self.store, self.bus, None, None, FakeClock())
-        self.context = OperationContext(*parts)
+        parts: Any = (self.store, self.bus, FakeClock())
+        self.context = StoreContext(*parts)
 
     async def add(self, by: Actor, row: str, *, authorize: bool = True, audit: bool = True) -> None:
         async with self.context.change(by, "addRow") as change:
