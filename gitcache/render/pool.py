@@ -32,6 +32,7 @@ from gitcache.render.tools import RenderTools
 log = structlog.get_logger(__name__)
 
 _START_SECONDS = 60.0
+_END_SECONDS = 10.0
 _NOBODY = 65534
 _FOREIGN_DEATHS = {-signal.SIGKILL, -signal.SIGBUS}
 _ALL = [[]]
@@ -264,7 +265,7 @@ class _Worker:
     async def _ending(self) -> int | None:
         """Returns the exit status of the process, None if it still runs."""
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(1.0):
+            async with asyncio.timeout(_END_SECONDS):
                 return await self._process.wait()
         return None
 

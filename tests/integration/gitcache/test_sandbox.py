@@ -20,26 +20,23 @@ from gitcache.render.pool import JobLimits, WorkerPool
 from tests.integration.gitcache.manifests import config_map
 
 PLAIN = RenderJob("raw", "web", "web", {"web/a.yaml": config_map("a").encode()})
-SLOW = RenderJob(
-    "raw",
-    "web",
-    "web",
-    {
-        "web/a.yaml": b"{% for i in (1..300) %}{% for j in (1..300) %}{% endfor %}{% endfor %}"
-        + config_map("slow").encode()
-    },
-    templated=True,
-)
-ENDLESS = RenderJob(
-    "raw",
-    "web",
-    "web",
-    {
-        "web/a.yaml": b"{% for i in (1..300) %}{% for j in (1..300) %}{% for k in (1..9000) %}"
-        b"{% endfor %}{% endfor %}{% endfor %}"
-    },
-    templated=True,
-)
+BEGUN_SECONDS = 0.2
+"""CPU time after which a worker computes its job: it has said long before that it is ready."""
+
+
+def computing(numbers: int, turns: int) -> RenderJob:
+    """A job that sorts so many numbers so often."""
+    text = (
+        f"{{% assign all = (1..{numbers}) %}}{{% for i in (1..300) %}}{{% for j in (1..{turns}) %}}"
+        "{% assign sorted = all | sort %}{% endfor %}{% endfor %}"
+    )
+    files = {"web/a.yaml": (text + config_map("slow")).encode()}
+    return RenderJob("raw", "web", "web", files, templated=True)
+
+
+SLOW = computing(2000, 30)
+# Less than a template's limit of iterations, but for longer than a job's limit of time.
+ENDLESS = computing(100_000, 300)
 TRIES = """
 import ctypes, errno, socket, os
 from gitcache.render import sandbox
@@ -98,6 +95,27 @@ def is_ready(pid: int) -> bool:
         return False
 
 
+def cpu_seconds(pid: int) -> float:
+    """CPU time that a process has used."""
+    try:
+        user, system = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
+    except OSError:
+        return 0.0
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+
+
+async def begun(gone: set[int]) -> int:
+    """A worker, but for those that are gone, once it computes its job."""
+    ready: dict[int, float] = {}
+    while True:
+        for pid in workers() - gone:
+            if pid not in ready and is_ready(pid):
+                ready[pid] = cpu_seconds(pid)
+            if pid in ready and cpu_seconds(pid) >= ready[pid] + BEGUN_SECONDS:
+                return pid
+        await asyncio.sleep(0.01)
+
+
 async def killed(
     pool: WorkerPool, times: int, how: signal.Signals, work: RenderJob = ENDLESS
 ) -> asyncio.Task:
@@ -105,12 +123,9 @@ async def killed(
     job = asyncio.ensure_future(pool.render(work))
     gone: set[int] = set()
     for _ in range(times):
-        while not (ready := {pid for pid in workers() if pid not in gone and is_ready(pid)}):
-            await asyncio.sleep(0.01)
-        await asyncio.sleep(0.1)
-        for pid in ready:
-            os.kill(pid, how)
-        gone |= ready
+        pid = await begun(gone)
+        os.kill(pid, how)
+        gone.add(pid)
     return job
 
 
