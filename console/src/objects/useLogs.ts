@@ -14,7 +14,8 @@ class LineBuffer {
   constructor(private readonly show: (change: (known: Logs) => Logs) => void) {}
 
   add(lines: readonly Line[]): void {
-    this.fresh.push(...lines);
+    // A spread would put each line on the stack, which a large piece overflows.
+    for (const line of lines) this.fresh.push(line);
     this.frame ??= requestAnimationFrame(() => this.flush());
   }
 
