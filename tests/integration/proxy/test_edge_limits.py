@@ -323,8 +323,11 @@ UPLOAD = request(b"POST", b"/api/v1/namespaces/d/configmaps", b"Content-Length: 
 
 
 async def test_a_steady_upload_takes_the_time_it_needs(authority: TestAuthority) -> None:
-    """The time for the answer runs from the last byte of the request."""
-    async with door(authority, timeouts=Timeouts(answer=1.2)) as (stack, _):
+    """The time for the answer runs from the last byte of the request.
+
+    Together the pieces take longer than that time, and no pause on a busy machine does.
+    """
+    async with door(authority, timeouts=Timeouts(answer=3.5)) as (stack, _):
         async with connected(stack) as user:
             user.writer.write(UPLOAD)
             for _ in range(10):
@@ -351,7 +354,7 @@ async def test_a_whole_upload_is_answered_in_time(authority: TestAuthority) -> N
         server.script = watching_nothing
         async with connected(stack) as user:
             user.writer.write(UPLOAD + bytes(50))
-            await asyncio.sleep(0.5)
+            await eventually(lambda: server.heads)
             status, _, body = await user.ask(bytes(50))
             assert (status, b"did not answer" in body) == (504, True)
 

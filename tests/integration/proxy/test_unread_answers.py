@@ -87,7 +87,7 @@ async def test_answers_that_nobody_reads_are_not_piled_up(
     recorder.answer = answering(BIG)
     async with idle_reader(stack) as user:
         user.writer.write(asked * count)
-        await eventually(lambda: stack.door.gateway.connections)
+        await eventually(lambda: stack.door.gateway.connections and connection(stack).write_paused)
         await until_still(lambda: held(stack))
         assert connection(stack).write_paused
         assert held(stack) < MOST_HELD

@@ -162,7 +162,9 @@ async def test_a_control_plane_that_stands_still_holds_up_no_commit(
             line.stall()
             for value in ("1", "2", "3"):
                 last = repository.commit({"web/web.json": manifest(bench, "web", value)})
-                await bench.until("configmap", "web", lambda one, v=value: one["data"]["key"] == v)
+                await bench.until(
+                    "configmap", "web", lambda one, v=value: one and one["data"]["key"] == v
+                )
             assert told() == first
             line.go_on()
             await bench.hub.until(lambda: told() == last)
