@@ -57,11 +57,10 @@ async def connected(
     clock = SystemClock()
     async with AsyncExitStack() as stack:
         paths = {f"/test/{number}": handler for number, handler in enumerate(handlers)}
-        server, line = server_of(wires[0], paths, clock), Line()
+        server = server_of(wires[0], paths, clock)
         port = await server.start(("127.0.0.1", 0), authority)
         stack.push_async_callback(server.stop)
-        await line.start(port)
-        stack.push_async_callback(line.stop)
+        line = await stack.enter_async_context(Line(port))
         ca = authority.ca.read_bytes() if authority else None
         scheme = "https" if authority else "http"
         address = f"{scheme}://127.0.0.1:{line.port}"

@@ -4,43 +4,30 @@ import asyncio
 import random
 from contextlib import suppress
 
-from core.runtime.tasks import Tasks
+from tests.fakes.local_server import LocalServer
 
 _PIECE = 1024
 
 
-class BadLine:
+class BadLine(LocalServer):
     """Relays to `target` on 127.0.0.1 with `delay` seconds each way and `rate` bytes a second."""
 
     def __init__(self, target: int, *, delay: float, rate: float) -> None:
+        super().__init__(self._relay)
         self._target = target
         self._delay = delay
         self._rate = rate
-        self._tasks = Tasks("bad line")
-        self._open: set[asyncio.StreamWriter] = set()
-        self._server: asyncio.Server | None = None
         self._going = asyncio.Event()
         self._going.set()
+        self._onward: set[asyncio.StreamWriter] = set()
         self.cuts = 0
-        self.port = 0
-
-    async def __aenter__(self) -> "BadLine":
-        self._server = await asyncio.start_server(self._relay, "127.0.0.1", 0)
-        self.port = self._server.sockets[0].getsockname()[1]
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        assert self._server is not None
-        self._server.close()
-        self.cut()
-        await self._tasks.stop()
 
     def cut(self) -> None:
         """Break all connections off."""
         self.cuts += 1
-        for writer in self._open:
-            writer.transport.abort()
-        self._open.clear()
+        super().cut()
+        for back in self._onward:
+            back.transport.abort()
 
     def stall(self) -> None:
         """Take connections and bytes, and carry nothing on until `go_on`."""
@@ -62,14 +49,21 @@ class BadLine:
         except OSError:
             writer.transport.abort()
             return
-        self._open |= {writer, back}
-        self._tasks.spawn("up", self._carry(reader, back))
-        self._tasks.spawn("down", self._carry(there, writer))
+        self._onward.add(back)
+        try:
+            await asyncio.gather(self._carry(reader, back), self._carry(there, writer))
+        finally:
+            self._onward.discard(back)
+            back.transport.abort()
 
     async def _carry(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
         """Bytes leave at the line's rate and arrive after its delay."""
         queue: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue(256)
-        deliver = self._tasks.spawn("deliver", self._deliver(queue, sink))
+        await asyncio.gather(self._take(source, queue), self._deliver(queue, sink))
+
+    async def _take(
+        self, source: asyncio.StreamReader, queue: asyncio.Queue[tuple[float, bytes]]
+    ) -> None:
         now = asyncio.get_running_loop().time
         with suppress(OSError):
             while data := await source.read(_PIECE):
@@ -77,7 +71,6 @@ class BadLine:
                 await self._going.wait()
                 await queue.put((now() + self._delay, data))
         await queue.put((now() + self._delay, b""))
-        await asyncio.wait([deliver])
 
     async def _deliver(
         self, queue: asyncio.Queue[tuple[float, bytes]], sink: asyncio.StreamWriter

@@ -25,6 +25,7 @@ from core.runtime.clock import Clock
 from core.runtime.tasks import Tasks
 from proxy.tunnel.websocket import agents_route
 from syncagent.link.channel import Endpoint
+from tests.fakes.local_server import LocalServer, copy
 from tests.fakes.tunnel import RecordingMuxOwner
 
 SETTINGS = MuxSettings(window=4 << 20)
@@ -43,28 +44,15 @@ class Ends:
     cut: Callable[[], None]
 
 
-class Line:
+class Line(LocalServer):
     """A TCP relay to a port of this machine."""
 
-    def __init__(self) -> None:
-        self.port = 0
+    def __init__(self, target: int) -> None:
+        super().__init__(self._lead, limit=16 << 10)
+        self._target = target
+        self._onward: set[asyncio.StreamWriter] = set()
         self._going = asyncio.Event()
         self._going.set()
-        self._tasks = Tasks("line")
-        self._writers: list[asyncio.StreamWriter] = []
-        self._server: asyncio.Server
-
-    async def start(self, port: int) -> None:
-        """Lead what connects to `port`."""
-
-        async def lead(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            onward = await asyncio.open_connection("127.0.0.1", port)
-            self._writers += [writer, onward[1]]
-            self._tasks.spawn("there", self._copy(reader, onward[1], stoppable=False))
-            self._tasks.spawn("back", self._copy(onward[0], writer, stoppable=True))
-
-        self._server = await asyncio.start_server(lead, "127.0.0.1", 0, limit=16 << 10)
-        self.port = self._server.sockets[0].getsockname()[1]
 
     def pause(self) -> None:
         """Nothing comes back from there any more, and nobody is told."""
@@ -76,22 +64,23 @@ class Line:
 
     def cut(self) -> None:
         """Break every connection."""
-        for writer in self._writers:
-            writer.transport.abort()
+        super().cut()
+        for back in self._onward:
+            back.transport.abort()
 
-    async def stop(self) -> None:
-        """Break every connection, and take none any more."""
-        self._server.close()
-        self.cut()
-        await self._tasks.stop()
+    async def _lead(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        there, back = await asyncio.open_connection("127.0.0.1", self._target)
+        self._onward.add(back)
+        try:
+            await asyncio.gather(copy(reader, back), self._copy(there, writer))
+        finally:
+            self._onward.discard(back)
+            back.close()
 
-    async def _copy(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, stoppable: bool
-    ) -> None:
+    async def _copy(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(ConnectionError):
             while data := await reader.read(16 << 10):
-                if stoppable:
-                    await self._going.wait()
+                await self._going.wait()
                 writer.write(data)
                 await writer.drain()
         writer.close()
@@ -207,15 +196,14 @@ async def call_ends(
 ) -> AsyncGenerator[Ends]:
     """Both ends over a call, each by its wire, through a WebSocket if asked for."""
     async with AsyncExitStack() as stack:
-        served, line, tasks = _Served(clock), Line(), Tasks("ends")
+        served, tasks = _Served(clock), Tasks("ends")
         server = server_of(hub, {TUNNEL: served.serve}, clock)
         port = await server.start(("127.0.0.1", 0), None)
         stack.push_async_callback(server.stop)
         stack.push_async_callback(tasks.stop)
         if websocket:
             port = await _serve_websocket(("127.0.0.1", port), stack, tasks)
-        await line.start(port)
-        stack.push_async_callback(line.stop)
+        line = await stack.enter_async_context(Line(port))
         port = line.port
         if websocket:
             pipe = WebSocketForwarder(f"ws://127.0.0.1:{line.port}")

@@ -37,23 +37,24 @@ client_secret = "not-a-secret"
 def issuing() -> Generator[FakeIssuer]:
     """Runs an identity provider in its own thread."""
     issuer = FakeIssuer(FakeClock(SystemClock().now()))
-    ready, loop = threading.Event(), asyncio.new_event_loop()
-    stop = asyncio.Event()
+    ready, stop = threading.Event(), asyncio.Event()
+    loops: list[asyncio.AbstractEventLoop] = []
 
     async def serve() -> None:
+        loops.append(asyncio.get_running_loop())
         async with issuer.serve():
             ready.set()
             await stop.wait()
 
-    thread = threading.Thread(target=loop.run_until_complete, args=(serve(),))
+    # `asyncio.run` also closes the connections that were accepted at the end.
+    thread = threading.Thread(target=asyncio.run, args=(serve(),))
     thread.start()
     assert ready.wait(30)
     try:
         yield issuer
     finally:
-        loop.call_soon_threadsafe(stop.set)
+        loops[0].call_soon_threadsafe(stop.set)
         thread.join(30)
-        loop.close()
 
 
 @pytest.fixture

@@ -25,6 +25,7 @@ from controlplane.authorization.roles import BuiltInRole as Role
 from core.errors import Conflict, Forbidden, Invalid, NotFound, Unauthenticated, Unavailable
 from core.identity import TokenKind, new_token
 from tests.fakes.issuer import CLIENT, FakeIssuer
+from tests.fakes.local_server import LocalServer
 from tests.fakes.tls import TestAuthority
 from tests.integration.controlplane.conftest import World
 from tests.integration.controlplane.signin import REDIRECT, Gate, gate
@@ -278,10 +279,9 @@ async def test_a_provider_with_a_strangers_certificate_is_not_believed(tmp_path:
     authority = TestAuthority(tmp_path)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(authority.certificate, authority.key)
-    server = await asyncio.start_server(_hello, "127.0.0.1", 0, ssl=context)
-    url = f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     strict, trusting = IssuerHttpClient(), IssuerHttpClient(authority.ca)
-    async with server:
+    async with LocalServer(_hello, tls=context) as server:
+        url = f"https://127.0.0.1:{server.port}"
         with pytest.raises(Unavailable, match="(?i)certificate"):
             await strict.get(url)
         assert await trusting.get(url) == {}
@@ -302,7 +302,6 @@ async def _hello(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
     await reader.readuntil(b"\r\n\r\n")
     writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{}")
     await writer.drain()
-    writer.close()
 
 
 async def exchange_rule(door: Gate, **given: Any) -> str:

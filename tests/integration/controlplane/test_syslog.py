@@ -10,6 +10,7 @@ import pytest
 
 from controlplane.platform.outbound.outbound import GuardedSender
 from core.errors import Unavailable
+from tests.fakes.local_server import LocalServer
 from tests.fakes.tls import TestAuthority
 
 MESSAGES = [
@@ -27,11 +28,9 @@ async def listening(
 
     async def take(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         got.put_nowait(await reader.read())
-        writer.close()
-        await writer.wait_closed()
 
-    async with await asyncio.start_server(take, "127.0.0.1", 0, ssl=tls) as server:
-        yield server.sockets[0].getsockname()[1], got
+    async with LocalServer(take, tls=tls) as server:
+        yield server.port, got
 
 
 async def test_messages_by_tcp_are_counted() -> None:

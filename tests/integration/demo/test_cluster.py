@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from core.errors import Unavailable
+from tests.fakes.local_server import LocalServer
 from towline.demo.clusters.agent_access import AGENT, agent_kubeconfig
 from towline.demo.clusters.cluster import LocalCluster, start_all
 from towline.demo.ports import free_ports
@@ -90,13 +91,10 @@ async def test_port_forward_reaches_a_port_of_this_machine(
 
     async def shout(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write((await reader.read()).upper())
-        writer.close()
-        await writer.wait_closed()
 
     (local,) = free_ports(1)
-    async with await asyncio.start_server(shout, "127.0.0.1", 0) as server:
-        port = server.sockets[0].getsockname()[1]
-        with _forward(kubernetes, cluster, namespace, pod, f"{local}:{port}", "false"):
+    async with LocalServer(shout) as server:
+        with _forward(kubernetes, cluster, namespace, pod, f"{local}:{server.port}", "false"):
             reader, writer = await asyncio.open_connection("127.0.0.1", local)
             writer.write(b"hello")
             writer.write_eof()

@@ -1,7 +1,6 @@
 """Where nothing but an HTTP CONNECT proxy leads to the hub."""
 
 import asyncio
-import contextlib
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -23,58 +22,30 @@ from syncagent.link.channel import Endpoint
 from syncagent.settings import HubSettings
 from syncagent.upkeep.doctor import diagnose
 from tests.fakes.links import server_of
+from tests.fakes.local_server import LocalServer, copy, relay
 from tests.fakes.tls import TestAuthority
 
 
-class ConnectProxy:
+class ConnectProxy(LocalServer):
     """Opens tunnels to anywhere, and keeps what it was asked for."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []
-        self.url = ""
-        self._tasks = Tasks("proxy")
+        super().__init__(self._open)
 
-    async def __aenter__(self) -> "ConnectProxy":
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
-        self.url = f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
-        return self
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
 
-    async def __aexit__(self, *_: object) -> None:
-        self._server.close()
-        await self._tasks.stop()
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            head = await reader.readuntil(b"\r\n\r\n")
-        except asyncio.IncompleteReadError:
-            writer.close()
-            return
+    async def _open(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
         target = head.split(b" ")[1].decode()
         self.asked.append(head.split(b" ")[0].decode() + " " + target)
         host, _, port = target.rpartition(":")
         try:
-            onward = await asyncio.open_connection(host, int(port))
+            await relay(reader, writer, int(port), host, hello=b"HTTP/1.1 200 OK\r\n\r\n")
         except OSError:
             writer.write(b"HTTP/1.1 502 Bad Gateway\r\n\r\n")
-            writer.close()
-            return
-        writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
-        self._tasks.spawn("there", _copy(reader, onward[1]))
-        self._tasks.spawn("back", _copy(onward[0], writer))
-
-
-async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    try:
-        with contextlib.suppress(ConnectionError):
-            while data := await reader.read(1 << 16):
-                writer.write(data)
-                await writer.drain()
-    finally:
-        writer.close()
-
-
-async def _echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    await _copy(reader, writer)
 
 
 class NoApiServer:
@@ -106,9 +77,8 @@ async def test_a_websocket_goes_through_the_proxy(
     """Bytes come back as they went, by TLS inside the proxy's tunnel."""
     async with AsyncExitStack() as stack:
         tasks = Tasks("test")
-        echo = await asyncio.start_server(_echo, "127.0.0.1", 0)
-        stack.callback(echo.close)
-        route = agents_route(("127.0.0.1", echo.sockets[0].getsockname()[1]))
+        echo = await stack.enter_async_context(LocalServer(copy))
+        route = agents_route(("127.0.0.1", echo.port))
         server = uvicorn.Server(_config(Starlette(routes=[route]), authority))
         serving = tasks.spawn("serve", server.serve())
         while not server.started:

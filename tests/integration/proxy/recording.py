@@ -1,13 +1,12 @@
 """An API server's stand-in that keeps every byte it gets and answers what a test tells it."""
 
 import asyncio
-import contextlib
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from core.runtime.tasks import Tasks
 from syncagent.tunnel.upstream import Upstream
+from tests.fakes.local_server import LocalServer
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 Script = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -28,24 +27,16 @@ class RecordingUpstream:
     answer: bytes = OK
     close_after: bool = False
     script: Script | None = None
-    tasks: Tasks = field(default_factory=lambda: Tasks("recording upstream"))
 
     @property
     def upstream(self) -> Upstream:
         return Upstream("127.0.0.1", self.port, None, _token)
 
-    def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """A new connection; it ends with the stand-in."""
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answers a connection."""
         self.connections += 1
-        self.tasks.spawn("connection", self._serve(reader, writer))
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
-                while await self._serve_one(reader, writer):
-                    pass
-        finally:
-            writer.close()
+        while await self._serve_one(reader, writer):
+            pass
 
     async def _serve_one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
         head = await reader.readuntil(b"\r\n\r\n")
@@ -62,13 +53,9 @@ class RecordingUpstream:
 async def recording_upstream() -> AsyncGenerator[RecordingUpstream, None]:
     """A stand-in that listens."""
     recorder = RecordingUpstream()
-    server = await asyncio.start_server(recorder.accept, "127.0.0.1", 0, limit=1 << 20)
-    recorder.port = server.sockets[0].getsockname()[1]
-    try:
+    async with LocalServer(recorder.serve, limit=1 << 20) as server:
+        recorder.port = server.port
         yield recorder
-    finally:
-        server.close()
-        await recorder.tasks.stop()
 
 
 async def _body(head: bytes, reader: asyncio.StreamReader) -> bytes:

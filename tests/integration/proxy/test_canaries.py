@@ -11,6 +11,7 @@ from proxy.domain.access import AuthenticatedUser, Credential, Impersonation, Re
 from proxy.domain.attributes import RequestAttributes
 from syncagent.tunnel.upstream import Upstream
 from tests.fakes.kube_proxy import FakeInstallation
+from tests.fakes.local_server import LocalServer
 from tests.fakes.tls import TestAuthority
 from tests.integration.proxy.stack import Stack, eventually, run_stack
 
@@ -126,10 +127,12 @@ class Reader:
 
 async def test_no_byte_of_one_cluster_is_in_anothers_answer(authority: TestAuthority) -> None:
     """Users who leave in the middle, agents that vanish and come back, all of them at once."""
-    server = await asyncio.start_server(upstream, "127.0.0.1", 0)
-    port = server.sockets[0].getsockname()[1]
     seen: Counter[int] = Counter()
-    async with run_stack(authority, installation=ManyClusters()) as stack:
+    async with (
+        LocalServer(upstream) as server,
+        run_stack(authority, installation=ManyClusters()) as stack,
+    ):
+        port = server.port
         agents = [await start_agent(stack, port, number) for number in range(CLUSTERS)]
         everybody = [ClusterId(f"c{number}") for number in range(CLUSTERS)]
         await eventually(lambda: all(map(stack.door.is_connected, everybody)), 30)
@@ -141,8 +144,6 @@ async def test_no_byte_of_one_cluster_is_in_anothers_answer(authority: TestAutho
         await asyncio.gather(*users)
         for task in agents:
             task.cancel()
-    server.close()
-    await server.wait_closed()
     assert seen[200] > USERS * ROUNDS
     assert seen[403] > 0
     assert set(seen) <= {200, 403, 502, 503}

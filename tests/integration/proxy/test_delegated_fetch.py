@@ -1,7 +1,5 @@
 """A repository that only a cluster reaches: git's own protocol, through that cluster's agent."""
 
-import asyncio
-import contextlib
 import ssl
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -21,6 +19,7 @@ from syncagent.tunnel.egress import EgressPolicy
 from syncagent.tunnel.guard import ImpersonationPolicy
 from syncagent.tunnel.upstream import Upstream
 from tests.fakes.kube_proxy import CLUSTER
+from tests.fakes.local_server import LocalServer, relay
 from tests.integration.proxy.stack import Stack, eventually, signed
 from towline.demo.git_server import GitServer, ServedRepository
 
@@ -35,24 +34,6 @@ class Site:
     spec: RepositorySpec
     repository: ServedRepository
     agent: Tasks
-
-
-async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    with contextlib.suppress(ConnectionError, ssl.SSLError):
-        while data := await reader.read(1 << 16):
-            writer.write(data)
-            await writer.drain()
-    writer.close()
-
-
-async def _front(context: ssl.SSLContext, port: int) -> asyncio.Server:
-    """TLS before a server of this machine."""
-
-    async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        there_reader, there_writer = await asyncio.open_connection("127.0.0.1", port)
-        await asyncio.gather(_copy(reader, there_writer), _copy(there_reader, writer))
-
-    return await asyncio.start_server(accept, "127.0.0.1", 0, ssl=context)
 
 
 async def _no_token() -> str:
@@ -73,8 +54,8 @@ async def site(stack: Stack, git_server: GitServer, tmp_path: Path) -> AsyncIter
     repository = git_server.create_repository("shop", password="pw")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(stack.authority.certificate, stack.authority.key)
-    front = await _front(context, git_server.port)
-    port = front.sockets[0].getsockname()[1]
+    front = LocalServer(lambda r, w: relay(r, w, git_server.port), tls=context)
+    port = (await front.start()).port
     agent = Tasks("agent")
     agent.spawn("agent", _agent(stack, EgressPolicy.parse(f"localhost:{port}")))
     await eventually(lambda: stack.door.tunnels.is_connected(CLUSTER))
@@ -90,7 +71,7 @@ async def site(stack: Stack, git_server: GitServer, tmp_path: Path) -> AsyncIter
     await mirror.close()
     await egress.stop()
     await agent.stop()
-    front.close()
+    await front.stop()
 
 
 async def test_polls_clones_and_small_changes_go_through_the_agent(site: Site) -> None:

@@ -21,6 +21,7 @@ from syncagent.tunnel.guard import ImpersonationPolicy
 from syncagent.tunnel.upstream import Upstream
 from tests.fakes.clock import FakeClock
 from tests.fakes.kube_proxy import CLUSTER
+from tests.fakes.local_server import LocalServer
 from tests.integration.proxy.stack import Stack, eventually, signed
 
 
@@ -67,10 +68,9 @@ async def way(stack: Stack) -> AsyncIterator[Way]:
                 writer.write(data)
                 await writer.drain()
         closed.append(received)
-        writer.close()
 
-    server = await asyncio.start_server(echo, "127.0.0.1", 0)
-    port = server.sockets[0].getsockname()[1]
+    server = await LocalServer(echo).start()
+    port = server.port
     policy = EgressPolicy.parse(f"127.0.0.1:{port}, 127.0.0.1:1")
     tasks.spawn("agent", _agent(stack, policy))
     await eventually(lambda: stack.door.tunnels.is_connected(CLUSTER))
@@ -87,7 +87,7 @@ async def way(stack: Stack) -> AsyncIterator[Way]:
             with contextlib.suppress(OSError):
                 await writer.wait_closed()
         await tasks.stop()
-        server.close()
+        await server.stop()
 
 
 async def _agent(stack: Stack, policy: EgressPolicy) -> None:

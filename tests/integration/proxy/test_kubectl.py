@@ -1,7 +1,6 @@
 """Real kubectl through the door on a real API server, compared with kubectl past it."""
 
 import asyncio
-import contextlib
 import hashlib
 import json
 import random
@@ -12,6 +11,7 @@ import pytest
 
 from proxy.domain.audit import EndReason
 from proxy.gateway.forward.proxied_request import ProxiedRequest
+from tests.fakes.local_server import LocalServer, copy
 from tests.integration.proxy.conftest import Kubectl, stop
 from tests.integration.proxy.stack import Stack, eventually
 
@@ -123,9 +123,9 @@ async def test_port_forward_carries_many_connections(
 ) -> None:
     """Several connections through one port-forward, each with its own bytes."""
     _, namespace, name = box
-    async with echo_server() as port:
+    async with LocalServer(copy) as echo:
         forward = await through.start(
-            "port-forward", "-n", namespace, f"pod/{name}", f":{port}", env=transport
+            "port-forward", "-n", namespace, f"pod/{name}", f":{echo.port}", env=transport
         )
         local = await forwarded_port(forward)
         sizes = (1, 1000, 200_000, 3_000_000)
@@ -221,24 +221,6 @@ async def exchange_bytes(port: int, size: int) -> None:
     assert await reader.readexactly(size) == data
     writer.close()
     await writer.wait_closed()
-
-
-@contextlib.asynccontextmanager
-async def echo_server():
-    """A TCP server of this machine, which the pod's port leads to."""
-
-    async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(ConnectionError):
-            while data := await reader.read(65536):
-                writer.write(data)
-                await writer.drain()
-            writer.close()
-
-    server = await asyncio.start_server(echo, "127.0.0.1", 0)
-    try:
-        yield server.sockets[0].getsockname()[1]
-    finally:
-        server.close()
 
 
 def digest(path: Path) -> str:

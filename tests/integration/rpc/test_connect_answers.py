@@ -12,6 +12,7 @@ from core.rpc.calls import CallFailed, CallStatus
 from core.rpc.http2_channel import CallTarget, Http2Channel
 from core.rpc.proxy_connect import connect_through_proxy
 from core.runtime.clock import SystemClock
+from tests.fakes.local_server import LocalServer
 
 PASSWORD = "canary-" + "12ab" + "-swordfish"
 
@@ -22,31 +23,20 @@ class AnsweringProxy:
     def __init__(self, answer: bytes, *, ends: bool) -> None:
         self.answer, self.ends = answer, ends
         self.heads: list[str] = []
-        self.done = asyncio.Event()
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            self.heads.append((await reader.readuntil(b"\r\n\r\n")).decode())
-            writer.write(self.answer)
-            if not self.ends:
-                await self.done.wait()
-        except (OSError, EOFError):
-            pass
-        finally:
-            writer.close()
+        self.heads.append((await reader.readuntil(b"\r\n\r\n")).decode())
+        writer.write(self.answer)
+        if not self.ends:
+            await asyncio.Event().wait()
 
 
 @asynccontextmanager
 async def proxy(answer: bytes, *, ends: bool = False) -> AsyncGenerator[tuple[AnsweringProxy, str]]:
     """The proxy, and its `host:port`."""
     proxy = AnsweringProxy(answer, ends=ends)
-    server = await asyncio.start_server(proxy.serve, "127.0.0.1", 0)
-    try:
-        yield proxy, f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
-    finally:
-        proxy.done.set()
-        server.close()
-        await asyncio.sleep(0)
+    async with LocalServer(proxy.serve) as server:
+        yield proxy, f"127.0.0.1:{server.port}"
 
 
 @pytest.mark.parametrize(

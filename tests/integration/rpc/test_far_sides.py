@@ -35,10 +35,10 @@ from core.rpc.http2_channel import CallTarget, Http2Channel, client_tls
 from core.rpc.http2_server import Http2Server
 from core.rpc.implementations import GrpcImplementation
 from core.runtime.clock import Clock, SystemClock
-from core.runtime.tasks import Tasks
 from syncagent.link.channel import Endpoint
 from tests.fakes.clock import FakeClock
 from tests.fakes.http2 import header_block
+from tests.fakes.local_server import LocalServer
 from tests.fakes.tls import TestAuthority
 
 WITHOUT_CALL = 30.0
@@ -93,25 +93,16 @@ async def far_side(
     answer: bytes, tls: ssl.SSLContext | None = None, *, ends: bool = False
 ) -> AsyncGenerator[tuple[int, bytearray]]:
     """Says this to everybody as soon as it is spoken to; its port, and what it has heard."""
-    heard, tasks = bytearray(), Tasks("far side")
+    heard = bytearray()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with suppress(ConnectionError), closing(writer):
-            heard.extend(await reader.read(1 << 16))
-            writer.write(answer)
-            while not ends and (more := await reader.read(1 << 16)):
-                heard.extend(more)
+        heard.extend(await reader.read(1 << 16))
+        writer.write(answer)
+        while not ends and (more := await reader.read(1 << 16)):
+            heard.extend(more)
 
-    def begin(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        tasks.spawn("serve", serve(reader, writer))
-
-    listening = await asyncio.start_server(begin, "127.0.0.1", 0, ssl=tls)
-    try:
-        yield listening.sockets[0].getsockname()[1], heard
-    finally:
-        listening.close()
-        await tasks.stop()
-        await asyncio.sleep(0)
+    async with LocalServer(serve, tls=tls) as server:
+        yield server.port, heard
 
 
 async def until(condition: Callable[[], object]) -> None:

@@ -18,6 +18,7 @@ from syncagent.tunnel.client import TunnelClient
 from syncagent.tunnel.guard import ImpersonationPolicy
 from syncagent.tunnel.upstream import Upstream
 from syncagent.upkeep.doctor import diagnose
+from tests.fakes.local_server import LocalServer
 from tests.integration.serve.conftest import running
 from tests.integration.serve.waiting import until
 
@@ -28,7 +29,6 @@ async def _api_server(reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     await reader.readuntil(b"\r\n\r\n")
     writer.write(ANSWER)
     await writer.drain()
-    writer.close()
 
 
 class NoApiServer:
@@ -46,9 +46,7 @@ async def test_requests_reach_a_cluster_through_the_https_port_alone(tmp_path: P
     """TLS to the HTTPS port outside, TLS to the agents' listener inside, and a user's request. The
     doctor finds that way well, too."""
     tasks = Tasks("test")
-    upstream = await asyncio.start_server(_api_server, "127.0.0.1", 0)
-    port = upstream.sockets[0].getsockname()[1]
-    async with running(tmp_path / "hub") as hub:
+    async with LocalServer(_api_server) as upstream, running(tmp_path / "hub") as hub:
         made = await hub.cluster()
         ca = tmp_path / "hub" / "tls" / "ca.crt"
         tls = ssl.create_default_context(cafile=str(ca))
@@ -61,7 +59,7 @@ async def test_requests_reach_a_cluster_through_the_https_port_alone(tmp_path: P
             agent = TunnelClient(
                 channel,
                 endpoint.metadata,
-                Upstream("127.0.0.1", port, None, _token),
+                Upstream("127.0.0.1", upstream.port, None, _token),
                 SystemClock(),
                 ImpersonationPolicy(),
             )
@@ -82,4 +80,3 @@ async def test_requests_reach_a_cluster_through_the_https_port_alone(tmp_path: P
             async with hub.http.get(url, headers=headers) as answer:
                 assert (answer.status, await answer.text()) == (200, '{"kind":"x"}\n')
             await tasks.stop()
-    upstream.close()

@@ -1,7 +1,6 @@
 """Hubs with a door: a fake hub and the real edge on one gRPC server, and a relay before two."""
 
 import asyncio
-import contextlib
 import json
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -18,6 +17,7 @@ from proxy.kube_proxy import KubeProxy
 from proxy.settings import ProxySettings
 from tests.fakes.hub import FakeHub
 from tests.fakes.kube_proxy import CLUSTER, FakeInstallation
+from tests.fakes.local_server import LocalServer, relay
 from tests.fakes.tls import TestAuthority
 
 AGENT_TOKEN = "agent-token"
@@ -94,38 +94,13 @@ async def door_hub(authority: TestAuthority) -> AsyncGenerator[DoorHub]:
             await tasks.stop()
 
 
-class Relay:
-    """One address before several hubs: what connects is led to `port`, as it is then."""
+class Relay(LocalServer):
+    """One address before several hubs: what connects is led to `target`, as it is then."""
 
-    def __init__(self, port: int) -> None:
-        self.port = port
-        self.address = ""
-        self._tasks = Tasks("relay")
-        self._writers: list[asyncio.StreamWriter] = []
+    def __init__(self, target: int) -> None:
+        self.target = target
+        super().__init__(lambda reader, writer: relay(reader, writer, self.target))
 
-    async def __aenter__(self) -> "Relay":
-        self._server = await asyncio.start_server(self._lead, "127.0.0.1", 0)
-        self.address = f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        self._server.close()
-        await self._tasks.stop()
-        for writer in self._writers:
-            writer.close()
-            with contextlib.suppress(OSError):
-                await writer.wait_closed()
-
-    async def _lead(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        onward = await asyncio.open_connection("127.0.0.1", self.port)
-        self._writers += [writer, onward[1]]
-        self._tasks.spawn("there", _copy(reader, onward[1]))
-        self._tasks.spawn("back", _copy(onward[0], writer))
-
-
-async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    with contextlib.suppress(ConnectionError):
-        while data := await reader.read(65536):
-            writer.write(data)
-            await writer.drain()
-    writer.close()
+    @property
+    def address(self) -> str:
+        return f"http://127.0.0.1:{self.port}"

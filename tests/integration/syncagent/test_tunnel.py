@@ -180,7 +180,7 @@ async def test_a_watch_outlives_the_hub_it_goes_through(
         await until_connected(old)
         before = User(kubernetes / "kubectl", old.kubeconfig(tmp_path / "old"))
         watch = await watch_under_way(before, bench.namespace)
-        relay.port = new.hub.port
+        relay.target = new.hub.port
         old.hub.drain()
         old.door.tunnels.drain(60.0, "the control plane is restarting")
         await until_connected(new)

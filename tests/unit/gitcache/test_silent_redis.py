@@ -1,27 +1,24 @@
 """A Redis that takes connections and never answers."""
 
 import asyncio
-from contextlib import suppress
 
 from core.runtime.clock import SystemClock
 from gitcache.coordination.redis import LeaseTerms, RedisReplicas
 from gitcache.domain.message_auth import MessageAuthenticator
 from gitcache.ports import ReplicaMember
+from tests.fakes.local_server import LocalServer
 
 
 async def test_a_replica_ends_though_redis_never_answers() -> None:
     asked = asyncio.Event()
 
     async def say_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with suppress(ConnectionError):
-            while await reader.read(1 << 16):
-                asked.set()
-        writer.close()
+        while await reader.read(1 << 16):
+            asked.set()
 
-    async with await asyncio.start_server(say_nothing, "127.0.0.1", 0) as server:
-        port = server.sockets[0].getsockname()[1]
+    async with LocalServer(say_nothing) as server:
         replica = RedisReplicas(
-            f"redis://127.0.0.1:{port}/0",
+            f"redis://127.0.0.1:{server.port}/0",
             ReplicaMember("a", "a:1"),
             MessageAuthenticator("k" * 32),
             SystemClock(),
