@@ -23,6 +23,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.canary import CanaryWatch
+from tests.open_sockets import SocketWatch
 from tests.servers.postgres import Postgres, find_postgres
 from tests.servers.redis import Redis, find_redis
 from towline.demo.clusters import binaries
@@ -53,6 +54,7 @@ def pytest_configure(config: pytest.Config) -> None:
         # Nearly all that is made until the first test stays: see pytest_collection_finish.
         gc.disable()
     config.pluginmanager.register(CanaryWatch(), "canaries")
+    config.pluginmanager.register(SocketWatch(), "sockets")
     # What is built once for this user stays where it is, wherever HOME points.
     os.environ.setdefault("XDG_CACHE_HOME", str(Path.home() / ".cache"))
     os.environ.setdefault("GOPATH", str(Path.home() / "go"))
