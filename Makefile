@@ -86,7 +86,7 @@ test: setup servers charts ## run all checks and tests; PYTEST="-k gate" passes 
 	else echo "npm is not installed: the web console is not tested" >&2; fi; \
 	$(MAKE) --no-print-directory --output-sync=target --jobs=2 $$checks
 	@# The built kubectl is used if the machine has none.
-	@PATH="$$PATH:$$($(BIN)/python -m towline.demo.clusters build)" $(BIN)/pytest -q -n 3 --dist loadgroup --reruns 1 --rerun-show-tracebacks -raR --rerun-except canary- $(PYTEST)
+	@PATH="$$PATH:$$($(BIN)/python -m towline.demo.clusters build)" $(BIN)/pytest -q -n 3 --dist loadgroup -ra $(PYTEST)
 
 .PHONY: servers
 servers: setup

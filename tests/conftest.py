@@ -6,7 +6,7 @@ Servers start when the first test asks and stop with the run. A test that uses `
 With CI=true a skip is a failure, unless its reason starts with `platform: ` (the test means
 another operating system): a machine that runs CI has everything that tests need.
 
-`make test` runs what failed once more, and names it; more than MOST_RERUNS such tests fail the run.
+A test runs once: one that fails only at times is a defect, and fails the run.
 """
 
 import gc
@@ -31,7 +31,6 @@ from towline.demo.clusters.cluster import LocalCluster
 from towline.demo.git_server import GitServer
 
 _numbers = count(1)
-MOST_RERUNS = 3
 _cluster_ends: dict[str, Callable[[], None]] = {}
 _ALLOWED_SKIP = "platform: "
 _CLUSTERS = ("kubernetes", "cluster", "second_cluster")
@@ -109,15 +108,6 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         return
     if any(item.get_closest_marker("cluster") for item in session.items):
         binaries.ensure(binaries.PrintedProgress())
-
-
-def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Fail a run of whose tests too many passed only when they were run again."""
-    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
-    rerun = reporter.stats.get("rerun", []) if reporter else []
-    if len(rerun) > MOST_RERUNS:
-        reporter.write_line(f"\n{len(rerun)} tests had to be run again, {MOST_RERUNS} may be")
-        session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 @pytest.hookimpl(wrapper=True)
