@@ -88,7 +88,9 @@ class WebSocketForwarder:
         async with aiohttp.ClientSession(trust_env=True, timeout=timeout) as session:
 
             def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-                self._tasks.spawn("connection", self._serve(session, reader, writer))
+                task = self._tasks.spawn("connection", self._serve(session, reader, writer))
+                # A task that is cancelled before its first step closes nothing itself.
+                task.add_done_callback(lambda _: writer.close())
 
             server = await asyncio.start_server(accept, sock=self._socket)
             try:
@@ -111,8 +113,6 @@ class WebSocketForwarder:
             log.warning(
                 "cannot reach the control plane by WebSocket", url=self._url, why=str(error)
             )
-        finally:
-            writer.close()
 
 
 class _ClientMessages:
