@@ -143,9 +143,10 @@ class Line:
     def health_report(self, stage: StageId, release: ReleaseId, health: Health) -> Event:
         """A report that all services of a stage are like this with a release."""
         services = self.pipeline.stage[stage].services
+        reason = "" if health is Health.HEALTHY else "as told"
         if stage == self.pipeline.first.id:
-            return StageObserved(stage, self.stage(stage).revisions, health, "ann", "as told")
-        reasons = {} if health is Health.HEALTHY else dict.fromkeys(services, "as told")
+            return StageObserved(stage, self.stage(stage).revisions, health, "ann", reason)
+        reasons = dict.fromkeys(services, reason) if reason else {}
         return ServicesHealth(stage, release, dict.fromkeys(services, health), reasons)
 
     def stage(self, stage: str) -> StageState:
