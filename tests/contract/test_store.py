@@ -137,6 +137,26 @@ async def test_a_taken_name_is_a_conflict(store: Store) -> None:
         assert (await tx[ClusterStore].find(handle="c1")) == again
 
 
+async def test_a_taken_name_is_a_conflict_among_many_rows_as_well(store: Store) -> None:
+    async with store.write() as tx:
+        await tx[ClusterStore].add_each([a_cluster(1), a_cluster(2)])
+    with pytest.raises(Conflict, match="cluster already exists"):
+        async with store.write() as tx:
+            await tx[ClusterStore].add_each([a_cluster(3), replace(a_cluster(4), handle="c2")])
+    taken = {str(a_cluster(1).id): {"handle": a_cluster(2).handle}}
+    with pytest.raises(Conflict, match="cluster already exists"):
+        async with store.write() as tx:
+            await tx[ClusterStore].change_each(taken)
+
+
+async def test_a_read_only_transaction_refuses_to_write(store: Store) -> None:
+    with pytest.raises(RuntimeError, match="read-only"):
+        async with store.read() as tx:
+            await tx[ClusterStore].add(a_cluster())
+    async with store.read() as tx:
+        assert await tx[ClusterStore].select() == []
+
+
 async def test_deleted_rows_are_absent_unless_asked_for(store: Store) -> None:
     """`deleted_at=ANY` finds what every other question passes over."""
     async with store.write() as tx:

@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, Generator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
-from sqlalchemy import CursorResult, Executable
+from sqlalchemy import CursorResult, Executable, UpdateBase
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, ProgrammingError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
@@ -40,7 +40,12 @@ class StoreConnection:
     async def execute(
         self, statement: Executable, rows: Sequence[dict[str, Any]] | dict[str, Any] | None = None
     ) -> CursorResult[Any]:
-        """Runs one statement, once or for each of `rows`."""
+        """Runs one statement, once or for each of `rows`.
+
+        RuntimeError: it writes in a read-only transaction.
+        """
+        if self.read_only and isinstance(statement, UpdateBase):
+            raise RuntimeError("a read-only transaction cannot write: open it with store.write()")
         return await run_to_completion(self._connection.execute(statement, rows))
 
     async def execute_text(self, statement: str, rows: Sequence[tuple[Any, ...]]) -> None:

@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeVar
 from sqlalchemy import (
     Column,
     ColumnElement,
+    CursorResult,
     Executable,
     Select,
     Table,
@@ -239,17 +240,14 @@ class SqlRows(SqlReading[T]):
 
     async def add(self, row: T) -> None:
         self._connection.touches.wrote(getattr(row, "id", ""), self)
-        try:
-            await self._connection.execute(insert(self._table).values(**self._values(row)))
-        except IntegrityError as error:
-            raise _conflict(self._table, error) from error
+        await self._write(insert(self._table).values(**self._values(row)))
 
     async def add_each(self, several: Iterable[T]) -> None:
         rows = [self._values(value) for value in several]
         for row in rows:
             self._connection.touches.wrote(row["id"], self)
         if rows:
-            await self._connection.execute(insert(self._table), rows)
+            await self._write(insert(self._table), rows)
 
     async def put(self, row: T) -> None:
         values = self._values(row)
@@ -259,11 +257,7 @@ class SqlRows(SqlReading[T]):
         self._connection.touches.wrote(id, self)
         statement = update(self._table).where(self._table.c.id == id)
         statement = statement.values(**columns)
-        try:
-            result = await self._connection.execute(statement)
-        except IntegrityError as error:
-            raise _conflict(self._table, error) from error
-        return result.rowcount == 1
+        return (await self._write(statement)).rowcount == 1
 
     async def change_each(self, changes: Mapping[str, Mapping[str, Any]]) -> None:
         """Groups rows whose changes have the same columns into one statement.
@@ -282,7 +276,16 @@ class SqlRows(SqlReading[T]):
                 name: bindparam(f"to_{name}", type_=self._table.c[name].type) for name in names
             }
             statement = update(self._table).where(self._table.c.id == bindparam("row"))
-            await self._connection.execute(statement.values(**columns), rows)
+            await self._write(statement.values(**columns), rows)
+
+    async def _write(
+        self, statement: Executable, rows: Sequence[dict[str, Any]] | None = None
+    ) -> CursorResult[Any]:
+        """Runs a statement that writes. Conflict: a row with the same unique name exists."""
+        try:
+            return await self._connection.execute(statement, rows)
+        except IntegrityError as error:
+            raise _conflict(self._table, error) from error
 
     async def _hold(self, ids: Collection[str]) -> None:
         key = self._table.c.id

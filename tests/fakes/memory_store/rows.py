@@ -1,6 +1,7 @@
 """Rows of a table as domain values: the counterparts of `SqlReading`, `SqlRows` and `SqlLog`."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping
+from contextlib import contextmanager
 from datetime import datetime
 from typing import Any, Generic, TypeVar
 
@@ -131,16 +132,15 @@ class MemoryRows(MemoryReading[T]):
 
     async def add(self, row: T) -> None:
         self._connection.touches.wrote(getattr(row, "id", ""), self)
-        try:
+        with self._conflicts():
             self._connection.insert(self._table, [self._values(row)])
-        except NotUnique as error:
-            raise self._taken() from error
 
     async def add_each(self, several: Iterable[T]) -> None:
         rows = [self._values(value) for value in several]
         for row in rows:
             self._connection.touches.wrote(row["id"], self)
-        self._connection.insert(self._table, rows)
+        with self._conflicts():
+            self._connection.insert(self._table, rows)
 
     async def put(self, row: T) -> None:
         values = self._values(row)
@@ -148,15 +148,14 @@ class MemoryRows(MemoryReading[T]):
 
     async def change(self, id: str, **columns: Any) -> bool:
         self._connection.touches.wrote(id, self)
-        try:
+        with self._conflicts():
             return self._connection.update(self._table, self._keys([id]), columns) == 1
-        except NotUnique as error:
-            raise self._taken() from error
 
     async def change_each(self, changes: Mapping[str, Mapping[str, Any]]) -> None:
         for id, columns in changes.items():
             self._connection.touches.wrote(id, self)
-            self._connection.update(self._table, self._keys([id]), columns)
+            with self._conflicts():
+                self._connection.update(self._table, self._keys([id]), columns)
 
     async def remove(self, id: str) -> None:
         await self.remove_each([id])
@@ -180,9 +179,15 @@ class MemoryRows(MemoryReading[T]):
     def _keys(self, ids: Iterable[str]) -> list[Key]:
         return [(id,) for id in ids]
 
-    def _taken(self) -> Conflict:
-        noun = self._table.name.removesuffix("s").replace("repositorie", "repository")
-        return Conflict(f"this {noun} already exists: its name, handle or URL is taken")
+    @contextmanager
+    def _conflicts(self) -> Generator[None, None, None]:
+        """Translates the error for a unique column, as the SQL store does."""
+        try:
+            yield
+        except NotUnique as error:
+            noun = self._table.name.removesuffix("s").replace("repositorie", "repository")
+            taken = f"this {noun} already exists: its name, handle or URL is taken"
+            raise Conflict(taken) from error
 
 
 class MemoryLog(MemoryReading[T]):
