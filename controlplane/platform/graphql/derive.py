@@ -129,7 +129,7 @@ def output(
                 continue
             form = _Published(declared.pop(published, None), None)
             if form.annotation is None:
-                form = _published(published, source.hint, _output_form)
+                form = _published(published, source.hint, is_input=False)
                 if published in nullable:
                     form = _Published(form.annotation | None, _null_if_empty(form.convert))
             annotations[published], paths[published] = form.annotation, source.path
@@ -151,11 +151,13 @@ def draft(
     rename: Mapping[str, str] | None = None,
     hide: Collection[str] = (),
     only: Collection[str] = (),
+    publish_defaults: bool = False,
 ) -> Callable[[type[T]], type[T]]:
-    """Derives an input type from the dataclass `model`; the arguments are those of `output`.
+    """Derives an input type from the dataclass `model`; other arguments are those of `output`.
 
-    A field with a default is optional, and null stands for the default. A field that the class
-    declares has the declared type and default.
+    A field with a default is optional, and null stands for the default; `publish_defaults`
+    publishes other defaults than None, instead of null. A field that the class declares has the
+    declared type and default.
     """
 
     def decorate(kind: type[T]) -> type[T]:
@@ -165,12 +167,14 @@ def draft(
         changes: dict[str, tuple[str, Convert | None]] = {}
         for published, source in shown.items():
             own = declared.pop(published, None)
-            form = _published(published, own or source.hint, _input_form)
+            form = _published(published, own or source.hint, is_input=True)
             if own is not None and _has(source.hint, _MAPPINGS) and _has(own, (list,)):
                 form = _Published(form.annotation, _by_name)
             if own is None and source.has_default:
-                form = _Published(form.annotation | None, form.convert)
-                setattr(kind, published, None)
+                default = source.default if publish_defaults else None
+                if default is None:
+                    form = _Published(form.annotation | None, form.convert)
+                setattr(kind, published, _input_default(default))
             annotations[published] = form.annotation
             changes[published] = (source.path, form.convert)
         kind.__annotations__ = annotations | declared
@@ -200,6 +204,11 @@ class _Source(NamedTuple):
         member = self.member
         return member.default is not MISSING or member.default_factory is not MISSING
 
+    @property
+    def default(self) -> Any:
+        factory = self.member.default_factory
+        return self.member.default if factory is MISSING else factory()
+
 
 class _Published(NamedTuple):
     """The type of a published field, and the conversion of its values; None copies them."""
@@ -214,7 +223,11 @@ def _declared(kind: type) -> dict[str, Any]:
 
 def _resolvers(kind: type) -> set[str]:
     """Returns the names of fields that the class declares with a resolver."""
-    return {name for name, value in vars(kind).items() if isinstance(value, StrawberryField)}
+    return {
+        name
+        for name, value in vars(kind).items()
+        if isinstance(value, StrawberryField) and value.base_resolver
+    }
 
 
 def _take_computed(kind: type) -> dict[str, Convert]:
@@ -259,17 +272,18 @@ def _shown_fields(
     }
 
 
-def _published(name: str, hint: Any, known: Callable[[Any], "_Published | None"]) -> "_Published":
+def _published(name: str, hint: Any, *, is_input: bool) -> "_Published":
     """Returns the published form of a type hint. TypeError: it has none."""
     origin, inner = get_origin(hint), [of for of in get_args(hint) if of is not NoneType]
     if origin in (UnionType, Union) and len(inner) == 1:
-        form = _published(name, inner[0], known)
+        form = _published(name, inner[0], is_input=is_input)
         convert = None if form.convert is None else _unless_none(form.convert)
         return _Published(form.annotation | None, convert)
     if origin in _LISTS:
-        form = _published(name.removesuffix("s"), inner[0], known)
-        return _Published(list[form.annotation], _of_each(form.convert))
-    if form := known(hint):
+        form = _published(name.removesuffix("s"), inner[0], is_input=is_input)
+        collect = origin if is_input and origin in (tuple, frozenset) else list
+        return _Published(list[form.annotation], _of_each(form.convert, collect))
+    if form := _input_form(hint) if is_input else _output_form(hint):
         return form
     if origin in _MAPPINGS:
         return _Published(Map, dict)
@@ -307,17 +321,24 @@ def _null_if_empty(convert: Convert | None) -> Convert:
     return _unless_none(convert, empty=True)
 
 
-def _of_each(convert: Convert | None) -> Convert:
-    return list if convert is None else partial(_converted, convert)
+def _of_each(convert: Convert | None, collect: Convert) -> Convert:
+    return collect if convert is None else partial(_converted, convert, collect)
 
 
-def _converted(convert: Convert, values: Iterable[Any]) -> list[Any]:
-    return [convert(value) for value in values]
+def _converted(convert: Convert, collect: Convert, values: Iterable[Any]) -> Any:
+    return collect([convert(value) for value in values])
 
 
 def _by_name(values: Sequence[Any]) -> dict[str, Any]:
     """Returns a list of inputs with `name` and `value` as a mapping."""
     return {entry.name: entry.value for entry in values}
+
+
+def _input_default(value: Any) -> Any:
+    """Returns the default of an input's field; each input gets its own list."""
+    if isinstance(value, tuple | list | frozenset):
+        return strawberry.field(default_factory=partial(list, value))
+    return value
 
 
 def _has(hint: Any, origins: Collection[Any]) -> bool:

@@ -124,8 +124,50 @@ class CarAttributes(Draft[CarDraft]):
     labels: list[LabelAttributes] | None = None
 
 
+@dataclass(frozen=True)
+class TyreDraft:
+    """Values of a tyre."""
+
+    grooves: tuple[WheelDraft, ...] = ()
+    """Grooves."""
+    sizes: tuple[int, ...] = (15, 16)
+    """Sizes."""
+    studded: bool = False
+    """True if it has studs."""
+    name: str | None = None
+    """Display name."""
+    maker: str | None = None
+    """Maker."""
+    is_global: bool | None = None
+    """True if it is sold everywhere."""
+
+
+@output(TyreDraft, hide={"grooves", "sizes", "name"}, rename={"global_": "is_global"})
+class TyreType(Output[TyreDraft]):
+    """A tyre in the API."""
+
+    global_: bool | None = strawberry.field(name="global")
+    cars: list[CarType] = strawberry.field(default_factory=list)
+    """Cars."""
+
+
+@draft(TyreDraft, rename={"global_": "is_global"}, publish_defaults=True)
+class TyreAttributes(Draft[TyreDraft]):
+    """Fields of a tyre."""
+
+    name: str
+    global_: bool | None = strawberry.field(name="global", default=None)
+
+
 @strawberry.type
 class Query:
+    @strawberry.field
+    def tyre(self, attributes: TyreAttributes) -> TyreType:
+        """A tyre."""
+        given = attributes.change()
+        assert given.grooves == (WheelDraft(), WheelDraft(15)) and given.sizes == (15, 16)
+        return TyreType.of(given)
+
     @strawberry.field
     def car(self, attributes: CarAttributes) -> CarType | None:
         """A car."""
@@ -191,6 +233,34 @@ async def test_inputs_arrive_as_their_draft() -> None:
     assert answer.errors is None
     car = {"title": "Mini", "wheels": [{"size": 15}, {"size": 17}], "labels": ["a"]}
     assert answer.data == {"car": {**car, "garage": "for 4"}}
+
+
+def test_defaults_are_published_on_request() -> None:
+    fields = printed("TyreAttributes")
+    for line in (
+        "grooves: [WheelAttributes!]! = []",
+        "sizes: [Int!]! = [15, 16]",
+        "studded: Boolean! = false",
+        "maker: String = null",
+    ):
+        assert line in fields
+
+
+def test_a_declared_field_without_a_default_must_be_given() -> None:
+    assert "name: String!\n" in printed("TyreAttributes")
+
+
+async def test_collections_arrive_with_the_type_that_the_dataclass_declares() -> None:
+    query = """{ tyre(attributes: {name: "All", global: true, grooves: [{}, {size: 15}]}) {
+      studded global cars { id } } }"""
+    answer = await schema().execute(query)
+    assert answer.errors is None
+    assert answer.data == {"tyre": {"studded": False, "global": True, "cars": []}}
+
+
+def test_a_declared_field_keeps_the_description_of_its_model() -> None:
+    for name in ("TyreType", "TyreAttributes"):
+        assert '"""True if it is sold everywhere."""\n  global: Boolean' in printed(name)
 
 
 def test_a_field_without_a_published_form_has_to_be_hidden_or_declared() -> None:
