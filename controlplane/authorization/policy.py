@@ -22,25 +22,31 @@ Visible = tuple[frozenset[Scope], ...]
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """A role in a scope; `why` explains its source to users."""
+    """A role in a scope, and its origin."""
 
     role: Role
     scope: Scope = INSTALLATION
+    """`installation`, or a resource such as `project:ID`."""
     binding_id: str = ""
     expires_at: datetime | None = None
+    """Expiry time. Null for a permanent role."""
     why: str = ""
+    """Origin of the role: a direct binding, or a group."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limit:
     """The part of its owner's permissions that a token may use; an empty field does not restrict.
 
-    `scopes` are like `project:<id>` and include everything below them.
+    A scope includes everything below it.
     """
 
     verbs: tuple[Verb, ...] = ()
+    """Operations."""
     kinds: tuple[ResourceKind, ...] = ()
+    """Kinds of resources."""
     scopes: tuple[Scope, ...] = ()
+    """Scopes, such as `project:ID`. Limit: 500 scopes of 64 characters."""
 
     def concerns(self, verb: Verb, kind: ResourceKind) -> bool:
         """Returns whether it permits the verb on the kind in some scope."""

@@ -17,15 +17,21 @@ _MAX_NAME_LENGTH = 253
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Every one of the verbs on every one of the kinds; empty means all of them."""
+    """Every one of the verbs on every one of the kinds."""
 
     verbs: tuple[Verb, ...] = ()
+    """Operations. An empty list means all."""
     kinds: tuple[ResourceKind, ...] = ()
+    """Kinds of resources. An empty list means all."""
 
     @property
     def rights(self) -> frozenset[Right]:
         """Returns the (verb, kind) pairs of the rule."""
         return frozenset((v, k) for v in self.verbs or Verb for k in self.kinds or ResourceKind)
+
+    def without_duplicates(self) -> "Rule":
+        """Returns the rule with each verb and kind once."""
+        return Rule(tuple(dict.fromkeys(self.verbs)), tuple(dict.fromkeys(self.kinds)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +54,15 @@ class KubernetesRule:
     """Matches requests in every field; an empty field matches all, and patterns may contain `*`."""
 
     verbs: tuple[str, ...] = ()
+    """Kubernetes verbs, such as `get` or `create`."""
     groups: tuple[str, ...] = ()
+    """API groups, such as `apps`."""
     resources: tuple[str, ...] = ()
+    """Resources, such as `deployments` or `pods/exec`."""
     namespaces: tuple[str, ...] = ()
+    """Namespaces."""
     names: tuple[str, ...] = ()
+    """Object names."""
 
     def matches(self, request: KubernetesRequest) -> bool:
         """Returns whether the rule permits the request."""
@@ -68,16 +79,20 @@ class KubernetesRule:
 class KubernetesRights:
     """Identity and limits of a role's holders in clusters; they also need permission to connect.
 
-    If there are `rules`, the Kubernetes proxy permits only matching requests; `describes` is always
-    permitted. `impersonate` has patterns like `user:*@example.org` and `group:team-*` for `kubectl
-    --as`. `record` records the output of interactive sessions, `record_input` also their input.
+    Requests that describe the API are always permitted.
     """
 
     groups: tuple[str, ...] = ()
+    """Kubernetes groups that the Kubernetes proxy impersonates. `system:` groups are rejected."""
     rules: tuple[KubernetesRule, ...] = ()
+    """Requests that the Kubernetes proxy forwards. An empty list forwards all."""
     impersonate: tuple[str, ...] = ()
+    """Patterns of users and groups that holders may impersonate, such as `user:*@example.org` or
+    `group:team-*`."""
     record: bool = False
+    """True if the output of terminal sessions is recorded."""
     record_input: bool = False
+    """True if the input of terminal sessions is recorded, too. Requires `record`."""
 
     def allows(self, request: KubernetesRequest | None) -> bool:
         """Returns whether a request is permitted; None asks about access to the cluster as such."""
@@ -105,11 +120,15 @@ class Role:
 
     id: str
     name: str
+    """Unique name."""
     inserted_at: datetime | None = None
     updated_at: datetime | None = None
     description: str | None = None
+    """Free text."""
     rules: tuple[Rule, ...] = ()
+    """Permissions in the control plane."""
     kubernetes: KubernetesRights = field(default_factory=KubernetesRights)
+    """Permissions in clusters."""
 
     @property
     def rights(self) -> frozenset[Right]:

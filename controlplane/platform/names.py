@@ -39,6 +39,13 @@ def check_text(value: str, field: str, limit: int = MAX_TEXT) -> str:
     return value
 
 
+def check_length(value: str, field: str, limit: int) -> str:
+    """Checks the length of text that may be empty."""
+    if len(value) > limit:
+        raise Invalid(f"must have at most {limit} characters", field=field)
+    return value
+
+
 def handle_from(name: str) -> str:
     """Returns the handle of a cluster that is registered without one."""
     return _SLUG.sub("-", name.lower()).strip("-")[:63].strip("-")

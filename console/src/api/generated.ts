@@ -606,9 +606,9 @@ export type KubernetesRightsAttributes = {
   rules?: Array<KubernetesRuleAttributes>;
   /** Patterns of users and groups that holders may impersonate, such as `user:*@example.org` or `group:team-*`. */
   impersonate?: Array<string>;
-  /** Record the output of terminal sessions. */
+  /** True if the output of terminal sessions is recorded. */
   record?: boolean;
-  /** Record the input of terminal sessions, too. Requires `record`. */
+  /** True if the input of terminal sessions is recorded, too. Requires `record`. */
   recordInput?: boolean;
 };
 

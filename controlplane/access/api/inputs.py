@@ -1,12 +1,30 @@
-"""Inputs of the API for users and tokens."""
+"""Inputs of the API for users, tokens, projects, groups, roles and bindings."""
 
+from collections.abc import Sequence
 from datetime import timedelta
+from typing import Any, Protocol
 
 import strawberry
 
-from controlplane.access.api.types import TokenScopeAttributes
-from controlplane.authorization.roles import BuiltInRole
+from controlplane.access.api.enums import BuiltInRole
+from controlplane.access.operations.bindings import Subjects
+from controlplane.access.operations.projects import ProjectChange
+from controlplane.access.operations.roles import BindingDraft, RoleChange
+from controlplane.access.operations.token_exchange import TrustRuleDraft
+from controlplane.access.operations.users import GroupChange
+from controlplane.authorization import (
+    KubernetesRights,
+    KubernetesRule,
+    Limit,
+    ResourceKind,
+    Rule,
+    Verb,
+)
+from controlplane.platform.graphql.derive import Draft, draft
 from core.errors import Invalid
+
+_DEFAULT_DAYS = 90
+_MAX_BINDINGS = 500
 
 
 @strawberry.input
@@ -20,6 +38,17 @@ class UserAttributes:
     role: BuiltInRole | None = None
     """Built-in role at the installation. A new user without one has no permissions until a role is
     bound."""
+
+
+@draft(Limit, publish_defaults=True)
+class TokenScopeAttributes(Draft[Limit]):
+    """Limits of a token to operations, kinds of resources and scopes. An empty list means all."""
+
+    def change(self) -> Limit:
+        limit = super().change()
+        if len(limit.scopes) > _MAX_BINDINGS or any(len(scope) > 64 for scope in limit.scopes):
+            raise Invalid(f"at most {_MAX_BINDINGS} scopes of 64 characters", field="scopes")
+        return limit
 
 
 @strawberry.input
@@ -41,4 +70,117 @@ class AccessTokenAttributes:
             raise Invalid(f"{days} days, 366 at most", field="expiresInDays") from error
 
 
-_DEFAULT_DAYS = 90
+@strawberry.input
+class PolicyBindingAttributes:
+    """A user or a group, by ID. Give exactly one."""
+
+    id: strawberry.ID | None = None
+    """Ignored. Present for compatibility."""
+    user_id: strawberry.ID | None = None
+    """ID of the user."""
+    group_id: strawberry.ID | None = None
+    """ID of the group."""
+
+
+class Bindings(Protocol):
+    """An input with read and write bindings; a list that is absent stays as it is."""
+
+    read_bindings: list[PolicyBindingAttributes | None] | None
+    write_bindings: list[PolicyBindingAttributes | None] | None
+
+
+def subjects_by_role(given: Bindings) -> dict[str, Subjects]:
+    """Returns the given users and groups by role; a list that is absent stays as it is."""
+    lists = {"viewer": given.read_bindings, "editor": given.write_bindings}
+    return {role: _subjects(some) for role, some in lists.items() if some is not None}
+
+
+def _subjects(given: Sequence[PolicyBindingAttributes | None]) -> Subjects:
+    if len(given) > _MAX_BINDINGS:
+        raise Invalid(f"{len(given)} bindings, {_MAX_BINDINGS} at most", field="bindings")
+    named = [binding for binding in given if binding is not None]
+    return Subjects(
+        users=frozenset(binding.user_id for binding in named if binding.user_id),
+        groups=frozenset(binding.group_id for binding in named if binding.group_id),
+    )
+
+
+@draft(ProjectChange, hide={"subjects"})
+class ProjectAttributes(Draft[ProjectChange]):
+    """Fields of a project. A field that is null or absent stays as it is."""
+
+    name: str
+    read_bindings: list[PolicyBindingAttributes | None] | None = None
+    """Users and groups with the role `viewer`. Replaces the whole list. Limit: 500."""
+    write_bindings: list[PolicyBindingAttributes | None] | None = None
+    """Users and groups with the role `editor`. Replaces the whole list. Limit: 500."""
+
+    def values(self) -> dict[str, Any]:
+        return super().values() | {"subjects": subjects_by_role(self)}
+
+
+@strawberry.input
+class RbacAttributes:
+    """Users and groups with access to one resource. A list that is absent stays as it is."""
+
+    read_bindings: list[PolicyBindingAttributes | None] | None = None
+    """Users and groups with the role `viewer`. Replaces the whole list. Limit: 500."""
+    write_bindings: list[PolicyBindingAttributes | None] | None = None
+    """Users and groups with the role `editor`. Replaces the whole list. Limit: 500."""
+
+
+@draft(GroupChange, rename={"global_": "everyone"})
+class GroupAttributes(Draft[GroupChange]):
+    """Fields of a group."""
+
+    name: str
+    global_: bool | None = strawberry.field(name="global", default=None)
+
+
+@draft(Rule)
+class RoleRuleAttributes(Draft[Rule]):
+    """Permission for every listed operation on every listed kind of resource."""
+
+    verbs: tuple[Verb, ...]
+    kinds: tuple[ResourceKind, ...]
+
+
+@draft(KubernetesRule, publish_defaults=True)
+class KubernetesRuleAttributes(Draft[KubernetesRule]):
+    """Kubernetes API requests that match every list. An empty list matches everything, `*` any
+    text."""
+
+
+@draft(KubernetesRights, publish_defaults=True)
+class KubernetesRightsAttributes(Draft[KubernetesRights]):
+    """Identity and limits of role holders in clusters that they connect to. Limit: 500 names in all
+    lists together."""
+
+
+@draft(RoleChange)
+class RoleAttributes(Draft[RoleChange]):
+    """Fields of a role. A field that is null or absent stays as it is."""
+
+    name: str
+
+
+@draft(BindingDraft)
+class RoleBindingAttributes(Draft[BindingDraft]):
+    """A role for a user or a group in a scope. Give either `user` or `group`."""
+
+
+@strawberry.input
+class ClaimPatternAttributes:
+    """A pattern for one claim of a token."""
+
+    name: str
+    """Name of the claim."""
+    value: str
+    """Pattern for its value. `*` matches any text."""
+
+
+@draft(TrustRuleDraft, publish_defaults=True)
+class TrustRuleAttributes(Draft[TrustRuleDraft]):
+    """A rule that exchanges tokens of an external issuer for tokens of a service account."""
+
+    claims: list[ClaimPatternAttributes] = strawberry.field(default_factory=list)

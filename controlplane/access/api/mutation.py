@@ -2,24 +2,28 @@
 
 import strawberry
 
-from controlplane.access.api.inputs import AccessTokenAttributes, UserAttributes
-from controlplane.access.api.types import (
-    AccessRequestType,
+from controlplane.access.api.inputs import (
+    AccessTokenAttributes,
     GroupAttributes,
-    GroupMember,
-    GroupType,
     ProjectAttributes,
-    ProjectType,
     RbacAttributes,
     RoleAttributes,
-    RoleBinding,
     RoleBindingAttributes,
-    RoleType,
     TrustRuleAttributes,
-    TrustRuleType,
+    UserAttributes,
     subjects_by_role,
 )
-from controlplane.access.api.users import AccessToken, UserType
+from controlplane.access.api.types import (
+    AccessRequestType,
+    AccessToken,
+    GroupMember,
+    GroupType,
+    ProjectType,
+    RoleBinding,
+    RoleType,
+    TrustRuleType,
+    UserType,
+)
 from controlplane.access.model.bindings import Project as ProjectRow
 from controlplane.access.operations.access_requests import AccessRequests
 from controlplane.access.operations.identity import CredentialAuthenticator
@@ -42,9 +46,9 @@ class AccessMutation:
         Args:
             attributes: Fields of the user. `email` identifies the user.
         """
-        people, actor = info.context[UserOperations], info.context.actor
-        row = await people.upsert(actor, attributes.email or "", attributes.name, attributes.role)
-        return UserType.of(row, (await people.roles_everywhere(actor, [row])).get(row.id))
+        users, actor = info.context[UserOperations], info.context.actor
+        row = await users.upsert(actor, attributes.email or "", attributes.name, attributes.role)
+        return UserType.of(row, role=(await users.roles_everywhere(actor, [row])).get(row.id))
 
     @strawberry.mutation
     async def update_user(
@@ -56,10 +60,10 @@ class AccessMutation:
             attributes: Fields to change.
             id: ID of the user. Required; nullable for compatible clients.
         """
-        people, actor = info.context[UserOperations], info.context.actor
+        users, actor = info.context[UserOperations], info.context.actor
         if attributes.role is not None:
             raise Invalid("updateUser does not change roles; use upsertUser", field="role")
-        return UserType.of(await people.update(actor, id or "", attributes.name, attributes.email))
+        return UserType.of(await users.update(actor, id or "", attributes.name, attributes.email))
 
     @strawberry.mutation
     async def disable_user(
@@ -71,8 +75,8 @@ class AccessMutation:
             id: ID of the user.
             disabled: False enables the user again. Default: true.
         """
-        people = info.context[UserOperations]
-        return UserType.of(await people.disable(info.context.actor, id, disabled))
+        users = info.context[UserOperations]
+        return UserType.of(await users.disable(info.context.actor, id, disabled))
 
     @strawberry.mutation
     async def create_service_account(self, info: Info, name: str) -> UserType | None:
@@ -95,11 +99,11 @@ class AccessMutation:
             id: ID of the service account.
             attributes: Name, lifetime and limits of the token.
         """
-        people = info.context[UserOperations]
-        row, secret = await people.account_token(
+        users = info.context[UserOperations]
+        row, secret = await users.account_token(
             info.context.actor, id, attributes.name, attributes.life()
         )
-        return AccessToken.of(row, secret)
+        return AccessToken.of(row, token=secret)
 
     @strawberry.mutation
     async def create_trust_rule(
@@ -112,19 +116,10 @@ class AccessMutation:
             user_id: ID of the service account.
             attributes: Conditions for external tokens.
         """
-        accounts = info.context[TokenExchange]
-        given = attributes
-        row = await accounts.trust(
-            info.context.actor,
-            user_id,
-            issuer=given.issuer,
-            audience=given.audience,
-            subject=given.subject,
-            claims={claim.name: claim.value for claim in given.claims},
-            minutes=given.minutes,
-            keys=given.keys,
+        exchange = info.context[TokenExchange]
+        return TrustRuleType.of(
+            await exchange.trust(info.context.actor, user_id, attributes.change())
         )
-        return TrustRuleType.of(row)
 
     @strawberry.mutation
     async def delete_trust_rule(self, info: Info, id: strawberry.ID) -> TrustRuleType:
@@ -146,11 +141,11 @@ class AccessMutation:
         Args:
             attributes: Name, lifetime and limits of the token.
         """
-        limits = tuple(scope.limit() for scope in attributes.scopes or ())
+        limits = tuple(scope.change() for scope in attributes.scopes or ())
         row, secret = await info.context[CredentialAuthenticator].create_token(
             info.context.actor, attributes.name, attributes.life(), limits
         )
-        return AccessToken.of(row, secret)
+        return AccessToken.of(row, token=secret)
 
     @strawberry.mutation
     async def delete_access_token(self, info: Info, id: strawberry.ID) -> AccessToken:
@@ -179,8 +174,8 @@ class AccessMutation:
         Args:
             attributes: Fields of the group.
         """
-        people = info.context[UserOperations]
-        return GroupType.of(await people.create_group(info.context.actor, attributes.change()))
+        users = info.context[UserOperations]
+        return GroupType.of(await users.create_group(info.context.actor, attributes.change()))
 
     @strawberry.mutation
     async def update_group(
@@ -192,8 +187,8 @@ class AccessMutation:
             group_id: ID of the group.
             attributes: Fields to change.
         """
-        people, change = info.context[UserOperations], attributes.change()
-        return GroupType.of(await people.update_group(info.context.actor, group_id, change))
+        users, change = info.context[UserOperations], attributes.change()
+        return GroupType.of(await users.update_group(info.context.actor, group_id, change))
 
     @strawberry.mutation
     async def delete_group(self, info: Info, group_id: strawberry.ID) -> GroupType | None:
@@ -216,8 +211,8 @@ class AccessMutation:
             group_id: ID of the group.
             user_id: ID of the user.
         """
-        people = info.context[UserOperations]
-        return GroupMember.of(*await people.add_member(info.context.actor, group_id, user_id))
+        users = info.context[UserOperations]
+        return GroupMember.of(*await users.add_member(info.context.actor, group_id, user_id))
 
     @strawberry.mutation
     async def delete_group_member(
@@ -229,8 +224,8 @@ class AccessMutation:
             group_id: ID of the group.
             user_id: ID of the user.
         """
-        people = info.context[UserOperations]
-        return GroupMember.of(*await people.remove_member(info.context.actor, group_id, user_id))
+        users = info.context[UserOperations]
+        return GroupMember.of(*await users.remove_member(info.context.actor, group_id, user_id))
 
     @strawberry.mutation
     async def create_project(self, info: Info, attributes: ProjectAttributes) -> ProjectType | None:
@@ -337,7 +332,7 @@ class AccessMutation:
             attributes: Role, scope, and user or group.
         """
         rights = info.context[AccessControl]
-        return RoleBinding.of(await rights.bind(info.context.actor, attributes.draft()))
+        return RoleBinding.of_view(await rights.bind(info.context.actor, attributes.change()))
 
     @strawberry.mutation
     async def delete_role_binding(self, info: Info, id: strawberry.ID) -> RoleBinding | None:
@@ -346,7 +341,7 @@ class AccessMutation:
         Args:
             id: ID of the role binding.
         """
-        return RoleBinding.of(await info.context[AccessControl].unbind(info.context.actor, id))
+        return RoleBinding.of_view(await info.context[AccessControl].unbind(info.context.actor, id))
 
     @strawberry.mutation
     async def request_access(
@@ -396,10 +391,9 @@ class AccessMutation:
 
 
 async def _with_bindings(context: Context, row: ProjectRow) -> ProjectType:
-    return ProjectType.of(
-        row, await context[AccessControl].bindings(context.actor, row.target.scope)
-    )
+    bindings = await context[AccessControl].bindings(context.actor, row.target.scope)
+    return ProjectType.with_bindings(row, bindings)
 
 
 async def _request(context: Context, id: str) -> AccessRequestType:
-    return AccessRequestType.of(*await context[AccessRequests].get(context.actor, id))
+    return AccessRequestType.of_view(await context[AccessRequests].get(context.actor, id))

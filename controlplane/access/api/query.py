@@ -6,13 +6,14 @@ from controlplane.access.api.types import (
     AccessHolder,
     AccessReason,
     AccessRequestType,
+    AccessToken,
     GroupType,
     ProjectType,
     RoleBinding,
     RoleType,
     TrustRuleType,
+    UserType,
 )
-from controlplane.access.api.users import AccessToken, UserType
 from controlplane.access.operations.access_requests import AccessRequests
 from controlplane.access.operations.identity import CredentialAuthenticator
 from controlplane.access.operations.projects import Projects
@@ -29,35 +30,32 @@ class AccessQuery:
     @strawberry.field
     async def me(self, info: Info) -> UserType:
         """The caller."""
-        people, actor = info.context[UserOperations], info.context.actor
+        users, actor = info.context[UserOperations], info.context.actor
         row = await info.context[CredentialAuthenticator].me(actor)
-        return UserType.of(row, (await people.roles_everywhere(actor, [row])).get(row.id))
+        return UserType.of(row, role=(await users.roles_everywhere(actor, [row])).get(row.id))
 
     @strawberry.field
     async def my_access(self, info: Info) -> list[AccessReason]:
         """Roles of the caller, with scope and origin."""
-        return [
-            AccessReason(role=g.role.name, scope=g.scope, why=g.why, expires_at=g.expires_at)
-            for g in info.context.actor.policy.grants
-        ]
+        return AccessReason.of_each(info.context.actor.policy.grants)
 
     @strawberry.field
     async def my_groups(self, info: Info) -> list[GroupType]:
         """Groups of the caller."""
         rows = await info.context[UserOperations].groups_of(info.context.actor)
-        return [GroupType.of(row) for row in rows]
+        return GroupType.of_each(rows)
 
     @strawberry.field
     async def sessions(self, info: Info) -> list[AccessToken]:
         """Browser sessions of the caller."""
         rows = await info.context[CredentialAuthenticator].sessions(info.context.actor)
-        return [AccessToken.of(row) for row in rows]
+        return AccessToken.of_each(rows)
 
     @strawberry.field
     async def access_tokens(self, info: Info) -> list[AccessToken]:
         """Tokens of the caller, without their secrets."""
         rows = await info.context[CredentialAuthenticator].tokens(info.context.actor)
-        return [AccessToken.of(row) for row in rows]
+        return AccessToken.of_each(rows)
 
     @strawberry.field
     async def users(
@@ -72,12 +70,12 @@ class AccessQuery:
         Args:
             q: Text to search for in names and e-mail addresses. Limit: 200 characters.
         """
-        asked = relay.page_query(first, after, q)
-        people, actor = info.context[UserOperations], info.context.actor
-        page = await people.users(actor, asked)
-        roles = await people.roles_everywhere(actor, page.items)
-        nodes = [UserType.of(row, roles.get(row.id)) for row in page.items]
-        return relay.connection(nodes, page.more, asked, lambda node: node.id)
+        query = relay.page_query(first, after, q)
+        users, actor = info.context[UserOperations], info.context.actor
+        page = await users.users(actor, query)
+        roles = await users.roles_everywhere(actor, page.items)
+        nodes = [UserType.of(row, role=roles.get(row.id)) for row in page.items]
+        return relay.connection(nodes, page.more, query, lambda node: node.id)
 
     @strawberry.field
     async def user(self, info: Info, email: str) -> UserType | None:
@@ -97,9 +95,9 @@ class AccessQuery:
         q: str | None = None,
     ) -> relay.Connection[GroupType]:
         """Groups."""
-        asked = relay.page_query(first, after, q)
-        page = await info.context[UserOperations].groups(info.context.actor, asked)
-        return relay.connection_of(page, asked, GroupType.of)
+        query = relay.page_query(first, after, q)
+        page = await info.context[UserOperations].groups(info.context.actor, query)
+        return relay.connection_of(page, query, GroupType.of)
 
     @strawberry.field
     async def group(self, info: Info, name: str) -> GroupType | None:
@@ -118,7 +116,7 @@ class AccessQuery:
             group_id: ID of the group.
         """
         rows = await info.context[UserOperations].members(info.context.actor, group_id)
-        return [UserType.of(row) for row in rows]
+        return UserType.of_each(rows)
 
     @strawberry.field
     async def projects(
@@ -129,12 +127,12 @@ class AccessQuery:
         q: str | None = None,
     ) -> relay.Connection[ProjectType]:
         """Projects."""
-        asked = relay.page_query(first, after, q)
+        query = relay.page_query(first, after, q)
         context, actor = info.context, info.context.actor
-        page = await context[Projects].page(actor, asked)
+        page = await context[Projects].page(actor, query)
         bindings = await context[AccessControl].bindings(actor)
-        nodes = [ProjectType.of(row, bindings) for row in page.items]
-        return relay.connection(nodes, page.more, asked, lambda node: node.id)
+        nodes = [ProjectType.with_bindings(row, bindings) for row in page.items]
+        return relay.connection(nodes, page.more, query, lambda node: node.id)
 
     @strawberry.field
     async def project(
@@ -147,14 +145,13 @@ class AccessQuery:
         """
         context, actor = info.context, info.context.actor
         row = await context[Projects].get(actor, id, name)
-        return ProjectType.of(row, await context[AccessControl].bindings(actor, row.target.scope))
+        bindings = await context[AccessControl].bindings(actor, row.target.scope)
+        return ProjectType.with_bindings(row, bindings)
 
     @strawberry.field
     async def roles(self, info: Info) -> list[RoleType]:
         """All roles, built-in ones first."""
-        return [
-            RoleType.of(row) for row in await info.context[AccessControl].roles(info.context.actor)
-        ]
+        return RoleType.of_each(await info.context[AccessControl].roles(info.context.actor))
 
     @strawberry.field
     async def role(self, info: Info, name: str) -> RoleType | None:
@@ -174,7 +171,7 @@ class AccessQuery:
         """
         rights = info.context[AccessControl]
         views = await rights.bindings(info.context.actor, Scope(scope) if scope else None)
-        return [RoleBinding.of(view) for view in views]
+        return [RoleBinding.of_view(view) for view in views]
 
     @strawberry.field
     async def can(
@@ -202,16 +199,16 @@ class AccessQuery:
         """
         rights = info.context[AccessControl]
         holders = await rights.who_can(info.context.actor, verb, kind, id or "")
-        return [AccessHolder.of(holder) for holder in holders]
+        return AccessHolder.of_each(holders)
 
     @strawberry.field
     async def access_requests(self, info: Info) -> list[AccessRequestType]:
         """Access requests of the caller, and those that the caller may decide."""
-        found = await info.context[AccessRequests].all(info.context.actor)
-        return [AccessRequestType.of(*view) for view in found]
+        views = await info.context[AccessRequests].all(info.context.actor)
+        return [AccessRequestType.of_view(view) for view in views]
 
     @strawberry.field
     async def trust_rules(self, info: Info) -> list[TrustRuleType]:
         """Rules that exchange external tokens for tokens of service accounts."""
         rows = await info.context[TokenExchange].trust_rules(info.context.actor)
-        return [TrustRuleType.of(row) for row in rows]
+        return TrustRuleType.of_each(rows)

@@ -15,9 +15,11 @@ class Project:
 
     id: str
     name: str
+    """Unique name."""
     inserted_at: datetime
     updated_at: datetime
     description: str | None = None
+    """Free text."""
 
     @property
     def target(self) -> Resource:
@@ -39,20 +41,26 @@ class SubjectKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """A role bound to a user, service account or group in a scope, optionally until `expires_at`.
-
-    `given_by` is the e-mail address of the user who created the binding.
-    """
+    """A role bound to a user, service account or group in a scope."""
 
     id: str
     role_id: str
     subject_kind: SubjectKind
     subject_id: str
     scope: Scope
+    """`installation`, or a resource such as `project:ID`, `cluster:ID` or `service:ID`."""
     inserted_at: datetime
     expires_at: datetime | None = None
+    """Expiry time. Null for a permanent binding."""
     given_by: str = ""
+    """E-mail address of the user who bound the role."""
     reason: str = ""
+    """Reason given for the binding."""
+
+    @property
+    def affected_user(self) -> str:
+        """Returns the ID of the user whose permissions the binding changes; "" for a group."""
+        return self.subject_id if self.subject_kind is SubjectKind.USER else ""
 
 
 class AccessRequestState(StrEnum):
@@ -70,20 +78,25 @@ class AccessRequestState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class AccessRequest:
-    """A user's request for a role in a scope for some minutes; another user decides.
-
-    Approval sets `binding_id` and `expires_at`.
-    """
+    """A user's request for a role in a scope for some minutes; another user decides."""
 
     id: str
     user_id: str
     role_id: str
     scope: Scope
+    """Scope of the role, such as `project:ID`."""
     minutes: int
+    """Requested duration in minutes."""
     reason: str
+    """Reason given by the user."""
     inserted_at: datetime
     state: AccessRequestState = AccessRequestState.PENDING
+    """State of the request."""
     decided_by: str = ""
+    """E-mail address of the user who decided. Empty while the request is pending."""
     decided_at: datetime | None = None
+    """Time of the decision."""
     binding_id: str | None = None
+    """Binding that the approval created."""
     expires_at: datetime | None = None
+    """Time at which the granted role expires."""

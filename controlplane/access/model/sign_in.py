@@ -52,21 +52,24 @@ class SignInFailures:
 
 @dataclass(frozen=True, slots=True)
 class TrustRule:
-    """Rule for the exchange of external tokens for a service account's token (RFC 8693).
-
-    Issuer and audience must be equal; the subject and every named claim must match their pattern.
-    `keys` is the issuer's JWKS, for issuers that the control plane cannot reach.
-    """
+    """Rule for the exchange of external tokens for a service account's token (RFC 8693)."""
 
     id: str
     user_id: str
+    """ID of the service account."""
     issuer: str
+    """Issuer of the external tokens (`iss`)."""
     audience: str
+    """Required audience (`aud`)."""
     subject: str
+    """Pattern for the subject (`sub`). `*` matches any text."""
     inserted_at: datetime
     claims: Mapping[str, str] = field(default_factory=dict)
+    """Patterns for further claims. All must match."""
     minutes: int = 60
+    """Lifetime of exchanged tokens in minutes."""
     keys: str | None = None
+    """JSON Web Key Set of an issuer that the control plane cannot reach."""
 
 
 @dataclass(frozen=True, slots=True)

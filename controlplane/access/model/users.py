@@ -26,25 +26,28 @@ class UserKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """A person or a service account; role bindings hold their permissions.
-
-    `password` is an argon2 hash; without one, the user signs in through an identity provider or
-    with a token. An account with an `external_id` is managed by the directory of `issuer`, which
-    knows it by that id; "" if the directory gave none. `disabled_by` is the issuer whose directory
-    disabled the account.
-    """
+    """A person or a service account; role bindings hold their permissions."""
 
     id: str
     email: str
+    """E-mail address. Unique in the installation."""
     name: str
+    """Display name."""
     inserted_at: datetime
     updated_at: datetime
     kind: UserKind = UserKind.PERSON
+    """Person or service account."""
     disabled_at: datetime | None = None
+    """Time at which the user was disabled. Null while the user may sign in."""
     password: str | None = field(default=None, repr=False)
+    """Argon2 hash. None: the user signs in through an identity provider or with a token."""
     issuer: str | None = None
+    """Identity provider whose directory manages the account."""
     external_id: str | None = None
+    """ID of the account in that directory; "" if the directory gave none. None: no directory
+    manages the account."""
     disabled_by: str | None = None
+    """Issuer whose directory disabled the account."""
 
     @property
     def target(self) -> Resource:
@@ -54,20 +57,21 @@ class User:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Users who receive roles together. `everyone` includes all users.
-
-    The members of a group with an `issuer` come from that identity provider: with an `external_id`
-    from its directory, else from the claims at sign-in.
-    """
+    """Users who receive roles together."""
 
     id: str
     name: str
+    """Unique name."""
     inserted_at: datetime
     updated_at: datetime
     description: str | None = None
+    """Free text."""
     everyone: bool | None = None
+    """True if every user is a member."""
     issuer: str | None = None
+    """Identity provider that manages the members. Null if members are managed here."""
     external_id: str | None = None
+    """ID of the group in the issuer's directory. None: members come from the claims at sign-in."""
 
     @property
     def target(self) -> Resource:
@@ -77,15 +81,14 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Membership:
-    """A user's membership of a group; `issuer` is set if an identity provider added it and may
-    remove it.
-    """
+    """A user's membership of a group."""
 
     id: str
     group_id: str
     user_id: str
     inserted_at: datetime
     issuer: str | None = None
+    """Identity provider that added the membership and may remove it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,27 +104,31 @@ class Login:
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """Metadata of a token: its sha256, never the token itself.
-
-    `limits` narrow the owner's permissions. A session expires when it is not used until `idle_at`.
-    `parent_id` of a ticket is the token that created it; refresh tokens and their successors share
-    one.
-    """
+    """Metadata of a token, without the token itself."""
 
     id: str
     kind: TokenKind
     name: str
+    """Display name."""
     hash: str
+    """SHA-256 of the token."""
     inserted_at: datetime
     user_id: str | None = None
     cluster_id: str | None = None
     expires_at: datetime | None = None
+    """Expiry time. Null for a token without one."""
     last_used_at: datetime | None = None
+    """Time of the last use."""
     revoked_at: datetime | None = None
+    """Time of revocation. Null while the token is valid."""
     limits: tuple[Limit, ...] = ()
+    """Limits to the permissions of the owner."""
     idle_at: datetime | None = None
+    """Expiry time of a session that is not used until then."""
     parent_id: str | None = None
+    """Token that created a ticket. Refresh tokens and their successors share one."""
     source: str = ""
+    """Network address of the client that created the token."""
 
     def check(self, now: datetime) -> None:
         """Raises Unauthenticated with the reason if the token is no longer valid."""

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from controlplane.access.model.bindings import (
     MAX_ACCESS_TIME,
@@ -22,10 +23,9 @@ from controlplane.authorization import (
     Role,
     Scope,
     Verb,
-    require,
     require_member,
 )
-from controlplane.platform.context import ACCESS, StoreContext
+from controlplane.platform.context import ACCESS, Change, StoreContext
 from controlplane.platform.names import check_text
 from controlplane.platform.ports import Transaction
 from controlplane.platform.retry import retry_operations
@@ -35,30 +35,35 @@ _MAX_PENDING = 20
 _MAX_REASON_LENGTH = 1000
 
 
+class AccessRequestView(NamedTuple):
+    """An access request with its user, role and target."""
+
+    row: AccessRequest
+    user: User
+    role: Role
+    target: Resource
+
+
 @retry_operations
 class AccessRequests:
     """Operations on access requests."""
 
-    def __init__(self, deps: StoreContext) -> None:
-        self._context = deps
+    def __init__(self, context: StoreContext) -> None:
+        self._context = context
 
-    async def all(self, actor: Actor) -> list[tuple[AccessRequest, User, Role, Resource]]:
+    async def all(self, actor: Actor) -> list[AccessRequestView]:
         """The caller's own requests and those that the caller may decide; newest first."""
         require_member(actor)
         async with self._context.store.read() as tx:
             rows = await tx[AccessRequestStore].select()
-            found = [await self._joined(tx, row) for row in reversed(rows[-500:])]
-        return [joined for joined in found if joined and self._may_see(actor, joined[0], joined[3])]
+            views = [await _view(tx, row) for row in reversed(rows[-500:])]
+        return [view for view in views if view and _may_see(actor, view)]
 
-    async def get(self, actor: Actor, id: str) -> tuple[AccessRequest, User, Role, Resource]:
+    async def get(self, actor: Actor, id: str) -> AccessRequestView:
         """The caller's own request, or one that the caller may decide. NotFound: any other."""
         require_member(actor)
         async with self._context.store.read() as tx:
-            row = await tx[AccessRequestStore].get(id)
-            found = await self._joined(tx, row) if row else None
-        if found is None or not self._may_see(actor, found[0], found[3]):
-            raise NotFound
-        return found
+            return await _find(tx, actor, id)
 
     async def ask(
         self, actor: Actor, role_name: str, scope: Scope, minutes: int, reason: str
@@ -72,24 +77,23 @@ class AccessRequests:
         if not 1 <= minutes <= longest:
             raise Invalid(f"must be 1 to {longest}", field="minutes")
         check_text(reason, "reason", _MAX_REASON_LENGTH)
-        async with self._context.store.write() as tx:
+        async with self._context.change(actor, "requestAccess") as tx:
+            tx.authorized_by("every user may request access")
             role = await find_role(tx, role_name)
             target = await scope_target(tx, scope)
             if target.id and not actor.may(Verb.READ, target):
                 raise NotFound
-            mine = await tx[AccessRequestStore].select(
+            pending = await tx[AccessRequestStore].select(
                 user_id=actor.id, state=AccessRequestState.PENDING
             )
-            if len(mine) >= _MAX_PENDING:
+            if len(pending) >= _MAX_PENDING:
                 raise LimitExceeded(f"you already have {_MAX_PENDING} pending requests")
             now = self._context.clock.now()
             row = AccessRequest(
                 self._context.new_id(), actor.id, role.id, scope, minutes, reason, now
             )
             await tx[AccessRequestStore].add(row)
-            await self._context.audit(
-                tx, actor, "requestAccess", str(target), row.id, role=role.name, minutes=minutes
-            )
+            tx.audit(str(target), row.id, role=role.name, minutes=minutes)
         return row
 
     async def approve(self, actor: Actor, id: str) -> AccessRequest:
@@ -97,10 +101,9 @@ class AccessRequests:
 
         Forbidden: it is the caller's own request, or grants permissions that the caller lacks.
         """
-        require_member(actor)
         now = self._context.clock.now()
-        async with self._context.store.write() as tx:
-            row, role, target = await self._pending(tx, actor, id)
+        async with self._context.change(actor, "approveAccess") as tx:
+            row, _, role, target = await _find_pending(tx, id)
             require_permissions_of_role(actor, role, target)
             expires_at = now + timedelta(minutes=row.minutes)
             binding = Binding(
@@ -116,47 +119,41 @@ class AccessRequests:
             )
             await tx[RoleBindingStore].add(binding)
             row = replace(
-                self._decided(row, actor, AccessRequestState.APPROVED),
+                _decided(tx, row, AccessRequestState.APPROVED),
                 binding_id=binding.id,
                 expires_at=expires_at,
             )
             await tx[AccessRequestStore].put(row)
-            await self._context.audit(
-                tx, actor, "approveAccess", str(target), id, role=role.name, user=row.user_id
-            )
-        self._context.bus.publish(ACCESS, row.user_id)
+            tx.audit(str(target), id, role=role.name, user=row.user_id)
+            tx.publish(ACCESS, row.user_id)
         return row
 
     async def refuse(self, actor: Actor, id: str) -> AccessRequest:
         """Denies a request."""
-        require_member(actor)
-        async with self._context.store.write() as tx:
-            row, _, target = await self._pending(tx, actor, id)
-            row = self._decided(row, actor, AccessRequestState.REFUSED)
+        async with self._context.change(actor, "denyAccess") as tx:
+            view = await _find_pending(tx, id)
+            row = _decided(tx, view.row, AccessRequestState.REFUSED)
             await tx[AccessRequestStore].put(row)
-            await self._context.audit(tx, actor, "denyAccess", str(target), id)
+            tx.audit(str(view.target), id)
         return row
 
     async def revoke(self, actor: Actor, id: str) -> AccessRequest:
         """Revokes approved access before it expires; callers may revoke their own."""
-        require_member(actor)
-        async with self._context.store.write() as tx:
-            found = await tx[AccessRequestStore].get(id)
-            joined = await self._joined(tx, found) if found else None
-            if joined is None or not self._may_see(actor, joined[0], joined[3]):
-                raise NotFound
-            row, _, _, target = joined
+        async with self._context.change(actor, "revokeAccess") as tx:
+            row, _, _, target = await _find(tx, actor, id)
             if row.state is not AccessRequestState.APPROVED or row.binding_id is None:
                 raise Conflict(f"this request is {row.state.value}")
-            if row.user_id != actor.id:
-                require(actor, Verb.ADMINISTER, target.below(ResourceKind.BINDING))
+            if row.user_id == actor.id:
+                tx.authorized_by("own access")
+            else:
+                tx.authorize(Verb.ADMINISTER, target.below(ResourceKind.BINDING))
             await tx[RoleBindingStore].remove(row.binding_id)
             row = replace(
                 row, state=AccessRequestState.REVOKED, expires_at=self._context.clock.now()
             )
             await tx[AccessRequestStore].put(row)
-            await self._context.audit(tx, actor, "revokeAccess", str(target), id)
-        self._context.bus.publish(ACCESS, row.user_id)
+            tx.audit(str(target), id)
+            tx.publish(ACCESS, row.user_id)
         return row
 
     async def end_expired(self) -> int:
@@ -170,8 +167,7 @@ class AccessRequests:
             for row in sorted(over, key=lambda row: row.id):
                 await tx[RoleBindingStore].remove(row.id)
         for row in over:
-            is_user = row.subject_kind is SubjectKind.USER
-            self._context.bus.publish(ACCESS, row.subject_id if is_user else "")
+            self._context.bus.publish(ACCESS, row.affected_user)
         return len(over)
 
     async def ending(self, within: timedelta) -> datetime | None:
@@ -182,42 +178,46 @@ class AccessRequests:
             )
         return min((binding.expires_at for binding in found if binding.expires_at), default=None)
 
-    async def _pending(
-        self, tx: Transaction, actor: Actor, id: str
-    ) -> tuple[AccessRequest, Role, Resource]:
-        """A request that the actor may decide. NotFound, Forbidden, Conflict: with the reason."""
-        found = await tx[AccessRequestStore].get(id)
-        joined = await self._joined(tx, found) if found else None
-        if joined is None or not self._may_see(actor, joined[0], joined[3]):
-            raise NotFound
-        row, _, role, target = joined
-        if row.user_id == actor.id:
-            raise Forbidden("you cannot decide on your own request")
-        require(actor, Verb.ADMINISTER, target.below(ResourceKind.BINDING))
-        if row.state is not AccessRequestState.PENDING:
-            raise Conflict(f"this request is {row.state.value} by {row.decided_by}")
-        return row, role, target
 
-    def _decided(
-        self, row: AccessRequest, actor: Actor, state: AccessRequestState
-    ) -> AccessRequest:
-        by, at = actor.email or actor.name, self._context.clock.now()
-        return replace(row, state=state, decided_by=by, decided_at=at)
+async def _find(tx: Transaction, actor: Actor, id: str) -> AccessRequestView:
+    """The caller's own request, or one that the caller may decide. NotFound: any other."""
+    row = await tx[AccessRequestStore].get(id)
+    view = await _view(tx, row) if row else None
+    if view is None or not _may_see(actor, view):
+        raise NotFound
+    return view
 
-    def _may_see(self, actor: Actor, row: AccessRequest, target: Resource) -> bool:
-        return row.user_id == actor.id or actor.may(
-            Verb.ADMINISTER, target.below(ResourceKind.BINDING)
-        )
 
-    async def _joined(
-        self, tx: Transaction, row: AccessRequest
-    ) -> tuple[AccessRequest, User, Role, Resource] | None:
-        """A request with its user, role and target; None if one was deleted."""
-        user = await tx[UserStore].peek(id=row.user_id)
-        role = BUILT_IN.get(row.role_id) or await tx[RoleStore].peek(id=row.role_id)
-        if user is None or role is None:
-            return None
-        try:
-            return row, user, role, await scope_target(tx, row.scope)
-        except NotFound:
-            return None
+async def _find_pending(tx: Change, id: str) -> AccessRequestView:
+    """A request that the actor may decide. NotFound, Forbidden, Conflict: with the reason."""
+    view = await _find(tx, tx.actor, id)
+    row = view.row
+    if row.user_id == tx.actor.id:
+        raise Forbidden("you cannot decide on your own request")
+    tx.authorize(Verb.ADMINISTER, view.target.below(ResourceKind.BINDING))
+    if row.state is not AccessRequestState.PENDING:
+        raise Conflict(f"this request is {row.state.value} by {row.decided_by}")
+    return view
+
+
+def _decided(tx: Change, row: AccessRequest, state: AccessRequestState) -> AccessRequest:
+    by, at = tx.actor.email or tx.actor.name, tx.context.clock.now()
+    return replace(row, state=state, decided_by=by, decided_at=at)
+
+
+def _may_see(actor: Actor, view: AccessRequestView) -> bool:
+    return view.row.user_id == actor.id or actor.may(
+        Verb.ADMINISTER, view.target.below(ResourceKind.BINDING)
+    )
+
+
+async def _view(tx: Transaction, row: AccessRequest) -> AccessRequestView | None:
+    """A request with its user, role and target; None if one was deleted."""
+    user = await tx[UserStore].peek(id=row.user_id)
+    role = BUILT_IN.get(row.role_id) or await tx[RoleStore].peek(id=row.role_id)
+    if user is None or role is None:
+        return None
+    try:
+        return AccessRequestView(row, user, role, await scope_target(tx, row.scope))
+    except NotFound:
+        return None

@@ -3,7 +3,7 @@
 Runs in the transaction that creates or changes the scope's resource, so an error leaves no trace.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from controlplane.access.model.bindings import Binding, SubjectKind
@@ -11,7 +11,7 @@ from controlplane.access.operations.scopes import find_role
 from controlplane.access.operations.users import find_group, find_user, require_permissions_of_role
 from controlplane.access.ports import RoleBindingStore
 from controlplane.authorization import Actor, Resource, ResourceKind, Role, Verb, require
-from controlplane.platform.context import ACCESS, StoreContext
+from controlplane.platform.context import ACCESS, Change, StoreContext
 from controlplane.platform.ports import Transaction
 
 
@@ -27,40 +27,56 @@ RoleSubjects = Mapping[str, Subjects]
 """Permanent subjects of roles, by role id or name; roles without an entry are unchanged."""
 
 
-async def set_subjects(
-    deps: StoreContext, tx: Transaction, actor: Actor, target: Resource, wanted: RoleSubjects
-) -> list[Binding]:
-    """Replaces the subjects of the given roles; returns changed bindings for
-    `publish_binding_changes`.
+async def change_subjects(tx: Change, target: Resource, roles: RoleSubjects) -> None:
+    """Replaces the subjects of the given roles.
 
     Forbidden: a changed role has permissions there that the actor lacks.
     """
-    if not wanted:
-        return []
-    require(actor, Verb.ADMINISTER, target.below(ResourceKind.BINDING))
-    changed: list[Binding] = []
-    await _check_subjects(tx, wanted.values())
-    for name, subjects in wanted.items():
-        role = await find_role(tx, name)
-        changes = await _replace(deps, tx, actor, target, role, subjects)
-        if changes:
-            require_permissions_of_role(actor, role, target)
-        changed += changes
+    changed = await _replace_all(tx.context, tx, tx.actor, target, roles)
     if changed:
-        names = sorted(wanted)
-        await deps.audit(tx, actor, "setBindings", str(target), target.scope, roles=names)
+        tx.audit_as("setBindings", str(target), target.scope, roles=sorted(roles))
+    for binding in changed:
+        tx.publish(ACCESS, binding.affected_user)
+
+
+async def set_subjects(
+    context: StoreContext, tx: Transaction, actor: Actor, target: Resource, roles: RoleSubjects
+) -> list[Binding]:
+    """Same as `change_subjects` outside of a `Change`; returns changed bindings for
+    `publish_binding_changes`.
+    """
+    changed = await _replace_all(context, tx, actor, target, roles)
+    if changed:
+        names = sorted(roles)
+        await context.audit(tx, actor, "setBindings", str(target), target.scope, roles=names)
     return changed
 
 
-def publish_binding_changes(deps: StoreContext, changed: Iterable[Binding]) -> None:
+def publish_binding_changes(context: StoreContext, changed: Iterable[Binding]) -> None:
     """Drops cached permissions of the subjects of changed bindings; call it after the commit."""
-    for row in changed:
-        is_user = row.subject_kind is SubjectKind.USER
-        deps.bus.publish(ACCESS, row.subject_id if is_user else "")
+    for binding in changed:
+        context.bus.publish(ACCESS, binding.affected_user)
+
+
+async def _replace_all(
+    context: StoreContext, tx: Transaction, actor: Actor, target: Resource, roles: RoleSubjects
+) -> list[Binding]:
+    if not roles:
+        return []
+    require(actor, Verb.ADMINISTER, target.below(ResourceKind.BINDING))
+    changed: list[Binding] = []
+    await _check_subjects(tx, roles.values())
+    for name, subjects in roles.items():
+        role = await find_role(tx, name)
+        changes = await _replace(context, tx, actor, target, role, subjects)
+        if changes:
+            require_permissions_of_role(actor, role, target)
+        changed += changes
+    return changed
 
 
 async def _replace(
-    deps: StoreContext,
+    context: StoreContext,
     tx: Transaction,
     actor: Actor,
     target: Resource,
@@ -68,32 +84,33 @@ async def _replace(
     subjects: Subjects,
 ) -> list[Binding]:
     """Adds and deletes bindings of a role until it has these subjects; returns the changed ones."""
-    held = await tx[RoleBindingStore].select(scope=target.scope, role_id=role.id, expires_at=None)
-    known = {(binding.subject_kind, binding.subject_id): binding for binding in held}
-    asked = {
+    bindings = await tx[RoleBindingStore].select(
+        scope=target.scope, role_id=role.id, expires_at=None
+    )
+    known = {(binding.subject_kind, binding.subject_id): binding for binding in bindings}
+    expected = {
         *((SubjectKind.USER, id) for id in subjects.users),
         *((SubjectKind.GROUP, id) for id in subjects.groups),
     }
-    gone = [binding for key, binding in known.items() if key not in asked]
-    for binding in gone:
+    removed = [binding for key, binding in known.items() if key not in expected]
+    for binding in removed:
         await tx[RoleBindingStore].remove(binding.id)
-    now, by = deps.clock.now(), actor.email or actor.name
-    new = [
-        Binding(deps.new_id(), role.id, kind, id, target.scope, now, given_by=by)
-        for kind, id in sorted(asked - known.keys())
+    now, by = context.clock.now(), actor.email or actor.name
+    added = [
+        Binding(context.new_id(), role.id, kind, id, target.scope, now, given_by=by)
+        for kind, id in sorted(expected - known.keys())
     ]
-    for binding in new:
+    for binding in added:
         await tx[RoleBindingStore].add(binding)
-    return gone + new
+    return removed + added
 
 
-async def _check_subjects(tx: Transaction, wanted: Iterable[Subjects]) -> None:
+async def _check_subjects(tx: Transaction, several: Collection[Subjects]) -> None:
     """NotFound: a user or group does not exist.
 
     Locks groups before users, like `UserOperations.add_member`. Different orders would cause
     deadlocks.
     """
-    several = tuple(wanted)
     for id in sorted({id for subjects in several for id in subjects.groups}):
         await find_group(tx, id)
     for id in sorted({id for subjects in several for id in subjects.users}):

@@ -4,7 +4,7 @@ from datetime import datetime
 
 from controlplane.access.model.sign_in import Claims
 from controlplane.access.model.users import Group, Login, Membership, User, UserKind
-from controlplane.access.operations.tokens import publish_revoked, revoke_user_tokens
+from controlplane.access.operations.tokens import revoke_user_tokens
 from controlplane.access.ports import GroupStore, Issuers, LoginStore, MembershipStore, UserStore
 from controlplane.authorization import SYSTEM
 from controlplane.platform.context import ACCESS, StoreContext
@@ -17,8 +17,8 @@ MAX_GROUPS = 1000
 class Federation:
     """Maps the claims of an identity provider to a user of this installation."""
 
-    def __init__(self, deps: StoreContext, issuers: Issuers) -> None:
-        self._context = deps
+    def __init__(self, context: StoreContext, issuers: Issuers) -> None:
+        self._context = context
         self.issuers = issuers
 
     async def user_of_token(self, token: str) -> tuple[User, datetime]:
@@ -103,19 +103,19 @@ class Federation:
         named = frozenset(claims.groups[:MAX_GROUPS])
         every = await tx[GroupStore].select(issuer=claims.issuer)
         pushed = {group.id for group in every if group.external_id is not None}
-        wanted = [group for group in every if group.name in named and group.id not in pushed]
-        held = await tx[MembershipStore].select(user_id=user.id)
-        others = {membership.group_id for membership in held if membership.issuer != claims.issuer}
+        claimed = [group for group in every if group.name in named and group.id not in pushed]
+        memberships = await tx[MembershipStore].select(user_id=user.id)
+        others = {row.group_id for row in memberships if row.issuer != claims.issuer}
         synced = {
             membership.group_id: membership
-            for membership in held
+            for membership in memberships
             if membership.issuer == claims.issuer and membership.group_id not in pushed
         }
-        ids = {group.id for group in wanted}
+        ids = {group.id for group in claimed}
         gone = [membership for group, membership in synced.items() if group not in ids]
         for membership in gone:
             await tx[MembershipStore].remove(membership.id)
-        new = [group for group in wanted if group.id not in synced.keys() | others]
+        new = [group for group in claimed if group.id not in synced.keys() | others]
         for group in new:
             await tx[MembershipStore].add(self._membership(group, user, claims.issuer))
         if gone or new:
@@ -137,8 +137,8 @@ class Federation:
 
     async def _expel(self, user: User) -> None:
         """Ends all tokens of a user whom the provider no longer admits."""
-        async with self._context.store.write() as tx:
-            ended = await revoke_user_tokens(tx, self._context, user.id)
-            await self._context.audit(tx, SYSTEM, "expelUser", user.email, user.id)
-        publish_revoked(self._context, ended)
-        self._context.bus.publish(ACCESS, user.id)
+        async with self._context.change(SYSTEM, "expelUser") as tx:
+            tx.authorized_by("identity provider")
+            await revoke_user_tokens(tx, user.id)
+            tx.audit(user.email, user.id)
+            tx.publish(ACCESS, user.id)

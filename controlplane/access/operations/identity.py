@@ -19,12 +19,8 @@ from controlplane.access.model.users import (
 from controlplane.access.operations.auth_throttle import AuthThrottle
 from controlplane.access.operations.federation import Federation
 from controlplane.access.operations.scopes import grants_of
-from controlplane.access.operations.tokens import (
-    SIGN_IN_KINDS,
-    mint,
-    publish_revoked,
-    revoke_user_tokens,
-)
+from controlplane.access.operations.tokens import SIGN_IN_KINDS, mint, revoke_user_tokens
+from controlplane.access.operations.users import find_user
 from controlplane.access.ports import DeployTokens, TokenStore, UserStore
 from controlplane.authorization import (
     Actor,
@@ -36,7 +32,7 @@ from controlplane.authorization import (
     Verb,
     require_member,
 )
-from controlplane.platform.context import StoreContext
+from controlplane.platform.context import REVOKED, StoreContext
 from controlplane.platform.names import check_text
 from controlplane.platform.ports import Transaction
 from core.errors import Forbidden, Invalid, NotFound, Unauthenticated, Unavailable
@@ -61,14 +57,14 @@ class CredentialAuthenticator:
 
     def __init__(
         self,
-        deps: StoreContext,
+        context: StoreContext,
         deploy_tokens: DeployTokens,
         federation: Federation | None = None,
     ) -> None:
-        self._context = deps
+        self._context = context
         self._federation = federation
         self._cached_actors: dict[str, tuple[float, Actor]] = {}
-        self._throttle = AuthThrottle(deps.clock)
+        self._throttle = AuthThrottle(context.clock)
         self._deploy_tokens = deploy_tokens
         self._first_uses: Batcher[str, None] = Batcher(self._note_first_uses)
         self._changes = 0
@@ -134,10 +130,7 @@ class CredentialAuthenticator:
         """The caller's own user."""
         require_member(actor)
         async with self._context.store.read() as tx:
-            user = await tx[UserStore].get(actor.id)
-        if user is None:
-            raise NotFound
-        return user
+            return await find_user(tx, actor.id)
 
     async def tokens(self, actor: Actor) -> list[Token]:
         """The caller's own tokens, oldest first."""
@@ -181,44 +174,45 @@ class CredentialAuthenticator:
             raise Forbidden(
                 "a token with scopes cannot create tokens: sign in, or use a token without scopes"
             )
-        async with self._context.store.write() as tx:
-            if await tx[UserStore].get(actor.id) is None:
-                raise NotFound
-            made = await mint(tx, self._context, name, user_id=actor.id, life=life, limits=limits)
-            await self._context.audit(tx, actor, "createAccessToken", name, made[0].id)
-        return made
+        async with self._context.change(actor, "createAccessToken") as tx:
+            tx.authorized_by("own token")
+            await find_user(tx, actor.id)
+            row, secret = await mint(
+                tx, self._context, name, user_id=actor.id, life=life, limits=limits
+            )
+            tx.audit(name, row.id)
+        return row, secret
 
     async def revoke_token(self, actor: Actor, id: str) -> Token:
         """Revokes a token or session, and within seconds everything it opened.
 
         Callers may revoke their own; user administrators may revoke any.
         """
-        require_member(actor)
-        async with self._context.store.write() as tx:
+        async with self._context.change(actor, "deleteAccessToken") as tx:
             token = await tx[TokenStore].get(id)
-            is_own = token is not None and token.user_id == actor.id
             if token is None or token.user_id is None:
                 raise NotFound
+            is_own = token.user_id == actor.id
             if not is_own and not actor.may(Verb.ADMINISTER, Resource.whole(ResourceKind.USER)):
                 raise NotFound
+            tx.authorized_by("own token, or user administrator")
             now = self._context.clock.now()
             await tx[TokenStore].change(id, revoked_at=now)
-            await self._context.audit(tx, actor, "deleteAccessToken", token.name, id)
+            tx.audit(token.name, id)
+            tx.publish(REVOKED, id)
         self.forget(id)
-        publish_revoked(self._context, [id])
         return replace(token, revoked_at=now)
 
     async def sign_out_everywhere(self, actor: Actor) -> int:
         """Ends all sessions and refresh-token families of the caller; returns the number of
         tokens."""
-        require_member(actor)
-        async with self._context.store.write() as tx:
-            ended = await revoke_user_tokens(tx, self._context, actor.id, SIGN_IN_KINDS)
-            await self._context.audit(tx, actor, "signOutEverywhere", actor.email, actor.id)
-        for id in ended:
+        async with self._context.change(actor, "signOutEverywhere") as tx:
+            tx.authorized_by("own sessions")
+            revoked = await revoke_user_tokens(tx, actor.id, SIGN_IN_KINDS)
+            tx.audit(actor.email, actor.id)
+        for id in revoked:
             self.forget(id)
-        publish_revoked(self._context, ended)
-        return len(ended)
+        return len(revoked)
 
     async def ticket(self, actor: Actor) -> str:
         """A secret with which a browser opens one WebSocket as the caller within 60 s."""

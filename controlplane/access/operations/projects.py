@@ -4,20 +4,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from controlplane.access.model.bindings import Project
-from controlplane.access.operations.bindings import (
-    RoleSubjects,
-    publish_binding_changes,
-    set_subjects,
-)
+from controlplane.access.operations.bindings import RoleSubjects, change_subjects
 from controlplane.access.operations.scopes import find_project
 from controlplane.access.ports import ProjectStore, ResourceDirectory, RoleBindingStore
 from controlplane.authorization import Actor, Resource, ResourceKind, Verb, require, require_member
 from controlplane.platform.conflicts import name_conflict
 from controlplane.platform.context import StoreContext
-from controlplane.platform.names import check_text
+from controlplane.platform.names import check_length, check_text
 from controlplane.platform.ports import Page, PageQuery, Transaction
 from controlplane.platform.retry import retry_operations
-from core.errors import Conflict, Invalid
+from core.errors import Conflict
 
 _MAX_DESCRIPTION_LENGTH = 1000
 
@@ -27,7 +23,9 @@ class ProjectChange:
     """Changes to a project and its role bindings. None leaves a field unchanged."""
 
     name: str | None = None
+    """Unique name."""
     description: str | None = None
+    """Free text."""
     subjects: RoleSubjects = field(default_factory=dict)
 
     def applied(self, project: Project) -> Project:
@@ -35,11 +33,8 @@ class ProjectChange:
         if self.name or not project.name:
             project = replace(project, name=check_text(self.name or "", "name"))
         if self.description is not None:
-            if len(self.description) > _MAX_DESCRIPTION_LENGTH:
-                raise Invalid(
-                    f"must have at most {_MAX_DESCRIPTION_LENGTH} characters", field="description"
-                )
-            project = replace(project, description=self.description)
+            description = check_length(self.description, "description", _MAX_DESCRIPTION_LENGTH)
+            project = replace(project, description=description)
         return project
 
 
@@ -47,8 +42,8 @@ class ProjectChange:
 class Projects:
     """Operations on projects."""
 
-    def __init__(self, deps: StoreContext) -> None:
-        self._context = deps
+    def __init__(self, context: StoreContext) -> None:
+        self._context = context
 
     async def page(self, actor: Actor, query: PageQuery) -> Page[Project]:
         require_member(actor)
@@ -77,41 +72,37 @@ class Projects:
         return {row.id: row for row in rows if actor.may(Verb.READ, row.target)}
 
     async def create(self, actor: Actor, change: ProjectChange) -> Project:
-        require(actor, Verb.WRITE, Resource.whole(ResourceKind.PROJECT))
         now = self._context.clock.now()
-        project = change.applied(Project(self._context.new_id(), "", now, now))
-        async with self._context.store.write() as tx:
+        async with self._context.change(actor, "createProject") as tx:
+            tx.authorize(Verb.WRITE, Resource.whole(ResourceKind.PROJECT))
+            project = change.applied(Project(self._context.new_id(), "", now, now))
             if (known := await tx[ProjectStore].find(name=project.name)) is not None:
                 raise name_conflict(actor, known, f"project {project.name!r} already exists")
             await tx[ProjectStore].add(project)
-            await self._context.audit(tx, actor, "createProject", project.name, project.id)
-            given = await set_subjects(self._context, tx, actor, project.target, change.subjects)
-        publish_binding_changes(self._context, given)
+            tx.audit(project.name, project.id)
+            await change_subjects(tx, project.target, change.subjects)
         return project
 
     async def update(self, actor: Actor, id: str, change: ProjectChange) -> Project:
-        require_member(actor)
-        async with self._context.store.write() as tx:
+        async with self._context.change(actor, "updateProject") as tx:
             before = await find_project(tx, id)
-            require(actor, Verb.WRITE, before.target)
+            tx.authorize(Verb.WRITE, before.target)
             project = replace(change.applied(before), updated_at=self._context.clock.now())
             await tx[ProjectStore].put(project)
-            await self._context.audit(tx, actor, "updateProject", project.name, id)
-            given = await set_subjects(self._context, tx, actor, project.target, change.subjects)
-        publish_binding_changes(self._context, given)
+            tx.audit(project.name, id)
+            await change_subjects(tx, project.target, change.subjects)
         return project
 
     async def delete(self, actor: Actor, id: str) -> Project:
         """Deletes an empty project with its role bindings. Conflict: it contains resources."""
-        require_member(actor)
-        async with self._context.store.write() as tx:
+        async with self._context.change(actor, "deleteProject") as tx:
             project = await find_project(tx, id)
-            require(actor, Verb.ADMINISTER, project.target)
+            tx.authorize(Verb.ADMINISTER, project.target)
             await _check_empty(tx, project)
             for binding in await tx[RoleBindingStore].select(scope=project.target.scope):
                 await tx[RoleBindingStore].remove(binding.id)
             await tx[ProjectStore].remove(id)
-            await self._context.audit(tx, actor, "deleteProject", project.name, id)
+            tx.audit(project.name, id)
         return project
 
 

@@ -10,11 +10,11 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from controlplane.access.model.users import SESSION_LIFE, Token
-from controlplane.access.operations.tokens import mint, publish_revoked
+from controlplane.access.operations.tokens import mint
 from controlplane.access.operations.users import find_user
 from controlplane.access.ports import TokenStore
 from controlplane.authorization import Actor, ActorKind
-from controlplane.platform.context import StoreContext
+from controlplane.platform.context import REVOKED, StoreContext
 from controlplane.platform.ports import Transaction
 from core.errors import Unauthenticated
 from core.identity import TokenKind, token_hash, token_kind
@@ -31,14 +31,14 @@ class IssuedTokens(NamedTuple):
     refresh: str = ""
 
     def __repr__(self) -> str:
-        return f"Given({self.token.id})"
+        return f"IssuedTokens({self.token.id})"
 
 
 class RefreshTokens:
     """Operations on refresh tokens."""
 
-    def __init__(self, deps: StoreContext) -> None:
-        self._context = deps
+    def __init__(self, context: StoreContext) -> None:
+        self._context = context
 
     async def begin(self, tx: Transaction, name: str, user_id: str, source: str) -> IssuedTokens:
         """Issues the first tokens of a family, which ends after 7 days like a session."""
@@ -61,12 +61,13 @@ class RefreshTokens:
             if row.revoked_at is None and not _is_ended(family):
                 return await self._next(tx, row, family, source)
             ended = await self._end(tx, row, family, source)
-        publish_revoked(self._context, ended)
+        for id in ended:
+            self._context.bus.publish(REVOKED, id)
         raise Unauthenticated(_SPENT)
 
     async def _find(self, tx: Transaction, refresh: str) -> Token:
-        is_one = token_kind(refresh) is TokenKind.REFRESH
-        row = await tx[TokenStore].find(hash=token_hash(refresh)) if is_one else None
+        is_refresh = token_kind(refresh) is TokenKind.REFRESH
+        row = await tx[TokenStore].find(hash=token_hash(refresh)) if is_refresh else None
         if row is None or row.expires_at is None or row.expires_at <= self._context.clock.now():
             raise Unauthenticated(_SPENT)
         return row

@@ -9,11 +9,7 @@ from datetime import datetime
 
 from controlplane.access.model.bindings import Binding, SubjectKind
 from controlplane.access.model.users import Group, User, UserKind
-from controlplane.access.operations.bindings import (
-    RoleSubjects,
-    publish_binding_changes,
-    set_subjects,
-)
+from controlplane.access.operations.bindings import RoleSubjects, change_subjects
 from controlplane.access.operations.scopes import (
     find_role,
     grants_from_bindings,
@@ -44,8 +40,8 @@ from controlplane.authorization import (
     require_member,
 )
 from controlplane.authorization.roles import MAX_RULES, check_kubernetes
-from controlplane.platform.context import ACCESS, StoreContext
-from controlplane.platform.names import check_text
+from controlplane.platform.context import ACCESS, Change, StoreContext
+from controlplane.platform.names import check_length, check_text
 from controlplane.platform.ports import Transaction
 from controlplane.platform.retry import retry_operations
 from core.errors import Conflict, Invalid, NotFound
@@ -60,24 +56,25 @@ class RoleChange:
     """Changes to a role. None leaves a field unchanged."""
 
     name: str | None = None
+    """Unique name."""
     description: str | None = None
+    """Free text. Limit: 1,000 characters."""
     rules: tuple[Rule, ...] | None = None
+    """Permissions in the control plane. Replaces the whole list. Limit: 50."""
     kubernetes: KubernetesRights | None = None
+    """Permissions in clusters."""
 
     def applied(self, role: Role) -> Role:
         """The changed role. Invalid: a value is not allowed."""
         if self.name or not role.name:
             role = replace(role, name=check_text(self.name or "", "name"))
         if self.description is not None:
-            if len(self.description) > _MAX_TEXT_LENGTH:
-                raise Invalid(
-                    f"must have at most {_MAX_TEXT_LENGTH} characters", field="description"
-                )
-            role = replace(role, description=self.description)
+            description = check_length(self.description, "description", _MAX_TEXT_LENGTH)
+            role = replace(role, description=description)
         if self.rules is not None:
             if len(self.rules) > MAX_RULES:
                 raise Invalid(f"must have at most {MAX_RULES} entries", field="rules")
-            role = replace(role, rules=self.rules)
+            role = replace(role, rules=tuple(rule.without_duplicates() for rule in self.rules))
         if self.kubernetes is not None:
             role = replace(role, kubernetes=check_kubernetes(self.kubernetes))
         return role
@@ -88,11 +85,17 @@ class BindingDraft:
     """A role binding as a user defines it; the subject by id, address or name."""
 
     role: str
+    """ID or name of the role."""
     scope: Scope
+    """`installation`, or a resource such as `project:ID`, `cluster:ID` or `service:ID`."""
     user: str | None = None
+    """ID or e-mail address of the user."""
     group: str | None = None
+    """ID or name of the group."""
     expires_at: datetime | None = None
+    """Expiry time. Default: the binding is permanent."""
     reason: str = ""
+    """Reason for the binding. Limit: 1,000 characters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +106,9 @@ class BindingView:
     role: Role
     target: Resource
     user: User | None = None
+    """The user."""
     group: Group | None = None
+    """The group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,15 +116,17 @@ class PermissionHolder:
     """A user with a permission, and the grants that give it."""
 
     user: User
+    """The user."""
     grants: Sequence[Grant]
+    """Roles that grant the permission."""
 
 
 @retry_operations
 class AccessControl:
     """Operations on roles and role bindings, and queries about permissions."""
 
-    def __init__(self, deps: StoreContext) -> None:
-        self._context = deps
+    def __init__(self, context: StoreContext) -> None:
+        self._context = context
 
     async def roles(self, actor: Actor) -> list[Role]:
         """All roles, built-in ones first."""
@@ -138,10 +145,9 @@ class AccessControl:
 
         Forbidden: the old or new role has permissions that the actor lacks in the installation.
         """
-        whole = Resource.whole(ResourceKind.ROLE)
-        require(actor, Verb.ADMINISTER, whole)
         now = self._context.clock.now()
-        async with self._context.store.write() as tx:
+        async with self._context.change(actor, "updateRole" if id else "createRole") as tx:
+            tx.authorize(Verb.ADMINISTER, Resource.whole(ResourceKind.ROLE))
             before = await self._custom(tx, id) if id else None
             role = change.applied(before or Role(self._context.new_id(), "", now, now))
             role = replace(role, updated_at=now)
@@ -153,20 +159,19 @@ class AccessControl:
                         actor, candidate, Resource.whole(ResourceKind.INSTALLATION)
                     )
             await (tx[RoleStore].put(role) if before else tx[RoleStore].add(role))
-            action = "updateRole" if before else "createRole"
-            await self._context.audit(tx, actor, action, role.name, role.id)
-        self._context.bus.publish(ACCESS)
+            tx.audit(role.name, role.id)
+            tx.publish(ACCESS)
         return role
 
     async def delete_role(self, actor: Actor, id: str) -> Role:
         """Deletes a role. Conflict: it is still bound."""
-        require(actor, Verb.ADMINISTER, Resource.whole(ResourceKind.ROLE))
-        async with self._context.store.write() as tx:
+        async with self._context.change(actor, "deleteRole") as tx:
+            tx.authorize(Verb.ADMINISTER, Resource.whole(ResourceKind.ROLE))
             role = await self._custom(tx, id)
             if used := await tx[RoleBindingStore].select(role_id=id):
                 raise Conflict(f"role {role.name!r} has {len(used)} bindings: delete them first")
             await tx[RoleStore].remove(id)
-            await self._context.audit(tx, actor, "deleteRole", role.name, id)
+            tx.audit(role.name, id)
         return role
 
     async def bindings(self, actor: Actor, scope: Scope | None = None) -> list[BindingView]:
@@ -189,8 +194,8 @@ class AccessControl:
         now = self._context.clock.now()
         if draft.expires_at is not None and draft.expires_at <= now:
             raise Invalid("must be in the future", field="expiresAt")
-        async with self._context.store.write() as tx:
-            target = await self._place(tx, actor, draft.scope)
+        async with self._context.change(actor, "createRoleBinding") as tx:
+            target = await self._place(tx, draft.scope)
             role = await find_role(tx, draft.role)
             require_permissions_of_role(actor, role, target)
             kind, subject, name = await _subject(tx, draft)
@@ -206,46 +211,39 @@ class AccessControl:
                 draft.reason[:_MAX_TEXT_LENGTH],
             )
             await tx[RoleBindingStore].add(row)
-            await self._context.audit(
-                tx, actor, "createRoleBinding", name, row.id, role=role.name, scope=draft.scope
-            )
+            tx.audit(name, row.id, role=role.name, scope=draft.scope)
+            tx.publish(ACCESS, row.affected_user)
             (view,) = await _views(tx, [row])
-        publish_binding_changes(self._context, [row])
         return view
 
     async def unbind(self, actor: Actor, id: str) -> BindingView:
         """Deletes a role binding; what it opened ends within seconds."""
-        require_member(actor)
-        async with self._context.store.write() as tx:
+        async with self._context.change(actor, "deleteRoleBinding") as tx:
             row = await tx[RoleBindingStore].get(id)
             views = await _views(tx, [row]) if row else []
             if row is None or not views:
                 raise NotFound
             (view,) = views
-            if not actor.may(Verb.READ, view.target.below(ResourceKind.BINDING)):
+            bindings = view.target.below(ResourceKind.BINDING)
+            if not actor.may(Verb.READ, bindings):
                 raise NotFound
-            require(actor, Verb.ADMINISTER, view.target.below(ResourceKind.BINDING))
+            tx.authorize(Verb.ADMINISTER, bindings)
             require_permissions_of_role(actor, view.role, view.target)
             if row.subject_id == actor.id:
                 raise Conflict("you cannot remove your own role: ask another administrator")
             await tx[RoleBindingStore].remove(id)
             name = view.user.email if view.user else view.group.name if view.group else ""
-            await self._context.audit(
-                tx, actor, "deleteRoleBinding", name, id, role=view.role.name, scope=row.scope
-            )
-        publish_binding_changes(self._context, [row])
+            tx.audit(name, id, role=view.role.name, scope=row.scope)
+            tx.publish(ACCESS, row.affected_user)
         return view
 
-    async def set_subjects(self, actor: Actor, scope: Scope, wanted: RoleSubjects) -> None:
+    async def set_subjects(self, actor: Actor, scope: Scope, roles: RoleSubjects) -> None:
         """Replaces the subjects of the given roles in a scope; other roles are unchanged.
 
         Forbidden: a changed role has permissions there that the actor lacks.
         """
-        require_member(actor)
-        async with self._context.store.write() as tx:
-            target = await self._place(tx, actor, scope)
-            changed = await set_subjects(self._context, tx, actor, target, wanted)
-        publish_binding_changes(self._context, changed)
+        async with self._context.change(actor, "setBindings") as tx:
+            await change_subjects(tx, await self._place(tx, scope), roles)
 
     async def can(self, actor: Actor, verb: Verb, kind: ResourceKind, id: str) -> bool:
         """True if the caller has the permission; False for resources that do not exist."""
@@ -277,15 +275,15 @@ class AccessControl:
             ]
             return await _holders(tx, reasons)
 
-    async def _place(self, tx: Transaction, actor: Actor, scope: Scope) -> Resource:
-        """The target of a role binding.
+    async def _place(self, tx: Change, scope: Scope) -> Resource:
+        """The target of a role binding, after authorization.
 
         NotFound: it does not exist, or the actor may not see it.
         """
-        target = await scope_target(tx, scope, held=True)
-        if target.id and not actor.may(Verb.READ, target):
+        target = await scope_target(tx, scope, locked=True)
+        if target.id and not tx.actor.may(Verb.READ, target):
             raise NotFound
-        require(actor, Verb.ADMINISTER, target.below(ResourceKind.BINDING))
+        tx.authorize(Verb.ADMINISTER, target.below(ResourceKind.BINDING))
         return target
 
     async def _custom(self, tx: Transaction, id: str) -> Role:
@@ -315,10 +313,10 @@ async def _subject(tx: Transaction, draft: BindingDraft) -> tuple[SubjectKind, s
         if user is None:
             raise NotFound(f"user {draft.user[:80]!r} does not exist")
         return SubjectKind.USER, user.id, user.email
-    wanted = draft.group or ""
-    group = await tx[GroupStore].find(name=wanted) or await tx[GroupStore].get(wanted)
+    name = draft.group or ""
+    group = await tx[GroupStore].find(name=name) or await tx[GroupStore].get(name)
     if group is None:
-        raise NotFound(f"group {wanted[:80]!r} does not exist")
+        raise NotFound(f"group {name[:80]!r} does not exist")
     return SubjectKind.GROUP, group.id, group.name
 
 
@@ -369,10 +367,10 @@ async def _holders(
             users[user.id] = user
             given = f", given by {row.given_by}" if row.given_by else ""
             grants.setdefault(user.id, []).append(replace(grant, why=why + given))
-    held = [
+    holders = [
         PermissionHolder(user, grants[id]) for id, user in users.items() if user.disabled_at is None
     ]
-    return sorted(held, key=lambda holder: holder.user.email)
+    return sorted(holders, key=lambda holder: holder.user.email)
 
 
 async def _people(tx: Transaction, row: Binding) -> list[tuple[User, str]]:

@@ -5,17 +5,18 @@ the provider's own users and groups. An administrator binds roles to the groups;
 the members.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 
 from controlplane.access.model.scim import AttributeFilter, GroupPush, UserPush
 from controlplane.access.model.users import Group, Membership, User, UserKind
-from controlplane.access.operations.tokens import publish_revoked, revoke_user_tokens
+from controlplane.access.operations.tokens import revoke_user_tokens
 from controlplane.access.operations.users import check_address, delete_group_rows
 from controlplane.access.ports import GroupStore, LoginStore, MembershipStore, UserStore
 from controlplane.authorization import Actor, ActorKind, Resource, ResourceKind, Verb, require
-from controlplane.platform.context import ACCESS, StoreContext
+from controlplane.platform.context import ACCESS, Change, StoreContext
 from controlplane.platform.names import check_text
 from controlplane.platform.ports import MAX_PAGE_ROWS, PageQuery, Transaction
 from controlplane.platform.retry import retry_operations
@@ -36,24 +37,21 @@ class ScimGroup:
 class ScimDirectory:
     """Operations of a directory. `accounts` maps each service account to its issuer."""
 
-    def __init__(self, deps: StoreContext, accounts: Mapping[str, str]) -> None:
-        self._context = deps
+    def __init__(self, context: StoreContext, accounts: Mapping[str, str]) -> None:
+        self._context = context
         self._accounts = accounts
 
-    async def people(self, actor: Actor, wanted: AttributeFilter | None) -> Sequence[User]:
+    async def people(self, actor: Actor, condition: AttributeFilter | None) -> Sequence[User]:
         """All users of the directory, or those that match."""
         issuer = self._issuer(actor, ResourceKind.USER)
         async with self._context.store.read() as tx:
-            if wanted is None:
+            if condition is None:
                 found = await tx[UserStore].select(issuer=issuer)
-            elif wanted.attribute == "username":
-                found = [
-                    user
-                    for user in await _find_by_address(tx, wanted.value)
-                    if user.issuer == issuer
-                ]
+            elif condition.attribute == "username":
+                users = await _find_by_address(tx, condition.value)
+                found = [user for user in users if user.issuer == issuer]
             else:
-                found = await tx[UserStore].select(issuer=issuer, external_id=wanted.value)
+                found = await tx[UserStore].select(issuer=issuer, external_id=condition.value)
         return [user for user in found if user.external_id is not None]
 
     async def person(self, actor: Actor, id: str) -> User:
@@ -68,9 +66,9 @@ class ScimDirectory:
 
         Conflict: the address belongs to another account.
         """
-        issuer = self._issuer(actor, ResourceKind.USER)
-        address, now = check_address(push.address or ""), self._context.clock.now()
-        async with self._context.store.write() as tx:
+        now = self._context.clock.now()
+        async with self._change(actor, "createUser", ResourceKind.USER) as (tx, issuer):
+            address = check_address(push.address or "")
             known = next(iter(await _find_by_address(tx, address)), None)
             if known is not None and not await self._may_keep(tx, known, issuer):
                 raise Conflict(f"account {address} exists and is not managed by this directory")
@@ -78,10 +76,10 @@ class ScimDirectory:
             kept = replace(before, issuer=issuer, external_id="")
             user = _applied(kept, replace(push, active=push.active is not False), issuer, now)
             await (tx[UserStore].add(user) if known is None else tx[UserStore].put(user))
-            ended = await self._ended(tx, before, user)
+            await _revoke_if_disabled(tx, before, user)
             action = "createUser" if known is None else _action(before, user)
-            await self._context.audit(tx, actor, action, user.email, user.id, directory=issuer)
-        self._tell(user.id, ended)
+            tx.audit_as(action, user.email, user.id, directory=issuer)
+            tx.publish(ACCESS, user.id)
         return user
 
     async def change_user(self, actor: Actor, id: str, push: UserPush) -> User:
@@ -89,8 +87,7 @@ class ScimDirectory:
 
         Revokes all tokens and sessions of a user who becomes inactive.
         """
-        issuer = self._issuer(actor, ResourceKind.USER)
-        async with self._context.store.write() as tx:
+        async with self._change(actor, "updateUser", ResourceKind.USER) as (tx, issuer):
             before = await self._person(tx, issuer, id)
             user = _applied(before, push, issuer, self._context.clock.now())
             if user == before:
@@ -98,35 +95,32 @@ class ScimDirectory:
             if user.email != before.email:
                 await _require_unused(tx, user)
             await tx[UserStore].put(user)
-            ended = await self._ended(tx, before, user)
-            action = _action(before, user)
-            await self._context.audit(tx, actor, action, user.email, id, directory=issuer)
-        self._tell(id, ended)
+            await _revoke_if_disabled(tx, before, user)
+            tx.audit_as(_action(before, user), user.email, id, directory=issuer)
+            tx.publish(ACCESS, id)
         return user
 
     async def remove_user(self, actor: Actor, id: str) -> None:
         """Disables a user, removes it from the directory's groups, and stops managing it."""
-        issuer = self._issuer(actor, ResourceKind.USER)
-        async with self._context.store.write() as tx:
+        async with self._change(actor, "disableUser", ResourceKind.USER) as (tx, issuer):
             before = await self._person(tx, issuer, id)
             gone = _applied(before, UserPush(active=False), issuer, self._context.clock.now())
             user = replace(gone, external_id=None)
             await tx[UserStore].put(user)
             rows = await tx[MembershipStore].select(user_id=id, issuer=issuer)
             await tx[MembershipStore].remove_each([row.id for row in rows])
-            ended = await self._ended(tx, before, user)
-            await self._context.audit(
-                tx, actor, "disableUser", user.email, id, directory=issuer, removed=True
-            )
-        self._tell(id, ended)
+            await _revoke_if_disabled(tx, before, user)
+            tx.audit(user.email, id, directory=issuer, removed=True)
+            tx.publish(ACCESS, id)
 
-    async def groups(self, actor: Actor, wanted: AttributeFilter | None) -> Sequence[Group]:
+    async def groups(self, actor: Actor, condition: AttributeFilter | None) -> Sequence[Group]:
         """All groups with members from the provider, or those that match."""
         issuer = self._issuer(actor, ResourceKind.GROUP)
         async with self._context.store.read() as tx:
-            column = "name" if wanted and wanted.attribute == "displayname" else "external_id"
-            fits = {column: wanted.value} if wanted else {}
-            return await tx[GroupStore].select(issuer=issuer, **fits)
+            is_name = condition is not None and condition.attribute == "displayname"
+            column = "name" if is_name else "external_id"
+            equals = {column: condition.value} if condition else {}
+            return await tx[GroupStore].select(issuer=issuer, **equals)
 
     async def viewed(self, actor: Actor, groups: Sequence[Group]) -> list[ScimGroup]:
         """Groups with their members."""
@@ -134,10 +128,10 @@ class ScimDirectory:
         async with self._context.store.read() as tx:
             ids = [group.id for group in groups if group.issuer == issuer]
             rows = await tx[MembershipStore].select(group_id=ids, issuer=issuer) if ids else []
-        held: dict[str, list[str]] = {}
+        members: dict[str, list[str]] = {}
         for row in rows:
-            held.setdefault(row.group_id, []).append(row.user_id)
-        return [ScimGroup(group, held.get(group.id, ())) for group in groups]
+            members.setdefault(row.group_id, []).append(row.user_id)
+        return [ScimGroup(group, members.get(group.id, ())) for group in groups]
 
     async def group(self, actor: Actor, id: str) -> Group:
         """A group of the directory. NotFound: it does not exist, or belongs to another provider."""
@@ -147,24 +141,21 @@ class ScimDirectory:
 
     async def add_group(self, actor: Actor, push: GroupPush) -> Group:
         """Creates a group with members and without roles. Conflict: the name is already used."""
-        issuer = self._issuer(actor, ResourceKind.GROUP)
-        name, now = check_text(push.name or "", "displayName"), self._context.clock.now()
-        group = Group(self._context.new_id(), name, now, now, issuer=issuer)
-        group = replace(group, external_id=push.external_id or "")
-        async with self._context.store.write() as tx:
+        now = self._context.clock.now()
+        async with self._change(actor, "createGroup", ResourceKind.GROUP) as (tx, issuer):
+            name = check_text(push.name or "", "displayName")
+            group = Group(self._context.new_id(), name, now, now, issuer=issuer)
+            group = replace(group, external_id=push.external_id or "")
             await _require_free(tx, name)
             await tx[GroupStore].add(group)
             changed = await self._set_members(tx, issuer, group, push)
-            await self._context.audit(
-                tx, actor, "createGroup", name, group.id, directory=issuer, joined=len(changed)
-            )
-        self._publish_users(changed)
+            tx.audit(name, group.id, directory=issuer, joined=len(changed))
+            _publish_users(tx, changed)
         return group
 
     async def change_group(self, actor: Actor, id: str, push: GroupPush) -> Group:
         """Changes the name or the members. From then on sign-ins do not change the members."""
-        issuer = self._issuer(actor, ResourceKind.GROUP)
-        async with self._context.store.write() as tx:
+        async with self._change(actor, "updateGroup", ResourceKind.GROUP) as (tx, issuer):
             before = await self._group(tx, issuer, id)
             external = before.external_id if push.external_id is None else push.external_id
             name = check_text(push.name, "displayName") if push.name else before.name
@@ -176,20 +167,27 @@ class ScimDirectory:
                 return before
             group = replace(group, updated_at=self._context.clock.now())
             await tx[GroupStore].put(group)
-            await self._context.audit(
-                tx, actor, "updateGroup", name, id, directory=issuer, moved=len(changed)
-            )
-        self._publish_users(changed)
+            tx.audit(name, id, directory=issuer, moved=len(changed))
+            _publish_users(tx, changed)
         return group
 
     async def remove_group(self, actor: Actor, id: str) -> None:
         """Deletes a group and its role bindings."""
-        issuer = self._issuer(actor, ResourceKind.GROUP)
-        async with self._context.store.write() as tx:
+        async with self._change(actor, "deleteGroup", ResourceKind.GROUP) as (tx, issuer):
             group = await self._group(tx, issuer, id)
             await delete_group_rows(tx, id)
-            await self._context.audit(tx, actor, "deleteGroup", group.name, id, directory=issuer)
-        self._context.bus.publish(ACCESS)
+            tx.audit(group.name, id, directory=issuer)
+            tx.publish(ACCESS)
+
+    @asynccontextmanager
+    async def _change(
+        self, actor: Actor, action: str, kind: ResourceKind
+    ) -> AsyncGenerator[tuple[Change, str], None]:
+        """Opens a change of the caller's directory, with its issuer."""
+        issuer = self._issuer(actor, kind)
+        async with self._context.change(actor, action) as tx:
+            tx.authorized_by("directory of the issuer")
+            yield tx, issuer
 
     def _issuer(self, actor: Actor, kind: ResourceKind) -> str:
         """The issuer of the caller.
@@ -235,14 +233,14 @@ class ScimDirectory:
             return frozenset()
         rows = await tx[MembershipStore].select(group_id=group.id)
         synced = {row.user_id: row.id for row in rows if row.issuer == issuer}
-        wanted = push.members(synced)
-        new = wanted - {row.user_id for row in rows}
+        members = push.members(synced)
+        new = members - {row.user_id for row in rows}
         await self._require_kept(tx, issuer, new)
         now = self._context.clock.now()
         await tx[MembershipStore].add_each(
             Membership(self._context.new_id(), group.id, id, now, issuer) for id in sorted(new)
         )
-        gone = frozenset(synced) - wanted
+        gone = frozenset(synced) - members
         await tx[MembershipStore].remove_each([synced[user_id] for user_id in gone])
         return new | gone
 
@@ -253,18 +251,15 @@ class ScimDirectory:
             first = min(unknown)
             raise Invalid(f"no user has the id {first}", field="members")
 
-    async def _ended(self, tx: Transaction, before: User, user: User) -> list[str]:
-        if user.disabled_at is None or before.disabled_at is not None:
-            return []
-        return await revoke_user_tokens(tx, self._context, user.id)
 
-    def _tell(self, id: str, ended: Collection[str]) -> None:
-        publish_revoked(self._context, ended)
-        self._context.bus.publish(ACCESS, id)
+async def _revoke_if_disabled(tx: Change, before: User, user: User) -> None:
+    if user.disabled_at is not None and before.disabled_at is None:
+        await revoke_user_tokens(tx, user.id)
 
-    def _publish_users(self, changed: Collection[str]) -> None:
-        for id in changed if len(changed) <= MAX_NAMED_WAKES else ("",):
-            self._context.bus.publish(ACCESS, id)
+
+def _publish_users(tx: Change, ids: Collection[str]) -> None:
+    for id in ids if len(ids) <= MAX_NAMED_WAKES else ("",):
+        tx.publish(ACCESS, id)
 
 
 def _applied(user: User, push: UserPush, issuer: str, now: datetime) -> User:

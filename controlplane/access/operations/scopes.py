@@ -29,22 +29,22 @@ from core.errors import Invalid, NotFound
 
 
 async def target_of(
-    tx: Transaction, kind: ResourceKind, id: str, *, held: bool = False
+    tx: Transaction, kind: ResourceKind, id: str, *, locked: bool = False
 ) -> Resource:
     """The resource of this kind and id; without an id, all of them. NotFound: it does not exist.
 
-    `held` locks its row until the transaction ends. Permission checks must not lock rows, since
+    `locked` locks its row until the transaction ends. Permission checks must not lock rows, since
     they run in the middle of other transactions and in any order.
     """
     if not id:
         return Resource.whole(kind)
-    found = await tx[ResourceDirectory].find(kind, id, locked=held)
+    found = await tx[ResourceDirectory].find(kind, id, locked=locked)
     if found is None:
         raise NotFound
     return found
 
 
-async def scope_target(tx: Transaction, scope: Scope, *, held: bool = False) -> Resource:
+async def scope_target(tx: Transaction, scope: Scope, *, locked: bool = False) -> Resource:
     """The target of a scope. NotFound: it does not exist. Invalid: not a scope."""
     if scope == INSTALLATION:
         return Resource.whole(ResourceKind.INSTALLATION)
@@ -54,7 +54,7 @@ async def scope_target(tx: Transaction, scope: Scope, *, held: bool = False) -> 
             f"{scope[:80]!r} is not a scope: use installation, or for example project:ID",
             field="scope",
         )
-    return await target_of(tx, ResourceKind(kind), id, held=held)
+    return await target_of(tx, ResourceKind(kind), id, locked=locked)
 
 
 async def project_for(

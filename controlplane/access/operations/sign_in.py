@@ -9,7 +9,7 @@ import hashlib
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from controlplane.access.model.sign_in import (
     FAILURES_WINDOW,
@@ -28,12 +28,7 @@ from controlplane.access.model.users import (
 )
 from controlplane.access.operations.federation import Federation
 from controlplane.access.operations.refresh_tokens import IssuedTokens, RefreshTokens
-from controlplane.access.operations.tokens import (
-    SIGN_IN_KINDS,
-    mint,
-    publish_revoked,
-    revoke_user_tokens,
-)
+from controlplane.access.operations.tokens import SIGN_IN_KINDS, mint, revoke_user_tokens
 from controlplane.access.operations.users import find_user, require_permissions_of_user
 from controlplane.access.ports import (
     ChallengeStore,
@@ -51,11 +46,10 @@ from controlplane.authorization import (
     Resource,
     ResourceKind,
     Verb,
-    require,
     require_member,
 )
 from controlplane.platform.audit_entry import AuditVerdict
-from controlplane.platform.context import StoreContext
+from controlplane.platform.context import REVOKED, StoreContext
 from controlplane.platform.notification import NotificationKind, notification
 from controlplane.platform.ports import AuditTrail, NotificationOutbox, Transaction
 from core.errors import (
@@ -99,17 +93,17 @@ class SignIn:
 
     def __init__(
         self,
-        deps: StoreContext,
+        context: StoreContext,
         federation: Federation,
         passwords: Passwords,
         *,
         local: bool = True,
     ) -> None:
-        self._context = deps
+        self._context = context
         self._federation = federation
         self._passwords = passwords
         self.local = local
-        self.renewals = RefreshTokens(deps)
+        self.renewals = RefreshTokens(context)
 
     def providers(self) -> list[tuple[str, str]]:
         """(name, title) of each identity provider."""
@@ -202,14 +196,13 @@ class SignIn:
         require_member(actor)
         if actor.kind is not ActorKind.USER or actor.policy.limits:
             raise Forbidden("only a signed-in user can decide on devices")
-        async with self._context.store.write() as tx:
+        action = "approveDevice" if approve else "refuseDevice"
+        async with self._context.change(actor, action) as tx:
+            tx.authorized_by("signed-in user")
             challenge = await self._waiting_device(tx, code)
             decided = {"decision": "yes" if approve else "no", **challenge.detail}
             await tx[ChallengeStore].change(challenge.id, detail=decided, user_id=actor.id)
-            action = "approveDevice" if approve else "refuseDevice"
-            await self._context.audit(
-                tx, actor, action, decided["client"], challenge.id, device=decided["source"]
-            )
+            tx.audit(decided["client"], challenge.id, device=decided["source"])
 
     async def poll_device(self, device: str) -> IssuedTokens:
         """The token of an approved device, returned once. DevicePending: not decided yet.
@@ -262,13 +255,14 @@ class SignIn:
             raise Invalid("must be an e-mail address", field="email")
         await self._take(ChallengeKind.SETUP, secret)
         now = self._context.clock.now()
-        async with self._context.store.write() as tx:
+        async with self._context.change(SYSTEM, "setUp") as tx:
+            tx.authorized_by("setup link")
             admin = await tx[UserStore].find(email="admin")
             if admin is None or await tx[UserStore].find(email=email) is not None:
                 raise Conflict("the first administrator is already set up")
             user = replace(admin, email=email, name=name or email, password=hash, updated_at=now)
             await tx[UserStore].put(user)
-            await self._context.audit(tx, SYSTEM, "setUp", email, user.id, role=ADMIN.id)
+            tx.audit(email, user.id, role=ADMIN.id)
         return await self._session(user, source, "setup link")
 
     async def set_password(
@@ -285,13 +279,16 @@ class SignIn:
         is_own = user.id == actor.id
         if is_own and user.password and not await self._passwords.verify(user.password, old):
             raise Forbidden("the old password is wrong")
-        async with self._context.store.write() as tx:
-            if not is_own:
-                await _require_administers(tx, actor, user, self._context.clock.now())
-            await tx[UserStore].change(user.id, password=hash, updated_at=self._context.clock.now())
-            ended = await revoke_user_tokens(tx, self._context, user.id, SIGN_IN_KINDS)
-            await self._context.audit(tx, actor, "setPassword", user.email, user.id)
-        publish_revoked(self._context, ended)
+        now = self._context.clock.now()
+        async with self._context.change(actor, "setPassword") as tx:
+            if is_own:
+                tx.authorized_by("own password")
+            else:
+                tx.authorize(Verb.ADMINISTER, Resource.whole(ResourceKind.USER))
+                await require_permissions_of_user(tx, actor, user, now)
+            await tx[UserStore].change(user.id, password=hash, updated_at=now)
+            await revoke_user_tokens(tx, user.id, SIGN_IN_KINDS)
+            tx.audit(user.email, user.id)
         return user
 
     async def sign_out(self, actor: Actor) -> None:
@@ -299,14 +296,17 @@ class SignIn:
         require_member(actor)
         if actor.token_id is None:
             return
-        async with self._context.store.write() as tx:
+        async with self._context.change(actor, "signOut") as tx:
+            tx.authorized_by("own session")
             await tx[TokenStore].change(actor.token_id, revoked_at=self._context.clock.now())
-            await self._context.audit(tx, actor, "signOut", actor.email, actor.token_id)
-        publish_revoked(self._context, [actor.token_id])
+            tx.audit(actor.email, actor.token_id)
+            tx.publish(REVOKED, actor.token_id)
 
     async def _session(self, user: User, source: str, way: str) -> str:
         now = self._context.clock.now()
-        async with self._context.store.write() as tx:
+        actor = Actor(ActorKind.USER, user.id, user.name, user.email, source=source)
+        async with self._context.change(actor, "signIn") as tx:
+            tx.authorized_by(way)
             await self._notify_of_new_address(tx, user, source[:64])
             row, secret = await mint(
                 tx,
@@ -318,8 +318,7 @@ class SignIn:
                 idle_at=now + SESSION_IDLE,
                 source=source[:64],
             )
-            actor = Actor(ActorKind.USER, user.id, user.name, user.email, source=source)
-            await self._context.audit(tx, actor, "signIn", user.email, row.id, by=way)
+            tx.audit(user.email, row.id, by=way)
             await tx[SignInFailureStore].remove(_counter("account", user.email.lower()))
         return secret
 
@@ -405,11 +404,6 @@ class SignIn:
         if challenge is None or challenge.user_id is not None or challenge.expires_at <= now:
             raise NotFound("no device waits for this code: it is mistyped or has expired")
         return challenge
-
-
-async def _require_administers(tx: Transaction, actor: Actor, user: User, now: datetime) -> None:
-    require(actor, Verb.ADMINISTER, Resource.whole(ResourceKind.USER))
-    await require_permissions_of_user(tx, actor, user, now)
 
 
 def _checked(password: str) -> str:

@@ -1,17 +1,18 @@
 """Token exchange (RFC 8693): tokens of other issuers for service account tokens, by trust rules."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import timedelta
 from fnmatch import fnmatchcase
 
 from controlplane.access.model.sign_in import Claims, TrustRule
-from controlplane.access.model.users import Token, UserKind
+from controlplane.access.model.users import Token
 from controlplane.access.operations.tokens import mint
-from controlplane.access.operations.users import require_permissions_of_user
+from controlplane.access.operations.users import find_service_account, require_permissions_of_user
 from controlplane.access.ports import Issuers, TrustRuleStore, UserStore
 from controlplane.authorization import SYSTEM, Actor, Resource, ResourceKind, Verb, require
 from controlplane.platform.context import StoreContext
-from controlplane.platform.names import check_text
+from controlplane.platform.names import check_length, check_text
 from controlplane.platform.retry import retry_operations
 from core.errors import Invalid, NotFound, Unauthenticated
 from core.identity import TokenKind
@@ -22,12 +23,48 @@ _MAX_MINUTES = 24 * 60
 _NO_RULE_MATCHES = "no trust rule matches this token"
 
 
+@dataclass(frozen=True, slots=True)
+class TrustRuleDraft:
+    """Conditions of a trust rule as a user defines them."""
+
+    issuer: str
+    """Issuer of the external tokens (`iss`), an https URL."""
+    audience: str
+    """Required audience (`aud`)."""
+    subject: str
+    """Pattern for the subject (`sub`). `*` matches any text."""
+    claims: Mapping[str, str] = field(default_factory=dict)
+    """Patterns for further claims. All must match."""
+    minutes: int = 60
+    """Lifetime of exchanged tokens in minutes. Default: 60. Limit: 1,440."""
+    keys: str | None = None
+    """JSON Web Key Set of the issuer. Needed if the control plane cannot reach the issuer over
+    https. Limit: 64 KiB."""
+
+    def check(self) -> None:
+        """Invalid: a value is not allowed."""
+        if not self.issuer.startswith("https://"):
+            raise Invalid("must begin with https://", field="issuer")
+        for name in ("issuer", "audience", "subject"):
+            check_text(getattr(self, name), name, 512)
+        if not 1 <= self.minutes <= _MAX_MINUTES or len(self.claims) > 20:
+            raise Invalid(
+                f"must be 1 to {_MAX_MINUTES} minutes, with at most 20 claims", field="minutes"
+            )
+        if self.subject.strip("*") == "" and not self.claims:
+            raise Invalid(
+                "specify a subject or claims: this rule would trust every token", field="subject"
+            )
+        if self.keys is not None:
+            check_length(self.keys, "keys", _MAX_KEYS_LENGTH)
+
+
 @retry_operations
 class TokenExchange:
     """Operations on trust rules, and the token exchange."""
 
-    def __init__(self, deps: StoreContext, issuers: Issuers) -> None:
-        self._context = deps
+    def __init__(self, context: StoreContext, issuers: Issuers) -> None:
+        self._context = context
         self._issuers = issuers
 
     async def trust_rules(self, actor: Actor) -> list[TrustRule]:
@@ -36,70 +73,44 @@ class TokenExchange:
         async with self._context.store.read() as tx:
             return await tx[TrustRuleStore].select()
 
-    async def trust(
-        self,
-        actor: Actor,
-        user_id: str,
-        *,
-        issuer: str,
-        audience: str,
-        subject: str,
-        claims: Mapping[str, str],
-        minutes: int = 60,
-        keys: str | None = None,
-    ) -> TrustRule:
+    async def trust(self, actor: Actor, user_id: str, draft: TrustRuleDraft) -> TrustRule:
         """Creates a trust rule: matching tokens are exchanged for tokens of a service account.
 
         The actor must hold every permission of that service account.
         """
-        require(actor, Verb.ADMINISTER, Resource.whole(ResourceKind.USER))
-        if not issuer.startswith("https://"):
-            raise Invalid("must begin with https://", field="issuer")
-        for name, value in (("issuer", issuer), ("audience", audience), ("subject", subject)):
-            check_text(value, name, 512)
-        if not 1 <= minutes <= _MAX_MINUTES or len(claims) > 20:
-            raise Invalid(
-                f"must be 1 to {_MAX_MINUTES} minutes, with at most 20 claims", field="minutes"
-            )
-        if subject.strip("*") == "" and not claims:
-            raise Invalid(
-                "specify a subject or claims: this rule would trust every token", field="subject"
-            )
-        if keys is not None and len(keys) > _MAX_KEYS_LENGTH:
-            raise Invalid(f"must have at most {_MAX_KEYS_LENGTH} characters", field="keys")
-        rule = TrustRule(
-            self._context.new_id(),
-            user_id,
-            issuer,
-            audience,
-            subject,
-            self._context.clock.now(),
-            dict(claims),
-            minutes,
-            keys or None,
-        )
-        async with self._context.store.write() as tx:
-            user = await tx[UserStore].get(user_id)
-            if user is None or user.kind is not UserKind.SERVICE_ACCOUNT:
-                raise NotFound
-            await require_permissions_of_user(tx, actor, user, self._context.clock.now())
-            if len(await tx[TrustRuleStore].select(issuer=issuer)) >= MAX_RULES_PER_ISSUER:
+        now = self._context.clock.now()
+        async with self._context.change(actor, "createTrustRule") as tx:
+            tx.authorize(Verb.ADMINISTER, Resource.whole(ResourceKind.USER))
+            draft.check()
+            user = await find_service_account(tx, user_id)
+            await require_permissions_of_user(tx, actor, user, now)
+            rules = await tx[TrustRuleStore].select(issuer=draft.issuer)
+            if len(rules) >= MAX_RULES_PER_ISSUER:
                 raise Invalid(f"at most {MAX_RULES_PER_ISSUER} rules per issuer", field="issuer")
-            await tx[TrustRuleStore].add(rule)
-            await self._context.audit(
-                tx, actor, "createTrustRule", user.email, rule.id, issuer=issuer, subject=subject
+            rule = TrustRule(
+                self._context.new_id(),
+                user_id,
+                draft.issuer,
+                draft.audience,
+                draft.subject,
+                now,
+                draft.claims,
+                draft.minutes,
+                draft.keys or None,
             )
+            await tx[TrustRuleStore].add(rule)
+            tx.audit(user.email, rule.id, issuer=rule.issuer, subject=rule.subject)
         return rule
 
     async def delete_trust_rule(self, actor: Actor, id: str) -> TrustRule:
         """Deletes a trust rule. Tokens that were issued by it stay valid until they expire."""
-        require(actor, Verb.ADMINISTER, Resource.whole(ResourceKind.USER))
-        async with self._context.store.write() as tx:
+        async with self._context.change(actor, "deleteTrustRule") as tx:
+            tx.authorize(Verb.ADMINISTER, Resource.whole(ResourceKind.USER))
             rule = await tx[TrustRuleStore].get(id)
             if rule is None:
                 raise NotFound
             await tx[TrustRuleStore].remove(id)
-            await self._context.audit(tx, actor, "deleteTrustRule", rule.issuer, id)
+            tx.audit(rule.issuer, id)
         return rule
 
     async def exchange(self, token: str, source: str = "") -> tuple[Token, str]:
@@ -124,7 +135,8 @@ class TokenExchange:
     async def _made(self, rule: TrustRule, claims: Claims, source: str) -> tuple[Token, str]:
         now = self._context.clock.now()
         life = min(timedelta(minutes=rule.minutes), claims.expires_at - now + timedelta(hours=1))
-        async with self._context.store.write() as tx:
+        async with self._context.change(SYSTEM, "exchangeToken") as tx:
+            tx.authorized_by(f"trust rule {rule.id}")
             user = await tx[UserStore].get(rule.user_id)
             if user is None or user.disabled_at is not None:
                 raise Unauthenticated(_NO_RULE_MATCHES)
@@ -137,9 +149,7 @@ class TokenExchange:
                 kind=TokenKind.SERVICE_ACCOUNT,
                 source=source[:64],
             )
-            await self._context.audit(
-                tx, SYSTEM, "exchangeToken", user.email, row.id, subject=claims.subject[:255]
-            )
+            tx.audit(user.email, row.id, subject=claims.subject[:255])
         return row, secret
 
 

@@ -1,46 +1,40 @@
 """Creates and revokes tokens; rows contain only the SHA-256 hash of a secret that is shown once."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 from controlplane.access.model.users import Token
 from controlplane.access.ports import TokenStore
-from controlplane.platform.context import REVOKED, StoreContext
+from controlplane.platform.context import REVOKED, Change, StoreContext
 from controlplane.platform.ports import Transaction
 from core.identity import TokenKind, new_token, token_hash
 
 SIGN_IN_KINDS = (TokenKind.SESSION, TokenKind.REFRESH)
 
 
-def publish_revoked(deps: StoreContext, token_ids: Iterable[str]) -> None:
-    """Ends everything that these tokens opened."""
-    for id in token_ids:
-        deps.bus.publish(REVOKED, id)
-
-
 async def revoke_user_tokens(
-    tx: Transaction,
-    deps: StoreContext,
-    user_id: str,
-    kinds: Collection[TokenKind] = tuple(TokenKind),
+    tx: Change, user_id: str, kinds: Collection[TokenKind] = tuple(TokenKind)
 ) -> list[str]:
-    """Revokes a user's valid tokens of some kinds, and those issued by refresh tokens; returns
-    ids."""
+    """Revokes a user's valid tokens of some kinds, and those issued by refresh tokens.
+
+    The commit ends everything that they opened. Returns their IDs.
+    """
     live = await tx[TokenStore].select(user_id=user_id, kind=list(kinds), revoked_at=None)
     if families := {token.parent_id for token in live if token.kind is TokenKind.REFRESH}:
-        came = await tx[TokenStore].select(user_id=user_id, parent_id=families, revoked_at=None)
-        live = list({token.id: token for token in (*live, *came)}.values())
-    now = deps.clock.now()
+        issued = await tx[TokenStore].select(user_id=user_id, parent_id=families, revoked_at=None)
+        live = list({token.id: token for token in (*live, *issued)}.values())
+    now = tx.context.clock.now()
     for token in live:
         await tx[TokenStore].change(token.id, revoked_at=now)
+        tx.publish(REVOKED, token.id)
     return [token.id for token in live]
 
 
 async def mint(
     tx: Transaction,
-    deps: StoreContext,
+    context: StoreContext,
     name: str,
     *,
     user_id: str | None = None,
@@ -53,10 +47,10 @@ async def mint(
     if kind is None:
         kind = TokenKind.AGENT if cluster_id else TokenKind.USER
     secret = new_token(kind)
-    now = deps.clock.now()
+    now = context.clock.now()
     row = replace(
         Token(
-            id=deps.new_id(),
+            id=context.new_id(),
             kind=kind,
             name=name,
             hash=token_hash(secret),

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 
 from controlplane.access.model.bindings import Binding, SubjectKind
 from controlplane.access.model.users import (
+    MAX_TOKEN_LIFETIME,
     USER_TOKEN_LIFE,
     Group,
     Membership,
@@ -22,7 +23,7 @@ from controlplane.access.operations.scopes import (
     groups_of,
     scope_target,
 )
-from controlplane.access.operations.tokens import mint, publish_revoked, revoke_user_tokens
+from controlplane.access.operations.tokens import mint, revoke_user_tokens
 from controlplane.access.ports import GroupStore, MembershipStore, RoleBindingStore, UserStore
 from controlplane.authorization import (
     ADMIN,
@@ -39,9 +40,10 @@ from controlplane.authorization import (
     require,
     require_member,
 )
+from controlplane.authorization.roles import BuiltInRole
 from controlplane.platform.conflicts import name_conflict
 from controlplane.platform.context import ACCESS, StoreContext
-from controlplane.platform.names import check_label, check_text
+from controlplane.platform.names import check_label, check_length, check_text
 from controlplane.platform.ports import Page, PageQuery, Transaction
 from controlplane.platform.retry import retry_operations
 from core.errors import Conflict, Forbidden, Invalid, NotFound
@@ -49,6 +51,8 @@ from core.identity import TokenKind
 
 _MAX_DESCRIPTION_LENGTH = 1000
 _ACCOUNT_DOMAIN = "service-accounts"
+_USERS = Resource.whole(ResourceKind.USER)
+_GROUPS = Resource.whole(ResourceKind.GROUP)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,35 +60,52 @@ class GroupChange:
     """Changes to a group. None leaves a field unchanged."""
 
     name: str | None = None
+    """Unique name."""
     description: str | None = None
+    """Free text. Limit: 1,000 characters."""
     everyone: bool | None = None
+    """True makes every user a member. Default: false."""
     issuer: str | None = None
+    """Identity provider that manages the members. Null: members are managed here."""
+
+    def applied(self, group: Group) -> Group:
+        """The changed group. Invalid: a value is not allowed."""
+        if self.name or not group.name:
+            group = replace(group, name=check_text(self.name or "", "name"))
+        if self.description is not None:
+            description = check_length(self.description, "description", _MAX_DESCRIPTION_LENGTH)
+            group = replace(group, description=description)
+        if self.everyone is not None:
+            group = replace(group, everyone=self.everyone)
+        if self.issuer is not None:
+            group = replace(group, issuer=self.issuer or None)
+        return group
 
 
 @retry_operations
 class UserOperations:
     """Operations on users, service accounts and groups."""
 
-    def __init__(self, deps: StoreContext) -> None:
-        self._context = deps
+    def __init__(self, context: StoreContext) -> None:
+        self._context = context
 
     async def users(self, actor: Actor, query: PageQuery) -> Page[User]:
         """Users and service accounts of this installation."""
-        require(actor, Verb.READ, Resource.whole(ResourceKind.USER))
+        require(actor, Verb.READ, _USERS)
         async with self._context.store.read() as tx:
             return await tx[UserStore].page(query)
 
-    async def roles_everywhere(self, actor: Actor, users: Sequence[User]) -> dict[str, str]:
+    async def roles_everywhere(self, actor: Actor, users: Sequence[User]) -> dict[str, BuiltInRole]:
         """The built-in role of each user in the whole installation, by user id."""
         require_member(actor)
-        may = actor.may(Verb.READ, Resource.whole(ResourceKind.USER))
+        may = actor.may(Verb.READ, _USERS)
         ids = [user.id for user in users if may or user.id == actor.id]
         async with self._context.store.read() as tx:
             rows = await tx[RoleBindingStore].select(subject_id=ids, scope=INSTALLATION)
         order = list(BUILT_IN)
         rows = [row for row in rows if row.role_id in BUILT_IN]
         rows.sort(key=lambda row: order.index(row.role_id))
-        return {row.subject_id: row.role_id for row in rows}
+        return {row.subject_id: BuiltInRole(row.role_id) for row in rows}
 
     async def user(self, actor: Actor, email: str) -> User:
         """The user with this address. NotFound: it does not exist, or the actor may not see it."""
@@ -104,8 +125,8 @@ class UserOperations:
 
         None leaves a field unchanged. New users have no permissions until a role is bound to them.
         """
-        require(actor, Verb.ADMINISTER, Resource.whole(ResourceKind.USER))
-        async with self._context.store.write() as tx:
+        async with self._context.change(actor, "updateUser") as tx:
+            tx.authorize(Verb.ADMINISTER, _USERS)
             known = await tx[UserStore].find(email=email)
             user = known or self._new(check_address(email), name)
             if known is None:
@@ -117,15 +138,14 @@ class UserOperations:
                 await tx[UserStore].put(user)
             if role is not None:
                 await self._set_role(tx, actor, user, BUILT_IN[role])
-            action = "updateUser" if known else "createUser"
-            await self._context.audit(tx, actor, action, email, user.id, role=role)
-        self._context.bus.publish(ACCESS, user.id)
+            tx.audit_as("updateUser" if known else "createUser", email, user.id, role=role)
+            tx.publish(ACCESS, user.id)
         return user
 
     async def update(self, actor: Actor, id: str, name: str | None, email: str | None) -> User:
         """Changes the name or the address of a user. Conflict: another user has the address."""
-        require(actor, Verb.ADMINISTER, Resource.whole(ResourceKind.USER))
-        async with self._context.store.write() as tx:
+        async with self._context.change(actor, "updateUser") as tx:
+            tx.authorize(Verb.ADMINISTER, _USERS)
             before = await find_user(tx, id)
             user = before
             if name:
@@ -137,20 +157,20 @@ class UserOperations:
                 user = replace(user, email=check_address(email))
             user = replace(user, updated_at=self._context.clock.now())
             await tx[UserStore].put(user)
-            await self._context.audit(tx, actor, "updateUser", user.email, id)
-        self._context.bus.publish(ACCESS, id)
+            tx.audit(user.email, id)
+            tx.publish(ACCESS, id)
         return user
 
     async def create_account(self, actor: Actor, name: str) -> User:
         """Creates a service account: a user that authenticates only with tokens."""
-        require(actor, Verb.ADMINISTER, Resource.whole(ResourceKind.USER))
-        email = f"{check_label(name, 'name')}@{_ACCOUNT_DOMAIN}"
-        user = replace(self._new(email, name), kind=UserKind.SERVICE_ACCOUNT)
-        async with self._context.store.write() as tx:
+        async with self._context.change(actor, "createServiceAccount") as tx:
+            tx.authorize(Verb.ADMINISTER, _USERS)
+            email = f"{check_label(name, 'name')}@{_ACCOUNT_DOMAIN}"
+            user = replace(self._new(email, name), kind=UserKind.SERVICE_ACCOUNT)
             if (known := await tx[UserStore].find(email=email)) is not None:
                 raise name_conflict(actor, known, f"service account {name!r} already exists")
             await tx[UserStore].add(user)
-            await self._context.audit(tx, actor, "createServiceAccount", email, user.id)
+            tx.audit(email, user.id)
         return user
 
     async def account_token(
@@ -160,39 +180,34 @@ class UserOperations:
 
         The actor must hold every permission of the account.
         """
-        require(actor, Verb.ADMINISTER, Resource.whole(ResourceKind.USER))
-        check_text(name, "name")
-        if not timedelta() < life <= timedelta(days=366):
-            raise Invalid("must be at most 366 days", field="expiresIn")
-        async with self._context.store.write() as tx:
-            user = await tx[UserStore].get(user_id)
-            if user is None or user.kind is not UserKind.SERVICE_ACCOUNT:
-                raise NotFound
+        async with self._context.change(actor, "createAccessToken") as tx:
+            tx.authorize(Verb.ADMINISTER, _USERS)
+            check_text(name, "name")
+            if not timedelta() < life <= MAX_TOKEN_LIFETIME:
+                raise Invalid("must be at most 366 days", field="expiresIn")
+            user = await find_service_account(tx, user_id)
             await require_permissions_of_user(tx, actor, user, self._context.clock.now())
             kind = TokenKind.SERVICE_ACCOUNT
-            made = await mint(tx, self._context, name, user_id=user.id, life=life, kind=kind)
-            await self._context.audit(tx, actor, "createAccessToken", user.email, made[0].id)
-        return made
+            row, secret = await mint(tx, self._context, name, user_id=user.id, life=life, kind=kind)
+            tx.audit(user.email, row.id)
+        return row, secret
 
     async def disable(self, actor: Actor, user_id: str, disabled: bool = True) -> User:
         """Disables a user and revokes all tokens and sessions, or enables the user again."""
-        require(actor, Verb.ADMINISTER, Resource.whole(ResourceKind.USER))
-        if user_id == actor.id:
-            raise Conflict("you cannot disable your own account: ask another administrator")
         now = self._context.clock.now()
-        async with self._context.store.write() as tx:
-            user = await tx[UserStore].get(user_id)
-            if user is None:
-                raise NotFound
-            await require_permissions_of_user(tx, actor, user, self._context.clock.now())
+        async with self._context.change(actor, "disableUser" if disabled else "enableUser") as tx:
+            tx.authorize(Verb.ADMINISTER, _USERS)
+            if user_id == actor.id:
+                raise Conflict("you cannot disable your own account: ask another administrator")
+            user = await find_user(tx, user_id)
+            await require_permissions_of_user(tx, actor, user, now)
             at = now if disabled else None
             user = replace(user, disabled_at=at, disabled_by=None, updated_at=now)
             await tx[UserStore].put(user)
-            ended = await revoke_user_tokens(tx, self._context, user_id) if disabled else []
-            action = "disableUser" if disabled else "enableUser"
-            await self._context.audit(tx, actor, action, user.email, user_id)
-        publish_revoked(self._context, ended)
-        self._context.bus.publish(ACCESS, user_id)
+            if disabled:
+                await revoke_user_tokens(tx, user_id)
+            tx.audit(user.email, user_id)
+            tx.publish(ACCESS, user_id)
         return user
 
     async def groups(self, actor: Actor, query: PageQuery) -> Page[Group]:
@@ -212,7 +227,7 @@ class UserOperations:
 
     async def members(self, actor: Actor, group_id: str) -> list[User]:
         """The users in a group; empty for a group that contains everyone."""
-        require(actor, Verb.READ, Resource.whole(ResourceKind.USER))
+        require(actor, Verb.READ, _USERS)
         async with self._context.store.read() as tx:
             rows = await tx[MembershipStore].select(group_id=group_id)
             return await tx[UserStore].select(id=[row.user_id for row in rows]) if rows else []
@@ -224,37 +239,37 @@ class UserOperations:
             return await groups_of(tx, actor.id, is_person=actor.kind is ActorKind.USER)
 
     async def create_group(self, actor: Actor, change: GroupChange) -> Group:
-        require(actor, Verb.ADMINISTER, Resource.whole(ResourceKind.GROUP))
         now = self._context.clock.now()
-        group = _changed(Group(self._context.new_id(), "", now, now), change)
-        async with self._context.store.write() as tx:
+        async with self._context.change(actor, "createGroup") as tx:
+            tx.authorize(Verb.ADMINISTER, _GROUPS)
+            group = change.applied(Group(self._context.new_id(), "", now, now))
             if (known := await tx[GroupStore].find(name=group.name)) is not None:
                 raise name_conflict(actor, known, f"group {group.name!r} already exists")
             await tx[GroupStore].add(group)
-            await self._context.audit(tx, actor, "createGroup", group.name, group.id)
+            tx.audit(group.name, group.id)
         return group
 
     async def update_group(self, actor: Actor, id: str, change: GroupChange) -> Group:
-        require(actor, Verb.ADMINISTER, Resource.whole(ResourceKind.GROUP))
-        async with self._context.store.write() as tx:
+        async with self._context.change(actor, "updateGroup") as tx:
+            tx.authorize(Verb.ADMINISTER, _GROUPS)
             before = await find_group(tx, id)
-            group = replace(_changed(before, change), updated_at=self._context.clock.now())
+            group = replace(change.applied(before), updated_at=self._context.clock.now())
             if _filled_by(group) != _filled_by(before):
                 await self._require_covers_group(tx, actor, id)
             await tx[GroupStore].put(group)
-            await self._context.audit(tx, actor, "updateGroup", group.name, id)
-        self._context.bus.publish(ACCESS)
+            tx.audit(group.name, id)
+            tx.publish(ACCESS)
         return group
 
     async def delete_group(self, actor: Actor, id: str) -> Group:
         """Deletes a group and its role bindings."""
-        require(actor, Verb.ADMINISTER, Resource.whole(ResourceKind.GROUP))
-        async with self._context.store.write() as tx:
+        async with self._context.change(actor, "deleteGroup") as tx:
+            tx.authorize(Verb.ADMINISTER, _GROUPS)
             group = await find_group(tx, id)
             await self._require_covers_group(tx, actor, id)
             await delete_group_rows(tx, id)
-            await self._context.audit(tx, actor, "deleteGroup", group.name, id)
-        self._context.bus.publish(ACCESS)
+            tx.audit(group.name, id)
+            tx.publish(ACCESS)
         return group
 
     async def add_member(
@@ -264,8 +279,8 @@ class UserOperations:
 
         Forbidden: the group has a permission that the actor lacks.
         """
-        require(actor, Verb.ADMINISTER, Resource.whole(ResourceKind.GROUP))
-        async with self._context.store.write() as tx:
+        async with self._context.change(actor, "createGroupMember") as tx:
+            tx.authorize(Verb.ADMINISTER, _GROUPS)
             group, user = await find_group(tx, group_id), await find_user(tx, user_id)
             await self._require_covers_group(tx, actor, group_id)
             row = await tx[MembershipStore].find(group_id=group_id, user_id=user_id)
@@ -273,42 +288,39 @@ class UserOperations:
                 now = self._context.clock.now()
                 row = Membership(self._context.new_id(), group_id, user_id, now)
                 await tx[MembershipStore].add(row)
-            await self._context.audit(
-                tx, actor, "createGroupMember", group.name, group_id, user=user.email
-            )
-        self._context.bus.publish(ACCESS, user_id)
+            tx.audit(group.name, group_id, user=user.email)
+            tx.publish(ACCESS, user_id)
         return row, group, user
 
     async def remove_member(
         self, actor: Actor, group_id: str, user_id: str
     ) -> tuple[Membership, Group, User]:
         """Removes a user from a group. NotFound: the user is not a member."""
-        require(actor, Verb.ADMINISTER, Resource.whole(ResourceKind.GROUP))
-        async with self._context.store.write() as tx:
+        async with self._context.change(actor, "deleteGroupMember") as tx:
+            tx.authorize(Verb.ADMINISTER, _GROUPS)
             group, user = await find_group(tx, group_id), await find_user(tx, user_id)
             row = await tx[MembershipStore].find(group_id=group_id, user_id=user_id)
             if row is None:
                 raise NotFound
             await self._require_covers_group(tx, actor, group_id)
             await tx[MembershipStore].remove(row.id)
-            await self._context.audit(
-                tx, actor, "deleteGroupMember", group.name, group_id, user=user.email
-            )
-        self._context.bus.publish(ACCESS, user_id)
+            tx.audit(group.name, group_id, user=user.email)
+            tx.publish(ACCESS, user_id)
         return row, group, user
 
     async def bootstrap(self) -> str | None:
         """Creates the first administrator and returns its token. None: users exist already."""
-        async with self._context.store.write() as tx:
+        async with self._context.change(SYSTEM, "createUser") as tx:
             if (await tx[UserStore].page(PageQuery(first=1))).items:
                 return None
+            tx.authorized_by("first start")
             user = replace(self._new("admin", "Administrator"), email="admin")
             await tx[UserStore].add(user)
             await self._set_role(tx, SYSTEM, user, ADMIN)
             _, secret = await mint(
                 tx, self._context, "first start", user_id=user.id, life=USER_TOKEN_LIFE
             )
-            await self._context.audit(tx, SYSTEM, "createUser", user.email, user.id)
+            tx.audit(user.email, user.id)
         return secret
 
     async def token_for(self, actor: Actor, email: str, name: str) -> str:
@@ -317,12 +329,13 @@ class UserOperations:
             raise Forbidden(
                 "only the operator of the installation can create tokens of other users"
             )
-        async with self._context.store.write() as tx:
+        async with self._context.change(actor, "createAccessToken") as tx:
+            tx.authorized_by("operator of the installation")
             user = await tx[UserStore].find(email=email)
             if user is None:
                 raise NotFound(f"no user has the address {email}")
             row, secret = await mint(tx, self._context, name, user_id=user.id, life=USER_TOKEN_LIFE)
-            await self._context.audit(tx, actor, "createAccessToken", email, row.id)
+            tx.audit(email, row.id)
         return secret
 
     async def _require_covers_group(self, tx: Transaction, actor: Actor, group_id: str) -> None:
@@ -333,14 +346,14 @@ class UserOperations:
 
     async def _set_role(self, tx: Transaction, actor: Actor, user: User, role: Role) -> None:
         """Makes this role the user's only installation-wide role."""
-        held = await tx[RoleBindingStore].select(subject_id=user.id, scope=INSTALLATION)
-        if [binding.role_id for binding in held] == [role.id]:
+        bindings = await tx[RoleBindingStore].select(subject_id=user.id, scope=INSTALLATION)
+        if [binding.role_id for binding in bindings] == [role.id]:
             return
         if user.id == actor.id:
             raise Conflict("you cannot change your own role: ask another administrator")
         await require_permissions_of_user(tx, actor, user, self._context.clock.now())
         require_permissions_of_role(actor, role, Resource.whole(ResourceKind.INSTALLATION))
-        for binding in held:
+        for binding in bindings:
             await tx[RoleBindingStore].remove(binding.id)
         await tx[RoleBindingStore].add(
             Binding(
@@ -415,6 +428,14 @@ async def find_user(tx: Transaction, id: str) -> User:
     return user
 
 
+async def find_service_account(tx: Transaction, id: str) -> User:
+    """The service account with this id. NotFound: it does not exist."""
+    user = await find_user(tx, id)
+    if user.kind is not UserKind.SERVICE_ACCOUNT:
+        raise NotFound
+    return user
+
+
 def check_address(email: str) -> str:
     """A user's address. Invalid: no address, or one in the form of a service account."""
     if "@" not in email or email.endswith(f"@{_ACCOUNT_DOMAIN}"):
@@ -425,20 +446,3 @@ def check_address(email: str) -> str:
 def _filled_by(group: Group) -> tuple[bool | None, str | None, str]:
     """The sources of automatic members. An identity provider matches groups by name."""
     return group.everyone, group.issuer, group.name if group.issuer else ""
-
-
-def _changed(group: Group, change: GroupChange) -> Group:
-    if change.name or not group.name:
-        group = replace(group, name=check_text(change.name or "", "name"))
-    if change.description is not None:
-        text = change.description
-        if len(text) > _MAX_DESCRIPTION_LENGTH:
-            raise Invalid(
-                f"must have at most {_MAX_DESCRIPTION_LENGTH} characters", field="description"
-            )
-        group = replace(group, description=text)
-    if change.everyone is not None:
-        group = replace(group, everyone=change.everyone)
-    if change.issuer is not None:
-        group = replace(group, issuer=change.issuer or None)
-    return group

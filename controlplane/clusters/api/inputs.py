@@ -2,7 +2,7 @@
 
 import strawberry
 
-from controlplane.access.api.types import PolicyBindingAttributes, subjects_by_role
+from controlplane.access.api.inputs import PolicyBindingAttributes, subjects_by_role
 from controlplane.clusters.operations.clusters import ClusterChange
 from controlplane.platform.graphql.inputs import json_object
 from controlplane.platform.graphql.scalars import Json

@@ -8,7 +8,7 @@ from typing import Any
 
 import strawberry
 
-from controlplane.access.api.types import PolicyBindingAttributes, subjects_by_role
+from controlplane.access.api.inputs import PolicyBindingAttributes, subjects_by_role
 from controlplane.platform.graphql.derive import Draft, draft
 from controlplane.platform.graphql.inputs import json_strings
 from controlplane.platform.graphql.scalars import Json
