@@ -89,49 +89,49 @@ class ScimRoutes:
         return await self._identity.authenticate(token, source)
 
     async def _list_users(self, actor: Actor, request: Request) -> Response:
-        asked = scim.parse_filter(_filter(request), ("userName", "externalId"))
-        found = await self._directory.people(actor, asked)
+        condition = scim.parse_filter(_filter(request), ("userName", "externalId"))
+        found = await self._directory.users(actor, condition)
         page, start = _page(request, found)
-        return _listed([self._shown(request, user) for user in page], start, len(found))
+        return _listed([self._user_json(request, user) for user in page], start, len(found))
 
     async def _get_user(self, actor: Actor, request: Request) -> Response:
-        user = await self._directory.person(actor, _id(request))
-        return _json(self._shown(request, user))
+        user = await self._directory.user(actor, _id(request))
+        return _json(self._user_json(request, user))
 
     async def _add_user(self, actor: Actor, request: Request) -> Response:
         user = await self._directory.add_user(actor, scim.parse_user(await _body(request)))
-        return _made(self._shown(request, user))
+        return _made(self._user_json(request, user))
 
     async def _replace_user(self, actor: Actor, request: Request) -> Response:
         push = scim.parse_user(await _body(request))
         user = await self._directory.change_user(actor, _id(request), push)
-        return _json(self._shown(request, user))
+        return _json(self._user_json(request, user))
 
     async def _patch_user(self, actor: Actor, request: Request) -> Response:
         push = scim.parse_user_patch(await _body(request))
         user = await self._directory.change_user(actor, _id(request), push)
-        return _json(self._shown(request, user))
+        return _json(self._user_json(request, user))
 
     async def _remove_user(self, actor: Actor, request: Request) -> Response:
         await self._directory.remove_user(actor, _id(request))
         return Response(status_code=204)
 
     async def _groups(self, actor: Actor, request: Request) -> Response:
-        asked = scim.parse_filter(_filter(request), ("displayName", "externalId"))
-        found = await self._directory.groups(actor, asked)
+        condition = scim.parse_filter(_filter(request), ("displayName", "externalId"))
+        found = await self._directory.groups(actor, condition)
         page, start = _page(request, found)
-        viewed = await self._directory.viewed(actor, page)
-        return _listed([self._viewed(request, view) for view in viewed], start, len(found))
+        views = await self._directory.with_members(actor, page)
+        return _listed([self._group_json(request, view) for view in views], start, len(found))
 
     async def _group(self, actor: Actor, request: Request) -> Response:
         group = await self._directory.group(actor, _id(request))
-        (view,) = await self._directory.viewed(actor, [group])
-        return _json(self._viewed(request, view))
+        (view,) = await self._directory.with_members(actor, [group])
+        return _json(self._group_json(request, view))
 
     async def _add_group(self, actor: Actor, request: Request) -> Response:
         group = await self._directory.add_group(actor, scim.parse_group(await _body(request)))
-        (view,) = await self._directory.viewed(actor, [group])
-        return _made(self._viewed(request, view))
+        (view,) = await self._directory.with_members(actor, [group])
+        return _made(self._group_json(request, view))
 
     async def _replace_group(self, actor: Actor, request: Request) -> Response:
         return await self._change_group(actor, request, scim.parse_group(await _body(request)))
@@ -143,8 +143,8 @@ class ScimRoutes:
 
     async def _change_group(self, actor: Actor, request: Request, push: scim.GroupPush) -> Response:
         group = await self._directory.change_group(actor, _id(request), push)
-        (view,) = await self._directory.viewed(actor, [group])
-        return _json(self._viewed(request, view))
+        (view,) = await self._directory.with_members(actor, [group])
+        return _json(self._group_json(request, view))
 
     async def _remove_group(self, actor: Actor, request: Request) -> Response:
         await self._directory.remove_group(actor, _id(request))
@@ -186,9 +186,9 @@ class ScimRoutes:
     def _meta(self, request: Request, kind: str, path: str) -> Json:
         return {"resourceType": kind, "location": f"{self._cookies.base(request)}{PATH}/{path}"}
 
-    def _shown(self, request: Request, user: User) -> Json:
+    def _user_json(self, request: Request, user: User) -> Json:
         meta = self._meta(request, _USER, f"Users/{user.id}")
-        shown = {
+        body = {
             "schemas": [f"{_CORE}:User"],
             "id": user.id,
             "userName": user.email,
@@ -198,23 +198,23 @@ class ScimRoutes:
             "active": user.disabled_at is None,
             "meta": {**meta, "created": user.inserted_at, "lastModified": user.updated_at},
         }
-        return {**shown, "externalId": user.external_id} if user.external_id else shown
+        return {**body, "externalId": user.external_id} if user.external_id else body
 
-    def _viewed(self, request: Request, view: ScimGroup) -> Json:
+    def _group_json(self, request: Request, view: ScimGroup) -> Json:
         group = view.group
         meta = self._meta(request, _GROUP, f"Groups/{group.id}")
-        shown: Json = {
+        body: Json = {
             "schemas": [f"{_CORE}:Group"],
             "id": group.id,
             "displayName": group.name,
             "meta": {**meta, "created": group.inserted_at, "lastModified": group.updated_at},
         }
         if group.external_id:
-            shown["externalId"] = group.external_id
+            body["externalId"] = group.external_id
         if "members" in request.query_params.get("excludedAttributes", "").lower().split(","):
-            return shown
+            return body
         members = [{"value": id, "type": _USER} for id in sorted(view.members)]
-        return {**shown, "members": members}
+        return {**body, "members": members}
 
 
 def _id(request: Request) -> str:
@@ -263,8 +263,8 @@ def _listed(resources: Collection[Json], start: int, total: int) -> Response:
     )
 
 
-def _made(shown: Json) -> Response:
-    return _json(shown, 201, {"location": shown["meta"]["location"]})
+def _made(body: Json) -> Response:
+    return _json(body, 201, {"location": body["meta"]["location"]})
 
 
 def _refusal(error: TowlineError) -> Response:

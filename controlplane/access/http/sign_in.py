@@ -195,7 +195,7 @@ class SignInRoutes:
                 return JSONResponse({"error": "authorization_pending"}, 400)
         elif grant == "refresh_token":
             spent = form.get("refresh_token", "")[:200]
-            given = await self._signin.renewals.renew(spent, _source(request))
+            given = await self._signin.refresh_tokens.renew(spent, _source(request))
         elif grant == EXCHANGE_GRANT:
             if form.get("subject_token_type") not in _SUBJECT_TYPES:
                 raise Invalid("must be a JWT", field="subject_token_type")

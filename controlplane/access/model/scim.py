@@ -61,15 +61,15 @@ class GroupPush:
     external_id: str | None = None
     edits: tuple[MemberEdit, ...] = ()
 
-    def members(self, held: Collection[str]) -> frozenset[str]:
+    def members(self, current: Collection[str]) -> frozenset[str]:
         """Returns the members after the edits, in order."""
-        now = frozenset(held)
+        members = frozenset(current)
         for how, ids in self.edits:
             if how is MemberOperation.REPLACE:
-                now = ids
+                members = ids
             else:
-                now = now | ids if how is MemberOperation.ADD else now - ids
-        return now
+                members = members | ids if how is MemberOperation.ADD else members - ids
+        return members
 
 
 class AttributeFilter(NamedTuple):

@@ -21,31 +21,29 @@ class ChallengeKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SignInChallenge:
-    """A pending sign-in, identified by the sha256 of a secret that only its client knows.
-
-    `code` is what a user types to approve a device; `user_id` is the approver. `taken_at`: time of
-    its single use.
-    """
+    """A pending sign-in."""
 
     id: str
     kind: ChallengeKind
     hash: str
+    """SHA-256 of a secret that only the client knows."""
     inserted_at: datetime
     expires_at: datetime
     code: str | None = None
+    """Text that a user types to approve a device."""
     detail: Mapping[str, str] = field(default_factory=dict, repr=False)
     user_id: str | None = None
+    """User who approved or denied the device."""
     taken_at: datetime | None = None
+    """Time of its single use."""
 
 
 @dataclass(frozen=True, slots=True)
 class SignInFailures:
-    """Number of failed sign-ins of one account or source in a window.
-
-    `id` is a sha256, so that the table contains no names.
-    """
+    """Number of failed sign-ins of one account or source in a window."""
 
     id: str
+    """SHA-256 of the account or source, so that the table contains no names."""
     count: int
     until: datetime
 
@@ -74,7 +72,7 @@ class TrustRule:
 
 @dataclass(frozen=True, slots=True)
 class Claims:
-    """Claims of a verified token. `groups` is None if the token has no such claim."""
+    """Claims of a verified token."""
 
     issuer: str
     subject: str
@@ -83,16 +81,16 @@ class Claims:
     email_verified: bool = False
     name: str = ""
     groups: tuple[str, ...] | None = None
+    """None: the token has no such claim."""
     every: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Issuer:
-    """An identity provider for sign-in. If `required` groups are given, users need at least one of
-    them.
-    """
+    """An identity provider for sign-in."""
 
     name: str
     url: str
     title: str = ""
     required: tuple[str, ...] = ()
+    """Groups of which users need at least one. Empty: every user may sign in."""

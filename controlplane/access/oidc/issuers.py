@@ -49,7 +49,7 @@ class OidcIssuers:
     async def begin(self, name: str, redirect: str, state: str, nonce: str, challenge: str) -> str:
         client = self._client(name)
         where = await self._of(client.issuer.url).endpoint("authorization_endpoint")
-        asked = {
+        parameters = {
             "response_type": "code",
             "client_id": client.client_id,
             "redirect_uri": redirect,
@@ -59,7 +59,7 @@ class OidcIssuers:
             "code_challenge": challenge,
             "code_challenge_method": "S256",
         }
-        return f"{where}{'&' if '?' in where else '?'}{urlencode(asked)}"
+        return f"{where}{'&' if '?' in where else '?'}{urlencode(parameters)}"
 
     async def finish(
         self, name: str, redirect: str, code: str, verifier: str, nonce: str

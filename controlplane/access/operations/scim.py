@@ -41,7 +41,7 @@ class ScimDirectory:
         self._context = context
         self._accounts = accounts
 
-    async def people(self, actor: Actor, condition: AttributeFilter | None) -> Sequence[User]:
+    async def users(self, actor: Actor, condition: AttributeFilter | None) -> Sequence[User]:
         """All users of the directory, or those that match."""
         issuer = self._issuer(actor, ResourceKind.USER)
         async with self._context.store.read() as tx:
@@ -54,11 +54,11 @@ class ScimDirectory:
                 found = await tx[UserStore].select(issuer=issuer, external_id=condition.value)
         return [user for user in found if user.external_id is not None]
 
-    async def person(self, actor: Actor, id: str) -> User:
+    async def user(self, actor: Actor, id: str) -> User:
         """A user of the directory. NotFound: it does not exist, or belongs to another directory."""
         issuer = self._issuer(actor, ResourceKind.USER)
         async with self._context.store.read() as tx:
-            return await self._person(tx, issuer, id)
+            return await self._user(tx, issuer, id)
 
     async def add_user(self, actor: Actor, push: UserPush) -> User:
         """Creates an account, or takes over the account of a user who signed in through the
@@ -88,7 +88,7 @@ class ScimDirectory:
         Revokes all tokens and sessions of a user who becomes inactive.
         """
         async with self._change(actor, "updateUser", ResourceKind.USER) as (tx, issuer):
-            before = await self._person(tx, issuer, id)
+            before = await self._user(tx, issuer, id)
             user = _applied(before, push, issuer, self._context.clock.now())
             if user == before:
                 return before
@@ -103,7 +103,7 @@ class ScimDirectory:
     async def remove_user(self, actor: Actor, id: str) -> None:
         """Disables a user, removes it from the directory's groups, and stops managing it."""
         async with self._change(actor, "disableUser", ResourceKind.USER) as (tx, issuer):
-            before = await self._person(tx, issuer, id)
+            before = await self._user(tx, issuer, id)
             gone = _applied(before, UserPush(active=False), issuer, self._context.clock.now())
             user = replace(gone, external_id=None)
             await tx[UserStore].put(user)
@@ -122,7 +122,7 @@ class ScimDirectory:
             equals = {column: condition.value} if condition else {}
             return await tx[GroupStore].select(issuer=issuer, **equals)
 
-    async def viewed(self, actor: Actor, groups: Sequence[Group]) -> list[ScimGroup]:
+    async def with_members(self, actor: Actor, groups: Sequence[Group]) -> list[ScimGroup]:
         """Groups with their members."""
         issuer = self._issuer(actor, ResourceKind.GROUP)
         async with self._context.store.read() as tx:
@@ -203,7 +203,7 @@ class ScimDirectory:
             )
         return issuer
 
-    async def _person(self, tx: Transaction, issuer: str, id: str) -> User:
+    async def _user(self, tx: Transaction, issuer: str, id: str) -> User:
         user = await tx[UserStore].get(id)
         if user is None or user.issuer != issuer or user.external_id is None:
             raise NotFound(f"this directory has no user with the id {id[:40]}")

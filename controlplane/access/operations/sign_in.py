@@ -103,7 +103,7 @@ class SignIn:
         self._federation = federation
         self._passwords = passwords
         self.local = local
-        self.renewals = RefreshTokens(context)
+        self.refresh_tokens = RefreshTokens(context)
 
     def providers(self) -> list[tuple[str, str]]:
         """(name, title) of each identity provider."""
@@ -225,7 +225,7 @@ class SignIn:
     ) -> IssuedTokens:
         name, source = detail["client"], detail["source"]
         if "renewable" in detail:
-            return await self.renewals.begin(tx, name, user_id, source)
+            return await self.refresh_tokens.begin(tx, name, user_id, source)
         made = await mint(
             tx, self._context, name, user_id=user_id, life=USER_TOKEN_LIFE, source=source
         )

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from controlplane.access.model.users import Token
@@ -29,6 +29,14 @@ async def revoke_user_tokens(
     for token in live:
         await tx[TokenStore].change(token.id, revoked_at=now)
         tx.publish(REVOKED, token.id)
+    return [token.id for token in live]
+
+
+async def revoke_cluster_tokens(tx: Transaction, cluster_id: str, now: datetime) -> list[str]:
+    """Revokes all deploy tokens of a cluster; returns their IDs."""
+    live = await tx[TokenStore].select(cluster_id=cluster_id, revoked_at=None)
+    for token in live:
+        await tx[TokenStore].change(token.id, revoked_at=now)
     return [token.id for token in live]
 
 

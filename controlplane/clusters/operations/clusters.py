@@ -10,9 +10,8 @@ from controlplane.access.operations.bindings import (
     publish_binding_changes,
     set_subjects,
 )
-from controlplane.access.operations.revocation import revoke_tokens
 from controlplane.access.operations.scopes import project_for
-from controlplane.access.operations.tokens import mint
+from controlplane.access.operations.tokens import mint, revoke_cluster_tokens
 from controlplane.access.ports import TokenStore
 from controlplane.authorization import Actor, ResourceKind, Verb, require, require_member
 from controlplane.clusters.model.cluster import SILENT_AFTER, Cluster, ClusterHealth
@@ -163,7 +162,7 @@ class Clusters:
         async with self._context.store.write() as tx:
             cluster = await find_cluster(tx, id)
             require(actor, Verb.WRITE, cluster.target)
-            revoked = await revoke_tokens(tx, id, self._context.clock.now())
+            revoked = await revoke_cluster_tokens(tx, id, self._context.clock.now())
             _, secret = await mint(
                 tx, self._context, f"agent of {cluster.handle}", cluster_id=cluster.id
             )

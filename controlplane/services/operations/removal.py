@@ -3,7 +3,7 @@ stays."""
 
 from datetime import datetime
 
-from controlplane.access.operations.revocation import revoke_tokens
+from controlplane.access.operations.tokens import revoke_cluster_tokens
 from controlplane.authorization import Actor
 from controlplane.clusters.model.cluster import Cluster
 from controlplane.clusters.ports import ClusterStore
@@ -110,4 +110,4 @@ async def end_if_empty(
     for service in await tx[ServiceStore].select(cluster_id=cluster_id, deleted_at=ANY):
         await delete_service_rows(tx, service)
     await tx[ClusterStore].change(cluster_id, deleted_at=now)
-    return await revoke_tokens(tx, cluster_id, now)
+    return await revoke_cluster_tokens(tx, cluster_id, now)

@@ -50,7 +50,7 @@ class Office:
         return await self.gate.world.people.user(self.gate.world.admin, address)
 
     async def members(self, group: Group) -> set[str]:
-        (view,) = await self.verbs.viewed(self.corp, [group])
+        (view,) = await self.verbs.with_members(self.corp, [group])
         return set(view.members)
 
 
@@ -122,8 +122,8 @@ async def test_who_is_removed_is_gone_for_the_directory_and_disabled_here(office
         {"displayName": "crew", "members": [{"value": ada.id}]}))  # fmt: skip
     await office.verbs.remove_user(office.corp, ada.id)
     with pytest.raises(NotFound):
-        await office.verbs.person(office.corp, ada.id)
-    assert await office.verbs.people(office.corp, None) == []
+        await office.verbs.user(office.corp, ada.id)
+    assert await office.verbs.users(office.corp, None) == []
     assert await office.members(group) == set()
     assert (await office.user(ada.email)).disabled_at is not None
     again = await office.verbs.add_user(office.corp, ADA)
@@ -151,9 +151,9 @@ async def test_accounts_of_others_are_not_taken_over(office: Office) -> None:
 
 async def test_who_has_signed_in_before_is_kept_from_now_on(office: Office) -> None:
     actor = await office.gate.by_provider()
-    assert await office.verbs.people(office.corp, None) == []
+    assert await office.verbs.users(office.corp, None) == []
     assert (await office.verbs.add_user(office.corp, ADA)).id == actor.id
-    (found,) = await office.verbs.people(
+    (found,) = await office.verbs.users(
         office.corp, scim.AttributeFilter("username", "ADA@example.org")
     )
     assert found.id == actor.id

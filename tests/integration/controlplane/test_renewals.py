@@ -55,7 +55,7 @@ async def is_good(door: Gate, secret: str) -> bool:
 
 async def refused(door: Gate, refresh: str) -> None:
     with pytest.raises(Unauthenticated, match="sign in again"):
-        await door.signin.renewals.renew(refresh, SOURCE)
+        await door.signin.refresh_tokens.renew(refresh, SOURCE)
 
 
 async def test_each_refresh_token_brings_the_next_and_the_token_of_before_goes_on(
@@ -64,11 +64,11 @@ async def test_each_refresh_token_brings_the_next_and_the_token_of_before_goes_o
     """Programs that still hold the last token end with its hour, not before."""
     first = await begun(door)
     await door.world.clock.advance(3500)
-    second = await door.signin.renewals.renew(first.refresh, SOURCE)
+    second = await door.signin.refresh_tokens.renew(first.refresh, SOURCE)
     assert await is_good(door, first.secret) and await is_good(door, second.secret)
     await door.world.clock.advance(200)
     assert not await is_good(door, first.secret)
-    third = await door.signin.renewals.renew(second.refresh, SOURCE)
+    third = await door.signin.refresh_tokens.renew(second.refresh, SOURCE)
     assert await is_good(door, third.secret)
     names = [one.id for one in await door.identity.tokens(await person(door))]
     assert first.token.id not in names and third.token.id in names
@@ -77,7 +77,7 @@ async def test_each_refresh_token_brings_the_next_and_the_token_of_before_goes_o
 async def test_a_spent_refresh_token_ends_all_that_came_from_its_sign_in(door: Gate) -> None:
     """Of thief and owner nobody knows which is which; other sign-ins go on."""
     first, other = await begun(door), await begun(door)
-    second = await door.signin.renewals.renew(first.refresh, SOURCE)
+    second = await door.signin.refresh_tokens.renew(first.refresh, SOURCE)
     await refused(door, first.refresh)
     await refused(door, second.refresh)
     door.identity.drop_user("")
@@ -107,7 +107,7 @@ async def test_no_renewal_beyond_the_end_of_a_session(door: Gate) -> None:
     end = door.world.clock.now() + SESSION_LIFE
     for _ in range(6):
         await door.world.clock.advance(timedelta(hours=27.9).total_seconds())
-        given = await door.signin.renewals.renew(given.refresh, SOURCE)
+        given = await door.signin.refresh_tokens.renew(given.refresh, SOURCE)
     assert given.token.expires_at == end
     await door.world.clock.advance(3600)
     await refused(door, given.refresh)

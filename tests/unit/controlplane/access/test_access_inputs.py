@@ -1,0 +1,84 @@
+"""Inputs of the API for roles, groups, projects and tokens, as changes."""
+
+from typing import Any
+
+import pytest
+
+from controlplane.access.api.inputs import (
+    ClaimPatternAttributes,
+    GroupAttributes,
+    KubernetesRightsAttributes,
+    KubernetesRuleAttributes,
+    PolicyBindingAttributes,
+    ProjectAttributes,
+    RoleAttributes,
+    RoleRuleAttributes,
+    TokenScopeAttributes,
+    TrustRuleAttributes,
+)
+from controlplane.access.operations.bindings import Subjects
+from controlplane.access.operations.projects import ProjectChange
+from controlplane.access.operations.token_exchange import TrustRuleDraft
+from controlplane.access.operations.users import GroupChange
+from controlplane.authorization import (
+    KubernetesRights,
+    KubernetesRule,
+    Limit,
+    ResourceKind,
+    Role,
+    Rule,
+    Scope,
+    Verb,
+)
+from core.errors import Invalid
+
+
+def made(kind: Any, **fields: Any) -> Any:
+    """An input; its fields are known only at run time."""
+    return kind(**fields)
+
+
+def test_the_rules_of_a_role_arrive_without_duplicates_and_hashable() -> None:
+    rule = made(RoleRuleAttributes, verbs=[Verb.READ, Verb.READ], kinds=[ResourceKind.CLUSTER])
+    kubernetes = made(
+        KubernetesRightsAttributes,
+        groups=["team"],
+        rules=[made(KubernetesRuleAttributes, verbs=["get"])],
+    )
+    change = made(RoleAttributes, name="ops", rules=[rule], kubernetes=kubernetes).change()
+    role = change.applied(Role("1", ""))
+    assert role.rules == (Rule((Verb.READ,), (ResourceKind.CLUSTER,)),)
+    assert role.kubernetes == KubernetesRights(("team",), (KubernetesRule(("get",)),))
+    assert role.kubernetes.covers(role.kubernetes)
+
+
+def test_an_absent_list_of_rules_changes_no_rule() -> None:
+    change = made(RoleAttributes, name="ops").change()
+    assert (change.rules, change.kubernetes) == (None, None)
+
+
+def test_a_global_group_contains_everyone() -> None:
+    change = made(GroupAttributes, name="all", global_=True).change()
+    assert change == GroupChange("all", everyone=True)
+
+
+def test_bindings_of_a_project_arrive_by_role() -> None:
+    readers = [made(PolicyBindingAttributes, user_id="u"), None]
+    change = made(ProjectAttributes, name="shop", read_bindings=readers).change()
+    assert change == ProjectChange("shop", subjects={"viewer": Subjects(frozenset({"u"}))})
+
+
+def test_a_trust_rule_without_options_has_the_defaults_of_its_draft() -> None:
+    claims = [made(ClaimPatternAttributes, name="env", value="prod")]
+    given: dict[str, Any] = {"issuer": "https://ci", "audience": "towline", "subject": "repo:*"}
+    assert made(TrustRuleAttributes, **given).change() == TrustRuleDraft(**given)
+    draft = made(TrustRuleAttributes, **given, claims=claims).change()
+    assert draft == TrustRuleDraft(**given, claims={"env": "prod"})
+
+
+def test_scopes_of_a_token_have_limits() -> None:
+    limit = made(TokenScopeAttributes, verbs=[Verb.READ], scopes=["project:a"]).change()
+    assert limit == Limit((Verb.READ,), (), (Scope("project:a"),))
+    for scopes in (["project:a"] * 501, ["x" * 65]):
+        with pytest.raises(Invalid, match="at most 500 scopes"):
+            made(TokenScopeAttributes, scopes=scopes).change()
