@@ -152,7 +152,7 @@ class BuiltInRole(StrEnum):
     """Has every permission in its scope, access rights included."""
 
 
-_THINGS = (
+_RESOURCES = (
     ResourceKind.PROJECT,
     ResourceKind.CLUSTER,
     ResourceKind.SERVICE,
@@ -169,7 +169,7 @@ VIEWER = Role(
     "viewer",
     "viewer",
     description="Read everything except the audit log, and connect to clusters.",
-    rules=(Rule((Verb.READ,), _THINGS), Rule((Verb.CONNECT,), (ResourceKind.CLUSTER,))),
+    rules=(Rule((Verb.READ,), _RESOURCES), Rule((Verb.CONNECT,), (ResourceKind.CLUSTER,))),
     kubernetes=_VIEWER_KUBERNETES,
 )
 EDITOR = Role(
@@ -177,7 +177,9 @@ EDITOR = Role(
     "editor",
     description="All of VIEWER, plus changes and gate approvals.",
     rules=(
-        Rule((Verb.READ, Verb.WRITE), tuple(k for k in _THINGS if k is not ResourceKind.PROJECT)),
+        Rule(
+            (Verb.READ, Verb.WRITE), tuple(k for k in _RESOURCES if k is not ResourceKind.PROJECT)
+        ),
         Rule((Verb.READ,), (ResourceKind.PROJECT,)),
         Rule((Verb.USE,), (ResourceKind.SECRET,)),
         Rule((Verb.CONNECT,), (ResourceKind.CLUSTER,)),

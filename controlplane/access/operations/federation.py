@@ -36,7 +36,7 @@ class Federation:
         required = next((i.required for i in self.issuers.known() if i.url == claims.issuer), ())
         admitted = not required or not set(required).isdisjoint(claims.groups or ())
         async with self._context.store.write() as tx:
-            user = await self._user(tx, claims, make=admitted)
+            user = await self._find_or_add_user(tx, claims, add=admitted)
             if user is not None:
                 changed = await self._sync_groups(tx, user, claims)
         if user is not None and changed:
@@ -47,15 +47,17 @@ class Federation:
             raise Forbidden(f"according to {claims.issuer}, you are in none of the required groups")
         return user
 
-    async def _user(self, tx: Transaction, claims: Claims, *, make: bool) -> User | None:
+    async def _find_or_add_user(self, tx: Transaction, claims: Claims, *, add: bool) -> User | None:
         login = await tx[LoginStore].find(issuer=claims.issuer, subject=claims.subject)
         if login is not None:
             return await tx[UserStore].get(login.user_id)
-        if not make:
+        if not add:
             return None
         email = claims.email or f"{claims.subject}@{claims.issuer.partition('://')[2]}"
         now = self._context.clock.now()
-        user = await self._kept(tx, claims) or await self._by_address(tx, claims, email)
+        user = await self._pushed_user(tx, claims) or await self._user_with_address(
+            tx, claims, email
+        )
         if user is None:
             name = (claims.name or email)[:255]
             user = User(self._context.new_id(), email[:320], name, now, now)
@@ -73,7 +75,7 @@ class Federation:
         await tx[LoginStore].add(login)
         return user
 
-    async def _kept(self, tx: Transaction, claims: Claims) -> User | None:
+    async def _pushed_user(self, tx: Transaction, claims: Claims) -> User | None:
         """The user that the issuer's directory pushed with the id of this sign-in.
 
         Entra ID uses a different subject for each application, but the same object id (`oid`).
@@ -82,7 +84,7 @@ class Federation:
         named = [candidate for candidate in ids if isinstance(candidate, str) and candidate]
         return await tx[UserStore].find(issuer=claims.issuer, external_id=named)
 
-    async def _by_address(self, tx: Transaction, claims: Claims, email: str) -> User | None:
+    async def _user_with_address(self, tx: Transaction, claims: Claims, email: str) -> User | None:
         user = await tx[UserStore].find(email=email[:320])
         if user is not None and user.kind is not UserKind.PERSON:
             raise Conflict(f"{email} is a service account, which cannot sign in")
@@ -112,13 +114,13 @@ class Federation:
             if membership.issuer == claims.issuer and membership.group_id not in pushed
         }
         ids = {group.id for group in claimed}
-        gone = [membership for group, membership in synced.items() if group not in ids]
-        for membership in gone:
+        left = [membership for group, membership in synced.items() if group not in ids]
+        for membership in left:
             await tx[MembershipStore].remove(membership.id)
         new = [group for group in claimed if group.id not in synced.keys() | others]
         for group in new:
             await tx[MembershipStore].add(self._membership(group, user, claims.issuer))
-        if gone or new:
+        if left or new:
             await self._context.audit(
                 tx,
                 SYSTEM,
@@ -126,9 +128,9 @@ class Federation:
                 user.email,
                 user.id,
                 joined=[group.name for group in new],
-                left=[membership.group_id for membership in gone],
+                left=[membership.group_id for membership in left],
             )
-        return bool(gone or new)
+        return bool(left or new)
 
     def _membership(self, group: Group, user: User, issuer: str) -> Membership:
         return Membership(

@@ -47,7 +47,7 @@ class RefreshTokens:
             if old.expires_at is not None and old.expires_at <= now:
                 await tx[TokenStore].remove(old.id)
         family, end = self._context.new_id(), now + SESSION_LIFE
-        return await self._give(tx, name, user_id, source, family, end)
+        return await self._issue(tx, name, user_id, source, family, end)
 
     async def renew(self, refresh: str, source: str) -> IssuedTokens:
         """Issues the next tokens of a family.
@@ -87,21 +87,21 @@ class RefreshTokens:
                 await tx[TokenStore].remove(token.id)
         actor = Actor(ActorKind.USER, user.id, user.name, user.email, source=source)
         await self._context.audit(tx, actor, "renewToken", row.name, row.parent_id)
-        return await self._give(tx, row.name, user.id, source, row.parent_id, row.expires_at)
+        return await self._issue(tx, row.name, user.id, source, row.parent_id, row.expires_at)
 
-    async def _give(
+    async def _issue(
         self, tx: Transaction, name: str, user_id: str, source: str, family: str, end: datetime
     ) -> IssuedTokens:
         left = end - self._context.clock.now()
 
-        async def made(kind: TokenKind, life: timedelta) -> tuple[Token, str]:
+        async def minted(kind: TokenKind, life: timedelta) -> tuple[Token, str]:
             return await mint(
                 tx, self._context, name, user_id=user_id, life=life, kind=kind,
                 source=source[:64], parent_id=family,
             )  # fmt: skip
 
-        token, secret = await made(TokenKind.USER, min(ACCESS_LIFE, left))
-        _, refresh = await made(TokenKind.REFRESH, left)
+        token, secret = await minted(TokenKind.USER, min(ACCESS_LIFE, left))
+        _, refresh = await minted(TokenKind.REFRESH, left)
         return IssuedTokens(token, secret, refresh)
 
     async def _end(

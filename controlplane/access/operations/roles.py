@@ -6,6 +6,7 @@ Nobody can grant permissions that they lack: each grant is checked against the g
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import TypeVar
 
 from controlplane.access.model.bindings import Binding, SubjectKind
 from controlplane.access.model.users import Group, User, UserKind
@@ -42,10 +43,11 @@ from controlplane.authorization import (
 from controlplane.authorization.roles import MAX_RULES, check_kubernetes
 from controlplane.platform.context import ACCESS, Change, StoreContext
 from controlplane.platform.names import check_length, check_text
-from controlplane.platform.ports import Transaction
+from controlplane.platform.ports import ReadableRows, Transaction
 from controlplane.platform.retry import retry_operations
 from core.errors import Conflict, Invalid, NotFound
 
+T = TypeVar("T")
 _MAX_TEXT_LENGTH = 1000
 _MAX_BINDINGS_SHOWN = 5000
 _BINDINGS_BATCH = 1000
@@ -148,7 +150,7 @@ class AccessControl:
         now = self._context.clock.now()
         async with self._context.change(actor, "updateRole" if id else "createRole") as tx:
             tx.authorize(Verb.ADMINISTER, Resource.whole(ResourceKind.ROLE))
-            before = await self._custom(tx, id) if id else None
+            before = await self._find_custom(tx, id) if id else None
             role = change.applied(before or Role(self._context.new_id(), "", now, now))
             role = replace(role, updated_at=now)
             if role.name in BUILT_IN or await self._is_taken(tx, role):
@@ -167,7 +169,7 @@ class AccessControl:
         """Deletes a role. Conflict: it is still bound."""
         async with self._context.change(actor, "deleteRole") as tx:
             tx.authorize(Verb.ADMINISTER, Resource.whole(ResourceKind.ROLE))
-            role = await self._custom(tx, id)
+            role = await self._find_custom(tx, id)
             if used := await tx[RoleBindingStore].select(role_id=id):
                 raise Conflict(f"role {role.name!r} has {len(used)} bindings: delete them first")
             await tx[RoleStore].remove(id)
@@ -195,7 +197,7 @@ class AccessControl:
         if draft.expires_at is not None and draft.expires_at <= now:
             raise Invalid("must be in the future", field="expiresAt")
         async with self._context.change(actor, "createRoleBinding") as tx:
-            target = await self._place(tx, draft.scope)
+            target = await self._authorized_target(tx, draft.scope)
             role = await find_role(tx, draft.role)
             require_permissions_of_role(actor, role, target)
             kind, subject, name = await _subject(tx, draft)
@@ -243,7 +245,7 @@ class AccessControl:
         Forbidden: a changed role has permissions there that the actor lacks.
         """
         async with self._context.change(actor, "setBindings") as tx:
-            await change_subjects(tx, await self._place(tx, scope), roles)
+            await change_subjects(tx, await self._authorized_target(tx, scope), roles)
 
     async def can(self, actor: Actor, verb: Verb, kind: ResourceKind, id: str) -> bool:
         """True if the caller has the permission; False for resources that do not exist."""
@@ -275,7 +277,7 @@ class AccessControl:
             ]
             return await _holders(tx, reasons)
 
-    async def _place(self, tx: Change, scope: Scope) -> Resource:
+    async def _authorized_target(self, tx: Change, scope: Scope) -> Resource:
         """The target of a role binding, after authorization.
 
         NotFound: it does not exist, or the actor may not see it.
@@ -286,7 +288,7 @@ class AccessControl:
         tx.authorize(Verb.ADMINISTER, target.below(ResourceKind.BINDING))
         return target
 
-    async def _custom(self, tx: Transaction, id: str) -> Role:
+    async def _find_custom(self, tx: Transaction, id: str) -> Role:
         if id in BUILT_IN:
             raise Conflict(f"role {id!r} is built in and cannot be changed: create another one")
         role = await tx[RoleStore].get(id)
@@ -322,8 +324,8 @@ async def _subject(tx: Transaction, draft: BindingDraft) -> tuple[SubjectKind, s
 
 async def _views(tx: Transaction, rows: Sequence[Binding]) -> list[BindingView]:
     """Role bindings with role, target and subject; those with deleted parts are left out."""
-    users = {row.id: row for row in await _named(tx[UserStore], rows, SubjectKind.USER)}
-    groups = {row.id: row for row in await _named(tx[GroupStore], rows, SubjectKind.GROUP)}
+    users = {row.id: row for row in await _subjects(tx[UserStore], rows, SubjectKind.USER)}
+    groups = {row.id: row for row in await _subjects(tx[GroupStore], rows, SubjectKind.GROUP)}
     targets = await _targets(tx, {row.scope for row in rows})
     custom = {row.role_id for row in rows} - BUILT_IN.keys()
     found = await tx[RoleStore].select(id=custom) if custom else []
@@ -341,7 +343,7 @@ async def _views(tx: Transaction, rows: Sequence[Binding]) -> list[BindingView]:
     ]
 
 
-async def _named(table, rows: Sequence[Binding], kind: SubjectKind) -> list:
+async def _subjects(table: ReadableRows[T], rows: Sequence[Binding], kind: SubjectKind) -> list[T]:
     ids = {row.subject_id for row in rows if row.subject_kind is kind}
     return await table.select(id=ids) if ids else []
 
@@ -363,7 +365,7 @@ async def _holders(
     users: dict[str, User] = {}
     grants: dict[str, list[Grant]] = {}
     for row, grant in reasons:
-        for user, why in await _people(tx, row):
+        for user, why in await _users_of(tx, row):
             users[user.id] = user
             given = f", given by {row.given_by}" if row.given_by else ""
             grants.setdefault(user.id, []).append(replace(grant, why=why + given))
@@ -373,7 +375,7 @@ async def _holders(
     return sorted(holders, key=lambda holder: holder.user.email)
 
 
-async def _people(tx: Transaction, row: Binding) -> list[tuple[User, str]]:
+async def _users_of(tx: Transaction, row: Binding) -> list[tuple[User, str]]:
     if row.subject_kind is SubjectKind.USER:
         user = await tx[UserStore].get(row.subject_id)
         return [(user, "directly")] if user else []

@@ -70,11 +70,11 @@ class ScimDirectory:
         async with self._change(actor, "createUser", ResourceKind.USER) as (tx, issuer):
             address = check_address(push.address or "")
             known = next(iter(await _find_by_address(tx, address)), None)
-            if known is not None and not await self._may_keep(tx, known, issuer):
+            if known is not None and not await self._may_manage(tx, known, issuer):
                 raise Conflict(f"account {address} exists and is not managed by this directory")
             before = known or User(self._context.new_id(), address, address, now, now)
-            kept = replace(before, issuer=issuer, external_id="")
-            user = _applied(kept, replace(push, active=push.active is not False), issuer, now)
+            managed = replace(before, issuer=issuer, external_id="")
+            user = _applied(managed, replace(push, active=push.active is not False), issuer, now)
             await (tx[UserStore].add(user) if known is None else tx[UserStore].put(user))
             await _revoke_if_disabled(tx, before, user)
             action = "createUser" if known is None else _action(before, user)
@@ -104,8 +104,8 @@ class ScimDirectory:
         """Disables a user, removes it from the directory's groups, and stops managing it."""
         async with self._change(actor, "disableUser", ResourceKind.USER) as (tx, issuer):
             before = await self._user(tx, issuer, id)
-            gone = _applied(before, UserPush(active=False), issuer, self._context.clock.now())
-            user = replace(gone, external_id=None)
+            disabled = _applied(before, UserPush(active=False), issuer, self._context.clock.now())
+            user = replace(disabled, external_id=None)
             await tx[UserStore].put(user)
             rows = await tx[MembershipStore].select(user_id=id, issuer=issuer)
             await tx[MembershipStore].remove_each([row.id for row in rows])
@@ -215,7 +215,7 @@ class ScimDirectory:
             raise NotFound(f"this directory has no group with the id {id[:40]}")
         return group
 
-    async def _may_keep(self, tx: Transaction, user: User, issuer: str) -> bool:
+    async def _may_manage(self, tx: Transaction, user: User, issuer: str) -> bool:
         """True if the account belongs to the provider and no directory manages it yet."""
         if user.kind is not UserKind.PERSON or user.external_id is not None:
             return False
@@ -235,16 +235,16 @@ class ScimDirectory:
         synced = {row.user_id: row.id for row in rows if row.issuer == issuer}
         members = push.members(synced)
         new = members - {row.user_id for row in rows}
-        await self._require_kept(tx, issuer, new)
+        await self._require_managed(tx, issuer, new)
         now = self._context.clock.now()
         await tx[MembershipStore].add_each(
             Membership(self._context.new_id(), group.id, id, now, issuer) for id in sorted(new)
         )
-        gone = frozenset(synced) - members
-        await tx[MembershipStore].remove_each([synced[user_id] for user_id in gone])
-        return new | gone
+        removed = frozenset(synced) - members
+        await tx[MembershipStore].remove_each([synced[user_id] for user_id in removed])
+        return new | removed
 
-    async def _require_kept(self, tx: Transaction, issuer: str, ids: Collection[str]) -> None:
+    async def _require_managed(self, tx: Transaction, issuer: str, ids: Collection[str]) -> None:
         known = await tx[UserStore].select(issuer=issuer, id=list(ids)) if ids else []
         unknown = set(ids) - {user.id for user in known if user.external_id is not None}
         if unknown:

@@ -145,7 +145,7 @@ class SignIn:
             "back": back,
             "browser": _hash(browser),
         }
-        await self._keep(ChallengeKind.OIDC, state, OIDC_LIFE, detail)
+        await self._add_challenge(ChallengeKind.OIDC, state, OIDC_LIFE, detail)
         return StartedSignIn(url, browser)
 
     async def finish_oidc(
@@ -155,7 +155,7 @@ class SignIn:
 
         Unauthenticated: the sign-in was started in another browser, or finished before.
         """
-        challenge = await self._take(ChallengeKind.OIDC, state)
+        challenge = await self._use_challenge(ChallengeKind.OIDC, state)
         detail = challenge.detail
         if not secrets.compare_digest(detail["browser"], _hash(browser)):
             raise Unauthenticated("this sign-in was started in another browser: start again")
@@ -179,7 +179,7 @@ class SignIn:
         detail = {"client": client[:80], "source": source[:64]}
         if renewable:
             detail["renewable"] = "yes"
-        await self._keep(ChallengeKind.DEVICE, device, DEVICE_LIFE, detail, code)
+        await self._add_challenge(ChallengeKind.DEVICE, device, DEVICE_LIFE, detail, code)
         return device, code
 
     async def device(self, actor: Actor, code: str) -> SignInChallenge:
@@ -211,7 +211,7 @@ class SignIn:
         """
         now = self._context.clock.now()
         async with self._context.store.write() as tx:
-            challenge = await self._open(tx, ChallengeKind.DEVICE, device)
+            challenge = await self._find_challenge(tx, ChallengeKind.DEVICE, device)
             if challenge.user_id is None:
                 raise DevicePending("not decided yet")
             await tx[ChallengeStore].change(challenge.id, taken_at=now)
@@ -242,7 +242,7 @@ class SignIn:
         if not self.local or logins or any(user.password for user in users):
             return None
         secret = secrets.token_urlsafe(32)
-        await self._keep(ChallengeKind.SETUP, secret, SETUP_LIFE, {})
+        await self._add_challenge(ChallengeKind.SETUP, secret, SETUP_LIFE, {})
         return secret
 
     async def set_up(self, secret: str, email: str, name: str, password: str, source: str) -> str:
@@ -253,7 +253,7 @@ class SignIn:
         hash = await self._passwords.hash(_checked(password))
         if "@" not in email or len(email) > 320:
             raise Invalid("must be an e-mail address", field="email")
-        await self._take(ChallengeKind.SETUP, secret)
+        await self._use_challenge(ChallengeKind.SETUP, secret)
         now = self._context.clock.now()
         async with self._context.change(SYSTEM, "setUp") as tx:
             tx.authorized_by("setup link")
@@ -302,23 +302,23 @@ class SignIn:
             tx.audit(actor.email, actor.token_id)
             tx.publish(REVOKED, actor.token_id)
 
-    async def _session(self, user: User, source: str, way: str) -> str:
+    async def _session(self, user: User, source: str, method: str) -> str:
         now = self._context.clock.now()
         actor = Actor(ActorKind.USER, user.id, user.name, user.email, source=source)
         async with self._context.change(actor, "signIn") as tx:
-            tx.authorized_by(way)
+            tx.authorized_by(method)
             await self._notify_of_new_address(tx, user, source[:64])
             row, secret = await mint(
                 tx,
                 self._context,
-                f"session by {way}",
+                f"session by {method}",
                 user_id=user.id,
                 life=SESSION_LIFE,
                 kind=TokenKind.SESSION,
                 idle_at=now + SESSION_IDLE,
                 source=source[:64],
             )
-            tx.audit(user.email, row.id, by=way)
+            tx.audit(user.email, row.id, by=method)
             await tx[SignInFailureStore].remove(_counter("account", user.email.lower()))
         return secret
 
@@ -362,7 +362,7 @@ class SignIn:
             entry = self._context.audit_entry(stranger, "signIn", email, "")
             await tx[AuditTrail].append([replace(entry, verdict=AuditVerdict.REFUSED)])
 
-    async def _keep(
+    async def _add_challenge(
         self,
         kind: ChallengeKind,
         secret: str,
@@ -383,14 +383,16 @@ class SignIn:
                 )
             )
 
-    async def _take(self, kind: ChallengeKind, secret: str) -> SignInChallenge:
-        """A challenge, which is used up."""
+    async def _use_challenge(self, kind: ChallengeKind, secret: str) -> SignInChallenge:
+        """Marks a challenge as used, and returns it."""
         async with self._context.store.write() as tx:
-            challenge = await self._open(tx, kind, secret)
+            challenge = await self._find_challenge(tx, kind, secret)
             await tx[ChallengeStore].change(challenge.id, taken_at=self._context.clock.now())
         return challenge
 
-    async def _open(self, tx: Transaction, kind: ChallengeKind, secret: str) -> SignInChallenge:
+    async def _find_challenge(
+        self, tx: Transaction, kind: ChallengeKind, secret: str
+    ) -> SignInChallenge:
         challenge = await tx[ChallengeStore].find(hash=_hash(secret), kind=kind)
         now = self._context.clock.now()
         if challenge is None or challenge.taken_at is not None or challenge.expires_at <= now:

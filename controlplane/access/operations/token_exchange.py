@@ -128,11 +128,11 @@ class TokenExchange:
                 )
             except Unauthenticated:
                 continue
-            if _fits(rule, claims):
-                return await self._made(rule, claims, source)
+            if _matches(rule, claims):
+                return await self._issue(rule, claims, source)
         raise Unauthenticated(_NO_RULE_MATCHES)
 
-    async def _made(self, rule: TrustRule, claims: Claims, source: str) -> tuple[Token, str]:
+    async def _issue(self, rule: TrustRule, claims: Claims, source: str) -> tuple[Token, str]:
         now = self._context.clock.now()
         life = min(timedelta(minutes=rule.minutes), claims.expires_at - now + timedelta(hours=1))
         async with self._context.change(SYSTEM, "exchangeToken") as tx:
@@ -153,7 +153,7 @@ class TokenExchange:
         return row, secret
 
 
-def _fits(rule: TrustRule, claims: Claims) -> bool:
+def _matches(rule: TrustRule, claims: Claims) -> bool:
     return fnmatchcase(claims.subject, rule.subject) and all(
         fnmatchcase(str(claims.every.get(name, "")), pattern)
         for name, pattern in rule.claims.items()

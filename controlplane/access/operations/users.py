@@ -128,7 +128,7 @@ class UserOperations:
         async with self._context.change(actor, "updateUser") as tx:
             tx.authorize(Verb.ADMINISTER, _USERS)
             known = await tx[UserStore].find(email=email)
-            user = known or self._new(check_address(email), name)
+            user = known or self._new_user(check_address(email), name)
             if known is None:
                 await tx[UserStore].add(user)
             elif name:
@@ -166,7 +166,7 @@ class UserOperations:
         async with self._context.change(actor, "createServiceAccount") as tx:
             tx.authorize(Verb.ADMINISTER, _USERS)
             email = f"{check_label(name, 'name')}@{_ACCOUNT_DOMAIN}"
-            user = replace(self._new(email, name), kind=UserKind.SERVICE_ACCOUNT)
+            user = replace(self._new_user(email, name), kind=UserKind.SERVICE_ACCOUNT)
             if (known := await tx[UserStore].find(email=email)) is not None:
                 raise name_conflict(actor, known, f"service account {name!r} already exists")
             await tx[UserStore].add(user)
@@ -254,7 +254,7 @@ class UserOperations:
             tx.authorize(Verb.ADMINISTER, _GROUPS)
             before = await find_group(tx, id)
             group = replace(change.applied(before), updated_at=self._context.clock.now())
-            if _filled_by(group) != _filled_by(before):
+            if _member_sources(group) != _member_sources(before):
                 await self._require_covers_group(tx, actor, id)
             await tx[GroupStore].put(group)
             tx.audit(group.name, id)
@@ -314,7 +314,7 @@ class UserOperations:
             if (await tx[UserStore].page(PageQuery(first=1))).items:
                 return None
             tx.authorized_by("first start")
-            user = replace(self._new("admin", "Administrator"), email="admin")
+            user = replace(self._new_user("admin", "Administrator"), email="admin")
             await tx[UserStore].add(user)
             await self._set_role(tx, SYSTEM, user, ADMIN)
             _, secret = await mint(
@@ -367,7 +367,7 @@ class UserOperations:
             )
         )
 
-    def _new(self, email: str, name: str | None) -> User:
+    def _new_user(self, email: str, name: str | None) -> User:
         now = self._context.clock.now()
         return User(
             self._context.new_id(), email, check_text(name, "name") if name else email, now, now
@@ -443,6 +443,6 @@ def check_address(email: str) -> str:
     return check_text(email, "email", 320)
 
 
-def _filled_by(group: Group) -> tuple[bool | None, str | None, str]:
+def _member_sources(group: Group) -> tuple[bool | None, str | None, str]:
     """The sources of automatic members. An identity provider matches groups by name."""
     return group.everyone, group.issuer, group.name if group.issuer else ""
