@@ -14,6 +14,8 @@ from core.identity import new_id
 from core.runtime.clock import Clock
 
 P = TypeVar("P")
+Permission = tuple[Verb, Resource]
+"""Operation on a resource."""
 _MAX_TARGET_LENGTH = 320
 CLUSTER: Final = "cluster"
 """A cluster row changed. Key: cluster id."""
@@ -117,15 +119,22 @@ class StoreContext:
         return new_id(self.clock.now())
 
     @asynccontextmanager
-    async def change(self, actor: Actor, action: str) -> AsyncGenerator[Change, None]:
+    async def change(
+        self, actor: Actor, action: str, permission: Permission | None = None
+    ) -> AsyncGenerator[Change, None]:
         """Opens the transaction of a change.
 
-        `action` is the name in the audit log: that of the mutation. Raises Unauthenticated for an
+        `action` is the name in the audit log: that of the mutation. `permission` authorizes the
+        change before the transaction begins, if no row decides. Raises Unauthenticated for an
         anonymous actor, and TransactionConflict as `Store.write` does.
         """
         require_member(actor)
+        if permission:
+            require(actor, *permission)
         async with self.store.write() as tx:
             change = Change(self, tx, actor, action)
+            if permission:
+                change.authorize(*permission)
             yield change
             await change.finish()
         change.publish_all()

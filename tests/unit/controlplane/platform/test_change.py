@@ -52,13 +52,15 @@ class FakeTransaction:
 
 
 class FakeStore:
-    """Keeps the last transaction that was committed."""
+    """Keeps the last transaction that was committed, and counts all."""
 
     def __init__(self) -> None:
         self.committed: FakeTransaction | None = None
+        self.begun = 0
 
     @asynccontextmanager
     async def write(self) -> AsyncGenerator[FakeTransaction, None]:
+        self.begun += 1
         tx = FakeTransaction()
         yield tx
         self.committed = tx
@@ -137,6 +139,20 @@ async def test_a_change_without_a_write_needs_neither(stand: Stand) -> None:
     async with stand.context.change(actor(), "addRow") as change:
         assert not change.has_writes
     assert stand.store.committed is not None and stand.store.committed.entries == []
+
+
+async def test_a_permission_is_required_before_the_transaction_begins(stand: Stand) -> None:
+    with pytest.raises(Forbidden):
+        async with stand.context.change(actor(VIEWER), "addRow", (Verb.WRITE, CLUSTERS)):
+            pass
+    assert stand.store.begun == 0
+
+
+async def test_a_permission_authorizes_the_writes_of_a_change(stand: Stand) -> None:
+    async with stand.context.change(actor(ADMIN), "addRow", (Verb.WRITE, CLUSTERS)) as change:
+        cast(list[str], change[Rows]).append("a")
+        change.audit("a", "id-1")
+    assert stand.store.committed is not None and stand.store.committed.rows == ["a"]
 
 
 async def test_another_rule_than_a_role_can_allow_a_change(stand: Stand) -> None:
