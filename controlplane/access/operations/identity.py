@@ -20,16 +20,13 @@ from controlplane.access.operations.auth_throttle import AuthThrottle
 from controlplane.access.operations.federation import Federation
 from controlplane.access.operations.scopes import grants_of
 from controlplane.access.operations.tokens import SIGN_IN_KINDS, mint, revoke_user_tokens
-from controlplane.access.operations.users import find_user
+from controlplane.access.operations.users import ADMINISTER_USERS, find_user
 from controlplane.access.ports import DeployTokens, TokenStore, UserStore
 from controlplane.authorization import (
     Actor,
     ActorKind,
     Limit,
     Policy,
-    Resource,
-    ResourceKind,
-    Verb,
     require_member,
 )
 from controlplane.platform.context import REVOKED, StoreContext
@@ -193,7 +190,7 @@ class CredentialAuthenticator:
             if token is None or token.user_id is None:
                 raise NotFound
             is_own = token.user_id == actor.id
-            if not is_own and not actor.may(Verb.ADMINISTER, Resource.whole(ResourceKind.USER)):
+            if not is_own and not actor.may(*ADMINISTER_USERS):
                 raise NotFound
             tx.authorized_by("own token, or user administrator")
             now = self._context.clock.now()

@@ -16,6 +16,7 @@ from controlplane.platform.retry import retry_operations
 from core.errors import Conflict
 
 _MAX_DESCRIPTION_LENGTH = 1000
+_WRITE_PROJECTS = (Verb.WRITE, Resource.whole(ResourceKind.PROJECT))
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +74,7 @@ class Projects:
 
     async def create(self, actor: Actor, change: ProjectChange) -> Project:
         now = self._context.clock.now()
-        async with self._context.change(actor, "createProject") as tx:
-            tx.authorize(Verb.WRITE, Resource.whole(ResourceKind.PROJECT))
+        async with self._context.change(actor, "createProject", _WRITE_PROJECTS) as tx:
             project = change.applied(Project(self._context.new_id(), "", now, now))
             if (known := await tx[ProjectStore].find(name=project.name)) is not None:
                 raise name_conflict(actor, known, f"project {project.name!r} already exists")

@@ -49,6 +49,7 @@ from core.errors import Conflict, Invalid, NotFound
 
 T = TypeVar("T")
 _MAX_TEXT_LENGTH = 1000
+_ADMINISTER_ROLES = (Verb.ADMINISTER, Resource.whole(ResourceKind.ROLE))
 _MAX_BINDINGS_SHOWN = 5000
 _BINDINGS_BATCH = 1000
 
@@ -148,8 +149,8 @@ class AccessControl:
         Forbidden: the old or new role has permissions that the actor lacks in the installation.
         """
         now = self._context.clock.now()
-        async with self._context.change(actor, "updateRole" if id else "createRole") as tx:
-            tx.authorize(Verb.ADMINISTER, Resource.whole(ResourceKind.ROLE))
+        action = "updateRole" if id else "createRole"
+        async with self._context.change(actor, action, _ADMINISTER_ROLES) as tx:
             before = await self._find_custom(tx, id) if id else None
             role = change.applied(before or Role(self._context.new_id(), "", now, now))
             role = replace(role, updated_at=now)
@@ -167,8 +168,7 @@ class AccessControl:
 
     async def delete_role(self, actor: Actor, id: str) -> Role:
         """Deletes a role. Conflict: it is still bound."""
-        async with self._context.change(actor, "deleteRole") as tx:
-            tx.authorize(Verb.ADMINISTER, Resource.whole(ResourceKind.ROLE))
+        async with self._context.change(actor, "deleteRole", _ADMINISTER_ROLES) as tx:
             role = await self._find_custom(tx, id)
             if used := await tx[RoleBindingStore].select(role_id=id):
                 raise Conflict(f"role {role.name!r} has {len(used)} bindings: delete them first")

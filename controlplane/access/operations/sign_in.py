@@ -29,7 +29,11 @@ from controlplane.access.model.users import (
 from controlplane.access.operations.federation import Federation
 from controlplane.access.operations.refresh_tokens import IssuedTokens, RefreshTokens
 from controlplane.access.operations.tokens import SIGN_IN_KINDS, mint, revoke_user_tokens
-from controlplane.access.operations.users import find_user, require_permissions_of_user
+from controlplane.access.operations.users import (
+    ADMINISTER_USERS,
+    find_user,
+    require_permissions_of_user,
+)
 from controlplane.access.ports import (
     ChallengeStore,
     LoginStore,
@@ -43,9 +47,6 @@ from controlplane.authorization import (
     SYSTEM,
     Actor,
     ActorKind,
-    Resource,
-    ResourceKind,
-    Verb,
     require_member,
 )
 from controlplane.platform.audit_entry import AuditVerdict
@@ -284,7 +285,7 @@ class SignIn:
             if is_own:
                 tx.authorized_by("own password")
             else:
-                tx.authorize(Verb.ADMINISTER, Resource.whole(ResourceKind.USER))
+                tx.authorize(*ADMINISTER_USERS)
                 await require_permissions_of_user(tx, actor, user, now)
             await tx[UserStore].change(user.id, password=hash, updated_at=now)
             await revoke_user_tokens(tx, user.id, SIGN_IN_KINDS)

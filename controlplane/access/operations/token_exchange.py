@@ -8,7 +8,11 @@ from fnmatch import fnmatchcase
 from controlplane.access.model.sign_in import Claims, TrustRule
 from controlplane.access.model.users import Token
 from controlplane.access.operations.tokens import mint
-from controlplane.access.operations.users import find_service_account, require_permissions_of_user
+from controlplane.access.operations.users import (
+    ADMINISTER_USERS,
+    find_service_account,
+    require_permissions_of_user,
+)
 from controlplane.access.ports import Issuers, TrustRuleStore, UserStore
 from controlplane.authorization import SYSTEM, Actor, Resource, ResourceKind, Verb, require
 from controlplane.platform.context import StoreContext
@@ -79,8 +83,7 @@ class TokenExchange:
         The actor must hold every permission of that service account.
         """
         now = self._context.clock.now()
-        async with self._context.change(actor, "createTrustRule") as tx:
-            tx.authorize(Verb.ADMINISTER, Resource.whole(ResourceKind.USER))
+        async with self._context.change(actor, "createTrustRule", ADMINISTER_USERS) as tx:
             draft.check()
             user = await find_service_account(tx, user_id)
             await require_permissions_of_user(tx, actor, user, now)
@@ -104,8 +107,7 @@ class TokenExchange:
 
     async def delete_trust_rule(self, actor: Actor, id: str) -> TrustRule:
         """Deletes a trust rule. Tokens that were issued by it stay valid until they expire."""
-        async with self._context.change(actor, "deleteTrustRule") as tx:
-            tx.authorize(Verb.ADMINISTER, Resource.whole(ResourceKind.USER))
+        async with self._context.change(actor, "deleteTrustRule", ADMINISTER_USERS) as tx:
             rule = await tx[TrustRuleStore].get(id)
             if rule is None:
                 raise NotFound

@@ -52,7 +52,8 @@ from core.identity import TokenKind
 _MAX_DESCRIPTION_LENGTH = 1000
 _ACCOUNT_DOMAIN = "service-accounts"
 _USERS = Resource.whole(ResourceKind.USER)
-_GROUPS = Resource.whole(ResourceKind.GROUP)
+ADMINISTER_USERS = (Verb.ADMINISTER, _USERS)
+_ADMINISTER_GROUPS = (Verb.ADMINISTER, Resource.whole(ResourceKind.GROUP))
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,8 +126,7 @@ class UserOperations:
 
         None leaves a field unchanged. New users have no permissions until a role is bound to them.
         """
-        async with self._context.change(actor, "updateUser") as tx:
-            tx.authorize(Verb.ADMINISTER, _USERS)
+        async with self._context.change(actor, "updateUser", ADMINISTER_USERS) as tx:
             known = await tx[UserStore].find(email=email)
             user = known or self._new_user(check_address(email), name)
             if known is None:
@@ -144,8 +144,7 @@ class UserOperations:
 
     async def update(self, actor: Actor, id: str, name: str | None, email: str | None) -> User:
         """Changes the name or the address of a user. Conflict: another user has the address."""
-        async with self._context.change(actor, "updateUser") as tx:
-            tx.authorize(Verb.ADMINISTER, _USERS)
+        async with self._context.change(actor, "updateUser", ADMINISTER_USERS) as tx:
             before = await find_user(tx, id)
             user = before
             if name:
@@ -163,8 +162,7 @@ class UserOperations:
 
     async def create_account(self, actor: Actor, name: str) -> User:
         """Creates a service account: a user that authenticates only with tokens."""
-        async with self._context.change(actor, "createServiceAccount") as tx:
-            tx.authorize(Verb.ADMINISTER, _USERS)
+        async with self._context.change(actor, "createServiceAccount", ADMINISTER_USERS) as tx:
             email = f"{check_label(name, 'name')}@{_ACCOUNT_DOMAIN}"
             user = replace(self._new_user(email, name), kind=UserKind.SERVICE_ACCOUNT)
             if (known := await tx[UserStore].find(email=email)) is not None:
@@ -180,8 +178,7 @@ class UserOperations:
 
         The actor must hold every permission of the account.
         """
-        async with self._context.change(actor, "createAccessToken") as tx:
-            tx.authorize(Verb.ADMINISTER, _USERS)
+        async with self._context.change(actor, "createAccessToken", ADMINISTER_USERS) as tx:
             check_text(name, "name")
             if not timedelta() < life <= MAX_TOKEN_LIFETIME:
                 raise Invalid("must be at most 366 days", field="expiresIn")
@@ -195,8 +192,8 @@ class UserOperations:
     async def disable(self, actor: Actor, user_id: str, disabled: bool = True) -> User:
         """Disables a user and revokes all tokens and sessions, or enables the user again."""
         now = self._context.clock.now()
-        async with self._context.change(actor, "disableUser" if disabled else "enableUser") as tx:
-            tx.authorize(Verb.ADMINISTER, _USERS)
+        action = "disableUser" if disabled else "enableUser"
+        async with self._context.change(actor, action, ADMINISTER_USERS) as tx:
             if user_id == actor.id:
                 raise Conflict("you cannot disable your own account: ask another administrator")
             user = await find_user(tx, user_id)
@@ -240,8 +237,7 @@ class UserOperations:
 
     async def create_group(self, actor: Actor, change: GroupChange) -> Group:
         now = self._context.clock.now()
-        async with self._context.change(actor, "createGroup") as tx:
-            tx.authorize(Verb.ADMINISTER, _GROUPS)
+        async with self._context.change(actor, "createGroup", _ADMINISTER_GROUPS) as tx:
             group = change.applied(Group(self._context.new_id(), "", now, now))
             if (known := await tx[GroupStore].find(name=group.name)) is not None:
                 raise name_conflict(actor, known, f"group {group.name!r} already exists")
@@ -250,8 +246,7 @@ class UserOperations:
         return group
 
     async def update_group(self, actor: Actor, id: str, change: GroupChange) -> Group:
-        async with self._context.change(actor, "updateGroup") as tx:
-            tx.authorize(Verb.ADMINISTER, _GROUPS)
+        async with self._context.change(actor, "updateGroup", _ADMINISTER_GROUPS) as tx:
             before = await find_group(tx, id)
             group = replace(change.applied(before), updated_at=self._context.clock.now())
             if _member_sources(group) != _member_sources(before):
@@ -263,8 +258,7 @@ class UserOperations:
 
     async def delete_group(self, actor: Actor, id: str) -> Group:
         """Deletes a group and its role bindings."""
-        async with self._context.change(actor, "deleteGroup") as tx:
-            tx.authorize(Verb.ADMINISTER, _GROUPS)
+        async with self._context.change(actor, "deleteGroup", _ADMINISTER_GROUPS) as tx:
             group = await find_group(tx, id)
             await self._require_covers_group(tx, actor, id)
             await delete_group_rows(tx, id)
@@ -279,8 +273,7 @@ class UserOperations:
 
         Forbidden: the group has a permission that the actor lacks.
         """
-        async with self._context.change(actor, "createGroupMember") as tx:
-            tx.authorize(Verb.ADMINISTER, _GROUPS)
+        async with self._context.change(actor, "createGroupMember", _ADMINISTER_GROUPS) as tx:
             group, user = await find_group(tx, group_id), await find_user(tx, user_id)
             await self._require_covers_group(tx, actor, group_id)
             row = await tx[MembershipStore].find(group_id=group_id, user_id=user_id)
@@ -296,8 +289,7 @@ class UserOperations:
         self, actor: Actor, group_id: str, user_id: str
     ) -> tuple[Membership, Group, User]:
         """Removes a user from a group. NotFound: the user is not a member."""
-        async with self._context.change(actor, "deleteGroupMember") as tx:
-            tx.authorize(Verb.ADMINISTER, _GROUPS)
+        async with self._context.change(actor, "deleteGroupMember", _ADMINISTER_GROUPS) as tx:
             group, user = await find_group(tx, group_id), await find_user(tx, user_id)
             row = await tx[MembershipStore].find(group_id=group_id, user_id=user_id)
             if row is None:
