@@ -7,10 +7,10 @@ from typing import Any, Protocol
 import strawberry
 
 from controlplane.access.api.enums import BuiltInRole
+from controlplane.access.model.sign_in import TrustRuleSpec
 from controlplane.access.operations.bindings import Subjects
 from controlplane.access.operations.projects import ProjectChange
 from controlplane.access.operations.roles import BindingDraft, RoleChange
-from controlplane.access.operations.token_exchange import TrustRuleDraft
 from controlplane.access.operations.users import GroupChange
 from controlplane.authorization import (
     KubernetesRights,
@@ -179,8 +179,8 @@ class ClaimPatternAttributes:
     """Pattern for its value. `*` matches any text."""
 
 
-@draft(TrustRuleDraft, publish_defaults=True)
-class TrustRuleAttributes(Draft[TrustRuleDraft]):
+@draft(TrustRuleSpec, publish_defaults=True)
+class TrustRuleAttributes(Draft[TrustRuleSpec]):
     """A rule that exchanges tokens of an external issuer for tokens of a service account."""
 
     claims: list[ClaimPatternAttributes] = strawberry.field(default_factory=list)

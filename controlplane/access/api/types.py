@@ -196,7 +196,7 @@ class ClaimPattern:
 
 
 def _claim_patterns(rule: TrustRuleRow) -> list[ClaimPattern]:
-    return [ClaimPattern(name=name, value=value) for name, value in rule.claims.items()]
+    return [ClaimPattern(name=name, value=value) for name, value in rule.spec.claims.items()]
 
 
 @output(TrustRuleRow, hide={"inserted_at", "keys"})

@@ -1,14 +1,21 @@
 """Sign-in: state between its steps, counts of failures, and claims of identity providers."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
+from fnmatch import fnmatchcase
 from typing import Any
+
+from controlplane.platform.names import check_length, check_text
+from controlplane.platform.parts import part
+from core.errors import Invalid
 
 FAILURES_WINDOW = timedelta(minutes=15)
 MAX_FAILURES_PER_ACCOUNT = 10
 MAX_FAILURES_PER_SOURCE = 50
+_MAX_KEYS_LENGTH = 64 << 10
+_MAX_MINUTES = 24 * 60
 
 
 class ChallengeKind(StrEnum):
@@ -49,25 +56,56 @@ class SignInFailures:
 
 
 @dataclass(frozen=True, slots=True)
+class TrustRuleSpec:
+    """Values of a trust rule that a user defines."""
+
+    issuer: str
+    """Issuer of the external tokens (`iss`), an https URL."""
+    audience: str
+    """Required audience (`aud`)."""
+    subject: str
+    """Pattern for the subject (`sub`). `*` matches any text."""
+    claims: Mapping[str, str] = field(default_factory=dict)
+    """Patterns for further claims. All must match."""
+    minutes: int = 60
+    """Lifetime of exchanged tokens in minutes. Default: 60. Limit: 1,440."""
+    keys: str | None = None
+    """JSON Web Key Set of the issuer. Needed if the control plane cannot reach the issuer over
+    https. Limit: 64 KiB."""
+
+    def checked(self) -> "TrustRuleSpec":
+        """Returns the spec. Raises Invalid if a value is not allowed."""
+        if not self.issuer.startswith("https://"):
+            raise Invalid("must begin with https://", field="issuer")
+        for name in ("issuer", "audience", "subject"):
+            check_text(getattr(self, name), name, 512)
+        if not 1 <= self.minutes <= _MAX_MINUTES or len(self.claims) > 20:
+            raise Invalid(
+                f"must be 1 to {_MAX_MINUTES} minutes, with at most 20 claims", field="minutes"
+            )
+        if self.subject.strip("*") == "" and not self.claims:
+            raise Invalid(
+                "specify a subject or claims: this rule would trust every token", field="subject"
+            )
+        return replace(self, keys=check_length(self.keys or "", "keys", _MAX_KEYS_LENGTH) or None)
+
+    def matches(self, claims: "Claims") -> bool:
+        """Returns whether a token with these claims matches."""
+        return fnmatchcase(claims.subject, self.subject) and all(
+            fnmatchcase(str(claims.every.get(name, "")), pattern)
+            for name, pattern in self.claims.items()
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class TrustRule:
     """Rule for the exchange of external tokens for a service account's token (RFC 8693)."""
 
     id: str
     user_id: str
     """ID of the service account."""
-    issuer: str
-    """Issuer of the external tokens (`iss`)."""
-    audience: str
-    """Required audience (`aud`)."""
-    subject: str
-    """Pattern for the subject (`sub`). `*` matches any text."""
     inserted_at: datetime
-    claims: Mapping[str, str] = field(default_factory=dict)
-    """Patterns for further claims. All must match."""
-    minutes: int = 60
-    """Lifetime of exchanged tokens in minutes."""
-    keys: str | None = None
-    """JSON Web Key Set of an issuer that the control plane cannot reach."""
+    spec: TrustRuleSpec = part(TrustRuleSpec)
 
 
 @dataclass(frozen=True, slots=True)

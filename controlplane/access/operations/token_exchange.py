@@ -1,11 +1,8 @@
 """Token exchange (RFC 8693): tokens of other issuers for service account tokens, by trust rules."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import timedelta
-from fnmatch import fnmatchcase
 
-from controlplane.access.model.sign_in import Claims, TrustRule
+from controlplane.access.model.sign_in import Claims, TrustRule, TrustRuleSpec
 from controlplane.access.model.users import Token
 from controlplane.access.operations.tokens import mint
 from controlplane.access.operations.users import (
@@ -16,51 +13,12 @@ from controlplane.access.operations.users import (
 from controlplane.access.ports import Issuers, TrustRuleStore, UserStore
 from controlplane.authorization import SYSTEM, Actor, Resource, ResourceKind, Verb, require
 from controlplane.platform.context import StoreContext
-from controlplane.platform.names import check_length, check_text
 from controlplane.platform.retry import retry_operations
 from core.errors import Invalid, NotFound, Unauthenticated
 from core.identity import TokenKind
 
 MAX_RULES_PER_ISSUER = 100
-_MAX_KEYS_LENGTH = 64 << 10
-_MAX_MINUTES = 24 * 60
 _NO_RULE_MATCHES = "no trust rule matches this token"
-
-
-@dataclass(frozen=True, slots=True)
-class TrustRuleDraft:
-    """Conditions of a trust rule as a user defines them."""
-
-    issuer: str
-    """Issuer of the external tokens (`iss`), an https URL."""
-    audience: str
-    """Required audience (`aud`)."""
-    subject: str
-    """Pattern for the subject (`sub`). `*` matches any text."""
-    claims: Mapping[str, str] = field(default_factory=dict)
-    """Patterns for further claims. All must match."""
-    minutes: int = 60
-    """Lifetime of exchanged tokens in minutes. Default: 60. Limit: 1,440."""
-    keys: str | None = None
-    """JSON Web Key Set of the issuer. Needed if the control plane cannot reach the issuer over
-    https. Limit: 64 KiB."""
-
-    def check(self) -> None:
-        """Invalid: a value is not allowed."""
-        if not self.issuer.startswith("https://"):
-            raise Invalid("must begin with https://", field="issuer")
-        for name in ("issuer", "audience", "subject"):
-            check_text(getattr(self, name), name, 512)
-        if not 1 <= self.minutes <= _MAX_MINUTES or len(self.claims) > 20:
-            raise Invalid(
-                f"must be 1 to {_MAX_MINUTES} minutes, with at most 20 claims", field="minutes"
-            )
-        if self.subject.strip("*") == "" and not self.claims:
-            raise Invalid(
-                "specify a subject or claims: this rule would trust every token", field="subject"
-            )
-        if self.keys is not None:
-            check_length(self.keys, "keys", _MAX_KEYS_LENGTH)
 
 
 @retry_operations
@@ -77,32 +35,22 @@ class TokenExchange:
         async with self._context.store.read() as tx:
             return await tx[TrustRuleStore].select()
 
-    async def trust(self, actor: Actor, user_id: str, draft: TrustRuleDraft) -> TrustRule:
+    async def trust(self, actor: Actor, user_id: str, spec: TrustRuleSpec) -> TrustRule:
         """Creates a trust rule: matching tokens are exchanged for tokens of a service account.
 
         The actor must hold every permission of that service account.
         """
         now = self._context.clock.now()
         async with self._context.change(actor, "createTrustRule", ADMINISTER_USERS) as tx:
-            draft.check()
+            spec = spec.checked()
             user = await find_service_account(tx, user_id)
             await require_permissions_of_user(tx, actor, user, now)
-            rules = await tx[TrustRuleStore].select(issuer=draft.issuer)
+            rules = await tx[TrustRuleStore].select(issuer=spec.issuer)
             if len(rules) >= MAX_RULES_PER_ISSUER:
                 raise Invalid(f"at most {MAX_RULES_PER_ISSUER} rules per issuer", field="issuer")
-            rule = TrustRule(
-                self._context.new_id(),
-                user_id,
-                draft.issuer,
-                draft.audience,
-                draft.subject,
-                now,
-                draft.claims,
-                draft.minutes,
-                draft.keys or None,
-            )
+            rule = TrustRule(self._context.new_id(), user_id, now, spec)
             await tx[TrustRuleStore].add(rule)
-            tx.audit(user.email, rule.id, issuer=rule.issuer, subject=rule.subject)
+            tx.audit(user.email, rule.id, issuer=spec.issuer, subject=spec.subject)
         return rule
 
     async def delete_trust_rule(self, actor: Actor, id: str) -> TrustRule:
@@ -112,7 +60,7 @@ class TokenExchange:
             if rule is None:
                 raise NotFound
             await tx[TrustRuleStore].remove(id)
-            tx.audit(rule.issuer, id)
+            tx.audit(rule.spec.issuer, id)
         return rule
 
     async def exchange(self, token: str, source: str = "") -> tuple[Token, str]:
@@ -126,17 +74,18 @@ class TokenExchange:
         for rule in rules:
             try:
                 claims = await self._issuers.verify_for_audience(
-                    token, issuer, rule.audience, rule.keys
+                    token, issuer, rule.spec.audience, rule.spec.keys
                 )
             except Unauthenticated:
                 continue
-            if _matches(rule, claims):
+            if rule.spec.matches(claims):
                 return await self._issue(rule, claims, source)
         raise Unauthenticated(_NO_RULE_MATCHES)
 
     async def _issue(self, rule: TrustRule, claims: Claims, source: str) -> tuple[Token, str]:
         now = self._context.clock.now()
-        life = min(timedelta(minutes=rule.minutes), claims.expires_at - now + timedelta(hours=1))
+        lifetime = timedelta(minutes=rule.spec.minutes)
+        life = min(lifetime, claims.expires_at - now + timedelta(hours=1))
         async with self._context.change(SYSTEM, "exchangeToken") as tx:
             tx.authorized_by(f"trust rule {rule.id}")
             user = await tx[UserStore].get(rule.user_id)
@@ -153,10 +102,3 @@ class TokenExchange:
             )
             tx.audit(user.email, row.id, subject=claims.subject[:255])
         return row, secret
-
-
-def _matches(rule: TrustRule, claims: Claims) -> bool:
-    return fnmatchcase(claims.subject, rule.subject) and all(
-        fnmatchcase(str(claims.every.get(name, "")), pattern)
-        for name, pattern in rule.claims.items()
-    )

@@ -16,9 +16,9 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from jwt.algorithms import ECAlgorithm
 
+from controlplane.access.model.sign_in import TrustRuleSpec
 from controlplane.access.oidc.metadata import IssuerHttpClient, check_url
 from controlplane.access.operations.roles import BindingDraft
-from controlplane.access.operations.token_exchange import TrustRuleDraft
 from controlplane.access.operations.users import GroupChange
 from controlplane.access.ports import UserStore
 from controlplane.authorization import INSTALLATION, Verb
@@ -311,7 +311,7 @@ async def exchange_rule(door: Gate, **given: Any) -> str:
     keys = json.dumps(door.issuer.jwks())
     rule: dict[str, Any] = {"issuer": "https://ci.example.org", "audience": "towline-ci"}
     rule |= {"subject": "repo:acme/shop:*", "claims": {"environment": "prod"}, "keys": keys}
-    await door.accounts.trust(door.world.admin, account.id, TrustRuleDraft(**{**rule, **given}))
+    await door.accounts.trust(door.world.admin, account.id, TrustRuleSpec(**{**rule, **given}))
     return account.id
 
 
