@@ -83,3 +83,13 @@ def replace_columns(row: T, columns: Mapping[str, Any]) -> T:
         if mine:
             changed[member.name] = replace(getattr(row, member.name), **mine)
     return replace(row, **changed, **left)  # ty: ignore[invalid-argument-type]
+
+
+def row_of(kind: type[T], columns: Mapping[str, Any]) -> T:
+    """Makes a row from some of its columns; the other ones have their defaults."""
+    values = dict(columns)
+    for member in fields(kind):  # ty: ignore[invalid-argument-type]
+        if inner := member.metadata.get(_PART):
+            names = values.keys() & column_names(inner)
+            values[member.name] = row_of(inner, {name: values.pop(name) for name in names})
+    return kind(**values)

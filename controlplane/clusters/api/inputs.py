@@ -73,7 +73,7 @@ def _cluster_change(given: ClusterAttributes | ClusterUpdateAttributes) -> Clust
         name=given.name,
         handle=given.handle,
         protect=given.protect,
-        metadata=json_object(given.metadata, "metadata"),
+        metadata=None if given.metadata is None else json_object(given.metadata, "metadata"),
         tags=None if given.tags is None else {tag.name: tag.value for tag in given.tags},
         subjects=subjects_by_role(given),
     )

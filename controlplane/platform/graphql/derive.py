@@ -28,9 +28,11 @@ from typing import (
 import strawberry
 from strawberry.types.base import has_object_definition
 from strawberry.types.field import StrawberryField
+from strawberry.utils.str_converters import to_camel_case
 
+from controlplane.platform.graphql.inputs import json_object
 from controlplane.platform.graphql.scalars import Json, Map
-from controlplane.platform.parts import column_names, part_fields
+from controlplane.platform.parts import column_names, part_fields, row_of
 
 M = TypeVar("M")
 T = TypeVar("T")
@@ -73,21 +75,21 @@ class Draft(Generic[M]):
     """Base class of input types that are derived from the dataclass `M`."""
 
     __sources__: ClassVar[Sources]
-    __changes__: ClassVar[Mapping[str, tuple[str, Convert | None]]]
-    __model__: ClassVar[type]
+    __changes__: ClassVar[Mapping[str, "_Assignment"]]
+    __model__: ClassVar[type[Any]]
 
     def change(self) -> M:
         """Returns the values as `M`; an absent or null field has its default there."""
-        return self.__model__(**self.values())
+        return row_of(self.__model__, self.values())
 
     def values(self) -> dict[str, Any]:
         """Returns the given values by field of `M`; a class extends it for the fields that differ
         in more than their name.
         """
         given: dict[str, Any] = {}
-        for name, (target, convert) in self.__changes__.items():
+        for name, (target, convert, has_default) in self.__changes__.items():
             value = getattr(self, name)
-            if value is not None:
+            if value is not None or not has_default:
                 given[target] = convert(value) if convert else value
         return given
 
@@ -130,8 +132,8 @@ def output(
             form = _Published(declared.pop(published, None), None)
             if form.annotation is None:
                 form = _published(published, source.hint, is_input=False)
-                if published in nullable:
-                    form = _Published(form.annotation | None, _null_if_empty(form.convert))
+            if published in nullable:
+                form = _Published(form.annotation | None, _null_if_empty(form.convert))
             annotations[published], paths[published] = form.annotation, source.path
             if form.convert is not None:
                 converts[published] = form.convert
@@ -164,19 +166,20 @@ def draft(
         shown = _shown_fields(model, rename or {}, hide, only)
         declared = _declared(kind)
         annotations: dict[str, Any] = {}
-        changes: dict[str, tuple[str, Convert | None]] = {}
+        changes: dict[str, _Assignment] = {}
         for published, source in shown.items():
             own = declared.pop(published, None)
-            form = _published(published, own or source.hint, is_input=True)
-            if own is not None and _has(source.hint, _MAPPINGS) and _has(own, (list,)):
-                form = _Published(form.annotation, _by_name)
+            # A declared text is a text, not an ID: it has no name here.
+            form = _published("" if own else published, own or source.hint, is_input=True)
+            if own is not None and _has(source.hint, _MAPPINGS):
+                form = _Published(form.annotation, _to_mapping(published, own, form.convert))
             if own is None and source.has_default:
                 default = source.default if publish_defaults else None
                 if default is None:
                     form = _Published(form.annotation | None, form.convert)
                 setattr(kind, published, _input_default(default))
             annotations[published] = form.annotation
-            changes[published] = (source.path, form.convert)
+            changes[published] = _Assignment(source.member.name, form.convert, source.has_default)
         kind.__annotations__ = annotations | declared
         made: Any = strawberry.input(kind)
         made.__changes__, made.__model__ = changes, model
@@ -208,6 +211,14 @@ class _Source(NamedTuple):
     def default(self) -> Any:
         factory = self.member.default_factory
         return self.member.default if factory is MISSING else factory()
+
+
+class _Assignment(NamedTuple):
+    """The field of a dataclass that gets the value of an input's field."""
+
+    target: str
+    convert: Convert | None
+    has_default: bool
 
 
 class _Published(NamedTuple):
@@ -329,9 +340,16 @@ def _converted(convert: Convert, collect: Convert, values: Iterable[Any]) -> Any
     return collect([convert(value) for value in values])
 
 
+def _to_mapping(published: str, own: Any, convert: Convert | None) -> Convert | None:
+    """Returns the conversion of a JSON object, or of a list of names and values, to a mapping."""
+    if Json in (own, *get_args(own)):
+        return partial(json_object, field=to_camel_case(published))
+    return _by_name if _has(own, (list,)) else convert
+
+
 def _by_name(values: Sequence[Any]) -> dict[str, Any]:
-    """Returns a list of inputs with `name` and `value` as a mapping."""
-    return {entry.name: entry.value for entry in values}
+    """Returns a list of inputs with `name` and `value` as a mapping; null is an empty text."""
+    return {entry.name: "" if entry.value is None else entry.value for entry in values}
 
 
 def _input_default(value: Any) -> Any:

@@ -1,7 +1,7 @@
 """Types of the API that are derived from dataclasses."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
@@ -13,8 +13,9 @@ from strawberry.schema.config import StrawberryConfig
 
 from controlplane.platform.graphql.derive import Draft, Output, computed, draft, output
 from controlplane.platform.graphql.descriptions import describe
-from controlplane.platform.graphql.scalars import SCALARS
+from controlplane.platform.graphql.scalars import SCALARS, Json
 from controlplane.platform.parts import part
+from core.errors import Invalid
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 
@@ -25,6 +26,8 @@ class Colour(StrEnum):
 
     RED = "RED"
     """Red."""
+    BLUE = "BLUE"
+    """Blue."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,7 @@ class Car:
     labels: Mapping[str, str] = field(default_factory=dict)
     """Labels."""
     key: bytes = b""
+    length: int = 0
     paint: Paint = part(Paint)
     built_at: datetime = NOW
 
@@ -70,10 +74,12 @@ class WheelType(Output[Wheel]):
     """A wheel in the API."""
 
 
-@output(Car, rename={"title": "name"}, hide={"key"}, nullable={"note", "spare"})
+@output(Car, rename={"title": "name"}, hide={"key"}, nullable={"note", "spare", "length"})
 class CarType(Output[Car]):
     """A car in the API."""
 
+    length: float
+    """Length in metres."""
     labels: list[str] = computed(lambda car: sorted(car.labels))
     """Names of the labels."""
     garage: str | None
@@ -85,7 +91,7 @@ class LabelAttributes:
     """A label."""
 
     name: str
-    value: str
+    value: str | None = None
 
 
 @dataclass(frozen=True)
@@ -108,8 +114,13 @@ class CarDraft:
     """All wheels."""
     labels: Mapping[str, str] | None = None
     """Labels."""
+    extras: Mapping[str, Any] | None = None
+    """Further facts."""
+    maker_id: str | None = None
+    """Text that identifies the maker."""
     seats: int = 4
     """Number of seats. Default: 4."""
+    paint: Paint = part(Paint)
 
 
 @draft(WheelDraft)
@@ -117,11 +128,13 @@ class WheelAttributes(Draft[WheelDraft]):
     """Fields of a wheel."""
 
 
-@draft(CarDraft)
+@draft(CarDraft, rename={"extra_facts": "extras"})
 class CarAttributes(Draft[CarDraft]):
     """Fields of a car."""
 
     labels: list[LabelAttributes] | None = None
+    extra_facts: Json | None = None
+    maker_id: str | None = None
 
 
 @dataclass(frozen=True)
@@ -174,7 +187,8 @@ class Query:
         given = attributes.change()
         wheels = tuple(Wheel(wheel.size) for wheel in given.wheels)
         row = Car("1", given.name, given.owner_id, "", wheels, None, given.labels or {})
-        return CarType.of(row, garage=f"for {given.seats}")
+        row = replace(row, paint=given.paint, length=given.seats)
+        return CarType.of(row, garage=f"for {given.seats}, {given.extras}")
 
 
 def schema() -> strawberry.Schema:
@@ -194,7 +208,7 @@ def test_an_output_has_the_fields_of_its_model_and_of_its_parts() -> None:
     expected = {
         "id: ID!", "title: String!", "ownerId: ID", "note: String", "wheels: [WheelType!]!",
         "spare: WheelType", "labels: [String!]!", "colour: Colour!", "builtAt: DateTime!",
-        "garage: String",
+        "garage: String", "length: Float",
     }  # fmt: skip
     assert {line.strip() for line in fields.splitlines() if ":" in line} == expected
 
@@ -212,6 +226,7 @@ def test_a_row_becomes_an_output_with_its_related_fields() -> None:
     assert (made.id, made.title, made.note, made.garage) == ("1", "Mini", None, "east")
     assert [wheel.size for wheel in made.wheels] == [15] and made.spare.size == 16
     assert (made.labels, made.colour, made.built_at) == (["a", "b"], Colour.RED, NOW)
+    assert made.length is None
 
 
 def test_a_related_field_that_is_not_given_is_an_error() -> None:
@@ -224,15 +239,44 @@ def test_fields_with_a_default_are_optional_inputs() -> None:
     for line in ("name: String!", "ownerId: ID = null", "seats: Int = null"):
         assert line in fields
     assert "labels: [LabelAttributes!] = null" in fields
+    assert "makerId: String = null" in fields
 
 
 async def test_inputs_arrive_as_their_draft() -> None:
     query = """{ car(attributes: {name: "Mini", wheels: [{size: 15}, {}],
-      labels: [{name: "a", value: "1"}]}) { title wheels { size } labels garage } }"""
+      labels: [{name: "a", value: "1"}], extraFacts: "{\\"a\\": 1}", colour: BLUE})
+      { title wheels { size } labels garage colour length } }"""
     answer = await schema().execute(query)
     assert answer.errors is None
     car = {"title": "Mini", "wheels": [{"size": 15}, {"size": 17}], "labels": ["a"]}
-    assert answer.data == {"car": {**car, "garage": "for 4"}}
+    facts = {"garage": "for 4, {'a': 1}", "colour": "BLUE", "length": 4.0}
+    assert answer.data == {"car": {**car, **facts}}
+
+
+async def test_a_mapping_has_to_be_a_json_object() -> None:
+    query = '{ car(attributes: {name: "Mini", extraFacts: "[1]"}) { id } }'
+    answer = await schema().execute(query)
+    assert answer.errors is not None
+    assert [error.message for error in answer.errors] == ["extraFacts: must be a JSON object"]
+
+
+def test_json_null_is_a_value_where_there_is_no_default() -> None:
+    @dataclass(frozen=True)
+    class Note:
+        text: Any
+        facts: Mapping[str, Any]
+
+    kind = type("NoteAttributes", (Draft,), {"__annotations__": {"text": Json, "facts": Json}})
+    made: Any = draft(Note)(kind)
+    assert made(text=None, facts={}).change() == Note(None, {})
+    with pytest.raises(Invalid, match="must be a JSON object"):
+        made(text="", facts=None).change()
+
+
+def test_null_in_a_list_of_names_and_values_is_an_empty_text() -> None:
+    made: Any = CarAttributes
+    given = made(name="Mini", labels=[LabelAttributes(name="a")])
+    assert given.change().labels == {"a": ""}
 
 
 def test_defaults_are_published_on_request() -> None:
