@@ -64,12 +64,17 @@ async def project_for(
 
     Forbidden: the actor may not create such resources there.
     """
+    await check_project(tx, actor, project_id)
+    require(actor, Verb.WRITE, Resource.within(kind, project_id))
+    return project_id or None
+
+
+async def check_project(tx: Transaction, actor: Actor, project_id: str | None) -> None:
+    """NotFound: the project does not exist, or the actor may not see it. None is allowed."""
     if project_id:
         project = await find_project(tx, project_id)
         if not actor.may(Verb.READ, project.target):
             raise NotFound
-    require(actor, Verb.WRITE, Resource.within(kind, project_id))
-    return project_id or None
 
 
 async def find_project(tx: Transaction, id: str | None, name: str | None = None) -> Project:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from controlplane.access.operations.scopes import find_project
+from controlplane.access.operations.scopes import check_project
 from controlplane.authorization import Actor, Resource, ResourceKind, Verb, require, require_member
 from controlplane.clusters.model.cluster import Cluster
 from controlplane.clusters.model.groups import MAX_CHANGING_CLUSTERS, ClusterGroup
@@ -63,8 +63,8 @@ class ClusterGroupChange:
 class ClusterGroups:
     """Operations on cluster groups. A group needs the permissions for clusters of its project."""
 
-    def __init__(self, deps: OperationContext) -> None:
-        self._context = deps
+    def __init__(self, context: OperationContext) -> None:
+        self._context = context
 
     async def page(self, actor: Actor, query: PageQuery) -> Page[ClusterGroup]:
         require_member(actor)
@@ -85,12 +85,12 @@ class ClusterGroups:
         group = await self.get(actor, id)
         async with self._context.store.read() as tx:
             found = await tx[ClusterStore].select()
-        held = [
+        members = [
             cluster
             for cluster in found
             if group.holds(cluster) and actor.may(Verb.READ, cluster.target)
         ]
-        return sorted(held, key=lambda cluster: cluster.handle)
+        return sorted(members, key=lambda cluster: cluster.handle)
 
     async def create(self, actor: Actor, change: ClusterGroupChange) -> ClusterGroup:
         require_member(actor)
@@ -101,10 +101,7 @@ class ClusterGroups:
         group = ClusterGroup(self._context.new_id(), columns.pop("name"), now, now, project)
         group = replace(group, **columns)
         async with self._context.change(actor, "createClusterGroup") as tx:
-            if project:
-                place = await find_project(tx, project)
-                if not actor.may(Verb.READ, place.target):
-                    raise NotFound
+            await check_project(tx, actor, project)
             tx.authorize(Verb.WRITE, _place(project))
             if (known := await tx[ClusterGroupStore].find(name=group.name)) is not None:
                 raise name_conflict(actor, known, f"cluster group {group.name!r} already exists")
