@@ -98,10 +98,10 @@ class ServicesOfCluster(_Bridge):
     """Implements `ClusterContents`."""
 
     async def begin_removal(
-        self, deps: OperationContext, actor: Actor, cluster: Cluster, removal: Removal
+        self, context: OperationContext, actor: Actor, cluster: Cluster, removal: Removal
     ) -> None:
         for service in await self.tx[ServiceStore].select(cluster_id=cluster.id):
-            await begin_removal(deps, self.tx, actor, service, removal, cluster)
+            await begin_removal(context, self.tx, actor, service, removal, cluster)
 
     async def mark_for_render(self, cluster_id: str) -> set[str]:
         services = self.tx[ServiceStore]

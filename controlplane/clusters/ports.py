@@ -33,7 +33,7 @@ class ClusterContents(Protocol):
     """The services of a cluster."""
 
     async def begin_removal(
-        self, deps: OperationContext, actor: Actor, cluster: Cluster, removal: Removal
+        self, context: OperationContext, actor: Actor, cluster: Cluster, removal: Removal
     ) -> None:
         """Marks all services of a cluster as deleted. Conflict: a service is protected."""
         ...

@@ -8,8 +8,9 @@ class DeprecatedApi:
     """A deprecated API that clients of the cluster still use."""
 
     group: str
-    """API group; empty for the core group."""
+    """API group. Empty for the core group."""
     version: str
+    """API version."""
     resource: str
     """Resource, such as `ingresses`."""
     removed_in: str
@@ -31,5 +32,6 @@ class ClusterFacts:
     pod_capacity: int = 0
     """Maximum number of pods."""
     api_versions: tuple[str, ...] = ()
-    """Served API versions, `group/version`, and `v1` for the core group."""
+    """API versions that the cluster serves, such as `apps/v1` or `v1`."""
     deprecated: tuple[DeprecatedApi, ...] = ()
+    """Deprecated APIs in use."""

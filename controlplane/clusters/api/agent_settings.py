@@ -1,19 +1,19 @@
 """Deployment settings in the API."""
 
-from collections.abc import Sequence
 from enum import Enum
 
 import strawberry
 
 from controlplane.access.api.types import PolicyBinding, bindings_of
-from controlplane.access.operations.roles import AccessControl, BindingView
+from controlplane.access.operations.roles import AccessControl
 from controlplane.authorization import INSTALLATION
 from controlplane.clusters.model.agent_settings import DeploymentSettings as SettingsRow
 from controlplane.clusters.operations.agent_settings import (
     DeploymentSettingsChange,
     DeploymentSettingsOperations,
 )
-from controlplane.platform.graphql.context import Info
+from controlplane.platform.graphql.context import Context, Info
+from controlplane.platform.graphql.derive import Draft, Output, draft, output
 from controlplane.repositories.api.repositories import GitRepository
 from core import __version__
 
@@ -58,18 +58,21 @@ class AiSettings:
     """Anthropic settings."""
 
 
-@strawberry.type
-class DeploymentSettingsType:
+@output(
+    SettingsRow,
+    rename={
+        "agent_helm_values": "agent_values",
+        "agent_helm_values_templateable": "agent_values_templated",
+    },
+    hide={"updated_at"},
+)
+class DeploymentSettingsType(Output[SettingsRow]):
     """Settings for agent installations."""
 
-    id: strawberry.ID
-    name: str
+    name: str = "global"
     """Always `global`."""
-    agent_helm_values: str | None
-    """Helm values (YAML) for the agent chart. Null for the defaults of the chart."""
     agent_helm_values_templateable: bool | None
-    """True if the values are a Liquid template with the variable `cluster`."""
-    agent_vsn: str
+    agent_vsn: str = __version__
     """Version of agents that belongs to this control plane."""
     read_bindings: list[PolicyBinding]
     """Users and groups with the role `viewer` on the installation."""
@@ -84,33 +87,17 @@ class DeploymentSettingsType:
     ai: AiSettings | None = None
     """Always null. Present for compatibility."""
 
-    @classmethod
-    def of(cls, row: SettingsRow, bindings: Sequence[BindingView] = ()) -> "DeploymentSettingsType":
-        editors = bindings_of(bindings, INSTALLATION, "editor")
-        return cls(
-            id=strawberry.ID(row.id),
-            name="global",
-            agent_helm_values=row.agent_values,
-            agent_helm_values_templateable=row.agent_values_templated,
-            agent_vsn=__version__,
-            read_bindings=bindings_of(bindings, INSTALLATION, "viewer"),
-            write_bindings=editors,
-            create_bindings=editors,
-        )
 
-
-@strawberry.input
-class DeploymentSettingsAttributes:
+@draft(
+    DeploymentSettingsChange,
+    rename={
+        "agent_helm_values": "agent_values",
+        "agent_helm_values_templateable": "agent_values_templated",
+    },
+)
+class DeploymentSettingsAttributes(Draft[DeploymentSettingsChange]):
     """Settings for agent installations. A field that is null or absent stays as it is; an empty
     string clears it."""
-
-    agent_helm_values: str | None = None
-    """Helm values (YAML) for the agent chart. Limit: 64 KiB."""
-    agent_helm_values_templateable: bool | None = None
-    """True if the values are a Liquid template with the variable `cluster`."""
-
-    def change(self) -> DeploymentSettingsChange:
-        return DeploymentSettingsChange(self.agent_helm_values, self.agent_helm_values_templateable)
 
 
 @strawberry.type
@@ -118,10 +105,9 @@ class DeploymentQuery:
     @strawberry.field
     async def deployment_settings(self, info: Info) -> DeploymentSettingsType | None:
         """Settings for agent installations."""
-        context, actor = info.context, info.context.actor
-        row = await context[DeploymentSettingsOperations].settings(actor)
-        return DeploymentSettingsType.of(
-            row, await context[AccessControl].bindings(actor, INSTALLATION)
+        context = info.context
+        return await _type(
+            context, await context[DeploymentSettingsOperations].settings(context.actor)
         )
 
 
@@ -136,8 +122,17 @@ class DeploymentMutation:
         Args:
             attributes: Fields to change.
         """
-        context, actor = info.context, info.context.actor
-        row = await context[DeploymentSettingsOperations].change(actor, attributes.change())
-        return DeploymentSettingsType.of(
-            row, await context[AccessControl].bindings(actor, INSTALLATION)
-        )
+        context, change = info.context, attributes.change()
+        row = await context[DeploymentSettingsOperations].change(context.actor, change)
+        return await _type(context, row)
+
+
+async def _type(context: Context, row: SettingsRow) -> DeploymentSettingsType:
+    bindings = await context[AccessControl].bindings(context.actor, INSTALLATION)
+    editors = bindings_of(bindings, INSTALLATION, "editor")
+    return DeploymentSettingsType.of(
+        row,
+        read_bindings=bindings_of(bindings, INSTALLATION, "viewer"),
+        write_bindings=editors,
+        create_bindings=editors,
+    )

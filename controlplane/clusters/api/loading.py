@@ -2,8 +2,8 @@
 
 from collections.abc import Collection
 
-from controlplane.access.api.types import ProjectType
-from controlplane.access.operations.projects import Projects
+from controlplane.access.api.loading import projects_of
+from controlplane.access.api.types import bindings_of
 from controlplane.access.operations.roles import AccessControl, BindingView
 from controlplane.clusters.api.clusters import ClusterType
 from controlplane.clusters.model.cluster import Cluster as ClusterRow
@@ -18,28 +18,27 @@ RELATED_TO_CLUSTERS = frozenset({"project"})
 
 async def cluster_type(info: Info, row: ClusterRow, deploy_token: str | None = None) -> ClusterType:
     """Converts a cluster with the selected related resources."""
-    wanted = selected_fields(info)
-    made = await cluster_types(info.context, [row], wanted)
-    made[row.id].deploy_token = deploy_token
-    return made[row.id]
+    made = (await cluster_types(info.context, [row], selected_fields(info)))[row.id]
+    made.deploy_token = deploy_token
+    return made
 
 
 async def cluster_types(
-    context: Context, rows: Collection[ClusterRow], wanted: frozenset[str]
+    context: Context, rows: Collection[ClusterRow], selected: frozenset[str]
 ) -> dict[str, ClusterType]:
     """Converts clusters with the named related resources, by ID."""
-    actor = context.actor
-    projects: dict[str, ProjectType] = {}
-    if "project" in wanted:
-        found = await context[Projects].of(
-            actor, [row.project_id for row in rows if row.project_id]
-        )
-        projects = {id: ProjectType.of(project) for id, project in found.items()}
+    with_project = [row.project_id for row in rows if "project" in selected]
+    projects = await projects_of(context, with_project) if with_project else {}
     bindings: list[BindingView] = []
-    if wanted & _BINDINGS:
+    if selected & _BINDINGS:
         scope = next(iter(rows)).target.scope if len(rows) == 1 else None
-        bindings = await context[AccessControl].bindings(actor, scope)
+        bindings = await context[AccessControl].bindings(context.actor, scope)
     return {
-        row.id: ClusterType.of(row, None, projects.get(row.project_id or ""), bindings)
+        row.id: ClusterType.of(
+            row,
+            project=projects.get(row.project_id or ""),
+            read_bindings=bindings_of(bindings, row.target.scope, "viewer"),
+            write_bindings=bindings_of(bindings, row.target.scope, "editor"),
+        )
         for row in rows
     }

@@ -9,13 +9,11 @@ SETTINGS_ID = "00000000-0000-7000-8000-000000000002"
 
 @dataclass(frozen=True, slots=True)
 class DeploymentSettings:
-    """Installation values for agents.
-
-    `agent_values` are Helm values (YAML) for the agent's chart. If `agent_values_templated`, they
-    are a Liquid template that is rendered for each cluster.
-    """
+    """Settings for agent installations."""
 
     id: str
     updated_at: datetime
     agent_values: str | None = None
+    """Helm values (YAML) for the agent chart. None for the defaults of the chart."""
     agent_values_templated: bool = False
+    """True if the values are a Liquid template with the variable `cluster`."""

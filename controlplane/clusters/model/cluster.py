@@ -60,37 +60,51 @@ AGENT_TAG, KEEP = "towline-agent", "keep"
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """A registered cluster.
-
-    `pinged_at` is when its agent was last seen: liveness is an age, not a flag. `acknowledged` is
-    the last committed report of its agent. A cluster with `ending_at` is deleted once its agent has
-    removed all services. Without a `project_id` the cluster belongs to the default project. Secrets
-    for its agent are encrypted to `sealing_key`. `alarm` describes a problem with its agents.
-    """
+    """A registered Kubernetes cluster."""
 
     id: ClusterId
     handle: str
+    """Unique short name, used in URLs and commands."""
     name: str
+    """Display name."""
     inserted_at: datetime
     updated_at: datetime
     tags: Mapping[str, str] = field(default_factory=dict)
+    """Tags, used by selectors."""
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    """Free-form metadata of the user."""
     protect: bool = False
+    """True if the cluster cannot be deleted."""
     version: str | None = None
+    """Kubernetes version that the registrant expects."""
     kubernetes_version: str | None = None
+    """Kubernetes version that the agent reports."""
     distribution: Distribution | None = None
+    """Kubernetes distribution that the agent reports."""
     nodes: int | None = None
+    """Number of nodes."""
     agent_version: str | None = None
+    """Version of the agent."""
     agent_instance: str | None = None
+    """ID of the running agent process."""
     pinged_at: datetime | None = None
+    """Time of the last report of the agent. None if it has never connected. Older than 5 minutes
+    means offline."""
     acknowledged: int = 0
+    """Number of the agent's last committed report."""
     ending_at: datetime | None = None
+    """Start of the deletion. The cluster is deleted once its agent has removed all services."""
     deleted_at: datetime | None = None
     mode: AgentMode = AgentMode.MANAGED
+    """Source of the cluster's service definitions."""
     facts: ClusterFacts = ClusterFacts()
+    """Capacity and API versions."""
     sealing_key: bytes | None = None
+    """Public key to which secrets for the agent are encrypted."""
     alarm: str = ""
+    """Problem with the agent, such as two agents with the same token. Empty if there is none."""
     project_id: str | None = None
+    """ID of the project. None: the default project."""
 
     @property
     def skips_agent_upgrades(self) -> bool:

@@ -63,7 +63,7 @@ class Fleet:
             and _fits(cluster, selector)
             and (not selector.groups or any(group.holds(cluster) for group in groups))
         ]
-        return sorted(found, key=lambda one: one.handle)
+        return sorted(found, key=lambda cluster: cluster.handle)
 
     def frozen(self) -> dict[str, ClusterGroup]:
         """Returns the frozen clusters by id, with the group that froze them."""

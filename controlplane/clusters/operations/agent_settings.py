@@ -19,43 +19,43 @@ class DeploymentSettingsChange:
     """Changes to the deployment settings. None leaves a field unchanged."""
 
     agent_values: str | None = None
+    """Helm values (YAML) for the agent chart. Limit: 64 KiB."""
     agent_values_templated: bool | None = None
+    """True if the values are a Liquid template with the variable `cluster`."""
 
 
 @retry_operations
 class DeploymentSettingsOperations:
     """Operations on the deployment settings."""
 
-    def __init__(self, deps: OperationContext) -> None:
-        self._context = deps
+    def __init__(self, context: OperationContext) -> None:
+        self._context = context
 
     async def settings(self, actor: Actor) -> DeploymentSettings:
         """The settings, for actors who may register clusters in at least one project."""
         require_any(actor, Verb.WRITE, Resource.whole(ResourceKind.CLUSTER))
         async with self._context.store.read() as tx:
-            return await self._kept(tx)
+            return await self._stored(tx)
 
     async def change(self, actor: Actor, change: DeploymentSettingsChange) -> DeploymentSettings:
-        require(actor, Verb.ADMINISTER, Resource.whole(ResourceKind.INSTALLATION))
-        text = change.agent_values
+        installation, text = Resource.whole(ResourceKind.INSTALLATION), change.agent_values
+        require(actor, Verb.ADMINISTER, installation)
         if text is not None and len(text) > _MAX_VALUES_LENGTH:
             raise Invalid(
                 f"must have at most {_MAX_VALUES_LENGTH:,} characters", field="agentHelmValues"
             )
-        async with self._context.store.write() as tx:
-            after = replace(await self._kept(tx), updated_at=self._context.clock.now())
+        async with self._context.change(actor, "updateDeploymentSettings") as tx:
+            tx.authorize(Verb.ADMINISTER, installation)
+            after = replace(await self._stored(tx), updated_at=self._context.clock.now())
             if text is not None:
                 after = replace(after, agent_values=text or None)
             if change.agent_values_templated is not None:
                 after = replace(after, agent_values_templated=change.agent_values_templated)
-            known = await tx[DeploymentSettingsStore].get(SETTINGS_ID)
             rows = tx[DeploymentSettingsStore]
-            await (rows.put(after) if known else rows.add(after))
-            await self._context.audit(
-                tx, actor, "updateDeploymentSettings", "deployment settings", SETTINGS_ID
-            )
+            await (rows.put(after) if await rows.get(SETTINGS_ID) else rows.add(after))
+            tx.audit("deployment settings", SETTINGS_ID)
         return after
 
-    async def _kept(self, tx: Transaction) -> DeploymentSettings:
-        kept = await tx[DeploymentSettingsStore].get(SETTINGS_ID)
-        return kept or DeploymentSettings(SETTINGS_ID, self._context.clock.now())
+    async def _stored(self, tx: Transaction) -> DeploymentSettings:
+        stored = await tx[DeploymentSettingsStore].get(SETTINGS_ID)
+        return stored or DeploymentSettings(SETTINGS_ID, self._context.clock.now())

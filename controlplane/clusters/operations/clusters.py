@@ -5,15 +5,12 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from controlplane.access.operations.bindings import (
-    RoleSubjects,
-    publish_binding_changes,
-    set_subjects,
-)
-from controlplane.access.operations.scopes import project_for
+from controlplane.access.model.users import Token
+from controlplane.access.operations.bindings import RoleSubjects, change_subjects
+from controlplane.access.operations.scopes import check_project
 from controlplane.access.operations.tokens import mint, revoke_cluster_tokens
 from controlplane.access.ports import TokenStore
-from controlplane.authorization import Actor, ResourceKind, Verb, require, require_member
+from controlplane.authorization import Actor, Resource, ResourceKind, Verb, require, require_member
 from controlplane.clusters.model.cluster import SILENT_AFTER, Cluster, ClusterHealth
 from controlplane.clusters.operations.freezes import check_not_frozen
 from controlplane.clusters.ports import ClusterContents, ClusterStore
@@ -41,12 +38,19 @@ class ClusterChange:
     """Changes to a cluster and its role bindings. None leaves a field unchanged."""
 
     name: str | None = None
+    """Display name."""
     handle: str | None = None
+    """Unique short name. Default for new clusters: derived from `name`."""
     protect: bool | None = None
+    """True refuses deletion. Default: false."""
     tags: Mapping[str, str] | None = None
-    metadata: Mapping[str, Any] | None = field(default=None)
+    """Tags, used by selectors. Replaces the whole list. Limit: 64."""
+    metadata: Mapping[str, Any] | None = None
+    """Free-form metadata, a JSON object. Replaces the whole object."""
     project_id: str | None = None
+    """ID of the project. Default: the default project."""
     subjects: RoleSubjects = field(default_factory=dict)
+    """Users and groups with a role on the cluster."""
 
     def checked(self) -> dict[str, Any]:
         """The columns to write. Invalid: a value is not allowed."""
@@ -68,8 +72,8 @@ class ClusterChange:
 class Clusters:
     """Operations on clusters."""
 
-    def __init__(self, deps: OperationContext) -> None:
-        self._context = deps
+    def __init__(self, context: OperationContext) -> None:
+        self._context = context
 
     async def page(
         self, actor: Actor, query: PageQuery, health: ClusterHealth | None = None
@@ -96,26 +100,31 @@ class Clusters:
         """Registers a cluster, and returns it with its deploy token, which is shown only once."""
         require_member(actor)
         columns = change.checked()
-        name = columns.pop("name", None)
-        if name is None:
+        if "name" not in columns:
             raise Invalid("is required", field="name")
-        handle = columns.pop("handle", None) or check_label(handle_from(name), "handle")
-        now = self._context.clock.now()
-        cluster = Cluster(ClusterId(self._context.new_id()), handle, name, now, now, **columns)
-        async with self._context.store.write() as tx:
-            project = await project_for(tx, actor, ResourceKind.CLUSTER, change.project_id)
-            cluster = replace(cluster, project_id=project)
-            known = await tx[ClusterStore].find(handle=handle)
+        if "handle" not in columns:
+            columns["handle"] = check_label(handle_from(columns["name"]), "handle")
+        now, project = self._context.clock.now(), change.project_id or None
+        cluster = Cluster(
+            ClusterId(self._context.new_id()),
+            inserted_at=now,
+            updated_at=now,
+            project_id=project,
+            **columns,
+        )
+        async with self._context.change(actor, "createCluster") as tx:
+            await check_project(tx, actor, project)
+            tx.authorize(Verb.WRITE, Resource.within(ResourceKind.CLUSTER, project))
+            known = await tx[ClusterStore].find(handle=cluster.handle)
             if known is not None:
                 raise name_conflict(
-                    actor, known, f"a cluster with the handle {handle!r} already exists"
+                    actor, known, f"a cluster with the handle {cluster.handle!r} already exists"
                 )
             await tx[ClusterStore].add(cluster)
-            _, secret = await mint(tx, self._context, f"agent of {handle}", cluster_id=cluster.id)
-            await self._context.audit(tx, actor, "createCluster", handle, cluster.id)
-            given = await set_subjects(self._context, tx, actor, cluster.target, change.subjects)
-        publish_binding_changes(self._context, given)
-        self._context.bus.publish(CLUSTER, cluster.id)
+            _, secret = await self._mint(tx, cluster)
+            tx.audit(cluster.handle, cluster.id)
+            await change_subjects(tx, cluster.target, change.subjects)
+            tx.publish(CLUSTER, cluster.id)
         return cluster, secret
 
     async def update(
@@ -129,23 +138,20 @@ class Clusters:
         """Changes a cluster. Services that use a changed parameter are rendered again."""
         require_member(actor)
         columns = change.checked()
-        async with self._context.store.write() as tx:
+        async with self._context.change(actor, "updateCluster") as tx:
             cluster = await find_cluster(tx, id)
-            require(actor, Verb.WRITE, cluster.target)
+            tx.authorize(Verb.WRITE, cluster.target)
             check_unchanged(cluster, unchanged_since, f"cluster {cluster.handle!r}")
             if columns.keys() - {"protect"}:
                 await check_not_frozen(tx, id)
             changed = replace(cluster, **columns, updated_at=self._context.clock.now())
             await tx[ClusterStore].put(changed)
             repositories = await _mark_for_render(tx, cluster, changed)
-            await self._context.audit(
-                tx, actor, "updateCluster", cluster.handle, id, changed=sorted(columns)
-            )
-            given = await set_subjects(self._context, tx, actor, changed.target, change.subjects)
-        publish_binding_changes(self._context, given)
-        self._context.bus.publish(CLUSTER, id)
-        for repository in repositories:
-            self._context.bus.publish(RENDER_SERVICES, f"{repository}/")
+            tx.audit(cluster.handle, id, changed=sorted(columns))
+            await change_subjects(tx, changed.target, change.subjects)
+            tx.publish(CLUSTER, id)
+            for repository in repositories:
+                tx.publish(RENDER_SERVICES, f"{repository}/")
         return changed
 
     async def delete(self, actor: Actor, id: str) -> Cluster:
@@ -158,17 +164,13 @@ class Clusters:
 
     async def rotate_token(self, actor: Actor, id: str) -> tuple[Cluster, str]:
         """Creates a new deploy token and revokes all others."""
-        require_member(actor)
-        async with self._context.store.write() as tx:
+        async with self._context.change(actor, "rotateClusterToken") as tx:
             cluster = await find_cluster(tx, id)
-            require(actor, Verb.WRITE, cluster.target)
-            revoked = await revoke_cluster_tokens(tx, id, self._context.clock.now())
-            _, secret = await mint(
-                tx, self._context, f"agent of {cluster.handle}", cluster_id=cluster.id
-            )
-            await self._context.audit(tx, actor, "rotateClusterToken", cluster.handle, id)
-        for token_id in revoked:
-            self._context.bus.publish(REVOKED, token_id)
+            tx.authorize(Verb.WRITE, cluster.target)
+            for token_id in await revoke_cluster_tokens(tx, id, self._context.clock.now()):
+                tx.publish(REVOKED, token_id)
+            _, secret = await self._mint(tx, cluster)
+            tx.audit(cluster.handle, id)
         return cluster, secret
 
     async def deploy_token(self, actor: Actor, id: str) -> str:
@@ -177,31 +179,26 @@ class Clusters:
         The store keeps only hashes, so each call creates a token. The newest unused tokens stay
         valid; older unused ones are revoked.
         """
-        require_member(actor)
         now = self._context.clock.now()
-        async with self._context.store.write() as tx:
+        async with self._context.change(actor, "readDeployToken") as tx:
             cluster = await find_cluster(tx, id)
-            require(actor, Verb.WRITE, cluster.target)
+            tx.authorize(Verb.WRITE, cluster.target)
             unused = await tx[TokenStore].select(cluster_id=id, revoked_at=None, last_used_at=None)
-            ended = unused[: max(0, len(unused) - _MAX_UNUSED_TOKENS + 1)]
-            for token in ended:
+            for token in unused[: max(0, len(unused) - _MAX_UNUSED_TOKENS + 1)]:
                 await tx[TokenStore].change(token.id, revoked_at=now)
-            row, secret = await mint(
-                tx, self._context, f"agent of {cluster.handle}", cluster_id=cluster.id
-            )
-            await self._context.audit(
-                tx, actor, "readDeployToken", cluster.handle, id, token=row.id
-            )
-        for token in ended:
-            self._context.bus.publish(REVOKED, token.id)
+                tx.publish(REVOKED, token.id)
+            row, secret = await self._mint(tx, cluster)
+            tx.audit(cluster.handle, id, token=row.id)
         return secret
 
+    async def _mint(self, tx: Transaction, cluster: Cluster) -> tuple[Token, str]:
+        return await mint(tx, self._context, f"agent of {cluster.handle}", cluster_id=cluster.id)
+
     async def _end(self, actor: Actor, id: str, removal: Removal, action: str) -> Cluster:
-        require_member(actor)
         now = self._context.clock.now()
-        async with self._context.store.write() as tx:
+        async with self._context.change(actor, action) as tx:
             cluster = await find_cluster(tx, id)
-            require(actor, Verb.WRITE, cluster.target)
+            tx.authorize(Verb.WRITE, cluster.target)
             await check_not_frozen(tx, id)
             if cluster.protect and removal is Removal.CASCADE:
                 raise Conflict(
@@ -212,11 +209,11 @@ class Clusters:
             await contents.begin_removal(self._context, actor, cluster, removal)
             await tx[ClusterStore].change(id, ending_at=now)
             revoked = await contents.end_if_empty(id, now, forced=removal is Removal.ORPHAN)
-            await self._context.audit(tx, actor, action, cluster.handle, id)
-        self._context.bus.publish(CLUSTER, id)
-        self._context.bus.publish(DESIRED_STATE, f"{id}/")
-        for token_id in revoked:
-            self._context.bus.publish(REVOKED, token_id)
+            tx.audit(cluster.handle, id)
+            tx.publish(CLUSTER, id)
+            tx.publish(DESIRED_STATE, f"{id}/")
+            for token_id in revoked:
+                tx.publish(REVOKED, token_id)
         return replace(cluster, ending_at=now)
 
 

@@ -29,12 +29,12 @@ class DeployTokenReader:
     async def _read(self, hashes: Sequence[str]) -> list[DeployTokenOwner | None]:
         async with self._store.read() as tx:
             rows = await tx[TokenStore].select(hash=set(hashes))
-            homes = {row.cluster_id for row in rows if row.cluster_id is not None}
-            there = await tx[ClusterStore].column("id", homes)
-        found = {row.hash: (row, _at(row, there)) for row in rows}
+            cluster_ids = {row.cluster_id for row in rows if row.cluster_id is not None}
+            existing = await tx[ClusterStore].column("id", cluster_ids)
+        found = {row.hash: (row, _cluster_id(row, existing)) for row in rows}
         return [found.get(hash) for hash in hashes]
 
 
-def _at(row: Token, there: Mapping[str, str]) -> ClusterId | None:
-    id = there.get(row.cluster_id or "")
+def _cluster_id(row: Token, existing: Mapping[str, str]) -> ClusterId | None:
+    id = existing.get(row.cluster_id or "")
     return None if id is None else ClusterId(id)

@@ -22,30 +22,31 @@ _CACHE_SIZE = 10_000
 
 @dataclass(frozen=True, slots=True)
 class ClusterGrant:
-    """Permission for one cluster: the user and the groups that the proxy impersonates there.
-
-    `cluster_identity` says whom else the user may impersonate, and whether interactive sessions are
-    recorded.
-    `id` lists the role bindings that grant the access. `expires_at` is the end of the first binding
-    that expires.
-    """
+    """Permission for one cluster: the user and the groups that the proxy impersonates there."""
 
     id: str
+    """IDs of the role bindings that grant the access."""
     cluster_id: ClusterId
     user: str
     groups: tuple[str, ...]
     uid: str
     cluster_identity: ClusterIdentity
+    """Further identities that the user may impersonate, and recording of interactive sessions."""
     rule: str
     expires_at: datetime | None = None
+    """Expiry of the first binding that expires."""
 
 
 class ProxyAccess:
     """Operations of the Kubernetes proxy. Policies are cached for 3 s."""
 
-    def __init__(self, deps: StoreContext, identity: CredentialAuthenticator | None = None) -> None:
-        self._context = deps
-        self._identity = identity or CredentialAuthenticator(deps, DeployTokenReader(deps.store))
+    def __init__(
+        self, context: StoreContext, identity: CredentialAuthenticator | None = None
+    ) -> None:
+        self._context = context
+        self._identity = identity or CredentialAuthenticator(
+            context, DeployTokenReader(context.store)
+        )
         self._known: dict[tuple[str, str | None, str], tuple[float, Actor, Resource]] = {}
         self._changes = 0
 
