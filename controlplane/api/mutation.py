@@ -26,8 +26,7 @@ from controlplane.pipelines.api.pipelines import (
 from controlplane.pipelines.operations.pipelines import Pipelines
 from controlplane.platform.graphql.context import Info
 from controlplane.repositories.api.helm_repositories import HelmRepositoryMutation
-from controlplane.repositories.api.inputs import GitAttributes
-from controlplane.repositories.api.repositories import GitRepository
+from controlplane.repositories.api.repositories import GitAttributes, GitRepository
 from controlplane.repositories.operations import RepositoryOperations
 from controlplane.secrets.api import SecretMutation
 from controlplane.services.api.inputs import (

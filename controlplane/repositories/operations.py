@@ -1,23 +1,20 @@
 """Git and Helm repositories."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import orjson
 
-from controlplane.access.operations.scopes import project_for
-from controlplane.authorization import Actor, ResourceKind, Verb, require, require_member
+from controlplane.access.operations.scopes import check_project
+from controlplane.authorization import Actor, Resource, ResourceKind, Verb, require, require_member
 from controlplane.platform.conflicts import name_conflict
 from controlplane.platform.context import RENDER_SERVICES, OperationContext
 from controlplane.platform.names import check_text
+from controlplane.platform.parts import part
 from controlplane.platform.ports import Page, PageQuery, Transaction
 from controlplane.platform.retry import retry_operations
 from controlplane.repositories.model.credentials import auth_method_of, merge_credentials
 from controlplane.repositories.model.repository import GitHealth, Repository, origin_of
-from controlplane.repositories.ports import (
-    FollowedFiles,
-    RepositoryStore,
-    RepositoryUsers,
-)
+from controlplane.repositories.ports import FollowedFiles, RepositoryStore, RepositoryUsers
 from core.errors import Conflict, Invalid, NotFound
 from core.identity import ClusterId, RepositoryId
 from core.outbound.credentials import RegistryAccount
@@ -30,19 +27,25 @@ _NAMES = {RepositoryKind.GIT: "GitRepository", RepositoryKind.HELM: "HelmReposit
 class RepositoryChange:
     """Changes to a repository. None leaves a field unchanged. Not printed, since it contains
     secrets.
-
-    `via` is the id of the cluster through which the server is reached; empty: directly.
     """
 
     url: str | None = None
-    credentials: GitCredentials = field(default_factory=GitCredentials)
+    """URL: `https://…`, `ssh://…` or `user@host:path`."""
+    credentials: GitCredentials = part(GitCredentials)
     webhook_secret: str | None = None
+    """Secret that signs push webhooks."""
     decrypt: bool | None = None
+    """Not supported. Present for compatibility."""
     project_id: str | None = None
+    """ID of the project. Default: the default project."""
     via: str | None = None
+    """ID of the cluster whose agent reaches the server. An empty string connects directly again."""
     submodules: bool | None = None
+    """True fetches submodules, too. Default: false."""
     https_path: str | None = None
+    """URL of the repository for browsers. Stored only."""
     url_format: str | None = None
+    """Template of links to files for browsers. Stored only."""
 
     def links(self) -> dict[str, str | None]:
         """The given settings for links to the repository's web pages; an empty text removes one."""
@@ -60,8 +63,8 @@ class RepositoryOperations:
     Each call is for one kind; repositories of another kind are not found.
     """
 
-    def __init__(self, deps: OperationContext) -> None:
-        self._context = deps
+    def __init__(self, context: OperationContext) -> None:
+        self._context = context
         self._followed: dict[str, frozenset[str]] = {}
 
     async def page(
@@ -98,19 +101,19 @@ class RepositoryOperations:
         change: RepositoryChange,
         kind: RepositoryKind = RepositoryKind.GIT,
     ) -> Repository:
-        require_member(actor)
         now = self._context.clock.now()
         blank = Repository(RepositoryId(self._context.new_id()), "", now, now, kind=kind)
-        async with self._context.store.write() as tx:
-            project = await project_for(tx, actor, ResourceKind.REPOSITORY, change.project_id)
+        async with self._context.change(actor, f"create{_NAMES[kind]}") as tx:
+            project = change.project_id or None
+            await check_project(tx, actor, project)
+            tx.authorize(Verb.WRITE, Resource.within(ResourceKind.REPOSITORY, project))
             await _check_via(tx, actor, change)
             repository = self._changed(replace(blank, project_id=project), change)
             if (known := await tx[RepositoryStore].find(url=repository.url)) is not None:
                 message = f"a repository with the URL {repository.url} already exists"
                 raise name_conflict(actor, known, message)
             await tx[RepositoryStore].add(repository)
-            verb = f"create{_NAMES[kind]}"
-            await self._context.audit(tx, actor, verb, repository.url, repository.id)
+            tx.audit(repository.url, repository.id)
         self.follow(repository, FollowedFiles())
         return repository
 
@@ -121,15 +124,14 @@ class RepositoryOperations:
         change: RepositoryChange,
         kind: RepositoryKind = RepositoryKind.GIT,
     ) -> Repository:
-        require_member(actor)
-        async with self._context.store.write() as tx:
+        async with self._context.change(actor, f"update{_NAMES[kind]}") as tx:
             before = await find_repository(tx, id, kind)
-            require(actor, Verb.WRITE, before.target)
+            tx.authorize(Verb.WRITE, before.target)
             await _check_via(tx, actor, change)
             after = self._changed(before, change)
             await tx[RepositoryStore].put(after)
             files = await tx[RepositoryUsers].followed(id)
-            await self._context.audit(tx, actor, f"update{_NAMES[kind]}", after.url, id)
+            tx.audit(after.url, id)
         self.follow(after, files.get(id, FollowedFiles()))
         return after
 
@@ -137,17 +139,16 @@ class RepositoryOperations:
         self, actor: Actor, id: str, kind: RepositoryKind = RepositoryKind.GIT
     ) -> Repository:
         """Deletes a repository. Conflict: services still use it."""
-        require_member(actor)
-        async with self._context.store.write() as tx:
+        async with self._context.change(actor, f"delete{_NAMES[kind]}") as tx:
             repository = await find_repository(tx, id, kind)
-            require(actor, Verb.WRITE, repository.target)
+            tx.authorize(Verb.WRITE, repository.target)
             if users := await tx[RepositoryUsers].service_names(id):
                 names = ", ".join(sorted(users)[:5])
                 raise Conflict(
                     f"{len(users)} services use this repository or are still being deleted: {names}"
                 )
             await tx[RepositoryStore].remove(id)
-            await self._context.audit(tx, actor, f"delete{_NAMES[kind]}", repository.url, id)
+            tx.audit(repository.url, id)
         self._context.manifests.forget(repository.id)
         return repository
 
@@ -155,11 +156,10 @@ class RepositoryOperations:
         self, actor: Actor, id: str, kind: RepositoryKind = RepositoryKind.GIT
     ) -> Repository:
         """Fetches new commits or chart versions now."""
-        require_member(actor)
-        async with self._context.store.write() as tx:
+        async with self._context.change(actor, f"sync{_NAMES[kind]}") as tx:
             repository = await find_repository(tx, id, kind)
-            require(actor, Verb.WRITE, repository.target)
-            await self._context.audit(tx, actor, f"sync{_NAMES[kind]}", repository.url, id)
+            tx.authorize(Verb.WRITE, repository.target)
+            tx.audit(repository.url, id)
         await self._context.manifests.hint(repository.id)
         self._context.bus.publish(RENDER_SERVICES, f"{id}/")
         return repository
@@ -178,9 +178,9 @@ class RepositoryOperations:
         """
         async with self._context.store.read() as tx:
             rows = await tx[RepositoryStore].select(project_id=project_id)
-        places = {row.url.partition("://")[2].rstrip("/"): row for row in rows}
-        leading = [place for place in places if f"{image}/".startswith(f"{place}/")]
-        row = places[max(leading, key=len)] if leading else None
+        prefixes = {row.url.partition("://")[2].rstrip("/"): row for row in rows}
+        matching = [prefix for prefix in prefixes if f"{image}/".startswith(f"{prefix}/")]
+        row = prefixes[max(matching, key=len)] if matching else None
         given = self._credentials(row) if row else None
         if given is None or given.password is None:
             return None
@@ -245,7 +245,7 @@ class RepositoryOperations:
                 health=_health(state),
                 error=state.error,
                 commits=dict(state.commits),
-                polled_at=state.polled_at if _is_asked(state) else None,
+                polled_at=state.polled_at if _is_polled(state) else None,
                 fetched_at=state.fetched_at,
                 size=state.size,
                 owner=state.owner,
@@ -254,23 +254,25 @@ class RepositoryOperations:
     async def store_polls(self) -> None:
         """Stores the last poll of each repository; writes nothing if it did not change."""
         async with self._context.store.read() as tx:
-            kept = await tx[RepositoryStore].select()
-        seen = [
-            now for repository in kept if (now := self._with_last_poll(repository)) != repository
+            stored = await tx[RepositoryStore].select()
+        polled = [
+            latest
+            for repository in stored
+            if (latest := self._with_last_poll(repository)) != repository
         ]
-        if seen:
+        if polled:
             async with self._context.store.write() as tx:
-                for repository in seen:
+                for repository in polled:
                     await tx[RepositoryStore].change(repository.id, polled_at=repository.polled_at)
 
-    def _with_last_poll(self, kept: Repository) -> Repository:
+    def _with_last_poll(self, stored: Repository) -> Repository:
         """The repository with the last poll time that this process knows."""
-        state = self._context.manifests.state(kept.id)
-        if state is None or not _is_asked(state):
-            return kept
-        if kept.polled_at is not None and state.polled_at <= kept.polled_at:
-            return kept
-        return replace(kept, polled_at=state.polled_at)
+        state = self._context.manifests.state(stored.id)
+        if state is None or not _is_polled(state):
+            return stored
+        if stored.polled_at is not None and state.polled_at <= stored.polled_at:
+            return stored
+        return replace(stored, polled_at=state.polled_at)
 
     def _changed(self, before: Repository, change: RepositoryChange) -> Repository:
         after = replace(before, **change.links(), updated_at=self._context.clock.now())
@@ -290,7 +292,9 @@ class RepositoryOperations:
             after = replace(after, submodules=change.submodules)
         if change.via is not None:
             after = replace(after, via=ClusterId(change.via) if change.via else None)
-        after = self._with_credentials(after, change.credentials, other_way=after.via != before.via)
+        after = self._with_credentials(
+            after, change.credentials, other_route=after.via != before.via
+        )
         if change.webhook_secret:
             sealed = self._context.sealer.seal(
                 change.webhook_secret.encode(), f"webhook:{after.id}"
@@ -299,15 +303,15 @@ class RepositoryOperations:
         return after
 
     def _with_credentials(
-        self, repository: Repository, given: GitCredentials, *, other_way: bool
+        self, repository: Repository, given: GitCredentials, *, other_route: bool
     ) -> Repository:
-        before = self._kept(repository)
-        kept = merge_credentials(before, given, other_way=other_way)
-        if kept == before:
+        before = self._stored_credentials(repository)
+        after = merge_credentials(before, given, other_route=other_route)
+        if after == before:
             return repository
-        sealed = self._context.sealer.seal(orjson.dumps(kept), f"repository:{repository.id}")
+        sealed = self._context.sealer.seal(orjson.dumps(after), f"repository:{repository.id}")
         return replace(
-            repository, sealed=sealed if kept else None, auth_method=auth_method_of(kept)
+            repository, sealed=sealed if after else None, auth_method=auth_method_of(after)
         )
 
     def _webhook_secret(self, repository: Repository) -> str | None:
@@ -317,10 +321,10 @@ class RepositoryOperations:
         return self._context.sealer.open(sealed, f"webhook:{repository.id}").decode()
 
     def _credentials(self, repository: Repository) -> GitCredentials | None:
-        kept = self._kept(repository)
-        return GitCredentials(**kept) if kept else None
+        stored = self._stored_credentials(repository)
+        return GitCredentials(**stored) if stored else None
 
-    def _kept(self, repository: Repository) -> dict[str, str]:
+    def _stored_credentials(self, repository: Repository) -> dict[str, str]:
         if repository.sealed is None:
             return {}
         plain = self._context.sealer.open(repository.sealed, f"repository:{repository.id}")
@@ -331,10 +335,10 @@ def _health(state: RepositoryState) -> GitHealth | None:
     """Health of a repository; None before its first use."""
     if state.error:
         return GitHealth.FAILED
-    return GitHealth.PULLABLE if _is_asked(state) else None
+    return GitHealth.PULLABLE if _is_polled(state) else None
 
 
-def _is_asked(state: RepositoryState) -> bool:
+def _is_polled(state: RepositoryState) -> bool:
     """True if the git cache polls the server; it does not for unused repositories."""
     return bool(state.error or state.commits or state.missing)
 

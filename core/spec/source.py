@@ -16,27 +16,32 @@ from core.spec.renderers import AUTO, HelmRelease
 
 @dataclass(frozen=True, slots=True, repr=False)
 class GitCredentials:
-    """Credentials and connection settings of a repository. Has no repr, so it is never printed.
-
-    https uses `username` and `password` (or a token in `password`), ssh `private_key` (PEM or
-    OpenSSH) with an optional `passphrase`. With `app_id`, the private key belongs to a GitHub
-    App; tokens of `installation_id` come from `api_url`. `client_certificate` and `client_key`
-    are for mutual TLS, and `authority` is an additional CA (all PEM). `known_hosts` holds the
-    server's ssh keys in OpenSSH format. `proxy` is the `http://` URL of a CONNECT proxy.
-    """
+    """Credentials and connection settings of a repository. Has no repr, so it is never printed."""
 
     username: str | None = None
+    """Username for HTTPS."""
     password: str | None = None
+    """Password or token for HTTPS."""
     private_key: str | None = None
+    """SSH private key, or private key of the GitHub App, in PEM."""
     passphrase: str | None = None
+    """Passphrase of the SSH private key."""
     app_id: str | None = None
+    """ID of the GitHub App."""
     installation_id: str | None = None
+    """ID of the installation of the GitHub App."""
     api_url: str | None = None
+    """URL of the GitHub API. Default: derived from `url`."""
     client_certificate: str | None = None
+    """TLS client certificate in PEM."""
     client_key: str | None = None
+    """Key of the TLS client certificate in PEM."""
     authority: str | None = None
+    """CA certificates of the server in PEM. Default: the system's."""
     known_hosts: str | None = None
+    """SSH host keys in the format of OpenSSH's `known_hosts`."""
     proxy: str | None = None
+    """HTTP proxy: `http://[user:password@]host:port`."""
 
 
 class RepositoryKind(StrEnum):
@@ -71,11 +76,14 @@ class RepositorySpec:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """A commit; `author` is `Name <email>`."""
+    """A commit."""
 
     sha: str
+    """Full SHA of the commit."""
     author: str
+    """Author as `Name <email>`."""
     subject: str
+    """First line of the commit message."""
     committed_at: datetime
 
 

@@ -1,15 +1,14 @@
 """Helm repositories and OCI registries in the API."""
 
-from datetime import datetime
-
 import strawberry
 
 from controlplane.platform.graphql import relay
 from controlplane.platform.graphql.context import Info
-from controlplane.repositories.model.repository import GitHealth, Repository
+from controlplane.platform.graphql.derive import Draft, Output, computed, draft, output
+from controlplane.repositories.model.repository import Repository
 from controlplane.repositories.operations import RepositoryChange, RepositoryOperations
 from core.spec.renderers import chart_of_ref
-from core.spec.source import GitCredentials, RepositoryKind
+from core.spec.source import RepositoryKind
 
 _HELM = RepositoryKind.HELM
 
@@ -28,70 +27,40 @@ class HelmChart:
     """SHA-256 digest of the chart archive."""
 
 
-@strawberry.type
-class HelmRepository:
+@output(
+    Repository,
+    only={"id", "url", "health", "error", "project_id", "inserted_at", "updated_at", "polled_at"},
+)
+class HelmRepository(Output[Repository]):
     """A Helm repository or OCI registry. A failed poll keeps the last known versions."""
 
-    id: strawberry.ID
     url: str
     """URL: `https://…` or `oci://…`."""
-    health: GitHealth | None
-    """Result of the last poll. Null before the first one."""
-    error: str | None
-    """Error of the last poll. Null if it succeeded."""
-    has_credentials: bool
+    has_credentials: bool = computed(lambda row: row.auth_method is not None)
     """True if credentials are stored."""
-    project_id: strawberry.ID | None
-    """ID of the project. Null if none was set."""
-    inserted_at: datetime
-    updated_at: datetime
-    polled_at: datetime | None
-    """Time of the last poll."""
-    charts: list[HelmChart]
+    charts: list[HelmChart] = computed(
+        lambda row: [
+            HelmChart(
+                chart=chart[0],
+                range=chart[1],
+                version=commit.subject.rpartition(" ")[2],
+                digest=f"sha256:{commit.sha}",
+            )
+            for ref, commit in sorted(row.commits.items())
+            if (chart := chart_of_ref(ref)) is not None
+        ]
+    )
     """Charts that services use."""
 
-    @classmethod
-    def of(cls, row: Repository) -> "HelmRepository":
-        found = [(chart_of_ref(ref), commit) for ref, commit in sorted(row.commits.items())]
-        return cls(
-            id=strawberry.ID(row.id),
-            url=row.url,
-            health=row.health,
-            error=row.error,
-            has_credentials=row.auth_method is not None,
-            project_id=strawberry.ID(row.project_id) if row.project_id else None,
-            inserted_at=row.inserted_at,
-            updated_at=row.updated_at,
-            polled_at=row.polled_at,
-            charts=[
-                HelmChart(
-                    chart=named[0],
-                    range=named[1],
-                    version=commit.subject.rpartition(" ")[2],
-                    digest=f"sha256:{commit.sha}",
-                )
-                for named, commit in found
-                if named is not None
-            ],
-        )
 
-
-@strawberry.input
-class HelmRepositoryAttributes:
+@draft(RepositoryChange, only={"url", "username", "password", "project_id"})
+class HelmRepositoryAttributes(Draft[RepositoryChange]):
     """Fields of a Helm repository. A field that is null or absent stays as it is."""
 
     url: str | None = None
     """URL: `https://…` or `oci://…`. Required on creation."""
-    username: str | None = None
-    """Username."""
     password: str | None = None
     """Password or token. Never returned. An empty string removes it."""
-    project_id: strawberry.ID | None = None
-    """ID of the project. Default: the default project."""
-
-    def change(self) -> RepositoryChange:
-        credentials = GitCredentials(username=self.username, password=self.password)
-        return RepositoryChange(self.url, credentials, project_id=self.project_id or None)
 
 
 @strawberry.type

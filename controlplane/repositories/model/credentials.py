@@ -22,19 +22,19 @@ _SIGN_IN: Final = (
 )
 _CERTIFICATE: Final = ("client_certificate", "client_key")
 _OTHERS: Final = (("authority",), ("known_hosts",), ("proxy",))
-_WAY = ("authority", "proxy")
+_ROUTE = ("authority", "proxy")
 _PEMS = ("client_certificate", "client_key", "authority")
 
 Texts = Mapping[str, str]
 
 
 def merge_credentials(
-    before: Texts, given: GitCredentials, *, other_way: bool = False
+    before: Texts, given: GitCredentials, *, other_route: bool = False
 ) -> dict[str, str]:
     """Merges a change into the stored credentials.
 
     Sign-in and client certificate are each replaced as a whole. For all other fields an empty text
-    removes the value. `other_way` says that the connection's target changed elsewhere. Raises
+    removes the value. `other_route` says that the connection's target changed elsewhere. Raises
     Invalid if the credentials cannot work, or if a secret would be sent to another target than the
     one it was given for.
     """
@@ -49,21 +49,21 @@ def merge_credentials(
             after[name] = changes[name]
     after = {name: text for name, text in after.items() if text}
     _check(after)
-    moved = other_way or any(before.get(name) != after.get(name) for name in _WAY)
+    moved = other_route or any(before.get(name) != after.get(name) for name in _ROUTE)
     if moved:
         _require_secrets_again(before, after)
     return after
 
 
-def auth_method_of(kept: Texts) -> AuthMethod | None:
+def auth_method_of(credentials: Texts) -> AuthMethod | None:
     """Returns the authentication method for these credentials; None: anonymous."""
-    if "app_id" in kept:
+    if "app_id" in credentials:
         return AuthMethod.APP
-    if "private_key" in kept:
+    if "private_key" in credentials:
         return AuthMethod.SSH
-    if "password" in kept or "username" in kept:
+    if "password" in credentials or "username" in credentials:
         return AuthMethod.BASIC
-    return AuthMethod.CERTIFICATE if "client_certificate" in kept else None
+    return AuthMethod.CERTIFICATE if "client_certificate" in credentials else None
 
 
 def _require_secrets_again(before: Texts, after: Texts) -> None:
@@ -80,32 +80,32 @@ def _require_secrets_again(before: Texts, after: Texts) -> None:
             )
 
 
-def _check(kept: Texts) -> None:
-    for name, text in kept.items():
+def _check(credentials: Texts) -> None:
+    for name, text in credentials.items():
         if len(text) > _MAX_TEXT:
             raise Invalid(f"is longer than {_MAX_TEXT} characters", field=_camel(name))
     for name in _PEMS:
-        if name in kept and "-----BEGIN " not in kept[name]:
+        if name in credentials and "-----BEGIN " not in credentials[name]:
             raise Invalid("must be PEM text (-----BEGIN …)", field=_camel(name))
-    if ("client_certificate" in kept) != ("client_key" in kept):
+    if ("client_certificate" in credentials) != ("client_key" in credentials):
         raise Invalid("a client certificate needs its key", field="clientKey")
-    if "proxy" in kept:
-        normalize_proxy_url(kept["proxy"])
-    _check_app(kept)
+    if "proxy" in credentials:
+        normalize_proxy_url(credentials["proxy"])
+    _check_app(credentials)
 
 
-def _check_app(kept: Texts) -> None:
+def _check_app(credentials: Texts) -> None:
     names = ("app_id", "installation_id", "private_key")
-    if "app_id" not in kept and "installation_id" not in kept:
+    if "app_id" not in credentials and "installation_id" not in credentials:
         return
     for name in names:
-        if name not in kept:
+        if name not in credentials:
             raise Invalid("a GitHub App needs its id, installation and key", field=_camel(name))
     for name in names[:2]:
-        if not kept[name].isascii() or not kept[name].isalnum():
+        if not credentials[name].isascii() or not credentials[name].isalnum():
             raise Invalid("is not the id of a GitHub App", field=_camel(name))
-    if "api_url" in kept:
-        _check_api(kept["api_url"])
+    if "api_url" in credentials:
+        _check_api(credentials["api_url"])
 
 
 def _check_api(url: str) -> None:

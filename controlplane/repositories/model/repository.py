@@ -36,37 +36,47 @@ class GitHealth(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Repository:
-    """A repository and its state after the last poll.
-
-    `sealed` holds the credentials and `sealed_webhook` the webhook's secret, both encrypted.
-    `commits` maps each used ref to its newest commit. `via` names the cluster whose agent connects
-    to the server. `size` is that of the local copy in bytes. `owner` is the replica that fetches
-    it. `https_path` and `url_format` build links for browsers; the control plane never requests
-    them. A repository of kind HELM is a Helm repository, and its refs are charts with version
-    ranges.
-    """
+    """A repository and its state after the last poll."""
 
     id: RepositoryId
     url: str
+    """URL of the repository."""
     inserted_at: datetime
     updated_at: datetime
     auth_method: AuthMethod | None = None
+    """Authentication method. None for a public repository."""
     sealed: bytes | None = field(default=None, repr=False)
+    """Credentials, encrypted."""
     sealed_webhook: bytes | None = field(default=None, repr=False)
+    """Secret that signs push webhooks, encrypted."""
     decrypt: bool = False
+    """Always false. Present for compatibility."""
     health: GitHealth | None = None
+    """Result of the last poll. None before the first one."""
     error: str | None = None
+    """Error of the last poll. None if it succeeded."""
     commits: Mapping[str, Commit] = field(default_factory=dict)
+    """Latest commit of each ref in use."""
     polled_at: datetime | None = None
+    """Time of the last poll."""
     fetched_at: datetime | None = None
+    """Time of the last fetch. None before the first one."""
     via: ClusterId | None = None
+    """ID of the cluster whose agent reaches the server. None for a direct connection."""
     submodules: bool = False
+    """True if submodules are fetched."""
     size: int | None = None
+    """Size of the local copy in bytes. None before the first fetch."""
     owner: str | None = None
+    """Replica that fetches the repository. None if there is none."""
     project_id: str | None = None
+    """ID of the project. None if none was set."""
     https_path: str | None = None
+    """URL of the repository for browsers. The control plane never requests it."""
     url_format: str | None = None
+    """Template of links to files for browsers. The control plane never requests them."""
     kind: RepositoryKind = RepositoryKind.GIT
+    """Kind of repository. Refs of a Helm repository are charts with version ranges."""
 
     @property
     def target(self) -> Resource:

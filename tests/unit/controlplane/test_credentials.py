@@ -38,7 +38,7 @@ def test_a_stored_password_is_not_shown_to_a_way_chosen_later(given: GitCredenti
     with pytest.raises(Invalid, match="given again"):
         merge_credentials(TOKEN, given)
     with pytest.raises(Invalid, match="given again"):
-        merge_credentials(TOKEN, GitCredentials(), other_way=True)
+        merge_credentials(TOKEN, GitCredentials(), other_route=True)
 
 
 def test_with_the_password_given_again_the_way_may_change() -> None:
