@@ -62,7 +62,7 @@ class AgentBundles:
     async def _render(self, user: Service, sha: str) -> None:
         async with self._context.store.read() as tx:
             cluster = await tx[ClusterStore].get(user.cluster_id)
-            contexts = await template_values(self._context, tx, [user])
+            contexts = await template_values(self._context.sealer, tx, [user])
             sources = await sources_of(tx, [user.id])
         if cluster is None:
             raise NotFound("this cluster was deleted")

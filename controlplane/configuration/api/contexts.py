@@ -5,53 +5,39 @@ from typing import Any
 
 import strawberry
 
+from controlplane.access.api.loading import projects_of
 from controlplane.access.api.types import ProjectType
-from controlplane.access.operations.projects import Projects
 from controlplane.configuration.api.flow import ContextOverrideAttributes
 from controlplane.configuration.model.contexts import ServiceContext as ContextRow
 from controlplane.configuration.operations.contexts import ContextChange, ServiceContexts
 from controlplane.platform.graphql import relay
 from controlplane.platform.graphql.context import Context, Info
+from controlplane.platform.graphql.derive import Draft, Output, computed, draft, output
 from controlplane.platform.graphql.scalars import Json, Map
 from controlplane.services.api.inputs import ConfigAttributes
 from controlplane.services.model.service import Service
 from core.errors import Invalid
 
 
-@strawberry.type
-class ServiceContextType:
+@output(
+    ContextRow,
+    rename={"secrets_by_reference": "by_reference"},
+    hide={"sealed", "project_id", "inserted_at", "updated_at"},
+)
+class ServiceContextType(Output[ContextRow]):
     """Values that templates of several services read as `contexts.NAME.KEY`. Secrets are never
     returned."""
 
-    id: strawberry.ID
-    name: str
-    """Unique name."""
-    configuration: Map
-    """Values by key."""
-    types: Map
+    types: Map = computed(
+        lambda row: Map({key: value_type.upper() for key, value_type in row.types.items()})
+    )
     """Types by key, such as `NUMBER`."""
-    secrets_by_reference: bool
-    """True if templates see placeholders and only agents see secrets."""
-    secrets_version: int
-    """Version of the secrets. Grows with each change."""
     project: ProjectType | None
     """Project of the context. Null if none was set."""
 
-    @classmethod
-    def of(cls, row: ContextRow, project: ProjectType | None = None) -> "ServiceContextType":
-        return cls(
-            id=strawberry.ID(row.id),
-            name=row.name,
-            configuration=Map(dict(row.configuration)),
-            secrets_by_reference=row.by_reference,
-            secrets_version=row.secrets_version,
-            types=Map({key: value_type.upper() for key, value_type in row.types.items()}),
-            project=project,
-        )
 
-
-@strawberry.input
-class ServiceContextAttributes:
+@draft(ContextChange, rename={"secrets_by_reference": "by_reference"}, hide={"types"})
+class ServiceContextAttributes(Draft[ContextChange]):
     """Fields of a service context. A field that is null or absent stays as it is; a given field
     replaces the whole value.
 
@@ -59,45 +45,20 @@ class ServiceContextAttributes:
     """
 
     configuration: Json | None = None
-    """Values by key."""
     secrets: list[ConfigAttributes] | None = None
-    """Secret values. Limit: 500 values, 512 KiB together."""
-    project_id: strawberry.ID | None = None
-    """ID of the project."""
+    overrides: list[ContextOverrideAttributes] | None = None
     types: Json | None = None
     """Types by key, such as `NUMBER`."""
-    secrets_by_reference: bool | None = None
-    """True gives templates placeholders, and secrets only to agents. Default: false."""
-    overrides: list[ContextOverrideAttributes] | None = None
-    """Overrides for projects, cluster groups and clusters. Limit: 1,000."""
 
-    def change(self) -> ContextChange:
-        secrets = self.secrets
-        return ContextChange(
-            _values(self.configuration),
-            None if secrets is None else {secret.name: secret.value or "" for secret in secrets},
-            self.project_id or None,
-            _words(self.types),
-            self.secrets_by_reference,
-            None
-            if self.overrides is None
-            else [override.override() for override in self.overrides],
-        )
+    def values(self) -> dict[str, Any]:
+        return {**super().values(), "types": _value_types(self.types)}
 
 
-def _values(given: Any) -> dict[str, Any] | None:
-    if given is None or isinstance(given, dict):
-        return given
-    raise Invalid("must be a JSON object", field="configuration")
-
-
-def _words(given: Any) -> dict[str, str] | None:
+def _value_types(given: Any) -> dict[str, str] | None:
     if given is None:
         return None
-    if isinstance(given, dict) and all(
-        isinstance(value_type, str) for value_type in given.values()
-    ):
-        return {key: value_type.lower() for key, value_type in given.items()}
+    if isinstance(given, dict) and all(isinstance(kind, str) for kind in given.values()):
+        return {key: kind.lower() for key, kind in given.items()}
     raise Invalid("must be a JSON object of names of types", field="types")
 
 
@@ -158,10 +119,8 @@ class ContextMutation:
 
 async def context_types(context: Context, rows: Sequence[ContextRow]) -> list[ServiceContextType]:
     """Converts contexts, with their projects."""
-    ids = [row.project_id for row in rows if row.project_id]
-    projects = await context[Projects].of(context.actor, ids)
-    shown = {id: ProjectType.of(row) for id, row in projects.items()}
-    return [ServiceContextType.of(row, shown.get(row.project_id or "")) for row in rows]
+    projects = await projects_of(context, [row.project_id for row in rows])
+    return [ServiceContextType.of(row, project=projects.get(row.project_id or "")) for row in rows]
 
 
 class BoundContexts:

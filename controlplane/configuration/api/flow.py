@@ -1,101 +1,67 @@
 """Configuration flow in the API: exports and imports of services, and layers of contexts."""
 
-from datetime import datetime
-from typing import Any
-
 import strawberry
 
 from controlplane.configuration.model.flow import Export, Import, ImportedValue, ValueType
-from controlplane.configuration.model.overrides import ContextOverride as OverrideRow
-from controlplane.configuration.model.overrides import OverrideLayer
+from controlplane.configuration.model.overrides import (
+    ContextOverride,
+    LayeredValue,
+    OverrideLayer,
+)
 from controlplane.configuration.operations.contexts import ContextOverrideChange, ServiceContexts
 from controlplane.configuration.operations.flows import ConfigurationFlow, FlowView
 from controlplane.platform.graphql.context import Info
-from controlplane.platform.graphql.scalars import Json, Map
+from controlplane.platform.graphql.derive import Draft, Output, computed, draft, output
+from controlplane.platform.graphql.inputs import json_object
+from controlplane.platform.graphql.scalars import Json
+from controlplane.services.model.service import Service
 from controlplane.services.operations.services import Services
-from core.errors import Invalid
 
 strawberry.enum(ValueType, name="ValueType")
 strawberry.enum(OverrideLayer, name="ContextLayer")
 
 
-@strawberry.type
-class ServiceExportType:
+@output(Export)
+class ServiceExportType(Output[Export]):
     """A value that a service exports."""
 
-    name: str
-    """Name of the export."""
-    type: ValueType
-    """Type of the value."""
     value: Json
-    """Value as JSON."""
-    shared: bool
-    """True if services of other projects may import the value."""
-
-    @classmethod
-    def of(cls, export: Export) -> "ServiceExportType":
-        return cls(
-            name=export.name, type=export.type, value=Json(export.value), shared=export.shared
-        )
 
 
-@strawberry.type
-class FlowImport:
+@output(Import)
+class FlowImport(Output[Import]):
     """An import of a service."""
 
-    alias: str
-    """Name in the importing service, as in `${imports.ALIAS}`."""
-    source_id: strawberry.ID
-    """ID of the exporting service."""
-    export: str
-    """Name of the export."""
     default: Json | None
-    """Value as JSON while the export does not exist."""
     value: Json | None
     """Current value as JSON. Null if it cannot be resolved."""
     origin: list[str]
     """Exports that the value comes from, nearest first, such as `dev/db.host`. Limit: 32."""
 
     @classmethod
-    def of(cls, imported: Import, found: ImportedValue | None) -> "FlowImport":
-        return cls(
-            alias=imported.alias,
-            source_id=strawberry.ID(imported.source),
-            export=imported.export,
-            default=_json(imported.default),
-            value=_json(found.value) if found else None,
-            origin=list(found.origin) if found else [],
-        )
+    def resolved(cls, imported: Import, value: ImportedValue | None) -> "FlowImport":
+        """Returns the import with its current value, if it has one."""
+        if value is None:
+            return cls.of(imported, value=None, origin=[])
+        return cls.of(imported, value=value.value, origin=list(value.origin))
 
 
-@strawberry.type
-class ServiceFlow:
+@output(FlowView, hide={"service", "values"}, nullable={"problem"})
+class ServiceFlow(Output[FlowView]):
     """Exports and imports of a service."""
 
-    service_id: strawberry.ID
+    service_id: strawberry.ID = computed(lambda view: view.service.id)
     """ID of the service."""
-    exports: list[ServiceExportType]
-    """Exported values."""
-    imports: list[FlowImport]
-    """Imported values."""
-    problem: str | None
-    """Reason for imports that cannot be resolved. Null if there is none."""
-
-    @classmethod
-    def of(cls, view: FlowView) -> "ServiceFlow":
-        return cls(
-            service_id=strawberry.ID(view.service.id),
-            exports=[ServiceExportType.of(export) for export in view.exports],
-            imports=[
-                FlowImport.of(imported, view.values.get(imported.alias))
-                for imported in view.imports
-            ],
-            problem=view.problem or None,
-        )
+    imports: list[FlowImport] = computed(
+        lambda view: [
+            FlowImport.resolved(imported, view.values.get(imported.alias))
+            for imported in view.imports
+        ]
+    )
 
 
-@strawberry.type
-class FlowService:
+@output(Service, rename={"service_id": "id"}, only={"id", "name", "cluster_id"})
+class FlowService(Output[Service]):
     """A service that a change of exports affects."""
 
     service_id: strawberry.ID
@@ -106,35 +72,13 @@ class FlowService:
     """ID of the cluster."""
 
 
-@strawberry.type
-class ContextOverrideType:
+@output(ContextOverride, hide={"context_id", "inserted_at"})
+class ContextOverrideType(Output[ContextOverride]):
     """Values of a service context that differ for a project, cluster group or cluster."""
 
-    id: strawberry.ID
-    layer: OverrideLayer
-    """Layer of the override."""
-    place_id: strawberry.ID
-    """ID of the project, cluster group or cluster."""
-    configuration: Map
-    """Values by key."""
-    actor: str
-    """E-mail address of the user who saved the override."""
-    updated_at: datetime
 
-    @classmethod
-    def of(cls, row: OverrideRow) -> "ContextOverrideType":
-        return cls(
-            id=strawberry.ID(row.id),
-            layer=row.layer,
-            place_id=strawberry.ID(row.place_id),
-            configuration=Map(dict(row.configuration)),
-            actor=row.actor,
-            updated_at=row.updated_at,
-        )
-
-
-@strawberry.type
-class ContextValue:
+@output(LayeredValue)
+class ContextValue(Output[LayeredValue]):
     """A value of a service context as one service sees it. Secret values are not returned."""
 
     service_id: strawberry.ID
@@ -144,43 +88,21 @@ class ContextValue:
     key: str
     """Key of the value."""
     value: Json | None
-    """Value as JSON. Null for a secret."""
-    origin: str
-    """Origin of the value: `context`, `default`, `secret`, or a layer such as `group eu`."""
 
 
-@strawberry.input
-class ServiceExportAttributes:
+@draft(Export)
+class ServiceExportAttributes(Draft[Export]):
     """A value to export."""
 
-    name: str
-    """Name of the export: letters, digits and `_`. Limit: 63 characters."""
-    type: ValueType
-    """Type of the value."""
     value: Json
-    """Value as JSON. Limit: 64 KiB."""
     shared: bool = False
-    """True lets services of other projects import the value."""
-
-    def export(self) -> Export:
-        return Export(self.name, self.type, self.value, self.shared)
 
 
-@strawberry.input
-class ServiceImportAttributes:
+@draft(Import)
+class ServiceImportAttributes(Draft[Import]):
     """A value to import."""
 
-    alias: str
-    """Name in the importing service: letters, digits and `_`. Limit: 63 characters."""
-    source_id: strawberry.ID
-    """ID of the exporting service."""
-    export: str
-    """Name of the export."""
     default: Json | None = None
-    """Value as JSON while the export does not exist. Null: the export is required."""
-
-    def taken(self) -> Import:
-        return Import(self.alias, str(self.source_id), self.export, self.default)
 
 
 @strawberry.input
@@ -193,19 +115,11 @@ class ServiceFlowAttributes:
     """Values to import. Replaces the whole list. Limit: 200."""
 
 
-@strawberry.input
-class ContextOverrideAttributes:
+@draft(ContextOverrideChange)
+class ContextOverrideAttributes(Draft[ContextOverrideChange]):
     """Values of a service context that differ for a project, cluster group or cluster."""
 
-    layer: OverrideLayer
-    """Layer of the override."""
-    place_id: strawberry.ID
-    """ID of the project, cluster group or cluster."""
     configuration: Json
-    """JSON object with values by key."""
-
-    def override(self) -> ContextOverrideChange:
-        return ContextOverrideChange(self.layer, self.place_id, _object(self.configuration))
 
 
 @strawberry.type
@@ -228,14 +142,7 @@ class FlowQuery:
             service_id: ID of the exporting service.
         """
         rows = await info.context[ConfigurationFlow].affected(info.context.actor, service_id)
-        return [
-            FlowService(
-                service_id=strawberry.ID(row.id),
-                name=row.name,
-                cluster_id=strawberry.ID(row.cluster_id),
-            )
-            for row in rows
-        ]
+        return FlowService.of_each(rows)
 
     @strawberry.field
     async def context_overrides(self, info: Info, id: strawberry.ID) -> list[ContextOverrideType]:
@@ -245,7 +152,7 @@ class FlowQuery:
             id: ID of the service context.
         """
         rows = await info.context[ServiceContexts].overrides(info.context.actor, id)
-        return [ContextOverrideType.of(row) for row in rows]
+        return ContextOverrideType.of_each(rows)
 
     @strawberry.field
     async def service_context_values(
@@ -260,13 +167,7 @@ class FlowQuery:
         service = await context[Services].get(context.actor, service_id)
         found = await context[ServiceContexts].values(context.actor, service)
         return [
-            ContextValue(
-                service_id=service_id,
-                context=name,
-                key=key,
-                value=_json(value.value),
-                origin=value.origin,
-            )
+            ContextValue.of(value, service_id=service_id, context=name, key=key)
             for name, values in sorted(found.items())
             for key, value in sorted(values.items())
         ]
@@ -288,8 +189,8 @@ class FlowMutation:
         view = await info.context[ConfigurationFlow].save(
             info.context.actor,
             service_id,
-            None if exports is None else [export.export() for export in exports],
-            None if imports is None else [imported.taken() for imported in imports],
+            None if exports is None else [export.change() for export in exports],
+            None if imports is None else [imported.change() for imported in imports],
         )
         return ServiceFlow.of(view)
 
@@ -310,17 +211,7 @@ class FlowMutation:
             place_id: ID of the project, cluster group or cluster.
             configuration: JSON object with values by key. An empty object removes the override.
         """
-        values = _object(configuration)
-        contexts, actor = info.context[ServiceContexts], info.context.actor
-        row = await contexts.override(actor, id, layer, place_id, values)
-        return ContextOverrideType.of(row) if row else None
-
-
-def _object(configuration: Any) -> dict[str, Any]:
-    if not isinstance(configuration, dict):
-        raise Invalid("must be a JSON object", field="configuration")
-    return configuration
-
-
-def _json(value: Any) -> Json | None:
-    return None if value is None else Json(value)
+        values = json_object(configuration, "configuration")
+        change = ContextOverrideChange(layer, place_id, values)
+        row = await info.context[ServiceContexts].override(info.context.actor, id, change)
+        return ContextOverrideType.of_optional(row)

@@ -10,24 +10,24 @@ from controlplane.authorization import Resource, ResourceKind
 
 @dataclass(frozen=True, slots=True)
 class ServiceContext:
-    """Values that templates read as `contexts.name.key`.
-
-    `sealed` holds secret values, encrypted; a secret wins over a plain value with the same key.
-    `types` declares a `flow.ValueType` for some values; overrides must match it too. With
-    `by_reference` templates receive placeholders instead of secrets, which only agents replace.
-    `secrets_version` grows with each change of the secrets.
-    """
+    """Values that templates of several services read as `contexts.NAME.KEY`."""
 
     id: str
     name: str
+    """Unique name."""
     inserted_at: datetime
     updated_at: datetime
     configuration: Mapping[str, Any] = field(default_factory=dict)
+    """Values by key."""
     sealed: bytes | None = field(default=None, repr=False)
+    """Secret values, encrypted. A secret wins over a plain value with the same key."""
     project_id: str | None = None
     types: Mapping[str, str] = field(default_factory=dict)
+    """`flow.ValueType` of some values, by key. Overrides must have these types, too."""
     by_reference: bool = False
+    """True if templates see placeholders and only agents see secrets."""
     secrets_version: int = 0
+    """Version of the secrets. Grows with each change."""
 
     @property
     def target(self) -> Resource:

@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import Any
 
 from controlplane.platform.cycles import find_cycle
+from controlplane.platform.parts import part
 from core.errors import Invalid
 
 MAX_NAMES = 200
@@ -50,38 +51,45 @@ _TYPES: Mapping[ValueType, tuple[type, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Export:
-    """A value that a service offers; `shared` offers it to other projects too."""
+    """A value that a service exports."""
 
     name: str
+    """Name of the export: letters, digits and `_`. Limit: 63 characters."""
     type: ValueType
+    """Type of the value."""
     value: Any
+    """Value as JSON. Limit: 64 KiB."""
     shared: bool = False
+    """True if services of other projects may import the value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Import:
-    """An export of a service under a local alias; `default` applies
-    while the export has no value.
-    """
+    """An export of a service under a local alias."""
 
     alias: str
-    source: str
+    """Name in the importing service, as in `${imports.ALIAS}`. Letters, digits and `_`. Limit: 63
+    characters."""
+    source_id: str
+    """ID of the exporting service."""
     export: str
+    """Name of the export."""
     default: Any = None
+    """Value as JSON while the export does not exist. None: the export is required."""
 
 
 @dataclass(frozen=True, slots=True)
 class FlowNode:
-    """A service in the graph. `label` is for people, `facts` are
-    the values that `${…}` may name.
-    """
+    """A service in the graph."""
 
     id: str
     label: str
+    """Display name."""
     project: str
     exports: Mapping[str, Export] = field(default_factory=dict)
     imports: Mapping[str, Import] = field(default_factory=dict)
     facts: Mapping[str, str] = field(default_factory=dict)
+    """Values that `${…}` may name."""
 
 
 Graph = Mapping[str, FlowNode]
@@ -93,10 +101,7 @@ class ServiceExport:
 
     id: str
     service_id: str
-    name: str
-    type: ValueType
-    value: Any
-    shared: bool = False
+    export: Export = part(Export)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,26 +110,26 @@ class ServiceImport:
 
     id: str
     service_id: str
-    alias: str
-    source_id: str
-    export: str
-    default: Any = None
+    imported: Import = part(Import)
 
 
 @dataclass(frozen=True, slots=True)
 class ImportedValue:
-    """An imported value and its origin, nearest first: `dev/db.host`, or `default`."""
+    """An imported value and its origin."""
 
     value: Any
     origin: tuple[str, ...]
+    """Exports that the value comes from, nearest first, such as `dev/db.host`; or `default`."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResolvedImports:
-    """Imported values of each service; `problems` lists by service the imports without a value."""
+    """Imported values of services."""
 
     imports: Mapping[str, Mapping[str, ImportedValue]]
+    """Values by service and alias."""
     problems: Mapping[str, str]
+    """Reason for an import without a value, by service."""
 
 
 def check_export(export: Export) -> Export:
@@ -182,9 +187,9 @@ def rollout_order(graph: Graph, among: Collection[str] | None = None) -> list[li
         raise Invalid("the imports form a cycle", field="imports")
     if among is None:
         return groups
-    wanted = set(among)
-    kept = ([id for id in group if id in wanted] for group in groups)
-    return [group for group in kept if group]
+    chosen = set(among)
+    shown = ([id for id in group if id in chosen] for group in groups)
+    return [group for group in shown if group]
 
 
 def affected_services(graph: Graph, start: str) -> list[str]:
@@ -250,23 +255,23 @@ def _resolve_exports(
 
 
 def _imported(
-    graph: Graph, node: FlowNode, wanted: Import, offered: Mapping[tuple[str, str], ImportedValue]
+    graph: Graph, node: FlowNode, imported: Import, offered: Mapping[tuple[str, str], ImportedValue]
 ) -> ImportedValue | None:
-    source = graph.get(wanted.source)
-    export = source.exports.get(wanted.export) if source else None
+    source = graph.get(imported.source_id)
+    export = source.exports.get(imported.export) if source else None
     if source is not None and export is not None and _is_accessible(source, export, node):
-        value = offered.get((wanted.source, wanted.export))
+        value = offered.get((imported.source_id, imported.export))
         if value is not None:
             return value
-    return None if wanted.default is None else ImportedValue(wanted.default, ("default",))
+    return None if imported.default is None else ImportedValue(imported.default, ("default",))
 
 
-def _missing(graph: Graph, node: FlowNode, wanted: Import) -> str:
-    source = graph.get(wanted.source)
+def _missing(graph: Graph, node: FlowNode, imported: Import) -> str:
+    source = graph.get(imported.source_id)
     if source is None:
-        return f"import {wanted.alias}: its service was deleted"
-    export = source.exports.get(wanted.export)
-    what = f"import {wanted.alias}: {source.label}.{wanted.export}"
+        return f"import {imported.alias}: its service was deleted"
+    export = source.exports.get(imported.export)
+    what = f"import {imported.alias}: {source.label}.{imported.export}"
     if export is None:
         return f"{what} is not exported"
     if not _is_accessible(source, export, node):
@@ -280,7 +285,7 @@ def _is_accessible(source: FlowNode, export: Export, user: FlowNode) -> bool:
 
 def _sources(graph: Graph, id: str) -> list[str]:
     node = graph.get(id)
-    return sorted({imported.source for imported in node.imports.values()}) if node else []
+    return sorted({imported.source_id for imported in node.imports.values()}) if node else []
 
 
 def _users(graph: Graph) -> dict[str, set[str]]:

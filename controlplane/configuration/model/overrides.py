@@ -25,16 +25,20 @@ class OverrideLayer(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ContextOverride:
-    """Overrides of a context's values for one project, cluster group or cluster."""
+    """Values of a service context that differ for a project, cluster group or cluster."""
 
     id: str
     context_id: str
     layer: OverrideLayer
+    """Layer of the override."""
     place_id: str
+    """ID of the project, cluster group or cluster."""
     inserted_at: datetime
     updated_at: datetime
     actor: str
+    """E-mail address of the user who saved the override."""
     configuration: Mapping[str, Any] = field(default_factory=dict)
+    """Values by key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +52,12 @@ class LayerPlace:
 
 @dataclass(frozen=True, slots=True)
 class LayeredValue:
-    """A value and its origin: `context`, `default`, or for example `group eu`."""
+    """A value of a context as one service sees it."""
 
     value: Any
+    """Value as JSON. None for a secret."""
     origin: str
+    """Origin of the value: `context`, `default`, `secret`, or a layer such as `group eu`."""
 
 
 def resolve_layers(
@@ -59,9 +65,9 @@ def resolve_layers(
 ) -> dict[str, LayeredValue]:
     """Resolves each value of a context over some places, which are given widest first."""
     found = {key: LayeredValue(value, "context") for key, value in context.configuration.items()}
-    held = {(o.layer, o.place_id): o for o in overrides if o.context_id == context.id}
+    by_place = {(o.layer, o.place_id): o for o in overrides if o.context_id == context.id}
     for place in places:
-        override = held.get((place.layer, place.id))
+        override = by_place.get((place.layer, place.id))
         origin = f"{place.layer.value} {place.name}"
         found |= {
             k: LayeredValue(v, origin)

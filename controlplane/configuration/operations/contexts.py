@@ -1,12 +1,12 @@
 """Service contexts: named configuration and secrets that templates of services read."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import orjson
 
-from controlplane.access.operations.scopes import project_for
+from controlplane.access.operations.scopes import check_project
 from controlplane.authorization import Actor, Resource, ResourceKind, Verb, require, require_member
 from controlplane.clusters.operations.freezes import check_not_frozen
 from controlplane.configuration.model.contexts import ServiceContext
@@ -30,10 +30,11 @@ from controlplane.configuration.operations.secret_references import (
     store_secret_flags,
 )
 from controlplane.configuration.ports import ContextOverrideStore, ContextStore
-from controlplane.platform.context import RENDER_SERVICES, OperationContext
+from controlplane.platform.context import RENDER_SERVICES, Change, OperationContext
 from controlplane.platform.names import check_text
 from controlplane.platform.ports import ANY, Page, PageQuery, Transaction
 from controlplane.platform.retry import retry_operations
+from controlplane.platform.sealing import Sealer
 from controlplane.services.model.parts import ContextBinding
 from controlplane.services.model.service import Service
 from controlplane.services.operations.generations import raise_generation, wake_agents
@@ -52,31 +53,37 @@ class ContextOverrideChange:
     """Override of a context for a project, a cluster group or a cluster; empty removes it."""
 
     layer: OverrideLayer
+    """Layer of the override."""
     place_id: str
+    """ID of the project, cluster group or cluster."""
     configuration: Mapping[str, Any]
+    """JSON object with values by key."""
 
 
 @dataclass(frozen=True, slots=True)
 class ContextChange:
-    """Changes to a context. None leaves a field unchanged; a value replaces the whole field.
-
-    `types` maps keys to names of `flow.ValueType`; `by_reference`: see `ServiceContext`.
-    """
+    """Changes to a context. None leaves a field unchanged; a value replaces the whole field."""
 
     configuration: Mapping[str, Any] | None = None
+    """Values by key."""
     secrets: Mapping[str, str] | None = field(default=None, repr=False)
+    """Secret values. Limit: 500 values, 512 KiB together."""
     project_id: str | None = None
+    """ID of the project."""
     types: Mapping[str, str] | None = None
+    """`flow.ValueType` by key."""
     by_reference: bool | None = None
+    """True gives templates placeholders, and secrets only to agents. Default: false."""
     overrides: Sequence[ContextOverrideChange] | None = None
+    """Overrides for projects, cluster groups and clusters. Limit: 1,000."""
 
 
 @retry_operations
 class ServiceContexts:
     """Operations on service contexts."""
 
-    def __init__(self, deps: OperationContext) -> None:
-        self._context = deps
+    def __init__(self, context: OperationContext) -> None:
+        self._context = context
 
     async def page(self, actor: Actor, query: PageQuery) -> Page[ServiceContext]:
         require_member(actor)
@@ -108,28 +115,27 @@ class ServiceContexts:
 
     async def save(self, actor: Actor, name: str, change: ContextChange) -> ServiceContext:
         """Creates or changes a context. Each service that uses it is rendered again once."""
-        require_member(actor)
         now = self._context.clock.now()
-        async with self._context.store.write() as tx:
+        async with self._context.change(actor, "saveServiceContext") as tx:
             before = await tx[ContextStore].find(name=check_text(name, "name"))
             if before is None:
-                project = await project_for(tx, actor, ResourceKind.CONTEXT, change.project_id)
+                project = change.project_id or None
+                await check_project(tx, actor, project)
+                tx.authorize(Verb.WRITE, Resource.within(ResourceKind.CONTEXT, project))
                 blank = ServiceContext(self._context.new_id(), name, now, now, project_id=project)
                 after = self._changed(blank, change)
                 await tx[ContextStore].add(after)
             else:
-                require(actor, Verb.WRITE, before.target)
+                tx.authorize(Verb.WRITE, before.target)
                 _check_project(before, change)
                 after = replace(self._changed(before, change), updated_at=now)
                 await tx[ContextStore].put(after)
-            check_references(self._context, after)
+            check_references(self._context.sealer, after)
             differs = _differ(before, after)
             users = await self._notify_users(tx, actor, after) if differs else []
-            await self._context.audit(tx, actor, "saveServiceContext", name, after.id)
-            differs |= await self._replace_overrides(tx, actor, after, change.overrides)
-            repositories = await mark_users_for_render(tx, after.id) if differs else set()
-        for repository in repositories:
-            self._context.bus.publish(RENDER_SERVICES, f"{repository}/")
+            tx.audit(name, after.id)
+            if await self._replace_overrides(tx, after, change.overrides) or differs:
+                await _mark_users_for_render(tx, after.id)
         wake_agents(self._context, users)
         return after
 
@@ -144,20 +150,17 @@ class ServiceContexts:
         await store_secret_flags(tx, [service.id for service in users])
         if not after.by_reference:
             return []
-        said = [f"of context {after.name}, version {after.secrets_version}"]
+        changed = [f"of context {after.name}, version {after.secrets_version}"]
         for service in users:
             await check_not_frozen(tx, service.cluster_id)
-            await raise_generation(self._context, tx, service, said, actor.email or actor.name)
+            await raise_generation(self._context, tx, service, changed, actor.email or actor.name)
         return users
 
     async def delete(self, actor: Actor, id: str) -> ServiceContext:
         """Deletes a context. Conflict: services still use it."""
-        require_member(actor)
-        async with self._context.store.write() as tx:
-            context = await tx[ContextStore].get(id)
-            if context is None:
-                raise NotFound
-            require(actor, Verb.WRITE, context.target)
+        async with self._context.change(actor, "deleteServiceContext") as tx:
+            context = await _find_context(tx, id)
+            tx.authorize(Verb.WRITE, context.target)
             users = await _users(tx, id)
             if users:
                 names = ", ".join(sorted(service.name for service in users)[:5])
@@ -165,95 +168,70 @@ class ServiceContexts:
             for override in await tx[ContextOverrideStore].select(context_id=id):
                 await tx[ContextOverrideStore].remove(override.id)
             await tx[ContextStore].remove(id)
-            await self._context.audit(tx, actor, "deleteServiceContext", context.name, id)
+            tx.audit(context.name, id)
         return context
 
     async def override(
-        self,
-        actor: Actor,
-        id: str,
-        layer: OverrideLayer,
-        place_id: str,
-        configuration: Mapping[str, Any],
+        self, actor: Actor, id: str, change: ContextOverrideChange
     ) -> ContextOverride | None:
         """Replaces a context's override for a project, cluster group or cluster; empty removes it.
 
         Needs write access to the context and to the place. Services that use the context are
         rendered again.
         """
-        require_member(actor)
-        async with self._context.store.write() as tx:
-            context = await tx[ContextStore].get(id)
-            if context is None:
-                raise NotFound
-            require(actor, Verb.WRITE, context.target)
-            after = await self._override(
-                tx, actor, context, ContextOverrideChange(layer, place_id, configuration)
-            )
-            repositories = await mark_users_for_render(tx, id)
-        for repository in repositories:
-            self._context.bus.publish(RENDER_SERVICES, f"{repository}/")
-        return after if configuration else None
+        async with self._context.change(actor, "overrideServiceContext") as tx:
+            context = await _find_context(tx, id)
+            tx.authorize(Verb.WRITE, context.target)
+            after = await self._override(tx, context, change)
+            await _mark_users_for_render(tx, id)
+        return after if change.configuration else None
 
     async def _override(
-        self, tx: Transaction, actor: Actor, context: ServiceContext, asked: ContextOverrideChange
+        self, tx: Change, context: ServiceContext, change: ContextOverrideChange
     ) -> ContextOverride:
-        now, who = self._context.clock.now(), (actor.email or actor.name)[:320]
-        layer, place = asked.layer, asked.place_id
+        now, who = self._context.clock.now(), (tx.actor.email or tx.actor.name)[:320]
+        layer, place = change.layer, change.place_id
         before = await tx[ContextOverrideStore].find(
             context_id=context.id, layer=layer, place_id=place
         )
-        ends = before is not None and not asked.configuration
-        await check_override_place(tx, actor, layer, place, ends=ends)
-        check_values(context.types, asked.configuration)
+        ends = before is not None and not change.configuration
+        await check_override_place(tx, tx.actor, layer, place, ends=ends)
+        check_values(context.types, change.configuration)
         blank = ContextOverride(self._context.new_id(), context.id, layer, place, now, now, who)
         after = replace(
-            before or blank, configuration=dict(asked.configuration), updated_at=now, actor=who
+            before or blank, configuration=dict(change.configuration), updated_at=now, actor=who
         )
-        await _keep_override(tx, before, after)
-        await self._context.audit(
-            tx, actor, "overrideServiceContext", f"{context.name} in {layer.value}",
-            context.id, place=place, keys=sorted(asked.configuration)[:50],
+        await _save_override(tx, before, after)
+        tx.audit_as(
+            "overrideServiceContext", f"{context.name} in {layer.value}",
+            context.id, place=place, keys=sorted(change.configuration)[:50],
         )  # fmt: skip
         return after
 
     async def _replace_overrides(
-        self,
-        tx: Transaction,
-        actor: Actor,
-        context: ServiceContext,
-        asked: Sequence[ContextOverrideChange] | None,
+        self, tx: Change, context: ServiceContext, overrides: Sequence[ContextOverrideChange] | None
     ) -> bool:
         """Replaces all overrides of a context; True if any changed."""
-        if asked is None:
+        if overrides is None:
             return False
-        if len(asked) > _MAX_OVERRIDES:
+        if len(overrides) > _MAX_OVERRIDES:
             raise Invalid(f"must have at most {_MAX_OVERRIDES:,} entries", field="overrides")
-        held = {
-            (override.layer, override.place_id): dict(override.configuration)
-            for override in await tx[ContextOverrideStore].select(context_id=context.id)
-        }
-        wanted = {
-            (override.layer, override.place_id): dict(override.configuration) for override in asked
-        }
-        if len(wanted) < len(asked):
+        before = _by_place(await tx[ContextOverrideStore].select(context_id=context.id))
+        after = _by_place(overrides)
+        if len(after) < len(overrides):
             raise Invalid("contains a project, group or cluster twice", field="overrides")
         # Removals come first: they make room for additions.
-        places = sorted(held.keys() | wanted.keys(), key=lambda place: (place in wanted, place))
-        moved = [place for place in places if held.get(place, {}) != wanted.get(place, {})]
-        for place in moved:
-            await self._override(
-                tx, actor, context, ContextOverrideChange(*place, wanted.get(place, {}))
-            )
-        return bool(moved)
+        places = sorted(before.keys() | after.keys(), key=lambda place: (place in after, place))
+        changed = [place for place in places if before.get(place, {}) != after.get(place, {})]
+        for place in changed:
+            await self._override(tx, context, ContextOverrideChange(*place, after.get(place, {})))
+        return bool(changed)
 
     async def overrides(self, actor: Actor, id: str) -> list[ContextOverride]:
         """The overrides of a context for projects, groups and clusters."""
         require_member(actor)
         async with self._context.store.read() as tx:
-            context = await tx[ContextStore].get(id)
-            if context is None:
-                raise NotFound
+            context = await _find_context(tx, id)
             require(actor, Verb.READ, context.target)
             found = await tx[ContextOverrideStore].select(context_id=id)
         return sorted(
@@ -272,7 +250,7 @@ class ServiceContexts:
             bound = await _bound(tx, [service.id])
             layers = await layers_of(tx, [service], bound)
         return {
-            context.name: _shown(self._context, context, layers[service.id, context.id])
+            context.name: _shown(self._context.sealer, context, layers[service.id, context.id])
             for context in bound.get(service.id, ())
             if actor.may(Verb.READ, context.target)
         }
@@ -296,16 +274,15 @@ class ServiceContexts:
     def _is_same(self, before: ServiceContext, secrets: Mapping[str, str]) -> bool:
         """True if the secrets are unchanged, so that no agent has to be notified."""
         try:
-            return before.secrets_version > 0 and open_context_secrets(
-                self._context, before
-            ) == dict(secrets)
+            stored = open_context_secrets(self._context.sealer, before)
+            return before.secrets_version > 0 and stored == dict(secrets)
         except TowlineError:
             # A secret that cannot be decrypted is repaired by setting it again.
             return False
 
 
 async def bind_contexts(
-    deps: OperationContext,
+    context: OperationContext,
     tx: Transaction,
     actor: Actor,
     service: Service,
@@ -314,28 +291,28 @@ async def bind_contexts(
     """Replaces the contexts of a service; True if any changed."""
     if len(context_ids) > MAX_BOUND_CONTEXTS:
         raise Invalid(f"must have at most {MAX_BOUND_CONTEXTS} entries", field="contextBindings")
-    held = {
+    bound = {
         binding.context_id: binding
         for binding in await tx[ContextBindingStore].select(service_id=service.id)
     }
-    for id in sorted(set(context_ids) - held.keys()):
-        context = await tx[ContextStore].get(id)
-        if context is None:
-            raise NotFound
-        require(actor, Verb.READ, context.target)
-        if context.sealed is not None:
+    new, gone = set(context_ids) - bound.keys(), bound.keys() - set(context_ids)
+    for id in sorted(new):
+        service_context = await _find_context(tx, id)
+        require(actor, Verb.READ, service_context.target)
+        if service_context.sealed is not None:
             # Templates can expose the secret: binding needs the permission to use secrets.
-            require(actor, Verb.USE, Resource.within(ResourceKind.SECRET, context.project_id))
-        await tx[ContextBindingStore].add(ContextBinding(deps.new_id(), id, service.id))
-    gone = held.keys() - set(context_ids)
+            require(
+                actor, Verb.USE, Resource.within(ResourceKind.SECRET, service_context.project_id)
+            )
+        await tx[ContextBindingStore].add(ContextBinding(context.new_id(), id, service.id))
     for id in gone:
-        await tx[ContextBindingStore].remove(held[id].id)
+        await tx[ContextBindingStore].remove(bound[id].id)
     await store_secret_flags(tx, [service.id])
-    return bool(gone) or bool(set(context_ids) - held.keys())
+    return bool(gone or new)
 
 
 async def template_values(
-    deps: OperationContext, tx: Transaction, services: Sequence[Service]
+    sealer: Sealer, tx: Transaction, services: Sequence[Service]
 ) -> dict[str, dict[str, dict[str, Any]]]:
     """Values of `contexts` and `imports` in templates, by service id.
 
@@ -349,7 +326,7 @@ async def template_values(
     found: dict[str, dict[str, dict[str, Any]]] = {}
     for id in ids:
         contexts = {
-            context.name: _values(deps, context, layers[id, context.id])
+            context.name: _values(sealer, context, layers[id, context.id])
             for context in bound.get(id, ())
         }
         found[id] = {"contexts": contexts, "imports": imports.get(id, {})}
@@ -359,22 +336,30 @@ async def template_values(
 
 
 def _values(
-    deps: OperationContext, context: ServiceContext, values: Mapping[str, LayeredValue]
+    sealer: Sealer, context: ServiceContext, values: Mapping[str, LayeredValue]
 ) -> dict[str, Any]:
-    secrets = open_context_secrets(deps, context)
+    secrets = open_context_secrets(sealer, context)
     if context.by_reference:
         secrets = {key: placeholder(reference_name(context, key)) for key in secrets}
     return {**{key: layered.value for key, layered in values.items()}, **secrets}
 
 
 def _shown(
-    deps: OperationContext, context: ServiceContext, values: Mapping[str, LayeredValue]
+    sealer: Sealer, context: ServiceContext, values: Mapping[str, LayeredValue]
 ) -> dict[str, LayeredValue]:
-    sealed = open_context_secrets(deps, context)
-    return {**values, **dict.fromkeys(sealed, LayeredValue(None, SECRET))}
+    secrets = open_context_secrets(sealer, context)
+    return {**values, **dict.fromkeys(secrets, LayeredValue(None, SECRET))}
 
 
-async def _keep_override(
+def _by_place(
+    overrides: Iterable[ContextOverride | ContextOverrideChange],
+) -> dict[tuple[OverrideLayer, str], dict[str, Any]]:
+    return {
+        (override.layer, override.place_id): dict(override.configuration) for override in overrides
+    }
+
+
+async def _save_override(
     tx: Transaction, before: ContextOverride | None, after: ContextOverride
 ) -> None:
     if not after.configuration:
@@ -386,6 +371,13 @@ async def _keep_override(
         raise Invalid(f"at most {_MAX_OVERRIDES:,} overrides per context")
     else:
         await tx[ContextOverrideStore].add(after)
+
+
+async def _find_context(tx: Transaction, id: str) -> ServiceContext:
+    context = await tx[ContextStore].get(id)
+    if context is None:
+        raise NotFound
+    return context
 
 
 async def _bound(tx: Transaction, service_ids: Collection[str]) -> dict[str, list[ServiceContext]]:
@@ -407,12 +399,13 @@ async def _users(tx: Transaction, context_id: str) -> list[Service]:
     )
 
 
-async def mark_users_for_render(tx: Transaction, context_id: str) -> set[str]:
-    """Marks the templated services of a context for rendering; returns their repositories' ids."""
-    users = [service for service in await _users(tx, context_id) if service.spec.templated]
-    for service in users:
-        await tx[ServiceStore].change(service.id, input_digest=None)
-    return {service.repository_id for service in users if service.repository_id}
+async def _mark_users_for_render(tx: Change, context_id: str) -> None:
+    """Marks the templated services of a context for rendering."""
+    for service in await _users(tx, context_id):
+        if service.spec.templated:
+            await tx[ServiceStore].change(service.id, input_digest=None)
+            if service.repository_id:
+                tx.publish(RENDER_SERVICES, f"{service.repository_id}/")
 
 
 def _differ(before: ServiceContext | None, after: ServiceContext) -> bool:

@@ -1,8 +1,7 @@
 """Configuration flow: exports and imports of services."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from controlplane.authorization import Actor, Verb, require, require_member
 from controlplane.clusters.operations.freezes import check_not_frozen
@@ -46,17 +45,21 @@ class FlowView:
 
     service: Service
     exports: tuple[Export, ...]
+    """Exported values."""
     imports: tuple[Import, ...]
+    """Imported values."""
     values: Mapping[str, ImportedValue]
+    """Values of the imports by alias."""
     problem: str
+    """Reason for imports that cannot be resolved. Empty if there is none."""
 
 
 @retry_operations
 class ConfigurationFlow:
     """Operations on configuration flow."""
 
-    def __init__(self, deps: OperationContext) -> None:
-        self._context = deps
+    def __init__(self, context: OperationContext) -> None:
+        self._context = context
 
     async def get(self, actor: Actor, service_id: str) -> FlowView:
         """Exports and imports of a service.
@@ -108,9 +111,9 @@ class ConfigurationFlow:
         require_member(actor)
         _check_names([export.name for export in exports or ()], "exports")
         _check_names([imported.alias for imported in imports or ()], "imports")
-        async with self._context.store.write() as tx:
+        async with self._context.change(actor, "saveServiceFlow") as tx:
             service = await find_managed_service(tx, service_id)
-            require(actor, Verb.WRITE, service.target)
+            tx.authorize(Verb.WRITE, service.target)
             await check_not_frozen(tx, service.cluster_id)
             whole = await upstream(tx, await downstream(tx, [service.id]))
             before = await graph_of(tx, whole)
@@ -119,36 +122,30 @@ class ConfigurationFlow:
             if imports is not None:
                 await self._set_imports(tx, actor, service, imports)
             graph = await graph_of(tx, whole | await upstream(tx, [service.id]))
-            if way := import_cycle(graph, service.id):
-                raise Conflict(f"the imports form a cycle: {' → '.join(way)}")
-            stale = await self._mark(tx, before, graph, service)
+            if cycle := import_cycle(graph, service.id):
+                raise Conflict(f"the imports form a cycle: {' → '.join(cycle)}")
+            tx.publish(SERVICE, service.id)
+            for user in await self._mark(tx, before, graph, service):
+                if user.repository_id:
+                    tx.publish(RENDER_SERVICES, f"{user.repository_id}/{user.id}")
             await tx[LedgerStore].append([self._entry(service, actor)])
-            await self._context.audit(tx, actor, "saveServiceFlow", service.name, service.id)
-        self._wake(service, stale)
+            tx.audit(service.name, service.id)
         return await self.get(actor, service_id)
 
     async def _set_exports(
         self, tx: Transaction, service: Service, exports: Sequence[Export]
     ) -> None:
-        wanted = {export.name: check_export(export) for export in exports}
+        for export in exports:
+            check_export(export)
         uses = await tx[ServiceImportStore].select(source_id=service.id)
-        lost = [use for use in uses if use.export not in wanted and use.default is None]
-        held = {
-            service_export.name: service_export
-            for service_export in await tx[ServiceExportStore].select(service_id=service.id)
-        }
-        await require_exports_unused(tx, service, [use for use in lost if use.export in held])
-        for row in held.values():
+        before = await tx[ServiceExportStore].select(service_id=service.id)
+        gone = {row.export.name for row in before} - {export.name for export in exports}
+        lost = [use for use in uses if use.imported.export in gone and use.imported.default is None]
+        await require_exports_unused(tx, service, lost)
+        for row in before:
             await tx[ServiceExportStore].remove(row.id)
-        for export in wanted.values():
-            row = ServiceExport(
-                self._context.new_id(),
-                service.id,
-                export.name,
-                export.type,
-                export.value,
-                export.shared,
-            )
+        for export in exports:
+            row = ServiceExport(self._context.new_id(), service.id, export)
             await tx[ServiceExportStore].add(row)
 
     async def _set_imports(
@@ -159,14 +156,7 @@ class ConfigurationFlow:
         for imported in imports:
             check_name(imported.alias, "imports.alias")
             await _check_source(tx, actor, service, imported)
-            row = ServiceImport(
-                self._context.new_id(),
-                service.id,
-                imported.alias,
-                imported.source,
-                imported.export,
-                imported.default,
-            )
+            row = ServiceImport(self._context.new_id(), service.id, imported)
             await tx[ServiceImportStore].add(row)
 
     async def _mark(
@@ -183,12 +173,6 @@ class ConfigurationFlow:
         known: dict[str, Service] = {row.id: row for row in rows}
         return [known[id] for group in rollout_order(after, known) for id in group]
 
-    def _wake(self, service: Service, stale: Iterable[Service]) -> None:
-        self._context.bus.publish(SERVICE, service.id)
-        for user in stale:
-            if user.repository_id:
-                self._context.bus.publish(RENDER_SERVICES, f"{user.repository_id}/{user.id}")
-
     def _entry(self, service: Service, actor: Actor) -> LedgerEntry:
         return LedgerEntry(
             service_id=service.id,
@@ -203,18 +187,18 @@ class ConfigurationFlow:
 
 async def _check_source(tx: Transaction, actor: Actor, service: Service, imported: Import) -> None:
     """Invalid: the service has no such export. NotFound: it does not exist, or cannot be seen."""
-    source = await tx[ServiceStore].find(id=imported.source)
+    source = await tx[ServiceStore].find(id=imported.source_id)
     if source is None:
         raise NotFound
     require(actor, Verb.READ, source.target)
-    export = await tx[ServiceExportStore].find(service_id=source.id, name=imported.export)
+    row = await tx[ServiceExportStore].find(service_id=source.id, name=imported.export)
     if imported.default is not None:
         return
-    if export is None:
+    if row is None:
         raise Invalid(
             f"service {source.name!r} has no export {imported.export}", field="imports.export"
         )
-    if not export.shared and source.project_id != service.project_id:
+    if not row.export.shared and source.project_id != service.project_id:
         raise Invalid(
             f"service {source.name!r} does not share {imported.export} with other projects",
             field="imports.export",
@@ -228,7 +212,7 @@ def _check_names(names: Sequence[str], field: str) -> None:
         raise Invalid("contains a name twice", field=field)
 
 
-def _own_imports(graph: Graph, service: Service) -> Any:
+def _own_imports(graph: Graph, service: Service) -> Mapping[str, Import]:
     """The imports that a service itself declares."""
     node = graph.get(service.id)
     return dict(node.imports) if node else {}
@@ -237,6 +221,6 @@ def _own_imports(graph: Graph, service: Service) -> Any:
 def _without_outside_imports(graph: Graph) -> Graph:
     """A part of the graph without imports from outside of it."""
     return {
-        id: replace(node, imports={k: v for k, v in node.imports.items() if v.source in graph})
+        id: replace(node, imports={k: v for k, v in node.imports.items() if v.source_id in graph})
         for id, node in graph.items()
     }

@@ -7,10 +7,8 @@ from controlplane.authorization import DEFAULT_PROJECT
 from controlplane.clusters.ports import ClusterStore
 from controlplane.configuration.model.flow import (
     MAX_NODES,
-    Export,
     FlowNode,
     Graph,
-    Import,
     ResolvedImports,
     ServiceExport,
     ServiceImport,
@@ -32,7 +30,7 @@ async def upstream(tx: Transaction, ids: Collection[str]) -> set[str]:
         found |= ahead
         _check_size(found)
         rows = await tx[ServiceImportStore].select(service_id=ahead)
-        ahead = {row.source_id for row in rows} - found
+        ahead = {row.imported.source_id for row in rows} - found
     return found
 
 
@@ -84,19 +82,19 @@ async def flow_values(
     """Values of `imports` in the services' templates, and the problems of services that have
     none."""
     resolved = await imports_of(tx, service_ids)
-    wanted = set(service_ids)
+    users = set(service_ids)
     values = {
         id: {alias: flowing.value for alias, flowing in found.items()}
         for id, found in resolved.imports.items()
-        if id in wanted
+        if id in users
     }
-    return values, {id: why for id, why in resolved.problems.items() if id in wanted}
+    return values, {id: why for id, why in resolved.problems.items() if id in users}
 
 
 async def check_not_imported(tx: Transaction, service: Service) -> None:
     """Conflict: other services import from the service, without a default."""
     rows = await tx[ServiceImportStore].select(source_id=service.id)
-    await require_exports_unused(tx, service, [row for row in rows if row.default is None])
+    await require_exports_unused(tx, service, [row for row in rows if row.imported.default is None])
 
 
 async def require_exports_unused(
@@ -107,7 +105,7 @@ async def require_exports_unused(
         return
     users = await tx[ServiceStore].select(id={use.service_id for use in uses})
     names = ", ".join(sorted(service.name for service in users)[:5])
-    what = ", ".join(sorted({use.export for use in uses})[:5])
+    what = ", ".join(sorted({use.imported.export for use in uses})[:5])
     raise Conflict(f"{names} import {what} from service {service.name!r}: change them first")
 
 
@@ -136,16 +134,8 @@ def _node(
         service.id,
         f"{handle}/{service.name}",
         service.project_id or DEFAULT_PROJECT,
-        {
-            export.name: Export(export.name, export.type, export.value, export.shared)
-            for export in exports
-        },
-        {
-            imported.alias: Import(
-                imported.alias, imported.source_id, imported.export, imported.default
-            )
-            for imported in imports
-        },
+        {row.export.name: row.export for row in exports},
+        {row.imported.alias: row.imported for row in imports},
         {
             "service.name": service.name,
             "service.namespace": service.namespace,

@@ -58,10 +58,12 @@ def _places_of(
     cluster: Cluster, groups: Sequence[ClusterGroup], projects: Mapping[str, str]
 ) -> list[LayerPlace]:
     project = cluster.project_id or DEFAULT_PROJECT
-    held = sorted((group for group in groups if group.holds(cluster)), key=lambda group: group.name)
+    members = sorted(
+        (group for group in groups if group.holds(cluster)), key=lambda group: group.name
+    )
     return [
         LayerPlace(OverrideLayer.PROJECT, project, projects.get(project, project)),
-        *(LayerPlace(OverrideLayer.GROUP, group.id, group.name) for group in held),
+        *(LayerPlace(OverrideLayer.GROUP, group.id, group.name) for group in members),
         LayerPlace(OverrideLayer.CLUSTER, cluster.id, cluster.handle),
     ]
 

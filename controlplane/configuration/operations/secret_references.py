@@ -7,19 +7,19 @@ import orjson
 
 from controlplane.configuration.model.contexts import ServiceContext
 from controlplane.configuration.ports import ContextStore
-from controlplane.platform.context import OperationContext
 from controlplane.platform.ports import ANY, Transaction
+from controlplane.platform.sealing import Sealer
 from controlplane.services.model.parts import SecretValue
 from controlplane.services.model.service import Service
 from controlplane.services.ports import ContextBindingStore, SecretUseStore, ServiceStore
 from core.sealing import placeholder
 
 
-def open_context_secrets(deps: OperationContext, context: ServiceContext) -> dict[str, str]:
+def open_context_secrets(sealer: Sealer, context: ServiceContext) -> dict[str, str]:
     """The decrypted secrets of a context."""
     if context.sealed is None:
         return {}
-    return orjson.loads(deps.sealer.open(context.sealed, f"context:{context.id}"))
+    return orjson.loads(sealer.open(context.sealed, f"context:{context.id}"))
 
 
 def reference_name(context: ServiceContext, key: str) -> str:
@@ -27,15 +27,15 @@ def reference_name(context: ServiceContext, key: str) -> str:
     return f"{context.name}.{key}"
 
 
-def check_references(deps: OperationContext, context: ServiceContext) -> None:
+def check_references(sealer: Sealer, context: ServiceContext) -> None:
     """Invalid: the name of the context or of a secret is not allowed in a placeholder."""
     if context.by_reference:
-        for key in open_context_secrets(deps, context):
+        for key in open_context_secrets(sealer, context):
             placeholder(reference_name(context, key))
 
 
 async def referenced_secrets(
-    deps: OperationContext, tx: Transaction, service: Service
+    sealer: Sealer, tx: Transaction, service: Service
 ) -> Mapping[str, SecretValue]:
     """The secrets of bound contexts that a service's objects may reference."""
     rows = await tx[ContextBindingStore].select(service_id=service.id)
@@ -46,7 +46,7 @@ async def referenced_secrets(
             f"{context.id}.{context.secrets_version}", value.encode()
         )
         for context in found
-        for key, value in open_context_secrets(deps, context).items()
+        for key, value in open_context_secrets(sealer, context).items()
     }
 
 
@@ -55,10 +55,10 @@ async def store_secret_flags(tx: Transaction, service_ids: Collection[str]) -> N
     uses = await tx[SecretUseStore].select(service_id=service_ids)
     bindings = await tx[ContextBindingStore].select(service_id=service_ids)
     ids = {binding.context_id for binding in bindings}
-    secretive = await tx[ContextStore].select(id=ids, by_reference=True) if ids else []
-    known = {context.id for context in secretive}
-    having = {use.service_id for use in uses}
-    having |= {binding.service_id for binding in bindings if binding.context_id in known}
+    by_reference = await tx[ContextStore].select(id=ids, by_reference=True) if ids else []
+    known = {context.id for context in by_reference}
+    users = {use.service_id for use in uses}
+    users |= {binding.service_id for binding in bindings if binding.context_id in known}
     for service in await tx[ServiceStore].select(id=service_ids, deleted_at=ANY):
-        if service.desired.uses_secrets != (service.id in having):
-            await tx[ServiceStore].change(service.id, uses_secrets=service.id in having)
+        if service.desired.uses_secrets != (service.id in users):
+            await tx[ServiceStore].change(service.id, uses_secrets=service.id in users)

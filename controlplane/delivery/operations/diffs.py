@@ -173,7 +173,7 @@ class Diffs:
 
     async def _render(self, service: Service, cluster: Cluster, sha: str) -> str:
         async with self._context.store.read() as tx:
-            contexts = await template_values(self._context, tx, [service])
+            contexts = await template_values(self._context.sealer, tx, [service])
             sources = await sources_of(tx, [service.id])
         parameters = render_parameters(service, cluster, contexts.get(service.id, {}))
         taken = resolve_sources(self._context, sources.get(service.id, ()))

@@ -145,7 +145,7 @@ class RenderReconciler:
         services = [look.service for look in looks]
         async with self._context.store.read() as tx:
             held = await waiting_services(tx, services)
-            contexts = await template_values(self._context, tx, services)
+            contexts = await template_values(self._context.sealer, tx, services)
             sources = await sources_of(tx, [service.id for service in services])
         waiting = [
             _Outcome(look.service, look.commit, waiting=True)

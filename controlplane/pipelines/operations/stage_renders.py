@@ -58,7 +58,7 @@ class StageRenderer:
         """The render of each service at its commit. Conflict: a cluster was deleted."""
         async with self._context.store.read() as tx:
             rows = await tx[ClusterStore].select(id={service.cluster_id for service in services})
-            contexts = await template_values(self._context, tx, services)
+            contexts = await template_values(self._context.sealer, tx, services)
             sources = await sources_of(tx, [service.id for service in services])
         clusters = {cluster.id: cluster for cluster in rows}
         found: dict[ServiceId, RenderedBundle] = {}

@@ -23,7 +23,7 @@ class StoredSecrets:
         if not service.desired.uses_secrets:
             return {}
         async with self._context.store.read() as tx:
-            found = dict(await referenced_secrets(self._context, tx, service))
+            found = dict(await referenced_secrets(self._context.sealer, tx, service))
             uses = await tx[SecretUseStore].select(service_id=service.id)
             ids = {use.secret_id for use in uses}
             rows = (

@@ -188,7 +188,8 @@ async def test_contexts_have_layers_and_tell_which_a_value_is_from(fleet: Fleet)
         (OverrideLayer.GROUP, group.id, {"size": 3, "zone": "c"}),
         (OverrideLayer.PROJECT, project.id, {"size": 2, "zone": "b"}),
     ):
-        await contexts.override(world.admin, context.id, layer, place, values)
+        change = ContextOverrideChange(layer, place, values)
+        await contexts.override(world.admin, context.id, change)
         assert len(await fleet.deliver()) == 1
     found = await contexts.values(world.admin, other)
     assert {key: (one.value, one.origin) for key, one in found["net"].items()} == {
@@ -197,7 +198,8 @@ async def test_contexts_have_layers_and_tell_which_a_value_is_from(fleet: Fleet)
         "tier": ("x", "context"),
         "password": (None, "secret"),
     }
-    await contexts.override(world.admin, context.id, OverrideLayer.CLUSTER, cluster.id, {})
+    ended = ContextOverrideChange(OverrideLayer.CLUSTER, cluster.id, {})
+    await contexts.override(world.admin, context.id, ended)
     (parameters,) = await fleet.deliver()
     assert parameters["contexts"]["net"]["size"] == 3
     assert len(await contexts.overrides(world.admin, context.id)) == 2
@@ -246,8 +248,9 @@ async def test_no_layer_ends_that_its_writer_may_not_see(fleet: Fleet) -> None:
     with pytest.raises(NotFound):
         await contexts.save(bob, "net", ContextChange(overrides=[]))
     for place in (hidden.id, "absent"):
+        change = ContextOverrideChange(OverrideLayer.CLUSTER, place, {})
         with pytest.raises(NotFound):
-            await contexts.override(bob, context.id, OverrideLayer.CLUSTER, place, {})
+            await contexts.override(bob, context.id, change)
     assert len(await contexts.overrides(world.admin, context.id)) == 1
 
 
@@ -261,13 +264,12 @@ async def test_values_of_contexts_are_held_to_their_types(fleet: Fleet) -> None:
         await contexts.save(world.admin, "net", ContextChange(types={"size": "int"}))
     async with world.deps.store.read() as tx:
         (cluster,) = await tx[ClusterStore].select()
+    wrong = ContextOverrideChange(OverrideLayer.CLUSTER, cluster.id, {"size": "big"})
     with pytest.raises(Invalid, match="size is not number"):
-        wrong = {"size": "big"}
-        await contexts.override(world.admin, context.id, OverrideLayer.CLUSTER, cluster.id, wrong)
+        await contexts.override(world.admin, context.id, wrong)
+    absent = ContextOverrideChange(OverrideLayer.CLUSTER, "absent", {"size": 2})
     with pytest.raises(NotFound):
-        await contexts.override(
-            world.admin, context.id, OverrideLayer.CLUSTER, "absent", {"size": 2}
-        )
+        await contexts.override(world.admin, context.id, absent)
 
 
 async def bind_to(world: World, tx: Transaction, service: Service, context_id: str) -> None:

@@ -178,7 +178,7 @@ def test_every_service_comes_after_all_that_it_imports_from(flow: Graph) -> None
     place = {id: number for number, group in enumerate(rollout_order(flow)) for id in group}
     assert place.keys() == flow.keys()
     for id, one in flow.items():
-        assert all(place[source.source] < place[id] for source in one.imports.values())
+        assert all(place[source.source_id] < place[id] for source in one.imports.values())
         assert import_cycle(flow, id) == []
     assert resolve_imports(flow).problems == {}
 
@@ -192,5 +192,5 @@ def test_a_change_reaches_none_but_those_that_are_affected(
     new = node(id, (Export("x", TEXT, "new"),), *flow[id].imports.values())
     reached = changed_services(resolve_imports(flow), resolve_imports({**flow, id: new}))
     assert reached <= set(affected_services(flow, id))
-    direct = {one for one in flow if any(i.source == id for i in flow[one].imports.values())}
+    direct = {one for one in flow if any(i.source_id == id for i in flow[one].imports.values())}
     assert direct <= reached
