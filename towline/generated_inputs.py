@@ -76,36 +76,36 @@ class TrustRuleAttributes(TypedDict, total=False):
     keys: str | None
 
 
-class TagAttributes(TypedDict, total=False):
-    name: Required[str]
-    value: Required[str]
-
-
 class PolicyBindingAttributes(TypedDict, total=False):
     id: str | None
     userId: str | None
     groupId: str | None
 
 
-class ClusterAttributes(TypedDict, total=False):
+class TagAttributes(TypedDict, total=False):
     name: Required[str]
-    handle: str | None
-    projectId: str | None
-    protect: bool | None
-    metadata: str | None
-    tags: Sequence[TagAttributes] | None
+    value: Required[str]
+
+
+class ClusterAttributes(TypedDict, total=False):
     readBindings: Sequence[PolicyBindingAttributes | None] | None
     writeBindings: Sequence[PolicyBindingAttributes | None] | None
+    name: Required[str]
+    handle: str | None
+    protect: bool | None
+    tags: Sequence[TagAttributes] | None
+    metadata: str | None
+    projectId: str | None
 
 
 class ClusterUpdateAttributes(TypedDict, total=False):
+    readBindings: Sequence[PolicyBindingAttributes | None] | None
+    writeBindings: Sequence[PolicyBindingAttributes | None] | None
     name: str | None
     handle: str | None
     protect: bool | None
-    metadata: str | None
     tags: Sequence[TagAttributes] | None
-    readBindings: Sequence[PolicyBindingAttributes | None] | None
-    writeBindings: Sequence[PolicyBindingAttributes | None] | None
+    metadata: str | None
 
 
 class ServiceExportAttributes(TypedDict, total=False):
@@ -142,9 +142,9 @@ class ServiceContextAttributes(TypedDict, total=False):
     configuration: str | None
     secrets: Sequence[ConfigAttributes] | None
     projectId: str | None
-    types: str | None
     secretsByReference: bool | None
     overrides: Sequence[ContextOverrideAttributes] | None
+    types: str | None
 
 
 class ClusterGroupAttributes(TypedDict, total=False):
@@ -645,15 +645,10 @@ class HelmRepositoryAttributes(TypedDict, total=False):
 
 class GitAttributes(TypedDict, total=False):
     url: Required[str]
-    privateKey: str | None
-    passphrase: str | None
     username: str | None
     password: str | None
-    webhookSecret: str | None
-    httpsPath: str | None
-    urlFormat: str | None
-    decrypt: bool | None
-    projectId: str | None
+    privateKey: str | None
+    passphrase: str | None
     appId: str | None
     installationId: str | None
     apiUrl: str | None
@@ -662,8 +657,13 @@ class GitAttributes(TypedDict, total=False):
     authority: str | None
     knownHosts: str | None
     proxy: str | None
+    webhookSecret: str | None
+    decrypt: bool | None
+    projectId: str | None
     viaClusterId: str | None
     recurseSubmodules: bool | None
+    httpsPath: str | None
+    urlFormat: str | None
 
 
 class SecretSourceAttributes(TypedDict, total=False):

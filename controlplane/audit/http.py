@@ -33,9 +33,9 @@ class AuditExport:
     """Streams audit rows to authorized callers, in the order in which they were written."""
 
     def __init__(
-        self, records: AuditLogOperations, identity: CredentialAuthenticator, cookies: Cookies
+        self, audit_log: AuditLogOperations, identity: CredentialAuthenticator, cookies: Cookies
     ) -> None:
-        self._records = records
+        self._audit_log = audit_log
         self._identity = identity
         self._cookies = cookies
         self.route = Route(PATH, self.export, methods=["GET"])
@@ -45,20 +45,20 @@ class AuditExport:
         try:
             actor = await self._caller(request)
             require_any(actor, Verb.READ, Resource.whole(ResourceKind.AUDIT))
-            form, wanted = _asked(request)
+            format, filter = _parsed_query(request)
         except TowlineError as error:
             status = _STATUS.get(error.code, 503)
             return JSONResponse({"error": error.message, "code": error.code.value}, status)
-        lines = self._lines(actor, form, wanted, request.query_params.get("q", ""))
-        name = f'attachment; filename="audit.{form.value}"'
+        lines = self._lines(actor, format, filter, request.query_params.get("q", ""))
+        name = f'attachment; filename="audit.{format.value}"'
         headers = {"cache-control": "no-store", "content-disposition": name}
-        return StreamingResponse(lines, media_type=_TYPES[form], headers=headers)
+        return StreamingResponse(lines, media_type=_TYPES[format], headers=headers)
 
     async def _lines(
-        self, actor: Actor, form: AuditFormat, wanted: AuditFilter, text: str
+        self, actor: Actor, format: AuditFormat, filter: AuditFilter, text: str
     ) -> AsyncIterator[bytes]:
-        write = FORMATS[form]
-        async for rows in self._records.export(actor, wanted, text):
+        write = FORMATS[format]
+        async for rows in self._audit_log.export(actor, filter, text):
             yield b"".join(write(row) for row in rows)
 
     async def _caller(self, request: Request) -> Actor:
@@ -74,11 +74,11 @@ class AuditExport:
         return await self._identity.authenticate(token, source)
 
 
-def _asked(request: Request) -> tuple[AuditFormat, AuditFilter]:
+def _parsed_query(request: Request) -> tuple[AuditFormat, AuditFilter]:
     """Parses format and filter of a request. Raises Invalid, naming the parameter."""
-    asked = request.query_params
+    parameters = request.query_params
     known = {"format", "q", "kind", "verdict", "since", "until", *_TEXTS}
-    for name, text in asked.items():
+    for name, text in parameters.items():
         if name not in known:
             raise Invalid(
                 f"unknown parameter; expected one of: {', '.join(sorted(known))}", field=name[:80]
@@ -87,15 +87,15 @@ def _asked(request: Request) -> tuple[AuditFormat, AuditFilter]:
             raise Invalid(
                 f"must be at most {_MAX_PARAMETER_LENGTH} printable characters", field=name
             )
-    texts = {field: asked.get(name, "") for name, field in _TEXTS.items()}
-    wanted = AuditFilter(
-        kind=_word(AuditKind, asked.get("kind"), "kind"),
-        verdict=_word(AuditVerdict, asked.get("verdict"), "verdict"),
-        since=_time(asked.get("since"), "since"),
-        until=_time(asked.get("until"), "until"),
+    texts = {field: parameters.get(name, "") for name, field in _TEXTS.items()}
+    filter = AuditFilter(
+        kind=_word(AuditKind, parameters.get("kind"), "kind"),
+        verdict=_word(AuditVerdict, parameters.get("verdict"), "verdict"),
+        since=_time(parameters.get("since"), "since"),
+        until=_time(parameters.get("until"), "until"),
         **texts,
     )
-    return _word(AuditFormat, asked.get("format"), "format") or AuditFormat.JSONL, wanted
+    return _word(AuditFormat, parameters.get("format"), "format") or AuditFormat.JSONL, filter
 
 
 def _word(words: type[W], text: str | None, field: str) -> W | None:

@@ -15,18 +15,18 @@ _EXPIRE_SECONDS = 3600.0
 
 
 class RetentionLoop:
-    """Keeps the audit log current; `kept` is the retention period by kind."""
+    """Keeps the audit log current; `retention` is the period by kind."""
 
     def __init__(
         self,
-        records: AuditLogOperations,
+        audit_log: AuditLogOperations,
         forget_notifications: Callable[[], Awaitable[None]],
-        kept: Mapping[AuditKind, timedelta],
+        retention: Mapping[AuditKind, timedelta],
         clock: Clock,
     ) -> None:
-        self._records = records
+        self._audit_log = audit_log
         self._forget_notifications = forget_notifications
-        self._kept = kept
+        self._retention = retention
         self._clock = clock
         self.tasks = Tasks("retention")
 
@@ -38,16 +38,16 @@ class RetentionLoop:
     async def stop(self) -> None:
         """Stops, and writes the remaining refusals."""
         await self.tasks.stop()
-        await self._records.flush(ending=True)
+        await self._audit_log.flush(ending=True)
 
     async def _flush(self) -> None:
         while True:
             await self._clock.sleep(_FLUSH_SECONDS)
-            await retry_forever("write refusals", self._records.flush, self._clock)
+            await retry_forever("write refusals", self._audit_log.flush, self._clock)
 
     async def _expire(self) -> None:
         while True:
             await self._clock.sleep(_EXPIRE_SECONDS)
-            expire = partial(self._records.expire, self._kept)
+            expire = partial(self._audit_log.expire, self._retention)
             await retry_forever("expire audit rows", expire, self._clock)
             await retry_forever("expire notifications", self._forget_notifications, self._clock)

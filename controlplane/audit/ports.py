@@ -14,7 +14,7 @@ class AuditLog(AppendOnlyRows[AuditEntry], Protocol):
     Appended rows get their number and hash right before the transaction ends.
     """
 
-    async def search(self, wanted: AuditFilter, query: PageQuery) -> Page[AuditEntry]:
+    async def search(self, filter: AuditFilter, query: PageQuery) -> Page[AuditEntry]:
         """Returns a page of the rows that match the filter."""
         ...
 

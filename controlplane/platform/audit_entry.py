@@ -22,26 +22,41 @@ class AuditVerdict(StrEnum):
 class AuditEntry:
     """One mutation, sign-in, proxied request or agent action. Contains no header, body or secret.
 
-    The store adds the target's location, digests of the target's row before and after (SHA-256),
-    and the entry's number and hash in its chain; see `controlplane.audit.model.chains`.
+    The store adds all fields from `cluster_id` on; see `controlplane.audit.model.chains`.
     """
 
     at: datetime
+    """Time of the action."""
     actor: str
+    """E-mail address of the user, or name of the agent."""
     action: str
+    """Action, such as `updateCluster`."""
     verdict: AuditVerdict
+    """`allowed` or `refused`."""
     actor_id: str = ""
     token_id: str | None = None
     source: str = ""
+    """IP address of the client."""
     target: str = ""
+    """Name of the resource."""
     target_id: str = ""
+    """ID of the resource."""
     status: int | None = None
+    """HTTP status of the response. None for rows without one."""
     request_id: str = ""
+    """ID of the request, as in logs."""
     detail: Mapping[str, Any] = field(default_factory=dict)
+    """Further facts about the action."""
     cluster_id: str = ""
+    """ID of the cluster of the resource."""
     project_id: str = ""
+    """ID of the project of the resource."""
     before_digest: str = ""
+    """SHA-256 of the resource's row before the action."""
     after_digest: str = ""
+    """SHA-256 of the resource's row after the action."""
     number: int = 0
+    """Position in the hash chain of its kind, from 1."""
     hash: str = ""
+    """Hash over the row and the previous hash."""
     id: int | None = None

@@ -86,8 +86,8 @@ class SqlAudit(SqlLog[AuditEntry]):
         for kind in sorted(by_kind):
             await self._link(kind, by_kind[kind], known)
 
-    async def search(self, wanted: AuditFilter, query: PageQuery) -> Page[AuditEntry]:
-        return await self._page(query, self._terms(wanted))
+    async def search(self, filter: AuditFilter, query: PageQuery) -> Page[AuditEntry]:
+        return await self._page(query, self._terms(filter))
 
     async def chains(self) -> list[ChainHead]:
         result = await self._connection.execute(_CHAIN.order_by(audit_tables.audit_chains.c.kind))

@@ -1,35 +1,22 @@
 """Field owners of objects in the API."""
 
-from datetime import datetime
-
 import strawberry
 
-from controlplane.audit.operations.blame import Blame
-from controlplane.audit.operations.blame import FieldBlame as FieldBlameRow
+from controlplane.audit.operations.blame import Blame, FieldBlame
 from controlplane.platform.graphql.context import Info
+from controlplane.platform.graphql.derive import Output, output
 from controlplane.services.api.types import RevisionType
+from controlplane.services.model.blame import ManagedField
 
 
-@strawberry.type
-class FieldBlameType:
+@output(ManagedField, hide={"steps"}, nullable={"subresource"})
+class FieldBlameType(Output[ManagedField]):
     """A field of an object and its origin, as far as it is known.
 
     Fields of the service name the oldest of the last 30 revisions with this value. Other fields
     name the request through Towline that wrote them, for callers who may read the audit log.
     """
 
-    pointer: str
-    """JSON pointer of the field (RFC 6901)."""
-    value: str
-    """Value as JSON, cut after 500 characters."""
-    manager: str
-    """Field manager (server-side apply)."""
-    operation: str
-    """`Apply` or `Update`."""
-    subresource: str | None
-    """Subresource that was written, such as `status`."""
-    at: datetime | None
-    """Time of the last write by the manager."""
     revision: RevisionType | None
     """Revision of the service that introduced the value."""
     is_oldest_revision: bool
@@ -40,19 +27,13 @@ class FieldBlameType:
     """ID of the request that wrote the field."""
 
     @classmethod
-    def of(cls, row: FieldBlameRow) -> "FieldBlameType":
+    def with_origin(cls, row: FieldBlame) -> "FieldBlameType":
         revision, request = row.revision, row.request
-        person = revision.author if revision else request.actor if request else None
-        return cls(
-            pointer=row.field.pointer,
-            value=row.field.value,
-            manager=row.field.manager,
-            operation=row.field.operation,
-            subresource=row.field.subresource or None,
-            at=row.field.at,
-            revision=RevisionType.of(revision) if revision else None,
+        return cls.of(
+            row.field,
+            revision=RevisionType.of_optional(revision),
             is_oldest_revision=row.is_oldest,
-            person=person,
+            person=revision.author if revision else request.actor if request else None,
             request_id=request.request_id if request else None,
         )
 
@@ -71,4 +52,4 @@ class BlameQuery:
             pointer: JSON pointer. Only fields below it are returned. Default: all fields.
         """
         rows = await info.context[Blame].of_component(info.context.actor, id, pointer)
-        return [FieldBlameType.of(row) for row in rows]
+        return [FieldBlameType.with_origin(row) for row in rows]

@@ -52,34 +52,42 @@ def kind_of(action: str) -> AuditKind:
 
 @dataclass(frozen=True, slots=True)
 class AuditFilter:
-    """Filter over audit rows; fields that are None or empty match every row.
-
-    `action` may end in `*`. `target` is a name or an id. `since` is inclusive, `until` exclusive.
-    """
+    """Filter for audit rows. A row must match every given field."""
 
     actor: str = ""
+    """Exact actor. Limit: 320 characters."""
     action: str = ""
+    """Exact action, or a prefix followed by `*`. Limit: 320 characters."""
     target: str = ""
+    """Name or ID of the resource. Limit: 320 characters."""
     cluster_id: str = ""
+    """ID of the cluster."""
     verdict: AuditVerdict | None = None
+    """Only allowed, or only denied actions."""
     kind: AuditKind | None = None
+    """Kind of row."""
     since: datetime | None = None
+    """Start of the time range, included."""
     until: datetime | None = None
+    """End of the time range, excluded."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChainHead:
-    """Head of a chain, and the point up to which old rows were removed.
-
-    Retention has removed the rows up to `floor`; `floor_hash` is the hash of the last removed row.
-    """
+    """Head of a chain, and the point up to which old rows were removed."""
 
     kind: AuditKind
+    """Kind of row."""
     number: int = 0
+    """Number of the last row."""
     hash: str = ""
+    """Hash of the last row."""
     floor: int = 0
+    """Number of the last row removed by retention. 0 if none was removed."""
     floor_hash: str = ""
+    """Hash of the last row removed by retention."""
     floor_at: datetime | None = None
+    """Time of the last row removed by retention."""
 
 
 class TargetLocation(NamedTuple):

@@ -27,22 +27,22 @@ _CUT_AT_ONCE = 20_000
 class AuditLogOperations:
     """Operations on the audit log."""
 
-    def __init__(self, deps: StoreContext) -> None:
-        self._context = deps
-        self._refusals = RefusalAggregator(deps.clock, listed=_REFUSALS_LISTED)
+    def __init__(self, context: StoreContext) -> None:
+        self._context = context
+        self._refusals = RefusalAggregator(context.clock, listed=_REFUSALS_LISTED)
         self._refused: list[AuditEntry] = []
 
     async def page(
-        self, actor: Actor, query: PageQuery, wanted: AuditFilter | None = None
+        self, actor: Actor, query: PageQuery, filter: AuditFilter | None = None
     ) -> Page[AuditEntry]:
         """Audit entries of the projects and clusters whose log the actor may read, newest first."""
         require_any(actor, Verb.READ, Resource.whole(ResourceKind.AUDIT))
-        seen = replace(query, newest=True, visible=actor.policy.visible(ResourceKind.AUDIT))
+        visible = replace(query, newest=True, visible=actor.policy.visible(ResourceKind.AUDIT))
         async with self._context.store.read() as tx:
-            return await tx[AuditLog].search(wanted or AuditFilter(), seen)
+            return await tx[AuditLog].search(filter or AuditFilter(), visible)
 
     async def export(
-        self, actor: Actor, wanted: AuditFilter, text: str = ""
+        self, actor: Actor, filter: AuditFilter, text: str = ""
     ) -> AsyncIterator[list[AuditEntry]]:
         """All entries that match the filter, oldest first, in batches.
 
@@ -54,7 +54,7 @@ class AuditLogOperations:
         while more:
             query = PageQuery(MAX_PAGE_ROWS, after, text=text or None, visible=visible)
             async with self._context.store.read() as tx:
-                page = await tx[AuditLog].search(wanted, query)
+                page = await tx[AuditLog].search(filter, query)
             yield list(page.items)
             more = page.more
             after = str(page.items[-1].id) if page.items else None
@@ -90,10 +90,10 @@ class AuditLogOperations:
             await self.append(entries)
             del self._refused[: len(entries)]
 
-    async def expire(self, kept: Mapping[AuditKind, timedelta]) -> int:
+    async def expire(self, retention: Mapping[AuditKind, timedelta]) -> int:
         """Deletes entries older than their retention period; returns their number."""
         now, removed = self._context.clock.now(), 0
-        for kind, life in kept.items():
+        for kind, life in retention.items():
             while True:
                 async with self._context.store.write() as tx:
                     cut = await tx[AuditLog].cut(kind, now - life, now, _CUT_AT_ONCE)

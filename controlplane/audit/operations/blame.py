@@ -26,24 +26,23 @@ _CLOCK_TOLERANCE = timedelta(seconds=30)
 
 @dataclass(frozen=True, slots=True)
 class FieldBlame:
-    """A field and its known origin.
-
-    For a field of a service: the oldest of its recent revisions with the present value.
-    `is_oldest`: the search ended there, so the value may be older. For other fields: the request
-    through the Kubernetes proxy that wrote it, if the actor may read the audit log.
-    """
+    """A field and its known origin."""
 
     field: ManagedField
     revision: Revision | None = None
+    """Oldest of the service's recent revisions with the present value."""
     is_oldest: bool = False
+    """True if the search ended at `revision`, so that the value may be older."""
     request: AuditEntry | None = None
+    """Request through the Kubernetes proxy that wrote a field of no service, if the actor may read
+    the audit log."""
 
 
 class Blame:
     """Finds the origin of fields in the cluster, the service's revisions and the audit log."""
 
-    def __init__(self, deps: OperationContext, components: ComponentOperations) -> None:
-        self._context = deps
+    def __init__(self, context: OperationContext, components: ComponentOperations) -> None:
+        self._context = context
         self._components = components
 
     async def of_component(self, actor: Actor, id: str, under: str = "") -> list[FieldBlame]:
@@ -94,17 +93,17 @@ class Blame:
                 break
         return found
 
-    async def _object_in(self, digest: str, wanted: Component) -> Any:
+    async def _object_in(self, digest: str, component: Component) -> Any:
         bundle = open_bundle(digest, await self._context.manifests.bundle(digest))
         for manifest in bundle.objects():
             metadata = manifest.get("metadata") or {}
             group = str(manifest.get("apiVersion", "")).rpartition("/")[0]
             is_same = (group, manifest.get("kind"), metadata.get("name")) == (
-                wanted.group,
-                wanted.kind,
-                wanted.name,
+                component.group,
+                component.kind,
+                component.name,
             )
-            if is_same and metadata.get("namespace", wanted.namespace) == wanted.namespace:
+            if is_same and metadata.get("namespace", component.namespace) == component.namespace:
                 return manifest
         raise NotFound
 
@@ -129,7 +128,7 @@ async def _request(
     where = "/".join(part for part in (component.namespace, component.name) if part)
     rows: list[AuditEntry] = []
     for verb in _WRITES:
-        wanted = AuditFilter(
+        writes = AuditFilter(
             kind=AuditKind.REQUEST,
             target=f"{seen.cluster}: {verb} {what} {where}",
             verdict=AuditVerdict.ALLOWED,
@@ -137,5 +136,5 @@ async def _request(
             until=at + _CLOCK_TOLERANCE,
         )
         query = PageQuery(visible=actor.policy.visible(ResourceKind.AUDIT), newest=True)
-        rows += (await tx[AuditLog].search(wanted, query)).items
+        rows += (await tx[AuditLog].search(writes, query)).items
     return min(rows, key=lambda row: abs(row.at - at), default=None)

@@ -44,17 +44,20 @@ Step = str | ListItemStep
 
 @dataclass(frozen=True, slots=True)
 class ManagedField:
-    """A field and its last writer; `pointer` (RFC 6901) locates it in the live object.
-
-    `value` is JSON, truncated. `subresource` is the one that wrote it, for example `scale`.
-    """
+    """A field of the live object and its last writer."""
 
     pointer: str
+    """JSON pointer of the field (RFC 6901)."""
     value: str
+    """Value as JSON, cut after 500 characters."""
     manager: str
+    """Field manager (server-side apply)."""
     operation: str
+    """`Apply` or `Update`."""
     at: datetime | None
+    """Time of the last write by the manager."""
     subresource: str = ""
+    """Subresource that was written, such as `status`."""
     steps: tuple[Step, ...] = ()
 
     @property
