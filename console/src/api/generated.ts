@@ -99,22 +99,22 @@ export type ChangeKind =
 
 /** Fields of a cluster to register. */
 export type ClusterAttributes = {
+  /** Users and groups with the role `viewer`. Replaces the whole list. Limit: 500. */
+  readBindings?: Array<PolicyBindingAttributes | null | undefined> | null | undefined;
+  /** Users and groups with the role `editor`. Replaces the whole list. Limit: 500. */
+  writeBindings?: Array<PolicyBindingAttributes | null | undefined> | null | undefined;
   /** Display name. */
   name: string;
-  /** Unique short name. Default: derived from `name`. */
+  /** Unique short name. Default for new clusters: derived from `name`. */
   handle?: string | null | undefined;
-  /** ID of the project. Default: the default project. */
-  projectId?: string | null | undefined;
   /** True refuses deletion. Default: false. */
   protect?: boolean | null | undefined;
-  /** Free-form metadata, a JSON object. */
-  metadata?: string | null | undefined;
-  /** Tags, used by selectors. Limit: 64. */
+  /** Tags, used by selectors. Replaces the whole list. Limit: 64. */
   tags?: Array<TagAttributes> | null | undefined;
-  /** Users and groups with the role `viewer` on the cluster. Limit: 500. */
-  readBindings?: Array<PolicyBindingAttributes | null | undefined> | null | undefined;
-  /** Users and groups with the role `editor` on the cluster. Limit: 500. */
-  writeBindings?: Array<PolicyBindingAttributes | null | undefined> | null | undefined;
+  /** Free-form metadata, a JSON object. Replaces the whole object. */
+  metadata?: string | null | undefined;
+  /** ID of the project. Default: the default project. */
+  projectId?: string | null | undefined;
 };
 
 /** Kubernetes distribution of a cluster. */
@@ -432,24 +432,14 @@ export type GateVersionAttributes = {
 export type GitAttributes = {
   /** URL: `https://…`, `ssh://…` or `user@host:path`. */
   url: string;
-  /** SSH private key, or private key of the GitHub App, in PEM. */
-  privateKey?: string | null | undefined;
-  /** Passphrase of the SSH private key. */
-  passphrase?: string | null | undefined;
   /** Username for HTTPS. */
   username?: string | null | undefined;
   /** Password or token for HTTPS. */
   password?: string | null | undefined;
-  /** Secret that signs push webhooks. */
-  webhookSecret?: string | null | undefined;
-  /** URL of the repository for browsers. Stored only. */
-  httpsPath?: string | null | undefined;
-  /** Template of links to files for browsers. Stored only. */
-  urlFormat?: string | null | undefined;
-  /** Not supported. Present for compatibility. */
-  decrypt?: boolean | null | undefined;
-  /** ID of the project. Default: the default project. */
-  projectId?: string | null | undefined;
+  /** SSH private key, or private key of the GitHub App, in PEM. */
+  privateKey?: string | null | undefined;
+  /** Passphrase of the SSH private key. */
+  passphrase?: string | null | undefined;
   /** ID of the GitHub App. */
   appId?: string | null | undefined;
   /** ID of the installation of the GitHub App. */
@@ -466,10 +456,20 @@ export type GitAttributes = {
   knownHosts?: string | null | undefined;
   /** HTTP proxy: `http://[user:password@]host:port`. */
   proxy?: string | null | undefined;
+  /** Secret that signs push webhooks. */
+  webhookSecret?: string | null | undefined;
+  /** Not supported. Present for compatibility. */
+  decrypt?: boolean | null | undefined;
+  /** ID of the project. Default: the default project. */
+  projectId?: string | null | undefined;
   /** ID of the cluster whose agent reaches the server. An empty string connects directly again. */
   viaClusterId?: string | null | undefined;
   /** True fetches submodules, too. Default: false. */
   recurseSubmodules?: boolean | null | undefined;
+  /** URL of the repository for browsers. Stored only. */
+  httpsPath?: string | null | undefined;
+  /** Template of links to files for browsers. Stored only. */
+  urlFormat?: string | null | undefined;
 };
 
 /** A change to one file or folder. */
@@ -1088,12 +1088,12 @@ export type ServiceContextAttributes = {
   secrets?: Array<ConfigAttributes> | null | undefined;
   /** ID of the project. */
   projectId?: string | null | undefined;
-  /** Types by key, such as `NUMBER`. */
-  types?: string | null | undefined;
   /** True gives templates placeholders, and secrets only to agents. Default: false. */
   secretsByReference?: boolean | null | undefined;
   /** Overrides for projects, cluster groups and clusters. Limit: 1,000. */
   overrides?: Array<ContextOverrideAttributes> | null | undefined;
+  /** Types by key, such as `NUMBER`. */
+  types?: string | null | undefined;
 };
 
 /** Fields of a service to create. */
@@ -1165,7 +1165,7 @@ export type ServiceExportAttributes = {
   type: ValueType;
   /** Value as JSON. Limit: 64 KiB. */
   value: string;
-  /** True lets services of other projects import the value. */
+  /** True if services of other projects may import the value. */
   shared?: boolean;
 };
 
@@ -1179,7 +1179,7 @@ export type ServiceFlowAttributes = {
 
 /** A value to import. */
 export type ServiceImportAttributes = {
-  /** Name in the importing service: letters, digits and `_`. Limit: 63 characters. */
+  /** Name in the importing service, as in `${imports.ALIAS}`. Letters, digits and `_`. Limit: 63 characters. */
   alias: string;
   /** ID of the exporting service. */
   sourceId: string;
