@@ -92,6 +92,9 @@ async def test_what_is_no_collision_is_not_tried_again() -> None:
     assert verbs.tries == 1
 
 
+TRANSACTIONS = {("store", "write"), ("_context", "change")}
+
+
 def retried_classes() -> Iterator[tuple[str, dict[str, ast.AST]]]:
     """Classes of verbs that are begun again, with their functions."""
     for path in sorted(PACKAGE.glob("*/operations/**/*.py")):
@@ -111,7 +114,7 @@ def writes(name: str, functions: dict[str, ast.AST], above: tuple[str, ...] = ()
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
             continue
         owner, called = node.func.value, node.func.attr
-        if called == "write" and isinstance(owner, ast.Attribute) and owner.attr == "store":
+        if isinstance(owner, ast.Attribute) and (owner.attr, called) in TRANSACTIONS:
             found += 1
         is_own = isinstance(owner, ast.Name) and owner.id == "self" and called in functions
         if is_own and called not in above:
