@@ -50,6 +50,7 @@ _INPUTS: dict[type, type["Draft[Any]"]] = {}
 class Output(Generic[M]):
     """Base class of output types that are derived from the model `M`."""
 
+    __model__: ClassVar[type]
     __sources__: ClassVar[Sources]
     __values__: ClassVar[Convert]
     if TYPE_CHECKING:
@@ -117,11 +118,14 @@ def output(
 
     Publishes all fields but those of `hide`, or those of `only` if given. `rename` maps published
     names to fields. Empty values of `nullable` fields are published as null. A field that the class
-    declares has the declared type. TypeError: a field has no published form.
+    declares has the declared type. A class that extends another output adds the fields that its
+    model adds. TypeError: a field has no published form.
     """
 
     def decorate(kind: type[T]) -> type[T]:
-        shown = _shown_fields(model, rename or {}, hide, only)
+        base: Any = next((base for base in kind.__bases__ if hasattr(base, "__sources__")), None)
+        inherited = column_names(base.__model__) if base else ()
+        shown = _shown_fields(model, rename or {}, {*hide, *inherited}, only)
         declared, reads, resolved = _declared(kind), _take_computed(kind), _resolvers(kind)
         paths: dict[str, str] = {}
         converts: dict[str, Convert] = {}
@@ -138,9 +142,12 @@ def output(
             if form.convert is not None:
                 converts[published] = form.convert
         kind.__annotations__ = annotations | declared
+        read, sources = _reader(paths, converts, reads), base.__sources__ if base else {}
+        if base:
+            read = _joined(base.__values__, read)
         made: Any = strawberry.type(kind, name=name)
-        made.__values__ = staticmethod(_reader(paths, converts, reads))
-        made.__sources__ = {key: source.origin for key, source in shown.items()}
+        made.__model__, made.__values__ = model, staticmethod(read)
+        made.__sources__ = sources | {key: source.origin for key, source in shown.items()}
         _OUTPUTS[model] = made
         return made
 
@@ -264,6 +271,10 @@ def _reader(
         return values
 
     return read
+
+
+def _joined(first: Convert, second: Convert) -> Convert:
+    return lambda row: first(row) | second(row)
 
 
 def _shown_fields(

@@ -86,6 +86,19 @@ class CarType(Output[Car]):
     """Name of the garage."""
 
 
+@dataclass(frozen=True)
+class Van(Car):
+    """A car with a hold."""
+
+    volume: int = 0
+    """Volume of the hold."""
+
+
+@output(Van)
+class VanType(CarType):
+    """A van in the API."""
+
+
 @strawberry.input
 class LabelAttributes:
     """A label."""
@@ -190,6 +203,11 @@ class Query:
         row = replace(row, paint=given.paint, length=given.seats)
         return CarType.of(row, garage=f"for {given.seats}, {given.extras}")
 
+    @strawberry.field
+    def van(self) -> VanType | None:
+        """A van."""
+        return None
+
 
 def schema() -> strawberry.Schema:
     return strawberry.Schema(Query, config=StrawberryConfig(scalar_map=SCALARS))
@@ -211,6 +229,16 @@ def test_an_output_has_the_fields_of_its_model_and_of_its_parts() -> None:
         "garage: String", "length: Float",
     }  # fmt: skip
     assert {line.strip() for line in fields.splitlines() if ":" in line} == expected
+
+
+def test_an_output_that_extends_another_one_adds_the_fields_that_its_model_adds() -> None:
+    car, van = printed("CarType"), printed("VanType")
+    shared = {line.strip() for line in car.splitlines() if ":" in line}
+    added = {line.strip() for line in van.splitlines() if ":" in line} - shared
+    assert added == {"volume: Int!"} and "key" not in van
+    assert '"""Names of the labels."""' in van and '"""Volume of the hold."""' in van
+    made: Any = VanType.of(Van("1", "Bus", labels={"a": ""}, volume=9), garage="east")
+    assert (made.title, made.labels, made.volume, made.garage) == ("Bus", ["a"], 9, "east")
 
 
 def test_descriptions_come_from_the_model_unless_the_type_has_its_own() -> None:
