@@ -10,7 +10,6 @@ from bench.report import BenchReport
 from controlplane.authorization import SYSTEM
 from controlplane.clusters.operations.clusters import ClusterChange, Clusters
 from controlplane.generators.model.global_service import GlobalService
-from controlplane.generators.operations.definitions import GeneratorChange
 from controlplane.generators.operations.global_services import GlobalChange, GlobalServices
 from controlplane.generators.operations.reconciler import GeneratorReconciler
 from controlplane.platform.bus.memory import MemoryBus
@@ -66,7 +65,7 @@ class GlobalServiceBench:
     async def as_one(self, name: str) -> tuple[float, float, float]:
         """Seconds to create, to update, and to evaluate an unchanged global service."""
         template = replace(self.change, name=name)
-        change = GlobalChange(GeneratorChange(name=name), template=template)
+        change = GlobalChange(name=name, template=template)
         start = perf_counter()
         created = await self.globals.create(SYSTEM, change)
         await self._look(created)

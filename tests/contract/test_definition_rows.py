@@ -27,6 +27,7 @@ from controlplane.generators.ports import (
     ServiceSetStore,
 )
 from controlplane.platform.ports import PageQuery, Store
+from controlplane.services.model.service import ServiceSpec
 from controlplane.services.model.templates import ServiceTemplate, TemplateOverride
 from core.errors import Conflict
 from core.spec.renderers import HELM
@@ -38,13 +39,15 @@ TEMPLATE = ServiceTemplate(
     "web",
     "shop",
     "repository",
-    "v1",
-    "deploy",
-    HELM,
-    helm={"chart": "x", "values_files": ["a.yaml"]},
-    configuration={"a": "1"},
-    options=SyncOptions(keep_on_prune=True),
-    dependencies=("db",),
+    ServiceSpec(
+        "v1",
+        "deploy",
+        HELM,
+        helm={"chart": "x", "values_files": ["a.yaml"]},
+        configuration={"a": "1"},
+        options=SyncOptions(keep_on_prune=True),
+        dependencies=("db",),
+    ),
 )
 ROWS: dict[type[Any], Any] = {
     GlobalServiceStore: GlobalService(

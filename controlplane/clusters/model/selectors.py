@@ -15,17 +15,18 @@ _MAX_NAMES = 1000
 
 @dataclass(frozen=True, slots=True)
 class Selector:
-    """All given conditions must match; without any, every cluster matches.
-
-    `groups` are ids of cluster groups, one of which is enough. `excluded` are ids of clusters that
-    never match.
-    """
+    """All given conditions must match; without any, every cluster matches."""
 
     tags: Mapping[str, str] = field(default_factory=dict)
+    """Required tags. Limit: 64."""
     distribution: Distribution | None = None
+    """Required distribution."""
     project_id: str | None = None
+    """ID of the required project."""
     groups: tuple[str, ...] = ()
+    """IDs of cluster groups. One of them is enough. Limit: 1,000."""
     excluded: tuple[str, ...] = ()
+    """IDs of clusters that never match. Limit: 1,000."""
 
     def checked(self) -> "Selector":
         """Returns itself. Raises Invalid for too many or too long entries."""

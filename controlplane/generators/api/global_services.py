@@ -3,26 +3,23 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
+from typing import Any
 
 import orjson
 import strawberry
 
 from controlplane.access.api.loading import projects_of
-from controlplane.access.api.types import ProjectType
-from controlplane.clusters.api.clusters import ClusterProvider, ClusterType, Tag
+from controlplane.clusters.api.clusters import ClusterProvider, ClusterType, Tag, tags_of
 from controlplane.clusters.api.inputs import TagAttributes
 from controlplane.clusters.model.cluster import Distribution
 from controlplane.generators.api.definitions import (
+    GENERATOR_NAMES,
     CascadeAttributes,
-    ClusterSelector,
-    DefinitionState,
-    ServiceTemplateType,
+    GeneratorOutput,
     TargetPlanType,
-    common_change,
-    selector_fields,
 )
 from controlplane.generators.model.definitions import LeavePolicy
-from controlplane.generators.model.global_service import GlobalService as GlobalRow
+from controlplane.generators.model.global_service import GlobalService
 from controlplane.generators.operations.global_services import (
     GlobalChange,
     GlobalServices,
@@ -30,6 +27,7 @@ from controlplane.generators.operations.global_services import (
 )
 from controlplane.platform.graphql import relay
 from controlplane.platform.graphql.context import Context, Info
+from controlplane.platform.graphql.derive import Draft, Output, computed, draft, output
 from controlplane.services.api.inputs import ServiceDeploymentAttributes, ServiceUpdateAttributes
 from controlplane.services.api.loading import service_types, with_related
 from controlplane.services.api.types import ServiceDeployment
@@ -38,112 +36,51 @@ from controlplane.services.operations.services import ServiceChange
 from core.errors import Invalid
 
 
-@strawberry.type
-class GlobalServiceDelta:
+@output(OverrideDelta)
+class GlobalServiceDelta(Output[OverrideDelta]):
     """A field that differs from the template in one cluster."""
 
-    field: str
-    """Name of the field."""
-    inherited: str | None
-    """Value of the template as JSON. Null if the template has none."""
-    effective: str | None
-    """Value in the cluster as JSON. Null if the cluster has none."""
-
-    @classmethod
-    def of(cls, row: OverrideDelta) -> "GlobalServiceDelta":
-        return cls(field=row.field, inherited=_json(row.inherited), effective=_json(row.effective))
+    inherited: str | None = computed(lambda delta: _json(delta.inherited))
+    effective: str | None = computed(lambda delta: _json(delta.effective))
 
 
-@strawberry.type
-class GlobalServiceCluster:
+@output(GlobalServiceView, hide={"override"})
+class GlobalServiceCluster(Output[GlobalServiceView]):
     """A global service as one cluster sees it."""
 
-    id: strawberry.ID
+    id: strawberry.ID = computed(lambda view: view.cluster.id)
     """ID of the cluster."""
-    cluster: ClusterType
-    """The cluster."""
-    effective: ServiceTemplateType
-    """Template with the overrides of the cluster."""
-    delta: list[GlobalServiceDelta]
-    """Fields that differ from the template."""
-    overridden_by: str | None
+    cluster: ClusterType = computed(lambda view: ClusterType.of(view.cluster))
+    overridden_by: str | None = computed(
+        lambda view: view.override.actor if view.override else None
+    )
     """E-mail address of the user who saved the overrides. Null without overrides."""
-    overridden_at: datetime | None
+    overridden_at: datetime | None = computed(
+        lambda view: view.override.updated_at if view.override else None
+    )
     """Time of the last change of the overrides. Null without overrides."""
 
-    @classmethod
-    def of(cls, view: GlobalServiceView) -> "GlobalServiceCluster":
-        row = view.override
-        return cls(
-            id=strawberry.ID(view.cluster.id),
-            cluster=ClusterType.of(view.cluster),
-            effective=ServiceTemplateType.of(view.effective),
-            delta=[GlobalServiceDelta.of(delta) for delta in view.delta],
-            overridden_by=row.actor if row else None,
-            overridden_at=row.updated_at if row else None,
-        )
 
-
-@strawberry.type
-class GlobalServiceType:
+@output(GlobalService, hide={"source_id"})
+class GlobalServiceType(GeneratorOutput[GlobalService]):
     """A service that Towline replicates to every matching cluster."""
 
-    id: strawberry.ID
-    name: str
-    """Unique name."""
-    distro: Distribution | None
+    distro: Distribution | None = computed(lambda row: row.selector.distribution)
     """Required distribution. Same as in `selector`."""
-    tags: list[Tag]
+    tags: list[Tag] = computed(lambda row: tags_of(row.selector))
     """Required tags. Same as in `selector`."""
-    selector: ClusterSelector
-    """Conditions on clusters."""
-    on_leave: LeavePolicy
-    """Handling of services on clusters that no longer match."""
-    on_delete: LeavePolicy
-    """Handling of services when the global service is deleted."""
-    deletion_budget: int
-    """Maximum number of removals in one evaluation without a confirmation."""
-    template: ServiceTemplateType | None
-    """Template of the services. Null if `service` is the template."""
     service: ServiceDeployment | None
     """Service that is the template. Null if `template` is set."""
-    project: ProjectType | None
-    """Project whose clusters can match. Null: clusters of all projects."""
-    state: DefinitionState
-    """Result of the last evaluation."""
-    inserted_at: datetime
-    updated_at: datetime
     provider: ClusterProvider | None = None
     """Always null. Present for compatibility."""
 
-    @classmethod
-    def of(
-        cls,
-        row: GlobalRow,
-        service: ServiceDeployment | None = None,
-        project: ProjectType | None = None,
-    ) -> "GlobalServiceType":
-        selector = ClusterSelector.of(row.selector)
-        return cls(
-            id=strawberry.ID(row.id),
-            name=row.name,
-            distro=row.selector.distribution,
-            tags=selector.tags,
-            selector=selector,
-            on_leave=row.leave,
-            on_delete=row.on_delete,
-            deletion_budget=row.budget,
-            template=ServiceTemplateType.of(row.template) if row.template else None,
-            service=service,
-            project=project,
-            state=DefinitionState.of(row),
-            inserted_at=row.inserted_at,
-            updated_at=row.updated_at,
-        )
 
-
-@strawberry.input
-class GlobalServiceAttributes:
+@draft(
+    GlobalChange,
+    rename=GENERATOR_NAMES,
+    only={"name", "project_id", "template", "on_delete", "budget"},
+)
+class GlobalServiceAttributes(Draft[GlobalChange]):
     """Fields of a global service. A field that is null or absent stays as it is."""
 
     name: str
@@ -154,40 +91,32 @@ class GlobalServiceAttributes:
     """Required distribution."""
     provider_id: strawberry.ID | None = None
     """Not supported. Select clusters by tags."""
-    project_id: strawberry.ID | None = None
-    """ID of the project whose clusters can match. Default: clusters of all projects."""
     group_ids: list[strawberry.ID] | None = None
     """IDs of cluster groups. One of them is enough. Limit: 1,000."""
     ignore_clusters: list[strawberry.ID] | None = None
     """IDs of clusters that never match. Limit: 1,000."""
     template: ServiceDeploymentAttributes | None = None
-    """Template of the services. Give it or a service ID."""
     cascade: CascadeAttributes | None = None
     """Handling of services on clusters that no longer match. Default: detach."""
     on_delete: LeavePolicy | None = None
     """Handling of services when the global service is deleted. Default: same as `cascade`."""
-    deletion_budget: int | None = None
-    """Maximum number of removals in one evaluation without a confirmation. Default: 10. Limit:
-    100,000."""
 
-    def change(self, service_id: str | None = None) -> GlobalChange:
+    def values(self) -> dict[str, Any]:
         if self.provider_id:
             raise Invalid(
                 "providers are not supported; select clusters by tags", field="providerId"
             )
-        selector = selector_fields(
-            self.tags,
-            distribution=self.distro,
-            groups=self.group_ids,
-            excluded=self.ignore_clusters,
-        )
+        ids = {"groups": self.group_ids, "excluded": self.ignore_clusters}
+        selector: dict[str, Any] = {
+            name: tuple(given) for name, given in ids.items() if given is not None
+        }
+        if self.distro is not None:
+            selector["distribution"] = self.distro
+        if self.tags is not None:
+            selector["tags"] = {tag.name: tag.value for tag in self.tags}
         leave = self.cascade.leave if self.cascade else None
-        policies = (leave, self.on_delete or leave)
-        return GlobalChange(
-            common_change(self.name, self.project_id, selector, policies, self.deletion_budget),
-            service_id or None,
-            self.template.change() if self.template else None,
-        )
+        policies = {"leave": leave, "on_delete": leave}
+        return {**policies, **super().values(), "selector": selector}
 
 
 @strawberry.input
@@ -220,7 +149,7 @@ class GlobalQuery:
         """
         context = info.context
         row = await context[GlobalServices].get(info.context.actor, id, name)
-        return (await global_types(info.context, [row]))[0]
+        return (await _types(info.context, [row]))[0]
 
     @strawberry.field
     async def global_services(
@@ -233,7 +162,7 @@ class GlobalQuery:
         """Global services."""
         asked = relay.page_query(first, after, q)
         page = await info.context[GlobalServices].page(info.context.actor, asked)
-        return await relay.connection_of_many(info.context, page, asked, global_types)
+        return await relay.connection_of_many(info.context, page, asked, _types)
 
     @strawberry.field
     async def global_service_clusters(
@@ -274,10 +203,8 @@ class GlobalQuery:
             id: ID of the global service to update. Null: a new one.
             service_id: ID of the service that is the template.
         """
-        context = info.context
-        plan = await context[GlobalServices].preview(
-            info.context.actor, id or None, attributes.change(service_id)
-        )
+        change = replace(attributes.change(), source_id=service_id or None)
+        plan = await info.context[GlobalServices].preview(info.context.actor, id or None, change)
         return TargetPlanType.of(plan)
 
 
@@ -296,11 +223,9 @@ class GlobalMutation:
             attributes: Fields of the global service.
             service_id: ID of the service that is the template. Null: `attributes.template`.
         """
-        context = info.context
-        row = await context[GlobalServices].create(
-            info.context.actor, attributes.change(service_id)
-        )
-        return (await global_types(info.context, [row]))[0]
+        change = replace(attributes.change(), source_id=service_id or None)
+        row = await info.context[GlobalServices].create(info.context.actor, change)
+        return (await _types(info.context, [row]))[0]
 
     @strawberry.mutation
     async def update_global_service(
@@ -314,7 +239,7 @@ class GlobalMutation:
         """
         context = info.context
         row = await context[GlobalServices].update(info.context.actor, id, attributes.change())
-        return (await global_types(info.context, [row]))[0]
+        return (await _types(info.context, [row]))[0]
 
     @strawberry.mutation
     async def delete_global_service(
@@ -326,7 +251,7 @@ class GlobalMutation:
             id: ID of the global service.
         """
         row = await info.context[GlobalServices].delete(info.context.actor, id)
-        return (await global_types(info.context, [row]))[0]
+        return (await _types(info.context, [row]))[0]
 
     @strawberry.mutation
     async def sync_global_service(
@@ -340,7 +265,7 @@ class GlobalMutation:
                 budget.
         """
         row = await info.context[GlobalServices].sync(info.context.actor, id, confirm=confirm)
-        return (await global_types(info.context, [row]))[0]
+        return (await _types(info.context, [row]))[0]
 
     @strawberry.mutation
     async def override_global_service(
@@ -364,16 +289,15 @@ class GlobalMutation:
         return GlobalServiceCluster.of(view)
 
 
-async def global_types(context: Context, rows: Sequence[GlobalRow]) -> list[GlobalServiceType]:
-    """Converts global services, with their projects and template services."""
+async def _types(context: Context, rows: Sequence[GlobalService]) -> list[GlobalServiceType]:
     sources = await context[GlobalServices].sources(context.actor, rows)
-    shown = {
-        str(service.id): service for service in await with_related(context, sources, frozenset())
-    }
+    services = {str(row.id): row for row in await with_related(context, sources, frozenset())}
     projects = await projects_of(context, [row.project_id for row in rows])
     return [
         GlobalServiceType.of(
-            row, shown.get(row.source_id or ""), projects.get(row.project_id or "")
+            row,
+            service=services.get(row.source_id or ""),
+            project=projects.get(row.project_id or ""),
         )
         for row in rows
     ]

@@ -1,126 +1,50 @@
 """Managed namespaces in the API."""
 
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Any
 
 import strawberry
 
 from controlplane.access.api.loading import projects_of
-from controlplane.access.api.types import ProjectType
 from controlplane.clusters.api.inputs import TagAttributes
 from controlplane.generators.api.definitions import (
-    ClusterSelector,
+    GENERATOR_NAMES,
     ClusterSelectorAttributes,
-    DefinitionState,
-    ServiceTemplateType,
-    common_change,
+    GeneratorInput,
+    GeneratorOutput,
 )
-from controlplane.generators.model.definitions import LeavePolicy
-from controlplane.generators.model.namespaces import ManagedNamespace as NamespaceRow
+from controlplane.generators.model.namespaces import ManagedNamespace
 from controlplane.generators.operations.namespaces import ManagedNamespaces, NamespaceChange
 from controlplane.platform.graphql import relay
 from controlplane.platform.graphql.context import Context, Info
-from controlplane.platform.graphql.scalars import Json, Map
+from controlplane.platform.graphql.derive import draft, output
+from controlplane.platform.graphql.inputs import json_strings
+from controlplane.platform.graphql.scalars import Json
 from controlplane.services.api.inputs import ServiceDeploymentAttributes
 from controlplane.services.api.loading import service_types
 from controlplane.services.api.types import ServiceDeployment
-from core.errors import Invalid
 
 
-@strawberry.type
-class ManagedNamespaceType:
+@output(ManagedNamespace)
+class ManagedNamespaceType(GeneratorOutput[ManagedNamespace]):
     """A namespace that Towline creates in every matching cluster."""
 
-    id: strawberry.ID
-    name: str
-    """Unique name of the definition."""
-    namespace: str
-    """Name of the namespace."""
-    labels: Map
-    """Labels of the namespace."""
-    annotations: Map
-    """Annotations of the namespace."""
-    quota: Map
-    """Hard limits of a ResourceQuota, such as `requests.cpu`. Empty without a quota."""
-    template: ServiceTemplateType | None
-    """Template of a service in the namespace. Null without a service."""
-    selector: ClusterSelector
-    """Conditions on clusters."""
-    on_leave: LeavePolicy
-    """Handling of namespaces on clusters that no longer match."""
-    on_delete: LeavePolicy
-    """Handling of namespaces when the definition is deleted."""
-    deletion_budget: int
-    """Maximum number of removals in one evaluation without a confirmation."""
-    project: ProjectType | None
-    """Project whose clusters can match. Null: clusters of all projects."""
-    state: DefinitionState
-    """Result of the last evaluation."""
-    inserted_at: datetime
-    updated_at: datetime
 
-    @classmethod
-    def of(cls, row: NamespaceRow, project: ProjectType | None = None) -> "ManagedNamespaceType":
-        return cls(
-            id=strawberry.ID(row.id),
-            name=row.name,
-            namespace=row.namespace,
-            labels=Map(dict(row.labels)),
-            annotations=Map(dict(row.annotations)),
-            quota=Map(dict(row.quota)),
-            template=ServiceTemplateType.of(row.template) if row.template else None,
-            selector=ClusterSelector.of(row.selector),
-            on_leave=row.leave,
-            on_delete=row.on_delete,
-            deletion_budget=row.budget,
-            project=project,
-            state=DefinitionState.of(row),
-            inserted_at=row.inserted_at,
-            updated_at=row.updated_at,
-        )
-
-
-@strawberry.input
-class ManagedNamespaceAttributes:
+@draft(NamespaceChange, rename=GENERATOR_NAMES)
+class ManagedNamespaceAttributes(GeneratorInput[NamespaceChange]):
     """Fields of a managed namespace. A field that is null or absent stays as it is."""
 
-    name: str | None = None
-    """Unique name of the definition. Required on creation."""
-    namespace: str | None = None
-    """Name of the namespace. Default: same as `name`."""
-    project_id: strawberry.ID | None = None
-    """ID of the project whose clusters can match. Default: clusters of all projects."""
     selector: ClusterSelectorAttributes | None = None
-    """Conditions on clusters. Default: every cluster."""
     labels: Json | None = None
-    """JSON object with labels. Replaces the whole object."""
     annotations: Json | None = None
-    """JSON object with annotations. Replaces the whole object."""
     quota: list[TagAttributes] | None = None
-    """Hard limits of a ResourceQuota. Replaces the whole list."""
     template: ServiceDeploymentAttributes | None = None
-    """Template of a service in the namespace. Default: no service."""
-    on_leave: LeavePolicy | None = None
-    """Handling of namespaces on clusters that no longer match. Default: detach."""
-    on_delete: LeavePolicy | None = None
-    """Handling of namespaces when the definition is deleted. Default: detach."""
-    deletion_budget: int | None = None
-    """Maximum number of removals in one evaluation without a confirmation. Default: 10. Limit:
-    100,000."""
 
-    def change(self) -> NamespaceChange:
-        selector = self.selector.fields() if self.selector else None
-        policies = (self.on_leave, self.on_delete)
-        quota = self.quota
-        return NamespaceChange(
-            common_change(self.name, self.project_id, selector, policies, self.deletion_budget),
-            self.namespace,
-            _words(self.labels, "labels"),
-            _words(self.annotations, "annotations"),
-            None if quota is None else {limit.name: limit.value for limit in quota},
-            self.template.change() if self.template else None,
-        )
+    def values(self) -> dict[str, Any]:
+        given = super().values()
+        for name in given.keys() & {"labels", "annotations"}:
+            given[name] = json_strings(given[name], name)
+        return given
 
 
 @strawberry.type
@@ -223,14 +147,8 @@ class NamespaceMutation:
         return (await _types(info.context, [row]))[0]
 
 
-async def _types(context: Context, rows: Sequence[NamespaceRow]) -> list[ManagedNamespaceType]:
+async def _types(context: Context, rows: Sequence[ManagedNamespace]) -> list[ManagedNamespaceType]:
     projects = await projects_of(context, [row.project_id for row in rows])
-    return [ManagedNamespaceType.of(row, projects.get(row.project_id or "")) for row in rows]
-
-
-def _words(value: Any, field: str) -> dict[str, str] | None:
-    if value is None:
-        return None
-    if not isinstance(value, dict):
-        raise Invalid("must be a JSON object", field=field)
-    return {str(name): str(word) for name, word in value.items()}
+    return [
+        ManagedNamespaceType.of(row, project=projects.get(row.project_id or "")) for row in rows
+    ]

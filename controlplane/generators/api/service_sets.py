@@ -1,240 +1,96 @@
 """Service sets in the API."""
 
 from collections.abc import Sequence
-from datetime import datetime
+from typing import Any
 
 import strawberry
 
 from controlplane.access.api.loading import projects_of
-from controlplane.access.api.types import ProjectType
 from controlplane.clusters.api.inputs import TagAttributes
 from controlplane.generators.api.definitions import (
-    ClusterSelector,
+    GENERATOR_NAMES,
     ClusterSelectorAttributes,
-    DefinitionState,
-    ServiceTemplateType,
+    GeneratorInput,
+    GeneratorOutput,
     TargetPlanType,
-    common_change,
 )
-from controlplane.generators.model.definitions import LeavePolicy
 from controlplane.generators.model.service_set import (
     Generator,
     GitFolderGenerator,
     PullRequestGenerator,
+    ServiceSet,
 )
-from controlplane.generators.model.service_set import ServiceSet as SetRow
 from controlplane.generators.operations.service_sets import ServiceSets, SetChange
 from controlplane.platform.graphql import relay
 from controlplane.platform.graphql.context import Context, Info
+from controlplane.platform.graphql.derive import Draft, Output, computed, draft, output
 from controlplane.platform.graphql.scalars import Map
 from controlplane.services.api.inputs import ServiceDeploymentAttributes
 from controlplane.services.api.loading import service_types
 from controlplane.services.api.types import ServiceDeployment
 
 
-@strawberry.type
-class FolderGenerator:
+@output(GitFolderGenerator)
+class FolderGenerator(Output[GitFolderGenerator]):
     """Generator of one service per folder of a Git repository."""
 
-    repository_id: strawberry.ID
-    """ID of the Git repository."""
-    ref: str
-    """Branch, tag or commit."""
-    pattern: str
-    """Pattern for folder paths. `*` and `?` match within one path segment."""
-    excluded: list[str]
-    """Patterns for folders to skip."""
 
-    @classmethod
-    def of(cls, row: GitFolderGenerator) -> "FolderGenerator":
-        return cls(
-            repository_id=strawberry.ID(row.repository_id),
-            ref=row.ref,
-            pattern=row.pattern,
-            excluded=list(row.excluded),
-        )
-
-
-@strawberry.type
-class RequestGenerator:
+@output(PullRequestGenerator, nullable={"base", "ttl_hours", "provider"})
+class RequestGenerator(Output[PullRequestGenerator]):
     """Generator of one service per open pull or merge request."""
 
-    repository_id: strawberry.ID
-    """ID of the Git repository."""
-    labels: list[str]
-    """Required labels of the request."""
-    base: str | None
-    """Required target branch. Null for any."""
-    limit: int
-    """Maximum number of requests, oldest first."""
-    ttl_hours: int | None
-    """Hours without a change after which a request no longer counts. Null for no limit."""
-    provider: str | None
-    """`github`, `gitlab` or `gitea`. Null if the host name tells it."""
 
-    @classmethod
-    def of(cls, row: PullRequestGenerator) -> "RequestGenerator":
-        return cls(
-            repository_id=strawberry.ID(row.repository_id),
-            labels=list(row.labels),
-            base=row.base or None,
-            limit=row.most,
-            ttl_hours=row.hours or None,
-            provider=row.provider or None,
-        )
-
-
-@strawberry.type
-class ServiceSetType:
+@output(ServiceSet, hide={"generator"})
+class ServiceSetType(GeneratorOutput[ServiceSet]):
     """Services generated from a template for each combination of clusters, folders, items and
     requests."""
 
-    id: strawberry.ID
-    name: str
-    """Unique name."""
-    selector: ClusterSelector
-    """Conditions on clusters."""
-    folders: FolderGenerator | None
+    folders: FolderGenerator | None = computed(
+        lambda row: FolderGenerator.of_optional(row.generator.folders)
+    )
     """Folder generator. Null without one."""
-    items: list[Map] | None
+    items: list[Map] | None = computed(lambda row: row.generator.items)
     """Items, each with values by name. Null without a list."""
-    requests: RequestGenerator | None
+    requests: RequestGenerator | None = computed(
+        lambda row: RequestGenerator.of_optional(row.generator.requests)
+    )
     """Generator for pull or merge requests. Null without one."""
-    template: ServiceTemplateType
-    """Template of the services."""
-    on_leave: LeavePolicy
-    """Handling of services that are no longer generated."""
-    on_delete: LeavePolicy
-    """Handling of services when the set is deleted."""
-    deletion_budget: int
-    """Maximum number of removals in one evaluation without a confirmation."""
-    project: ProjectType | None
-    """Project whose clusters can match. Null: clusters of all projects."""
-    state: DefinitionState
-    """Result of the last evaluation."""
-    inserted_at: datetime
-    updated_at: datetime
-
-    @classmethod
-    def of(cls, row: SetRow, project: ProjectType | None = None) -> "ServiceSetType":
-        sources = row.generator
-        return cls(
-            id=strawberry.ID(row.id),
-            name=row.name,
-            selector=ClusterSelector.of(row.selector),
-            folders=FolderGenerator.of(sources.folders) if sources.folders else None,
-            items=None if sources.items is None else [Map(dict(item)) for item in sources.items],
-            requests=RequestGenerator.of(sources.requests) if sources.requests else None,
-            template=ServiceTemplateType.of(row.template),
-            on_leave=row.leave,
-            on_delete=row.on_delete,
-            deletion_budget=row.budget,
-            project=project,
-            state=DefinitionState.of(row),
-            inserted_at=row.inserted_at,
-            updated_at=row.updated_at,
-        )
 
 
-@strawberry.input
-class FolderGeneratorAttributes:
+@draft(GitFolderGenerator)
+class FolderGeneratorAttributes(Draft[GitFolderGenerator]):
     """Generator of one service per folder of a Git repository. Limit: 1,000 folders."""
 
-    repository_id: strawberry.ID
-    """ID of the Git repository."""
     pattern: str
-    """Pattern for folder paths. `*` and `?` match within one path segment. Limit: 16 segments."""
     ref: str = "main"
-    """Branch, tag or commit. Default: `main`."""
-    excluded: list[str] | None = None
-    """Patterns for folders to skip. Default: none."""
-
-    def source(self) -> GitFolderGenerator:
-        return GitFolderGenerator(
-            self.repository_id, self.ref, self.pattern, tuple(self.excluded or ())
-        )
 
 
-@strawberry.input
-class RequestGeneratorAttributes:
+@draft(PullRequestGenerator)
+class RequestGeneratorAttributes(Draft[PullRequestGenerator]):
     """Generator of one service per open pull or merge request. Requests from forks are skipped."""
 
-    repository_id: strawberry.ID
-    """ID of the Git repository."""
-    labels: list[str] | None = None
-    """Required labels of the request. Default: none."""
-    base: str | None = None
-    """Required target branch. Default: any."""
     limit: int = 20
-    """Maximum number of requests, oldest first. Default: 20. Limit: 200."""
-    ttl_hours: int | None = None
-    """Hours without a change after which a request no longer counts. Default: no limit."""
-    provider: str | None = None
-    """`github`, `gitlab` or `gitea`. Default: derived from the host name."""
-
-    def source(self) -> PullRequestGenerator:
-        return PullRequestGenerator(
-            self.repository_id,
-            tuple(self.labels or ()),
-            self.limit,
-            self.ttl_hours or 0,
-            self.base or "",
-            self.provider or "",
-        )
 
 
-@strawberry.input
-class GeneratorAttributes:
+@draft(Generator)
+class GeneratorAttributes(Draft[Generator]):
     """Generators whose results are combined with the clusters."""
 
-    folders: FolderGeneratorAttributes | None = None
-    """Folder generator."""
     items: list[list[TagAttributes]] | None = None
-    """Items, each with values by name. Limit: 1,000."""
-    requests: RequestGeneratorAttributes | None = None
-    """Generator for pull or merge requests."""
 
-    def generator(self) -> Generator:
-        items = self.items
-        return Generator(
-            self.folders.source() if self.folders else None,
-            None if items is None else tuple({v.name: v.value for v in item} for item in items),
-            self.requests.source() if self.requests else None,
-        )
+    def values(self) -> dict[str, Any]:
+        given = super().values()
+        if self.items is not None:
+            given["items"] = tuple({tag.name: tag.value for tag in item} for item in self.items)
+        return given
 
 
-@strawberry.input
-class ServiceSetAttributes:
+@draft(SetChange, rename=GENERATOR_NAMES)
+class ServiceSetAttributes(GeneratorInput[SetChange]):
     """Fields of a service set. A field that is null or absent stays as it is."""
 
-    name: str | None = None
-    """Unique name. Required on creation."""
-    project_id: strawberry.ID | None = None
-    """ID of the project whose clusters can match. Default: clusters of all projects."""
     selector: ClusterSelectorAttributes | None = None
-    """Conditions on clusters. Default: every cluster."""
-    generator: GeneratorAttributes | None = None
-    """Generators. Replaces all earlier ones."""
     template: ServiceDeploymentAttributes | None = None
-    """Template of the services. Its strings may contain `${cluster.handle}`,
-    `${cluster.tags.NAME}`, `${folder.path}`, `${folder.name}`, `${item.NAME}`, `${request.number}`,
-    `${request.branch}`, `${request.slug}`, `${request.sha}` and `${set.name}`."""
-    on_leave: LeavePolicy | None = None
-    """Handling of services that are no longer generated. Default: detach."""
-    on_delete: LeavePolicy | None = None
-    """Handling of services when the set is deleted. Default: detach."""
-    deletion_budget: int | None = None
-    """Maximum number of removals in one evaluation without a confirmation. Default: 10. Limit:
-    100,000."""
-
-    def change(self) -> SetChange:
-        selector = self.selector.fields() if self.selector else None
-        policies = (self.on_leave, self.on_delete)
-        return SetChange(
-            common_change(self.name, self.project_id, selector, policies, self.deletion_budget),
-            self.generator.generator() if self.generator else None,
-            self.template.change() if self.template else None,
-        )
 
 
 @strawberry.type
@@ -341,6 +197,6 @@ class SetMutation:
         return (await _types(info.context, [row]))[0]
 
 
-async def _types(context: Context, rows: Sequence[SetRow]) -> list[ServiceSetType]:
+async def _types(context: Context, rows: Sequence[ServiceSet]) -> list[ServiceSetType]:
     projects = await projects_of(context, [row.project_id for row in rows])
-    return [ServiceSetType.of(row, projects.get(row.project_id or "")) for row in rows]
+    return [ServiceSetType.of(row, project=projects.get(row.project_id or "")) for row in rows]

@@ -25,26 +25,35 @@ class LeavePolicy(StrEnum):
 class GeneratorDefinition:
     """Common fields of all definitions.
 
-    Without a `project_id` a definition covers the clusters of every project, else those of its own.
-    If one evaluation would remove more than `budget` services, the removals wait until that number
-    is `confirmed`. `problem` says why the last evaluation was incomplete. A definition with
-    `ending_at` is deleted after its services were handled as `on_delete` says.
+    If one evaluation would remove more services than the budget allows, the removals wait until a
+    user confirms that number.
     """
 
     id: str
     name: str
+    """Unique name."""
     inserted_at: datetime
     updated_at: datetime
     project_id: str | None = None
+    """ID of the project whose clusters can match. None: clusters of all projects."""
     selector: Selector = field(default_factory=Selector)
+    """Conditions on clusters."""
     leave: LeavePolicy = LeavePolicy.DETACH
+    """Handling of services or namespaces that are no longer generated."""
     on_delete: LeavePolicy = LeavePolicy.DETACH
+    """Handling of services or namespaces when the definition is deleted."""
     budget: int = USUAL_BUDGET
+    """Maximum number of removals in one evaluation without a confirmation."""
     confirmed: int = 0
+    """Number of removals that a user has confirmed."""
     waiting: int = 0
+    """Number of removals that await a confirmation."""
     problem: str = ""
+    """Reason of an incomplete evaluation. Empty if there was none."""
     evaluated_at: datetime | None = None
+    """Time of the last evaluation."""
     ending_at: datetime | None = None
+    """Start of the deletion. None if none is under way."""
 
     @property
     def target(self) -> Resource:

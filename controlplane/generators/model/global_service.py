@@ -10,10 +10,12 @@ from controlplane.services.model.templates import ServiceTemplate, TemplateOverr
 
 @dataclass(frozen=True, slots=True)
 class GlobalService(GeneratorDefinition):
-    """A template, or an existing service (`source_id`) that is replicated to other clusters."""
+    """A template, or an existing service that is replicated to other clusters."""
 
     source_id: str | None = None
+    """ID of the existing service. None if a template is set."""
     template: ServiceTemplate | None = None
+    """Template of the services. None if an existing service is the template."""
 
     @property
     def kind(self) -> OwnerKind:

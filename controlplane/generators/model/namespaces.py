@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from controlplane.generators.model.definitions import GeneratorDefinition
 from controlplane.platform.names import check_label
 from controlplane.services.model.ownership import OwnerKind
+from controlplane.services.model.service import ServiceSpec
 from controlplane.services.model.templates import ServiceTemplate
 from core.errors import Invalid
 from core.spec.bundle import KubeObject
@@ -19,17 +20,18 @@ _RESERVED = frozenset({"default", "kube-system", "kube-public", "kube-node-lease
 
 @dataclass(frozen=True, slots=True)
 class ManagedNamespace(GeneratorDefinition):
-    """A namespace, and an optional service in it, defined by `template`.
-
-    `quota` is the `hard` of a ResourceQuota: `pods`, `requests.cpu` and so on. Without it there is
-    no quota.
-    """
+    """A namespace, and an optional service in it."""
 
     namespace: str = ""
+    """Name of the namespace."""
     labels: Mapping[str, str] = field(default_factory=dict)
+    """Labels of the namespace."""
     annotations: Mapping[str, str] = field(default_factory=dict)
+    """Annotations of the namespace."""
     quota: Mapping[str, str] = field(default_factory=dict)
+    """Hard limits of a ResourceQuota, such as `requests.cpu`. Empty without a quota."""
     template: ServiceTemplate | None = None
+    """Template of a service in the namespace. None without a service."""
 
     @property
     def kind(self) -> OwnerKind:
@@ -56,7 +58,7 @@ class ManagedNamespace(GeneratorDefinition):
     def keeper(self) -> ServiceTemplate:
         """Returns the template of the service that owns the namespace itself."""
         name = f"namespace-{self.namespace}"[:63].rstrip("-")
-        return ServiceTemplate(name, self.namespace, templated=False)
+        return ServiceTemplate(name, self.namespace, spec=ServiceSpec(templated=False))
 
     def objects(self) -> list[KubeObject]:
         """Returns the objects to apply."""

@@ -7,7 +7,7 @@ Texts of the template may contain `${cluster.handle}`, `${cluster.tags.NAME}`, `
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
 from itertools import product
@@ -36,12 +36,16 @@ _ITEM_NAME = re.compile(r"[A-Za-z0-9_-]{1,63}")
 
 @dataclass(frozen=True, slots=True)
 class GitFolderGenerator:
-    """Folders of a repository whose path matches: `*` and `?` match within one segment."""
+    """Folders of a repository whose path matches."""
 
     repository_id: str
+    """ID of the Git repository."""
     ref: str = "main"
+    """Branch, tag or commit. Default: `main`."""
     pattern: str = "*"
+    """Pattern for folder paths. `*` and `?` match within one path segment. Limit: 16 segments."""
     excluded: tuple[str, ...] = ()
+    """Patterns for folders to skip. Default: none."""
 
     @property
     def base(self) -> str:
@@ -68,17 +72,21 @@ class GitFolderGenerator:
 class PullRequestGenerator:
     """Open pull requests from branches of a repository itself, never from a fork.
 
-    A request must have all `labels`. At most `most` are used, oldest first, so that a new one never
-    displaces an existing one. A request without activity for `hours` no longer counts; 0 means no
-    limit. `provider` is needed if the host's name does not identify it.
+    The oldest requests are used, so that a new one never displaces an existing one.
     """
 
     repository_id: str
+    """ID of the Git repository."""
     labels: tuple[str, ...] = ()
-    most: int = 20
-    hours: int = 0
+    """Required labels of the request. Default: none."""
+    limit: int = 20
+    """Maximum number of requests, oldest first. Default: 20. Limit: 200."""
+    ttl_hours: int = 0
+    """Hours without a change after which a request no longer counts. Empty: no limit."""
     base: str = ""
+    """Required target branch. Empty for any."""
     provider: str = ""
+    """`github`, `gitlab` or `gitea`. Empty: derived from the host name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +94,11 @@ class Generator:
     """Generators that are multiplied with the clusters; every given one applies."""
 
     folders: GitFolderGenerator | None = None
+    """Folder generator. None without one."""
     items: tuple[Mapping[str, str], ...] | None = None
+    """Items, each with values by name. None without a list. Limit: 1,000."""
     requests: PullRequestGenerator | None = None
+    """Generator for pull or merge requests. None without one."""
 
     def checked(self) -> "Generator":
         """Returns itself. Raises Invalid for too many entries or contradictory values."""
@@ -99,11 +110,11 @@ class Generator:
         if self.items is not None:
             _check_items(self.items)
         if self.requests is not None:
-            if not 1 <= self.requests.most <= MAX_REQUESTS:
+            if not 1 <= self.requests.limit <= MAX_REQUESTS:
                 raise Invalid(f"must be 1 to {MAX_REQUESTS}", field="requests.limit")
             if self.requests.provider not in PROVIDERS:
                 raise Invalid("must be github, gitlab or gitea", field="requests.provider")
-            if not 0 <= self.requests.hours <= 24 * 365:
+            if not 0 <= self.requests.ttl_hours <= 24 * 365:
                 raise Invalid("must be 0 to 8760", field="requests.ttlHours")
         return self
 
@@ -114,6 +125,7 @@ class ServiceSet(GeneratorDefinition):
 
     generator: Generator = field(default_factory=Generator)
     template: ServiceTemplate = field(default_factory=ServiceTemplate)
+    """Template of the services."""
     leave: LeavePolicy = LeavePolicy.DELETE
 
     @property
@@ -133,16 +145,16 @@ def select_requests(
     source: PullRequestGenerator, found: Iterable[OpenMergeRequest], now: datetime
 ) -> list[OpenMergeRequest]:
     """Returns the pull requests that count, sorted by number."""
-    hours = timedelta(hours=source.hours)
+    ttl = timedelta(hours=source.ttl_hours)
     fit = [
         request
         for request in found
         if not request.forked
         and set(source.labels) <= set(request.labels)
         and source.base in ("", request.base)
-        and (not source.hours or request.updated_at + hours > now)
+        and (not ttl or request.updated_at + ttl > now)
     ]
-    return sorted(fit, key=lambda one: one.number)[: source.most]
+    return sorted(fit, key=lambda request: request.number)[: source.limit]
 
 
 def generate_services(
@@ -180,15 +192,15 @@ def fill_template(template: ServiceTemplate, names: Mapping[str, str]) -> Servic
     def put(text: str) -> str:
         return _PLACEHOLDER.sub(lambda match: _value(match[1], names), text)
 
-    helm = _mapped(template.helm, put) if template.helm is not None else None
-    of_chart = helm is not None and follows_chart(template.ref, template.helm)
-    return replace(
-        template,
+    spec = template.spec
+    helm = _mapped(spec.helm, put) if spec.helm is not None else None
+    of_chart = helm is not None and follows_chart(spec.ref, spec.helm)
+    return template.changed(
         name=check_label(put(template.name), "name"),
         namespace=check_label(put(template.namespace), "namespace"),
-        ref=ref_of_chart(helm) if helm and of_chart else check_ref(put(template.ref)),
-        folder=check_folder(put(template.folder)),
-        configuration={key: put(value) for key, value in template.configuration.items()},
+        ref=ref_of_chart(helm) if helm and of_chart else check_ref(put(spec.ref)),
+        folder=check_folder(put(spec.folder)),
+        configuration={key: put(value) for key, value in spec.configuration.items()},
         helm=helm,
     )
 
@@ -199,14 +211,14 @@ def _completed(service_set: ServiceSet) -> ServiceTemplate:
     folders, requests = sources.folders, sources.requests
     if template.repository_id is None and (folders or requests):
         named = folders or requests
-        template = replace(template, repository_id=named.repository_id if named else None)
+        template = template.changed(repository_id=named.repository_id if named else None)
         if requests is not None:
-            template = replace(template, ref="${request.branch}")
+            template = template.changed(ref="${request.branch}")
         elif folders is not None:
-            template = replace(template, ref=folders.ref)
-    of_chart = follows_chart(template.ref, template.helm)
-    if not template.folder and folders is not None and not of_chart:
-        template = replace(template, folder="${folder.path}")
+            template = template.changed(ref=folders.ref)
+    of_chart = follows_chart(template.spec.ref, template.spec.helm)
+    if not template.spec.folder and folders is not None and not of_chart:
+        template = template.changed(folder="${folder.path}")
     return template
 
 

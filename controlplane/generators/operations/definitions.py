@@ -3,12 +3,12 @@
 Generators are global services, service sets and managed namespaces.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 from controlplane.access.operations.scopes import find_project
-from controlplane.authorization import Actor, ResourceKind, Verb, require, require_member
+from controlplane.authorization import Actor, Resource, ResourceKind, Verb, require, require_member
 from controlplane.clusters.model.selectors import Selector
 from controlplane.generators.model.definitions import (
     GeneratorDefinition,
@@ -16,7 +16,6 @@ from controlplane.generators.model.definitions import (
     check_budget,
     scope_for_services,
 )
-from controlplane.generators.model.plan import TargetPlan
 from controlplane.generators.operations.generation import AnyGenerator, fleet_of
 from controlplane.generators.operations.reconciler import (
     GeneratorReconciler,
@@ -25,7 +24,7 @@ from controlplane.generators.operations.reconciler import (
 )
 from controlplane.generators.operations.template_secrets import template_secrets
 from controlplane.platform.conflicts import name_conflict
-from controlplane.platform.context import GENERATORS, OperationContext
+from controlplane.platform.context import GENERATORS, Change, OperationContext
 from controlplane.platform.names import check_label, check_text
 from controlplane.platform.ports import ANY, Page, PageQuery, Transaction
 from controlplane.platform.retry import retry_operations
@@ -41,23 +40,27 @@ from core.errors import Conflict, Invalid, NotFound
 from core.spec.source import RepositoryKind
 
 D = TypeVar("D", bound=AnyGenerator)
-Fill = Callable[[Transaction, D], Awaitable[D]]
-"""Fills in the fields that only one kind of generator has."""
+C = TypeVar("C", bound="GeneratorChange")
 
 
 @dataclass(frozen=True, slots=True)
 class GeneratorChange:
-    """Changes to any generator. None leaves a field unchanged; the project cannot be changed.
-
-    `selector` contains only the selector fields that change.
-    """
+    """Changes to any generator. None leaves a field unchanged; the project cannot be changed."""
 
     name: str | None = None
+    """Unique name. Required on creation."""
     project_id: str | None = None
+    """ID of the project whose clusters can match. Default: clusters of all projects."""
     selector: Mapping[str, Any] | None = None
+    """Conditions on clusters. Default: every cluster."""
     leave: LeavePolicy | None = None
+    """Handling of services or namespaces that are no longer generated. Default: detach; for service
+    sets: delete."""
     on_delete: LeavePolicy | None = None
+    """Handling of services or namespaces when the definition is deleted. Default: detach."""
     budget: int | None = None
+    """Maximum number of removals in one evaluation without a confirmation. Default: 10. Limit:
+    100,000."""
 
     def columns(self, before: GeneratorDefinition | None = None) -> dict[str, Any]:
         """The validated fields. Invalid: a value is not allowed."""
@@ -76,7 +79,7 @@ class GeneratorChange:
 
 
 @retry_operations
-class GeneratorOperations(Generic[D]):
+class GeneratorOperations(Generic[D, C]):
     """Operations that global services, service sets and managed namespaces share.
 
     A generator needs the permissions for services of its project; one without a project, for
@@ -85,10 +88,11 @@ class GeneratorOperations(Generic[D]):
 
     kind: OwnerKind
     noun: str
+    model: type[D]
 
-    def __init__(self, deps: OperationContext, targets: GeneratorReconciler) -> None:
-        self._context = deps
-        self._targets = targets
+    def __init__(self, context: OperationContext, reconciler: GeneratorReconciler) -> None:
+        self._context = context
+        self._reconciler = reconciler
 
     async def page(self, actor: Actor, query: PageQuery) -> Page[D]:
         require_member(actor)
@@ -114,90 +118,81 @@ class GeneratorOperations(Generic[D]):
             found = await tx[ServiceStore].select(owner_id=definition.id)
         return [service for service in found if actor.may(Verb.READ, service.target)]
 
+    async def create(self, actor: Actor, change: C) -> D:
+        """Creates a generator and reconciles it at once.
+
+        Conflict: the name is already used.
+        """
+        async with self._context.change(actor, f"create{self.noun}") as tx:
+            blank = self._blank(change)
+            tx.authorize(Verb.WRITE, await _scope(tx, actor, blank.project_id))
+            definition = await self._filled(tx, actor, blank, change)
+            await check_selector(tx, definition)
+            table = generator_table(tx, self.kind)
+            if (known := await table.find(name=definition.name)) is not None:
+                message = f"{self.kind.noun} {definition.name!r} already exists"
+                raise name_conflict(actor, known, message)
+            await table.add(definition)
+            tx.audit(definition.name, definition.id)
+            self._wake(tx, definition.id)
+        return definition
+
+    async def update(self, actor: Actor, id: str, change: C) -> D:
+        """Changes a generator and all its services."""
+        async with self._context.change(actor, f"update{self.noun}") as tx:
+            before = await self._find(tx, id)
+            tx.authorize(Verb.WRITE, before.target)
+            columns = self._changes(before, change)
+            given = replace(before, **columns, updated_at=self._context.clock.now())
+            definition = await self._filled(tx, actor, given, change)
+            await check_selector(tx, definition)
+            await generator_table(tx, self.kind).put(definition)
+            tx.audit(definition.name, id, changed=sorted(columns))
+            self._wake(tx, id)
+        return definition
+
     async def delete(self, actor: Actor, id: str) -> D:
         """Deletes a generator after its services, which its `on_delete` policy deletes or leaves.
 
         A generator without services is deleted at once.
         """
-        require_member(actor)
         now = self._context.clock.now()
-        async with self._context.store.write() as tx:
+        async with self._context.change(actor, f"delete{self.noun}") as tx:
             definition = await self._find(tx, id)
-            require(actor, Verb.WRITE, definition.target)
+            tx.authorize(Verb.WRITE, definition.target)
             await generator_table(tx, self.kind).change(id, ending_at=now, updated_at=now)
             if not await tx[ServiceStore].select(owner_id=id, deleted_at=ANY):
                 await delete_generator(tx, definition)
-            await self._context.audit(
-                tx,
-                actor,
-                f"delete{self.noun}",
-                definition.name,
-                id,
-                services=definition.on_delete.value,
-            )
-        self._wake(id)
+            tx.audit(definition.name, id, services=definition.on_delete.value)
+            self._wake(tx, id)
         return replace(definition, ending_at=now)
 
     async def sync(self, actor: Actor, id: str, *, confirm: int = 0) -> D:
         """Reconciles a generator now. `confirm` allows up to that many deletions, once."""
-        require_member(actor)
-        check_budget(confirm)
-        async with self._context.store.write() as tx:
+        async with self._context.change(actor, f"sync{self.noun}") as tx:
+            check_budget(confirm)
             definition = await self._find(tx, id)
-            require(actor, Verb.WRITE, definition.target)
+            tx.authorize(Verb.WRITE, definition.target)
             if confirm:
                 await generator_table(tx, self.kind).change(id, confirmed=confirm)
-            await self._context.audit(
-                tx, actor, f"sync{self.noun}", definition.name, id, confirmed=confirm
-            )
-        self._wake(id)
+            tx.audit(definition.name, id, confirmed=confirm)
+            self._wake(tx, id)
         return replace(definition, confirmed=confirm or definition.confirmed)
 
-    async def _make(self, actor: Actor, blank: D, fill: Fill[D]) -> D:
-        """Creates a generator if the actor may create services in its project."""
-        async with self._context.store.write() as tx:
-            await require_generator_project(tx, actor, blank.project_id)
-            definition = await fill(tx, blank)
-            await check_selector(tx, definition)
-            await self._added(tx, actor, definition)
-        self._wake(definition.id)
-        return definition
+    async def _filled(self, tx: Transaction, actor: Actor, definition: D, change: C) -> D:
+        """Fills in the fields that only this kind of generator has."""
+        raise NotImplementedError
 
-    async def _renew(
-        self, actor: Actor, id: str, columns_of: Callable[[D], dict[str, Any]], fill: Fill[D]
-    ) -> D:
-        """Changes the given columns of a generator."""
-        async with self._context.store.write() as tx:
-            before = await self._open(tx, actor, id)
-            columns = columns_of(before)
-            given = replace(before, **columns, updated_at=self._context.clock.now())
-            definition = await fill(tx, given)
-            await check_selector(tx, definition)
-            await self._changed(tx, actor, definition, list(columns))
-        self._wake(id)
-        return definition
-
-    async def _planned(self, actor: Actor, definition: D) -> TargetPlan:
-        """Previews a reconcile of the given generator, for actors who may write it."""
-        require(actor, Verb.WRITE, definition.target)
-        return await self._targets.plan(definition)
-
-    async def _added(self, tx: Transaction, actor: Actor, definition: D) -> None:
-        """Stores a new generator. Conflict: the name is already used."""
-        if (known := await generator_table(tx, self.kind).find(name=definition.name)) is not None:
-            raise name_conflict(
-                actor, known, f"{self.kind.noun} {definition.name!r} already exists"
-            )
-        await generator_table(tx, self.kind).add(definition)
-        await self._context.audit(tx, actor, f"create{self.noun}", definition.name, definition.id)
-
-    async def _changed(
-        self, tx: Transaction, actor: Actor, definition: D, changed: list[str]
-    ) -> None:
-        await generator_table(tx, self.kind).put(definition)
-        await self._context.audit(
-            tx, actor, f"update{self.noun}", definition.name, definition.id, changed=sorted(changed)
-        )
+    async def _proposed(self, tx: Transaction, actor: Actor, id: str | None, change: C) -> D:
+        """A generator as a change would make it, for actors who may write it."""
+        if id:
+            before = await self._find(tx, id)
+            require(actor, Verb.WRITE, before.target)
+            definition = replace(before, **self._changes(before, change))
+        else:
+            definition = self._blank(change)
+            require(actor, Verb.WRITE, await _scope(tx, actor, definition.project_id))
+        return await self._filled(tx, actor, definition, change)
 
     async def _find(self, tx: Transaction, id: str | None, name: str | None = None) -> D:
         table = generator_table(tx, self.kind)
@@ -206,34 +201,32 @@ class GeneratorOperations(Generic[D]):
             raise NotFound
         return definition
 
-    async def _open(self, tx: Transaction, actor: Actor, id: str) -> D:
-        """A generator that can be changed. Conflict: it is being deleted."""
-        definition = await self._find(tx, id)
-        require(actor, Verb.WRITE, definition.target)
-        if definition.ending_at is not None:
-            raise Conflict(f"{self.kind.noun} {definition.name!r} is being deleted")
-        return definition
+    def _changes(self, before: D, change: C) -> dict[str, Any]:
+        """The fields to change. Conflict: the generator is being deleted."""
+        if before.ending_at is not None:
+            raise Conflict(f"{self.kind.noun} {before.name!r} is being deleted")
+        return change.columns(before)
 
-    def _blank(self, change: GeneratorChange) -> Mapping[str, Any]:
-        """The fields of a new generator. Invalid: it has no name."""
+    def _blank(self, change: C) -> D:
+        """A new generator. Invalid: it has no name."""
         columns = change.columns()
         if "name" not in columns:
             raise Invalid("is required", field="name")
         now = self._context.clock.now()
-        base = {"id": self._context.new_id(), "inserted_at": now, "updated_at": now}
-        return base | {"project_id": change.project_id or None} | columns
+        columns |= {"id": self._context.new_id(), "inserted_at": now, "updated_at": now}
+        return self.model(project_id=change.project_id or None, **columns)
 
-    def _wake(self, id: str) -> None:
-        self._context.bus.publish(GENERATORS, f"{self.kind.value}/{id}")
+    def _wake(self, tx: Change, id: str) -> None:
+        tx.publish(GENERATORS, f"{self.kind.value}/{id}")
 
 
-async def require_generator_project(tx: Transaction, actor: Actor, project_id: str | None) -> None:
-    """Raises unless the actor may create services in the project, or everywhere without one."""
+async def _scope(tx: Transaction, actor: Actor, project_id: str | None) -> Resource:
+    """The location of new services. NotFound: the actor may not see the project."""
     if project_id:
         project = await find_project(tx, project_id)
         if not actor.may(Verb.READ, project.target):
             raise NotFound
-    require(actor, Verb.WRITE, scope_for_services(project_id))
+    return scope_for_services(project_id)
 
 
 async def check_selector(tx: Transaction, definition: GeneratorDefinition) -> None:
@@ -273,7 +266,7 @@ async def template_from(
         columns["secrets"] = await template_secrets(tx, actor, change.uses)
     known = columns.get("repository_id") or (before.repository_id if before else None)
     columns = await with_chart_ref(tx, known, columns)
-    template = replace(before or ServiceTemplate(), **columns)
+    template = (before or ServiceTemplate()).changed(**columns)
     if not template.name or not template.namespace:
         raise Invalid("needs a name and a namespace", field="template")
     return template

@@ -13,7 +13,6 @@ from controlplane.generators.model.plan import TargetPlan
 from controlplane.generators.operations.definitions import (
     GeneratorChange,
     GeneratorOperations,
-    require_generator_project,
     template_from,
 )
 from controlplane.generators.operations.generation import template_of
@@ -49,12 +48,12 @@ _SAME_EVERYWHERE = (
 
 
 @dataclass(frozen=True, slots=True)
-class GlobalChange:
+class GlobalChange(GeneratorChange):
     """Changes to a global service. `template` and `source_id` exclude each other."""
 
-    common: GeneratorChange = GeneratorChange()
     source_id: str | None = None
     template: ServiceChange | None = None
+    """Template of the services. Give it or a service ID."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,52 +62,28 @@ class GlobalServiceView:
     template."""
 
     cluster: Cluster
+    """The cluster."""
     effective: ServiceTemplate
+    """Template with the overrides of the cluster."""
     delta: tuple[OverrideDelta, ...]
+    """Fields that differ from the template."""
     override: GlobalOverride | None
 
 
 @retry_operations
-class GlobalServices(GeneratorOperations[GlobalService]):
+class GlobalServices(GeneratorOperations[GlobalService, GlobalChange]):
     """Operations on global services."""
 
     kind = OwnerKind.GLOBAL
     noun = "GlobalService"
-
-    async def create(self, actor: Actor, change: GlobalChange) -> GlobalService:
-        """Creates a global service and reconciles it at once."""
-        require_member(actor)
-        blank = GlobalService(**self._blank(change.common))
-
-        async def fill(tx: Transaction, definition: GlobalService) -> GlobalService:
-            return await self._with_source(tx, actor, definition, change)
-
-        return await self._make(actor, blank, fill)
-
-    async def update(self, actor: Actor, id: str, change: GlobalChange) -> GlobalService:
-        """Changes a global service and all its services."""
-        require_member(actor)
-
-        async def fill(tx: Transaction, definition: GlobalService) -> GlobalService:
-            if change.source_id or change.template:
-                return await self._with_source(tx, actor, definition, change)
-            return definition
-
-        return await self._renew(actor, id, change.common.columns, fill)
+    model = GlobalService
 
     async def preview(self, actor: Actor, id: str | None, change: GlobalChange) -> TargetPlan:
         """Previews the effect of creating or updating a global service."""
         require_member(actor)
         async with self._context.store.read() as tx:
-            if id:
-                before = await self._open(tx, actor, id)
-                definition = replace(before, **change.common.columns(before))
-            else:
-                definition = GlobalService(**self._blank(change.common))
-                await require_generator_project(tx, actor, definition.project_id)
-            if not id or change.source_id or change.template:
-                definition = await self._with_source(tx, actor, definition, change)
-        return await self._planned(actor, definition)
+            definition = await self._proposed(tx, actor, id, change)
+        return await self._reconciler.plan(definition)
 
     async def override(
         self,
@@ -123,33 +98,29 @@ class GlobalServices(GeneratorOperations[GlobalService]):
         `without` lists configuration names of the template that the cluster does not get. The actor
         needs write access to services of the cluster.
         """
-        require_member(actor)
-        patch = _patch(change, without)
         now = self._context.clock.now()
-        async with self._context.store.write() as tx:
+        async with self._context.change(actor, "overrideGlobalService") as tx:
+            patch = _patch(change, without)
             definition = await self._find(tx, id)
             require(actor, Verb.READ, definition.target)
             cluster = await find_cluster(tx, cluster_id)
-            require(actor, Verb.WRITE, cluster.target.below(ResourceKind.SERVICE))
+            tx.authorize(Verb.WRITE, cluster.target.below(ResourceKind.SERVICE))
             await check_not_frozen(tx, cluster.id)
             before = await tx[GlobalOverrideStore].find(global_id=id, cluster_id=cluster_id)
-            who = (actor.email or actor.name)[:320]
+            user = (actor.email or actor.name)[:320]
             row = before or GlobalOverride(
-                self._context.new_id(), id, cluster.id, now, now, patch, who
+                self._context.new_id(), id, cluster.id, now, now, patch, user
             )
-            row = replace(row, patch=patch, updated_at=now, actor=who)
-            await self._keep(tx, before, row)
+            row = replace(row, patch=patch, updated_at=now, actor=user)
+            await _save(tx, before, row)
             template, _ = await template_of(tx, definition)
             check_override(template, patch)
-            await self._context.audit(
-                tx,
-                actor,
-                "overrideGlobalService",
+            tx.audit(
                 f"{definition.name} in {cluster.handle}",
                 id,
-                fields=[d.field for d in override_delta(template, patch)][:50],
+                fields=[delta.field for delta in override_delta(template, patch)][:50],
             )
-        self._wake(id)
+            self._wake(tx, id)
         return _view(cluster, template, None if patch.empty else row)
 
     async def sources(self, actor: Actor, globals: Sequence[GlobalService]) -> list[Service]:
@@ -176,22 +147,12 @@ class GlobalServices(GeneratorOperations[GlobalService]):
         seen = sorted((c for c in found if actor.may(Verb.READ, c.target)), key=lambda c: c.handle)
         return [_view(cluster, template, patches.get(cluster.id)) for cluster in seen]
 
-    async def _keep(
-        self, tx: Transaction, before: GlobalOverride | None, row: GlobalOverride
-    ) -> None:
-        if row.patch.empty:
-            if before is not None:
-                await tx[GlobalOverrideStore].remove(before.id)
-        elif before is not None:
-            await tx[GlobalOverrideStore].put(row)
-        elif len(await tx[GlobalOverrideStore].select(global_id=row.global_id)) >= _MAX_OVERRIDES:
-            raise Invalid(f"at most {_MAX_OVERRIDES:,} overrides per global service")
-        else:
-            await tx[GlobalOverrideStore].add(row)
-
-    async def _with_source(
+    async def _filled(
         self, tx: Transaction, actor: Actor, definition: GlobalService, change: GlobalChange
     ) -> GlobalService:
+        is_new = definition.source_id is None and definition.template is None
+        if not (is_new or change.source_id or change.template):
+            return definition
         if bool(change.source_id) == bool(change.template):
             raise Invalid("specify either a service or a template", field="template")
         if change.source_id:
@@ -205,6 +166,19 @@ class GlobalServices(GeneratorOperations[GlobalService]):
         given = change.template
         template = await template_from(tx, actor, given, definition.template) if given else None
         return replace(definition, source_id=None, template=template)
+
+
+async def _save(tx: Transaction, before: GlobalOverride | None, row: GlobalOverride) -> None:
+    """Saves the overrides of a cluster, or removes empty ones."""
+    if row.patch.empty:
+        if before is not None:
+            await tx[GlobalOverrideStore].remove(before.id)
+    elif before is not None:
+        await tx[GlobalOverrideStore].put(row)
+    elif len(await tx[GlobalOverrideStore].select(global_id=row.global_id)) >= _MAX_OVERRIDES:
+        raise Invalid(f"at most {_MAX_OVERRIDES:,} overrides per global service")
+    else:
+        await tx[GlobalOverrideStore].add(row)
 
 
 def _patch(change: ServiceChange, without: Collection[str]) -> TemplateOverride:

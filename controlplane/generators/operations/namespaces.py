@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from controlplane.authorization import Actor, require_member
+from controlplane.authorization import Actor
+from controlplane.generators.model.definitions import GeneratorDefinition
 from controlplane.generators.model.namespaces import ManagedNamespace
 from controlplane.generators.operations.definitions import (
     GeneratorChange,
@@ -18,54 +19,51 @@ from controlplane.services.operations.services import ServiceChange
 
 
 @dataclass(frozen=True, slots=True)
-class NamespaceChange:
+class NamespaceChange(GeneratorChange):
     """Changes to a managed namespace. None leaves a field unchanged."""
 
-    common: GeneratorChange = GeneratorChange()
     namespace: str | None = None
+    """Name of the namespace. Default: same as `name`."""
     labels: Mapping[str, str] | None = None
+    """JSON object with labels. Replaces the whole object."""
     annotations: Mapping[str, str] | None = None
+    """JSON object with annotations. Replaces the whole object."""
     quota: Mapping[str, str] | None = None
+    """Hard limits of a ResourceQuota. Replaces the whole list."""
     template: ServiceChange | None = None
+    """Template of a service in the namespace. Default: no service."""
 
-    def columns(self) -> dict[str, Any]:
-        """The given fields."""
+    def columns(self, before: GeneratorDefinition | None = None) -> dict[str, Any]:
         names = ("namespace", "labels", "annotations", "quota")
         given = {name: getattr(self, name) for name in names}
-        return {name: value for name, value in given.items() if value is not None}
+        given = {name: value for name, value in given.items() if value is not None}
+        return GeneratorChange.columns(self, before) | given
 
 
 @retry_operations
-class ManagedNamespaces(GeneratorOperations[ManagedNamespace]):
+class ManagedNamespaces(GeneratorOperations[ManagedNamespace, NamespaceChange]):
     """Operations on managed namespaces."""
 
     kind = OwnerKind.NAMESPACE
     noun = "ManagedNamespace"
+    model = ManagedNamespace
 
-    async def create(self, actor: Actor, change: NamespaceChange) -> ManagedNamespace:
-        """Creates a managed namespace; the namespace's name defaults to the generator's name."""
-        require_member(actor)
-        blank = ManagedNamespace(**self._blank(change.common))
-        blank = replace(blank, **{"namespace": blank.name, **change.columns()}).checked()
-        return await self._make(
-            actor, blank, lambda tx, definition: _with_template(tx, actor, definition, change)
-        )
+    def _blank(self, change: NamespaceChange) -> ManagedNamespace:
+        blank = super()._blank(change)
+        if change.namespace is None:
+            blank = replace(blank, namespace=blank.name)
+        return blank.checked()
 
-    async def update(self, actor: Actor, id: str, change: NamespaceChange) -> ManagedNamespace:
-        """Changes a managed namespace in all clusters."""
-        require_member(actor)
-        return await self._renew(
-            actor,
-            id,
-            lambda before: change.common.columns(before) | change.columns(),
-            lambda tx, definition: _with_template(tx, actor, definition.checked(), change),
-        )
-
-
-async def _with_template(
-    tx: Transaction, actor: Actor, definition: ManagedNamespace, change: NamespaceChange
-) -> ManagedNamespace:
-    if change.template is None:
-        return definition
-    given = replace(change.template, namespace=definition.namespace)
-    return replace(definition, template=await template_from(tx, actor, given, definition.template))
+    async def _filled(
+        self,
+        tx: Transaction,
+        actor: Actor,
+        definition: ManagedNamespace,
+        change: NamespaceChange,
+    ) -> ManagedNamespace:
+        definition = definition.checked()
+        if change.template is None:
+            return definition
+        given = replace(change.template, namespace=definition.namespace)
+        template = await template_from(tx, actor, given, definition.template)
+        return replace(definition, template=template)

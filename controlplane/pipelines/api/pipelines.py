@@ -442,7 +442,7 @@ class PipelineStageAttributes:
     def draft(self) -> StageDraft:
         selector = None
         if self.service_names:
-            clusters = Selector(**self.selector.fields()) if self.selector else Selector()
+            clusters = self.selector.change() if self.selector else Selector()
             selector = pipeline.ServiceSelector(tuple(self.service_names), clusters)
         if selector and self.services:
             raise Invalid("give either services or serviceNames", field=f"stages.{self.name}")

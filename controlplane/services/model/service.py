@@ -105,9 +105,9 @@ class ServiceSpec:
     renderer: str = AUTO
     """Name of the renderer of the folder."""
     kustomize_path: str | None = None
-    """Folder of the kustomization, relative to `folder`."""
+    """Folder of the kustomization, relative to `folder`. None without Kustomize."""
     helm: Mapping[str, Any] | None = None
-    """Helm settings."""
+    """Helm settings. None without Helm."""
     configuration: Mapping[str, str] = field(default_factory=dict)
     """Values for templates."""
     templated: bool = True

@@ -1,16 +1,15 @@
 """Service templates, and their overrides per cluster: a patch, never a copy."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields
 from typing import Any
 
-from controlplane.platform.parts import column_values
+from controlplane.platform.parts import column_names, column_values, part, replace_columns
 from controlplane.services.model.helm import follows_chart, ref_of_chart
-from controlplane.services.model.service import Service
+from controlplane.services.model.service import Service, ServiceSpec
 from core.errors import Invalid
-from core.spec.renderers import AUTO, HELM, KUSTOMIZE
+from core.spec.renderers import HELM, KUSTOMIZE
 from core.spec.sync import SyncOptions
-from core.spec.verification import Verification
 
 _MERGED = ("configuration", "helm")
 _OF_GIT = ("ref", "folder", "kustomize_path")
@@ -18,43 +17,36 @@ _OF_GIT = ("ref", "folder", "kustomize_path")
 
 @dataclass(frozen=True, slots=True)
 class ServiceTemplate:
-    """Template of a service; the fields are those of a service.
-
-    `secrets` maps names to ids of the used secrets; None: each service has its own.
-    """
+    """Template of a service; its columns are those of a service."""
 
     name: str = ""
+    """Name of the services."""
     namespace: str = ""
+    """Default namespace of the objects."""
     repository_id: str | None = None
-    ref: str = "main"
-    folder: str = ""
-    renderer: str = AUTO
-    kustomize_path: str | None = None
-    helm: Mapping[str, Any] | None = None
-    configuration: Mapping[str, str] = field(default_factory=dict)
-    templated: bool = True
-    protect: bool = False
-    dry_run: bool = False
-    version: str = "0.0.1"
-    options: SyncOptions = field(default_factory=SyncOptions)
-    docs_path: str | None = None
-    dependencies: tuple[str, ...] = ()
-    verification: Verification | None = None
+    """ID of the Git repository. None for a service without one."""
+    spec: ServiceSpec = part(ServiceSpec)
     secrets: Mapping[str, str] | None = None
+    """IDs of the used secrets by name. None: each service has its own."""
 
     @classmethod
     def of(cls, service: Service) -> "ServiceTemplate":
         """Creates a template from an existing service."""
-        present = column_values(service)
-        return cls(**{name: present[name] for name in FIELDS})
+        return cls(service.name, service.namespace, service.repository_id, service.spec)
 
     def columns(self) -> dict[str, Any]:
         """Returns the columns of a service that the template sets."""
-        return {name: getattr(self, name) for name in FIELDS}
+        columns = column_values(self)
+        return {name: columns[name] for name in FIELDS}
+
+    def changed(self, **columns: Any) -> "ServiceTemplate":
+        """Returns the template with other values in some columns."""
+        return replace_columns(self, columns)
 
 
-FIELDS = tuple(field.name for field in fields(ServiceTemplate) if field.name != "secrets")
-"""Fields that services inherit; secrets are separate rows."""
+_OWN = frozenset({"secrets", "paused", "promoted", "rendered_by"})
+FIELDS = tuple(name for name in column_names(ServiceTemplate) if name not in _OWN)
+"""Columns that services inherit. Secrets are separate rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +76,14 @@ class TemplateOverride:
 
 @dataclass(frozen=True, slots=True)
 class OverrideDelta:
-    """A field of a cluster that differs from the template; a value's name follows a dot."""
+    """A field of a cluster that differs from the template."""
 
     field: str
+    """Name of the field. The name of a single value follows a dot."""
     inherited: Any
+    """Value of the template as JSON. None if the template has none."""
     effective: Any
+    """Value in the cluster as JSON. None if the cluster has none."""
 
 
 def apply_override(template: ServiceTemplate, override: TemplateOverride | None) -> ServiceTemplate:
@@ -101,20 +96,20 @@ def apply_override(template: ServiceTemplate, override: TemplateOverride | None)
         if value is None:
             continue
         if setting.name in _MERGED:
-            value = merge_patch(getattr(template, setting.name) or {}, value)
+            value = merge_patch(getattr(template.spec, setting.name) or {}, value)
         changed[setting.name] = value
     if override.kustomize_path is not None:
         changed["renderer"] = KUSTOMIZE
     if override.helm is not None:
         changed["renderer"] = HELM
-        if follows_chart(template.ref, template.helm):
+        if follows_chart(template.spec.ref, template.spec.helm):
             changed["ref"] = ref_of_chart(changed["helm"])
-    return replace(template, **changed)
+    return template.changed(**changed)
 
 
 def check_override(template: ServiceTemplate, override: TemplateOverride) -> None:
     """Raises Invalid if a chart's source is overridden, which must be the same in all clusters."""
-    if not follows_chart(template.ref, template.helm):
+    if not follows_chart(template.spec.ref, template.spec.helm):
         return
     if given := [name for name in _OF_GIT if getattr(override, name)]:
         raise Invalid("the service uses a chart, not a git folder: omit it", field=given[0])
@@ -144,8 +139,9 @@ def merge_patch(base: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, 
 
 
 def _differences(before: ServiceTemplate, after: ServiceTemplate) -> Iterator[OverrideDelta]:
+    earlier, later = before.columns(), after.columns()
     for name in FIELDS:
-        old, new = getattr(before, name), getattr(after, name)
+        old, new = earlier[name], later[name]
         if old == new:
             continue
         if name not in _MERGED:

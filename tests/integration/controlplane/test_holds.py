@@ -12,7 +12,6 @@ from controlplane.agents.operations.report_batch import ReportBatch, ReportLimit
 from controlplane.authorization import SYSTEM
 from controlplane.authorization.roles import BuiltInRole as Role
 from controlplane.clusters.ports import ClusterStore
-from controlplane.generators.operations.definitions import GeneratorChange
 from controlplane.generators.operations.global_services import GlobalChange, GlobalServices
 from controlplane.generators.operations.reconciler import GeneratorReconciler
 from controlplane.pipelines.gates.kinds import SoakRule
@@ -403,7 +402,7 @@ async def test_a_global_service_hands_its_policy_on(world: World) -> None:
     globals = GlobalServices(world.deps, targets)
     given = ServiceChange(None, None, repository.id, "main", "shop", verification=POLICY)
     template = replace(given, name="shop", namespace="shop")
-    change = GlobalChange(GeneratorChange(name="everywhere"), template=template)
+    change = GlobalChange(name="everywhere", template=template)
     one = await globals.create(world.admin, change)
     key = f"{OwnerKind.GLOBAL.value}/{one.id}"
     await targets.reconcile(key)
@@ -411,7 +410,7 @@ async def test_a_global_service_hands_its_policy_on(world: World) -> None:
     made = await push(world, await world.services.named(world.admin, cluster.handle, "shop"), "1")
     assert (made.policy, made.desired.generation) == (POLICY, 1)
     stricter = replace(POLICY, max_restarts=0)
-    change = GlobalChange(GeneratorChange(), template=ServiceChange(verification=stricter))
+    change = GlobalChange(template=ServiceChange(verification=stricter))
     await globals.update(world.admin, one.id, change)
     await targets.reconcile(key)
     after = await world.get(made)

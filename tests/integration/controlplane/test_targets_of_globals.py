@@ -14,7 +14,6 @@ from controlplane.clusters.operations.groups import ClusterGroupChange, ClusterG
 from controlplane.clusters.ports import ClusterGroupStore
 from controlplane.generators.model.definitions import LeavePolicy
 from controlplane.generators.model.global_service import GlobalService
-from controlplane.generators.operations.definitions import GeneratorChange
 from controlplane.generators.operations.global_services import GlobalChange, GlobalServices
 from controlplane.generators.operations.reconciler import (
     MAX_CHANGES_PER_TRANSACTION,
@@ -66,7 +65,7 @@ class Fleet:
             folder="web",
             configuration={"replicas": "2"},
         )
-        return GlobalChange(GeneratorChange(name=name, **common), template=template)
+        return GlobalChange(name=name, **common, template=template)
 
     async def create(self, **common: Any) -> GlobalService:
         one = await self.globals.create(self.world.admin, self.change(**common))
@@ -94,7 +93,7 @@ async def fleet(world: World) -> Fleet:
 
 
 def change_of(**fields: Any) -> GlobalChange:
-    return GlobalChange(GeneratorChange(**fields))
+    return GlobalChange(**fields)
 
 
 async def test_one_definition_reaches_all_that_fit_and_is_delivered(fleet: Fleet) -> None:
@@ -157,7 +156,7 @@ async def test_a_chart_is_named_by_its_place_and_one_cluster_follows_another_ver
     template = ServiceChange(
         name="cache", namespace="cache", helm={"chart": "redis", "version": "^20", "url": url}
     )
-    change = GlobalChange(GeneratorChange(name="cache"), template=template)
+    change = GlobalChange(name="cache", template=template)
     with pytest.raises(Invalid, match="create it first"):
         await fleet.globals.create(world.admin, change)
     charts = await world.repositories.create(
@@ -224,7 +223,7 @@ async def test_a_protected_service_stays_and_is_nobodys(fleet: Fleet) -> None:
     template = ServiceChange(
         name="web", namespace="shop", repository_id=fleet.repository.id, ref="main", protect=True
     )
-    one = await fleet.globals.create(fleet.world.admin, GlobalChange(change.common, None, template))
+    one = await fleet.globals.create(fleet.world.admin, replace(change, template=template))
     await fleet.look(one)
     (service,) = await fleet.owned(one)
     await fleet.globals.delete(fleet.world.admin, one.id)
@@ -256,8 +255,8 @@ async def test_what_cannot_be_found_out_deletes_nothing(fleet: Fleet) -> None:
     group = await fleet.groups.create(
         world.admin, ClusterGroupChange(name="canary", cluster_ids=[eu.id])
     )
-    change = GeneratorChange(name="x", selector={"groups": (group.id,)}, leave=LeavePolicy.DELETE)
-    one = await fleet.globals.create(world.admin, GlobalChange(change, source_id=source.id))
+    change = GlobalChange(name="x", selector={"groups": (group.id,)}, leave=LeavePolicy.DELETE)
+    one = await fleet.globals.create(world.admin, replace(change, source_id=source.id))
     await fleet.look(one)
     assert len(await fleet.owned(one)) == 1
     async with world.deps.store.read() as tx:
@@ -289,8 +288,7 @@ async def test_a_service_is_had_elsewhere_as_it_is_at_home(fleet: Fleet) -> None
     world = fleet.world
     home, *_ = await fleet.clusters("home", "eu", "us")
     source = await world.service(home, fleet.repository)
-    common = GeneratorChange(name="x")
-    one = await fleet.globals.create(world.admin, GlobalChange(common, source_id=source.id))
+    one = await fleet.globals.create(world.admin, GlobalChange(name="x", source_id=source.id))
     await fleet.look(one)
     owned = await fleet.owned(one)
     assert len(owned) == 2 and home.id not in {service.cluster_id for service in owned}
@@ -377,8 +375,8 @@ async def test_a_preview_tells_and_changes_nothing(fleet: Fleet) -> None:
         change_of(),
         change_of(name="x"),
         change_of(name="x", budget=-1),
-        GlobalChange(GeneratorChange(name="x"), "id", ServiceChange(name="a", namespace="b")),
-        GlobalChange(GeneratorChange(name="x"), None, ServiceChange(name="BAD", namespace="b")),
+        GlobalChange(name="x", source_id="id", template=ServiceChange(name="a", namespace="b")),
+        GlobalChange(name="x", template=ServiceChange(name="BAD", namespace="b")),
     ],
 )
 async def test_what_cannot_be_meant_is_refused(fleet: Fleet, change: GlobalChange) -> None:

@@ -14,7 +14,6 @@ from controlplane.generators.model.service_set import (
     PullRequestGenerator,
     ServiceSet,
 )
-from controlplane.generators.operations.definitions import GeneratorChange
 from controlplane.generators.operations.namespaces import ManagedNamespaces, NamespaceChange
 from controlplane.generators.operations.reconciler import GeneratorReconciler
 from controlplane.generators.operations.service_sets import ServiceSets, SetChange
@@ -61,7 +60,7 @@ class Stand:
 
     def change(self, generator: Generator, **template: Any) -> SetChange:
         given: dict[str, Any] = {"name": "web", "namespace": "shop", **template}
-        return SetChange(GeneratorChange("apps"), generator, ServiceChange(**given))
+        return SetChange("apps", generator=generator, template=ServiceChange(**given))
 
     async def create(self, change: SetChange) -> ServiceSet:
         one = await self.sets.create(self.world.admin, change)
@@ -145,7 +144,7 @@ async def test_a_source_that_fails_deletes_nothing(stand: Stand, error: Exceptio
 async def test_a_folder_that_all_came_from_is_gone_but_not_its_services(stand: Stand) -> None:
     """More removals at once than the budget wait; the numbers are in the preview."""
     change = stand.change(folders(stand), name="${folder.name}")
-    one = await stand.create(SetChange(GeneratorChange("apps", budget=3), *_rest(change)))
+    one = await stand.create(replace(change, budget=3))
     stand.push("other/x")
     await stand.look(one)
     assert len(await stand.owned(one)) == 4
@@ -171,15 +170,15 @@ async def test_versions_of_a_chart_come_from_the_list_of_a_set(stand: Stand) -> 
         (charts.id, "old", chart_ref("redis", "19.6.4")),
     }
     beside = stand.change(folders(stand, "apps/web"), helm={**helm, "version": "^20"})
-    one = await stand.sets.create(world.admin, replace(beside, common=GeneratorChange("beside")))
-    assert (one.template.repository_id, (one.template.helm or {})["url"]) == (None, url)
+    one = await stand.sets.create(world.admin, replace(beside, name="beside"))
+    assert (one.template.repository_id, (one.template.spec.helm or {})["url"]) == (None, url)
 
 
 async def test_previews_come_and_go_with_their_requests(stand: Stand) -> None:
     stand.hosting.requests = [stand.request(7, "Feat/One")]
     one = await stand.create(
         stand.change(
-            previews(stand, hours=24),
+            previews(stand, ttl_hours=24),
             name="web-${request.number}",
             namespace="pr-${request.number}",
             folder="apps/web",
@@ -220,7 +219,7 @@ async def test_a_preview_of_a_set_tells_all_and_saves_nothing(stand: Stand) -> N
 async def test_a_set_needs_a_template_and_repositories_that_are_there(stand: Stand) -> None:
     admin = stand.world.admin
     with pytest.raises(Invalid):
-        await stand.sets.create(admin, SetChange(GeneratorChange("x"), folders(stand)))
+        await stand.sets.create(admin, SetChange("x", generator=folders(stand)))
     nowhere = Generator(folders=GitFolderGenerator("nope"))
     with pytest.raises(NotFound):
         await stand.sets.create(admin, stand.change(nowhere))
@@ -266,7 +265,7 @@ async def test_a_store_that_fails_between_two_steps_leaves_the_rest_for_the_next
 
 async def test_a_namespace_is_had_with_labels_and_quota_and_then_otherwise(stand: Stand) -> None:
     world = stand.world
-    change = NamespaceChange(GeneratorChange("team-a"), labels={"team": "a"}, quota={"pods": "20"})
+    change = NamespaceChange("team-a", labels={"team": "a"}, quota={"pods": "20"})
     one = await stand.namespaces.create(world.admin, change)
     await stand.look(one)
     owned = await stand.owned(one)
@@ -291,7 +290,7 @@ async def test_a_namespace_can_hold_a_service_in_every_cluster(stand: Stand) -> 
     template = ServiceChange(
         name="agent", repository_id=stand.repository.id, ref="main", folder="apps/web"
     )
-    change = NamespaceChange(GeneratorChange("team-a"), template=template)
+    change = NamespaceChange("team-a", template=template)
     one = await stand.namespaces.create(stand.world.admin, change)
     await stand.look(one)
     owned = await stand.owned(one)
@@ -302,18 +301,10 @@ async def test_a_namespace_can_hold_a_service_in_every_cluster(stand: Stand) -> 
 async def test_deleting_a_namespace_leaves_what_is_in_it_unless_told_otherwise(
     stand: Stand,
 ) -> None:
-    one = await stand.namespaces.create(
-        stand.world.admin, NamespaceChange(GeneratorChange("team-a"))
-    )
+    one = await stand.namespaces.create(stand.world.admin, NamespaceChange("team-a"))
     assert (one.leave, one.on_delete) == (LeavePolicy.DETACH, LeavePolicy.DETACH)
     for name in ("kube-system", "Bad Name"):
         with pytest.raises(Invalid):
-            await stand.namespaces.create(
-                stand.world.admin, NamespaceChange(GeneratorChange("x"), name)
-            )
+            await stand.namespaces.create(stand.world.admin, NamespaceChange("x", namespace=name))
     with pytest.raises(Conflict):
-        await stand.namespaces.create(stand.world.admin, NamespaceChange(GeneratorChange("team-a")))
-
-
-def _rest(change: SetChange) -> tuple[Generator | None, ServiceChange | None]:
-    return change.generator, change.template
+        await stand.namespaces.create(stand.world.admin, NamespaceChange("team-a"))

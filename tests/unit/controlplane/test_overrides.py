@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from controlplane.services.model.service import ServiceSpec
 from controlplane.services.model.templates import (
     OverrideDelta,
     ServiceTemplate,
@@ -19,7 +20,10 @@ from core.errors import Invalid
 from core.spec.renderers import HELM, chart_ref
 
 TEMPLATE = ServiceTemplate(
-    "web", "shop", "repository", "main", "web", configuration={"replicas": "2", "mode": "plain"}
+    "web",
+    "shop",
+    "repository",
+    ServiceSpec("main", "web", configuration={"replicas": "2", "mode": "plain"}),
 )
 words = st.dictionaries(st.sampled_from("abc"), st.sampled_from(["1", "2"]), max_size=3)
 patches = st.dictionaries(st.sampled_from("abcd"), st.none() | st.sampled_from(["1", "9"]))
@@ -28,8 +32,8 @@ patches = st.dictionaries(st.sampled_from("abcd"), st.none() | st.sampled_from([
 def test_only_what_is_given_differs() -> None:
     patch = TemplateOverride(ref="v2", configuration={"replicas": "5", "mode": None, "new": "x"})
     after = apply_override(TEMPLATE, patch)
-    assert after.configuration == {"replicas": "5", "new": "x"}
-    assert (after.ref, after.folder) == ("v2", "web")
+    assert after.spec.configuration == {"replicas": "5", "new": "x"}
+    assert (after.spec.ref, after.spec.folder) == ("v2", "web")
     assert override_delta(TEMPLATE, patch) == (
         OverrideDelta("ref", "main", "v2"),
         OverrideDelta("configuration.mode", "plain", None),
@@ -41,9 +45,11 @@ def test_only_what_is_given_differs() -> None:
 def test_a_patch_follows_its_template() -> None:
     """What the patch does not name comes from the template as it is now: nothing was copied."""
     patch = TemplateOverride(configuration={"replicas": "5"})
-    moved = ServiceTemplate("web", "shop", "repository", "next", "web", configuration={"a": "b"})
-    assert apply_override(moved, patch).ref == "next"
-    assert apply_override(moved, patch).configuration == {"a": "b", "replicas": "5"}
+    moved = ServiceTemplate(
+        "web", "shop", "repository", ServiceSpec("next", "web", configuration={"a": "b"})
+    )
+    assert apply_override(moved, patch).spec.ref == "next"
+    assert apply_override(moved, patch).spec.configuration == {"a": "b", "replicas": "5"}
 
 
 def test_what_is_as_in_the_template_is_no_difference() -> None:
@@ -57,30 +63,35 @@ def test_what_is_as_in_the_template_is_no_difference() -> None:
 
 def test_values_of_helm_make_it_a_chart() -> None:
     after = apply_override(TEMPLATE, TemplateOverride(helm={"version": "2.0.0"}))
-    assert (after.renderer, after.helm) == (HELM, {"version": "2.0.0"})
+    assert (after.spec.renderer, after.spec.helm) == (HELM, {"version": "2.0.0"})
 
 
 CHART = ServiceTemplate(
     "cache",
     "cache",
     "charts",
-    chart_ref("redis", "^20"),
-    renderer=HELM,
-    helm={"chart": "redis", "version": "^20"},
+    ServiceSpec(
+        chart_ref("redis", "^20"),
+        renderer=HELM,
+        helm={"chart": "redis", "version": "^20"},
+    ),
 )
 
 
 def test_a_version_that_a_cluster_has_otherwise_is_followed() -> None:
     """The ref of a place of charts is what its settings say; of git it is what was chosen."""
     after = apply_override(CHART, TemplateOverride(helm={"version": "19.6.4"}))
-    assert after.ref == chart_ref("redis", "19.6.4")
+    assert after.spec.ref == chart_ref("redis", "19.6.4")
     assert override_delta(CHART, TemplateOverride(helm={"version": "19.6.4"})) == (
         OverrideDelta("ref", chart_ref("redis", "^20"), chart_ref("redis", "19.6.4")),
         OverrideDelta("helm.version", "^20", "19.6.4"),
     )
-    assert apply_override(CHART, TemplateOverride(helm={"values": "a: 1"})).ref == CHART.ref
-    in_git = ServiceTemplate("w", "w", "git", "main", helm={"chart": "web", "version": "1"})
-    assert apply_override(in_git, TemplateOverride(helm={"version": "2"})).ref == "main"
+    after = apply_override(CHART, TemplateOverride(helm={"values": "a: 1"}))
+    assert after.spec.ref == CHART.spec.ref
+    in_git = ServiceTemplate(
+        "w", "w", "git", ServiceSpec("main", helm={"chart": "web", "version": "1"})
+    )
+    assert apply_override(in_git, TemplateOverride(helm={"version": "2"})).spec.ref == "main"
 
 
 @pytest.mark.parametrize(

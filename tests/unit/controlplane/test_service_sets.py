@@ -18,6 +18,7 @@ from controlplane.generators.model.service_set import (
     generate_services,
     select_requests,
 )
+from controlplane.services.model.service import ServiceSpec
 from controlplane.services.model.templates import ServiceTemplate
 from core.errors import Invalid
 from core.identity import ClusterId
@@ -31,7 +32,7 @@ def cluster(name: str, **tags: str) -> Cluster:
 
 
 def service_set(generator: Generator, **template: Any) -> ServiceSet:
-    made = replace(ServiceTemplate("web", "shop", "repository", folder="x"), **template)
+    made = ServiceTemplate("web", "shop", "repository").changed(**{"folder": "x"} | template)
     return ServiceSet("set", "apps", NOW, NOW, generator=generator, template=made)
 
 
@@ -51,7 +52,7 @@ def test_clusters_times_folders_times_a_list() -> None:
     assert found.problems == ()
     assert len({wanted.place for wanted in found.wanted}) == 8
     first = found.wanted[0].template
-    assert (first.name, first.namespace, first.folder) == ("web-a", "red", "apps/web")
+    assert (first.name, first.namespace, first.spec.folder) == ("web-a", "red", "apps/web")
 
 
 def test_an_unknown_placeholder_makes_it_incomplete_and_says_which() -> None:
@@ -64,27 +65,34 @@ def test_an_unknown_placeholder_makes_it_incomplete_and_says_which() -> None:
 
 def test_other_texts_in_braces_are_left_to_shells_and_secrets() -> None:
     template = ServiceTemplate(
-        "web", "shop", "r", configuration={"a": "${HOME} ${towline.secret:x} ${cluster.handle}"}
+        "web",
+        "shop",
+        "r",
+        ServiceSpec(configuration={"a": "${HOME} ${towline.secret:x} ${cluster.handle}"}),
     )
     one = ServiceSet("set", "apps", NOW, NOW, template=template)
     (wanted,) = generate_services(one, [cluster("eu")], GeneratorResults()).wanted
-    assert wanted.template.configuration == {"a": "${HOME} ${towline.secret:x} eu"}
+    assert wanted.template.spec.configuration == {"a": "${HOME} ${towline.secret:x} eu"}
 
 
 def test_a_preview_follows_the_branch_of_its_request() -> None:
     sources = Generator(requests=PullRequestGenerator("repository"))
-    template = ServiceTemplate("web-${request.number}", "pr-${request.slug}", folder="web")
+    template = ServiceTemplate(
+        "web-${request.number}", "pr-${request.slug}", spec=ServiceSpec(folder="web")
+    )
     one = ServiceSet("set", "previews", NOW, NOW, generator=sources, template=template)
     (wanted,) = generate_services(
         one, [cluster("eu")], GeneratorResults(requests=(request(7, "Feat/One_x"),))
     ).wanted
     made = wanted.template
     assert (made.name, made.namespace) == ("web-7", "pr-feat-one-x")
-    assert (made.ref, made.repository_id) == ("Feat/One_x", "repository")
+    assert (made.spec.ref, made.repository_id) == ("Feat/One_x", "repository")
 
 
 def test_forks_others_labels_and_stale_requests_do_not_count() -> None:
-    source = PullRequestGenerator("repository", labels=("preview",), hours=24, most=2, base="main")
+    source = PullRequestGenerator(
+        "repository", labels=("preview",), ttl_hours=24, limit=2, base="main"
+    )
 
     def good(number: int, **more: Any) -> OpenMergeRequest:
         return replace(request(number, labels=("preview", "x"), base="main"), **more)
@@ -103,7 +111,7 @@ def test_forks_others_labels_and_stale_requests_do_not_count() -> None:
 
 @given(st.sets(st.integers(1, 50), max_size=20), st.integers(51, 99), st.integers(1, 10))
 def test_a_new_request_takes_no_ones_place(there: set[int], new: int, most: int) -> None:
-    source = PullRequestGenerator("repository", most=most)
+    source = PullRequestGenerator("repository", limit=most)
     before = {one.number for one in select_requests(source, [request(n) for n in there], NOW)}
     after = {
         one.number for one in select_requests(source, [request(n) for n in {*there, new}], NOW)
@@ -139,8 +147,8 @@ def test_more_than_fits_is_a_problem_and_nothing_else() -> None:
     "generator",
     [
         Generator(items=({"bad name": "x"},)),
-        Generator(requests=PullRequestGenerator("r", most=0)),
-        Generator(requests=PullRequestGenerator("r", hours=-1)),
+        Generator(requests=PullRequestGenerator("r", limit=0)),
+        Generator(requests=PullRequestGenerator("r", ttl_hours=-1)),
         Generator(folders=GitFolderGenerator("r", pattern="../*")),
         Generator(folders=GitFolderGenerator("r", pattern="/".join("a" * 17))),
         Generator(items=tuple({} for _ in range(1001))),

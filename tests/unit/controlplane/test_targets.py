@@ -14,7 +14,7 @@ from controlplane.generators.model.plan import (
     changed_columns,
     plan_changes,
 )
-from controlplane.services.model.service import Service
+from controlplane.services.model.service import Service, ServiceSpec
 from controlplane.services.model.templates import ServiceTemplate
 from core.identity import ClusterId, ServiceId
 
@@ -26,7 +26,9 @@ places = st.tuples(st.sampled_from(_CLUSTERS), st.sampled_from(_NAMES))
 
 
 def wanted(place: Place, ref: str = "main") -> GeneratedService:
-    return GeneratedService(place[0], ServiceTemplate(place[1], "shop", "repository", ref))
+    return GeneratedService(
+        place[0], ServiceTemplate(place[1], "shop", "repository", ServiceSpec(ref))
+    )
 
 
 def service(place: Place, ref: str = "main") -> Service:
@@ -61,8 +63,8 @@ def worlds(draw: st.DrawFn) -> tuple[GeneratorEvaluation, ExistingServices, int]
 def carried_out(plan: TargetPlan, present: ExistingServices) -> dict[Place, str]:
     """The services with their refs after a plan."""
     after: dict[Place, str] = {(one.cluster_id, one.name): one.spec.ref for one in present.owned}
-    after |= {one.place: one.template.ref for one in plan.create}
-    after |= {one.place: one.template.ref for _, one in plan.update}
+    after |= {one.place: one.template.spec.ref for one in plan.create}
+    after |= {one.place: one.template.spec.ref for _, one in plan.update}
     for one in plan.remove:
         del after[one.cluster_id, one.name]
     return after
@@ -78,7 +80,7 @@ def test_a_plan_leads_to_what_is_wanted_but_for_what_it_names(
     after = carried_out(plan, present)
     wishes: dict[Place, str] = {}
     for one in evaluation.wanted:
-        wishes.setdefault(one.place, one.template.ref)
+        wishes.setdefault(one.place, one.template.spec.ref)
     excused = {one.place for one in plan.collisions} | set(plan.frozen)
     withheld = {(one.cluster_id, one.name) for one in plan.withheld}
     for place in (wishes.keys() | after.keys()) - excused - withheld:
