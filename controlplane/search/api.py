@@ -13,12 +13,10 @@ from controlplane.clusters.model.cluster import SILENT_AFTER
 from controlplane.platform.context import CLUSTER, SERVICE
 from controlplane.platform.graphql import relay
 from controlplane.platform.graphql.context import Context, Info
+from controlplane.platform.graphql.derive import Output, computed, output
 from controlplane.platform.ports import ANY, LOST_WAKES, MAX_FOUND, Bus, PageQuery, Wake
-from controlplane.search.model import NamedItem as PlaceRow
-from controlplane.search.model import NamedItemKind
-from controlplane.search.model import SearchHit as FoundRow
+from controlplane.search.model import NamedItem, NamedItemKind, SearchHit
 from controlplane.search.operations import SearchOperations
-from controlplane.services.api.types import ServiceComponent
 from controlplane.services.model.status_codes import ClusterMapRow, ServiceStatus, status_codes_of
 from core.runtime.clock import Clock
 from core.runtime.tasks import Tasks
@@ -29,93 +27,31 @@ _MIN_INTERVAL_SECONDS = 1.0
 _DEBOUNCE_SECONDS = 0.1
 
 
-@strawberry.type
-class FoundObject:
+@output(SearchHit, rename={"object": "component", "cluster_pinged_at": "pinged_at"})
+class FoundObject(Output[SearchHit]):
     """An object in some cluster."""
 
-    id: strawberry.ID
-    object: ServiceComponent
-    """The object."""
-    service_id: strawberry.ID
+    id: strawberry.ID = computed(lambda hit: hit.component.id)
+    service_id: strawberry.ID = computed(lambda hit: hit.component.service_id)
     """ID of the service."""
-    service: str
-    """Name of the service."""
-    cluster_id: strawberry.ID
+    cluster_id: strawberry.ID = computed(lambda hit: hit.component.cluster_id)
     """ID of the cluster."""
-    cluster: str
-    """Handle of the cluster."""
-    cluster_pinged_at: datetime | None
-    """Time of the last report of the agent. Null if it has never connected."""
     age_seconds: float | None
     """Seconds since the last report of the agent. Null if it has never connected."""
     stale: bool
     """True if the last report is older than 5 minutes."""
 
-    @classmethod
-    def of(cls, row: FoundRow, now: datetime) -> "FoundObject":
-        age = now - row.pinged_at if row.pinged_at else None
-        return cls(
-            id=strawberry.ID(row.component.id),
-            object=ServiceComponent.of(row.component),
-            service_id=strawberry.ID(row.component.service_id),
-            service=row.service,
-            cluster_id=strawberry.ID(row.component.cluster_id),
-            cluster=row.cluster,
-            cluster_pinged_at=row.pinged_at,
-            age_seconds=age.total_seconds() if age is not None else None,
-            stale=age is None or age > SILENT_AFTER,
-        )
 
-
-@strawberry.type
-class Place:
+@output(NamedItem, nullable={"within"})
+class Place(Output[NamedItem]):
     """A named resource."""
 
-    kind: NamedItemKind
-    """Kind of resource."""
-    id: strawberry.ID
-    name: str
-    """Name or URL."""
-    within: str | None
-    """Handle of the cluster of a service. Null for other kinds."""
 
-    @classmethod
-    def of(cls, row: PlaceRow) -> "Place":
-        id = strawberry.ID(row.id)
-        return cls(kind=row.kind, id=id, name=row.name, within=row.within or None)
-
-
-@strawberry.type
-class FleetMapRow:
+@output(ClusterMapRow, rename={"services": "status_codes"})
+class FleetMapRow(Output[ClusterMapRow]):
     """A cluster in the fleet map."""
 
-    id: strawberry.ID
-    """ID of the cluster."""
-    handle: str
-    """Handle of the cluster."""
-    name: str
-    """Display name of the cluster."""
-    project_id: strawberry.ID | None
-    """ID of the project. Null if none was set."""
-    tags: list[Tag]
-    """Tags of the cluster."""
-    pinged_at: datetime | None
-    """Time of the last report of the agent. Null if it has never connected."""
-    services: str
-    """One letter per service, sorted by name: H healthy, S synced, P progressing, F failed, Z
-    paused, A awaiting approval."""
-
-    @classmethod
-    def of(cls, row: ClusterMapRow) -> "FleetMapRow":
-        return cls(
-            id=strawberry.ID(row.id),
-            handle=row.handle,
-            name=row.name,
-            project_id=strawberry.ID(row.project_id) if row.project_id else None,
-            tags=tags_of(row),
-            pinged_at=row.pinged_at,
-            services=row.status_codes,
-        )
+    tags: list[Tag] = computed(tags_of)
 
 
 @strawberry.type
@@ -188,7 +124,7 @@ class _SentRows:
         if not changed and not gone:
             return None
         ids = [strawberry.ID(id) for id in gone]
-        return FleetDelta(rows=[FleetMapRow.of(row) for row in changed], gone=ids)
+        return FleetDelta(rows=FleetMapRow.of_each(changed), gone=ids)
 
 
 class _ChangedKeys:
@@ -246,6 +182,15 @@ async def _deltas(context: Context, query: PageQuery) -> AsyncGenerator[FleetDel
         await tasks.stop()
 
 
+def _found(hit: SearchHit, now: datetime) -> FoundObject:
+    age = now - hit.pinged_at if hit.pinged_at else None
+    return FoundObject.of(
+        hit,
+        age_seconds=age.total_seconds() if age is not None else None,
+        stale=age is None or age > SILENT_AFTER,
+    )
+
+
 @strawberry.type
 class SearchQuery:
     @strawberry.field
@@ -262,13 +207,13 @@ class SearchQuery:
         context, actor = info.context, info.context.actor
         page = await context[SearchOperations].objects(actor, q, asked.first, asked.after)
         now = context[Clock].now()
-        nodes = [FoundObject.of(row, now) for row in page.items]
+        nodes = [_found(hit, now) for hit in page.items]
         count, most = page.count, MAX_FOUND
         return relay.connection(nodes, page.more, asked, lambda node: node.id, count, most)
 
     @strawberry.field
     async def places(self, info: Info, q: str, first: int = 10) -> list[Place]:
-        """Clusters, services, cluster groups, repositories and pipelines by part of their name,
+        """Clusters, services, groups of users, repositories and pipelines by part of their name,
         best match first.
 
         Args:
@@ -276,7 +221,7 @@ class SearchQuery:
             first: Number of rows. Default: 10. Limit: 50.
         """
         found = await info.context[SearchOperations].places(info.context.actor, q, first)
-        return [Place.of(row) for row in found]
+        return Place.of_each(found)
 
     @strawberry.field
     async def fleet_map(self, info: Info, filter: FleetFilter | None = None) -> FleetMap:
@@ -287,7 +232,7 @@ class SearchQuery:
         """
         query = (filter or FleetFilter()).query()
         rows = await info.context[SearchOperations].fleet_map(info.context.actor, query)
-        return FleetMap(rows=[FleetMapRow.of(row) for row in rows])
+        return FleetMap(rows=FleetMapRow.of_each(rows))
 
 
 @strawberry.type

@@ -107,12 +107,16 @@ class ParsedSearch:
 
 @dataclass(frozen=True, slots=True)
 class SearchHit:
-    """An object with its service and cluster, and the cluster's last contact."""
+    """An object with its service and cluster."""
 
     component: Component
+    """The object."""
     service: str
+    """Name of the service."""
     cluster: str
+    """Handle of the cluster."""
     pinged_at: datetime | None
+    """Time of the last report of the agent. None if it has never connected."""
 
 
 class NamedItemKind(StrEnum):
@@ -123,7 +127,7 @@ class NamedItemKind(StrEnum):
     SERVICE = "SERVICE"
     """A service."""
     GROUP = "GROUP"
-    """A cluster group."""
+    """A group of users."""
     REPOSITORY = "REPOSITORY"
     """A Git repository."""
     PIPELINE = "PIPELINE"
@@ -132,12 +136,15 @@ class NamedItemKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class NamedItem:
-    """An item found by name; `within` is the cluster of a service."""
+    """An item found by name."""
 
     kind: NamedItemKind
+    """Kind of resource."""
     id: str
     name: str
+    """Name or URL."""
     within: str = ""
+    """Handle of the cluster of a service. Empty for other kinds."""
 
 
 def parse_search(text: str) -> ParsedSearch:

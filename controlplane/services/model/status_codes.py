@@ -63,12 +63,20 @@ def status_codes_of(statuses: Iterable[ServiceStatus]) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class ClusterMapRow:
-    """A cluster on the fleet map: `status_codes` has one code a service, sorted by service name."""
+    """A cluster on the fleet map."""
 
     id: str
+    """ID of the cluster."""
     handle: str
+    """Handle of the cluster."""
     name: str
+    """Display name of the cluster."""
     project_id: str | None
+    """ID of the project. None if none was set."""
     pinged_at: datetime | None
+    """Time of the last report of the agent. None if it has never connected."""
     status_codes: str
+    """One letter per service, sorted by name: H healthy, S synced, P progressing, F failed, Z
+    paused, A awaiting approval."""
     tags: Mapping[str, str] = field(default_factory=dict)
+    """Tags of the cluster."""
