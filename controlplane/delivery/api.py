@@ -1,198 +1,68 @@
 """Previews of changes in the API."""
 
-from enum import Enum
-
 import strawberry
 
-from controlplane.delivery.operations.diffs import Diffs, FleetGroup, ServiceInCluster
-from controlplane.delivery.operations.diffs import FleetDiff as FleetRow
-from controlplane.delivery.operations.diffs import ServiceDiff as ServiceRow
+from controlplane.delivery.operations.diffs import (
+    Diffs,
+    FleetDiff,
+    FleetGroup,
+    ServiceDiff,
+    ServiceInCluster,
+)
 from controlplane.platform.graphql.context import Info
-from core.spec.diff import Difference
-from core.spec.diff import ObjectChange as ObjectRow
-from core.spec.objects import FieldChange as FieldRow
+from controlplane.platform.graphql.derive import Output, computed, output
+from core.spec.diff import ObjectChange, ObjectChangeKind
+from core.spec.objects import FieldChange
+
+strawberry.enum(ObjectChangeKind, name="ChangeKind")
 
 
-@strawberry.enum
-class ChangeKind(Enum):
-    """Kind of change to an object."""
-
-    ADDED = "added"
-    """The object is new."""
-    REMOVED = "removed"
-    """The object no longer exists."""
-    CHANGED = "changed"
-    """Fields of the object differ."""
-
-
-@strawberry.type
-class FieldChangeType:
+@output(FieldChange, nullable={"old", "new"})
+class FieldChangeType(Output[FieldChange]):
     """A field that differs."""
 
-    pointer: str
-    """JSON pointer of the field (RFC 6901)."""
-    old: str | None
-    """Old value as JSON. Null if the field is new."""
-    new: str | None
-    """New value as JSON. Null if the field is removed."""
 
-    @classmethod
-    def of(cls, row: FieldRow) -> "FieldChangeType":
-        return cls(pointer=row.pointer, old=row.old or None, new=row.new or None)
-
-
-@strawberry.type
-class ObjectChangeType:
+@output(ObjectChange, nullable={"namespace"})
+class ObjectChangeType(Output[ObjectChange]):
     """An object that differs."""
 
-    change: ChangeKind
-    """Kind of change."""
-    api_version: str
-    """API version, such as `apps/v1`."""
-    kind: str
-    """Kind, such as `Deployment`."""
-    namespace: str | None
-    """Namespace. Null for a cluster-scoped object."""
-    name: str
-    """Name."""
-    fields: list[FieldChangeType]
-    """Fields that differ."""
-    more: int
-    """Number of further fields that are not listed."""
 
-    @classmethod
-    def of(cls, row: ObjectRow) -> "ObjectChangeType":
-        return cls(
-            change=ChangeKind(row.change.value),
-            api_version=row.api_version,
-            kind=row.kind,
-            namespace=row.namespace or None,
-            name=row.name,
-            fields=[FieldChangeType.of(change) for change in row.fields],
-            more=row.more,
-        )
-
-
-@strawberry.type
-class ServiceDiffType:
+@output(ServiceDiff, hide={"service", "commit"})
+class ServiceDiffType(Output[ServiceDiff]):
     """Differences between two rendered states of a service. Values of Secrets are masked."""
 
-    service_id: strawberry.ID
+    service_id: strawberry.ID = computed(lambda diff: diff.service.id)
     """ID of the service."""
-    old_digest: str | None
-    """Digest of the old bundle. Null if there was none."""
-    new_digest: str
-    """Digest of the new bundle."""
-    sha: str | None
+    sha: str | None = computed(lambda diff: diff.commit.sha if diff.commit else None)
     """Commit of the new bundle. Null if it was selected by digest."""
-    added: int
-    """Number of new objects."""
-    removed: int
-    """Number of removed objects."""
-    changed: int
-    """Number of changed objects."""
-    objects: list[ObjectChangeType]
-    """Objects that differ."""
-
-    @classmethod
-    def of(cls, row: ServiceRow) -> "ServiceDiffType":
-        return cls(
-            service_id=strawberry.ID(row.service.id),
-            old_digest=row.old,
-            new_digest=row.new,
-            sha=row.commit.sha if row.commit else None,
-            added=row.difference.added,
-            removed=row.difference.removed,
-            changed=row.difference.changed,
-            objects=_objects(row.difference),
-        )
 
 
-@strawberry.type
-class AffectedService:
+@output(ServiceInCluster, hide={"service"})
+class AffectedService(Output[ServiceInCluster]):
     """A service that a commit affects."""
 
-    id: strawberry.ID
-    name: str
+    id: strawberry.ID = computed(lambda affected: affected.service.id)
+    name: str = computed(lambda affected: affected.service.name)
     """Name of the service."""
-    cluster: str
-    """Handle of the cluster."""
-
-    @classmethod
-    def of(cls, row: ServiceInCluster) -> "AffectedService":
-        return cls(id=strawberry.ID(row.service.id), name=row.service.name, cluster=row.cluster)
 
 
-@strawberry.type
-class FleetDiffGroup:
-    """Services for which a commit has the same effect."""
-
-    old_digest: str | None
-    """Digest of the old bundle."""
-    new_digest: str | None
-    """Digest of the new bundle. Null if rendering failed."""
-    error: str | None
-    """Rendering error. Null if rendering succeeded."""
-    added: int
-    """Number of new objects per service."""
-    removed: int
-    """Number of removed objects per service."""
-    changed: int
-    """Number of changed objects per service."""
-    objects: list[ObjectChangeType]
-    """Objects that differ."""
-    services: list[AffectedService]
-    """Services of the group."""
-
-    @classmethod
-    def of(cls, row: FleetGroup) -> "FleetDiffGroup":
-        return cls(
-            old_digest=row.old,
-            new_digest=row.new,
-            error=row.error,
-            added=row.difference.added,
-            removed=row.difference.removed,
-            changed=row.difference.changed,
-            objects=_objects(row.difference),
-            services=[AffectedService.of(member) for member in row.members],
-        )
+@output(FleetGroup)
+class FleetDiffGroup(Output[FleetGroup]):
+    """Services for which a commit has the same effect. Numbers of objects are per service."""
 
 
-@strawberry.type
-class FleetDiffType:
+@output(FleetDiff, hide={"commit"})
+class FleetDiffType(Output[FleetDiff]):
     """Effect of a commit on all services of its repository."""
 
-    sha: str
+    sha: str = computed(lambda diff: diff.commit.sha)
     """Full SHA of the commit."""
-    compared: int
-    """Number of compared services."""
-    unchanged: int
-    """Number of services that stay as they are."""
-    added: int
+    added: int = computed(lambda diff: diff.total(lambda difference: difference.added))
     """Number of new objects over all services."""
-    removed: int
+    removed: int = computed(lambda diff: diff.total(lambda difference: difference.removed))
     """Number of removed objects over all services."""
-    changed: int
+    changed: int = computed(lambda diff: diff.total(lambda difference: difference.changed))
     """Number of changed objects over all services."""
-    groups: list[FleetDiffGroup]
-    """Services grouped by effect. Limit: 200."""
-    more: int
-    """Number of further groups that are not listed."""
-
-    @classmethod
-    def of(cls, row: FleetRow) -> "FleetDiffType":
-        sums = {
-            name: sum(getattr(group.difference, name) * len(group.members) for group in row.groups)
-            for name in ("added", "removed", "changed")
-        }
-        return cls(
-            sha=row.commit.sha,
-            compared=row.compared,
-            unchanged=row.unchanged,
-            groups=[FleetDiffGroup.of(group) for group in row.groups],
-            more=row.more,
-            **sums,
-        )
 
 
 @strawberry.type
@@ -238,7 +108,3 @@ class DiffQuery:
         diffs, actor = info.context[Diffs], info.context.actor
         only = frozenset(service_ids) if service_ids is not None else None
         return FleetDiffType.of(await diffs.of_fleet(actor, repository_id, ref, only))
-
-
-def _objects(difference: Difference) -> list[ObjectChangeType]:
-    return [ObjectChangeType.of(change) for change in difference.objects]

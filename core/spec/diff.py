@@ -26,24 +26,34 @@ Key = tuple[str, str, str, str]
 
 
 class ObjectChangeKind(StrEnum):
-    """The kind of change of an object."""
+    """Kind of change to an object."""
 
     ADDED = "added"
+    """The object is new."""
     REMOVED = "removed"
+    """The object no longer exists."""
     CHANGED = "changed"
+    """Fields of the object differ."""
 
 
 @dataclass(frozen=True, slots=True)
 class ObjectChange:
-    """An object that differs; `more` counts fields beyond those listed."""
+    """An object that differs."""
 
     change: ObjectChangeKind
+    """Kind of change."""
     api_version: str
+    """API version, such as `apps/v1`."""
     kind: str
+    """Kind, such as `Deployment`."""
     namespace: str
+    """Namespace. Empty for a cluster-scoped object."""
     name: str
+    """Name."""
     fields: tuple[FieldChange, ...] = ()
+    """Fields that differ."""
     more: int = 0
+    """Number of further fields that are not listed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +61,13 @@ class Difference:
     """Differences of two bundles. The counts are complete; `objects` is bounded and sorted."""
 
     added: int = 0
+    """Number of new objects."""
     removed: int = 0
+    """Number of removed objects."""
     changed: int = 0
+    """Number of changed objects."""
     objects: tuple[ObjectChange, ...] = ()
+    """Objects that differ."""
 
     def __bool__(self) -> bool:
         return bool(self.added or self.removed or self.changed)

@@ -64,6 +64,6 @@ class FieldChange:
     pointer: str
     """JSON pointer of the field (RFC 6901)."""
     old: str
-    """The old value; empty if the field did not exist."""
+    """Old value as JSON. Empty if the field is new."""
     new: str
-    """The new value; empty if the field no longer exists."""
+    """New value as JSON. Empty if the field is removed."""

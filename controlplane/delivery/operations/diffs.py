@@ -1,8 +1,8 @@
 """Previews of a change: its effect on one service, or on all services of a repository."""
 
 import asyncio
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from controlplane.authorization import Actor, Verb, require, require_member
 from controlplane.clusters.model.cluster import Cluster
@@ -10,6 +10,7 @@ from controlplane.clusters.ports import ClusterStore
 from controlplane.configuration.operations.contexts import template_values
 from controlplane.delivery.operations.render_reconciler import render_parameters
 from controlplane.platform.context import OperationContext
+from controlplane.platform.parts import part
 from controlplane.repositories.operations import find_repository
 from controlplane.services.model.service import Service
 from controlplane.services.operations.services import find_service
@@ -29,14 +30,16 @@ _OBJECTS_A_GROUP = 50
 
 @dataclass(frozen=True, slots=True)
 class ServiceDiff:
-    """Difference between two states of a service; `commit` is the commit that `new` was rendered
-    from."""
+    """Difference between two states of a service."""
 
     service: Service
-    old: str | None
-    new: str
+    old_digest: str | None
+    """Digest of the old bundle. None if there was none."""
+    new_digest: str
+    """Digest of the new bundle."""
     commit: Commit | None
-    difference: Difference
+    """Commit of the new bundle. None if it was selected by digest."""
+    difference: Difference = part(Difference)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,32 +48,42 @@ class ServiceInCluster:
 
     service: Service
     cluster: str
+    """Handle of the cluster."""
 
 
 @dataclass(frozen=True, slots=True)
 class FleetGroup:
     """Services on which a commit has the same effect: one render, one difference, or one error."""
 
-    old: str | None
-    new: str | None
+    old_digest: str | None
+    """Digest of the old bundle."""
+    new_digest: str | None
+    """Digest of the new bundle. None if rendering failed."""
     error: str | None
-    difference: Difference
-    members: tuple[ServiceInCluster, ...]
+    """Rendering error. None if rendering succeeded."""
+    services: tuple[ServiceInCluster, ...]
+    """Services of the group."""
+    difference: Difference = part(Difference)
 
 
 @dataclass(frozen=True, slots=True)
 class FleetDiff:
-    """Effect of a commit on all services of its repository that the actor may see.
-
-    `unchanged` services read nothing that the commit changes, or render to the same digest.
-    `groups` contains at most 200 groups, the largest first; `more` counts the others.
-    """
+    """Effect of a commit on all services of its repository that the actor may see."""
 
     commit: Commit
     compared: int
+    """Number of compared services."""
     unchanged: int
+    """Number of services that stay as they are: they read nothing that the commit changes, or
+    render to the same digest."""
     groups: tuple[FleetGroup, ...] = ()
+    """Services grouped by effect, the largest group first. Limit: 200."""
     more: int = 0
+    """Number of further groups that are not listed."""
+
+    def total(self, counted: Callable[[Difference], int]) -> int:
+        """Returns a count of objects over all services of the groups."""
+        return sum(counted(group.difference) * len(group.services) for group in self.groups)
 
 
 @dataclass(slots=True)
@@ -83,8 +96,8 @@ class _Affected:
 class Diffs:
     """Operations that compare states; they change nothing."""
 
-    def __init__(self, deps: OperationContext) -> None:
-        self._context = deps
+    def __init__(self, context: OperationContext) -> None:
+        self._context = context
 
     async def of_service(
         self,
@@ -151,8 +164,8 @@ class Diffs:
         affected = await self._affected(repository.id, commit, services)
         outcomes = await self._outcomes(affected, clusters, commit)
         groups = [await self._group(key, found.members) for key, found in outcomes.items()]
-        groups.sort(key=lambda group: -len(group.members))
-        changed = sum(len(group.members) for group in groups)
+        groups.sort(key=lambda group: -len(group.services))
+        changed = sum(len(group.services) for group in groups)
         return FleetDiff(
             commit,
             len(services),
@@ -257,15 +270,16 @@ class Diffs:
         self, key: tuple[str | None, str | None, str | None], members: Iterable[ServiceInCluster]
     ) -> FleetGroup:
         old, new, error = key
+        group = FleetGroup(old, new, error, tuple(members))
         if error is not None:
-            return FleetGroup(old, new, error, Difference(), tuple(members))
+            return group
         try:
             difference = compare_bundles(
                 await self._opened(old), await self._opened(new), most=_OBJECTS_A_GROUP
             )
         except TowlineError as lost:
-            return FleetGroup(old, new, lost.message, Difference(), tuple(members))
-        return FleetGroup(old, new, None, difference, tuple(members))
+            return replace(group, error=lost.message)
+        return replace(group, difference=difference)
 
     async def _opened(self, digest: str | None) -> Bundle | None:
         if digest is None:

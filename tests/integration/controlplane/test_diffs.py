@@ -94,7 +94,7 @@ async def test_a_branch_shows_what_it_would_do_to_the_fleet(world: World) -> Non
     found = await Diffs(world.deps).of_fleet(world.admin, repository.id, "feature")
     assert (found.compared, found.unchanged) == (7, 3)
     told = [
-        (sorted(f"{one.cluster}/{one.service.name}" for one in group.members), group.error)
+        (sorted(f"{one.cluster}/{one.service.name}" for one in group.services), group.error)
         for group in found.groups
     ]
     assert told[0] == (["c0/shop", "c1/shop"], None)
@@ -112,7 +112,7 @@ async def test_a_merge_moves_no_service_that_is_held_or_promoted(world: World) -
     world.manifests.push(repository.id, shown, ref="feature")
     diffs = Diffs(world.deps)
     found = await diffs.of_fleet(world.admin, repository.id, "feature")
-    assert "shop" not in {one.service.name for group in found.groups for one in group.members}
+    assert "shop" not in {one.service.name for group in found.groups for one in group.services}
     only = [promoted.id, "of-nobody"]
     found = await diffs.of_fleet(world.admin, repository.id, "feature", only)
     assert found.compared == 1
