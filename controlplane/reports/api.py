@@ -1,20 +1,20 @@
 """Reports over the ledger in the API: DORA metrics, fleet history and commit traces."""
 
-from collections.abc import Sequence
 from datetime import datetime
 
 import strawberry
 
 from controlplane.platform.graphql.context import Info
-from controlplane.reports.model.dora import Deployment as DeploymentRow
+from controlplane.platform.graphql.derive import Output, computed, output
 from controlplane.reports.model.dora import (
+    Deployment,
     DeploymentChange,
     DeploymentChangeKind,
     DeploymentCounts,
     DoraMetrics,
     ReportPeriod,
 )
-from controlplane.reports.model.tracing import CommitPath, CommitStanding
+from controlplane.reports.model.tracing import CommitPath, CommitStanding, StageTime
 from controlplane.reports.operations import LedgerReports, NamedDeployments, Trace
 from controlplane.reports.ports import ReportFilter
 from controlplane.services.model.status_codes import StatusCode
@@ -29,151 +29,45 @@ strawberry.enum(StatusCode, name="ServiceStatusCode", description="State of a se
 _Id = strawberry.ID | None
 
 
-@strawberry.type
-class DeliveryCounts:
+@output(DeploymentCounts)
+class DeliveryCounts(Output[DeploymentCounts]):
     """Number of deployments in a period."""
 
-    begun: int
-    """Deployments that became the desired state."""
-    healthy: int
-    """Deployments that became healthy."""
-    failed: int
-    """Deployments that failed, degraded or were rolled back."""
-    failure_rate: float | None
+    failure_rate: float | None = computed(lambda counts: counts.failure_rate)
     """`failed` divided by `begun`, from 0 to 1. Null without deployments."""
 
-    @classmethod
-    def of(cls, row: DeploymentCounts) -> "DeliveryCounts":
-        return cls(
-            begun=row.begun, healthy=row.healthy, failed=row.failed, failure_rate=row.failure_rate
-        )
 
-
-@strawberry.type
-class DeliveryReport:
+@output(DoraMetrics, rename={"total": "counts"})
+class DeliveryReport(Output[DoraMetrics]):
     """DORA metrics over deployments that became the desired state in a time range. Percentiles use
     the nearest rank."""
 
-    since: datetime
-    """Start of the time range."""
-    until: datetime
-    """End of the time range."""
-    total: DeliveryCounts
-    """Counts over the whole range."""
-    deployments_per_day: float
+    deployments_per_day: float = computed(lambda metrics: metrics.per_day)
     """Healthy deployments per day."""
-    lead_p50: float | None
-    """Median lead time from commit to healthy, in seconds. Null without data."""
-    lead_p90: float | None
-    """90th percentile of the lead time, in seconds. Null without data."""
-    restore_p50: float | None
-    """Median time from failure to healthy again, in seconds. Null without data."""
-    restore_p90: float | None
-    """90th percentile of the time to restore, in seconds. Null without data."""
-    parts: list[DeliveryCounts]
-    """Counts per period, oldest first. Empty without `by`."""
-
-    @classmethod
-    def of(cls, row: DoraMetrics) -> "DeliveryReport":
-        return cls(
-            since=row.since,
-            until=row.until,
-            total=DeliveryCounts.of(row.counts),
-            deployments_per_day=row.per_day,
-            lead_p50=row.lead_p50,
-            lead_p90=row.lead_p90,
-            restore_p50=row.restore_p50,
-            restore_p90=row.restore_p90,
-            parts=[DeliveryCounts.of(part) for part in row.parts],
-        )
 
 
-@strawberry.type
-class DeploymentRecord:
+@output(Deployment)
+class DeploymentRecord(Output[Deployment]):
     """One desired state of a service, with the time of each stage of its delivery. A time is null
     until the stage is reached."""
 
-    service_id: strawberry.ID
-    """ID of the service."""
+    stage: str
+    sequence: float
     service: str | None
     """Name of the service. Null after its deletion."""
-    cluster_id: strawberry.ID
-    """ID of the cluster."""
     cluster: str | None
     """Handle of the cluster. Null after its deletion."""
-    sequence: float
-    """Generation of the desired state."""
-    stage: str
-    """Last stage, such as `rendered`, `applied` or `healthy`."""
-    sha: str | None
-    """Full SHA of the commit. Null for a service without a Git repository."""
-    revision_id: strawberry.ID | None
-    """ID of the revision."""
-    actor: str
-    """Author of the commit, or e-mail address of the user, that caused the deployment."""
-    committed_at: datetime | None
-    """Time of the commit."""
-    fetched_at: datetime | None
-    """Time at which the git cache fetched the commit."""
-    desired_at: datetime
-    """Time at which the commit became the desired state."""
-    offered_at: datetime | None
-    """Time at which the agent received the desired state."""
-    applied_at: datetime | None
-    """Time at which all objects were applied."""
-    healthy_at: datetime | None
-    """Time at which all objects were healthy."""
-    failed_at: datetime | None
-    """Time of the first failure."""
-    restored_at: datetime | None
-    """Time at which the service was healthy again after a failure."""
-    reverted_at: datetime | None
-    """Time of a rollback to an earlier state."""
-    replaced_at: datetime | None
-    """Time at which the next desired state replaced this one."""
-    removed_at: datetime | None
-    """Time at which all objects were removed."""
-
-    @classmethod
-    def of(cls, row: DeploymentRow, named: NamedDeployments) -> "DeploymentRecord":
-        times = {name: getattr(row, name) for name in _TIMES}
-        return cls(
-            service_id=strawberry.ID(row.service_id),
-            service=named.services.get(row.service_id),
-            cluster_id=strawberry.ID(row.cluster_id),
-            cluster=named.clusters.get(row.cluster_id),
-            sequence=float(row.sequence),
-            stage=row.stage.value,
-            sha=row.sha,
-            revision_id=strawberry.ID(row.revision_id) if row.revision_id else None,
-            actor=row.actor,
-            **times,
-        )
 
 
-_TIMES = tuple(
-    f"{name}_at"
-    for name in ("committed", "fetched", "desired", "offered", "applied", "healthy", "failed",
-                 "restored", "reverted", "replaced", "removed")
-)  # fmt: skip
-
-
-@strawberry.type
-class ServiceSnapshot:
+@output(Deployment, only={"service_id", "sha", "sequence", "desired_at"})
+class ServiceSnapshot(Output[Deployment]):
     """A service at a point in time."""
 
-    service_id: strawberry.ID
-    """ID of the service."""
+    sequence: float
     service: str | None
     """Name of the service. Null after its deletion."""
-    sha: str | None
-    """Full SHA of the desired commit."""
-    sequence: float
-    """Generation of the desired state."""
     status_code: StatusCode
     """State of the service."""
-    desired_at: datetime
-    """Time at which the commit became the desired state."""
 
 
 @strawberry.type
@@ -197,152 +91,76 @@ class FleetSnapshot:
     clusters: list[ClusterSnapshot]
     """Clusters with services. Limit: 20,000 services."""
 
-    @classmethod
-    def of(cls, at: datetime, named: NamedDeployments) -> "FleetSnapshot":
-        clusters: dict[str, list[ServiceSnapshot]] = {}
-        for deployment in named.deployments:
-            clusters.setdefault(deployment.cluster_id, []).append(_snapshot(deployment, at, named))
-        return cls(
-            at=at,
-            clusters=[
-                ClusterSnapshot(
-                    cluster_id=strawberry.ID(id), cluster=named.clusters.get(id), services=services
-                )
-                for id, services in clusters.items()
-            ],
+
+def _snapshot(at: datetime, named: NamedDeployments) -> FleetSnapshot:
+    clusters: dict[str, list[ServiceSnapshot]] = {}
+    for deployment in named.deployments:
+        service = ServiceSnapshot.of(
+            deployment,
+            service=named.services.get(deployment.service_id),
+            status_code=deployment.status_code(at),
         )
-
-
-def _snapshot(deployment: DeploymentRow, at: datetime, named: NamedDeployments) -> ServiceSnapshot:
-    return ServiceSnapshot(
-        service_id=strawberry.ID(deployment.service_id),
-        service=named.services.get(deployment.service_id),
-        sha=deployment.sha,
-        sequence=float(deployment.sequence),
-        status_code=deployment.status_code(at),
-        desired_at=deployment.desired_at,
+        clusters.setdefault(deployment.cluster_id, []).append(service)
+    return FleetSnapshot(
+        at=at,
+        clusters=[
+            ClusterSnapshot(
+                cluster_id=strawberry.ID(id), cluster=named.clusters.get(id), services=services
+            )
+            for id, services in clusters.items()
+        ],
     )
 
 
-@strawberry.type
-class FleetChange:
+@output(DeploymentChange, hide={"latest", "before", "after"})
+class FleetChange(Output[DeploymentChange]):
     """Difference of a service between two points in time."""
 
-    kind: DeploymentChangeKind
-    """Kind of difference."""
-    service_id: strawberry.ID
+    service_id: strawberry.ID = computed(lambda change: change.latest.service_id)
     """ID of the service."""
     service: str | None
     """Name of the service. Null after its deletion."""
-    cluster_id: strawberry.ID
+    cluster_id: strawberry.ID = computed(lambda change: change.latest.cluster_id)
     """ID of the cluster."""
     cluster: str | None
     """Handle of the cluster. Null after its deletion."""
-    sha_before: str | None
+    sha_before: str | None = computed(lambda change: change.before.sha if change.before else None)
     """Commit at the first point in time. Null if there was none."""
-    sha_after: str | None
+    sha_after: str | None = computed(lambda change: change.after.sha if change.after else None)
     """Commit at the second point in time. Null if there was none."""
-    status_before: StatusCode | None
-    """State at the first point in time."""
-    status_after: StatusCode | None
-    """State at the second point in time."""
 
 
-def _changes(rows: Sequence[DeploymentChange], named: NamedDeployments) -> list[FleetChange]:
-    found = []
-    for row in rows:
-        deployment = row.after or row.before
-        if deployment is None:
-            continue
-        found.append(
-            FleetChange(
-                kind=row.kind,
-                service_id=strawberry.ID(deployment.service_id),
-                service=named.services.get(deployment.service_id),
-                cluster_id=strawberry.ID(deployment.cluster_id),
-                cluster=named.clusters.get(deployment.cluster_id),
-                sha_before=row.before.sha if row.before else None,
-                sha_after=row.after.sha if row.after else None,
-                status_before=row.status_before,
-                status_after=row.status_after,
-            )
-        )
-    return found
-
-
-@strawberry.type
-class StageTimeType:
+@output(StageTime)
+class StageTimeType(Output[StageTime]):
     """Duration of one delivery stage over all services that passed it."""
 
-    stage: str
-    """Name of the stage."""
-    count: int
-    """Number of services."""
-    p50: float
-    """Median duration in seconds."""
-    p99: float
-    """99th percentile of the duration in seconds."""
 
-
-@strawberry.type
-class CommitProgress:
+@output(CommitPath, only={"standing", "reason", "since"}, nullable={"reason"})
+class CommitProgress(Output[CommitPath]):
     """Progress of one service with a commit."""
 
-    service_id: strawberry.ID
+    service_id: strawberry.ID = computed(lambda path: path.service.id)
     """ID of the service."""
-    service: str
+    service: str = computed(lambda path: path.service.name)
     """Name of the service."""
-    cluster_id: strawberry.ID
+    cluster_id: strawberry.ID = computed(lambda path: path.service.cluster_id)
     """ID of the cluster."""
-    cluster: str | None
+    cluster: str | None = computed(lambda path: path.cluster.handle if path.cluster else None)
     """Handle of the cluster. Null after its deletion."""
-    standing: CommitStanding
-    """Current stage."""
-    reason: str | None
-    """Reason of the wait or the failure. Null if there is none."""
-    since: datetime | None
-    """Start of the current stage."""
-
-    @classmethod
-    def of(cls, row: CommitPath) -> "CommitProgress":
-        return cls(
-            service_id=strawberry.ID(row.service.id),
-            service=row.service.name,
-            cluster_id=strawberry.ID(row.service.cluster_id),
-            cluster=row.cluster.handle if row.cluster else None,
-            standing=row.standing,
-            reason=row.reason or None,
-            since=row.since,
-        )
 
 
-@strawberry.type
-class CommitTrace:
+@output(Trace, hide={"paths"})
+class CommitTrace(Output[Trace]):
     """Progress of a commit over all its services."""
 
-    sha: str
-    """Full SHA of the commit."""
-    services: int
+    services: int = computed(lambda trace: len(trace.paths))
     """Number of services."""
-    live: int
+    live: int = computed(lambda trace: trace.live)
     """Number of services with this commit or a later state."""
-    stages: list[StageTimeType]
-    """Duration of each stage."""
-    stragglers: list[CommitProgress]
+    stragglers: list[CommitProgress] = computed(
+        lambda trace: CommitProgress.of_each(trace.stragglers)
+    )
     """Services without the commit, longest waiting first."""
-
-    @classmethod
-    def of(cls, row: Trace) -> "CommitTrace":
-        return cls(
-            sha=row.sha,
-            services=len(row.walks),
-            live=row.live,
-            stages=[
-                StageTimeType(stage=stage.stage, count=stage.count, p50=stage.p50, p99=stage.p99)
-                for stage in row.stages
-            ],
-            stragglers=[CommitProgress.of(straggler) for straggler in row.stragglers],
-        )
 
 
 @strawberry.type
@@ -387,7 +205,10 @@ class ReportQuery:
         """
         within = ReportFilter(project_id, cluster_id, service_id, repository_id)
         named = await info.context[LedgerReports].newest(info.context.actor, within, first)
-        return [DeploymentRecord.of(deployment, named) for deployment in named.deployments]
+        return [
+            DeploymentRecord.of(deployment, **named.names_of(deployment))
+            for deployment in named.deployments
+        ]
 
     @strawberry.field
     async def fleet(
@@ -400,7 +221,7 @@ class ReportQuery:
         """
         within = ReportFilter(project_id, cluster_id)
         named = await info.context[LedgerReports].at(info.context.actor, at, within)
-        return FleetSnapshot.of(at, named)
+        return _snapshot(at, named)
 
     @strawberry.field
     async def fleet_changes(
@@ -420,7 +241,7 @@ class ReportQuery:
         within = ReportFilter(project_id, cluster_id)
         reports, actor = info.context[LedgerReports], info.context.actor
         changes, named = await reports.difference(actor, then, now, within)
-        return _changes(changes, named)
+        return [FleetChange.of(change, **named.names_of(change.latest)) for change in changes]
 
     @strawberry.field
     async def commit_trace(self, info: Info, sha: str, repository_id: _Id = None) -> CommitTrace:

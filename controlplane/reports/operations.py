@@ -45,32 +45,39 @@ class NamedDeployments:
     services: Mapping[str, str]
     clusters: Mapping[str, str]
 
+    def names_of(self, deployment: Deployment) -> dict[str, str | None]:
+        """Names of the service and the cluster of a deployment. None: it was deleted."""
+        service, cluster = deployment.service_id, deployment.cluster_id
+        return {"service": self.services.get(service), "cluster": self.clusters.get(cluster)}
+
 
 @dataclass(frozen=True, slots=True)
 class Trace:
     """The path of a commit to all services that it affects."""
 
     sha: str
+    """Full SHA of the commit."""
     stages: Sequence[StageTime]
-    walks: Sequence[CommitPath]
+    """Duration of each stage."""
+    paths: Sequence[CommitPath]
 
     @property
     def live(self) -> int:
         """Number of services that run the commit or a later one."""
-        return sum(path.standing in ARRIVED - {CommitStanding.UNCHANGED} for path in self.walks)
+        return sum(path.standing in ARRIVED - {CommitStanding.UNCHANGED} for path in self.paths)
 
     @property
     def stragglers(self) -> list[CommitPath]:
         """The paths that have not completed, longest waiting first."""
-        late = [path for path in self.walks if path.standing not in ARRIVED]
+        late = [path for path in self.paths if path.standing not in ARRIVED]
         return sorted(late, key=lambda path: (path.since is not None, path.since))
 
 
 class LedgerReports:
     """Queries on the ledger."""
 
-    def __init__(self, deps: OperationContext) -> None:
-        self._context = deps
+    def __init__(self, context: OperationContext) -> None:
+        self._context = context
 
     async def figures(
         self,
@@ -116,8 +123,7 @@ class LedgerReports:
             before = await self._at(tx, actor, then, within)
             after = await self._at(tx, actor, now, within)
             changes = compare_deployments(before, then, after, now)
-            shown = [change.after or change.before for change in changes]
-            return changes, await _named(tx, [deployment for deployment in shown if deployment])
+            return changes, await _named(tx, [change.latest for change in changes])
 
     async def trace(self, actor: Actor, sha: str, repository_id: str | None = None) -> Trace:
         """The progress of a commit. NotFound: no service has or will get it."""
@@ -137,10 +143,10 @@ class LedgerReports:
             raise NotFound
         newest = {deployment.service_id: deployment for deployment in found}
         now = self._context.clock.now()
-        walks = [
+        paths = [
             commit_path(s, clusters.get(s.cluster_id), newest.get(s.id), now) for s in services
         ]
-        return Trace(found[0].sha or sha if found else sha, stage_times(found), walks)
+        return Trace(found[0].sha or sha if found else sha, stage_times(found), paths)
 
     async def _at(
         self, tx: Transaction, actor: Actor, moment: datetime, within: ReportFilter

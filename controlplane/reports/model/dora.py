@@ -16,31 +16,44 @@ from controlplane.services.model.status_codes import StatusCode
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """One desired state of a service, with the time of each of its stages.
-
-    `failed_at`: it first failed or degraded. `restored_at`: the service was healthy again.
-    `reverted_at`: a user returned to an earlier state. `replaced_at`: the next state became
-    desired. `removed_at`: the service's objects were gone.
-    """
+    """One desired state of a service, with the time of each of its stages."""
 
     service_id: str
+    """ID of the service."""
     sequence: int
+    """Generation of the desired state."""
     cluster_id: str
+    """ID of the cluster."""
     stage: LedgerStage
+    """Last stage, such as `rendered`, `applied` or `healthy`."""
     desired_at: datetime
+    """Time at which the commit became the desired state."""
     sha: str | None = None
+    """Full SHA of the commit. None for a service without a Git repository."""
     revision_id: str | None = None
+    """ID of the revision."""
     actor: str = ""
+    """Author of the commit, or e-mail address of the user, that caused the deployment."""
     committed_at: datetime | None = None
+    """Time of the commit."""
     fetched_at: datetime | None = None
+    """Time at which the git cache fetched the commit."""
     offered_at: datetime | None = None
+    """Time at which the agent received the desired state."""
     applied_at: datetime | None = None
+    """Time at which all objects were applied."""
     healthy_at: datetime | None = None
+    """Time at which all objects were healthy."""
     failed_at: datetime | None = None
+    """Time of the first failure."""
     restored_at: datetime | None = None
+    """Time at which the service was healthy again after a failure."""
     reverted_at: datetime | None = None
+    """Time of a rollback to an earlier state."""
     replaced_at: datetime | None = None
+    """Time at which the next desired state replaced this one."""
     removed_at: datetime | None = None
+    """Time at which all objects were removed."""
 
     def status_code(self, at: datetime) -> StatusCode:
         """Returns the service's status code at a moment at which this was its desired state."""
@@ -72,13 +85,14 @@ class ReportPeriod(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DeploymentCounts:
-    """Numbers of deployments that began, became healthy, and failed
-    or were reverted in a window.
-    """
+    """Numbers of deployments in a window."""
 
     begun: int = 0
+    """Deployments that became the desired state."""
     healthy: int = 0
+    """Deployments that became healthy."""
     failed: int = 0
+    """Deployments that failed, degraded or were rolled back."""
 
     @property
     def failure_rate(self) -> float | None:
@@ -88,16 +102,24 @@ class DeploymentCounts:
 
 @dataclass(frozen=True, slots=True)
 class DoraMetrics:
-    """The four metrics of a window; times in seconds, None if nothing was measured."""
+    """The four metrics of a window."""
 
     since: datetime
+    """Start of the time range."""
     until: datetime
+    """End of the time range."""
     counts: DeploymentCounts
+    """Counts over the whole range."""
     lead_p50: float | None = None
+    """Median lead time from commit to healthy, in seconds. None without data."""
     lead_p90: float | None = None
+    """90th percentile of the lead time, in seconds. None without data."""
     restore_p50: float | None = None
+    """Median time from failure to healthy again, in seconds. None without data."""
     restore_p90: float | None = None
+    """90th percentile of the time to restore, in seconds. None without data."""
     parts: Sequence[DeploymentCounts] = ()
+    """Counts per period, oldest first. Empty without periods."""
 
     @property
     def per_day(self) -> float:
@@ -122,10 +144,15 @@ class DeploymentChange:
     """A service at two moments; None where it did not exist."""
 
     kind: DeploymentChangeKind
+    """Kind of difference."""
+    latest: Deployment
+    """Deployment at the second moment, or at the first one if the service did not exist later."""
     before: Deployment | None
     after: Deployment | None
     status_before: StatusCode | None = None
+    """State at the first point in time."""
     status_after: StatusCode | None = None
+    """State at the second point in time."""
 
 
 def compare_deployments(
@@ -135,12 +162,12 @@ def compare_deployments(
     old = {deployment.service_id: deployment for deployment in before}
     new = {deployment.service_id: deployment for deployment in after}
     changes = []
-    for id in sorted(old.keys() | new.keys()):
+    for id, latest in sorted((old | new).items()):
         was, is_now = old.get(id), new.get(id)
-        marks = was.status_code(then) if was else None, is_now.status_code(now) if is_now else None
-        if was and is_now and (was.sequence, marks[0]) == (is_now.sequence, marks[1]):
+        codes = was.status_code(then) if was else None, is_now.status_code(now) if is_now else None
+        if was and is_now and (was.sequence, codes[0]) == (is_now.sequence, codes[1]):
             continue
-        changes.append(DeploymentChange(_kind(was, is_now), was, is_now, *marks))
+        changes.append(DeploymentChange(_kind(was, is_now), latest, was, is_now, *codes))
     return changes
 
 

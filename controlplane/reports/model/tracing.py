@@ -46,24 +46,31 @@ ARRIVED = frozenset({CommitStanding.LIVE, CommitStanding.SUPERSEDED, CommitStand
 
 @dataclass(frozen=True, slots=True)
 class CommitPath:
-    """Path of a commit in one service. `since` is when it reached the current stage."""
+    """Path of a commit in one service."""
 
     service: Service
     cluster: Cluster | None
     deployment: Deployment | None
     standing: CommitStanding
+    """Current stage."""
     reason: str = ""
+    """Reason of the wait or the failure. Empty if there is none."""
     since: datetime | None = None
+    """Start of the current stage."""
 
 
 @dataclass(frozen=True, slots=True)
 class StageTime:
-    """Duration of a stage over all services that completed it, in seconds."""
+    """Duration of a stage over all services that completed it."""
 
     stage: str
+    """Name of the stage."""
     count: int
+    """Number of services."""
     p50: float
+    """Median duration in seconds."""
     p99: float
+    """99th percentile of the duration in seconds."""
 
 
 def commit_path(
