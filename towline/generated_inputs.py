@@ -290,16 +290,16 @@ class CascadeAttributes(TypedDict, total=False):
 
 class GlobalServiceAttributes(TypedDict, total=False):
     name: Required[str]
+    projectId: str | None
+    onDelete: str | None
+    deletionBudget: int | None
+    template: ServiceDeploymentAttributes | None
     tags: Sequence[TagAttributes] | None
     distro: str | None
     providerId: str | None
-    projectId: str | None
     groupIds: Sequence[str] | None
     ignoreClusters: Sequence[str] | None
-    template: ServiceDeploymentAttributes | None
     cascade: CascadeAttributes | None
-    onDelete: str | None
-    deletionBudget: int | None
 
 
 class GlobalOverrideAttributes(TypedDict, total=False):
@@ -333,31 +333,31 @@ class ClusterSelectorAttributes(TypedDict, total=False):
 
 class ManagedNamespaceAttributes(TypedDict, total=False):
     name: str | None
-    namespace: str | None
     projectId: str | None
     selector: ClusterSelectorAttributes | None
+    onLeave: str | None
+    onDelete: str | None
+    deletionBudget: int | None
+    namespace: str | None
     labels: str | None
     annotations: str | None
     quota: Sequence[TagAttributes] | None
     template: ServiceDeploymentAttributes | None
-    onLeave: str | None
-    onDelete: str | None
-    deletionBudget: int | None
 
 
 class FolderGeneratorAttributes(TypedDict, total=False):
     repositoryId: Required[str]
-    pattern: Required[str]
     ref: str
+    pattern: Required[str]
     excluded: Sequence[str] | None
 
 
 class RequestGeneratorAttributes(TypedDict, total=False):
     repositoryId: Required[str]
     labels: Sequence[str] | None
-    base: str | None
     limit: int
     ttlHours: int | None
+    base: str | None
     provider: str | None
 
 
@@ -371,11 +371,11 @@ class ServiceSetAttributes(TypedDict, total=False):
     name: str | None
     projectId: str | None
     selector: ClusterSelectorAttributes | None
-    generator: GeneratorAttributes | None
-    template: ServiceDeploymentAttributes | None
     onLeave: str | None
     onDelete: str | None
     deletionBudget: int | None
+    generator: GeneratorAttributes | None
+    template: ServiceDeploymentAttributes | None
 
 
 class StageServiceAttributes(TypedDict, total=False):

@@ -680,7 +680,7 @@ export type NamedItemKind =
   | 'CLUSTER'
   /** A service. */
   | 'SERVICE'
-  /** A cluster group. */
+  /** A group of users. */
   | 'GROUP'
   /** A Git repository. */
   | 'REPOSITORY'
