@@ -44,7 +44,7 @@ class RenderLoop:
         self._bus = bus
         self._clock = clock
         self._states: dict[str, RepositoryState] = {}
-        self._wanted: dict[str, set[str]] = {}
+        self._requested: dict[str, set[str]] = {}
         self.tasks = Tasks("delivery")
         self._work = WorkQueue("deliver", self._deliver, self.tasks, clock)
 
@@ -61,20 +61,20 @@ class RenderLoop:
 
     def _ask(self, repository_id: str, service_id: str = "") -> None:
         """Schedules one service, or all of the repository without an id."""
-        self._wanted.setdefault(repository_id, set()).add(service_id)
+        self._requested.setdefault(repository_id, set()).add(service_id)
         self._work.add(repository_id)
 
     async def _deliver(self, repository_id: str) -> None:
         state = self._states.pop(repository_id, None)
-        wanted = self._wanted.pop(repository_id, {""})
+        requested = self._requested.pop(repository_id, {""})
         if not self._delivers(repository_id):
             return
         try:
-            await self._delivery.deliver(repository_id, None if "" in wanted else wanted)
+            await self._delivery.deliver(repository_id, None if "" in requested else requested)
             if state is not None:
                 await self._repositories.store_state(state)
         except TowlineError:
-            self._wanted.setdefault(repository_id, set()).update(wanted)
+            self._requested.setdefault(repository_id, set()).update(requested)
             raise
 
     async def _follow(self) -> None:

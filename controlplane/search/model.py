@@ -92,8 +92,8 @@ class ImageTerm:
             return True
         if self.operator in ("=", "==", ":"):
             return tag == self.version or version_of(tag) == version_of(self.version) != ()
-        found, wanted = version_of(tag), version_of(self.version)
-        return bool(found) and _COMPARE[self.operator](found, wanted)
+        found, limit = version_of(tag), version_of(self.version)
+        return bool(found) and _COMPARE[self.operator](found, limit)
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,16 +196,16 @@ def removed_by(release: str) -> list[tuple[str, str, str]]:
 
 def rank_by_name(places: Iterable[NamedItem], text: str, most: int) -> list[NamedItem]:
     """Sorts places by match quality of their names: exact, prefix, then substring."""
-    wanted = text.lower()
+    lowered = text.lower()
 
     def rank(place: NamedItem) -> tuple[int, int, str, str]:
         name = place.name.lower()
-        if name == wanted:
+        if name == lowered:
             fit = 0
-        elif name.startswith(wanted):
+        elif name.startswith(lowered):
             fit = 1
         else:
-            fit = 2 if re.search(rf"(?:^|[^a-z0-9]){re.escape(wanted)}", name) else 3
+            fit = 2 if re.search(rf"(?:^|[^a-z0-9]){re.escape(lowered)}", name) else 3
         return fit, len(name), name, place.id
 
     return sorted(places, key=rank)[:most]

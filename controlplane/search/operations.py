@@ -42,8 +42,8 @@ _PLACES = (
 class SearchOperations:
     """Operations that search everything the actor may read."""
 
-    def __init__(self, deps: OperationContext) -> None:
-        self._context = deps
+    def __init__(self, context: OperationContext) -> None:
+        self._context = context
 
     async def objects(self, actor: Actor, text: str, first: int, after: str | None) -> SearchPage:
         """Objects that match a query; see `controlplane.search.model`.

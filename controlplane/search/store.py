@@ -203,13 +203,13 @@ class SqlSearch:
 
     def _has_image(self, terms: Sequence[ImageTerm], names: list[str]) -> ColumnElement[bool]:
         if self._is_postgres:
-            wanted = literal(names, ARRAY(Text()))
-            return type_coerce(_C.images, JSONB).has_any(wanted)
+            searched = literal(names, ARRAY(Text()))
+            return type_coerce(_C.images, JSONB).has_any(searched)
         each = func.json_each(_C.images).table_valued("value", name="image")
         found = select(literal(1)).select_from(each).where(each.c.value.in_(names)).exists()
         # Most rows are excluded by their text, before the JSON is parsed.
-        held = type_coerce(_C.images, Text)
-        return and_(or_(*(held.like(_pattern(f"*{t.name}*"), escape="\\") for t in terms)), found)
+        images = type_coerce(_C.images, Text)
+        return and_(or_(*(images.like(_pattern(f"*{t.name}*"), escape="\\") for t in terms)), found)
 
     def _has_label(self, text: str) -> ColumnElement[bool]:
         name, equals, value = text.partition("=")

@@ -93,8 +93,8 @@ class _RenderTask:
 class RenderReconciler:
     """Renders services at the commits that they follow."""
 
-    def __init__(self, deps: OperationContext) -> None:
-        self._context = deps
+    def __init__(self, context: OperationContext) -> None:
+        self._context = context
 
     async def deliver(self, repository_id: str, only: Collection[str] | None = None) -> int:
         """Renders changed services of a repository, and offers them to agents; returns their
@@ -102,14 +102,14 @@ class RenderReconciler:
 
         `only` limits it to these services.
         """
-        wanted = {} if only is None else {"id": only}
+        equals = {} if only is None else {"id": only}
         async with self._context.store.read() as tx:
             repository = await tx[RepositoryStore].get(repository_id)
             if repository is None:
                 return 0
             further = await tx[ServiceSourceStore].select(repository_id=repository_id)
             frozen = await frozen_clusters(tx)
-            found = await tx[RenderStateStore].select(repository_id=repository_id, **wanted)
+            found = await tx[RenderStateStore].select(repository_id=repository_id, **equals)
         states = [state for state in found if state.cluster_id not in frozen]
         commits = self._commits(repository)
         if only is None:
@@ -144,15 +144,15 @@ class RenderReconciler:
         """Renders the services that do not wait for dependencies."""
         services = [look.service for look in looks]
         async with self._context.store.read() as tx:
-            held = await waiting_services(tx, services)
+            dependent = await waiting_services(tx, services)
             contexts = await template_values(self._context.sealer, tx, services)
             sources = await sources_of(tx, [service.id for service in services])
         waiting = [
             _Outcome(look.service, look.commit, waiting=True)
             for look in looks
-            if look.service.id in held
+            if look.service.id in dependent
         ]
-        free = [look for look in looks if look.service.id not in held]
+        free = [look for look in looks if look.service.id not in dependent]
         rendered = await asyncio.gather(
             *(
                 self._render(
@@ -177,21 +177,21 @@ class RenderReconciler:
         states: Iterable[RenderState],
     ) -> tuple[dict[str, _StaleService], list[_Outcome]]:
         """The services to render, by id, and the results of those that cannot be rendered."""
-        wanted: dict[str, list[RenderState]] = {}
+        by_ref: dict[str, list[RenderState]] = {}
         failed = []
         known = self._context.manifests.state(repository.id)
         for state in states:
             if state.ignores_commits:
                 continue
             if state.target_ref in commits:
-                wanted.setdefault(state.target_ref, []).append(state)
+                by_ref.setdefault(state.target_ref, []).append(state)
             elif (problem := _missing_commit_reason(repository, known, state)) not in (
                 None,
                 state.render_error,
             ):
                 failed.append(_Outcome(state, None, error=problem))
         stale: dict[str, _StaleService] = {}
-        for ref, group in wanted.items():
+        for ref, group in by_ref.items():
             commit = commits[ref]
             paths = {path for state in group for path in state.paths}
             ids = await self._context.manifests.trees(repository.id, commit.sha, paths)
@@ -331,7 +331,7 @@ class RenderReconciler:
 
 
 async def read_paths(
-    deps: OperationContext,
+    context: OperationContext,
     service: Service,
     commit: str,
     rendered: RenderedBundle,
@@ -342,7 +342,7 @@ async def read_paths(
     ids = dict(known or {})
     more = [path for path in paths if path not in ids]
     if more and service.repository_id:
-        ids |= await deps.manifests.trees(service.repository_id, commit, more)
+        ids |= await context.manifests.trees(service.repository_id, commit, more)
     return {path: ids.get(path) or "" for path in paths}
 
 
@@ -381,8 +381,8 @@ def _storable(text: str) -> str:
 
 def _difference(before: Service, after: Service) -> dict[str, Any]:
     """The columns that changed."""
-    present, wanted = column_values(before), column_values(after)
-    return {name: wanted[name] for name in wanted if wanted[name] != present[name]}
+    old, new = column_values(before), column_values(after)
+    return {name: value for name, value in new.items() if value != old[name]}
 
 
 def _was_changed(before: Service | RenderState, now: Service) -> bool:

@@ -78,8 +78,8 @@ class TemplateSecret:
 @output(
     ServiceTemplate,
     hide={
-        *("ref", "folder", "renderer", "options", "paused", "promoted", "rendered_by"),
-        "docs_path",
+        *("ref", "folder", "renderer", "options", "docs_path"),
+        *("paused", "promoted", "rendered_by"),
     },
 )
 class ServiceTemplateType(Output[ServiceTemplate]):
@@ -169,8 +169,8 @@ class TargetPlanType:
             deletes=len(row.remove),
             create=_planned(row.create),
             update=[
-                PlannedService.of(wanted.template, wanted.cluster_id, service.id)
-                for service, wanted in row.update[:MAX_SHOWN]
+                PlannedService.of(generated.template, generated.cluster_id, service.id)
+                for service, generated in row.update[:MAX_SHOWN]
             ],
             delete=_existing(row.remove),
             withheld=_existing(row.withheld),

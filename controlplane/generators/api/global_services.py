@@ -9,7 +9,7 @@ import orjson
 import strawberry
 
 from controlplane.access.api.loading import projects_of
-from controlplane.clusters.api.clusters import ClusterProvider, ClusterType, Tag, tags_of
+from controlplane.clusters.api.clusters import ClusterProvider, Tag, tags_of
 from controlplane.clusters.api.inputs import TagAttributes
 from controlplane.clusters.model.cluster import Distribution
 from controlplane.generators.api.definitions import (
@@ -50,7 +50,6 @@ class GlobalServiceCluster(Output[GlobalServiceView]):
 
     id: strawberry.ID = computed(lambda view: view.cluster.id)
     """ID of the cluster."""
-    cluster: ClusterType = computed(lambda view: ClusterType.of(view.cluster))
     overridden_by: str | None = computed(
         lambda view: view.override.actor if view.override else None
     )

@@ -38,24 +38,23 @@ class GeneratedService:
 class GeneratorEvaluation:
     """Generated services; `problems` make the result incomplete."""
 
-    wanted: tuple[GeneratedService, ...] = ()
+    services: tuple[GeneratedService, ...] = ()
     problems: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class TargetPlan:
-    """Planned changes.
-
-    `withheld` removals wait for confirmation, or for a complete evaluation. `collisions` are wanted
-    places that another service occupies. `frozen` are places that must not change now.
-    """
+    """Planned changes."""
 
     create: tuple[GeneratedService, ...] = ()
     update: tuple[tuple[Service, GeneratedService], ...] = ()
     remove: tuple[Service, ...] = ()
     withheld: tuple[Service, ...] = ()
+    """Removals that wait for a confirmation, or for a complete evaluation."""
     collisions: tuple[GeneratedService, ...] = ()
+    """Services whose place another service occupies."""
     frozen: tuple[Place, ...] = ()
+    """Places that must not change now."""
     problems: tuple[str, ...] = ()
 
     @property
@@ -76,43 +75,43 @@ class ExistingServices:
     frozen: Collection[str] = field(default_factory=frozenset)
     uses: Mapping[ServiceId, Mapping[str, str]] = field(default_factory=dict)
 
-    def differs(self, service: Service, wanted: GeneratedService) -> bool:
+    def differs(self, service: Service, generated: GeneratedService) -> bool:
         """Returns whether a service differs from its generated form."""
-        secrets = wanted.template.secrets
+        secrets = generated.template.secrets
         others = secrets is not None and secrets != self.uses.get(service.id, {})
-        return others or bool(changed_columns(service, wanted))
+        return others or bool(changed_columns(service, generated))
 
 
 def plan_changes(
     evaluation: GeneratorEvaluation, present: ExistingServices, max_removals: int
 ) -> TargetPlan:
-    """Plans the changes; after them exactly the wanted services exist, apart from the plan's
+    """Plans the changes; after them exactly the generated services exist, apart from the plan's
     exceptions.
     """
-    wanted, doubled = _unique_by_place(evaluation.wanted)
+    generated, duplicates = _unique_by_place(evaluation.services)
     owned: dict[Place, Service] = {
         (service.cluster_id, service.name): service for service in present.owned
     }
-    create, collisions = [], list(doubled)
-    for place, service in wanted.items():
+    create, collisions = [], list(duplicates)
+    for place, service in generated.items():
         if place not in owned:
             (collisions if place in present.taken else create).append(service)
     update = [
         (owned[p], service)
-        for p, service in wanted.items()
+        for p, service in generated.items()
         if p in owned and present.differs(owned[p], service)
     ]
-    surplus = [service for place, service in owned.items() if place not in wanted]
+    surplus = [service for place, service in owned.items() if place not in generated]
     still = [service for service in create if service.cluster_id not in present.frozen]
     moving = [pair for pair in update if pair[0].cluster_id not in present.frozen]
     going = [service for service in surplus if service.cluster_id not in present.frozen]
-    halted = {p for p in (*wanted, *owned) if p[0] in present.frozen}
-    held = bool(evaluation.problems or collisions) or len(going) > max_removals
+    halted = {p for p in (*generated, *owned) if p[0] in present.frozen}
+    is_withheld = bool(evaluation.problems or collisions) or len(going) > max_removals
     return TargetPlan(
         create=tuple(still),
         update=tuple(moving),
-        remove=() if held else tuple(going),
-        withheld=tuple(going) if held else (),
+        remove=() if is_withheld else tuple(going),
+        withheld=tuple(going) if is_withheld else (),
         collisions=tuple(collisions),
         frozen=tuple(sorted(halted & _touched(create, update, surplus))),
         problems=evaluation.problems,
@@ -131,23 +130,23 @@ def generate_per_cluster(
     )
 
 
-def changed_columns(service: Service, wanted: GeneratedService) -> dict[str, object]:
+def changed_columns(service: Service, generated: GeneratedService) -> dict[str, object]:
     """Returns the fields of a service that differ from its generated form."""
-    present, columns = column_values(service), wanted.template.columns()
-    if wanted.content is not None:
-        columns["digest"] = wanted.content.digest
+    present, columns = column_values(service), generated.template.columns()
+    if generated.content is not None:
+        columns["digest"] = generated.content.digest
     return {name: value for name, value in columns.items() if present[name] != value}
 
 
 def _unique_by_place(
-    wanted: Collection[GeneratedService],
+    generated: Collection[GeneratedService],
 ) -> tuple[dict[Place, GeneratedService], list[GeneratedService]]:
     """Returns the first service of each place, and the duplicates."""
     found: dict[Place, GeneratedService] = {}
-    doubled = [
-        service for service in wanted if found.setdefault(service.place, service) is not service
+    duplicates = [
+        service for service in generated if found.setdefault(service.place, service) is not service
     ]
-    return found, doubled
+    return found, duplicates
 
 
 def _touched(

@@ -175,15 +175,15 @@ def generate_services(
         count *= len(part)
     if count > MAX_SERVICES:
         return GeneratorEvaluation(problems=(f"{count:,} services, {MAX_SERVICES:,} at most",))
-    wanted, problems = [], []
+    services, problems = [], []
     template = _completed(service_set)
     for chosen_parts in product(*parts):
         names = {name: value for part in chosen_parts for name, value in part.items()}
         try:
-            wanted.append(GeneratedService(names["cluster.id"], fill_template(template, names)))
+            services.append(GeneratedService(names["cluster.id"], fill_template(template, names)))
         except Invalid as error:
             problems.append(f"{names['cluster.handle']}: {error.message}")
-    return GeneratorEvaluation(tuple(wanted), tuple(problems[:10]))
+    return GeneratorEvaluation(tuple(services), tuple(problems[:10]))
 
 
 def fill_template(template: ServiceTemplate, names: Mapping[str, str]) -> ServiceTemplate:
@@ -256,9 +256,9 @@ def _mapped(value: Mapping[str, Any], put: Callable[[str], str]) -> dict[str, An
 
 
 def _same(path: str, pattern: str) -> bool:
-    parts, wanted = path.split("/"), pattern.split("/")
-    pairs: Iterator[tuple[str, str]] = zip(parts, wanted, strict=False)
-    return len(parts) == len(wanted) and all(fnmatchcase(a, b) for a, b in pairs)
+    names, patterns = path.split("/"), pattern.split("/")
+    pairs: Iterator[tuple[str, str]] = zip(names, patterns, strict=False)
+    return len(names) == len(patterns) and all(fnmatchcase(a, b) for a, b in pairs)
 
 
 def _check_items(items: Sequence[Mapping[str, str]]) -> None:

@@ -3,6 +3,7 @@
 Generators are global services, service sets and managed namespaces.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
@@ -79,7 +80,7 @@ class GeneratorChange:
 
 
 @retry_operations
-class GeneratorOperations(Generic[D, C]):
+class GeneratorOperations(ABC, Generic[D, C]):
     """Operations that global services, service sets and managed namespaces share.
 
     A generator needs the permissions for services of its project; one without a project, for
@@ -123,8 +124,9 @@ class GeneratorOperations(Generic[D, C]):
 
         Conflict: the name is already used.
         """
+        require_member(actor)
+        blank = self._blank(change)
         async with self._context.change(actor, f"create{self.noun}") as tx:
-            blank = self._blank(change)
             tx.authorize(Verb.WRITE, await _scope(tx, actor, blank.project_id))
             definition = await self._filled(tx, actor, blank, change)
             await check_selector(tx, definition)
@@ -169,8 +171,9 @@ class GeneratorOperations(Generic[D, C]):
 
     async def sync(self, actor: Actor, id: str, *, confirm: int = 0) -> D:
         """Reconciles a generator now. `confirm` allows up to that many deletions, once."""
+        require_member(actor)
+        check_budget(confirm)
         async with self._context.change(actor, f"sync{self.noun}") as tx:
-            check_budget(confirm)
             definition = await self._find(tx, id)
             tx.authorize(Verb.WRITE, definition.target)
             if confirm:
@@ -179,9 +182,9 @@ class GeneratorOperations(Generic[D, C]):
             self._wake(tx, id)
         return replace(definition, confirmed=confirm or definition.confirmed)
 
+    @abstractmethod
     async def _filled(self, tx: Transaction, actor: Actor, definition: D, change: C) -> D:
         """Fills in the fields that only this kind of generator has."""
-        raise NotImplementedError
 
     async def _proposed(self, tx: Transaction, actor: Actor, id: str | None, change: C) -> D:
         """A generator as a change would make it, for actors who may write it."""

@@ -49,8 +49,8 @@ class NoHosting:
 class GeneratorEvaluator:
     """Reads clusters, folders and open pull requests."""
 
-    def __init__(self, deps: OperationContext, hosting: PullRequests | None = None) -> None:
-        self._context = deps
+    def __init__(self, context: OperationContext, hosting: PullRequests | None = None) -> None:
+        self._context = context
         self._hosting = hosting or NoHosting()
 
     async def evaluate(self, definition: AnyGenerator) -> GeneratorEvaluation:
@@ -95,7 +95,7 @@ class GeneratorEvaluator:
         evaluation = generate_services(definition, clusters, found)
         async with self._context.store.read() as tx:
             for template in {
-                w.template.repository_id: w.template for w in evaluation.wanted
+                service.template.repository_id: service.template for service in evaluation.services
             }.values():
                 await _check_repository(tx, template)
         return evaluation
@@ -118,12 +118,12 @@ class GeneratorEvaluator:
     async def _namespace(self, definition: ManagedNamespace, fleet: Fleet) -> GeneratorEvaluation:
         content = await self._context.manifests.keep(make_bundle(definition.objects()).data)
         clusters = fleet.matching(definition.selector, definition.project_id)
-        wanted = [GeneratedService(c.id, definition.keeper(), content) for c in clusters]
+        services = [GeneratedService(c.id, definition.keeper(), content) for c in clusters]
         if (inside := definition.placed()) is not None:
             async with self._context.store.read() as tx:
                 await _check_repository(tx, inside)
-            wanted += [GeneratedService(c.id, inside) for c in clusters]
-        return GeneratorEvaluation(tuple(wanted))
+            services += [GeneratedService(c.id, inside) for c in clusters]
+        return GeneratorEvaluation(tuple(services))
 
 
 async def fleet_of(tx: Transaction) -> Fleet:

@@ -98,9 +98,9 @@ class GlobalServices(GeneratorOperations[GlobalService, GlobalChange]):
         `without` lists configuration names of the template that the cluster does not get. The actor
         needs write access to services of the cluster.
         """
-        now = self._context.clock.now()
+        require_member(actor)
+        patch, now = _patch(change, without), self._context.clock.now()
         async with self._context.change(actor, "overrideGlobalService") as tx:
-            patch = _patch(change, without)
             definition = await self._find(tx, id)
             require(actor, Verb.READ, definition.target)
             cluster = await find_cluster(tx, cluster_id)

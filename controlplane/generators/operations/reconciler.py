@@ -63,16 +63,16 @@ class _Step:
     """Creation, change or removal of one service."""
 
     cluster_id: str
-    wanted: GeneratedService | None = None
+    generated: GeneratedService | None = None
     service: Service | None = None
 
 
 class GeneratorReconciler:
     """Evaluates generators, and applies the resulting changes."""
 
-    def __init__(self, deps: OperationContext, hosting: PullRequests | None = None) -> None:
-        self._context = deps
-        self.evaluator = GeneratorEvaluator(deps, hosting)
+    def __init__(self, context: OperationContext, hosting: PullRequests | None = None) -> None:
+        self._context = context
+        self.evaluator = GeneratorEvaluator(context, hosting)
 
     async def keys(self) -> list[str]:
         """`<kind>/<id>` of every generator."""
@@ -106,7 +106,7 @@ class GeneratorReconciler:
         async with self._context.store.read() as tx:
             evaluation = await without_deleted_secrets(tx, evaluation)
             owned = await tx[ServiceStore].select(owner_id=definition.id)
-            places = {wanted.cluster_id for wanted in evaluation.wanted}
+            places = {generated.cluster_id for generated in evaluation.services}
             there: list[Service] = []
             for part in _parts(sorted(places), 200):
                 there += await tx[ServiceStore].select(cluster_id=part, deleted_at=ANY)
@@ -158,26 +158,31 @@ class GeneratorReconciler:
     async def _step(
         self, tx: Transaction, definition: AnyGenerator, step: _Step, cluster: Cluster
     ) -> Service | None:
+        new = step.generated
         if step.service is None:
-            return await self._create(tx, definition, step.wanted, cluster) if step.wanted else None
+            return await self._create(tx, definition, new, cluster) if new else None
         service = await tx[ServiceStore].get(step.service.id)
         if service is None or service.owner_id != definition.id:
             return None
-        if step.wanted is not None:
-            return await self._update(tx, definition, service, step.wanted)
+        if new is not None:
+            return await self._update(tx, definition, service, new)
         return await self._remove(tx, definition, service, cluster)
 
     async def _create(
-        self, tx: Transaction, definition: AnyGenerator, wanted: GeneratedService, cluster: Cluster
+        self,
+        tx: Transaction,
+        definition: AnyGenerator,
+        generated: GeneratedService,
+        cluster: Cluster,
     ) -> Service | None:
-        name = wanted.template.name
+        name = generated.template.name
         if (
             await tx[ServiceStore].peek(cluster_id=cluster.id, name=name, deleted_at=ANY)
             is not None
         ):
             return None
         now = self._context.clock.now()
-        columns = wanted.template.columns()
+        columns = generated.template.columns()
         repository = columns.pop("repository_id")
         service = Service(
             ServiceId(self._context.new_id()),
@@ -191,19 +196,23 @@ class GeneratorReconciler:
             owner_kind=definition.kind,
             owner_id=definition.id,
         ).changed(**columns)
-        if wanted.content is not None:
-            content = await bundle_columns(self._context, tx, service, wanted.content)
+        if generated.content is not None:
+            content = await bundle_columns(self._context, tx, service, generated.content)
             service = service.changed(**content)
         await tx[ServiceStore].add(service)
         await tx[LedgerStore].append([self._entry(definition, service, LedgerStage.CREATED)])
-        await assign_template_secrets(self._context, tx, service, wanted.template.secrets)
+        await assign_template_secrets(self._context, tx, service, generated.template.secrets)
         return service
 
     async def _update(
-        self, tx: Transaction, definition: AnyGenerator, service: Service, wanted: GeneratedService
+        self,
+        tx: Transaction,
+        definition: AnyGenerator,
+        service: Service,
+        generated: GeneratedService,
     ) -> Service | None:
-        changed: dict[str, Any] = changed_columns(service, wanted)
-        secrets = wanted.template.secrets
+        changed: dict[str, Any] = changed_columns(service, generated)
+        secrets = generated.template.secrets
         if not changed:
             return (
                 service
@@ -217,8 +226,8 @@ class GeneratorReconciler:
             changed["pinned_sha"] = None
         if changed.keys() & _APPLIED_WITH and service.desired.digest:
             changed["generation"] = service.desired.generation + 1
-        if changed.pop("digest", None) and wanted.content is not None:
-            content = await bundle_columns(self._context, tx, service, wanted.content)
+        if changed.pop("digest", None) and generated.content is not None:
+            content = await bundle_columns(self._context, tx, service, generated.content)
             present = column_values(service)
             changed |= {k: value for k, value in content.items() if present[k] != value}
             if not changed:
@@ -343,15 +352,15 @@ async def _clusters(tx: Transaction, steps: Sequence[_Step]) -> dict[str, Cluste
     The lock keeps agents from connecting meanwhile, which decides what has to be deleted.
     """
     ids = {step.cluster_id for step in steps}
-    losing = {step.cluster_id for step in steps if step.wanted is None}
+    losing = {step.cluster_id for step in steps if step.generated is None}
     found = [*await tx[ClusterStore].lock(losing), *await tx[ClusterStore].select(id=ids - losing)]
     return {cluster.id: cluster for cluster in found}
 
 
 def _steps(plan: TargetPlan) -> Iterator[_Step]:
     """Creations and changes, then removals."""
-    yield from (_Step(wanted.cluster_id, wanted=wanted) for wanted in plan.create)
-    yield from (_Step(s.cluster_id, wanted=wanted, service=s) for s, wanted in plan.update)
+    yield from (_Step(new.cluster_id, generated=new) for new in plan.create)
+    yield from (_Step(s.cluster_id, generated=new, service=s) for s, new in plan.update)
     yield from (_Step(service.cluster_id, service=service) for service in plan.remove)
 
 

@@ -20,16 +20,16 @@ Uses = Mapping[str, str]
 """Ids of secrets, by the names that objects reference."""
 
 
-async def template_secrets(tx: Transaction, actor: Actor, wanted: Wanted) -> dict[str, str]:
+async def template_secrets(tx: Transaction, actor: Actor, uses: Wanted) -> dict[str, str]:
     """The secrets of a template. NotFound, Forbidden: the actor may not use one in services.
 
     Invalid: too many, a name that is not allowed, or a version, since services follow the current
-    one.
+    version.
     """
-    if len(wanted) > MAX_USES:
+    if len(uses) > MAX_USES:
         raise Invalid(f"must have at most {MAX_USES} entries", field="template.secrets")
     found = {}
-    for name, (id, version) in sorted(wanted.items()):
+    for name, (id, version) in sorted(uses.items()):
         if version is not None:
             raise Invalid(
                 "must not specify a version: services follow the current one",
@@ -61,30 +61,34 @@ async def without_deleted_secrets(
     tx: Transaction, evaluation: GeneratorEvaluation
 ) -> GeneratorEvaluation:
     """The evaluation without deleted secrets, which become a problem."""
-    named = {id for target in evaluation.wanted for id in (target.template.secrets or {}).values()}
+    named = {
+        id for target in evaluation.services for id in (target.template.secrets or {}).values()
+    }
     if not named:
         return evaluation
     known = {secret.id for secret in await tx[SecretStore].select(id=named) if secret.current}
     if named <= known:
         return evaluation
-    wanted = tuple(
+    services = tuple(
         replace(
             target,
             template=replace(target.template, secrets=_known(target.template.secrets, known)),
         )
-        for target in evaluation.wanted
+        for target in evaluation.services
     )
     problem = f"{len(named - known)} secrets of the template were deleted: select others"
-    return GeneratorEvaluation(wanted, (*evaluation.problems, problem))
+    return GeneratorEvaluation(services, (*evaluation.problems, problem))
 
 
 async def assign_template_secrets(
-    deps: OperationContext, tx: Transaction, service: Service, secrets: Uses | None
+    context: OperationContext, tx: Transaction, service: Service, secrets: Uses | None
 ) -> bool:
     """Replaces the secrets of a service with those of its template, if it defines any."""
     if secrets is None:
         return False
-    return await set_uses(deps, tx, SYSTEM, service, {k: (id, None) for k, id in secrets.items()})
+    return await set_uses(
+        context, tx, SYSTEM, service, {k: (id, None) for k, id in secrets.items()}
+    )
 
 
 def _known(secrets: Uses | None, known: set[str]) -> Uses | None:

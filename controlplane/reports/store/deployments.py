@@ -223,8 +223,8 @@ class SqlDeployments(SqlReading[Deployment]):
 
     async def _texts(self, column: Column[str], ids: Collection[str]) -> dict[str, str]:
         id = column.table.c.id
-        wanted = among(id, ids, self._connection.dialect)
-        rows = await self._connection.execute(select(id, column).where(wanted))
+        is_named = among(id, ids, self._connection.dialect)
+        rows = await self._connection.execute(select(id, column).where(is_named))
         return dict(map(tuple, rows))
 
     async def deployments_of_commit(self, sha: str, visible: Visible) -> list[Deployment]:
@@ -332,7 +332,9 @@ class SqlDeployments(SqlReading[Deployment]):
         (row,) = await self._connection.execute(select(*texts).where(where))
         values = [sorted(orjson.loads(text)) for text in row]
         return [
-            one[nearest_rank(len(one), part)] if one else None for one in values for part in _PARTS
+            times[nearest_rank(len(times), part)] if times else None
+            for times in values
+            for part in _PARTS
         ]
 
     def _inside(self, within: ReportFilter, visible: Visible) -> list[ColumnElement[bool]]:

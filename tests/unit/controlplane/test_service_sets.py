@@ -50,15 +50,15 @@ def test_clusters_times_folders_times_a_list() -> None:
     clusters = [cluster("eu", team="red"), cluster("us", team="blue")]
     found = generate_services(one, clusters, GeneratorResults(folders=("apps/web", "apps/api")))
     assert found.problems == ()
-    assert len({wanted.place for wanted in found.wanted}) == 8
-    first = found.wanted[0].template
+    assert len({wanted.place for wanted in found.services}) == 8
+    first = found.services[0].template
     assert (first.name, first.namespace, first.spec.folder) == ("web-a", "red", "apps/web")
 
 
 def test_an_unknown_placeholder_makes_it_incomplete_and_says_which() -> None:
     one = service_set(Generator(), name="${cluster.tags.nope}")
     found = generate_services(one, [cluster("eu")], GeneratorResults())
-    assert found.wanted == () and found.problems == (
+    assert found.services == () and found.problems == (
         "eu: unknown placeholder ${cluster.tags.nope}",
     )
 
@@ -71,7 +71,7 @@ def test_other_texts_in_braces_are_left_to_shells_and_secrets() -> None:
         ServiceSpec(configuration={"a": "${HOME} ${towline.secret:x} ${cluster.handle}"}),
     )
     one = ServiceSet("set", "apps", NOW, NOW, template=template)
-    (wanted,) = generate_services(one, [cluster("eu")], GeneratorResults()).wanted
+    (wanted,) = generate_services(one, [cluster("eu")], GeneratorResults()).services
     assert wanted.template.spec.configuration == {"a": "${HOME} ${towline.secret:x} eu"}
 
 
@@ -83,7 +83,7 @@ def test_a_preview_follows_the_branch_of_its_request() -> None:
     one = ServiceSet("set", "previews", NOW, NOW, generator=sources, template=template)
     (wanted,) = generate_services(
         one, [cluster("eu")], GeneratorResults(requests=(request(7, "Feat/One_x"),))
-    ).wanted
+    ).services
     made = wanted.template
     assert (made.name, made.namespace) == ("web-7", "pr-feat-one-x")
     assert (made.spec.ref, made.repository_id) == ("Feat/One_x", "repository")
@@ -140,7 +140,7 @@ def test_more_than_fits_is_a_problem_and_nothing_else() -> None:
     one = service_set(Generator(items=tuple({"n": str(n)} for n in range(1000))))
     clusters = [cluster(f"c{n}") for n in range(21)]
     found = generate_services(one, clusters, GeneratorResults())
-    assert found.wanted == () and "20,000 at most" in found.problems[0]
+    assert found.services == () and "20,000 at most" in found.problems[0]
 
 
 @pytest.mark.parametrize(

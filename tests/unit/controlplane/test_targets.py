@@ -79,7 +79,7 @@ def test_a_plan_leads_to_what_is_wanted_but_for_what_it_names(
     plan = plan_changes(evaluation, present, most)
     after = carried_out(plan, present)
     wishes: dict[Place, str] = {}
-    for one in evaluation.wanted:
+    for one in evaluation.services:
         wishes.setdefault(one.place, one.template.spec.ref)
     excused = {one.place for one in plan.collisions} | set(plan.frozen)
     withheld = {(one.cluster_id, one.name) for one in plan.withheld}
@@ -93,7 +93,7 @@ def test_an_incomplete_evaluation_never_removes(
     world: tuple[GeneratorEvaluation, ExistingServices, int],
 ) -> None:
     evaluation, present, most = world
-    incomplete = GeneratorEvaluation(evaluation.wanted, ("the database went away",))
+    incomplete = GeneratorEvaluation(evaluation.services, ("the database went away",))
     assert plan_changes(incomplete, present, most).remove == ()
 
 
