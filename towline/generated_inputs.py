@@ -666,6 +666,13 @@ class GitAttributes(TypedDict, total=False):
     urlFormat: str | None
 
 
+class SecretRotationAttributes(TypedDict, total=False):
+    batch: int
+    soakSeconds: int
+    timeoutSeconds: int
+    automatic: bool
+
+
 class SecretSourceAttributes(TypedDict, total=False):
     kind: Required[str]
     store: str | None
@@ -674,21 +681,14 @@ class SecretSourceAttributes(TypedDict, total=False):
     readerId: str | None
 
 
-class SecretRotationAttributes(TypedDict, total=False):
-    batch: int
-    soakSeconds: int
-    timeoutSeconds: int
-    automatic: bool
-
-
 class SecretAttributes(TypedDict, total=False):
-    value: str | None
-    valueBase64: str | None
-    source: SecretSourceAttributes | None
     description: str | None
     projectId: str | None
     refreshSeconds: int | None
     rotation: SecretRotationAttributes | None
+    value: str | None
+    valueBase64: str | None
+    source: SecretSourceAttributes | None
 
 
 class ServiceUpdateAttributes(TypedDict, total=False):

@@ -4,6 +4,7 @@ import base64
 import binascii
 from collections.abc import AsyncGenerator, Sequence
 from datetime import datetime
+from typing import Any, Self
 
 import strawberry
 
@@ -13,25 +14,32 @@ from controlplane.platform.context import SECRET
 from controlplane.platform.graphql import relay
 from controlplane.platform.graphql.context import Context, Info
 from controlplane.platform.graphql.deltas import deltas
+from controlplane.platform.graphql.derive import Draft, Output, computed, draft, output
 from controlplane.platform.graphql.plugin_inputs import (
     enum_of_kinds,
     settings_from,
     with_settings_of,
 )
-from controlplane.secrets.model.data_keys import DataKey as KeyRow
-from controlplane.secrets.model.rotation import Rotation as RotationRow
-from controlplane.secrets.model.rotation import RotationDecision, RotationPhase, RotationPlan
-from controlplane.secrets.model.secret import Secret as SecretRow
-from controlplane.secrets.model.secret import SecretVersion as VersionRow
-from controlplane.secrets.model.secret_source import SecretSource as SourceRow
+from controlplane.secrets.model.data_keys import DataKey
+from controlplane.secrets.model.rotation import (
+    Rotation,
+    RotationDecision,
+    RotationPhase,
+    RotationPlan,
+)
+from controlplane.secrets.model.secret import Secret, SecretVersion
+from controlplane.secrets.model.secret_source import SecretSource
 from controlplane.secrets.operations.keys import DataKeyOperations, KeyState
 from controlplane.secrets.operations.refresh import SecretRefresher
 from controlplane.secrets.operations.secrets import SecretChange, Secrets, UseView
 from controlplane.secrets.sources import BY_KIND, SOURCES
 from controlplane.services.api.inputs import SecretUseAttributes, secrets_by_name
+from controlplane.services.model.parts import SecretUse
 from core.errors import Invalid
 
 _SourceKind = enum_of_kinds("SecretSourceKind", SOURCES, "External store of a secret's value.")
+_PLAN_NAMES = {"soak_seconds": "soak_s", "timeout_seconds": "timeout_s"}
+_ROTATION_NAMES = {"old_version": "old", "new_version": "new", "started_by": "by", **_PLAN_NAMES}
 strawberry.enum(RotationPhase, name="SecretRotationPhase")
 strawberry.enum(RotationDecision, name="SecretRotationDecision")
 
@@ -54,7 +62,7 @@ class SecretSourceType:
     """ID of the service account that reads the Kubernetes Secret. Null for other sources."""
 
     @classmethod
-    def of(cls, row: SourceRow) -> "SecretSourceType":
+    def of(cls, row: SecretSource) -> "SecretSourceType":
         values = row.values()
         reader = values.get("reader_id")
         return cls(
@@ -66,213 +74,74 @@ class SecretSourceType:
         )
 
 
-@strawberry.type
-class SecretRotation:
+@output(Rotation, rename=_ROTATION_NAMES, hide={"moved_at"}, nullable={"reason"})
+class SecretRotation(Output[Rotation]):
     """Two-phase rotation of a secret: services move to the new version before the old one is
     revoked."""
 
-    phase: RotationPhase
-    """Current phase."""
-    old_version: int
-    """Number of the old version."""
-    new_version: int
-    """Number of the new version."""
-    batch: int
-    """Number of services that move at the same time."""
-    soak_seconds: int
-    """Seconds for which all services must stay healthy."""
-    timeout_seconds: int
-    """Seconds for a service to become healthy."""
-    automatic: bool
-    """True if the old version is revoked without a decision."""
-    reason: str | None
-    """Reason for a stop. Null if the rotation is not stopped."""
-    started_by: str
-    """E-mail address of the user who started the rotation."""
-    started_at: datetime
-    """Start of the rotation."""
-    healthy_since: datetime | None
-    """Time since which all services are healthy with the new version. Null before that."""
-    ended_at: datetime | None
-    """End of the rotation. Null while it is active."""
 
-    @classmethod
-    def of(cls, row: RotationRow) -> "SecretRotation":
-        return cls(
-            phase=row.phase,
-            old_version=row.old,
-            new_version=row.new,
-            batch=row.plan.batch,
-            soak_seconds=row.plan.soak_s,
-            timeout_seconds=row.plan.timeout_s,
-            automatic=row.plan.automatic,
-            reason=row.reason or None,
-            started_by=row.by,
-            started_at=row.started_at,
-            healthy_since=row.healthy_since,
-            ended_at=row.ended_at,
-        )
-
-
-@strawberry.type
-class SecretType:
+@output(
+    Secret,
+    rename={
+        "current_version": "current",
+        "newest_version": "newest",
+        "refresh_seconds": "refresh_s",
+    },
+    hide={"project_id", "due_at"},
+    nullable={"description", "current_version", "newest_version", "problem"},
+)
+class SecretType(Output[Secret]):
     """A named secret value with versions. Values are never returned."""
 
-    id: strawberry.ID
-    name: str
-    """Unique name."""
-    description: str | None
-    """Free text."""
-    current_version: int | None
-    """Version that services follow. Null before the first value."""
-    newest_version: int | None
-    """Highest version number. Null before the first value."""
-    source: SecretSourceType | None
-    """External source. Null for a value stored here."""
-    refresh_seconds: int
-    """Seconds between two reads of the source."""
-    refreshed_at: datetime | None
-    """Time of the last read of the source."""
-    problem: str | None
-    """Error of the last read of the source. Null if it succeeded."""
-    rotation: SecretRotation | None
-    """Latest rotation. Null if there was none."""
+    source: SecretSourceType | None = computed(
+        lambda secret: SecretSourceType.of(secret.source) if secret.source else None
+    )
     project: ProjectType | None
     """Project of the secret. Null if none was set."""
-    inserted_at: datetime
-    updated_at: datetime
-
-    @classmethod
-    def of(cls, row: SecretRow, project: ProjectType | None = None) -> "SecretType":
-        return cls(
-            id=strawberry.ID(row.id),
-            name=row.name,
-            description=row.description or None,
-            current_version=row.current or None,
-            newest_version=row.newest or None,
-            source=SecretSourceType.of(row.source) if row.source else None,
-            refresh_seconds=row.refresh_s,
-            refreshed_at=row.refreshed_at,
-            problem=row.problem or None,
-            rotation=SecretRotation.of(row.rotation) if row.rotation else None,
-            project=project,
-            inserted_at=row.inserted_at,
-            updated_at=row.updated_at,
-        )
 
 
-@strawberry.type
-class SecretVersionType:
+@output(SecretVersion, hide={"secret_id", "sealed"})
+class SecretVersionType(Output[SecretVersion]):
     """A version of a secret. The value of a revoked version is destroyed."""
 
-    id: strawberry.ID
-    number: int
-    """Version number, from 1."""
-    inserted_at: datetime
-    actor: str
-    """E-mail address of the user who saved the value, or name of the source."""
-    revoked_at: datetime | None
-    """Time of revocation. Null while the value exists."""
 
-    @classmethod
-    def of(cls, row: VersionRow) -> "SecretVersionType":
-        return cls(
-            id=strawberry.ID(row.id),
-            number=row.number,
-            inserted_at=row.inserted_at,
-            actor=row.actor,
-            revoked_at=row.revoked_at,
-        )
-
-
-@strawberry.type
-class SecretUseType:
+@output(SecretUse, hide={"sequence"})
+class SecretUseType(Output[SecretUse]):
     """Use of a secret by a service."""
 
-    id: strawberry.ID
-    name: str
-    """Name in the manifests, as in `${towline.secret:NAME}`."""
-    secret_id: strawberry.ID
-    """ID of the secret."""
     secret_name: str
     """Name of the secret."""
-    service_id: strawberry.ID
-    """ID of the service."""
     service_name: str
     """Name of the service."""
     cluster_id: strawberry.ID
     """ID of the cluster."""
-    version: int
-    """Version that the service uses."""
-    pinned: bool
-    """True if the service does not follow new versions."""
     applied: bool
     """True if the agent has applied this version."""
-    changed_at: datetime
-    """Time at which the service got this version."""
 
     @classmethod
-    def of(cls, view: UseView) -> "SecretUseType":
-        return cls(
-            id=strawberry.ID(view.use.id),
-            name=view.use.name,
-            secret_id=strawberry.ID(view.secret.id),
+    def of_view(cls, view: UseView) -> Self:
+        return cls.of(
+            view.use,
             secret_name=view.secret.name,
-            service_id=strawberry.ID(view.service.id),
             service_name=view.service.name,
-            cluster_id=strawberry.ID(view.service.cluster_id),
-            version=view.use.version,
-            pinned=view.use.pinned,
+            cluster_id=view.service.cluster_id,
             applied=view.applied,
-            changed_at=view.use.changed_at,
         )
 
 
-@strawberry.type
-class DataKeyType:
+@output(DataKey, hide={"wrapped"})
+class DataKeyType(Output[DataKey]):
     """A data encryption key, encrypted with a key encryption key."""
 
-    id: strawberry.ID
-    kek: str
-    """Name of the key encryption key."""
-    inserted_at: datetime
-    begins_at: datetime
-    """Time from which the key encrypts new values."""
 
-    @classmethod
-    def of(cls, row: KeyRow) -> "DataKeyType":
-        return cls(
-            id=strawberry.ID(row.id),
-            kek=row.kek,
-            inserted_at=row.inserted_at,
-            begins_at=row.begins_at,
-        )
-
-
-@strawberry.type
-class EncryptionKeys:
+@output(KeyState, hide={"current"})
+class EncryptionKeys(Output[KeyState]):
     """Encryption keys of the installation."""
 
-    kek: str
-    """Name of the current key encryption key."""
-    current_id: strawberry.ID | None
+    current_id: strawberry.ID | None = computed(
+        lambda state: state.current.id if state.current else None
+    )
     """ID of the current data key. Null before the first one."""
-    outdated: int
-    """Number of values still encrypted with older keys."""
-    undecryptable: list[str]
-    """Values that cannot be re-encrypted, since they cannot be decrypted."""
-    keys: list[DataKeyType]
-    """Data keys."""
-
-    @classmethod
-    def of(cls, state: KeyState) -> "EncryptionKeys":
-        return cls(
-            kek=state.kek,
-            current_id=strawberry.ID(state.current.id) if state.current else None,
-            outdated=state.outdated,
-            undecryptable=list(state.undecryptable),
-            keys=[DataKeyType.of(key) for key in state.keys],
-        )
 
 
 @strawberry.type
@@ -295,29 +164,21 @@ class SecretSourceAttributes:
     kind: str = strawberry.field(graphql_type=_SourceKind)
     """Kind of source."""
 
-    def source(self) -> SourceRow:
+    def source(self) -> SecretSource:
         return settings_from(BY_KIND[self.kind], self, "source")
 
 
-@strawberry.input
-class SecretRotationAttributes:
+@draft(RotationPlan, rename=_PLAN_NAMES, publish_defaults=True)
+class SecretRotationAttributes(Draft[RotationPlan]):
     """Settings of a two-phase rotation."""
 
-    batch: int = 1
-    """Number of services that move at the same time. Default: 1. Limit: 1,000."""
-    soak_seconds: int = 60
-    """Seconds for which all services must stay healthy. Default: 60. Limit: 604,800."""
-    timeout_seconds: int = 900
-    """Seconds for a service to become healthy. Default: 900. Limit: 604,800."""
-    automatic: bool = False
-    """True revokes the old version without a decision. Default: false."""
 
-    def plan(self) -> RotationPlan:
-        return RotationPlan(self.batch, self.soak_seconds, self.timeout_seconds, self.automatic)
-
-
-@strawberry.input
-class SecretAttributes:
+@draft(
+    SecretChange,
+    rename={"refresh_seconds": "refresh_s", "rotation": "plan"},
+    hide={"value", "source"},
+)
+class SecretAttributes(Draft[SecretChange]):
     """Fields of a secret. A field that is null or absent stays as it is. Give at most one of
     `value`, `valueBase64` and `source`."""
 
@@ -327,24 +188,13 @@ class SecretAttributes:
     """New value as base64. Limit: 512 KiB."""
     source: SecretSourceAttributes | None = None
     """External source."""
-    description: str | None = None
-    """Free text. Limit: 1,000 characters."""
-    project_id: strawberry.ID | None = None
-    """ID of the project. Default: the default project."""
-    refresh_seconds: int | None = None
-    """Seconds between two reads of the source, from 10 to 604,800. Default: 300."""
-    rotation: SecretRotationAttributes | None = None
-    """Rotation settings. Default: services get the new value at once."""
 
-    def change(self) -> SecretChange:
-        return SecretChange(
-            _value(self.value, self.value_base64),
-            self.source.source() if self.source else None,
-            self.description,
-            self.project_id or None,
-            self.refresh_seconds,
-            self.rotation.plan() if self.rotation else None,
-        )
+    def values(self) -> dict[str, Any]:
+        return {
+            "value": _value(self.value, self.value_base64),
+            "source": self.source.source() if self.source else None,
+            **super().values(),
+        }
 
 
 def _value(text: str | None, encoded: str | None) -> bytes | None:
@@ -397,7 +247,7 @@ class SecretQuery:
             id: ID of the secret.
         """
         rows = await info.context[Secrets].versions(info.context.actor, id)
-        return [SecretVersionType.of(row) for row in rows]
+        return SecretVersionType.of_each(rows)
 
     @strawberry.field
     async def secret_consumers(self, info: Info, id: strawberry.ID) -> list[SecretUseType]:
@@ -407,7 +257,7 @@ class SecretQuery:
             id: ID of the secret.
         """
         views = await info.context[Secrets].consumers(info.context.actor, id)
-        return [SecretUseType.of(view) for view in views]
+        return [SecretUseType.of_view(view) for view in views]
 
     @strawberry.field
     async def service_secrets(self, info: Info, service_id: strawberry.ID) -> list[SecretUseType]:
@@ -417,7 +267,7 @@ class SecretQuery:
             service_id: ID of the service.
         """
         views = await info.context[Secrets].used_by(info.context.actor, service_id)
-        return [SecretUseType.of(view) for view in views]
+        return [SecretUseType.of_view(view) for view in views]
 
     @strawberry.field
     async def encryption_keys(self, info: Info) -> EncryptionKeys:
@@ -459,9 +309,9 @@ class SecretMutation:
             service_id: ID of the service.
             uses: Secrets. Limit: 200.
         """
-        verbs = info.context[Secrets]
-        views = await verbs.use(info.context.actor, service_id, secrets_by_name(uses))
-        return [SecretUseType.of(view) for view in views]
+        secrets = info.context[Secrets]
+        views = await secrets.use(info.context.actor, service_id, secrets_by_name(uses))
+        return [SecretUseType.of_view(view) for view in views]
 
     @strawberry.mutation
     async def revoke_secret_version(self, info: Info, id: strawberry.ID, number: int) -> SecretType:
@@ -523,6 +373,6 @@ async def _secret(context: Context, id: str) -> SecretType:
     return (await _types(context, [row]))[0]
 
 
-async def _types(context: Context, rows: Sequence[SecretRow]) -> list[SecretType]:
+async def _types(context: Context, rows: Sequence[Secret]) -> list[SecretType]:
     projects = await projects_of(context, [row.project_id for row in rows])
-    return [SecretType.of(row, projects.get(row.project_id or "")) for row in rows]
+    return [SecretType.of(row, project=projects.get(row.project_id or "")) for row in rows]

@@ -991,12 +991,6 @@ export type RolloutStrategy =
 
 /** Fields of a secret. A field that is null or absent stays as it is. Give at most one of `value`, `valueBase64` and `source`. */
 export type SecretAttributes = {
-  /** New value as text. Limit: 512 KiB. */
-  value?: string | null | undefined;
-  /** New value as base64. Limit: 512 KiB. */
-  valueBase64?: string | null | undefined;
-  /** External source. */
-  source?: SecretSourceAttributes | null | undefined;
   /** Free text. Limit: 1,000 characters. */
   description?: string | null | undefined;
   /** ID of the project. Default: the default project. */
@@ -1005,6 +999,12 @@ export type SecretAttributes = {
   refreshSeconds?: number | null | undefined;
   /** Rotation settings. Default: services get the new value at once. */
   rotation?: SecretRotationAttributes | null | undefined;
+  /** New value as text. Limit: 512 KiB. */
+  value?: string | null | undefined;
+  /** New value as base64. Limit: 512 KiB. */
+  valueBase64?: string | null | undefined;
+  /** External source. */
+  source?: SecretSourceAttributes | null | undefined;
 };
 
 /** Settings of a two-phase rotation. */

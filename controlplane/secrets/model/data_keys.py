@@ -10,13 +10,15 @@ from datetime import datetime
 
 @dataclass(frozen=True, slots=True)
 class DataKey:
-    """A data key. The key-encryption key with the name `kek` unwraps `wrapped`."""
+    """A data key, wrapped by a key-encryption key."""
 
     id: str
     wrapped: bytes = field(repr=False)
     kek: str
+    """Name of the key encryption key."""
     inserted_at: datetime
     begins_at: datetime
+    """Time from which the key encrypts new values."""
 
     @property
     def context(self) -> str:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 
+from controlplane.platform.parts import part
 from core.errors import Conflict, Invalid
 
 _MAX_BATCH = 1000
@@ -48,16 +49,16 @@ class RotationDecision(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RotationPlan:
-    """Plan for moving consumers: `batch` at a time, with `timeout_s` to become healthy.
-
-    All must stay healthy for `soak_s`. Then the old version can be revoked, automatically if
-    `automatic`.
-    """
+    """Plan for moving services to a new version."""
 
     batch: int = 1
+    """Number of services that move at the same time. Default: 1. Limit: 1,000."""
     soak_s: int = 60
+    """Seconds for which all services must stay healthy. Default: 60. Limit: 604,800."""
     timeout_s: int = 900
+    """Seconds for a service to become healthy. Default: 900. Limit: 604,800."""
     automatic: bool = False
+    """True revokes the old version without a decision. Default: false."""
 
     def checked(self) -> "RotationPlan":
         """Returns itself. Raises Invalid, naming the field."""
@@ -71,22 +72,27 @@ class RotationPlan:
 
 @dataclass(frozen=True, slots=True)
 class Rotation:
-    """A rotation from version `old` to `new`.
-
-    `moved_at`: consumers were last moved. `healthy_since`: all consumers are on the new version and
-    healthy since then. `reason`: cause of a hold.
-    """
+    """A rotation of a secret from one version to another."""
 
     old: int
+    """Number of the old version."""
     new: int
+    """Number of the new version."""
     started_at: datetime
+    """Start of the rotation."""
     by: str
-    plan: RotationPlan = RotationPlan()
+    """E-mail address of the user who started the rotation."""
+    plan: RotationPlan = part(RotationPlan)
     phase: RotationPhase = RotationPhase.ROLLING
+    """Current phase."""
     moved_at: datetime | None = None
+    """Time at which services were last moved."""
     healthy_since: datetime | None = None
+    """Time since which all services are healthy with the new version. None before that."""
     reason: str = ""
+    """Reason for a stop. Empty if the rotation is not stopped."""
     ended_at: datetime | None = None
+    """End of the rotation. None while it is active."""
 
     @property
     def active(self) -> bool:
@@ -96,18 +102,17 @@ class Rotation:
 
 @dataclass(frozen=True, slots=True)
 class SecretConsumer:
-    """A service that uses the secret.
-
-    `settled`: its agent applied this version and it is healthy. `failed`: it is not healthy with
-    it. `movable`: neither pinned nor in a frozen cluster.
-    """
+    """A service that uses the secret."""
 
     id: str
     name: str
     version: int
     settled: bool = False
+    """True if the agent has applied this version and the service is healthy."""
     failed: bool = False
+    """True if the service is not healthy with this version."""
     movable: bool = True
+    """True unless the use is pinned or the cluster is frozen."""
 
 
 @dataclass(frozen=True, slots=True)

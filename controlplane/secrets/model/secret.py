@@ -22,25 +22,33 @@ _MIN_REFRESH, _MAX_REFRESH = 10, 7 * 24 * 3600
 class Secret:
     """A named value; its versions are separate rows.
 
-    `current` is the version that consumers follow, `newest` the highest version number; 0: none
-    yet. With a `source` the value is read from there every `refresh_s`, next at `due_at`. If
-    reading fails, the last good value stays and `problem` holds the reason.
+    If reading the source fails, the last good value stays.
     """
 
     id: str
     name: str
+    """Unique name."""
     inserted_at: datetime
     updated_at: datetime
     project_id: str | None = None
     description: str = ""
+    """Free text."""
     current: int = 0
+    """Version that services follow. Empty before the first value."""
     newest: int = 0
+    """Highest version number. Empty before the first value."""
     source: SecretSource | None = None
+    """External source. None for a value stored here."""
     refresh_s: int = 300
+    """Seconds between two reads of the source."""
     due_at: datetime | None = None
+    """Time of the next read of the source."""
     refreshed_at: datetime | None = None
+    """Time of the last read of the source."""
     problem: str = ""
+    """Error of the last read of the source. Empty if it succeeded."""
     rotation: Rotation | None = None
+    """Latest rotation. None if there was none."""
 
     @property
     def target(self) -> Resource:
@@ -60,10 +68,13 @@ class SecretVersion:
     id: str
     secret_id: str
     number: int
+    """Version number, from 1."""
     inserted_at: datetime
     actor: str
+    """E-mail address of the user who saved the value, or name of the source."""
     sealed: bytes | None = field(default=None, repr=False)
     revoked_at: datetime | None = None
+    """Time of revocation. None while the value exists."""
 
     @property
     def context(self) -> str:

@@ -76,7 +76,7 @@ class SecretSource(Plugin, ABC):
         return self
 
     @abstractmethod
-    async def check_access(self, deps: OperationContext, tx: Transaction, actor: Actor) -> None:
+    async def check_access(self, context: OperationContext, tx: Transaction, actor: Actor) -> None:
         """Checks that the actor may read the source. Raises Forbidden, Invalid."""
 
     @abstractmethod

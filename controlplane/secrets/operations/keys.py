@@ -24,22 +24,24 @@ log = structlog.get_logger(__name__)
 
 ACTIVATION_DELAY = timedelta(seconds=60)
 """Delay before a new key is used, so that every replica has loaded it by then."""
+_ADMINISTER = (Verb.ADMINISTER, Resource.whole(ResourceKind.INSTALLATION))
 _BATCH = 100
 _MAX_LOGGED = 20
 
 
 @dataclass(frozen=True, slots=True)
 class KeyState:
-    """State of the encryption keys; `outdated` counts values that an older key sealed.
-
-    `undecryptable` lists values that could not be decrypted in the last re-encryption.
-    """
+    """State of the encryption keys."""
 
     keys: tuple[DataKey, ...]
+    """Data keys."""
     current: DataKey | None
     outdated: int
+    """Number of values still encrypted with older keys."""
     kek: str
+    """Name of the current key encryption key."""
     undecryptable: tuple[str, ...] = ()
+    """Values that cannot be re-encrypted, since they cannot be decrypted."""
 
 
 class DataKeyOperations:
@@ -50,12 +52,12 @@ class DataKeyOperations:
 
     def __init__(
         self,
-        deps: OperationContext,
+        context: OperationContext,
         ring: KeyRing,
         kek: KeyEncryption,
         previous: Mapping[str, KeyEncryption] | None = None,
     ) -> None:
-        self._context = deps
+        self._context = context
         self._ring = ring
         self._kek = kek
         self._sealing = ""
@@ -84,8 +86,8 @@ class DataKeyOperations:
     async def begin(self) -> None:
         """Creates the first data key if there is none; it is active at once."""
         async with self._context.store.read() as tx:
-            held = await tx[DataKeyStore].select()
-        if not held:
+            rows = await tx[DataKeyStore].select()
+        if not rows:
             key = await self._made(timedelta())
             async with self._context.store.write() as tx:
                 await tx[DataKeyStore].add(key)
@@ -106,21 +108,21 @@ class DataKeyOperations:
 
         A background loop then re-encrypts the stored values.
         """
-        require(actor, Verb.ADMINISTER, Resource.whole(ResourceKind.INSTALLATION))
+        require(actor, *_ADMINISTER)
         key = await self._made(ACTIVATION_DELAY)
         async with self._context.store.read() as tx:
             rows = await tx[DataKeyStore].select()
         await self._rewrap_rows(rows)
-        async with self._context.store.write() as tx:
+        async with self._context.change(actor, "rotateEncryptionKeys", _ADMINISTER) as tx:
             await tx[DataKeyStore].add(key)
-            await self._context.audit(tx, actor, "rotateEncryptionKeys", self._kek.name, key.id)
-        self._context.bus.publish(SECRET)
+            tx.audit(self._kek.name, key.id)
+            tx.publish(SECRET)
         await self.load()
         return key
 
     async def state(self, actor: Actor) -> KeyState:
         """All data keys, and the number of values that still have to be re-encrypted."""
-        require(actor, Verb.ADMINISTER, Resource.whole(ResourceKind.INSTALLATION))
+        require(actor, *_ADMINISTER)
         async with self._context.store.read() as tx:
             rows = sorted(await tx[DataKeyStore].select(), key=lambda row: row.begins_at)
             outdated = 0

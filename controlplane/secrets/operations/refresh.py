@@ -3,21 +3,21 @@
 from dataclasses import replace
 from datetime import timedelta
 
-from controlplane.authorization import DEFAULT_PROJECT, Actor, Verb, require, require_member
+from controlplane.authorization import DEFAULT_PROJECT, Actor, Verb
 from controlplane.platform.context import SECRET, OperationContext
 from controlplane.secrets.model.secret import Secret, check_value
-from controlplane.secrets.operations.secrets import add_version
+from controlplane.secrets.operations.secrets import add_version, find_secret
 from controlplane.secrets.ports import ExternalSecrets, SecretStore
 from controlplane.services.model.service import Service
 from controlplane.services.operations.generations import wake_agents
-from core.errors import Conflict, NotFound, TowlineError
+from core.errors import Conflict, TowlineError
 
 
 class SecretRefresher:
     """Refreshes secrets with a source; one replica at a time reads each source."""
 
-    def __init__(self, deps: OperationContext, sources: ExternalSecrets) -> None:
-        self._context = deps
+    def __init__(self, context: OperationContext, sources: ExternalSecrets) -> None:
+        self._context = context
         self._sources = sources
 
     async def due(self) -> list[str]:
@@ -28,17 +28,14 @@ class SecretRefresher:
 
     async def ask(self, actor: Actor, id: str) -> Secret:
         """Requests a refresh now. Conflict: the secret has no source."""
-        require_member(actor)
-        async with self._context.store.write() as tx:
-            secret = await tx[SecretStore].find(id=id)
-            if secret is None:
-                raise NotFound
-            require(actor, Verb.WRITE, secret.target)
+        async with self._context.change(actor, "refreshSecret") as tx:
+            secret = await find_secret(tx, id)
+            tx.authorize(Verb.WRITE, secret.target)
             if secret.source is None:
                 raise Conflict(f"secret {secret.name!r} has no source: set its value instead")
             await tx[SecretStore].change(id, due_at=self._context.clock.now())
-            await self._context.audit(tx, actor, "refreshSecret", secret.name, id)
-        self._context.bus.publish(SECRET, id)
+            tx.audit(secret.name, id)
+            tx.publish(SECRET, id)
         return secret
 
     async def refresh(self, id: str) -> None:

@@ -21,7 +21,7 @@ from core.errors import Conflict, NotFound
 
 
 async def decide_rotation(
-    deps: OperationContext, tx: Transaction, secret: Secret, decision: RotationDecision, by: str
+    context: OperationContext, tx: Transaction, secret: Secret, decision: RotationDecision, by: str
 ) -> tuple[Secret, list[Service]]:
     """Applies a user's decision to a rotation.
 
@@ -30,15 +30,15 @@ async def decide_rotation(
     if secret.rotation is None:
         raise Conflict(f"secret {secret.name!r} has no active rotation")
     found = await consumers(tx, secret)
-    done = apply_decision(secret.rotation, decision, found, deps.clock.now())
-    return await _carried_out(deps, tx, secret, done, by)
+    done = apply_decision(secret.rotation, decision, found, context.clock.now())
+    return await _carried_out(context, tx, secret, done, by)
 
 
 class Rotations:
     """Steps of rotations that need no decision of a user."""
 
-    def __init__(self, deps: OperationContext) -> None:
-        self._context = deps
+    def __init__(self, context: OperationContext) -> None:
+        self._context = context
 
     async def rotating(self) -> set[str]:
         """Ids of secrets with an active rotation."""
@@ -56,24 +56,24 @@ class Rotations:
     async def advance(self, secret_id: str) -> None:
         """Advances a rotation as far as possible; without one, moves services to the current
         version."""
-        deps = self._context
-        async with deps.store.write() as tx:
+        context = self._context
+        async with context.store.write() as tx:
             secret = await tx[SecretStore].find(id=secret_id)
             if secret is None:
                 return
             if secret.rotation is None or not secret.rotation.active:
-                moved, after = await follow_current_version(deps, tx, secret, "towline"), secret
+                moved, after = await follow_current_version(context, tx, secret, "towline"), secret
             else:
                 found = await consumers(tx, secret)
-                done = advance_rotation(secret.rotation, found, deps.clock.now())
-                after, moved = await _carried_out(deps, tx, secret, done, secret.rotation.by)
+                done = advance_rotation(secret.rotation, found, context.clock.now())
+                after, moved = await _carried_out(context, tx, secret, done, secret.rotation.by)
         if after != secret:
-            deps.bus.publish(SECRET, secret_id)
-        wake_agents(deps, moved)
+            context.bus.publish(SECRET, secret_id)
+        wake_agents(context, moved)
 
 
 async def destroy_version(
-    deps: OperationContext, tx: Transaction, secret: Secret, number: int
+    context: OperationContext, tx: Transaction, secret: Secret, number: int
 ) -> None:
     """Deletes a version's value and keeps its row. Conflict: it is current, or in use."""
     row = await tx[SecretVersionStore].find(secret_id=secret.id, number=number)
@@ -84,23 +84,23 @@ async def destroy_version(
     if uses := await tx[SecretUseStore].select(secret_id=secret.id, version=number):
         raise Conflict(f"version {number} of {secret.name!r} is used by {len(uses)} services")
     if row.revoked_at is None:
-        await tx[SecretVersionStore].change(row.id, sealed=None, revoked_at=deps.clock.now())
+        await tx[SecretVersionStore].change(row.id, sealed=None, revoked_at=context.clock.now())
 
 
 async def _carried_out(
-    deps: OperationContext, tx: Transaction, secret: Secret, done: RotationStep, by: str
+    context: OperationContext, tx: Transaction, secret: Secret, done: RotationStep, by: str
 ) -> tuple[Secret, list[Service]]:
     """Writes the state of a step, and carries out its actions, in one transaction."""
     after = replace(secret, rotation=done.rotation)
     moved: list[Service] = []
     if done.move:
         uses = await tx[SecretUseStore].select(id=done.move)
-        moved = await move_uses(deps, tx, secret, uses, done.rotation.new, by)
+        moved = await move_uses(context, tx, secret, uses, done.rotation.new, by)
     if done.revoke:
         after = replace(after, current=done.rotation.new)
-        await destroy_version(deps, tx, after, done.rotation.old)
+        await destroy_version(context, tx, after, done.rotation.old)
     if done.rotation.phase is RotationPhase.ABORTED:
-        moved += await follow_current_version(deps, tx, after, by)
+        moved += await follow_current_version(context, tx, after, by)
     if after != secret:
         await tx[SecretStore].put(after)
     return after, moved

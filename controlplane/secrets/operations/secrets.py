@@ -3,7 +3,6 @@
 The API never returns values. They leave only sealed for the agent of the cluster that needs them.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -41,16 +40,20 @@ _MAX_TEXT_LENGTH = 1000
 class SecretChange:
     """Changes to a secret. None leaves a field unchanged.
 
-    `value` and `source` exclude each other; setting one clears the other. With a `plan`, the new
-    value is rolled out in two phases.
+    `value` and `source` exclude each other; setting one clears the other.
     """
 
     value: bytes | None = field(default=None, repr=False)
     source: SecretSource | None = None
+    """External source."""
     description: str | None = None
+    """Free text. Limit: 1,000 characters."""
     project_id: str | None = None
+    """ID of the project. Default: the default project."""
     refresh_s: int | None = None
+    """Seconds between two reads of the source, from 10 to 604,800. Default: 300."""
     plan: RotationPlan | None = None
+    """Rotation settings. Default: services get the new value at once."""
 
     def columns(self) -> dict[str, Any]:
         """The validated fields without the value. Invalid: names the field."""
@@ -71,10 +74,7 @@ class SecretChange:
 
 @dataclass(frozen=True, slots=True)
 class UseView:
-    """A use of a secret with its service.
-
-    `applied`: the service's agent has applied that version.
-    """
+    """A use of a secret with its service."""
 
     use: SecretUse
     service: Service
@@ -82,6 +82,7 @@ class UseView:
 
     @property
     def applied(self) -> bool:
+        """Returns whether the service's agent has applied the version."""
         return self.service.observed.observed_generation >= self.use.sequence
 
 
@@ -89,8 +90,8 @@ class UseView:
 class Secrets:
     """Operations on secrets."""
 
-    def __init__(self, deps: OperationContext) -> None:
-        self._context = deps
+    def __init__(self, context: OperationContext) -> None:
+        self._context = context
 
     async def page(self, actor: Actor, query: PageQuery) -> Page[Secret]:
         require_member(actor)
@@ -105,13 +106,13 @@ class Secrets:
         """
         require_member(actor)
         async with self._context.store.read() as tx:
-            return await _find_permitted(tx, actor, Verb.READ, id, name)
+            return await _find_readable(tx, actor, id, name)
 
     async def versions(self, actor: Actor, id: str) -> list[SecretVersion]:
         """The versions of a secret, newest first, without values."""
         require_member(actor)
         async with self._context.store.read() as tx:
-            secret = await _find_permitted(tx, actor, Verb.READ, id)
+            secret = await _find_readable(tx, actor, id)
             found = await tx[SecretVersionStore].select(secret_id=secret.id)
         bare = [replace(version, sealed=None) for version in found]
         return sorted(bare, key=lambda version: version.number, reverse=True)
@@ -120,7 +121,7 @@ class Secrets:
         """The uses of a secret by services that the actor may see."""
         require_member(actor)
         async with self._context.store.read() as tx:
-            secret = await _find_permitted(tx, actor, Verb.READ, id)
+            secret = await _find_readable(tx, actor, id)
             uses = await tx[SecretUseStore].select(secret_id=id)
             services = await services_of(tx, uses)
         views = [
@@ -149,13 +150,13 @@ class Secrets:
         """
         require_member(actor)
         columns, now = change.columns(), self._context.clock.now()
-        async with self._context.store.write() as tx:
+        async with self._context.change(actor, "saveSecret") as tx:
             before = await tx[SecretStore].find(name=check_name(name))
             if before is None:
                 project = await project_for(tx, actor, ResourceKind.SECRET, change.project_id)
                 before = Secret(self._context.new_id(), name, now, now, project)
                 await tx[SecretStore].add(before)
-            require(actor, Verb.WRITE, before.target)
+            tx.authorize(Verb.WRITE, before.target)
             _check_project(before, change)
             if change.source is not None:
                 await change.source.check_access(self._context, tx, actor)
@@ -168,18 +169,17 @@ class Secrets:
                     self._context, tx, after, check_value(change.value), who, change.plan
                 )
             await tx[SecretStore].put(after)
-            await self._context.audit(
-                tx, actor, "saveSecret", name, after.id, version=after.newest,
-                changed=sorted(columns.keys() - {"due_at", "problem", "refreshed_at"}),
-            )  # fmt: skip
-        self._woken(after, moved)
+            changed = sorted(columns.keys() - {"due_at", "problem", "refreshed_at"})
+            tx.audit(name, after.id, version=after.newest, changed=changed)
+            tx.publish(SECRET, after.id)
+        wake_agents(self._context, moved)
         return after
 
     async def delete(self, actor: Actor, id: str) -> Secret:
         """Deletes a secret with all its values. Conflict: services still use it."""
-        require_member(actor)
-        async with self._context.store.write() as tx:
-            secret = await _find_permitted(tx, actor, Verb.WRITE, id)
+        async with self._context.change(actor, "deleteSecret") as tx:
+            secret = await find_secret(tx, id)
+            tx.authorize(Verb.WRITE, secret.target)
             uses = await tx[SecretUseStore].select(secret_id=id)
             if uses:
                 names = sorted({s.name for s in (await services_of(tx, uses)).values()})
@@ -189,35 +189,30 @@ class Secrets:
             for version in await tx[SecretVersionStore].select(secret_id=id):
                 await tx[SecretVersionStore].remove(version.id)
             await tx[SecretStore].remove(id)
-            await self._context.audit(tx, actor, "deleteSecret", secret.name, id)
+            tx.audit(secret.name, id)
         return secret
 
     async def use(self, actor: Actor, service_id: str, wanted: Wanted) -> list[UseView]:
         """Replaces the secrets that a service uses. Conflict: its cluster is frozen."""
-        require_member(actor)
-        async with self._context.store.write() as tx:
+        async with self._context.change(actor, "useSecrets") as tx:
             service = await find_managed_service(tx, service_id)
-            require(actor, Verb.WRITE, service.target)
+            tx.authorize(Verb.WRITE, service.target)
             await check_not_frozen(tx, service.cluster_id)
             if await set_uses(self._context, tx, actor, service, wanted):
-                await self._context.audit(
-                    tx, actor, "useSecrets", service.name, service_id, names=sorted(wanted)[:50]
-                )
+                tx.audit(service.name, service_id, names=sorted(wanted)[:50])
         wake_agents(self._context, [service])
         return await self.used_by(actor, service_id)
 
     async def revoke(self, actor: Actor, id: str, number: int) -> Secret:
         """Deletes a version's value. Conflict: it is current, or still used."""
-        require_member(actor)
-        async with self._context.store.write() as tx:
-            secret = await _find_permitted(tx, actor, Verb.WRITE, id)
+        async with self._context.change(actor, "revokeSecretVersion") as tx:
+            secret = await find_secret(tx, id)
+            tx.authorize(Verb.WRITE, secret.target)
             if secret.rotating:
                 raise Conflict(f"a rotation of {secret.name!r} is active: finish or abort it first")
             await rotations.destroy_version(self._context, tx, secret, number)
-            await self._context.audit(
-                tx, actor, "revokeSecretVersion", secret.name, id, version=number
-            )
-        self._woken(secret, [])
+            tx.audit(secret.name, id, version=number)
+            tx.publish(SECRET, id)
         return secret
 
     async def decide(self, actor: Actor, id: str, decision: RotationDecision) -> Secret:
@@ -225,24 +220,19 @@ class Secrets:
 
         Conflict: not possible now, or no rotation is active.
         """
-        require_member(actor)
-        async with self._context.store.write() as tx:
-            secret = await _find_permitted(tx, actor, Verb.WRITE, id)
+        async with self._context.change(actor, "decideSecretRotation") as tx:
+            secret = await find_secret(tx, id)
+            tx.authorize(Verb.WRITE, secret.target)
             who = (actor.email or actor.name)[:320]
             after, moved = await rotations.decide_rotation(self._context, tx, secret, decision, who)
-            await self._context.audit(
-                tx, actor, "decideSecretRotation", secret.name, id, decision=decision.value
-            )
-        self._woken(after, moved)
-        return after
-
-    def _woken(self, secret: Secret, moved: Sequence[Service]) -> None:
-        self._context.bus.publish(SECRET, secret.id)
+            tx.audit(secret.name, id, decision=decision.value)
+            tx.publish(SECRET, id)
         wake_agents(self._context, moved)
+        return after
 
 
 async def add_version(
-    deps: OperationContext,
+    context: OperationContext,
     tx: Transaction,
     secret: Secret,
     value: bytes,
@@ -255,46 +245,53 @@ async def add_version(
     """
     if secret.rotating:
         raise Conflict(f"a rotation of {secret.name!r} is active: finish or abort it first")
-    if secret.newest and await _is_same(deps, tx, secret, value):
+    if secret.newest and await _is_same(context, tx, secret, value):
         return secret, []
     await _check_room(tx, secret)
-    version = SecretVersion(deps.new_id(), secret.id, secret.newest + 1, deps.clock.now(), by)
-    sealed = deps.sealer.seal(value, version.context)
+    version = SecretVersion(context.new_id(), secret.id, secret.newest + 1, context.clock.now(), by)
+    sealed = context.sealer.seal(value, version.context)
     await tx[SecretVersionStore].add(replace(version, sealed=sealed))
     number = version.number
     if plan is not None and secret.current:
-        rotation = Rotation(secret.current, number, deps.clock.now(), by, plan.checked())
+        rotation = Rotation(secret.current, number, context.clock.now(), by, plan.checked())
         return replace(secret, newest=number, rotation=rotation), []
     after = replace(secret, newest=number, current=number)
-    return after, await follow_current_version(deps, tx, after, by)
+    return after, await follow_current_version(context, tx, after, by)
 
 
-async def _is_same(deps: OperationContext, tx: Transaction, secret: Secret, value: bytes) -> bool:
+async def _is_same(
+    context: OperationContext, tx: Transaction, secret: Secret, value: bytes
+) -> bool:
     row = await tx[SecretVersionStore].find(secret_id=secret.id, number=secret.current)
     if row is None or row.sealed is None:
         return False
     try:
-        return deps.sealer.open(row.sealed, row.context) == value
+        return context.sealer.open(row.sealed, row.context) == value
     except TowlineError:
         # A secret that cannot be decrypted is repaired by setting it again.
         return False
 
 
 async def _check_room(tx: Transaction, secret: Secret) -> None:
-    held = await tx[SecretVersionStore].select(secret_id=secret.id, revoked_at=None)
-    if len(held) >= MAX_VERSIONS:
+    versions = await tx[SecretVersionStore].select(secret_id=secret.id, revoked_at=None)
+    if len(versions) >= MAX_VERSIONS:
         raise Invalid(f"{MAX_VERSIONS} versions have a value: revoke some first", field="value")
 
 
-async def _find_permitted(
-    tx: Transaction, actor: Actor, verb: Verb, id: str | None, name: str | None = None
-) -> Secret:
-    secret = (
-        await tx[SecretStore].find(id=id) if id else await tx[SecretStore].find(name=name or "")
-    )
+async def find_secret(tx: Transaction, id: str | None, name: str | None = None) -> Secret:
+    """Finds a secret by id, or by name without an id. NotFound: it does not exist."""
+    table = tx[SecretStore]
+    secret = await table.get(id) if id else await table.find(name=name or "")
     if secret is None:
         raise NotFound
-    require(actor, verb, secret.target)
+    return secret
+
+
+async def _find_readable(
+    tx: Transaction, actor: Actor, id: str | None, name: str | None = None
+) -> Secret:
+    secret = await find_secret(tx, id, name)
+    require(actor, Verb.READ, secret.target)
     return secret
 
 

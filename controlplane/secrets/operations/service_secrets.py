@@ -16,8 +16,8 @@ from core.spec.sealed_secrets import SealedSecret
 class StoredSecrets:
     """Implements `ServiceSecrets` with the versions of uses, and the secrets of contexts."""
 
-    def __init__(self, deps: OperationContext) -> None:
-        self._context = deps
+    def __init__(self, context: OperationContext) -> None:
+        self._context = context
 
     async def of(self, service: Service) -> Mapping[str, SecretValue]:
         if not service.desired.uses_secrets:

@@ -19,7 +19,7 @@ from core.spec.status import Phase
 
 
 async def set_uses(
-    deps: OperationContext, tx: Transaction, actor: Actor, service: Service, wanted: Wanted
+    context: OperationContext, tx: Transaction, actor: Actor, service: Service, wanted: Wanted
 ) -> bool:
     """Replaces the secrets that a service uses; True if any changed.
 
@@ -40,13 +40,13 @@ async def set_uses(
             await tx[SecretUseStore].remove(before.id)
         await tx[SecretUseStore].add(
             SecretUse(
-                deps.new_id(),
+                context.new_id(),
                 secret.id,
                 service.id,
                 check_name(name, "uses.name"),
                 version,
                 service.desired.generation + bool(service.desired.digest),
-                deps.clock.now(),
+                context.clock.now(),
                 pinned,
             )
         )
@@ -56,12 +56,12 @@ async def set_uses(
         names.append(f"{name} is gone")
     if names:
         await store_secret_flags(tx, [service.id])
-        await raise_generation(deps, tx, service, names, actor.email or actor.name)
+        await raise_generation(context, tx, service, names, actor.email or actor.name)
     return bool(names)
 
 
 async def move_uses(
-    deps: OperationContext,
+    context: OperationContext,
     tx: Transaction,
     secret: Secret,
     uses: Iterable[SecretUse],
@@ -76,17 +76,17 @@ async def move_uses(
             continue
         sequence = service.desired.generation + bool(service.desired.digest)
         await tx[SecretUseStore].change(
-            use.id, version=version, sequence=sequence, changed_at=deps.clock.now()
+            use.id, version=version, sequence=sequence, changed_at=context.clock.now()
         )
         if service.id not in moved:
             said = f"{use.name} is version {version} of {secret.name}"
-            await raise_generation(deps, tx, service, [said], by)
+            await raise_generation(context, tx, service, [said], by)
             moved[service.id] = service
     return list(moved.values())
 
 
 async def follow_current_version(
-    deps: OperationContext, tx: Transaction, secret: Secret, by: str
+    context: OperationContext, tx: Transaction, secret: Secret, by: str
 ) -> list[Service]:
     """Moves all uses that follow a secret to its current version, except in frozen clusters."""
     if secret.rotating or not secret.current:
@@ -94,7 +94,7 @@ async def follow_current_version(
     uses = await tx[SecretUseStore].select(secret_id=secret.id, pinned=False)
     behind = [use for use in uses if use.version != secret.current]
     free = await _thawed(tx, behind)
-    return await move_uses(deps, tx, secret, free, secret.current, by)
+    return await move_uses(context, tx, secret, free, secret.current, by)
 
 
 async def consumers(tx: Transaction, secret: Secret) -> list[SecretConsumer]:

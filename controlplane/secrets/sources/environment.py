@@ -24,7 +24,7 @@ class EnvironmentSource(SecretSource):
     variable: Annotated[str, Setting("Variable", max_length=MAX_PATH_LENGTH, name="key")]
     """Name of the variable without its prefix."""
 
-    async def check_access(self, deps: OperationContext, tx: Transaction, actor: Actor) -> None:
+    async def check_access(self, context: OperationContext, tx: Transaction, actor: Actor) -> None:
         """Requires an administrator: environment variables belong to all projects."""
         require(actor, Verb.ADMINISTER, Resource.whole(ResourceKind.INSTALLATION))
 

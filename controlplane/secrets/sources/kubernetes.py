@@ -38,13 +38,13 @@ class KubernetesSource(SecretSource):
     reader_id: Annotated[str, Setting("Service account", form=Form.SERVICE_ACCOUNT)]
     """ID of the service account that reads the Secret."""
 
-    async def check_access(self, deps: OperationContext, tx: Transaction, actor: Actor) -> None:
+    async def check_access(self, context: OperationContext, tx: Transaction, actor: Actor) -> None:
         """Requires every permission of the service account that reads."""
         require(actor, Verb.ADMINISTER, Resource.whole(ResourceKind.USER))
         user = await tx[UserStore].get(self.reader_id)
         if user is None or user.kind is not UserKind.SERVICE_ACCOUNT:
             raise Invalid("is not a service account", field="source.readerId")
-        await require_permissions_of_user(tx, actor, user, deps.clock.now())
+        await require_permissions_of_user(tx, actor, user, context.clock.now())
 
     async def read(self, stores: SecretStores, project: str) -> bytes:
         namespace, _, name = self.path.partition("/")

@@ -25,7 +25,7 @@ class VaultSource(SecretSource):
     data_key: Annotated[str, Setting("Key", max_length=MAX_PATH_LENGTH, name="key")]
     """Key in the Vault secret."""
 
-    async def check_access(self, deps: OperationContext, tx: Transaction, actor: Actor) -> None:
+    async def check_access(self, context: OperationContext, tx: Transaction, actor: Actor) -> None:
         """The prefix of a Vault limits each project, so this needs no further permission."""
 
     async def read(self, stores: SecretStores, project: str) -> bytes:

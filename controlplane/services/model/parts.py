@@ -9,17 +9,23 @@ from datetime import datetime
 class SecretUse:
     """A service whose objects reference a secret as `${towline.secret:name}`.
 
-    Its agent receives `version` since the service's `sequence`; a pinned use keeps its version.
+    Its agent receives `version` since the service's `sequence`.
     """
 
     id: str
     secret_id: str
+    """ID of the secret."""
     service_id: str
+    """ID of the service."""
     name: str
+    """Name in the manifests, as in `${towline.secret:NAME}`."""
     version: int
+    """Version that the service uses."""
     sequence: int
     changed_at: datetime
+    """Time at which the service got this version."""
     pinned: bool = False
+    """True if the service does not follow new versions."""
 
 
 Wanted = Mapping[str, tuple[str, int | None]]
