@@ -610,14 +610,10 @@ class SinkConfigurationAttributes(TypedDict, total=False):
 
 class NotificationSinkAttributes(TypedDict, total=False):
     name: Required[str]
-    type: Required[str]
-    configuration: Required[SinkConfigurationAttributes]
     projectId: str | None
     audit: Sequence[str] | None
-
-
-class RouterSinkAttributes(TypedDict, total=False):
-    sinkId: Required[str]
+    type: Required[str]
+    configuration: Required[SinkConfigurationAttributes]
 
 
 class RouterFilterAttributes(TypedDict, total=False):
@@ -627,13 +623,17 @@ class RouterFilterAttributes(TypedDict, total=False):
     regex: str | None
 
 
+class RouterSinkAttributes(TypedDict, total=False):
+    sinkId: Required[str]
+
+
 class NotificationRouterAttributes(TypedDict, total=False):
     name: Required[str]
     events: Required[Sequence[str]]
-    routerSinks: Required[Sequence[RouterSinkAttributes]]
-    filters: Sequence[RouterFilterAttributes] | None
     severity: str
+    filters: Sequence[RouterFilterAttributes] | None
     projectId: str | None
+    routerSinks: Required[Sequence[RouterSinkAttributes]]
 
 
 class HelmRepositoryAttributes(TypedDict, total=False):

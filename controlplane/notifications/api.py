@@ -1,14 +1,16 @@
 """Notifications in the API: sinks, routers and deliveries."""
 
-from datetime import datetime
+from typing import Any
 
 import strawberry
 
-from controlplane.audit.model.chains import AuditKind
-from controlplane.notifications.model.notification import Delivery as DeliveryRow
-from controlplane.notifications.model.notification import DeliveryState, RouterFilter
-from controlplane.notifications.model.notification import Router as RouterRow
-from controlplane.notifications.model.notification import Sink as SinkRow
+from controlplane.notifications.model.notification import (
+    Delivery,
+    DeliveryState,
+    Router,
+    RouterFilter,
+    Sink,
+)
 from controlplane.notifications.operations.sinks import (
     NotificationOperations,
     RouterDraft,
@@ -17,14 +19,13 @@ from controlplane.notifications.operations.sinks import (
 from controlplane.notifications.sinks import BY_KIND, SINKS
 from controlplane.platform.graphql import relay
 from controlplane.platform.graphql.context import Info
+from controlplane.platform.graphql.derive import Draft, Output, draft, output
 from controlplane.platform.graphql.plugin_inputs import (
     enum_of_kinds,
     settings_from,
     with_settings_of,
 )
-from controlplane.platform.graphql.scalars import Map
-from controlplane.platform.notification import Notification as NotificationRow
-from controlplane.platform.notification import Severity
+from controlplane.platform.notification import Notification, Severity
 from core.errors import Invalid
 
 _MAX_EVENTS = 50
@@ -33,188 +34,42 @@ strawberry.enum(Severity, name="NotificationSeverity")
 strawberry.enum(DeliveryState, name="NotificationDeliveryState")
 
 
-@strawberry.type
-class NotificationSink:
+@output(Sink, hide={"sealed", "sent", "due_at"}, nullable={"project_id", "repository_id", "error"})
+class NotificationSink(Output[Sink]):
     """A target of notifications. Its URL and secrets are never returned."""
 
-    id: strawberry.ID
-    name: str
-    """Unique name."""
     type: str = strawberry.field(graphql_type=_SinkType)
-    """Kind of sink."""
-    host: str
-    """Host of the sink."""
-    project_id: strawberry.ID | None
-    """ID of the project. Null for a sink of the installation."""
-    repository_id: strawberry.ID | None
-    """ID of the repository that receives commit statuses. Null for other sinks."""
-    audit: list[AuditKind]
-    """Kinds of audit rows that the sink receives."""
-    failures: int
-    """Number of consecutive failed deliveries."""
-    error: str | None
-    """Error of the last delivery. Null if it succeeded."""
-    inserted_at: datetime
-    updated_at: datetime
     signing_secret: str | None = None
     """Generated signing secret. Returned only by the mutation that creates it."""
 
-    @classmethod
-    def of(cls, row: SinkRow, secret: str | None = None) -> "NotificationSink":
-        return cls(
-            id=strawberry.ID(row.id),
-            name=row.name,
-            type=row.type,
-            host=row.host,
-            project_id=_id(row.project_id),
-            repository_id=_id(row.repository_id),
-            audit=list(row.audit),
-            failures=row.failures,
-            error=row.error or None,
-            inserted_at=row.inserted_at,
-            updated_at=row.updated_at,
-            signing_secret=secret,
-        )
 
-
-@strawberry.type
-class NotificationFilter:
+@output(RouterFilter, nullable={"cluster_id", "service_id", "pipeline_id", "regex"})
+class NotificationFilter(Output[RouterFilter]):
     """Filter of a router. A notification must match every given field."""
 
-    cluster_id: strawberry.ID | None
-    """ID of the cluster."""
-    service_id: strawberry.ID | None
-    """ID of the service."""
-    pipeline_id: strawberry.ID | None
-    """ID of the pipeline."""
-    regex: str | None
-    """Regular expression that the subject or text must match."""
 
-
-@strawberry.type
-class NotificationRouter:
+@output(Router, rename={"sink_ids": "sinks"}, nullable={"project_id"})
+class NotificationRouter(Output[Router]):
     """A rule that sends notifications to sinks."""
 
-    id: strawberry.ID
-    name: str
-    """Unique name."""
-    project_id: strawberry.ID | None
-    """ID of the project whose notifications match. Null: all projects and the installation."""
-    events: list[str]
-    """Kinds of notifications, such as `service.failed`, `service.*` or `*`."""
-    severity: Severity
-    """Lowest severity that matches."""
-    filters: list[NotificationFilter]
-    """Filters. One of them must match; no filter matches everything."""
-    sink_ids: list[strawberry.ID]
-    """IDs of the sinks."""
-    inserted_at: datetime
-    updated_at: datetime
 
-    @classmethod
-    def of(cls, row: RouterRow) -> "NotificationRouter":
-        filters = [
-            NotificationFilter(
-                cluster_id=_id(rule.cluster_id),
-                service_id=_id(rule.service_id),
-                pipeline_id=_id(rule.pipeline_id),
-                regex=rule.regex or None,
-            )
-            for rule in row.filters
-        ]
-        return cls(
-            id=strawberry.ID(row.id),
-            name=row.name,
-            project_id=_id(row.project_id),
-            events=list(row.events),
-            severity=row.severity,
-            filters=filters,
-            sink_ids=[strawberry.ID(sink_id) for sink_id in row.sinks],
-            inserted_at=row.inserted_at,
-            updated_at=row.updated_at,
-        )
-
-
-@strawberry.type
-class AppNotification:
+@output(
+    Notification,
+    hide={"routed_at"},
+    nullable={"project_id", "cluster_id", "service_id", "pipeline_id"},
+)
+class AppNotification(Output[Notification]):
     """A notification."""
 
     id: strawberry.ID
-    at: datetime
-    """Time of the event."""
     kind: str
-    """Kind of notification, such as `service.failed`."""
-    severity: Severity
-    """Severity."""
-    subject: str
-    """Short text. Limit: 320 characters."""
-    text: str
-    """Long text. Limit: 2,000 characters."""
-    project_id: strawberry.ID | None
-    """ID of the project. Null for the installation."""
-    cluster_id: strawberry.ID | None
-    """ID of the cluster. Null if none is concerned."""
-    service_id: strawberry.ID | None
-    """ID of the service. Null if none is concerned."""
-    pipeline_id: strawberry.ID | None
-    """ID of the pipeline. Null if none is concerned."""
-    detail: Map
-    """Further facts."""
-
-    @classmethod
-    def of(cls, row: NotificationRow) -> "AppNotification":
-        return cls(
-            id=strawberry.ID(str(row.id)),
-            at=row.at,
-            kind=row.kind.value,
-            severity=row.severity,
-            subject=row.subject,
-            text=row.text,
-            project_id=_id(row.project_id),
-            cluster_id=_id(row.cluster_id),
-            service_id=_id(row.service_id),
-            pipeline_id=_id(row.pipeline_id),
-            detail=Map(dict(row.detail)),
-        )
 
 
-@strawberry.type
-class NotificationDelivery:
+@output(Delivery, hide={"project_id"}, nullable={"error"})
+class NotificationDelivery(Output[Delivery]):
     """Delivery of a notification to a sink."""
 
-    id: strawberry.ID
     notification_id: strawberry.ID
-    """ID of the notification."""
-    sink_id: strawberry.ID
-    """ID of the sink."""
-    state: DeliveryState
-    """State of the delivery."""
-    attempts: int
-    """Number of attempts. Limit: 12."""
-    status: int | None
-    """HTTP status of the last response. Null without one."""
-    error: str | None
-    """Error of the last attempt. Null if it succeeded."""
-    due_at: datetime
-    """Time of the next attempt."""
-    inserted_at: datetime
-    finished_at: datetime | None
-    """Time of the delivery or of the last attempt. Null while the delivery is waiting."""
-
-    @classmethod
-    def of(cls, row: DeliveryRow) -> "NotificationDelivery":
-        return cls(
-            id=strawberry.ID(row.id),
-            notification_id=strawberry.ID(str(row.notification_id)),
-            sink_id=strawberry.ID(row.sink_id),
-            state=row.state,
-            attempts=row.attempts,
-            status=row.status,
-            error=row.error or None,
-            due_at=row.due_at,
-            inserted_at=row.inserted_at,
-            finished_at=row.finished_at,
-        )
 
 
 @strawberry.input
@@ -223,43 +78,23 @@ class SinkConfigurationAttributes:
     """Target of a sink. Give the field of the sink's type."""
 
 
-@strawberry.input
-class NotificationSinkAttributes:
+@draft(SinkDraft, hide={"settings"})
+class NotificationSinkAttributes(Draft[SinkDraft]):
     """Fields of a notification sink."""
 
-    name: str
-    """Unique name. It identifies the sink to update."""
     type: str = strawberry.field(graphql_type=_SinkType)
     """Kind of sink."""
     configuration: SinkConfigurationAttributes
     """Target of the sink."""
-    project_id: strawberry.ID | None = None
-    """ID of the project. Default: the installation."""
-    audit: list[AuditKind] | None = None
-    """Kinds of audit rows to forward. Default: none on creation."""
 
-    def draft(self) -> SinkDraft:
-        """Returns the draft for the operation."""
-        return SinkDraft(
-            name=self.name,
-            settings=settings_from(BY_KIND[self.type], self.configuration, "configuration"),
-            project_id=self.project_id,
-            audit=None if self.audit is None else tuple(dict.fromkeys(self.audit)),
-        )
+    def values(self) -> dict[str, Any]:
+        settings = settings_from(BY_KIND[self.type], self.configuration, "configuration")
+        return {**super().values(), "settings": settings}
 
 
-@strawberry.input
-class RouterFilterAttributes:
+@draft(RouterFilter)
+class RouterFilterAttributes(Draft[RouterFilter]):
     """Filter of a router. A notification must match every given field."""
-
-    cluster_id: strawberry.ID | None = None
-    """ID of the cluster."""
-    service_id: strawberry.ID | None = None
-    """ID of the service."""
-    pipeline_id: strawberry.ID | None = None
-    """ID of the pipeline."""
-    regex: str | None = None
-    """Regular expression that the subject or text must match. Limit: 200 characters."""
 
 
 @strawberry.input
@@ -270,44 +105,20 @@ class RouterSinkAttributes:
     """ID of the sink."""
 
 
-@strawberry.input
-class NotificationRouterAttributes:
+@draft(RouterDraft, hide={"sinks"})
+class NotificationRouterAttributes(Draft[RouterDraft]):
     """Fields of a notification router."""
 
-    name: str
-    """Unique name. It identifies the router to update."""
     events: list[str]
-    """Kinds of notifications, such as `service.failed`, `service.*` or `*`. Limit: 50."""
     router_sinks: list[RouterSinkAttributes]
     """Sinks. Limit: 20."""
-    filters: list[RouterFilterAttributes] | None = None
-    """Filters. One of them must match. Default: everything matches. Limit: 50."""
     severity: Severity = Severity.INFO
-    """Lowest severity that matches. Default: `INFO`."""
-    project_id: strawberry.ID | None = None
-    """ID of the project whose notifications match. Default: all projects and the installation."""
 
-    def draft(self) -> RouterDraft:
-        """Returns the draft for the operation. Invalid: too many events."""
+    def values(self) -> dict[str, Any]:
         if len(self.events) > _MAX_EVENTS:
             raise Invalid(f"{len(self.events)} events, {_MAX_EVENTS} at most", field="events")
-        filters = tuple(
-            RouterFilter(
-                rule.cluster_id or "",
-                rule.service_id or "",
-                rule.pipeline_id or "",
-                rule.regex or "",
-            )
-            for rule in self.filters or ()
-        )
-        return RouterDraft(
-            name=self.name,
-            events=tuple(self.events),
-            severity=self.severity,
-            filters=filters,
-            sinks=tuple(sink.sink_id for sink in self.router_sinks),
-            project_id=self.project_id,
-        )
+        sinks = tuple(sink.sink_id for sink in self.router_sinks)
+        return {**super().values(), "events": tuple(self.events), "sinks": sinks}
 
 
 @strawberry.type
@@ -321,8 +132,8 @@ class NotificationQuery:
         Args:
             id: ID of the sink.
         """
-        verbs = info.context[NotificationOperations]
-        return NotificationSink.of(await verbs.sink(info.context.actor, id, name))
+        notifications = info.context[NotificationOperations]
+        return NotificationSink.of(await notifications.sink(info.context.actor, id, name))
 
     @strawberry.field
     async def notification_sinks(
@@ -346,8 +157,8 @@ class NotificationQuery:
         Args:
             id: ID of the router.
         """
-        verbs = info.context[NotificationOperations]
-        return NotificationRouter.of(await verbs.router(info.context.actor, id, name))
+        notifications = info.context[NotificationOperations]
+        return NotificationRouter.of(await notifications.router(info.context.actor, id, name))
 
     @strawberry.field
     async def notification_routers(
@@ -402,9 +213,9 @@ class NotificationMutation:
         Args:
             attributes: Fields of the sink.
         """
-        verbs = info.context[NotificationOperations]
-        row, secret = await verbs.save_sink(info.context.actor, attributes.draft())
-        return NotificationSink.of(row, secret)
+        notifications = info.context[NotificationOperations]
+        row, secret = await notifications.save_sink(info.context.actor, attributes.change())
+        return NotificationSink.of(row, signing_secret=secret)
 
     @strawberry.mutation
     async def delete_notification_sink(
@@ -415,8 +226,8 @@ class NotificationMutation:
         Args:
             id: ID of the sink.
         """
-        verbs = info.context[NotificationOperations]
-        return NotificationSink.of(await verbs.delete_sink(info.context.actor, id))
+        notifications = info.context[NotificationOperations]
+        return NotificationSink.of(await notifications.delete_sink(info.context.actor, id))
 
     @strawberry.mutation
     async def upsert_notification_router(
@@ -427,8 +238,8 @@ class NotificationMutation:
         Args:
             attributes: Fields of the router.
         """
-        verbs = info.context[NotificationOperations]
-        row = await verbs.save_router(info.context.actor, attributes.draft())
+        notifications = info.context[NotificationOperations]
+        row = await notifications.save_router(info.context.actor, attributes.change())
         return NotificationRouter.of(row)
 
     @strawberry.mutation
@@ -440,8 +251,8 @@ class NotificationMutation:
         Args:
             id: ID of the router.
         """
-        verbs = info.context[NotificationOperations]
-        return NotificationRouter.of(await verbs.delete_router(info.context.actor, id))
+        notifications = info.context[NotificationOperations]
+        return NotificationRouter.of(await notifications.delete_router(info.context.actor, id))
 
     @strawberry.mutation
     async def test_notification_sink(self, info: Info, id: strawberry.ID) -> NotificationDelivery:
@@ -450,8 +261,8 @@ class NotificationMutation:
         Args:
             id: ID of the sink.
         """
-        verbs = info.context[NotificationOperations]
-        return NotificationDelivery.of(await verbs.test_sink(info.context.actor, id))
+        notifications = info.context[NotificationOperations]
+        return NotificationDelivery.of(await notifications.test_sink(info.context.actor, id))
 
     @strawberry.mutation
     async def resend_notification(self, info: Info, id: strawberry.ID) -> NotificationDelivery:
@@ -460,9 +271,5 @@ class NotificationMutation:
         Args:
             id: ID of the delivery.
         """
-        verbs = info.context[NotificationOperations]
-        return NotificationDelivery.of(await verbs.resend(info.context.actor, id))
-
-
-def _id(text: str) -> strawberry.ID | None:
-    return strawberry.ID(text) if text else None
+        notifications = info.context[NotificationOperations]
+        return NotificationDelivery.of(await notifications.resend(info.context.actor, id))

@@ -56,18 +56,28 @@ _SEVERITIES = {
 
 @dataclass(frozen=True, slots=True)
 class Notification:
-    """An event that users may want to know. `project_id` is empty for the installation itself."""
+    """An event that users may want to know."""
 
     at: datetime
+    """Time of the event."""
     kind: NotificationKind
+    """Kind of notification, such as `service.failed`."""
     severity: Severity
+    """Severity."""
     subject: str
+    """Short text. Limit: 320 characters."""
     text: str = ""
+    """Long text. Limit: 2,000 characters."""
     project_id: str = ""
+    """ID of the project. Empty for the installation."""
     cluster_id: str = ""
+    """ID of the cluster. Empty if none is concerned."""
     service_id: str = ""
+    """ID of the service. Empty if none is concerned."""
     pipeline_id: str = ""
+    """ID of the pipeline. Empty if none is concerned."""
     detail: Mapping[str, str] = field(default_factory=dict)
+    """Further facts."""
     routed_at: datetime | None = None
     id: int | None = None
 

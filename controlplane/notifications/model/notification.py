@@ -26,7 +26,7 @@ MAX_SINKS = 20
 _MAX_REGEX_LENGTH = 200
 
 
-_TOLD = {
+_KIND_OF_STAGE = {
     LedgerStage.RENDERED: NotificationKind.SERVICE_UPDATE,
     LedgerStage.HEALTHY: NotificationKind.SERVICE_RECOVERED,
     LedgerStage.RENDER_FAILED: NotificationKind.SERVICE_FAILED,
@@ -47,7 +47,7 @@ def kind_for_ledger_entry(entry: LedgerEntry) -> Notification | None:
     Routing fills in subject and location. Only then is it known whether a healthy service has
     recovered.
     """
-    kind = _TOLD.get(entry.stage)
+    kind = _KIND_OF_STAGE.get(entry.stage)
     if kind is None:
         return None
     detail = {"stage": entry.stage.value, "sha": entry.sha or ""}
@@ -74,28 +74,33 @@ class NotificationKey:
 
 @dataclass(frozen=True, slots=True)
 class Sink:
-    """A destination of notifications, commit statuses or audit rows.
-
-    `type` is a kind of `notifications.sinks`. `sealed` holds its settings; only `host` is shown.
-    `repository_id` is the repository whose commits get statuses. `audit` lists the kinds of audit
-    rows to forward; `sent` is the last forwarded row by kind. `project_id` is empty for a sink of
-    the installation.
-    """
+    """A destination of notifications, commit statuses or audit rows."""
 
     id: str
     name: str
+    """Unique name."""
     inserted_at: datetime
     updated_at: datetime
     type: str
+    """Kind of sink."""
     project_id: str = ""
+    """ID of the project. Empty for a sink of the installation."""
     host: str = ""
+    """Host of the sink."""
     sealed: bytes = field(default=b"", repr=False)
+    """Encrypted settings."""
     repository_id: str = ""
+    """ID of the repository that receives commit statuses. Empty for other sinks."""
     audit: tuple[AuditKind, ...] = ()
+    """Kinds of audit rows that the sink receives."""
     sent: Mapping[str, int] = field(default_factory=dict)
+    """Number of the last forwarded audit row, by kind."""
     due_at: datetime | None = None
+    """Time at which audit rows are forwarded next."""
     failures: int = 0
+    """Number of consecutive failed deliveries."""
     error: str = ""
+    """Error of the last delivery. Empty if it succeeded."""
 
     @property
     def target(self) -> Resource:
@@ -105,14 +110,16 @@ class Sink:
 
 @dataclass(frozen=True, slots=True)
 class RouterFilter:
-    """Matches a notification if every non-empty field matches.
-    `regex` is searched in the subject.
-    """
+    """Matches a notification if every non-empty field matches."""
 
     cluster_id: str = ""
+    """ID of the cluster."""
     service_id: str = ""
+    """ID of the service."""
     pipeline_id: str = ""
+    """ID of the pipeline."""
     regex: str = ""
+    """Regular expression to search for in the subject. Limit: 200 characters."""
 
     def fits(self, notification: Notification) -> bool:
         """Returns whether the notification matches."""
@@ -126,21 +133,23 @@ class RouterFilter:
 
 @dataclass(frozen=True, slots=True)
 class Router:
-    """Selects notifications of its project, or of all projects, and sends them to sinks.
-
-    `events` are kinds, `*`, or patterns like `service.*`. If there are `filters`, at least one must
-    match.
-    """
+    """Selects notifications of its project, or of all projects, and sends them to sinks."""
 
     id: str
     name: str
+    """Unique name."""
     inserted_at: datetime
     updated_at: datetime
     project_id: str = ""
+    """ID of the project whose notifications match. Empty: all projects and the installation."""
     events: tuple[str, ...] = ("*",)
+    """Kinds of notifications, such as `service.failed`, `service.*` or `*`."""
     severity: Severity = Severity.INFO
+    """Lowest severity that matches."""
     filters: tuple[RouterFilter, ...] = ()
+    """Filters. One of them must match; no filter matches everything."""
     sinks: tuple[str, ...] = ()
+    """IDs of the sinks."""
 
     @property
     def target(self) -> Resource:
@@ -152,8 +161,8 @@ class Router:
         return (
             self.project_id in ("", notification.project_id)
             and notification.severity.rank >= self.severity.rank
-            and any(event_matches(notification.kind, wanted) for wanted in self.events)
-            and (not self.filters or any(each.fits(notification) for each in self.filters))
+            and any(event_matches(notification.kind, pattern) for pattern in self.events)
+            and (not self.filters or any(rule.fits(notification) for rule in self.filters))
         )
 
     def check(self) -> None:
@@ -177,9 +186,9 @@ def scope_of_installation_or_project(project_id: str, id: str = "", name: str = 
     return Resource.project(project_id).below(ResourceKind.NOTIFICATION, id, name)
 
 
-def event_matches(kind: NotificationKind, wanted: str) -> bool:
+def event_matches(kind: NotificationKind, pattern: str) -> bool:
     """Returns whether a kind matches a router's event pattern."""
-    return wanted in ("*", kind.value, f"{kind.value.partition('.')[0]}.*")
+    return pattern in ("*", kind.value, f"{kind.value.partition('.')[0]}.*")
 
 
 def _check_regex(regex: str) -> None:
@@ -219,15 +228,23 @@ class Delivery:
 
     id: str
     notification_id: int
+    """ID of the notification."""
     sink_id: str
+    """ID of the sink."""
     project_id: str
     due_at: datetime
+    """Time of the next attempt."""
     inserted_at: datetime
     state: DeliveryState = DeliveryState.WAITING
+    """State of the delivery."""
     attempts: int = 0
+    """Number of attempts. Limit: 12."""
     finished_at: datetime | None = None
+    """Time of the delivery or of the last attempt. None while the delivery is waiting."""
     status: int | None = None
+    """HTTP status of the last response. None without one."""
     error: str = ""
+    """Error of the last attempt. Empty if it succeeded."""
 
 
 def delivery_retry_delay(attempts: int) -> timedelta:

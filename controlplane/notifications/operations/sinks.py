@@ -1,6 +1,6 @@
 """Notification sinks, routers and deliveries."""
 
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TypeVar
 
 import orjson
@@ -26,7 +26,7 @@ from controlplane.notifications.ports import (
     SinkStore,
 )
 from controlplane.notifications.sinks import BY_KIND, SINKS
-from controlplane.platform.context import NOTIFY, OperationContext
+from controlplane.platform.context import NOTIFY, Change, OperationContext
 from controlplane.platform.names import check_text
 from controlplane.platform.notification import (
     Notification,
@@ -40,6 +40,7 @@ from controlplane.platform.sealing import Sealer
 from controlplane.repositories.ports import RepositoryStore
 from core.errors import Conflict, Invalid, NotFound
 
+R = TypeVar("R")
 S = TypeVar("S", Sink, Router)
 
 
@@ -51,29 +52,38 @@ class SinkDraft:
     """
 
     name: str
+    """Unique name. It identifies the sink to update."""
     settings: SinkKind
     project_id: str | None = None
+    """ID of the project. Default: the installation."""
     audit: tuple[AuditKind, ...] | None = None
+    """Kinds of audit rows to forward. Default: none on creation."""
 
 
 @dataclass(frozen=True, slots=True)
 class RouterDraft:
-    """Desired state of a router; `sinks` contains ids."""
+    """Desired state of a router."""
 
     name: str
+    """Unique name. It identifies the router to update."""
     events: tuple[str, ...] = ("*",)
+    """Kinds of notifications, such as `service.failed`, `service.*` or `*`. Limit: 50."""
     severity: Severity = Severity.INFO
+    """Lowest severity that matches. Default: `INFO`."""
     filters: tuple[RouterFilter, ...] = ()
+    """Filters. One of them must match. Default: everything matches. Limit: 50."""
     sinks: tuple[str, ...] = ()
-    project_id: str | None = field(default=None)
+    """IDs of the sinks."""
+    project_id: str | None = None
+    """ID of the project whose notifications match. Default: all projects and the installation."""
 
 
 @retry_operations
 class NotificationOperations:
     """Operations on sinks, routers, notifications and deliveries."""
 
-    def __init__(self, deps: OperationContext) -> None:
-        self._context = deps
+    def __init__(self, context: OperationContext) -> None:
+        self._context = context
 
     async def sinks(self, actor: Actor, query: PageQuery) -> Page[Sink]:
         """The sinks that the actor may see."""
@@ -113,37 +123,34 @@ class NotificationOperations:
         """Creates or changes a sink; returns a generated signing secret, shown only once."""
         require_member(actor)
         check_text(draft.name, "name")
-        async with self._context.store.write() as tx:
+        async with self._context.change(actor, "upsertNotificationSink") as tx:
             before = await tx[SinkStore].find(name=draft.name)
-            sink = before or await self._new_sink(tx, actor, draft)
-            _require_write(actor, sink.target, before is not None)
+            sink = before or await self._new_sink(tx, draft)
+            _authorize_write(tx, sink.target, known=before is not None)
             if sink.type != draft.settings.kind:
                 raise Conflict(
                     f"sink {draft.name} has the type {sink.type}, which cannot be changed"
                 )
-            kept = sink_settings(self._context.sealer, sink) if before else None
-            settings, made = draft.settings.completed(kept)
+            current = sink_settings(self._context.sealer, sink) if before else None
+            settings, signing_secret = draft.settings.completed(current)
             sink = await _completed(tx, actor, sink, draft, settings)
             plain = orjson.dumps(asdict(settings))
             sealed = self._context.sealer.seal(plain, _context(sink.id))
             sink = replace(sink, sealed=sealed, updated_at=self._context.clock.now())
             await (tx[SinkStore].put(sink) if before else tx[SinkStore].add(sink))
-            await self._context.audit(tx, actor, "upsertNotificationSink", sink.name, sink.id)
-        return sink, made
+            tx.audit(sink.name, sink.id)
+        return sink, signing_secret
 
     async def delete_sink(self, actor: Actor, id: str) -> Sink:
         """Deletes a sink. Conflict: a router still uses it."""
-        require_member(actor)
-        async with self._context.store.write() as tx:
-            sink = await tx[SinkStore].get(id)
-            if sink is None:
-                raise NotFound
-            require(actor, Verb.WRITE, sink.target)
+        async with self._context.change(actor, "deleteNotificationSink") as tx:
+            sink = _found(await tx[SinkStore].get(id))
+            tx.authorize(Verb.WRITE, sink.target)
             users = [router.name for router in await tx[RouterStore].select() if id in router.sinks]
             if users:
                 raise Conflict(f"routers still use this sink: {', '.join(users[:5])}")
             await tx[SinkStore].remove(id)
-            await self._context.audit(tx, actor, "deleteNotificationSink", sink.name, id)
+            tx.audit(sink.name, id)
         return sink
 
     async def save_router(self, actor: Actor, draft: RouterDraft) -> Router:
@@ -151,12 +158,12 @@ class NotificationOperations:
         require_member(actor)
         check_text(draft.name, "name")
         now = self._context.clock.now()
-        async with self._context.store.write() as tx:
+        async with self._context.change(actor, "upsertNotificationRouter") as tx:
             before = await tx[RouterStore].find(name=draft.name)
             project = await _project(tx, draft.project_id)
             blank = Router(self._context.new_id(), draft.name, now, now, project)
             router = before or blank
-            _require_write(actor, router.target, before is not None)
+            _authorize_write(tx, router.target, known=before is not None)
             router = replace(
                 router,
                 updated_at=now,
@@ -168,62 +175,56 @@ class NotificationOperations:
             router.check()
             await _check_sinks(tx, actor, router)
             await (tx[RouterStore].put(router) if before else tx[RouterStore].add(router))
-            await self._context.audit(tx, actor, "upsertNotificationRouter", router.name, router.id)
+            tx.audit(router.name, router.id)
         return router
 
     async def delete_router(self, actor: Actor, id: str) -> Router:
-        require_member(actor)
-        async with self._context.store.write() as tx:
-            router = await tx[RouterStore].get(id)
-            if router is None:
-                raise NotFound
-            require(actor, Verb.WRITE, router.target)
+        async with self._context.change(actor, "deleteNotificationRouter") as tx:
+            router = _found(await tx[RouterStore].get(id))
+            tx.authorize(Verb.WRITE, router.target)
             await tx[RouterStore].remove(id)
-            await self._context.audit(tx, actor, "deleteNotificationRouter", router.name, id)
+            tx.audit(router.name, id)
         return router
 
     async def test_sink(self, actor: Actor, id: str) -> Delivery:
         """Sends a test notification to one sink."""
-        require_member(actor)
         now = self._context.clock.now()
-        async with self._context.store.write() as tx:
-            sink = await tx[SinkStore].get(id)
-            if sink is None:
-                raise NotFound
-            require(actor, Verb.WRITE, sink.target)
+        async with self._context.change(actor, "testNotificationSink") as tx:
+            sink = _found(await tx[SinkStore].get(id))
+            tx.authorize(Verb.WRITE, sink.target)
             if BY_KIND[sink.type].of_commits:
                 raise Invalid("a commit status sink cannot be tested without a commit", field="id")
-            said = f"A test of the sink {sink.name}"
-            one = notification(NotificationKind.TEST, now, said, project_id=sink.project_id)
-            kept = await tx[NotificationStore].add(replace(one, routed_at=now))
-            delivery = Delivery(self._context.new_id(), kept, id, sink.project_id, now, now)
+            subject = f"A test of the sink {sink.name}"
+            test = notification(NotificationKind.TEST, now, subject, project_id=sink.project_id)
+            test_id = await tx[NotificationStore].add(replace(test, routed_at=now))
+            delivery = Delivery(self._context.new_id(), test_id, id, sink.project_id, now, now)
             await tx[DeliveryStore].add(delivery)
-            await self._context.audit(tx, actor, "testNotificationSink", sink.name, id)
-        self._context.bus.publish(NOTIFY)
+            tx.audit(sink.name, id)
+            tx.publish(NOTIFY)
         return delivery
 
     async def resend(self, actor: Actor, id: str) -> Delivery:
         """Sends a delivery again, whatever its state. Its webhook-id is unchanged."""
-        require_member(actor)
-        now = self._context.clock.now()
-        async with self._context.store.write() as tx:
-            found = await tx[DeliveryStore].get(id)
-            if found is None:
-                raise NotFound
-            require(actor, Verb.WRITE, scope_of_installation_or_project(found.project_id, id))
-            again = replace(found, state=DeliveryState.WAITING, due_at=now, finished_at=None)
-            again = replace(again, attempts=0, error="")
-            await tx[DeliveryStore].put(again)
-            await self._context.audit(tx, actor, "resendNotification", found.sink_id, id)
-        self._context.bus.publish(NOTIFY)
-        return again
+        async with self._context.change(actor, "resendNotification") as tx:
+            before = _found(await tx[DeliveryStore].get(id))
+            tx.authorize(Verb.WRITE, scope_of_installation_or_project(before.project_id, id))
+            delivery = replace(
+                before,
+                state=DeliveryState.WAITING,
+                due_at=self._context.clock.now(),
+                finished_at=None,
+                attempts=0,
+                error="",
+            )
+            await tx[DeliveryStore].put(delivery)
+            tx.audit(before.sink_id, id)
+            tx.publish(NOTIFY)
+        return delivery
 
-    async def _new_sink(self, tx: Transaction, actor: Actor, draft: SinkDraft) -> Sink:
+    async def _new_sink(self, tx: Transaction, draft: SinkDraft) -> Sink:
         now, project = self._context.clock.now(), await _project(tx, draft.project_id)
-        ends = {chain.kind.value: chain.number for chain in await tx[AuditLog].chains()}
-        return Sink(
-            self._context.new_id(), draft.name, now, now, draft.settings.kind, project, sent=ends
-        )
+        id, kind, sent = self._context.new_id(), draft.settings.kind, await _ends(tx)
+        return Sink(id, draft.name, now, now, kind, project, sent=sent)
 
 
 def sink_settings(sealer: Sealer, sink: Sink) -> SinkKind:
@@ -240,22 +241,27 @@ def _seen_by(actor: Actor, query: PageQuery) -> PageQuery:
     return replace(query, visible=actor.policy.visible(ResourceKind.NOTIFICATION))
 
 
-def _readable(actor: Actor, found: S | None) -> S:
-    if found is None:
+def _found(row: R | None) -> R:
+    if row is None:
         raise NotFound
-    require(actor, Verb.READ, found.target)
-    return found
+    return row
 
 
-def _require_write(actor: Actor, target: Resource, known: bool) -> None:
-    """Requires write access.
+def _readable(actor: Actor, row: S | None) -> S:
+    row = _found(row)
+    require(actor, Verb.READ, row.target)
+    return row
+
+
+def _authorize_write(tx: Change, target: Resource, *, known: bool) -> None:
+    """Authorizes the change of a new or known object.
 
     Names are unique in the installation, so an actor who may not see the other object only learns
     that the name is used.
     """
-    if known and not actor.may(Verb.READ, target):
+    if known and not tx.actor.may(Verb.READ, target):
         raise Conflict("this name is already used: choose another one")
-    require(actor, Verb.WRITE, target if known else replace(target, id=""))
+    tx.authorize(Verb.WRITE, target if known else replace(target, id=""))
 
 
 async def _project(tx: Transaction, project_id: str | None) -> str:
@@ -289,14 +295,15 @@ async def _completed(
     if draft.audit:
         require(actor, Verb.READ, Resource.whole(ResourceKind.AUDIT))
         if not settings.takes_audit or sink.project_id:
-            kinds = " or ".join(each.kind for each in SINKS if each.takes_audit)
+            kinds = " or ".join(kind.kind for kind in SINKS if kind.takes_audit)
             raise Invalid(f"needs a {kinds} sink without a project", field="audit")
-    now = await _ends(tx)
-    added = {kind.value: now[kind.value] for kind in draft.audit if kind not in sink.audit}
-    return replace(sink, audit=draft.audit, sent={**sink.sent, **added})
+    ends, audit = await _ends(tx), tuple(dict.fromkeys(draft.audit))
+    added = {kind.value: ends[kind.value] for kind in audit if kind not in sink.audit}
+    return replace(sink, audit=audit, sent={**sink.sent, **added})
 
 
 async def _ends(tx: Transaction) -> dict[str, int]:
+    """Returns the number of the last audit row by kind."""
     return {chain.kind.value: chain.number for chain in await tx[AuditLog].chains()}
 
 
