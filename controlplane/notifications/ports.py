@@ -24,7 +24,7 @@ class NotificationStore(AppendOnlyRows[Notification], Protocol):
         """
         ...
 
-    async def routed(self, several: Iterable[Notification], now: datetime) -> None:
+    async def routed(self, notifications: Iterable[Notification], now: datetime) -> None:
         """Marks these notifications, with their final content, as routed."""
         ...
 

@@ -123,7 +123,7 @@ def comment_marker(set_id: str) -> str:
 
 def preview_comment(set_id: str, name: str, rows: Iterable[PreviewRow]) -> str:
     """Formats the preview comment in Markdown, one row a service."""
-    shown = sorted(rows, key=lambda one: (one.cluster, one.name))
+    shown = sorted(rows, key=lambda row: (row.cluster, row.name))
     lines = [
         comment_marker(set_id),
         f"Preview by {_code(name)}:",

@@ -37,8 +37,8 @@ _REFUSED = frozenset({401, 403, 404})
 class PreviewComments:
     """Writes one comment per service set and pull request, and updates it on changes."""
 
-    def __init__(self, deps: OperationContext, outward: GuardedClient) -> None:
-        self._context = deps
+    def __init__(self, context: OperationContext, outward: GuardedClient) -> None:
+        self._context = context
         self._outward = outward
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 

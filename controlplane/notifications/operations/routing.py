@@ -74,8 +74,8 @@ class _RelatedResources:
 class NotificationRouting:
     """Turns new notifications into deliveries."""
 
-    def __init__(self, deps: OperationContext) -> None:
-        self._context = deps
+    def __init__(self, context: OperationContext) -> None:
+        self._context = context
 
     async def route(self) -> int:
         """Routes a batch of new notifications; returns its size."""
@@ -92,8 +92,8 @@ class NotificationRouting:
                 located, commits = await _located(tx, pending, known)
                 if located is not None:
                     routed.append(located)
-                    wanted = _wanted(located, commits, routers, {sink.id: sink for sink in sinks})
-                    deliveries += self._deliveries(_id(pending), wanted)
+                    receivers = _receivers(located, commits, routers, sinks)
+                    deliveries += self._deliveries(_id(pending), receivers)
             await tx[NotificationStore].routed(routed, self._context.clock.now())
             await tx[NotificationStore].drop(
                 {_id(pending) for pending in waiting} - set(map(_id, routed))
@@ -106,9 +106,9 @@ class NotificationRouting:
         before = self._context.clock.now() - RETENTION
         async with self._context.store.write() as tx:
             await tx[NotificationStore].forget(before)
-            for mark in await tx[NotificationKeyStore].past("at", before):
-                if mark.id.startswith("token:"):
-                    await tx[NotificationKeyStore].remove(mark.id)
+            for key in await tx[NotificationKeyStore].past("at", before):
+                if key.id.startswith("token:"):
+                    await tx[NotificationKeyStore].remove(key.id)
 
     def _deliveries(self, id: int, sinks: Iterable[Sink]) -> list[Delivery]:
         """One delivery of a notification to each sink."""
@@ -119,8 +119,8 @@ class NotificationRouting:
 class StateWatcher:
     """Detects offline clusters, broken repositories and expiring tokens, and reports each once."""
 
-    def __init__(self, deps: OperationContext) -> None:
-        self._context = deps
+    def __init__(self, context: OperationContext) -> None:
+        self._context = context
 
     async def check_clusters(self) -> None:
         """Reports clusters that went offline or came back."""
@@ -128,19 +128,15 @@ class StateWatcher:
         async with self._context.store.read() as tx:
             silent = await tx[ClusterStore].past("pinged_at", now - OFFLINE_AFTER)
             away = {f"cluster:{c.id}": c for c in silent if c.deleted_at is None}
-            marks = {
-                m.id: m
-                for m in await tx[NotificationKeyStore].select()
-                if m.id.startswith("cluster:")
-            }
+            keys = await _keys(tx, "cluster:")
         for id, cluster in away.items():
-            if id not in marks and cluster.pinged_at is not None:
+            if id not in keys and cluster.pinged_at is not None:
                 text = f"Its agent was last seen at {cluster.pinged_at:%F %T} UTC."
                 kind = NotificationKind.CLUSTER_AWAY
                 notice = notification(kind, now, f"cluster {cluster.handle} is offline", text)
                 place = {"cluster_id": cluster.id, "project_id": _in(cluster.project_id)}
-                await self._mark(id, replace(notice, **place))
-        for id in marks.keys() - away.keys():
+                await self._report(id, replace(notice, **place))
+        for id in keys - away.keys():
             await self._cluster_back(id, now)
 
     async def check_repositories(self) -> None:
@@ -148,19 +144,15 @@ class StateWatcher:
         now = self._context.clock.now()
         async with self._context.store.read() as tx:
             broken = await tx[RepositoryStore].select(health=GitHealth.FAILED)
-            marks = {
-                m.id
-                for m in await tx[NotificationKeyStore].select()
-                if m.id.startswith("repository:")
-            }
+            keys = await _keys(tx, "repository:")
         failing = {f"repository:{repository.id}": repository for repository in broken}
         for id, repository in failing.items():
-            if id not in marks:
+            if id not in keys:
                 subject = f"repository {repository.url} cannot be fetched"
                 kind = NotificationKind.REPOSITORY_BROKEN
                 notice = notification(kind, now, subject, repository.error or "")
-                await self._mark(id, replace(notice, project_id=_in(repository.project_id)))
-        for id in marks - failing.keys():
+                await self._report(id, replace(notice, project_id=_in(repository.project_id)))
+        for id in keys - failing.keys():
             await self._repository_mended(id, now)
 
     async def check_tokens(self) -> None:
@@ -168,7 +160,7 @@ class StateWatcher:
         now = self._context.clock.now()
         async with self._context.store.read() as tx:
             ending = await tx[TokenStore].past("expires_at", now + EXPIRES_SOON)
-            known = {mark.id for mark in await tx[NotificationKeyStore].select()}
+            known = await _keys(tx, "token:")
         for token in ending:
             live = token.expires_at and token.expires_at > now and token.revoked_at is None
             id = f"token:{token.id}"
@@ -178,30 +170,30 @@ class StateWatcher:
                     f"It expires at {token.expires_at:%F %T} UTC: create a new token before then."
                 )
                 subject = f"token {token.name} expires soon"
-                await self._mark(id, notification(NotificationKind.TOKEN_EXPIRING, now,
-                                                  subject, text))  # fmt: skip
+                notice = notification(NotificationKind.TOKEN_EXPIRING, now, subject, text)
+                await self._report(id, notice)
 
-    async def _cluster_back(self, mark: str, now: datetime) -> None:
+    async def _cluster_back(self, key: str, now: datetime) -> None:
         async with self._context.store.write() as tx:
-            await tx[NotificationKeyStore].remove(mark)
-            cluster = await tx[ClusterStore].get(mark.partition(":")[2])
+            await tx[NotificationKeyStore].remove(key)
+            cluster = await tx[ClusterStore].get(key.partition(":")[2])
             if cluster is not None:
                 kind = NotificationKind.CLUSTER_BACK
                 notice = notification(kind, now, f"cluster {cluster.handle} is online again")
                 place = {"cluster_id": cluster.id, "project_id": _in(cluster.project_id)}
                 await tx[NotificationStore].append([replace(notice, **place)])
 
-    async def _repository_mended(self, mark: str, now: datetime) -> None:
+    async def _repository_mended(self, key: str, now: datetime) -> None:
         async with self._context.store.write() as tx:
-            await tx[NotificationKeyStore].remove(mark)
-            repository = await tx[RepositoryStore].get(mark.partition(":")[2])
+            await tx[NotificationKeyStore].remove(key)
+            repository = await tx[RepositoryStore].get(key.partition(":")[2])
             if repository is not None:
                 kind = NotificationKind.REPOSITORY_MENDED
                 notice = notification(kind, now, f"repository {repository.url} is fetched again")
                 project = _in(repository.project_id)
                 await tx[NotificationStore].append([replace(notice, project_id=project)])
 
-    async def _mark(self, id: str, notice: Notification) -> None:
+    async def _report(self, id: str, notice: Notification) -> None:
         """Reports a state once; does nothing if another replica already did."""
         try:
             async with self._context.store.write() as tx:
@@ -209,6 +201,12 @@ class StateWatcher:
                 await tx[NotificationStore].append([notice])
         except Conflict:
             return
+
+
+async def _keys(tx: Transaction, prefix: str) -> set[str]:
+    """Returns the ids of notified states that begin with a prefix."""
+    keys = await tx[NotificationKeyStore].select()
+    return {key.id for key in keys if key.id.startswith(prefix)}
 
 
 async def _known(tx: Transaction, waiting: Sequence[Notification]) -> _RelatedResources:
@@ -296,17 +294,17 @@ def _of_service(pending: Notification, service: Service, known: _RelatedResource
     )
 
 
-def _wanted(
+def _receivers(
     pending: Notification,
     commits: Mapping[str, str],
     routers: Iterable[Router],
-    sinks: dict[str, Sink],
+    sinks: Sequence[Sink],
 ) -> list[Sink]:
-    """The sinks that get the notification, each once."""
+    """Returns the sinks that get the notification, each once, sorted by id."""
     ids = {id for router in routers if router.matches(pending) for id in router.sinks}
-    of_commits = (sink for sink in sinks.values() if BY_KIND[sink.type].of_commits)
+    of_commits = (sink for sink in sinks if BY_KIND[sink.type].of_commits)
     ids |= {sink.id for sink in of_commits if commits.get(sink.repository_id)}
-    return [sinks[id] for id in sorted(ids) if id in sinks]
+    return sorted((sink for sink in sinks if sink.id in ids), key=lambda sink: sink.id)
 
 
 def _in(project_id: str | None) -> str:

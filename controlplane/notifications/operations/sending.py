@@ -39,12 +39,12 @@ class NotificationSender:
     """Sends deliveries, and forwards the audit log."""
 
     def __init__(
-        self, deps: OperationContext, outward: GuardedClient, host: str = "towline"
+        self, context: OperationContext, outward: GuardedClient, host: str = "towline"
     ) -> None:
-        self._context = deps
+        self._context = context
         self._outward = outward
         self._host = host
-        self._comments = PreviewComments(deps, outward)
+        self._comments = PreviewComments(context, outward)
 
     async def deliver(self) -> int:
         """Sends a batch of due deliveries; returns its size."""
@@ -87,8 +87,8 @@ class NotificationSender:
         async with self._context.store.read() as tx:
             sink = await tx[SinkStore].get(delivery.sink_id)
             found = await tx[NotificationStore].select(id=delivery.notification_id)
-            wanted = sink.repository_id if sink else ""
-            repository = await tx[RepositoryStore].get(wanted) if wanted else None
+            repository_id = sink.repository_id if sink else ""
+            repository = await tx[RepositoryStore].get(repository_id) if repository_id else None
         if sink is None or not found:
             return GONE
         sending = self._sending(sink, delivery.id, repository)

@@ -55,10 +55,10 @@ class SqlNotifications(SqlLog[Notification]):
             waiting = waiting.with_for_update(skip_locked=True)
         return await self._fetch(waiting)
 
-    async def routed(self, several: Iterable[Notification], now: datetime) -> None:
+    async def routed(self, notifications: Iterable[Notification], now: datetime) -> None:
         rows = [
             {"row": row.id, **{f"to_{name}": getattr(row, name) for name in _FOUND_OUT}}
-            for row in (replace(each, routed_at=now) for each in several)
+            for row in (replace(entry, routed_at=now) for entry in notifications)
         ]
         if rows:
             await self._connection.execute(_ROUTED, rows)

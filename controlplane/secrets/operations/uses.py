@@ -28,12 +28,12 @@ async def set_uses(
     """
     if len(wanted) > MAX_USES:
         raise Invalid(f"must have at most {MAX_USES} entries", field="uses")
-    held = {use.name: use for use in await tx[SecretUseStore].select(service_id=service.id)}
+    current = {use.name: use for use in await tx[SecretUseStore].select(service_id=service.id)}
     secrets = {name: await usable_secret(tx, actor, id) for name, (id, _) in sorted(wanted.items())}
     names: list[str] = []
     for name, secret in secrets.items():
         version = await _version(tx, secret, wanted[name][1])
-        before, pinned = held.get(name), wanted[name][1] is not None
+        before, pinned = current.get(name), wanted[name][1] is not None
         if before is not None and _same(before, secret, version, pinned=pinned):
             continue
         if before is not None:
@@ -51,8 +51,8 @@ async def set_uses(
             )
         )
         names.append(f"{name} is version {version} of {secret.name}")
-    for name in sorted(held.keys() - wanted.keys()):
-        await tx[SecretUseStore].remove(held[name].id)
+    for name in sorted(current.keys() - wanted.keys()):
+        await tx[SecretUseStore].remove(current[name].id)
         names.append(f"{name} is gone")
     if names:
         await store_secret_flags(tx, [service.id])
@@ -79,8 +79,8 @@ async def move_uses(
             use.id, version=version, sequence=sequence, changed_at=context.clock.now()
         )
         if service.id not in moved:
-            said = f"{use.name} is version {version} of {secret.name}"
-            await raise_generation(context, tx, service, [said], by)
+            text = f"{use.name} is version {version} of {secret.name}"
+            await raise_generation(context, tx, service, [text], by)
             moved[service.id] = service
     return list(moved.values())
 
@@ -149,11 +149,11 @@ async def usable_secret(tx: Transaction, actor: Actor, id: str) -> Secret:
     return secret
 
 
-async def _version(tx: Transaction, secret: Secret, asked: int | None) -> int:
+async def _version(tx: Transaction, secret: Secret, pinned: int | None) -> int:
     """The version for a new use. Conflict: it does not exist, or was revoked."""
     rotation = secret.rotation
     number = rotation.new if rotation is not None and rotation.active else secret.current
-    number = asked or number
+    number = pinned or number
     row = await tx[SecretVersionStore].find(secret_id=secret.id, number=number)
     if row is None or row.revoked_at is not None:
         what = f"version {number}" if number else "value yet"

@@ -36,8 +36,8 @@ class MemoryNotifications(MemoryLog[Notification]):
     async def waiting(self, most: int) -> list[Notification]:
         return self._select(lambda row: row["routed_at"] is None)[:most]
 
-    async def routed(self, several: Iterable[Notification], now: datetime) -> None:
-        for notification in several:
+    async def routed(self, notifications: Iterable[Notification], now: datetime) -> None:
+        for notification in notifications:
             columns: dict[str, Any] = {name: getattr(notification, name) for name in _FOUND_OUT}
             columns["routed_at"] = now
             self._connection.update(self._table, [(notification.id,)], columns)
