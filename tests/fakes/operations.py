@@ -11,8 +11,9 @@ from controlplane.platform.ports import ReadableRows, Wake
 from controlplane.platform.store.rows import TableRows
 from controlplane.repositories.model.repository import Repository
 from controlplane.secrets.backends.envelope import EnvelopeSealer
+from controlplane.services.model.ledger import LedgerEntry
 from controlplane.services.model.service import Service
-from controlplane.services.ports import ServiceStore
+from controlplane.services.ports import LedgerStore, ServiceStore
 from controlplane.store.repositories import REPOSITORIES
 from core.identity import ClusterId, RepositoryId, ServiceId
 from tests.fakes.clock import START, FakeClock
@@ -69,6 +70,11 @@ class MemoryOperations:
         async with self.store.read() as tx:
             entries = await tx[AuditLog].select()
         return [(entry.actor, entry.action, entry.target) for entry in entries]
+
+    async def ledger(self) -> list[LedgerEntry]:
+        """Returns all entries of the deployment ledger, oldest first."""
+        async with self.store.read() as tx:
+            return await tx[LedgerStore].select()
 
     @property
     def published(self) -> list[Wake]:

@@ -1,0 +1,174 @@
+"""Objects of services: owners, live state and events."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from controlplane.authorization import ANONYMOUS
+from controlplane.services.model.service import Component
+from controlplane.services.operations.components import ComponentOperations
+from controlplane.services.ports import ComponentStore
+from core.errors import Conflict, NotFound, Unauthenticated, Unavailable
+from tests.fakes.actors import NOBODY, VIEWER
+from tests.fakes.clock import START
+from tests.fakes.live import FakeLive
+from tests.fakes.operations import (
+    MemoryOperations,
+    make_cluster,
+    make_service,
+    operations_over_memory,
+)
+
+DEV = make_cluster("dev")
+WEB = make_service("web", DEV)
+DEPLOYMENT = Component(
+    "d", WEB.id, DEV.id, "apps", "v1", "Deployment", "shop", "web", "ud", "", None, "", True, (),
+    START,
+)  # fmt: skip
+REPLICAS = replace(DEPLOYMENT, id="r", kind="ReplicaSet", uid="ur", owner_uid="ud", name="web-1")
+POD = replace(DEPLOYMENT, id="p", group="", kind="Pod", uid="up", owner_uid="ur", name="web-1-a")
+PENDING = replace(DEPLOYMENT, id="n", name="new", uid="")
+LISTED = {"resources": [{"name": "deployments", "kind": "Deployment"}]}
+PATH = "/apis/apps/v1/namespaces/shop/deployments/web"
+
+
+@pytest.fixture
+async def world() -> MemoryOperations:
+    world = operations_over_memory()
+    await world.given(DEV, WEB)
+    await add(world, DEPLOYMENT, REPLICAS, POD, PENDING)
+    return world
+
+
+@pytest.fixture
+def live() -> FakeLive:
+    return FakeLive({"/apis/apps/v1": LISTED})
+
+
+@pytest.fixture
+def operations(world: MemoryOperations, live: FakeLive) -> ComponentOperations:
+    return ComponentOperations(world.context, live)
+
+
+async def add(world: MemoryOperations, *components: Component) -> None:
+    async with world.store.write() as tx:
+        await tx[ComponentStore].upsert(components)
+
+
+async def test_an_object_has_its_owners_and_children(
+    world: MemoryOperations, operations: ComponentOperations
+) -> None:
+    family = await operations.family(VIEWER, "r")
+    assert (family.parents, family.children) == ((DEPLOYMENT,), (POD,))
+    assert (await operations.family(VIEWER, "p")).parents == (REPLICAS, DEPLOYMENT)
+    lone = await operations.family(VIEWER, "n")
+    assert (lone.component, lone.parents, lone.children) == (PENDING, (), ())
+
+
+async def test_owners_in_a_cycle_are_listed_once(
+    world: MemoryOperations, operations: ComponentOperations
+) -> None:
+    await add(
+        world,
+        replace(DEPLOYMENT, id="x", name="x", uid="ux", owner_uid="uy"),
+        replace(DEPLOYMENT, id="y", name="y", uid="uy", owner_uid="uz"),
+        replace(DEPLOYMENT, id="z", name="z", uid="uz", owner_uid="uy"),
+        replace(DEPLOYMENT, id="o", name="o", uid="uo", owner_uid="uo"),
+    )
+    family = await operations.family(VIEWER, "x")
+    assert [parent.id for parent in family.parents] == ["y", "z"]
+    assert (await operations.family(VIEWER, "o")).parents == ()
+
+
+async def test_objects_of_hidden_services_do_not_exist(
+    world: MemoryOperations, operations: ComponentOperations
+) -> None:
+    await add(world, replace(DEPLOYMENT, id="stray", name="stray", service_id="none"))
+    refusals = ((NOBODY, "d", NotFound), (VIEWER, "none", NotFound), (VIEWER, "stray", NotFound),
+                (ANONYMOUS, "d", Unauthenticated))  # fmt: skip
+    for actor, id, error in refusals:
+        for read in (operations.family, operations.look, operations.events):
+            with pytest.raises(error):
+                await read(actor, id)
+    for actor, id, error in (
+        (NOBODY, WEB.id, NotFound),
+        (VIEWER, "none", NotFound),
+        (ANONYMOUS, WEB.id, Unauthenticated),
+    ):
+        with pytest.raises(error):
+            await operations.service_events(actor, id)
+
+
+@pytest.mark.parametrize(("noted", "shown"), [([{"manager": "a"}], [{"manager": "a"}]), ("x", [])])
+async def test_a_live_object_is_read_as_the_actor(
+    operations: ComponentOperations, live: FakeLive, noted: Any, shown: list[Any]
+) -> None:
+    metadata = {"uid": "ud", "name": "web"}
+    live.answers[PATH] = {
+        "kind": "Deployment",
+        "metadata": {**metadata, "managedFields": noted},
+    }
+    found = await operations.read_managed_fields(VIEWER, "d")
+    assert found.live.object == {"kind": "Deployment", "metadata": metadata}
+    assert (found.live.component, found.live.read_at) == (DEPLOYMENT, START)
+    assert (found.cluster, found.resource, found.noted) == ("dev", "deployments", shown)
+    assert await operations.look(VIEWER, "d") == found.live
+    assert live.asked[:2] == [("vi", "dev", "/apis/apps/v1"), ("vi", "dev", PATH)]
+
+
+async def test_a_recreated_object_is_another_one(
+    operations: ComponentOperations, live: FakeLive
+) -> None:
+    live.answers[PATH] = {"metadata": {"uid": "other"}}
+    with pytest.raises(Conflict, match="Deployment web was recreated"):
+        await operations.look(VIEWER, "d")
+    live.answers[PATH.replace("web", "new")] = {}
+    assert (await operations.look(VIEWER, "n")).object == {"metadata": {}}
+
+
+async def test_a_kind_without_a_list_of_resources_is_not_served(
+    operations: ComponentOperations, live: FakeLive
+) -> None:
+    live.answers["/apis/apps/v1"] = {"resources": None}
+    with pytest.raises(Exception, match="serves no Deployment"):
+        await operations.look(VIEWER, "d")
+
+
+async def test_events_are_those_of_the_object(
+    operations: ComponentOperations, live: FakeLive
+) -> None:
+    path = "/api/v1/namespaces/shop/events"
+    live.answers[path] = {"items": [event("ud", "Created"), event("up", "Pulled")]}
+    assert [found.reason for found in await operations.events(VIEWER, "d")] == ["Created"]
+    assert "involvedObject.uid%3Dud" in live.asked[0][2]
+    live.answers[path] = {"items": None}
+    assert await operations.events(VIEWER, "d") == []
+    live.asked.clear()
+    assert await operations.events(VIEWER, "n") == [] == live.asked
+
+
+def event(uid: str, reason: str) -> dict[str, Any]:
+    return {"involvedObject": {"uid": uid}, "reason": reason}
+
+
+async def test_events_of_a_service_are_read_in_at_most_five_namespaces(
+    world: MemoryOperations, operations: ComponentOperations, live: FakeLive
+) -> None:
+    spaces = [f"n{number}" for number in range(6)]
+    await add(world, *(
+        replace(POD, id=space, name=space, namespace=space, uid=f"u{space}") for space in spaces
+    ))  # fmt: skip
+    for space in (*spaces, "shop"):
+        items = [event(f"u{space}", space), event("of-another-service", space)]
+        live.answers[f"/api/v1/namespaces/{space}/events"] = {"items": items}
+    found = await operations.service_events(VIEWER, WEB.id)
+    assert [one.reason for one in found] == spaces[:5]
+    assert len(live.asked) == 5
+
+
+async def test_a_process_without_clusters_reads_no_live_object(world: MemoryOperations) -> None:
+    offline = ComponentOperations(world.context)
+    with pytest.raises(Unavailable, match="no connection to clusters"):
+        await offline.look(VIEWER, "d")
+    assert (await offline.family(VIEWER, "d")).component == DEPLOYMENT
