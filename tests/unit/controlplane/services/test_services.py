@@ -356,7 +356,7 @@ async def test_related_resources_are_those_that_the_actor_may_read(
     assert (narrow.clusters, narrow.repositories) == ({"dev": DEV}, {})
     for kind in sorted(kinds):
         only = await services.related(VIEWER, [current], frozenset({kind}))
-        read = {"cluster": only.clusters, "repository": only.repositories}
+        read: dict[str, Any] = {"cluster": only.clusters, "repository": only.repositories}
         read |= {"revision": only.revisions, "sources": only.sources}
         assert {name for name, rows in read.items() if rows} == {kind} - {"components"}
     for actor, wanted in ((NOBODY, kinds), (VIEWER, frozenset[str]())):
