@@ -90,7 +90,8 @@ class ReportHandler:
         )
         if service.spec.dry_run and body.planned is not None:
             await _keep_plan(tx, DryRunResult(service.id, body.sequence, body.planned))
-        is_news = (service.observed, service.observed.phase) != (body.sequence, body.phase)
+        known = (service.observed.observed_generation, service.observed.phase)
+        is_news = known != (body.sequence, body.phase)
         if is_news and body.phase in _STAGES:
             batch.ledger.append(status_entry(service, body, at))
         changed.add((SERVICE, service.id))

@@ -1,0 +1,54 @@
+"""Reports of agents, committed to the store in memory."""
+
+import pytest
+
+from controlplane.agents.operations.agents import AgentOperations
+from controlplane.services.model.ledger import LedgerStage
+from controlplane.services.model.service import Service
+from controlplane.services.ports import LedgerStore
+from core.spec.reports import Report
+from core.spec.status import Phase, SyncStatus
+from tests.fakes.clock import START
+from tests.fakes.operations import (
+    MemoryOperations,
+    make_cluster,
+    make_service,
+    operations_over_memory,
+)
+
+CLUSTER = make_cluster("eu-1")
+SHOP: Service = make_service("shop", CLUSTER, generation=2, digest="sha256:a")
+
+
+@pytest.fixture
+async def world() -> MemoryOperations:
+    operations = operations_over_memory()
+    await operations.given(CLUSTER, SHOP)
+    return operations
+
+
+async def test_a_status_is_in_the_ledger_once_for_each_generation_and_phase(
+    world: MemoryOperations,
+) -> None:
+    agents = AgentOperations(world.context)
+    statuses = (
+        (1, Phase.HEALTHY),
+        (2, Phase.APPLIED),
+        (2, Phase.HEALTHY),
+        (2, Phase.HEALTHY),
+        (2, Phase.HEALTHY),
+        (2, Phase.DEGRADED),
+        (2, Phase.HEALTHY),
+    )
+    for number, (generation, phase) in enumerate(statuses, 1):
+        body = SyncStatus(SHOP.id, generation, "sha256:a", phase)
+        await agents.record(CLUSTER.id, [Report(number, START, body)])
+    async with world.store.read() as tx:
+        entries = await tx[LedgerStore].select()
+    assert [(entry.sequence, entry.stage) for entry in entries] == [
+        (1, LedgerStage.HEALTHY),
+        (2, LedgerStage.APPLIED),
+        (2, LedgerStage.HEALTHY),
+        (2, LedgerStage.DEGRADED),
+        (2, LedgerStage.HEALTHY),
+    ]
