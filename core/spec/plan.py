@@ -24,6 +24,8 @@ class PlannedChange:
     """The planned action on one object."""
 
     object: ObjectRef
+    """The object."""
     change: PlannedAction
+    """Kind of change."""
     fields: tuple[FieldChange, ...] = ()
-    """Changed fields of an update; possibly not all of them."""
+    """Fields that would change in an update; possibly not all of them."""

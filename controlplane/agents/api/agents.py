@@ -1,176 +1,78 @@
 """Actions of agents in the API: dry-run plans, confirmed deletions, jobs and upgrades."""
 
 from collections.abc import AsyncGenerator
-from datetime import datetime
+from typing import Any
 
 import strawberry
 
-from controlplane.agents.model.jobs import DEFAULT_TIMEOUT, JobRequest
-from controlplane.agents.model.jobs import ClusterJob as ClusterJobRow
+from controlplane.agents.model.jobs import ClusterJob as JobRow
+from controlplane.agents.model.jobs import JobRequest
 from controlplane.agents.operations.commands import AgentCommands
 from controlplane.agents.operations.jobs import ClusterJobs
 from controlplane.clusters.api.clusters import ClusterType
 from controlplane.platform.context import CLUSTER_JOB
 from controlplane.platform.graphql import relay
 from controlplane.platform.graphql.context import Info
-from controlplane.platform.graphql.scalars import Json, Map
+from controlplane.platform.graphql.derive import Draft, Output, draft, output
+from controlplane.platform.graphql.inputs import json_object
+from controlplane.platform.graphql.scalars import Json
 from controlplane.platform.ports import Bus
 from controlplane.services.api.inputs import ConfigAttributes
 from controlplane.services.api.loading import service_type
-from controlplane.services.api.types import ObjectReference, ServiceDeployment
+from controlplane.services.api.types import ServiceDeployment
 from controlplane.services.model.objects import DryRunResult
-from core.errors import Invalid
 from core.spec.jobs import JobPhase
-from core.spec.objects import ObjectRef
-from core.spec.plan import PlannedAction
+from core.spec.objects import FieldChange, ObjectRef
+from core.spec.plan import PlannedAction, PlannedChange
 
 strawberry.enum(JobPhase, name="ClusterJobPhase")
 strawberry.enum(PlannedAction, name="PlannedAction")
 
 
-@strawberry.input
-class ObjectAttributes:
+@draft(ObjectRef, hide={"version"})
+class ObjectAttributes(Draft[ObjectRef]):
     """An object in a cluster."""
 
-    kind: str
-    """Kind, such as `Deployment`."""
-    name: str
-    """Name."""
     group: str | None = None
-    """API group. Empty or null for the core group."""
     namespace: str | None = None
-    """Namespace. Empty or null for a cluster-scoped object."""
 
-    def named(self) -> ObjectRef:
-        return ObjectRef(self.group or "", "", self.kind, self.namespace or "", self.name)
+    def values(self) -> dict[str, Any]:
+        return {"group": "", "version": "", "namespace": "", **super().values()}
 
 
-@strawberry.input
-class ClusterJobAttributes:
+@draft(JobRequest, rename={"timeout": "timeout_s"}, hide={"follow"})
+class ClusterJobAttributes(Draft[JobRequest]):
     """A Job or a Pod to run once."""
 
-    namespace: str
-    """Namespace of the job."""
     manifest: Json
-    """Manifest of a `batch/v1` Job or a `v1` Pod. Limit: 512 KiB."""
-    timeout: int | None = None
-    """Timeout in seconds. Default: 3,600. Limit: 604,800."""
-    key: str | None = None
-    """Idempotency key. A second request with the same key returns the first job. Limit: 255
-    characters."""
     secrets: list[ConfigAttributes] | None = None
-    """Values for Secrets in the manifest, or for `${towline.secret:NAME}` in `env`. Limit: 64."""
 
-    def request(self) -> JobRequest:
-        if not isinstance(self.manifest, dict):
-            raise Invalid("must be a JSON object", field="manifest")
-        return JobRequest(
-            namespace=self.namespace,
-            manifest=self.manifest,
-            timeout_s=DEFAULT_TIMEOUT if self.timeout is None else self.timeout,
-            secrets={secret.name: secret.value or "" for secret in self.secrets or ()},
-            key=self.key or "",
-        )
+    def values(self) -> dict[str, Any]:
+        secrets = {secret.name: secret.value or "" for secret in self.secrets or ()}
+        manifest = json_object(self.manifest, "manifest")
+        return {**super().values(), "manifest": manifest, "secrets": secrets}
 
 
-@strawberry.type
-class FieldDifference:
+@output(FieldChange, nullable={"old", "new"})
+class FieldDifference(Output[FieldChange]):
     """A field that would change."""
 
-    pointer: str
-    """JSON pointer of the field (RFC 6901)."""
-    old: str | None
-    """Current value as JSON. Null if the field is absent."""
-    new: str | None
-    """Desired value as JSON. Null if the field is removed."""
 
-
-@strawberry.type
-class PlannedChangeType:
+@output(PlannedChange, rename={"action": "change"})
+class PlannedChangeType(Output[PlannedChange]):
     """A change that the agent would make to one object."""
 
-    object: ObjectReference
-    """The object."""
-    action: PlannedAction
-    """Kind of change."""
-    fields: list[FieldDifference]
-    """Fields that would change."""
 
-
-@strawberry.type
-class DryRunPlan:
+@output(DryRunResult, hide={"id"})
+class DryRunPlan(Output[DryRunResult]):
     """Changes that the agent would make if the service were not in dry-run mode."""
 
-    sequence: int
-    """Generation of the desired state that the plan refers to."""
-    changes: list[PlannedChangeType]
-    """Changes by object."""
 
-    @classmethod
-    def of(cls, plan: DryRunResult) -> "DryRunPlan":
-        changes = [
-            PlannedChangeType(
-                object=ObjectReference.of(change.object),
-                action=change.change,
-                fields=[
-                    FieldDifference(pointer=f.pointer, old=f.old or None, new=f.new or None)
-                    for f in change.fields
-                ],
-            )
-            for change in plan.changes
-        ]
-        return cls(sequence=plan.sequence, changes=changes)
-
-
-@strawberry.type
-class ClusterJobType:
+@output(JobRow, hide={"key", "manifest", "timeout_s", "follow", "sealed"})
+class ClusterJobType(Output[JobRow]):
     """A Job or a Pod that an agent runs once."""
 
-    id: strawberry.ID
-    cluster_id: strawberry.ID
-    """ID of the cluster."""
-    namespace: str
-    """Namespace of the job."""
-    phase: JobPhase
-    """Progress of the job."""
-    message: str
-    """Explanation of the phase, such as the reason of a failure."""
-    actor: str
-    """E-mail address of the user, or name of the pipeline, that started the job."""
-    object: ObjectReference | None
-    """Object in the cluster. Null until the agent has created it."""
-    exit_code: int | None
-    """Highest exit code of the containers. Null until the job ends."""
-    inserted_at: datetime
-    started_at: datetime | None
-    """Start time."""
-    finished_at: datetime | None
-    """Time at which the job ended."""
-    log_tail: str
-    """Last lines of the log."""
-    outputs: Map
-    """Termination messages by container name."""
     retry_of: strawberry.ID | None
-    """ID of the job that this one repeats."""
-
-    @classmethod
-    def of(cls, row: ClusterJobRow) -> "ClusterJobType":
-        return cls(
-            id=strawberry.ID(row.id),
-            cluster_id=strawberry.ID(row.cluster_id),
-            namespace=row.namespace,
-            phase=row.phase,
-            message=row.message,
-            actor=row.actor,
-            object=ObjectReference.of(row.object) if row.object else None,
-            exit_code=row.exit_code,
-            inserted_at=row.inserted_at,
-            started_at=row.started_at,
-            finished_at=row.finished_at,
-            log_tail=row.log_tail,
-            outputs=Map(dict(row.outputs)),
-            retry_of=strawberry.ID(row.retry_of) if row.retry_of else None,
-        )
 
 
 @strawberry.type
@@ -192,9 +94,8 @@ class AgentQuery:
         Args:
             service_id: ID of the service.
         """
-        context = info.context
-        plan = await context[AgentCommands].plan(info.context.actor, service_id)
-        return DryRunPlan.of(plan) if plan else None
+        plan = await info.context[AgentCommands].plan(info.context.actor, service_id)
+        return DryRunPlan.of_optional(plan)
 
     @strawberry.field
     async def cluster_job(self, info: Info, id: strawberry.ID) -> ClusterJobType | None:
@@ -218,10 +119,9 @@ class AgentQuery:
         Args:
             cluster_id: ID of the cluster.
         """
-        asked = relay.page_query(first, after)
-        context = info.context
-        page = await context[ClusterJobs].page(info.context.actor, cluster_id, asked)
-        return relay.connection_of(page, asked, ClusterJobType.of)
+        query = relay.page_query(first, after)
+        page = await info.context[ClusterJobs].page(info.context.actor, cluster_id, query)
+        return relay.connection_of(page, query, ClusterJobType.of)
 
 
 @strawberry.type
@@ -236,9 +136,8 @@ class AgentMutation:
             service_id: ID of the service.
             objects: Objects listed in `awaiting` of the service. Limit: 1,000.
         """
-        named = [given.named() for given in objects]
-        context = info.context
-        row = await context[AgentCommands].confirm_deletions(info.context.actor, service_id, named)
+        context, refs = info.context, [given.change() for given in objects]
+        row = await context[AgentCommands].confirm_deletions(context.actor, service_id, refs)
         return await service_type(info, row)
 
     @strawberry.mutation
@@ -250,8 +149,7 @@ class AgentMutation:
         Args:
             service_id: ID of the service.
         """
-        context = info.context
-        row = await context[AgentCommands].terminate(info.context.actor, service_id)
+        row = await info.context[AgentCommands].terminate(info.context.actor, service_id)
         return await service_type(info, row)
 
     @strawberry.mutation
@@ -288,10 +186,10 @@ class AgentMutation:
             without: IDs of clusters to skip.
         """
         context, actor = info.context, info.context.actor
-        asked = await context[AgentCommands].upgrade_agents(
+        clusters = await context[AgentCommands].upgrade_agents(
             actor, group_id, version, image, frozenset(without or ())
         )
-        return [ClusterType.of(cluster) for cluster in asked]
+        return [ClusterType.of(cluster) for cluster in clusters]
 
     @strawberry.mutation
     async def run_cluster_job(
@@ -305,7 +203,7 @@ class AgentMutation:
         """
         context, actor = info.context, info.context.actor
         return ClusterJobType.of(
-            await context[ClusterJobs].run(actor, cluster_id, attributes.request())
+            await context[ClusterJobs].run(actor, cluster_id, attributes.change())
         )
 
     @strawberry.mutation
@@ -343,11 +241,11 @@ class AgentSubscription:
         wakes, offset = context[Bus].subscribe((CLUSTER_JOB, id)), 0
         job = await context[ClusterJobs].get(context.actor, id)
         while True:
-            offset, text, whole = await context[ClusterJobs].log(context.actor, id, offset)
+            offset, text, is_end = await context[ClusterJobs].log(context.actor, id, offset)
             job = await context[ClusterJobs].get(context.actor, id)
-            if text or whole:
+            if text or is_end:
                 yield ClusterJobLog(text=text, job=ClusterJobType.of(job))
-            if whole:
+            if is_end:
                 return
             if not text:
                 await anext(wakes)

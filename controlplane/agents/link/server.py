@@ -111,16 +111,7 @@ class AgentLink:
 
     def offered(self, service: Service) -> None:
         self._offered.setdefault(service.cluster_id, []).append(
-            LedgerEntry(
-                service_id=service.id,
-                cluster_id=service.cluster_id,
-                stage=LedgerStage.OFFERED,
-                at=self._clock.now(),
-                sequence=service.desired.generation,
-                sha=service.desired.commit_sha,
-                digest=service.desired.digest,
-                revision_id=service.desired.revision_id,
-            )
+            LedgerEntry.of(service, LedgerStage.OFFERED, self._clock.now())
         )
 
     def logged(self, piece: wire.JobLog) -> None:

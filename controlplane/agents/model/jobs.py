@@ -22,47 +22,59 @@ _KINDS = {("batch/v1", "Job"), ("v1", "Pod")}
 
 @dataclass(frozen=True, slots=True)
 class ClusterJob:
-    """One Job or Pod that an agent runs once; `id` is the id of its command.
-
-    A request with the same `key` returns the existing job. `sealed` holds its secrets, encrypted at
-    rest. `outputs` is the text of its termination logs by container.
-    """
+    """One Job or Pod that an agent runs once; `id` is the id of its command."""
 
     id: str
     cluster_id: ClusterId
+    """ID of the cluster."""
     key: str
+    """Idempotency key. A request with the same key returns the existing job."""
     namespace: str
+    """Namespace of the job."""
     manifest: Mapping[str, Any]
     timeout_s: int
     follow: bool
     actor: str
+    """E-mail address of the user, or name of the pipeline, that started the job."""
     inserted_at: datetime
     phase: JobPhase = JobPhase.PENDING
+    """Progress of the job."""
     message: str = ""
+    """Explanation of the phase, such as the reason of a failure."""
     object: ObjectRef | None = None
+    """Object in the cluster. None until the agent has created it."""
     exit_code: int | None = None
+    """Highest exit code of the containers. None until the job ends."""
     started_at: datetime | None = None
+    """Start time."""
     finished_at: datetime | None = None
+    """Time at which the job ended."""
     log_tail: str = ""
+    """Last lines of the log."""
     outputs: Mapping[str, str] = field(default_factory=dict)
+    """Termination messages by container name."""
     retry_of: str | None = None
+    """ID of the job that this one repeats."""
     sealed: bytes | None = field(default=None, repr=False)
+    """Secrets, encrypted at rest."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobRequest:
-    """A job to run.
-
-    `secrets` are plain values by the names that the manifest uses. Requests with the same `key`
-    return one job.
-    """
+    """A job to run."""
 
     namespace: str
+    """Namespace of the job."""
     manifest: Mapping[str, Any]
+    """Manifest of a `batch/v1` Job or a `v1` Pod. Limit: 512 KiB."""
     timeout_s: int = DEFAULT_TIMEOUT
+    """Timeout in seconds. Default: 3,600. Limit: 604,800."""
     follow: bool = True
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Values for Secrets in the manifest, or for `${towline.secret:NAME}` in `env`. Limit: 64."""
     key: str = ""
+    """Idempotency key. A second request with the same key returns the first job. Limit: 255
+    characters."""
 
     def check(self) -> None:
         """Raises Invalid, naming the field, for a job that no agent can run."""

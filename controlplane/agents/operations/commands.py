@@ -1,6 +1,7 @@
 """Commands of users to agents: confirm deletions, stop a sync, upgrade, read dry-run plans."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 
 from controlplane.authorization import Actor, Verb, require, require_member
 from controlplane.clusters.model.cluster import Cluster
@@ -9,12 +10,13 @@ from controlplane.clusters.operations.clusters import find_cluster
 from controlplane.clusters.operations.freezes import check_not_frozen
 from controlplane.clusters.operations.groups import find_cluster_group
 from controlplane.clusters.ports import ClusterStore, CommandStore
-from controlplane.platform.context import CLUSTER, DESIRED_STATE, SERVICE, OperationContext
+from controlplane.platform.context import CLUSTER, DESIRED_STATE, Change, OperationContext
 from controlplane.platform.names import check_text
 from controlplane.platform.retry import retry_operations
 from controlplane.services.model.ledger import LedgerEntry, LedgerStage
 from controlplane.services.model.objects import DryRunResult
 from controlplane.services.model.service import Confirmation, Service
+from controlplane.services.operations.generations import publish_service
 from controlplane.services.operations.services import find_managed_service, find_service
 from controlplane.services.ports import LedgerStore, PlanStore, ServiceStore
 from core.errors import Conflict, Invalid
@@ -27,8 +29,8 @@ _MAX_CONFIRMED = 1000
 class AgentCommands:
     """Operations of users on agents."""
 
-    def __init__(self, deps: OperationContext) -> None:
-        self._context = deps
+    def __init__(self, context: OperationContext) -> None:
+        self._context = context
 
     async def confirm_deletions(
         self, actor: Actor, service_id: str, objects: Sequence[ObjectRef]
@@ -41,9 +43,9 @@ class AgentCommands:
         require_member(actor)
         if not 1 <= len(objects) <= _MAX_CONFIRMED:
             raise Invalid(f"must contain 1 to {_MAX_CONFIRMED} objects", field="objects")
-        async with self._context.store.write() as tx:
+        async with self._context.change(actor, "confirmDeletions") as tx:
             service = await find_managed_service(tx, service_id, going=True)
-            require(actor, Verb.WRITE, service.target)
+            tx.authorize(Verb.WRITE, service.target)
             await check_not_frozen(tx, service.cluster_id)
             waiting = {pending.key: pending for pending in service.observed.awaiting}
             if unknown := [str(name) for name in objects if name.key not in waiting]:
@@ -53,18 +55,15 @@ class AgentCommands:
             await tx[ServiceStore].change(service.id, generation=sequence, confirmed=confirmed)
             names = [str(name) for name in confirmed.objects]
             await tx[LedgerStore].append([self._entry(service, sequence, actor, names)])
-            await self._context.audit(
-                tx, actor, "confirmDeletions", service.name, service.id, objects=names[:100]
-            )
-        self._wake(service)
+            tx.audit(service.name, service.id, objects=names[:100])
+            publish_service(tx, service)
         return service
 
     async def terminate(self, actor: Actor, service_id: str) -> Service:
         """Tells the agent to stop applying the service, including its hooks."""
-        require_member(actor)
-        async with self._context.store.write() as tx:
+        async with self._context.change(actor, "terminateService") as tx:
             service = await find_service(tx, service_id)
-            require(actor, Verb.WRITE, service.target)
+            tx.authorize(Verb.WRITE, service.target)
             await tx[CommandStore].add(
                 Command(
                     self._context.new_id(),
@@ -74,8 +73,8 @@ class AgentCommands:
                     service.id,
                 )
             )
-            await self._context.audit(tx, actor, "terminateService", service.name, service.id)
-        self._wake(service)
+            tx.audit(service.name, service.id)
+            publish_service(tx, service)
         return service
 
     async def upgrade_agent(
@@ -83,15 +82,12 @@ class AgentCommands:
     ) -> Cluster:
         """Upgrades a cluster's agent; the agent rolls back if the new version fails."""
         require_member(actor)
-        wanted = _agent(version, image)
-        async with self._context.store.write() as tx:
+        agent = _agent(version, image)
+        async with self._context.change(actor, "upgradeAgent") as tx:
             cluster = await find_cluster(tx, cluster_id)
-            require(actor, Verb.WRITE, cluster.target)
-            await tx[CommandStore].add(self._upgrade(cluster, wanted))
-            await self._context.audit(
-                tx, actor, "upgradeAgent", cluster.handle, cluster.id, **wanted
-            )
-        self._wake_agents([cluster])
+            tx.authorize(Verb.WRITE, cluster.target)
+            await self._upgrade(tx, [cluster], agent)
+            tx.audit(cluster.handle, cluster.id, **agent)
         return cluster
 
     async def upgrade_agents(
@@ -103,10 +99,10 @@ class AgentCommands:
         clusters; then no agent is upgraded.
         """
         require_member(actor)
-        wanted = _agent(version, image)
-        async with self._context.store.write() as tx:
+        agent = _agent(version, image)
+        async with self._context.change(actor, "upgradeAgents") as tx:
             group = await find_cluster_group(tx, group_id)
-            require(actor, Verb.WRITE, group.target)
+            tx.authorize(Verb.WRITE, group.target)
             clusters = [
                 cluster
                 for cluster in await tx[ClusterStore].select(ending_at=None)
@@ -115,12 +111,9 @@ class AgentCommands:
                 and cluster.id not in without
             ]
             for cluster in clusters:
-                require(actor, Verb.WRITE, cluster.target)
-            await tx[CommandStore].add_each(self._upgrade(cluster, wanted) for cluster in clusters)
-            await self._context.audit(
-                tx, actor, "upgradeAgents", group.name, group.id, clusters=len(clusters), **wanted
-            )
-        self._wake_agents(clusters)
+                tx.authorize(Verb.WRITE, cluster.target)
+            await self._upgrade(tx, clusters, agent)
+            tx.audit(group.name, group.id, clusters=len(clusters), **agent)
         return clusters
 
     async def plan(self, actor: Actor, service_id: str) -> DryRunResult | None:
@@ -136,36 +129,30 @@ class AgentCommands:
             else None
         )
 
-    def _upgrade(self, cluster: Cluster, wanted: Mapping[str, str]) -> Command:
-        now = self._context.clock.now()
-        return Command(self._context.new_id(), cluster.id, CommandKind.UPGRADE, now, payload=wanted)
-
-    def _wake_agents(self, clusters: Iterable[Cluster]) -> None:
+    async def _upgrade(
+        self, tx: Change, clusters: Sequence[Cluster], agent: Mapping[str, str]
+    ) -> None:
+        now, new_id = self._context.clock.now(), self._context.new_id
+        await tx[CommandStore].add_each(
+            Command(new_id(), cluster.id, CommandKind.UPGRADE, now, payload=agent)
+            for cluster in clusters
+        )
         for cluster in clusters:
-            self._context.bus.publish(DESIRED_STATE, f"{cluster.id}/upgrade")
-            self._context.bus.publish(CLUSTER, cluster.id)
+            tx.publish(DESIRED_STATE, f"{cluster.id}/upgrade")
+            tx.publish(CLUSTER, cluster.id)
 
     def _entry(
         self, service: Service, sequence: int, actor: Actor, names: list[str]
     ) -> LedgerEntry:
-        return LedgerEntry(
-            service_id=service.id,
-            cluster_id=service.cluster_id,
-            stage=LedgerStage.CONFIRMED,
-            at=self._context.clock.now(),
-            sequence=sequence,
-            sha=service.desired.commit_sha,
-            digest=service.desired.digest,
-            revision_id=service.desired.revision_id,
+        more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+        entry = LedgerEntry.of(
+            service,
+            LedgerStage.CONFIRMED,
+            self._context.clock.now(),
             actor=actor.email or actor.name,
-            message=f"deletion of {', '.join(names[:5])}"
-            + (f" and {len(names) - 5} more" if len(names) > 5 else ""),
-            detail={"objects": names[:1000]},
+            message=f"deletion of {', '.join(names[:5])}{more}",
         )
-
-    def _wake(self, service: Service) -> None:
-        self._context.bus.publish(SERVICE, service.id)
-        self._context.bus.publish(DESIRED_STATE, f"{service.cluster_id}/{service.id}")
+        return replace(entry, sequence=sequence, detail={"objects": names[:1000]})
 
 
 def _agent(version: str, image: str) -> dict[str, str]:

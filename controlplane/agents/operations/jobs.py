@@ -8,10 +8,11 @@ import orjson
 from controlplane.agents.model.jobs import ClusterJob, JobRequest
 from controlplane.agents.ports import ClusterJobStore, JobLogs
 from controlplane.authorization import Actor, ActorKind, Verb, require, require_member
+from controlplane.clusters.model.cluster import Cluster
 from controlplane.clusters.model.commands import Command, CommandKind, CommandState
 from controlplane.clusters.operations.clusters import find_cluster
 from controlplane.clusters.ports import ClusterStore, CommandStore
-from controlplane.platform.context import CLUSTER_JOB, DESIRED_STATE, OperationContext
+from controlplane.platform.context import CLUSTER_JOB, DESIRED_STATE, Change, OperationContext
 from controlplane.platform.ports import Page, PageQuery, Transaction
 from controlplane.platform.retry import retry_operations
 from core.errors import Conflict, Invalid, NotFound
@@ -28,8 +29,8 @@ class ClusterJobs:
     A job runs at most once; `retry` creates another with the same spec.
     """
 
-    def __init__(self, deps: OperationContext, logs: JobLogs) -> None:
-        self._context = deps
+    def __init__(self, context: OperationContext, logs: JobLogs) -> None:
+        self._context = context
         self._logs = logs
 
     async def run(self, actor: Actor, cluster_id: str, request: JobRequest) -> ClusterJob:
@@ -43,27 +44,23 @@ class ClusterJobs:
             )
         for name in request.secrets:
             placeholder(name)
-        async with self._context.store.write() as tx:
+        async with self._context.change(actor, "runClusterJob") as tx:
             cluster = await find_cluster(tx, cluster_id)
-            require(actor, Verb.WRITE, cluster.target)
-            if (
-                request.key
-                and (known := await tx[ClusterJobStore].find(key=request.key)) is not None
-            ):
+            tx.authorize(Verb.WRITE, cluster.target)
+            known = await tx[ClusterJobStore].find(key=request.key) if request.key else None
+            if known is not None:
                 if known.cluster_id != cluster.id:
                     raise Conflict("this key belongs to a job of another cluster")
                 return known
             job = self._new(actor, cluster.id, request)
             await self._start(tx, job)
-            await self._context.audit(tx, actor, "runClusterJob", cluster.handle, job.id)
-        self._wake(job)
+            tx.audit(cluster.handle, job.id)
         return job
 
     async def retry(self, actor: Actor, id: str) -> ClusterJob:
         """Runs a job that has ended again, as a new job."""
-        require_member(actor)
-        async with self._context.store.write() as tx:
-            old = await self._find(tx, actor, id, Verb.WRITE)
+        async with self._context.change(actor, "retryClusterJob") as tx:
+            old = await self._writable(tx, id)
             if not old.phase.final:
                 raise Conflict("this job has not ended yet: cancel it first")
             new_id = self._context.new_id()
@@ -79,26 +76,26 @@ class ClusterJobs:
                 **_UNSTARTED,
             )
             await self._start(tx, job)
-            await self._context.audit(tx, actor, "retryClusterJob", id, job.id)
-        self._wake(job)
+            tx.audit(id, job.id)
         return job
 
     async def cancel(self, actor: Actor, id: str) -> ClusterJob:
         """Cancels a job; has no effect on a job that has ended."""
-        require_member(actor)
-        async with self._context.store.write() as tx:
-            job = await self._find(tx, actor, id, Verb.WRITE)
+        async with self._context.change(actor, "cancelClusterJob") as tx:
+            job = await self._writable(tx, id)
             if job.phase.final:
                 return job
             await self._request_cancel(tx, job)
-            await self._context.audit(tx, actor, "cancelClusterJob", id, id)
-        self._wake(job)
+            tx.audit(id, id)
+            _publish(tx, job)
         return job
 
     async def get(self, actor: Actor, id: str) -> ClusterJob:
         require_member(actor)
         async with self._context.store.read() as tx:
-            return await self._find(tx, actor, id, Verb.READ)
+            job, cluster = await self._find(tx, id)
+        require(actor, Verb.READ, cluster.target)
+        return job
 
     async def page(self, actor: Actor, cluster_id: str, query: PageQuery) -> Page[ClusterJob]:
         """Jobs of a cluster, newest first."""
@@ -136,11 +133,12 @@ class ClusterJobs:
             sealed=self._sealed(request.secrets, job_id),
         )
 
-    async def _start(self, tx: Transaction, job: ClusterJob) -> None:
+    async def _start(self, tx: Change, job: ClusterJob) -> None:
         await tx[ClusterJobStore].add(job)
         await tx[CommandStore].add(
             Command(job.id, job.cluster_id, CommandKind.RUN_JOB, job.inserted_at)
         )
+        _publish(tx, job)
 
     async def _request_cancel(self, tx: Transaction, job: ClusterJob) -> None:
         waiting = await tx[CommandStore].select(
@@ -158,29 +156,29 @@ class ClusterJobs:
             )
         )
 
-    async def _find(self, tx: Transaction, actor: Actor, id: str, verb: Verb) -> ClusterJob:
+    async def _writable(self, tx: Change, id: str) -> ClusterJob:
+        job, cluster = await self._find(tx, id)
+        tx.authorize(Verb.WRITE, cluster.target)
+        return job
+
+    async def _find(self, tx: Transaction, id: str) -> tuple[ClusterJob, Cluster]:
         job = await tx[ClusterJobStore].get(id)
         cluster = await tx[ClusterStore].get(job.cluster_id) if job else None
         if job is None or cluster is None:
             raise NotFound
-        require(actor, verb, cluster.target)
-        return job
+        return job, cluster
 
     def _sealed(self, secrets: Mapping[str, str], job_id: str) -> bytes | None:
         if not secrets:
             return None
-        return self._context.sealer.seal(orjson.dumps(dict(secrets)), _context(job_id))
+        return self._context.sealer.seal(orjson.dumps(dict(secrets)), _seal_context(job_id))
 
     def _moved(self, sealed: bytes | None, old_id: str, new_id: str) -> bytes | None:
         if sealed is None:
             return None
         return self._context.sealer.seal(
-            self._context.sealer.open(sealed, _context(old_id)), _context(new_id)
+            self._context.sealer.open(sealed, _seal_context(old_id)), _seal_context(new_id)
         )
-
-    def _wake(self, job: ClusterJob) -> None:
-        self._context.bus.publish(CLUSTER_JOB, job.id)
-        self._context.bus.publish(DESIRED_STATE, f"{job.cluster_id}/{job.id}")
 
 
 _UNSTARTED = {
@@ -195,8 +193,13 @@ _UNSTARTED = {
 }
 
 
+def _publish(tx: Change, job: ClusterJob) -> None:
+    tx.publish(CLUSTER_JOB, job.id)
+    tx.publish(DESIRED_STATE, f"{job.cluster_id}/{job.id}")
+
+
 def sealed_for_agent(
-    deps: OperationContext, job: ClusterJob, public: bytes | None
+    context: OperationContext, job: ClusterJob, public: bytes | None
 ) -> list[SealedSecret]:
     """The secrets of a job, encrypted for the cluster's agent.
 
@@ -208,7 +211,7 @@ def sealed_for_agent(
         raise Conflict(
             "the job has secrets, but the cluster's agent has no key to seal them with: upgrade it"
         )
-    values: dict[str, str] = orjson.loads(deps.sealer.open(job.sealed, _context(job.id)))
+    values: dict[str, str] = orjson.loads(context.sealer.open(job.sealed, _seal_context(job.id)))
     return [
         # Secrets of a job never change, so its id is their version.
         seal(public, job.id, name, job.id, value.encode())
@@ -216,5 +219,5 @@ def sealed_for_agent(
     ]
 
 
-def _context(job_id: str) -> str:
+def _seal_context(job_id: str) -> str:
     return f"cluster-job:{job_id}"

@@ -309,18 +309,8 @@ def status_entry(service: Service, body: SyncStatus, at: datetime) -> LedgerEntr
     detail: dict[str, object] = {k: v.isoformat() for k, v in times.items() if v is not None}
     detail |= {"written": body.written, "pruned": body.pruned}
     message = "; ".join(map(str, body.problems[:3]))
-    return LedgerEntry(
-        service_id=service.id,
-        cluster_id=service.cluster_id,
-        stage=_STAGES[body.phase],
-        at=at,
-        sequence=body.sequence,
-        sha=service.desired.commit_sha,
-        digest=body.digest,
-        revision_id=service.desired.revision_id,
-        message=message[:2000],
-        detail=detail,
-    )
+    entry = LedgerEntry.of(service, _STAGES[body.phase], at, message=message[:2000])
+    return replace(entry, sequence=body.sequence, digest=body.digest, detail=detail)
 
 
 def _component_id(service_id: str, key: ObjectKey) -> str:

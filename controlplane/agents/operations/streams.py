@@ -22,8 +22,8 @@ class OpenRequestOperations:
     Without `sessions`, the process serves no requests and stores no recordings.
     """
 
-    def __init__(self, deps: OperationContext, sessions: ProxySessions | None = None) -> None:
-        self._context = deps
+    def __init__(self, context: OperationContext, sessions: ProxySessions | None = None) -> None:
+        self._context = context
         self._sessions = sessions
 
     async def page(
@@ -46,11 +46,9 @@ class OpenRequestOperations:
         if not found.streams or self._sessions is None:
             raise NotFound(_NOT_OPEN)
         stream = found.streams[0]
-        async with self._context.store.write() as tx:
+        async with self._context.change(actor, "endStream") as tx:
             target = f"{stream.handle}: {stream.what}"
-            await self._context.audit(
-                tx, actor, "endStream", target, stream.cluster_id, user=stream.user, stream=id
-            )
+            tx.audit(target, stream.cluster_id, user=stream.user, stream=id)
         if not await self._sessions.end_stream(stream, actor.email or actor.name):
             raise NotFound(_NOT_OPEN)
         return stream
@@ -62,16 +60,18 @@ class OpenRequestOperations:
             raise Unavailable("this process stores no recordings")
         part = await self._sessions.recording(request_id, max(0, offset), PART_BYTES)
         if offset == 0:
-            async with self._context.store.write() as tx:
-                await self._context.audit(tx, actor, "readRecording", request_id, request_id)
+            async with self._context.change(actor, "readRecording") as tx:
+                tx.audit(request_id, request_id)
         return part
 
-    async def _find(self, actor: Actor, wanted: StreamFilter) -> FoundStreams:
+    async def _find(self, actor: Actor, stream_filter: StreamFilter) -> FoundStreams:
         require_member(actor)
         if self._sessions is None:
             return FoundStreams([])
         clusters = await self._administered(actor)
-        return await self._sessions.open_streams(replace(wanted, owner=actor.id, clusters=clusters))
+        return await self._sessions.open_streams(
+            replace(stream_filter, owner=actor.id, clusters=clusters)
+        )
 
     async def _administered(self, actor: Actor) -> tuple[ClusterId, ...] | None:
         """Clusters of which the actor may see all requests, not only their own; None: all

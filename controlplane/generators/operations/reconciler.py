@@ -291,18 +291,9 @@ class GeneratorReconciler:
     def _entry(
         self, definition: AnyGenerator, service: Service, stage: LedgerStage, message: str = ""
     ) -> LedgerEntry:
-        return LedgerEntry(
-            service_id=service.id,
-            cluster_id=service.cluster_id,
-            stage=stage,
-            at=self._context.clock.now(),
-            sequence=service.desired.generation,
-            sha=service.desired.commit_sha,
-            digest=service.desired.digest,
-            revision_id=service.desired.revision_id,
-            actor=f"{definition.kind.noun} {definition.name}"[:320],
-            message=message,
-        )
+        actor = f"{definition.kind.noun} {definition.name}"[:320]
+        now = self._context.clock.now()
+        return LedgerEntry.of(service, stage, now, actor=actor, message=message)
 
     def _wake(self, services: Sequence[Service]) -> None:
         bus = self._context.bus

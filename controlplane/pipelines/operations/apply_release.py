@@ -1,7 +1,7 @@
 """Applies an approved release to the services of a stage: service rows, revisions and ledger."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from controlplane.pipelines.engine import codec
@@ -126,19 +126,11 @@ def _revision(service: Service, id: str, origin: Revision | None, effect: fx.Pro
 
 
 def _entry(service: Service, effect: fx.Promote, change: GitWriteStatus | None) -> LedgerEntry:
-    return LedgerEntry(
-        service_id=service.id,
-        cluster_id=service.cluster_id,
-        stage=LedgerStage.PROMOTED,
-        at=service.updated_at,
-        sequence=service.desired.generation,
-        sha=service.desired.commit_sha,
-        digest=service.desired.digest,
-        revision_id=service.desired.revision_id,
-        actor="pipeline",
-        message=f"release {effect.release}" + (f": {change}" if change else ""),
-        detail={"release": str(effect.release)} | _shown(change),
+    message = f"release {effect.release}" + (f": {change}" if change else "")
+    entry = LedgerEntry.of(
+        service, LedgerStage.PROMOTED, service.updated_at, actor="pipeline", message=message
     )
+    return replace(entry, detail={"release": str(effect.release)} | _shown(change))
 
 
 def _shown(change: GitWriteStatus | None) -> dict[str, str | int]:

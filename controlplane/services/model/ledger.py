@@ -8,7 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import Any, Self
+
+from controlplane.services.model.service import Service
 
 
 class LedgerStage(StrEnum):
@@ -61,6 +63,31 @@ class LedgerEntry:
     detail: Mapping[str, Any] = field(default_factory=dict)
     """Further facts."""
     id: int | None = None
+
+    @classmethod
+    def of(
+        cls,
+        service: Service,
+        stage: LedgerStage,
+        at: datetime,
+        *,
+        actor: str = "",
+        message: str = "",
+    ) -> Self:
+        """Returns an entry about the present desired state of a service."""
+        desired = service.desired
+        return cls(
+            service.id,
+            service.cluster_id,
+            stage,
+            at,
+            desired.generation,
+            desired.commit_sha,
+            desired.digest,
+            desired.revision_id,
+            actor,
+            message,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,22 +2,28 @@
 
 from collections.abc import Iterable, Sequence
 
-from controlplane.platform.context import DESIRED_STATE, SERVICE, OperationContext
+from controlplane.platform.context import DESIRED_STATE, SERVICE, Change, OperationContext
 from controlplane.platform.ports import Transaction
 from controlplane.services.model.ledger import LedgerEntry, LedgerStage
 from controlplane.services.model.service import Service
 from controlplane.services.ports import LedgerStore, ServiceStore
 
 
-def wake_agents(deps: OperationContext, services: Iterable[Service]) -> None:
+def publish_service(tx: Change, service: Service) -> None:
+    """Notifies the agent and subscribers of a changed desired state."""
+    tx.publish(SERVICE, service.id)
+    tx.publish(DESIRED_STATE, f"{service.cluster_id}/{service.id}")
+
+
+def wake_agents(context: OperationContext, services: Iterable[Service]) -> None:
     """Notifies agents and subscribers of changed desired states; call it after the commit."""
     for service in services:
-        deps.bus.publish(SERVICE, service.id)
-        deps.bus.publish(DESIRED_STATE, f"{service.cluster_id}/{service.id}")
+        context.bus.publish(SERVICE, service.id)
+        context.bus.publish(DESIRED_STATE, f"{service.cluster_id}/{service.id}")
 
 
 async def raise_generation(
-    deps: OperationContext, tx: Transaction, service: Service, said: Sequence[str], by: str
+    context: OperationContext, tx: Transaction, service: Service, said: Sequence[str], by: str
 ) -> None:
     """Raises the sequence of a service, so that its agent reads the secrets again."""
     sequence = service.desired.generation + bool(service.desired.digest)
@@ -26,7 +32,7 @@ async def raise_generation(
         service_id=service.id,
         cluster_id=service.cluster_id,
         stage=LedgerStage.CONFIGURED,
-        at=deps.clock.now(),
+        at=context.clock.now(),
         sequence=sequence,
         digest=service.desired.digest,
         revision_id=service.desired.revision_id,
