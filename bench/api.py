@@ -30,6 +30,7 @@ from strawberry.schema.schema import StrawberryGraphQLCoreExecutionContext
 
 from bench.report import BenchReport
 from controlplane.authorization import SYSTEM
+from controlplane.bridges import SERVICE_PARTS
 from controlplane.clusters.api.clusters import ClusterType
 from controlplane.clusters.model.cluster import Cluster
 from controlplane.clusters.operations.clusters import Clusters
@@ -234,7 +235,7 @@ class StoreBench:
         self._store = SqlStore(engine, REPOSITORIES)
         sealer = EnvelopeSealer(b"k" * 32)
         deps = OperationContext(self._store, MemoryBus(), SystemClock(), FakeManifests(), sealer)
-        self._services, self._clusters = Services(deps), Clusters(deps)
+        self._services, self._clusters = Services(deps, SERVICE_PARTS), Clusters(deps)
         self._search, self._reports = SearchOperations(deps), LedgerReports(deps)
 
     async def _ask(

@@ -8,6 +8,7 @@ from time import perf_counter
 
 from bench.report import BenchReport
 from controlplane.authorization import SYSTEM
+from controlplane.bridges import SERVICE_PARTS
 from controlplane.clusters.operations.clusters import ClusterChange, Clusters
 from controlplane.generators.model.global_service import GlobalService
 from controlplane.generators.operations.global_services import GlobalChange, GlobalServices
@@ -36,7 +37,7 @@ class GlobalServiceBench:
         self.deps = OperationContext(store, MemoryBus(), SystemClock(), FakeManifests(), sealer)
         self.targets = GeneratorReconciler(self.deps)
         self.globals = GlobalServices(self.deps, self.targets)
-        self.services = Services(self.deps)
+        self.services = Services(self.deps, SERVICE_PARTS)
         self.ids: list[str] = []
         self.change = ServiceChange()
 

@@ -1,10 +1,11 @@
 """Fills ports of lower nouns with what higher nouns know.
 
 A noun imports only the nouns below it. Where it needs one above, it declares a port, and this
-module fills the port: `tx[ClusterContents]` is a `ServicesOfCluster`.
+module fills the port: `tx[ClusterContents]` is a `ServicesOfCluster`, and `Services` gets
+`SERVICE_PARTS`.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -33,10 +34,9 @@ from controlplane.secrets.operations.sealed_columns import SealedColumn
 from controlplane.secrets.operations.uses import set_uses
 from controlplane.secrets.ports import SealedTable, SealedTables, SecretStore, SecretVersionStore
 from controlplane.services.model.ownership import OwnerKind
-from controlplane.services.model.parts import Wanted
-from controlplane.services.model.service import Service
 from controlplane.services.operations.removal import begin_removal, end_if_empty
 from controlplane.services.ports import (
+    FlowStore,
     RenderStateStore,
     ServiceParts,
     ServiceSourceStore,
@@ -169,30 +169,8 @@ class ServicesOfRepository(_Bridge):
         require(actor, Verb.WRITE, cluster.target)
 
 
-class PartsOfService(_Bridge):
-    """Implements `ServiceParts` with contexts, secrets, flows, generators and pipelines."""
-
-    async def bind_contexts(
-        self, deps: OperationContext, actor: Actor, service: Service, context_ids: Collection[str]
-    ) -> bool:
-        return await bind_contexts(deps, self.tx, actor, service, context_ids)
-
-    async def use_secrets(
-        self, deps: OperationContext, actor: Actor, service: Service, uses: Wanted
-    ) -> bool:
-        return await set_uses(deps, self.tx, actor, service, uses)
-
-    async def check_changeable(
-        self, actor: Actor, service: Service, changed: Collection[str]
-    ) -> None:
-        await check_changeable(self.tx, actor, service, changed)
-
-    async def check_deletable(self, service: Service) -> None:
-        await check_deletable(self.tx, service)
-        await check_not_imported(self.tx, service)
-
-    async def pipeline_of(self, service_id: str) -> str | None:
-        return await pipeline_of(self.tx, service_id)
+class FlowsOfService(_Bridge):
+    """Implements `FlowStore`."""
 
     async def delete_flow(self, service_id: str) -> None:
         await delete_flow(self.tx, service_id)
@@ -220,7 +198,11 @@ BRIDGES: Mapping[type[Any], Callable[[Any], Any]] = {
     ClusterContents: ServicesOfCluster,
     GroupUsers: DefinitionsOfGroup,
     RepositoryUsers: ServicesOfRepository,
-    ServiceParts: PartsOfService,
+    FlowStore: FlowsOfService,
     SealedTables: AllSealedTables,
 }
 """Makes each bridge in a transaction."""
+
+SERVICE_PARTS = ServiceParts(
+    bind_contexts, set_uses, check_changeable, (check_deletable, check_not_imported), pipeline_of
+)

@@ -29,6 +29,7 @@ from controlplane.audit.http import AuditExport
 from controlplane.audit.loop import RetentionLoop
 from controlplane.audit.model.chains import AuditKind
 from controlplane.audit.operations.blame import Blame
+from controlplane.bridges import SERVICE_PARTS
 from controlplane.clusters.operations.agent_settings import DeploymentSettingsOperations
 from controlplane.clusters.operations.clusters import Clusters
 from controlplane.clusters.operations.groups import ClusterGroups
@@ -289,7 +290,7 @@ def _operations(
         requests=shared.requests,
         clusters=Clusters(deps),
         repositories=shared.repositories,
-        services=Services(deps),
+        services=Services(deps, SERVICE_PARTS),
         contexts=ServiceContexts(deps),
         flows=ConfigurationFlow(deps),
         secrets=Secrets(deps),

@@ -1,4 +1,4 @@
 """Services: their definition, desired and observed state, components and ledger.
 
-What higher nouns keep of a service is behind `ServiceParts`.
+`ServiceParts` has the functions of higher nouns for their parts of a service.
 """

@@ -1,20 +1,24 @@
 """Ports of services."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from controlplane.authorization import Actor, Visible
 from controlplane.platform.context import OperationContext
-from controlplane.platform.ports import AppendOnlyRows, PageQuery, ReadableRows, Rows
+from controlplane.platform.ports import AppendOnlyRows, PageQuery, ReadableRows, Rows, Transaction
 from controlplane.services.model.ledger import LedgerEntry
 from controlplane.services.model.objects import DryRunResult
-from controlplane.services.model.parts import ContextBinding, SecretUse, Wanted
+from controlplane.services.model.parts import ContextBinding, SecretUse, UsedSecrets
 from controlplane.services.model.quarantine import DeniedRevision
 from controlplane.services.model.render_state import RenderState
 from controlplane.services.model.service import Component, Revision, Service
 from controlplane.services.model.sources import ServiceSource
 from controlplane.services.model.status_codes import ClusterMapRow
+
+P = TypeVar("P")
+ReplacePart = Callable[[OperationContext, Transaction, Actor, Service, P], Awaitable[bool]]
 
 
 class ComponentStore(ReadableRows[Component], Protocol):
@@ -99,35 +103,25 @@ class ContextBindingStore(Rows[ContextBinding], Protocol):
     """Contexts that services use."""
 
 
-class ServiceParts(Protocol):
-    """Data and rules of a service that belong to nouns above `services`."""
-
-    async def bind_contexts(
-        self, deps: OperationContext, actor: Actor, service: Service, context_ids: Collection[str]
-    ) -> bool:
-        """Replaces the contexts of a service; True if any changed."""
-        ...
-
-    async def use_secrets(
-        self, deps: OperationContext, actor: Actor, service: Service, uses: Wanted
-    ) -> bool:
-        """Replaces the secrets that a service uses; True if any changed."""
-        ...
-
-    async def check_changeable(
-        self, actor: Actor, service: Service, changed: Collection[str]
-    ) -> None:
-        """Conflict: the cluster is frozen, or a generator manages a changed field."""
-        ...
-
-    async def check_deletable(self, service: Service) -> None:
-        """Conflict: a generator would create the service again, or others import its values."""
-        ...
-
-    async def pipeline_of(self, service_id: str) -> str | None:
-        """Returns the name of the pipeline that sets the commits of a service."""
-        ...
+class FlowStore(Protocol):
+    """Exports and imports of services."""
 
     async def delete_flow(self, service_id: str) -> None:
         """Deletes the exports and imports of a service."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceParts:
+    """Functions of nouns above `services`, for their data and rules of a service."""
+
+    bind_contexts: ReplacePart[Collection[str]]
+    """Replaces the contexts of a service, by id; True if any changed."""
+    use_secrets: ReplacePart[UsedSecrets]
+    """Replaces the secrets that a service uses; True if any changed."""
+    check_changeable: Callable[[Transaction, Actor, Service, Collection[str]], Awaitable[None]]
+    """Conflict: the cluster is frozen, or a generator manages a changed field."""
+    deletion_checks: Sequence[Callable[[Transaction, Service], Awaitable[None]]]
+    """Conflict: a generator would create the service again, or others import its values."""
+    pipeline_of: Callable[[Transaction, str], Awaitable[str | None]]
+    """Returns the name of the pipeline that sets the commits of a service, by id."""

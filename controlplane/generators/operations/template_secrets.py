@@ -10,7 +10,7 @@ from controlplane.platform.ports import Transaction
 from controlplane.secrets.model.secret import MAX_USES, check_name
 from controlplane.secrets.operations.uses import set_uses, usable_secret
 from controlplane.secrets.ports import SecretStore
-from controlplane.services.model.parts import Wanted
+from controlplane.services.model.parts import UsedSecrets
 from controlplane.services.model.service import Service
 from controlplane.services.ports import SecretUseStore
 from core.errors import Invalid
@@ -20,7 +20,7 @@ Uses = Mapping[str, str]
 """Ids of secrets, by the names that objects reference."""
 
 
-async def template_secrets(tx: Transaction, actor: Actor, uses: Wanted) -> dict[str, str]:
+async def template_secrets(tx: Transaction, actor: Actor, uses: UsedSecrets) -> dict[str, str]:
     """The secrets of a template. NotFound, Forbidden: the actor may not use one in services.
 
     Invalid: too many, a name that is not allowed, or a version, since services follow the current

@@ -26,7 +26,7 @@ from controlplane.secrets.model.secret_source import SecretSource
 from controlplane.secrets.operations import rotations
 from controlplane.secrets.operations.uses import follow_current_version, services_of, set_uses
 from controlplane.secrets.ports import SecretStore, SecretVersionStore
-from controlplane.services.model.parts import SecretUse, Wanted
+from controlplane.services.model.parts import SecretUse, UsedSecrets
 from controlplane.services.model.service import Service
 from controlplane.services.operations.generations import wake_agents
 from controlplane.services.operations.services import find_managed_service
@@ -192,7 +192,7 @@ class Secrets:
             tx.audit(secret.name, id)
         return secret
 
-    async def use(self, actor: Actor, service_id: str, wanted: Wanted) -> list[UseView]:
+    async def use(self, actor: Actor, service_id: str, wanted: UsedSecrets) -> list[UseView]:
         """Replaces the secrets that a service uses. Conflict: its cluster is frozen."""
         async with self._context.change(actor, "useSecrets") as tx:
             service = await find_managed_service(tx, service_id)

@@ -10,7 +10,7 @@ from controlplane.platform.ports import ANY, Transaction
 from controlplane.secrets.model.rotation import SecretConsumer
 from controlplane.secrets.model.secret import MAX_USES, Secret, check_name
 from controlplane.secrets.ports import SecretStore, SecretVersionStore
-from controlplane.services.model.parts import SecretUse, Wanted
+from controlplane.services.model.parts import SecretUse, UsedSecrets
 from controlplane.services.model.service import Service
 from controlplane.services.operations.generations import raise_generation
 from controlplane.services.ports import SecretUseStore, ServiceStore
@@ -19,7 +19,7 @@ from core.spec.status import Phase
 
 
 async def set_uses(
-    context: OperationContext, tx: Transaction, actor: Actor, service: Service, wanted: Wanted
+    context: OperationContext, tx: Transaction, actor: Actor, service: Service, wanted: UsedSecrets
 ) -> bool:
     """Replaces the secrets that a service uses; True if any changed.
 

@@ -28,8 +28,8 @@ class SecretUse:
     """True if the service does not follow new versions."""
 
 
-Wanted = Mapping[str, tuple[str, int | None]]
-"""A service's use of a secret: by placeholder, the secret's id and the pinned version, if any."""
+UsedSecrets = Mapping[str, tuple[str, int | None]]
+"""Secrets that a service uses: id and pinned version, if any, by placeholder."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -56,8 +56,8 @@ class ManagedObject:
 class ComponentOperations:
     """Operations on components. Without `live`, the process cannot reach clusters."""
 
-    def __init__(self, deps: OperationContext, live: LiveObjects | None = None) -> None:
-        self._context = deps
+    def __init__(self, context: OperationContext, live: LiveObjects | None = None) -> None:
+        self._context = context
         self._live = live
 
     async def family(self, actor: Actor, id: str) -> ObjectFamily:

@@ -5,7 +5,7 @@ from typing import Any
 
 from controlplane.access.operations.scopes import project_for
 from controlplane.authorization import Actor, ResourceKind, Verb, require
-from controlplane.platform.context import OperationContext
+from controlplane.platform.context import Change
 from controlplane.platform.ports import Transaction
 from controlplane.repositories.model.repository import Repository, origin_of
 from controlplane.repositories.operations import find_repository
@@ -19,9 +19,7 @@ _OF_GIT = ("folder", "kustomize_path")
 
 
 async def resolve_chart_source(
-    deps: OperationContext,
-    tx: Transaction,
-    actor: Actor,
+    tx: Change,
     project_id: str | None,
     *,
     repository_id: str | None,
@@ -35,9 +33,8 @@ async def resolve_chart_source(
     settings = dict(helm or {})
     url = settings.get("url")
     if settings.get("repository_id") or repository_id or not url:
-        return await resolve_helm_repository(tx, actor, repository_id, settings)
-    place = await _by_url(deps, tx, actor, url, project_id)
-    return _from(place, settings)
+        return await resolve_helm_repository(tx, tx.actor, repository_id, settings)
+    return _from(await _by_url(tx, url, project_id), settings)
 
 
 async def resolve_helm_repository(
@@ -51,10 +48,10 @@ async def resolve_helm_repository(
     id = settings.pop("repository_id", None)
     if not id:
         return {}
-    place = _readable(actor, await find_repository(tx, id, RepositoryKind.HELM))
-    if repository_id and repository_id != place.id:
-        return {"helm": {**settings, "url": place.url}}
-    return _from(place, settings)
+    repository = _readable(actor, await find_repository(tx, id, RepositoryKind.HELM))
+    if repository_id and repository_id != repository.id:
+        return {"helm": {**settings, "url": repository.url}}
+    return _from(repository, settings)
 
 
 async def resolve_template_source(
@@ -71,10 +68,10 @@ async def resolve_template_source(
     url = settings.get("url")
     if settings.get("repository_id") or repository_id or not url:
         return await resolve_helm_repository(tx, actor, repository_id, settings)
-    place = await tx[RepositoryStore].find(url=url)
-    if place is None:
+    repository = await tx[RepositoryStore].find(url=url)
+    if repository is None:
         raise Invalid(f"no Helm repository has the URL {url}: create it first", field="url")
-    return _from(_readable(actor, place), settings)
+    return _from(_readable(actor, repository), settings)
 
 
 async def with_chart_ref(
@@ -103,37 +100,33 @@ async def with_chart_ref(
     return {**columns, "helm": settings, "ref": ref_of_chart(settings)}
 
 
-def _from(place: Repository, settings: Mapping[str, Any]) -> dict[str, Any]:
+def _from(repository: Repository, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Source fields of a service from a Helm repository."""
     helm = {key: value for key, value in settings.items() if key != "url"}
-    return {"repository_id": place.id, "helm": helm, "ref": ref_of_chart(helm), "folder": ""}
+    return {"repository_id": repository.id, "helm": helm, "ref": ref_of_chart(helm), "folder": ""}
 
 
-async def _by_url(
-    deps: OperationContext, tx: Transaction, actor: Actor, url: str, project_id: str | None
-) -> Repository:
+async def _by_url(tx: Change, url: str, project_id: str | None) -> Repository:
     origin_of(url, RepositoryKind.HELM)
     known = await tx[RepositoryStore].find(url=url)
     if known is not None:
-        return _readable(actor, known)
+        return _readable(tx.actor, known)
     try:
-        project = await project_for(tx, actor, ResourceKind.REPOSITORY, project_id)
+        project = await project_for(tx, tx.actor, ResourceKind.REPOSITORY, project_id)
     except Forbidden:
         raise Forbidden(
             f"no Helm repository has the URL {url}, and you may not create one: ask an "
             "administrator to create it"
         ) from None
-    now = deps.clock.now()
-    made = Repository(
-        RepositoryId(deps.new_id()), url, now, now, project_id=project, kind=RepositoryKind.HELM
-    )
-    await tx[RepositoryStore].add(made)
-    await deps.audit(tx, actor, "createHelmRepository", url, made.id)
-    return made
+    id, now = RepositoryId(tx.context.new_id()), tx.context.clock.now()
+    repository = Repository(id, url, now, now, project_id=project, kind=RepositoryKind.HELM)
+    await tx[RepositoryStore].add(repository)
+    tx.audit_as("createHelmRepository", url, repository.id)
+    return repository
 
 
-def _readable(actor: Actor, place: Repository) -> Repository:
-    if place.kind is not RepositoryKind.HELM:
+def _readable(actor: Actor, repository: Repository) -> Repository:
+    if repository.kind is not RepositoryKind.HELM:
         raise NotFound
-    require(actor, Verb.READ, place.target)
-    return place
+    require(actor, Verb.READ, repository.target)
+    return repository

@@ -70,12 +70,12 @@ def quarantine_entry(service: Service, hold: Quarantine, actor: str) -> LedgerEn
 
 
 async def bundle_columns(
-    deps: OperationContext, tx: Transaction, service: Service, content: RenderedBundle
+    context: OperationContext, tx: Transaction, service: Service, content: RenderedBundle
 ) -> dict[str, Any]:
     """New columns of a service with a generated bundle; quarantined if the bundle is denied."""
     refused = (await denied_among(tx, [content.digest])).get(content.digest)
     if refused is not None:
-        after = quarantined(service, refused, content.digest, deps.clock.now())
+        after = quarantined(service, refused, content.digest, context.clock.now())
         return {
             "quarantined": after.desired.quarantined,
             "quarantine": after.desired.quarantine,
@@ -92,7 +92,7 @@ async def bundle_columns(
 
 
 async def roll_back_denied(
-    deps: OperationContext, tx: Transaction, service: Service, found: VerificationResult
+    context: OperationContext, tx: Transaction, service: Service, found: VerificationResult
 ) -> tuple[dict[str, Any], list[LedgerEntry]]:
     """New columns and ledger entries after an agent found a bundle bad and rolled back.
 
@@ -105,7 +105,7 @@ async def roll_back_denied(
         or not await _has_or_had(tx, service, found.digest)
     ):
         return {}, []
-    now = deps.clock.now()
+    now = context.clock.now()
     reason = found.reason[:_MAX_REASON_LENGTH]
     cluster = await tx[ClusterStore].get(service.cluster_id)
     actor = f"agent of {cluster.handle if cluster else service.cluster_id}"

@@ -14,10 +14,10 @@ from controlplane.services.model.service import Service
 from controlplane.services.ports import (
     ComponentStore,
     ContextBindingStore,
+    FlowStore,
     LedgerStore,
     PlanStore,
     SecretUseStore,
-    ServiceParts,
     ServiceSourceStore,
     ServiceStore,
 )
@@ -29,7 +29,7 @@ _SETTLED = (Phase.APPLIED, Phase.HEALTHY)
 
 
 async def begin_removal(
-    deps: OperationContext,
+    context: OperationContext,
     tx: Transaction,
     actor: Actor,
     service: Service,
@@ -46,7 +46,7 @@ async def begin_removal(
         raise Conflict(
             f"service {service.name!r} is protected against deletion: set protect to false first"
         )
-    now = deps.clock.now()
+    now = context.clock.now()
     await tx[LedgerStore].append(
         [
             LedgerEntry(
@@ -89,7 +89,7 @@ async def delete_service_rows(tx: Transaction, service: Service) -> None:
     await tx[ComponentStore].forget_service(service.id)
     for binding in await tx[ContextBindingStore].select(service_id=service.id):
         await tx[ContextBindingStore].remove(binding.id)
-    await tx[ServiceParts].delete_flow(service.id)
+    await tx[FlowStore].delete_flow(service.id)
     for use in await tx[SecretUseStore].select(service_id=service.id):
         await tx[SecretUseStore].remove(use.id)
     for source in await tx[ServiceSourceStore].select(service_id=service.id):

@@ -1,15 +1,11 @@
 """Services: definitions of what runs in which cluster, and the operations on them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from typing import Any
 
-from controlplane.access.operations.bindings import (
-    RoleSubjects,
-    publish_binding_changes,
-    set_subjects,
-)
+from controlplane.access.operations.bindings import RoleSubjects, change_subjects
 from controlplane.authorization import Actor, ResourceKind, Verb, require, require_member
 from controlplane.clusters.model.cluster import Cluster
 from controlplane.clusters.model.commands import Command, CommandKind
@@ -17,7 +13,7 @@ from controlplane.clusters.operations.clusters import find_cluster, peek_cluster
 from controlplane.clusters.operations.freezes import check_not_frozen
 from controlplane.clusters.ports import ClusterStore, CommandStore
 from controlplane.platform.conflicts import check_unchanged, name_conflict
-from controlplane.platform.context import DESIRED_STATE, RENDER_SERVICES, SERVICE, OperationContext
+from controlplane.platform.context import RENDER_SERVICES, Change, OperationContext
 from controlplane.platform.names import check_label, check_text
 from controlplane.platform.ports import ANY, Page, PageQuery, Transaction
 from controlplane.platform.retry import retry_operations
@@ -26,7 +22,7 @@ from controlplane.repositories.operations import find_repository
 from controlplane.repositories.ports import RepositoryStore
 from controlplane.services.model.helm import check_helm
 from controlplane.services.model.ledger import LedgerEntry, LedgerStage
-from controlplane.services.model.parts import Wanted
+from controlplane.services.model.parts import UsedSecrets
 from controlplane.services.model.service import Component, Revision, Service
 from controlplane.services.model.sources import ServiceSource
 from controlplane.services.model.sync_options import check_sync_options
@@ -36,6 +32,7 @@ from controlplane.services.operations.dependencies import (
     check_names,
     check_not_needed,
 )
+from controlplane.services.operations.generations import publish_service
 from controlplane.services.operations.helm_sources import (
     resolve_chart_source,
     resolve_helm_repository,
@@ -127,7 +124,7 @@ class ServiceChange:
     verification: Verification | None = None
     """Verification of new bundles. The verification of a pipeline stage takes precedence. 0 seconds
     remove it."""
-    uses: Wanted | None = None
+    uses: UsedSecrets | None = None
     """Secrets that a new service uses."""
     subjects: RoleSubjects = field(default_factory=dict)
     """Users and groups by role."""
@@ -192,8 +189,9 @@ class RelatedResources:
 class Services:
     """Operations on services."""
 
-    def __init__(self, deps: OperationContext) -> None:
-        self._context = deps
+    def __init__(self, context: OperationContext, parts: ServiceParts) -> None:
+        self._context = context
+        self._parts = parts
 
     async def page(self, actor: Actor, query: PageQuery) -> Page[Service]:
         require_member(actor)
@@ -216,33 +214,33 @@ class Services:
             return await _readable(tx, actor, cluster_id=owner.id, name=name)
 
     async def related(
-        self, actor: Actor, services: Sequence[Service], wanted: frozenset[str]
+        self, actor: Actor, services: Sequence[Service], kinds: frozenset[str]
     ) -> RelatedResources:
         """The resources that services refer to and that the actor may read, by id.
 
-        `wanted` names the kinds to read; others stay empty.
+        Kinds that are not in `kinds` stay empty.
         """
         require_member(actor)
         services = [service for service in services if actor.may(Verb.READ, service.target)]
         found = RelatedResources()
-        if not services or not wanted:
+        if not services or not kinds:
             return found
         async with self._context.store.read() as tx:
-            if "cluster" in wanted:
+            if "cluster" in kinds:
                 rows = await tx[ClusterStore].select(id={s.cluster_id for s in services})
                 found.clusters.update(_readables(actor, rows))
-            if "repository" in wanted:
+            if "repository" in kinds:
                 ids = {s.repository_id for s in services if s.repository_id}
                 rows = await tx[RepositoryStore].select(id=ids)
                 found.repositories.update(_readables(actor, rows))
-            if "revision" in wanted:
+            if "revision" in kinds:
                 ids = {s.desired.revision_id for s in services if s.desired.revision_id}
                 found.revisions.update(
                     (row.id, row) for row in await tx[RevisionStore].select(id=ids)
                 )
-            if "sources" in wanted:
+            if "sources" in kinds:
                 found.sources.update(await sources_of(tx, [service.id for service in services]))
-            if "components" in wanted:
+            if "components" in kinds:
                 ids = [service.id for service in services]
                 found.components.extend(await tx[ComponentStore].select(service_id=ids))
         return found
@@ -277,45 +275,16 @@ class Services:
         require_member(actor)
         name = check_label(change.name or "", "name")
         namespace = check_label(change.namespace or "", "namespace")
-        now = self._context.clock.now()
-        async with self._context.store.write() as tx:
-            cluster = await self._open_cluster(tx, actor, cluster_id, cluster_handle)
-            change = await self._placed(tx, actor, cluster.project_id, change)
-            repository = await _repository_of(tx, actor, change)
-            columns = await with_chart_ref(tx, repository, change.checked())
-            known = await tx[ServiceStore].find(cluster_id=cluster.id, name=name, deleted_at=ANY)
-            if known is not None:
-                ending = "" if known.deleted_at is None else " and is being deleted"
-                message = f"service {cluster.handle}/{name} already exists{ending}"
-                raise name_conflict(actor, known, message)
-            service = Service(
-                ServiceId(self._context.new_id()),
-                cluster.id,
-                repository,
-                name,
-                namespace,
-                now,
-                now,
-                project_id=cluster.project_id,
-            ).changed(**columns)
-            await check_dependencies(tx, service)
-            await _check_renders(tx, actor, columns)
-            await tx[ServiceStore].add(service)
-            if change.context_ids:
-                await tx[ServiceParts].bind_contexts(
-                    self._context, actor, service, change.context_ids
-                )
-            if change.sources:
-                await set_sources(self._context, tx, actor, service, change.sources)
-            await tx[LedgerStore].append([self._entry(service, LedgerStage.CREATED, actor)])
+        async with self._context.change(actor, "createServiceDeployment") as tx:
+            cluster = await _find_open_cluster(tx, cluster_id, cluster_handle)
+            service = await self._add(tx, cluster, name, namespace, change)
+            await self._set_relations(tx, service, change)
+            await self._append(tx, service, LedgerStage.CREATED)
             if change.uses:
-                await tx[ServiceParts].use_secrets(self._context, actor, service, change.uses)
-            await self._context.audit(
-                tx, actor, "createServiceDeployment", f"{cluster.handle}/{name}", service.id
-            )
-            given = await set_subjects(self._context, tx, actor, service.target, change.subjects)
-        publish_binding_changes(self._context, given)
-        self._wake(service, change.sources or ())
+                await self._parts.use_secrets(self._context, tx, actor, service, change.uses)
+            tx.audit(f"{cluster.handle}/{name}", service.id)
+            await change_subjects(tx, service.target, change.subjects)
+            _publish(tx, service, change.sources or ())
         return service
 
     async def update(
@@ -327,71 +296,45 @@ class Services:
         unchanged_since: datetime | None = None,
     ) -> Service:
         """Changes a service. A new ref or folder ends the pin of a rollback."""
-        require_member(actor)
-        async with self._context.store.write() as tx:
+        async with self._context.change(actor, "updateServiceDeployment") as tx:
             before = await find_managed_service(tx, id)
-            require(actor, Verb.WRITE, before.target)
+            tx.authorize(Verb.WRITE, before.target)
             check_unchanged(before, unchanged_since, f"service {before.name!r}")
-            change = replace(
-                change,
-                **await resolve_helm_repository(tx, actor, before.repository_id, change.helm),
-            )
-            columns = await with_chart_ref(tx, before.repository_id, change.checked())
-            columns.pop("promoted", None)
+            columns = await _updated_columns(tx, before, change)
             changed = {k: v for k, v in columns.items() if getattr(before.spec, k) != v}
-            await tx[ServiceParts].check_changeable(actor, before, changed)
-            await _check_renders(tx, actor, changed)
-            if changed.keys() & {"ref", "folder"} and not before.spec.promoted:
-                changed["pinned_sha"] = None
-            if changed.keys() & _RENDERED_FROM:
-                changed["input_digest"] = None
-            if changed.keys() & _APPLIED_WITH:
-                changed["generation"] = before.desired.generation + bool(before.desired.digest)
-            if change.context_ids is not None and await tx[ServiceParts].bind_contexts(
-                self._context, actor, before, change.context_ids
-            ):
-                changed["input_digest"] = None
-            if change.sources is not None and await set_sources(
-                self._context, tx, actor, before, change.sources
-            ):
+            await self._parts.check_changeable(tx, actor, before, changed)
+            await _check_renders(tx, changed)
+            changed |= _consequences(before, changed.keys())
+            if await self._set_relations(tx, before, change):
                 changed["input_digest"] = None
             after = before.changed(**changed, updated_at=self._context.clock.now())
             await check_dependencies(tx, after)
             await tx[ServiceStore].put(after)
             if changed:
-                entry = self._entry(
-                    after, LedgerStage.CONFIGURED, actor, ", ".join(sorted(changed))
-                )
-                await tx[LedgerStore].append([entry])
-            await self._context.audit(
-                tx, actor, "updateServiceDeployment", after.name, id, changed=sorted(columns)
-            )
-            given = await set_subjects(self._context, tx, actor, after.target, change.subjects)
-        publish_binding_changes(self._context, given)
-        self._wake(after, change.sources or ())
+                await self._append(tx, after, LedgerStage.CONFIGURED, ", ".join(sorted(changed)))
+            tx.audit(after.name, id, changed=sorted(columns))
+            await change_subjects(tx, after.target, change.subjects)
+            _publish(tx, after, change.sources or ())
         return after
 
     async def delete(self, actor: Actor, id: str, removal: Removal = Removal.CASCADE) -> Service:
         """Deletes a service. Its agent deletes the objects; with `ORPHAN` they stay."""
-        require_member(actor)
-        async with self._context.store.write() as tx:
-            cluster = await self._locked_cluster(tx, actor, id)
+        async with self._context.change(actor, "deleteServiceDeployment") as tx:
+            cluster = await _lock_cluster(tx, id)
             service = await find_managed_service(tx, id)
-            await tx[ServiceParts].check_deletable(service)
+            for check in self._parts.deletion_checks:
+                await check(tx, service)
             await check_not_needed(tx, service)
             await begin_removal(self._context, tx, actor, service, removal, cluster)
-            await self._context.audit(
-                tx, actor, "deleteServiceDeployment", service.name, id, removal=removal.value
-            )
-        self._wake(service)
+            tx.audit(service.name, id, removal=removal.value)
+            _publish(tx, service)
         return replace(service, deleted_at=self._context.clock.now())
 
     async def sync(self, actor: Actor, id: str) -> Service:
         """Fetches new commits now, and has the agent compare the service with the cluster."""
-        require_member(actor)
-        async with self._context.store.write() as tx:
+        async with self._context.change(actor, "kickService") as tx:
             service = await find_service(tx, id)
-            require(actor, Verb.WRITE, service.target)
+            tx.authorize(Verb.WRITE, service.target)
             command = Command(
                 self._context.new_id(),
                 service.cluster_id,
@@ -402,18 +345,17 @@ class Services:
             await tx[CommandStore].add(command)
             if service.desired.pinned_sha is None:
                 await tx[ServiceStore].change(id, input_digest=None)
-            await self._context.audit(tx, actor, "kickService", service.name, id)
+            tx.audit(service.name, id)
+            _publish(tx, service)
         if service.repository_id:
             await self._context.manifests.hint(service.repository_id)
-        self._wake(service)
         return service
 
     async def force(self, actor: Actor, id: str) -> Service:
         """Renders a service again, and has the agent apply everything even without changes."""
-        require_member(actor)
-        async with self._context.store.write() as tx:
+        async with self._context.change(actor, "forceService") as tx:
             before = await find_managed_service(tx, id)
-            require(actor, Verb.WRITE, before.target)
+            tx.authorize(Verb.WRITE, before.target)
             await check_not_frozen(tx, before.cluster_id)
             after = before.changed(
                 input_digest=before.desired.input_digest if before.desired.pinned_sha else None,
@@ -421,25 +363,23 @@ class Services:
                 updated_at=self._context.clock.now(),
             )
             await tx[ServiceStore].put(after)
-            entry = self._entry(after, LedgerStage.CONFIGURED, actor, "applies everything again")
-            await tx[LedgerStore].append([entry])
-            await self._context.audit(tx, actor, "forceService", after.name, id)
-        self._wake(after)
+            await self._append(tx, after, LedgerStage.CONFIGURED, "applies everything again")
+            tx.audit(after.name, id)
+            _publish(tx, after)
         return after
 
     async def proceed(self, actor: Actor, id: str) -> Service:
         """Lets a service skip its dependencies once. Conflict: it does not wait."""
-        require_member(actor)
-        async with self._context.store.write() as tx:
+        async with self._context.change(actor, "proceedService") as tx:
             before = await find_managed_service(tx, id)
-            require(actor, Verb.WRITE, before.target)
+            tx.authorize(Verb.WRITE, before.target)
             await check_not_frozen(tx, before.cluster_id)
             if not before.desired.waiting:
                 raise Conflict(f"service {before.name!r} does not wait for dependencies")
             after = before.changed(wait_skipped=True, updated_at=self._context.clock.now())
             await tx[ServiceStore].put(after)
-            await self._context.audit(tx, actor, "proceedService", after.name, id)
-        self._wake(after)
+            tx.audit(after.name, id)
+            _publish(tx, after)
         return after
 
     async def clone(self, actor: Actor, id: str, cluster_id: str, change: ServiceChange) -> Service:
@@ -455,7 +395,7 @@ class Services:
             sources = (await sources_of(tx, [id])).get(id, ())
             used = await tx[SecretUseStore].select(service_id=id)
         require(actor, Verb.WRITE, model.target)
-        likeness = replace(
+        template = replace(
             _settings_of(model, [binding.context_id for binding in bound]),
             sources=[SourceChange(s.repository_id, s.ref, s.folder, s.path) for s in sources],
             uses={u.name: (u.secret_id, u.version if u.pinned else None) for u in used},
@@ -463,14 +403,13 @@ class Services:
         changes = {column.name: getattr(change, column.name) for column in fields(change)}
         given = {name: value for name, value in changes.items() if value is not None}
         given["configuration"] = {**model.spec.configuration, **(change.configuration or {})}
-        return await self.create(actor, cluster_id, None, replace(likeness, **given))
+        return await self.create(actor, cluster_id, None, replace(template, **given))
 
     async def rollback(self, actor: Actor, id: str, revision_id: str) -> Service:
         """Rolls back to a revision, and pins it until the service's ref or folder changes."""
-        require_member(actor)
-        async with self._context.store.write() as tx:
+        async with self._context.change(actor, "rollbackService") as tx:
             service = await find_managed_service(tx, id)
-            require(actor, Verb.WRITE, service.target)
+            tx.authorize(Verb.WRITE, service.target)
             await check_not_frozen(tx, service.cluster_id)
             revision = await tx[RevisionStore].get(revision_id)
             if revision is None or revision.service_id != id:
@@ -492,91 +431,128 @@ class Services:
             )
             await tx[ServiceStore].put(after)
             message = f"to {revision.sha[:12]} {revision.subject}"
-            await tx[LedgerStore].append(
-                [self._entry(after, LedgerStage.ROLLED_BACK, actor, message)]
-            )
-            await self._context.audit(
-                tx, actor, "rollbackService", service.name, id, revision=revision_id
-            )
-        self._wake(after)
+            await self._append(tx, after, LedgerStage.ROLLED_BACK, message)
+            tx.audit(service.name, id, revision=revision_id)
+            _publish(tx, after)
         return after
 
     async def release(self, actor: Actor, id: str) -> Service:
         """Removes the pin of a rollback, or the wait for a pipeline: the service follows its ref
         again."""
-        require_member(actor)
-        async with self._context.store.write() as tx:
+        async with self._context.change(actor, "releaseService") as tx:
             service = await find_managed_service(tx, id)
-            require(actor, Verb.WRITE, service.target)
+            tx.authorize(Verb.WRITE, service.target)
             await check_not_frozen(tx, service.cluster_id)
-            holder = await tx[ServiceParts].pipeline_of(id)
-            if holder is not None:
+            pipeline = await self._parts.pipeline_of(tx, id)
+            if pipeline is not None:
                 raise Conflict(
-                    f"service {service.name!r} gets its commits from pipeline {holder!r}"
+                    f"service {service.name!r} gets its commits from pipeline {pipeline!r}"
                 )
             await tx[ServiceStore].change(id, pinned_sha=None, promoted=False)
-            await self._context.audit(tx, actor, "releaseService", service.name, id)
-        self._wake(service)
+            tx.audit(service.name, id)
+            _publish(tx, service)
         return service.changed(pinned_sha=None, promoted=False)
 
-    async def _placed(
-        self, tx: Transaction, actor: Actor, project_id: str | None, change: ServiceChange
-    ) -> ServiceChange:
-        """The change of a new service, with its chart's repository resolved."""
+    async def _add(
+        self, tx: Change, cluster: Cluster, name: str, namespace: str, change: ServiceChange
+    ) -> Service:
+        """Adds a new service with the fields of a change."""
         given = {"repository_id": change.repository_id, "helm": change.helm}
-        return replace(
-            change, **await resolve_chart_source(self._context, tx, actor, project_id, **given)
+        change = replace(change, **await resolve_chart_source(tx, cluster.project_id, **given))
+        repository = await _repository_of(tx, change)
+        columns = await with_chart_ref(tx, repository, change.checked())
+        await _check_name_is_free(tx, cluster, name)
+        id, now = ServiceId(self._context.new_id()), self._context.clock.now()
+        blank = Service(
+            id, cluster.id, repository, name, namespace, now, now, project_id=cluster.project_id
         )
+        service = blank.changed(**columns)
+        await check_dependencies(tx, service)
+        await _check_renders(tx, columns)
+        await tx[ServiceStore].add(service)
+        return service
 
-    async def _locked_cluster(self, tx: Transaction, actor: Actor, id: str) -> Cluster:
-        """The cluster of a service that the actor may change, locked before the service.
+    async def _set_relations(self, tx: Change, service: Service, change: ServiceChange) -> bool:
+        """Replaces the contexts and sources that are given; True if any changed."""
+        is_changed = False
+        if change.context_ids is not None:
+            is_changed = await self._parts.bind_contexts(
+                self._context, tx, tx.actor, service, change.context_ids
+            )
+        if change.sources is not None:
+            is_changed |= await set_sources(tx, service, change.sources)
+        return is_changed
 
-        The lock keeps agents from connecting meanwhile, which decides what has to be deleted.
-        """
-        service = await tx[ServiceStore].peek(id=id)
-        if service is None:
-            raise NotFound
-        require(actor, Verb.WRITE, service.target)
-        return await find_cluster(tx, service.cluster_id)
+    async def _append(
+        self, tx: Change, service: Service, stage: LedgerStage, message: str = ""
+    ) -> None:
+        """Appends an entry about the actor's change to the ledger."""
+        actor, now = tx.actor.email or tx.actor.name, self._context.clock.now()
+        entry = LedgerEntry.of(service, stage, now, actor=actor, message=message)
+        await tx[LedgerStore].append([entry])
 
-    async def _open_cluster(
-        self, tx: Transaction, actor: Actor, id: str | None, handle: str | None
-    ) -> Cluster:
-        if not (id or handle):
-            raise Invalid("specify the cluster by id or handle", field="clusterId")
-        cluster = await find_cluster(tx, id, handle)
-        if not actor.may(Verb.READ, cluster.target):
-            raise NotFound
-        require(actor, Verb.WRITE, cluster.target.below(ResourceKind.SERVICE))
-        if cluster.ending_at is not None:
-            raise Conflict(f"cluster {cluster.handle!r} is being deleted")
-        await check_not_frozen(tx, cluster.id)
-        return cluster
 
-    def _entry(
-        self, service: Service, stage: LedgerStage, actor: Actor, message: str = ""
-    ) -> LedgerEntry:
-        return LedgerEntry(
-            service_id=service.id,
-            cluster_id=service.cluster_id,
-            stage=stage,
-            at=self._context.clock.now(),
-            sequence=service.desired.generation,
-            sha=service.desired.commit_sha,
-            digest=service.desired.digest,
-            revision_id=service.desired.revision_id,
-            actor=actor.email or actor.name,
-            message=message,
-        )
+async def _find_open_cluster(tx: Change, id: str | None, handle: str | None) -> Cluster:
+    """The cluster for a new service. Conflict: it is being deleted, or frozen."""
+    if not (id or handle):
+        raise Invalid("specify the cluster by id or handle", field="clusterId")
+    cluster = await find_cluster(tx, id, handle)
+    if not tx.actor.may(Verb.READ, cluster.target):
+        raise NotFound
+    tx.authorize(Verb.WRITE, cluster.target.below(ResourceKind.SERVICE))
+    if cluster.ending_at is not None:
+        raise Conflict(f"cluster {cluster.handle!r} is being deleted")
+    await check_not_frozen(tx, cluster.id)
+    return cluster
 
-    def _wake(self, service: Service, sources: Sequence[SourceChange] = ()) -> None:
-        bus = self._context.bus
-        for repository_id in {source.repository_id for source in sources}:
-            bus.publish(RENDER_SERVICES, f"{repository_id}/")
-        bus.publish(SERVICE, service.id)
-        bus.publish(DESIRED_STATE, f"{service.cluster_id}/{service.id}")
-        if service.repository_id:
-            bus.publish(RENDER_SERVICES, f"{service.repository_id}/{service.id}")
+
+async def _lock_cluster(tx: Change, service_id: str) -> Cluster:
+    """The cluster of a service that the actor may change, locked before the service.
+
+    The lock keeps agents from connecting meanwhile, which decides what has to be deleted.
+    """
+    service = await tx[ServiceStore].peek(id=service_id)
+    if service is None:
+        raise NotFound
+    tx.authorize(Verb.WRITE, service.target)
+    return await find_cluster(tx, service.cluster_id)
+
+
+async def _check_name_is_free(tx: Change, cluster: Cluster, name: str) -> None:
+    known = await tx[ServiceStore].find(cluster_id=cluster.id, name=name, deleted_at=ANY)
+    if known is not None:
+        ending = "" if known.deleted_at is None else " and is being deleted"
+        message = f"service {cluster.handle}/{name} already exists{ending}"
+        raise name_conflict(tx.actor, known, message)
+
+
+async def _updated_columns(tx: Change, before: Service, change: ServiceChange) -> dict[str, Any]:
+    """The validated columns of a change to an existing service."""
+    repository_id = before.repository_id
+    source = await resolve_helm_repository(tx, tx.actor, repository_id, change.helm)
+    columns = await with_chart_ref(tx, repository_id, replace(change, **source).checked())
+    columns.pop("promoted", None)
+    return columns
+
+
+def _consequences(before: Service, changed: Set[str]) -> dict[str, Any]:
+    """The columns that change because others do."""
+    columns: dict[str, Any] = {}
+    if changed & {"ref", "folder"} and not before.spec.promoted:
+        columns["pinned_sha"] = None
+    if changed & _RENDERED_FROM:
+        columns["input_digest"] = None
+    if changed & _APPLIED_WITH:
+        columns["generation"] = before.desired.generation + bool(before.desired.digest)
+    return columns
+
+
+def _publish(tx: Change, service: Service, sources: Sequence[SourceChange] = ()) -> None:
+    for repository_id in {source.repository_id for source in sources}:
+        tx.publish(RENDER_SERVICES, f"{repository_id}/")
+    publish_service(tx, service)
+    if service.repository_id:
+        tx.publish(RENDER_SERVICES, f"{service.repository_id}/{service.id}")
 
 
 def _settings_of(model: Service, context_ids: Sequence[str]) -> ServiceChange:
@@ -638,22 +614,20 @@ def _readables(actor: Actor, rows: Sequence[Any]) -> dict[str, Any]:
     return {row.id: row for row in rows if actor.may(Verb.READ, row.target)}
 
 
-async def _check_renders(tx: Transaction, actor: Actor, columns: Mapping[str, Any]) -> None:
+async def _check_renders(tx: Change, columns: Mapping[str, Any]) -> None:
     """NotFound: no such cluster. Forbidden: the actor may not let its agent render."""
     if cluster_id := columns.get("rendered_by"):
         cluster = await peek_cluster(tx, cluster_id)
-        require(actor, Verb.WRITE, cluster.target)
+        require(tx.actor, Verb.WRITE, cluster.target)
 
 
-async def _repository_of(
-    tx: Transaction, actor: Actor, change: ServiceChange
-) -> RepositoryId | None:
+async def _repository_of(tx: Change, change: ServiceChange) -> RepositoryId | None:
     if not change.repository_id:
         return None
     if change.ref is None:
         raise Invalid("is required with a repository", field="git")
     repository = await find_repository(tx, change.repository_id)
-    require(actor, Verb.READ, repository.target)
+    require(tx.actor, Verb.READ, repository.target)
     return repository.id
 
 

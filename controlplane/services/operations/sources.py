@@ -3,8 +3,8 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from controlplane.authorization import Actor, Verb, require
-from controlplane.platform.context import RENDER_SERVICES, OperationContext
+from controlplane.authorization import Verb, require
+from controlplane.platform.context import RENDER_SERVICES, Change, OperationContext
 from controlplane.platform.ports import Transaction
 from controlplane.repositories.model.repository import check_folder, check_ref
 from controlplane.repositories.ports import RepositoryStore
@@ -48,37 +48,33 @@ class RenderSources:
     rows: tuple[ServiceSource, ...] = ()
 
 
-async def set_sources(
-    deps: OperationContext,
-    tx: Transaction,
-    actor: Actor,
-    service: Service,
-    given: Sequence[SourceChange],
-) -> bool:
+async def set_sources(tx: Change, service: Service, changes: Sequence[SourceChange]) -> bool:
     """Replaces the additional sources of a service; True if any changed.
 
     NotFound: no such repository. Forbidden: the actor may not read it.
     """
-    if len(given) > _MAX_SOURCES:
+    if len(changes) > _MAX_SOURCES:
         raise Invalid(f"must have at most {_MAX_SOURCES} entries", field="sources")
-    if given and service.repository_id is None:
+    if changes and service.repository_id is None:
         raise Invalid("require a service with its own repository", field="sources")
-    wanted = [change.checked() for change in given]
-    held = (await sources_of(tx, [service.id])).get(service.id, [])
-    if [_key(row) for row in held] == wanted:
+    keys = [change.checked() for change in changes]
+    before = (await sources_of(tx, [service.id])).get(service.id, [])
+    if [_key(row) for row in before] == keys:
         return False
-    for row in held:
+    for row in before:
         await tx[ServiceSourceStore].remove(row.id)
     found = {
         repository.id: repository
-        for repository in await tx[RepositoryStore].lock({source[0] for source in wanted})
+        for repository in await tx[RepositoryStore].lock({key[0] for key in keys})
     }
-    for place, (repository_id, ref, folder, path) in enumerate(wanted):
+    for place, (repository_id, ref, folder, path) in enumerate(keys):
         repository = found.get(RepositoryId(repository_id))
         if repository is None:
             raise NotFound(f"repository {repository_id[:80]!r} does not exist")
-        require(actor, Verb.READ, repository.target)
-        row = ServiceSource(deps.new_id(), service.id, repository.id, place, ref, folder, path)
+        require(tx.actor, Verb.READ, repository.target)
+        row = ServiceSource(
+            tx.context.new_id(), service.id, repository.id, place, ref, folder, path
+        )
         await tx[ServiceSourceStore].add(row)
     return True
 
@@ -95,13 +91,13 @@ async def sources_of(
 
 
 def resolve_sources(
-    deps: OperationContext, rows: Sequence[ServiceSource], *, as_rendered: bool = False
+    context: OperationContext, rows: Sequence[ServiceSource], *, as_rendered: bool = False
 ) -> RenderSources:
     """Additional sources at their newest commits, or at those of the last render.
 
     Unavailable: a source was not fetched yet, or its ref was deleted.
     """
-    shas = [row.sha if as_rendered and row.sha else _newest(deps, row) for row in rows]
+    shas = [row.sha if as_rendered and row.sha else _newest(context, row) for row in rows]
     folders = (
         SourceFolder(row.repository_id, sha, row.folder, row.path)
         for row, sha in zip(rows, shas, strict=True)
@@ -117,18 +113,18 @@ async def store_source_commits(
         await tx[ServiceSourceStore].change(row.id, sha=folder.commit, tree=trees.get(row.id, ""))
 
 
-async def source_trees(deps: OperationContext, taken: RenderSources) -> dict[str, str]:
+async def source_trees(context: OperationContext, taken: RenderSources) -> dict[str, str]:
     """The git ids of a render's source folders, by source id. Unavailable."""
     found = {}
     for row, folder in zip(taken.rows, taken.folders, strict=True):
         asked = [folder.folder]
-        ids = await deps.manifests.trees(folder.repository_id, folder.commit, asked)
+        ids = await context.manifests.trees(folder.repository_id, folder.commit, asked)
         found[row.id] = ids[folder.folder] or ""
     return found
 
 
 async def mark_source_users_for_render(
-    deps: OperationContext,
+    context: OperationContext,
     repository_id: RepositoryId,
     commits: Mapping[str, Commit],
     sources: Iterable[ServiceSource],
@@ -141,13 +137,13 @@ async def mark_source_users_for_render(
     for ref, group in _by_ref(sources).items():
         if ref in commits:
             folders = {source.folder for source in group}
-            ids = await deps.manifests.trees(repository_id, commits[ref].sha, folders)
+            ids = await context.manifests.trees(repository_id, commits[ref].sha, folders)
             moved |= {
                 source.service_id for source in group if (ids[source.folder] or "") != source.tree
             }
     if not moved:
         return
-    async with deps.store.write() as tx:
+    async with context.store.write() as tx:
         services = await tx[ServiceStore].select(id=moved)
         users = [
             service
@@ -157,7 +153,7 @@ async def mark_source_users_for_render(
         for service in users:
             await tx[ServiceStore].change(service.id, input_digest=None)
     for service in users:
-        deps.bus.publish(RENDER_SERVICES, f"{service.repository_id}/{service.id}")
+        context.bus.publish(RENDER_SERVICES, f"{service.repository_id}/{service.id}")
 
 
 def _by_ref(rows: Iterable[ServiceSource]) -> dict[str, list[ServiceSource]]:
@@ -167,8 +163,8 @@ def _by_ref(rows: Iterable[ServiceSource]) -> dict[str, list[ServiceSource]]:
     return found
 
 
-def _newest(deps: OperationContext, source: ServiceSource) -> str:
-    state = deps.manifests.state(source.repository_id)
+def _newest(context: OperationContext, source: ServiceSource) -> str:
+    state = context.manifests.state(source.repository_id)
     if state is None or source.ref not in state.commits:
         reason = state.error if state and state.error else "it may not exist"
         raise Unavailable(f"source {source.folder or '.'!r}: no commit of {source.ref!r}: {reason}")

@@ -19,6 +19,7 @@ from controlplane.agents.operations.commands import AgentCommands
 from controlplane.agents.operations.jobs import ClusterJobs
 from controlplane.audit.operations.audit_log import AuditLogOperations
 from controlplane.authorization.roles import BuiltInRole as Role
+from controlplane.bridges import SERVICE_PARTS
 from controlplane.clusters.model.cluster import Cluster
 from controlplane.clusters.operations.clusters import ClusterChange, Clusters
 from controlplane.clusters.operations.deploy_tokens import DeployTokenReader
@@ -64,7 +65,7 @@ class World:
         self.requests = AccessRequests(self.deps)
         self.clusters = Clusters(self.deps)
         self.repositories = RepositoryOperations(self.deps)
-        self.services = Services(self.deps)
+        self.services = Services(self.deps, SERVICE_PARTS)
         self.delivery = RenderReconciler(self.deps)
         self.agents = AgentOperations(self.deps)
         self.agent_key = SealingKey.from_bytes(b"a" * 32)
