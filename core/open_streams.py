@@ -74,25 +74,24 @@ class StreamFilter:
 
 @dataclass(frozen=True, slots=True)
 class FoundStreams:
-    """Open requests of all replicas, longest open first.
-
-    `silent` lists the addresses of replicas that did not answer; their requests are missing.
-    """
+    """Open requests of all replicas, longest open first."""
 
     streams: list[OpenStream]
+    """Open requests."""
     silent: tuple[str, ...] = ()
+    """Addresses of replicas that did not answer; their requests are missing."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecordingPart:
-    """ASCII bytes of a recording; `next` is the offset of the next part, None at the end.
-
-    `ongoing`: the session is still open and may add data.
-    """
+    """A part of a recording."""
 
     data: bytes
+    """Lines of the recording, in ASCII."""
     next: int | None
+    """Offset of the next part. None at the end."""
     ongoing: bool
+    """True while the session is active and more parts may follow."""
 
 
 ALL_STREAMS = StreamFilter()

@@ -713,7 +713,7 @@ class ServiceUpdateAttributes(TypedDict, total=False):
 
 
 class ObjectAttributes(TypedDict, total=False):
-    kind: Required[str]
-    name: Required[str]
     group: str | None
+    kind: Required[str]
     namespace: str | None
+    name: Required[str]

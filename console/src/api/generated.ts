@@ -697,14 +697,14 @@ export type NamespacedName = {
 
 /** An object in a cluster. */
 export type ObjectAttributes = {
+  /** API group. Null for the core group. */
+  group?: string | null | undefined;
   /** Kind, such as `Deployment`. */
   kind: string;
+  /** Namespace. Null for a cluster-scoped object. */
+  namespace?: string | null | undefined;
   /** Name. */
   name: string;
-  /** API group. Empty or null for the core group. */
-  group?: string | null | undefined;
-  /** Namespace. Empty or null for a cluster-scoped object. */
-  namespace?: string | null | undefined;
 };
 
 /** Definition of a pipeline. */

@@ -4,7 +4,8 @@ import strawberry
 
 from controlplane.agents.operations.streams import OpenRequestOperations
 from controlplane.platform.graphql.context import Info
-from controlplane.platform.graphql.derive import Output, output
+from controlplane.platform.graphql.derive import Output, computed, output
+from core.open_streams import FoundStreams, RecordingPart
 from core.open_streams import OpenStream as StreamRow
 
 
@@ -16,26 +17,16 @@ class OpenStreamType(Output[StreamRow]):
     bytes_out: float
 
 
-@strawberry.type
-class OpenStreams:
+@output(FoundStreams, rename={"nodes": "streams"})
+class OpenStreams(Output[FoundStreams]):
     """Open requests to clusters, longest open first. Limit: 1,000."""
 
-    nodes: list[OpenStreamType]
-    """Open requests."""
-    silent: list[str]
-    """Addresses of replicas that did not answer; their requests are missing."""
 
-
-@strawberry.type
-class SessionRecording:
+@output(RecordingPart)
+class SessionRecording(Output[RecordingPart]):
     """A part of a recorded terminal session in the format asciicast v2."""
 
-    data: str
-    """Lines of the recording."""
-    next: int | None
-    """Offset of the next part. Null at the end."""
-    ongoing: bool
-    """True while the session is active and more parts may follow."""
+    data: str = computed(lambda part: part.data.decode("ascii"))
 
 
 @strawberry.type
@@ -51,9 +42,7 @@ class StreamQuery:
             user: Only requests of the user with this e-mail address.
         """
         found = await info.context[OpenRequestOperations].page(info.context.actor, cluster, user)
-        return OpenStreams(
-            nodes=[OpenStreamType.of(row) for row in found.streams], silent=list(found.silent)
-        )
+        return OpenStreams.of(found)
 
     @strawberry.field
     async def session_recording(
@@ -65,12 +54,9 @@ class StreamQuery:
             request_id: ID of the request.
             offset: Offset of the part: `next` of the previous one. Default: 0.
         """
-        context = info.context
-        part = await context[OpenRequestOperations].recording(
-            info.context.actor, request_id, offset
-        )
-        return SessionRecording(
-            data=part.data.decode("ascii"), next=part.next, ongoing=part.ongoing
+        operations = info.context[OpenRequestOperations]
+        return SessionRecording.of(
+            await operations.recording(info.context.actor, request_id, offset)
         )
 
 

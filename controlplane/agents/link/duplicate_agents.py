@@ -30,25 +30,25 @@ class AgentConflicts:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._places: dict[ClusterId, _CurrentAgent] = {}
+        self._agents: dict[ClusterId, _CurrentAgent] = {}
 
-    def holder(self, cluster_id: ClusterId) -> str:
+    def current_peer(self, cluster_id: ClusterId) -> str:
         """Returns the address of the cluster's current agent; empty if there is none."""
-        place = self._places.get(cluster_id)
-        return place.peer if place else ""
+        agent = self._agents.get(cluster_id)
+        return agent.peer if agent else ""
 
-    def came(self, cluster_id: ClusterId, instance: str, peer: str) -> str:
+    def connected(self, cluster_id: ClusterId, instance: str, peer: str) -> str:
         """Records a connected agent. Returns an alarm for users if two agents conflict."""
-        place = self._places.setdefault(cluster_id, _CurrentAgent())
-        other, place.instance = place.instance, instance
-        before, place.peer = place.peer, peer
+        agent = self._agents.setdefault(cluster_id, _CurrentAgent())
+        other, agent.instance = agent.instance, instance
+        before, agent.peer = agent.peer, peer
         if other in ("", instance):
             return ""
         now = self._clock.monotonic()
-        place.swaps.append(now)
-        if len(place.swaps) <= _MAX_TAKEOVERS or now - place.swaps[0] > _WITHIN_S:
+        agent.swaps.append(now)
+        if len(agent.swaps) <= _MAX_TAKEOVERS or now - agent.swaps[0] > _WITHIN_S:
             return ""
-        place.alarmed = True
+        agent.alarmed = True
         return (
             f"two agents use this cluster's deploy token and replace each other: {before} and "
             f"{peer}; remove one of them"
@@ -57,7 +57,7 @@ class AgentConflicts:
     def recovered(self) -> Iterator[ClusterId]:
         """Returns clusters whose conflict has ended since the last call."""
         now = self._clock.monotonic()
-        for cluster_id, place in self._places.items():
-            if place.alarmed and now - place.swaps[-1] > _CALM_S:
-                place.alarmed = False
+        for cluster_id, agent in self._agents.items():
+            if agent.alarmed and now - agent.swaps[-1] > _CALM_S:
+                agent.alarmed = False
                 yield cluster_id

@@ -62,7 +62,7 @@ def desired(
         paused=service.spec.paused,
     )
     hold = service.desired.quarantine
-    wanted = Desired(
+    complete = Desired(
         service.id,
         service.desired.generation,
         spec,
@@ -70,7 +70,7 @@ def desired(
         verification=service.policy,
         lifted=hold is not None and bool(hold.lifted_by) and hold.digest == service.desired.digest,
     )
-    message = codec.desired_to_message(wanted)
+    message = codec.desired_to_message(complete)
     message.spec.bundle = bundle
     return message
 

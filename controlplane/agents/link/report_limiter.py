@@ -59,11 +59,11 @@ class ReportLimiter:
         if not weights or left < min(TURN, sum(weights)):
             return 0
         fitting = takewhile(lambda weight: weight <= left, accumulate(weights))
-        taken = max(1, sum(1 for _ in fitting))
-        bucket.reserve(now, sum(weights[:taken]))
-        return taken
+        count = max(1, sum(1 for _ in fitting))
+        bucket.reserve(now, sum(weights[:count]))
+        return count
 
-    def slow(self, cluster_id: ClusterId) -> bool:
+    def throttle(self, cluster_id: ClusterId) -> bool:
         """Records that a cluster is throttled; returns whether it was not throttled before."""
         self._bucket(cluster_id, self._clock.monotonic())
         is_new = cluster_id not in self._throttled

@@ -34,7 +34,7 @@ _NOTE_EVERY = 1.0
 _RECHECK_EVERY = 30.0
 _TIDY_EVERY = 3600.0
 _STOP_SECONDS = 5.0
-_PACE_SECONDS = 0.2
+_ADMIT_SECONDS = 0.2
 _GATHER_SECONDS = 0.005
 _REST_SECONDS = 0.05
 _CHECKED_AT_ONCE = 100
@@ -59,8 +59,8 @@ class AgentLink:
         self._identity = identity
         self._bus = bus
         self._logs = logs
-        self._rivals = AgentConflicts(clock)
-        self._paces = ReportLimiter(clock)
+        self._conflicts = AgentConflicts(clock)
+        self._report_limiter = ReportLimiter(clock)
         self._clock = clock
         self._sessions: dict[ClusterId, AgentSession] = {}
         self._open: dict[AgentSession, Call] = {}
@@ -121,16 +121,16 @@ class AgentLink:
     async def admit(self, cluster_id: ClusterId, weights: Sequence[int]) -> int:
         """Implements `Observer.admit`."""
         while True:
-            most = self._paces.take(cluster_id, weights)
-            if most < len(weights) and self._paces.slow(cluster_id):
+            most = self._report_limiter.take(cluster_id, weights)
+            if most < len(weights) and self._report_limiter.throttle(cluster_id):
                 log.warning("agent throttled", action="agent.throttled", cluster=cluster_id)
                 await self._agents.alarm(cluster_id, THROTTLED_ALARM)
             if most:
                 return most
-            await self._clock.sleep(_PACE_SECONDS)
+            await self._clock.sleep(_ADMIT_SECONDS)
 
     def throttled(self, cluster_id: ClusterId) -> None:
-        self._paces.slow(cluster_id)
+        self._report_limiter.throttle(cluster_id)
 
     async def gather(self) -> None:
         await self._clock.sleep(_GATHER_SECONDS)
@@ -241,8 +241,8 @@ class AgentLink:
         """Replaces an older session of the cluster, and alarms users if two agents keep replacing
         each other.
         """
-        cluster_id, before = session.cluster_id, self._rivals.holder(session.cluster_id)
-        alarm = self._rivals.came(cluster_id, instance, peer)
+        cluster_id, before = session.cluster_id, self._conflicts.current_peer(session.cluster_id)
+        alarm = self._conflicts.connected(cluster_id, instance, peer)
         old = self._sessions.get(cluster_id)
         if old is not None:
             old.say_goodbye(
@@ -292,13 +292,13 @@ class AgentLink:
 
     async def _close_replaced_sessions(self, cluster_ids: Collection[ClusterId]) -> None:
         """Ends sessions that a newer agent of the cluster has replaced, on any replica."""
-        held = {id: self._sessions[id] for id in cluster_ids if id in self._sessions}
+        sessions = {id: self._sessions[id] for id in cluster_ids if id in self._sessions}
         try:
-            instances = await self._agents.instances(held)
+            instances = await self._agents.instances(sessions)
         except TowlineError as error:
             log.warning("could not check for replaced agents", error=error.message)
             return
-        for cluster_id, session in held.items():
+        for cluster_id, session in sessions.items():
             if session.greeted and instances.get(cluster_id, "") != session.instance_id:
                 session.say_goodbye(
                     wire.GOODBYE_REASON_REPLACED,
@@ -339,7 +339,7 @@ class AgentLink:
             log.warning("could not check a deploy token", error=error.message)
 
     async def _clear_alarms(self) -> None:
-        for cluster_id in (*self._rivals.recovered(), *self._paces.recovered()):
+        for cluster_id in (*self._conflicts.recovered(), *self._report_limiter.recovered()):
             await self._agents.alarm(cluster_id, "")
 
     async def _delete_old_commands(self) -> None:

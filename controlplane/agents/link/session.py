@@ -187,9 +187,9 @@ class AgentSession:
         if cluster.alarm == THROTTLED_ALARM:
             self._observer.throttled(self.cluster_id)
         await self._write(wire.HubMessage(welcome=welcome))
-        self._sent = {held.service_id: held.sequence for held in hello.held}
+        self._sent = {service.service_id: service.sequence for service in hello.held}
         self._rewound = hello.acknowledged > cluster.acknowledged
-        await self._send_services(greeting.wanted)
+        await self._send_services(greeting.desired_state)
 
     async def _send_changes(self) -> None:
         """Sends changes until goodbye."""
@@ -200,10 +200,10 @@ class AgentSession:
             if "" in stale or len(stale) > _MAX_IDS_PER_QUERY:
                 await self._send_differences()
             elif stale:
-                wanted = await self._agents.wanted(self.cluster_id, stale)
-                for service in wanted.services:
+                state = await self._agents.desired_state(self.cluster_id, stale)
+                for service in state.services:
                     await self._offer(service)
-                await self._send_commands(wanted.commands)
+                await self._send_commands(state.commands)
         await self._write(wire.HubMessage(goodbye=self._goodbye))
 
     async def _read_until_disconnect(self, incoming: AsyncIterator[wire.AgentMessage]) -> None:
@@ -283,11 +283,11 @@ class AgentSession:
 
     async def _send_differences(self) -> None:
         """Sends every difference between the agent's state and the desired state."""
-        await self._send_services(await self._agents.wanted(self.cluster_id))
+        await self._send_services(await self._agents.desired_state(self.cluster_id))
 
-    async def _send_services(self, wanted: DesiredState) -> None:
+    async def _send_services(self, state: DesiredState) -> None:
         """Sends the same differences, from desired state that was just read."""
-        services = await self._expected_state(wanted.services)
+        services = await self._expected_state(state.services)
         known = {service.id for service in services}
         for service in services:
             await self._offer(service)
@@ -297,19 +297,19 @@ class AgentSession:
                 wire.HubMessage(desired=messages.orphan_service(service_id, sequence))
             )
         await self._write(wire.HubMessage(desired_end=wire.DesiredEnd(services=len(services))))
-        await self._send_commands(wanted.commands)
+        await self._send_commands(state.commands)
 
-    async def _expected_state(self, wanted: Sequence[Service]) -> Sequence[Service]:
+    async def _expected_state(self, services: Sequence[Service]) -> Sequence[Service]:
         """Returns the agent's expected state, based on its actual state."""
         if self._rewound or any(
-            service.desired.generation < self._sent.get(service.id, 0) for service in wanted
+            service.desired.generation < self._sent.get(service.id, 0) for service in services
         ):
             await self._agents.catch_up_generations(
                 self.cluster_id, self._sent, rewound=self._rewound
             )
             self._rewound = False
-            return (await self._agents.wanted(self.cluster_id)).services
-        return wanted
+            return (await self._agents.desired_state(self.cluster_id)).services
+        return services
 
     async def _offer(self, service: Service) -> None:
         if (

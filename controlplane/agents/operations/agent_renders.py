@@ -34,51 +34,51 @@ _MAX_ORDER_BYTES = 1 << 20
 class AgentRenderedManifests:
     """Implements `ManifestSource`; the agent of the cluster in `by` renders the request.
 
-    `here` handles everything else. `lender` provides read credentials for repositories to agents.
+    `local` handles everything else. `credentials` lets agents read repositories.
     """
 
     def __init__(
-        self, here: ManifestSource, lender: CredentialIssuer, deps: OperationContext
+        self, local: ManifestSource, credentials: CredentialIssuer, context: OperationContext
     ) -> None:
-        self._here = here
-        self._lender = lender
-        self._context = deps
+        self._local = local
+        self._credentials = credentials
+        self._context = context
 
     def follow(self, spec: RepositorySpec) -> None:
-        self._here.follow(spec)
+        self._local.follow(spec)
 
     def forget(self, repository_id: RepositoryId) -> None:
-        self._here.forget(repository_id)
+        self._local.forget(repository_id)
 
     def on_state(self, callback: Callable[[RepositoryState], None]) -> None:
-        self._here.on_state(callback)
+        self._local.on_state(callback)
 
     def state(self, repository_id: RepositoryId) -> RepositoryState | None:
-        return self._here.state(repository_id)
+        return self._local.state(repository_id)
 
     async def hint(
         self, repository_id: RepositoryId, announced: Mapping[str, str] | None = None
     ) -> None:
-        await self._here.hint(repository_id, announced)
+        await self._local.hint(repository_id, announced)
 
     async def trees(
         self, repository_id: RepositoryId, commit: str, folders: Collection[str]
     ) -> Mapping[str, str | None]:
-        return await self._here.trees(repository_id, commit, folders)
+        return await self._local.trees(repository_id, commit, folders)
 
     async def resolve(self, repository_id: RepositoryId, name: str) -> Commit:
-        return await self._here.resolve(repository_id, name)
+        return await self._local.resolve(repository_id, name)
 
     async def bundle(self, digest: str) -> bytes:
-        return await self._here.bundle(digest)
+        return await self._local.bundle(digest)
 
     async def folders(
         self, repository_id: RepositoryId, commit: str, base: str, depth: int
     ) -> list[str]:
-        return await self._here.folders(repository_id, commit, base, depth)
+        return await self._local.folders(repository_id, commit, base, depth)
 
     async def keep(self, data: bytes) -> RenderedBundle:
-        return await self._here.keep(data)
+        return await self._local.keep(data)
 
     async def render(self, request: RenderRequest) -> RenderedBundle:
         """Renders as the port describes.
@@ -86,16 +86,16 @@ class AgentRenderedManifests:
         Unavailable also if the agent cannot render, with the reason.
         """
         if request.by is None:
-            return await self._here.render(request)
-        done = await self._ordered(request.by, request)
+            return await self._local.render(request)
+        done = await self._run_order(request.by, request)
         if done.state is not CommandState.SUCCEEDED:
             raise Unavailable(f"the rendering agent failed: {done.message}")
-        return await self._taken(done)
+        return await self._result(done)
 
-    async def _taken(self, done: Command) -> RenderedBundle:
+    async def _result(self, done: Command) -> RenderedBundle:
         """The result of an agent; its size and object count are computed here, not trusted."""
         try:
-            data = await self._here.bundle(done.payload.get("digest", ""))
+            data = await self._local.bundle(done.payload.get("digest", ""))
         except NotFound:
             raise Unavailable("the rendering agent sent no bundle") from None
         bundle = open_bundle(done.payload["digest"], data)
@@ -109,17 +109,17 @@ class AgentRenderedManifests:
             attestation=_attestation(done.payload.get("attestation")),
         )
 
-    async def _ordered(self, by: ClusterId, request: RenderRequest) -> Command:
+    async def _run_order(self, by: ClusterId, request: RenderRequest) -> Command:
         """Sends an order, and returns its command once it has ended."""
-        cluster, repositories = await self._involved(by, request)
+        cluster, repositories = await self._find_participants(by, request)
         command = await self._command(cluster, request, repositories)
-        news = self._context.bus.subscribe(CLUSTER_JOB, LOST_WAKES)
+        wakes = self._context.bus.subscribe(CLUSTER_JOB, LOST_WAKES)
         async with self._context.store.write() as tx:
             await tx[CommandStore].add(command)
         self._context.bus.publish(DESIRED_STATE, f"{cluster.id}/{command.id}")
         try:
             async with asyncio.timeout(_RENDER_TIMEOUT_S):
-                return await self._ended(command.id, news)
+                return await self._ended(command.id, wakes)
         except TimeoutError:
             await self._give_up(command.id)
             raise Unavailable(
@@ -127,9 +127,9 @@ class AgentRenderedManifests:
                 f"{_RENDER_TIMEOUT_S:.0f} s; Towline retries"
             ) from None
 
-    async def _ended(self, command_id: str, news: AsyncIterator[Wake]) -> Command:
+    async def _ended(self, command_id: str, wakes: AsyncIterator[Wake]) -> Command:
         """Waits until the command is no longer pending."""
-        async for topic, key in news:
+        async for topic, key in wakes:
             if topic != LOST_WAKES and key != command_id:
                 continue
             async with self._context.store.read() as tx:
@@ -142,7 +142,7 @@ class AgentRenderedManifests:
             raise Unavailable("the order to render was dropped; Towline retries")
         return found
 
-    async def _involved(
+    async def _find_participants(
         self, by: ClusterId, request: RenderRequest
     ) -> tuple[Cluster, list[Repository]]:
         ids = {request.repository_id, *(source.repository_id for source in request.sources)}
@@ -189,7 +189,7 @@ class AgentRenderedManifests:
             repository.id,
             repository.url,
             frozenset(),
-            await self._lender.issue_read_token(repository.id),
+            await self._credentials.issue_read_token(repository.id),
             submodules=repository.submodules,
             project=repository.project_id,
         )
@@ -207,19 +207,24 @@ class AgentRenderedManifests:
                 )
 
 
-def render_result_to_json(made: RenderedBundle) -> dict[str, Any]:
+def render_result_to_json(bundle: RenderedBundle) -> dict[str, Any]:
     """The result of a render, as stored in the order's row."""
-    word = made.attestation and {
-        "key_id": made.attestation.key_id,
-        "statement": base64.b64encode(made.attestation.statement).decode(),
-        "signature": base64.b64encode(made.attestation.signature).decode(),
+    attestation = bundle.attestation and {
+        "key_id": bundle.attestation.key_id,
+        "statement": base64.b64encode(bundle.attestation.statement).decode(),
+        "signature": base64.b64encode(bundle.attestation.signature).decode(),
     }
-    return {"digest": made.digest, "source": made.source, "reads": made.reads, "attestation": word}
+    return {
+        "digest": bundle.digest,
+        "source": bundle.source,
+        "reads": bundle.reads,
+        "attestation": attestation,
+    }
 
 
-def _attestation(word: dict[str, str] | None) -> Attestation | None:
+def _attestation(stored: dict[str, str] | None) -> Attestation | None:
     """The attestation of the rendering agent; the applying agent decides whether it is valid."""
-    if word is None:
+    if stored is None:
         return None
-    statement, signature = (base64.b64decode(word[name]) for name in ("statement", "signature"))
-    return Attestation(word["key_id"], statement, signature)
+    statement, signature = (base64.b64decode(stored[name]) for name in ("statement", "signature"))
+    return Attestation(stored["key_id"], statement, signature)

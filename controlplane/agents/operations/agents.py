@@ -35,7 +35,7 @@ from core.spec.sealed_secrets import SealedSecret
 log = structlog.get_logger(__name__)
 
 # Half of the valid range; a higher sequence from an agent cannot be genuine.
-_MAX_HELD_GENERATION = 1 << 30
+_MAX_AGENT_GENERATION = 1 << 30
 _COMMANDS_KEPT, _JOBS_KEPT = timedelta(days=7), timedelta(days=30)
 
 
@@ -45,20 +45,20 @@ class AgentOperations:
 
     def __init__(
         self,
-        deps: OperationContext,
+        context: OperationContext,
         secrets: ServiceSecrets | None = None,
-        bounds: ReportLimits | None = None,
+        limits: ReportLimits | None = None,
     ) -> None:
-        self._context = deps
-        self._bundles = AgentBundles(deps)
-        self._desired_state = DesiredStateReader(deps.store)
-        self._connecting = ConnectionRecorder(deps, self._desired_state)
-        self._reporting = ReportCommitter(deps, bounds or ReportLimits())
-        self._secrets = secrets or StoredSecrets(deps)
+        self._context = context
+        self._bundles = AgentBundles(context)
+        self._desired_state = DesiredStateReader(context.store)
+        self._connections = ConnectionRecorder(context, self._desired_state)
+        self._reports = ReportCommitter(context, limits or ReportLimits())
+        self._secrets = secrets or StoredSecrets(context)
 
     async def connected(self, cluster_id: ClusterId, agent: AgentHello) -> AgentConnected:
         """Records that an agent connected, and returns its desired state. NotFound; Unavailable."""
-        return await self._connecting.connected(cluster_id, agent)
+        return await self._connections.connected(cluster_id, agent)
 
     async def instances(self, cluster_ids: Collection[ClusterId]) -> Mapping[ClusterId, str]:
         """Ids of the agent instances that connected last, by cluster, on any replica."""
@@ -78,7 +78,7 @@ class AgentOperations:
             await tx[ClusterStore].change_each({id: {"pinged_at": at} for id, at in heard.items()})
             await tx[LedgerStore].append(offered)
 
-    async def wanted(
+    async def desired_state(
         self, cluster_id: ClusterId, service_ids: Collection[str] | None = None
     ) -> DesiredState:
         """Desired state of some or all services of a cluster, and the pending commands of its
@@ -86,7 +86,7 @@ class AgentOperations:
         return await self._desired_state.of(cluster_id, service_ids)
 
     async def catch_up_generations(
-        self, cluster_id: ClusterId, held: Mapping[str, int], *, rewound: bool = False
+        self, cluster_id: ClusterId, generations: Mapping[str, int], *, rewound: bool = False
     ) -> None:
         """Raises sequences that are lower than those the agent holds.
 
@@ -95,9 +95,9 @@ class AgentOperations:
         """
         async with self._context.store.write() as tx:
             for service in await tx[ServiceStore].select(cluster_id=cluster_id, deleted_at=ANY):
-                ahead = held.get(service.id, 0)
+                ahead = generations.get(service.id, 0)
                 older = 0 < service.desired.generation < ahead + rewound
-                if older and 0 < ahead <= _MAX_HELD_GENERATION and not service.mirrored:
+                if older and 0 < ahead <= _MAX_AGENT_GENERATION and not service.mirrored:
                     log.warning("agent is ahead of the store", service=service.id, held=ahead)
                     await tx[ServiceStore].change(service.id, generation=ahead + 1)
 
@@ -136,7 +136,7 @@ class AgentOperations:
     async def reject_command(self, cluster_id: ClusterId, command: Command, message: str) -> None:
         """Records why a command can never be sent to its agent."""
         body = CommandAnswer(command.id, CommandOutcome.REFUSED, f"not sent: {message}")
-        await self._reporting.note(cluster_id, body)
+        await self._reports.note(cluster_id, body)
 
     async def delete_finished(self) -> None:
         """Deletes commands that ended 7 days ago and jobs that ended 30 days ago."""
@@ -189,7 +189,7 @@ class AgentOperations:
         self, cluster_id: ClusterId, service_id: str, sequence: int, message: str
     ) -> None:
         """Records why a desired state cannot be sent to its agent."""
-        await self._reporting.refused(cluster_id, service_id, sequence, message)
+        await self._reports.refused(cluster_id, service_id, sequence, message)
 
     async def record(
         self,
@@ -202,4 +202,4 @@ class AgentOperations:
         Reports that were committed before are skipped, so an agent may send them again. The ledger
         lists the states `offered` to the agent before their results.
         """
-        return await self._reporting.record(AgentReports(cluster_id, list(reports), offered))
+        return await self._reports.record(AgentReports(cluster_id, list(reports), offered))

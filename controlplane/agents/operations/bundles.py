@@ -25,10 +25,10 @@ BundleKey = tuple[ClusterId, str]
 class AgentBundles:
     """Serves bundles; agents that fetch at the same time share one permission query."""
 
-    def __init__(self, deps: OperationContext) -> None:
-        self._context = deps
+    def __init__(self, context: OperationContext) -> None:
+        self._context = context
         self._users: Batcher[BundleKey, Service | None] = Batcher(self._find_users)
-        self._refusals = RefusalAggregator(deps.clock)
+        self._refusals = RefusalAggregator(context.clock)
 
     async def fetch(self, cluster_id: ClusterId, digest: str) -> bytes:
         """A bundle that a service of this cluster uses.
@@ -47,8 +47,8 @@ class AgentBundles:
                 return await self._context.manifests.bundle(digest)
         raise NotFound(f"no service of this cluster uses {digest}")
 
-    async def _find_users(self, asked: Sequence[BundleKey]) -> list[Service | None]:
-        clusters, digests = zip(*asked, strict=True)
+    async def _find_users(self, keys: Sequence[BundleKey]) -> list[Service | None]:
+        clusters, digests = zip(*keys, strict=True)
         async with self._context.store.read() as tx:
             there = await tx[ClusterStore].column("id", set(clusters))
             found = await tx[ServiceStore].select(cluster_id=set(clusters), digest=set(digests))
@@ -57,7 +57,7 @@ class AgentBundles:
             for service in found
             if service.cluster_id in there
         }
-        return [users.get(key) for key in asked]
+        return [users.get(key) for key in keys]
 
     async def _render(self, user: Service, sha: str) -> None:
         async with self._context.store.read() as tx:
@@ -67,8 +67,8 @@ class AgentBundles:
         if cluster is None:
             raise NotFound("this cluster was deleted")
         parameters = render_parameters(user, cluster, contexts.get(user.id, {}))
-        taken = resolve_sources(self._context, sources.get(user.id, ()), as_rendered=True)
-        await self._context.manifests.render(user.render_request(sha, parameters, taken.folders))
+        further = resolve_sources(self._context, sources.get(user.id, ()), as_rendered=True)
+        await self._context.manifests.render(user.render_request(sha, parameters, further.folders))
 
     async def _refuse(self, cluster_id: ClusterId, digest: str) -> None:
         """Records that an agent requested a bundle of another cluster."""
@@ -80,8 +80,8 @@ class AgentBundles:
 
     async def _note_refused(self, cluster: Cluster, digest: str) -> None:
         """Writes the first refusal of a minute as a row, and later ones as one row with a count."""
-        asked = refused_bundle_entry(cluster, digest, self._context.clock.now())
-        rows = [*self._refusals.due(), self._refusals.take(asked, cluster.id)]
+        refusal = refused_bundle_entry(cluster, digest, self._context.clock.now())
+        rows = [*self._refusals.due(), self._refusals.take(refusal, cluster.id)]
         entries = [entry for entry in rows if entry is not None]
         if entries:
             async with self._context.store.write() as tx:

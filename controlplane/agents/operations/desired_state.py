@@ -23,6 +23,9 @@ class DesiredStateQuery:
     cluster_id: ClusterId
     services: Collection[str] | None = None
 
+    def selects(self, service: Service) -> bool:
+        return self.services is None or service.id in self.services
+
     @property
     def weight(self) -> int:
         """Approximate amount of data to read."""
@@ -50,17 +53,17 @@ class DesiredStateReader:
         """Desired state of some or all services of a cluster. Unavailable."""
         return await self._batches.ask(DesiredStateQuery(cluster_id, services))
 
-    async def read(self, asked: Sequence[DesiredStateQuery]) -> list[DesiredState]:
+    async def read(self, queries: Sequence[DesiredStateQuery]) -> list[DesiredState]:
         """Reads the desired state for a batch of clusters in one query."""
-        whole = {query.cluster_id for query in asked if query.services is None}
+        whole = {query.cluster_id for query in queries if query.services is None}
         named = {
-            id for query in asked if query.cluster_id not in whole for id in query.services or ()
+            id for query in queries if query.cluster_id not in whole for id in query.services or ()
         }
         async with self._store.read() as tx:
             found = await tx[ServiceStore].select(cluster_id=whole, deleted_at=ANY) if whole else []
             if named:
                 found += await tx[ServiceStore].select(id=named, deleted_at=ANY)
-            clusters = {query.cluster_id for query in asked}
+            clusters = {query.cluster_id for query in queries}
             commands = await tx[CommandStore].select(
                 cluster_id=clusters, state=CommandState.WAITING
             )
@@ -70,15 +73,11 @@ class DesiredStateReader:
         waiting = _by_cluster(commands)
         return [
             DesiredState(
-                [row for row in services.get(query.cluster_id, []) if _is_asked(query, row)],
+                [row for row in services.get(query.cluster_id, []) if query.selects(row)],
                 waiting.get(query.cluster_id, []),
             )
-            for query in asked
+            for query in queries
         ]
-
-
-def _is_asked(asked: DesiredStateQuery, service: Service) -> bool:
-    return asked.services is None or service.id in asked.services
 
 
 def _by_cluster(rows: Iterable[Row]) -> dict[ClusterId, list[Row]]:

@@ -33,9 +33,9 @@ class ReportLimits:
 class ReportBatch:
     """Collects the writes of a cluster's reports for `write_all`."""
 
-    def __init__(self, tx: Transaction, cluster_id: str, bounds: ReportLimits) -> None:
+    def __init__(self, tx: Transaction, cluster_id: str, limits: ReportLimits) -> None:
         self.refused = self.shrunk = False
-        self._bounds = bounds
+        self._limits = limits
         self._mirrored: int | None = None
         self._components: int | None = None
         self.tx = tx
@@ -46,28 +46,28 @@ class ReportBatch:
         self._columns: dict[str, dict[str, Any]] = {}
         self._present: dict[str, Component] = {}
         self._gone: set[str] = set()
-        self._held: dict[str, set[str]] = {}
+        self._known: dict[str, set[str]] = {}
 
     @classmethod
     async def for_clusters(
-        cls, tx: Transaction, told: Mapping[ClusterId, Sequence[Report]], bounds: ReportLimits
+        cls, tx: Transaction, news: Mapping[ClusterId, Sequence[Report]], limits: ReportLimits
     ) -> dict[ClusterId, Self]:
         """Creates a batch for each cluster, with the services that its reports name."""
-        batches = {id: cls(tx, id, bounds) for id in told}
-        bodies = [(id, report.body) for id, reports in told.items() for report in reports]
+        batches = {id: cls(tx, id, limits) for id in news}
+        bodies = [(id, report.body) for id, reports in news.items() for report in reports]
         if named := {getattr(body, "service_id", None) for _, body in bodies} - {None}:
             for service in await tx[ServiceStore].select(
-                id=named, cluster_id=set(told), deleted_at=ANY
+                id=named, cluster_id=set(news), deleted_at=ANY
             ):
                 batches[service.cluster_id].services[service.id] = service
         inventories = [(id, body) for id, body in bodies if isinstance(body, InventoryChange)]
         whole = {body.service_id for _, body in inventories if body.complete}
-        held = await tx[ComponentStore].component_ids(whole)
+        known = await tx[ComponentStore].component_ids(whole)
         counted = await tx[ComponentStore].count_by_cluster({id for id, _ in inventories})
         for id, body in inventories:
             batches[id]._components = counted.get(id, 0)
             if body.service_id in batches[id].services:
-                batches[id]._held[body.service_id] = held.get(body.service_id, set())
+                batches[id]._known[body.service_id] = known.get(body.service_id, set())
         return batches
 
     async def look(self, service_id: str) -> None:
@@ -98,7 +98,7 @@ class ReportBatch:
         self._mirrored = self._components = None
         self.services.pop(service.id, None)
         self._columns.pop(service.id, None)
-        self._held.pop(service.id, None)
+        self._known.pop(service.id, None)
         present = self._present.items()
         self._present = {
             id: component for id, component in present if component.service_id != service.id
@@ -109,7 +109,7 @@ class ReportBatch:
         if self._mirrored is None:
             found = await self.tx[ServiceStore].select(cluster_id=self.cluster_id, mirrored=True)
             self._mirrored = len(found)
-        if self._mirrored >= self._bounds.mirrored:
+        if self._mirrored >= self._limits.mirrored:
             self._refuse("services")
             return False
         self._mirrored += 1
@@ -122,22 +122,22 @@ class ReportBatch:
 
         `complete`: all other components of the service were deleted too.
         """
-        held = self._held.setdefault(service_id, set())
+        known = self._known.setdefault(service_id, set())
         if complete:
-            gone = held - {component.id for component in present}
+            gone = known - {component.id for component in present}
         self.shrunk = self.shrunk or bool(gone)
         self._gone.update(gone)
-        held.difference_update(gone)
+        known.difference_update(gone)
         for id in gone:
             self._present.pop(id, None)
         for component in await self._within_limit(present):
             self._gone.discard(component.id)
             self._present[component.id] = component
-            held.add(component.id)
+            known.add(component.id)
 
     async def _within_limit(self, present: list[Component]) -> list[Component]:
         """The components within the limit; known components always fit."""
-        most, more = self._bounds.components, len(present)
+        most, more = self._limits.components, len(present)
         if self._components is None or self._components + more > most:
             await _write_inventories(self.tx, [self])
             counted = await self.tx[ComponentStore].count_by_cluster({self.cluster_id})

@@ -55,8 +55,8 @@ _STAGES = {
 class ReportHandler:
     """Applies reports one at a time; a batch collects their writes."""
 
-    def __init__(self, deps: OperationContext) -> None:
-        self._context = deps
+    def __init__(self, context: OperationContext) -> None:
+        self._context = context
 
     @singledispatchmethod
     async def take(self, body: object, batch: ReportBatch, at: datetime) -> None:
@@ -275,8 +275,8 @@ async def _mirror(
     cluster = await tx[ClusterStore].get(cluster_id)
     if cluster is None or not is_label(body.name) or not is_label(body.namespace):
         return
-    taken = await tx[ServiceStore].find(cluster_id=cluster_id, name=body.name, deleted_at=ANY)
-    free = taken is None or taken.id == body.service_id
+    namesake = await tx[ServiceStore].find(cluster_id=cluster_id, name=body.name, deleted_at=ANY)
+    free = namesake is None or namesake.id == body.service_id
     name = body.name if free else f"{body.name[:54]}-{body.service_id[:8]}"
     columns = {
         "namespace": body.namespace,

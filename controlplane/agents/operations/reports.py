@@ -58,13 +58,13 @@ class AgentReports:
 class ReportCommitter:
     """Commits reports of agents, each cluster's reports in order."""
 
-    def __init__(self, deps: OperationContext, bounds: ReportLimits) -> None:
-        self._context = deps
-        self._bounds = bounds
-        self._intake = ReportHandler(deps)
+    def __init__(self, context: OperationContext, limits: ReportLimits) -> None:
+        self._context = context
+        self._limits = limits
+        self._handler = ReportHandler(context)
         # Runs to its end even if the agent disconnects: others in the batch wait for the commit.
         self._batches: Batcher[AgentReports, int] = Batcher(
-            lambda several: run_to_completion(self._commit_batch(several)),
+            lambda requests: run_to_completion(self._commit_batch(requests)),
             alone=_LITTLE,
             weight=lambda agent_reports: agent_reports.weight,
         )
@@ -86,8 +86,8 @@ class ReportCommitter:
     async def note(self, cluster_id: ClusterId, body: CommandAnswer) -> None:
         """Records the result of a command that was never sent to its agent."""
         async with self._context.store.write() as tx:
-            batch = (await ReportBatch.for_clusters(tx, {cluster_id: ()}, self._bounds))[cluster_id]
-            await self._intake.take(body, batch, self._context.clock.now())
+            batch = (await ReportBatch.for_clusters(tx, {cluster_id: ()}, self._limits))[cluster_id]
+            await self._handler.take(body, batch, self._context.clock.now())
         self._publish(batch.changed)
 
     async def refused(
@@ -116,27 +116,27 @@ class ReportCommitter:
             await tx[LedgerStore].append([status_entry(service, body, now)])
         self._context.bus.publish(SERVICE, service_id)
 
-    async def _commit_batch(self, several: Sequence[AgentReports]) -> list[int | TowlineError]:
+    async def _commit_batch(self, requests: Sequence[AgentReports]) -> list[int | TowlineError]:
         try:
-            return await self._commit(several)
+            return await self._commit(requests)
         except Conflict:
             # Agents of two clusters denied the same bundle; on the retry its row exists.
-            return await self._commit(several)
+            return await self._commit(requests)
 
-    async def _commit(self, several: Sequence[AgentReports]) -> list[int | TowlineError]:
+    async def _commit(self, requests: Sequence[AgentReports]) -> list[int | TowlineError]:
         async with self._context.store.write() as tx:
             found = await tx[ClusterStore].lock(
-                {agent_reports.cluster_id for agent_reports in several}
+                {agent_reports.cluster_id for agent_reports in requests}
             )
             clusters = {cluster.id: cluster for cluster in found}
-            last, news = _news(several, clusters)
-            batches = await ReportBatch.for_clusters(tx, news, self._bounds)
+            last, news = _news(requests, clusters)
+            batches = await ReportBatch.for_clusters(tx, news, self._limits)
             for id, reports in news.items():
                 for report in reports:
-                    await self._intake.take(report.body, batches[id], report.at)
+                    await self._handler.take(report.body, batches[id], report.at)
             offered = (
                 row
-                for agent_reports in several
+                for agent_reports in requests
                 if agent_reports.cluster_id in news
                 for row in agent_reports.offered
             )
@@ -147,7 +147,7 @@ class ReportCommitter:
             )
         self._publish(changed.union(*(batch.changed for batch in batches.values())))
         gone = NotFound("this cluster was deleted")
-        return [last.get(agent_reports.cluster_id, gone) for agent_reports in several]
+        return [last.get(agent_reports.cluster_id, gone) for agent_reports in requests]
 
     def _columns(self, cluster: Cluster, last: int, batch: ReportBatch) -> dict[str, Any]:
         """The columns of a cluster after a batch."""
@@ -163,12 +163,12 @@ class ReportCommitter:
 
 
 def _news(
-    several: Iterable[AgentReports], clusters: Mapping[ClusterId, Cluster]
+    requests: Iterable[AgentReports], clusters: Mapping[ClusterId, Cluster]
 ) -> tuple[dict[ClusterId, int], dict[ClusterId, list[Report]]]:
     """The number of the last report of each cluster, and the reports that are new."""
     last = {id: cluster.acknowledged for id, cluster in clusters.items()}
     news: dict[ClusterId, list[Report]] = {id: [] for id in clusters}
-    for agent_reports in several:
+    for agent_reports in requests:
         for report in agent_reports.reports if agent_reports.cluster_id in clusters else ():
             if report.number > last[agent_reports.cluster_id]:
                 last[agent_reports.cluster_id] = report.number

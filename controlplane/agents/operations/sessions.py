@@ -28,22 +28,22 @@ from core.spec.facts import ClusterFacts
 class AgentConnected:
     """The desired state for an agent that connected, and its cluster's updated row.
 
-    `wanted` contains all services of the cluster.
+    `desired_state` contains all services of the cluster.
     """
 
     cluster: Cluster
-    wanted: DesiredState
+    desired_state: DesiredState
 
 
 class ConnectionRecorder:
     """Records that agents connected, and reads their desired state."""
 
-    def __init__(self, deps: OperationContext, wants: DesiredStateReader) -> None:
-        self._context = deps
-        self._desired_state = wants
+    def __init__(self, context: OperationContext, reader: DesiredStateReader) -> None:
+        self._context = context
+        self._desired_state = reader
         # Runs to its end even if the agent disconnects: others in the batch wait for the commit.
         self._batches: Batcher[tuple[ClusterId, AgentHello], AgentConnected] = Batcher(
-            lambda coming: run_to_completion(self._commit_batch(coming))
+            lambda agents: run_to_completion(self._commit_batch(agents))
         )
 
     async def connected(self, cluster_id: ClusterId, agent: AgentHello) -> AgentConnected:
@@ -51,43 +51,43 @@ class ConnectionRecorder:
         return await self._batches.ask((cluster_id, agent))
 
     async def _commit_batch(
-        self, coming: Sequence[tuple[ClusterId, AgentHello]]
+        self, agents: Sequence[tuple[ClusterId, AgentHello]]
     ) -> list[AgentConnected | TowlineError]:
-        noted = await self._note(coming)
-        wanted = iter(
+        clusters = await self._note(agents)
+        states = iter(
             await self._desired_state.read(
-                [DesiredStateQuery(cluster.id) for cluster in noted if cluster is not None]
+                [DesiredStateQuery(cluster.id) for cluster in clusters if cluster is not None]
             )
         )
         return [
-            AgentConnected(cluster, next(wanted))
+            AgentConnected(cluster, next(states))
             if cluster is not None
             else NotFound("this cluster was deleted")
-            for cluster in noted
+            for cluster in clusters
         ]
 
-    async def _note(self, coming: Sequence[tuple[ClusterId, AgentHello]]) -> list[Cluster | None]:
+    async def _note(self, agents: Sequence[tuple[ClusterId, AgentHello]]) -> list[Cluster | None]:
         """Updates the rows of the agents' clusters and returns them; None for a deleted cluster."""
         now = self._context.clock.now()
-        noted: list[Cluster | None] = []
+        clusters: list[Cluster | None] = []
         changes: dict[str, dict[str, Any]] = {}
         async with self._context.store.write() as tx:
-            found = await tx[ClusterStore].lock({id for id, _ in coming})
+            found = await tx[ClusterStore].lock({id for id, _ in agents})
             before: dict[str, Cluster] = {cluster.id: cluster for cluster in found}
             after = dict(before)
-            for id, agent in coming:
+            for id, agent in agents:
                 if id in after:
                     changes[id] = _columns(agent, now)
                     after[id] = replace(after[id], **changes[id])
                     await tx[AuditLog].append([audit.connected_entry(after[id], now)])
-                noted.append(after.get(id))
+                clusters.append(after.get(id))
             await tx[ClusterStore].change_each(changes)
             wakes = await mark_for_render(tx, [(before[id], after[id]) for id in changes])
         wakes |= {(CLUSTER, id) for id in changes}
         moved = (id for id in changes if before[id].agent_instance != after[id].agent_instance)
         for topic, key in (*wakes, *((AGENT_CHANGED, id) for id in moved)):
             self._context.bus.publish(topic, key)
-        return noted
+        return clusters
 
 
 def facts_columns(about: ClusterFacts) -> dict[str, Any]:

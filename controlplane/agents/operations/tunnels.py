@@ -31,8 +31,8 @@ class TunnelClaim:
 class TunnelClaims:
     """Operations of replicas of the control plane; users do not call them."""
 
-    def __init__(self, deps: StoreContext) -> None:
-        self._context = deps
+    def __init__(self, context: StoreContext) -> None:
+        self._context = context
         self._claims: Batcher[TunnelClaim, Tunnel] = Batcher(self._claim)
         self._releases: Batcher[tuple[ClusterId, int], None] = Batcher(self._release)
 
@@ -49,11 +49,11 @@ class TunnelClaims:
     async def leave(self, id: str) -> None:
         """Removes a replica that shuts down, and releases its tunnels."""
         async with self._context.store.write() as tx:
-            held = await tx[TunnelStore].select(replica_id=id)
-            for tunnel in held:
+            tunnels = await tx[TunnelStore].select(replica_id=id)
+            for tunnel in tunnels:
                 await tx[TunnelStore].change(tunnel.id, replica_id=None)
             await tx[ReplicaStore].remove(id)
-        for tunnel in held:
+        for tunnel in tunnels:
             self._context.bus.publish(TUNNEL, f"{tunnel.id} ")
 
     async def claim(
@@ -75,29 +75,29 @@ class TunnelClaims:
             row = await tx[TunnelStore].get(cluster_id)
         return row if row is not None and row.replica_id is not None else None
 
-    async def lost(self, replica_id: str, held: Mapping[ClusterId, int]) -> list[Tunnel]:
-        """The tunnels among `held` (cluster id to epoch) that the replica no longer owns."""
+    async def lost(self, replica_id: str, epochs: Mapping[ClusterId, int]) -> list[Tunnel]:
+        """The tunnels among `epochs` (by cluster id) that the replica no longer owns."""
         async with self._context.store.read() as tx:
             mine = {
                 tunnel.id: tunnel for tunnel in await tx[TunnelStore].select(replica_id=replica_id)
             }
             doubtful = [
-                id for id, epoch in held.items() if id not in mine or mine[id].epoch != epoch
+                id for id, epoch in epochs.items() if id not in mine or mine[id].epoch != epoch
             ]
             rows = await tx[TunnelStore].select(id=doubtful) if doubtful else []
-        return [row for row in rows if row.epoch > held[row.id]]
+        return [row for row in rows if row.epoch > epochs[row.id]]
 
     async def _claim(self, claims: Sequence[TunnelClaim]) -> list[Tunnel | TowlineError]:
         now = self._context.clock.now()
         answers: list[Tunnel | TowlineError] = []
         claimed: dict[str, Tunnel] = {}
         async with self._context.store.write() as tx:
-            held = {
+            known = {
                 tunnel.id: tunnel
                 for tunnel in await tx[TunnelStore].lock({claim.id for claim in claims})
             }
             for claim in claims:
-                before = claimed.get(claim.id) or held.get(claim.id) or Tunnel(claim.id, now)
+                before = claimed.get(claim.id) or known.get(claim.id) or Tunnel(claim.id, now)
                 try:
                     after = before.claimed(claim.replica_id, claim.instance, claim.peer, now)
                 except LimitExceeded as error:
@@ -106,7 +106,7 @@ class TunnelClaims:
                 else:
                     claimed[claim.id] = after
                     answers.append(after)
-            await _write(tx, claimed, held)
+            await _write(tx, claimed, known)
         for tunnel in claimed.values():
             self._context.bus.publish(TUNNEL, f"{tunnel.id} {tunnel.replica_id}")
         return answers

@@ -218,7 +218,7 @@ async def test_changes_come_as_they_happen(hub: Hub) -> None:
     result = wire.CommandResult(command_id=command.id, outcome=wire.OUTCOME_SUCCEEDED)
     await agent.report(1, result=result)
     assert (await agent.read("ack")).ack.number == 1
-    assert (await hub.world.agents.wanted(ClusterId(cluster_id))).commands == []
+    assert (await hub.world.agents.desired_state(ClusterId(cluster_id))).commands == []
 
 
 async def test_reports_are_committed_before_they_are_acknowledged(hub: Hub) -> None:

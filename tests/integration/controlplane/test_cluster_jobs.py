@@ -47,7 +47,7 @@ async def test_a_key_makes_a_second_request_the_same_job(world: World, cluster: 
     again = await world.jobs.run(world.admin, cluster.id, request(key="gate-1"))
     other = await world.jobs.run(world.admin, cluster.id, request())
     assert again.id == first.id != other.id
-    assert len((await world.agents.wanted(cluster.id)).commands) == 2
+    assert len((await world.agents.desired_state(cluster.id)).commands) == 2
     elsewhere = await world.cluster("prod")
     with pytest.raises(Conflict):
         await world.jobs.run(world.admin, elsewhere.id, request(key="gate-1"))
@@ -76,7 +76,7 @@ async def test_what_no_agent_could_run_is_refused(
 ) -> None:
     with pytest.raises(Invalid):
         await world.jobs.run(world.admin, cluster.id, request(**given))
-    assert (await world.agents.wanted(cluster.id)).commands == []
+    assert (await world.agents.desired_state(cluster.id)).commands == []
 
 
 async def test_who_may_only_look_runs_nothing(world: World, cluster: Cluster) -> None:
@@ -169,7 +169,7 @@ async def test_secrets_for_an_agent_without_a_key_are_not_sent(world: World, hub
         while not (end := await world.jobs.get(world.admin, job.id)).phase.final:
             await asyncio.sleep(0.02)
     assert end.phase is JobPhase.FAILED and "no key" in end.message
-    assert (await world.agents.wanted(ClusterId(cluster_id))).commands == []
+    assert (await world.agents.desired_state(ClusterId(cluster_id))).commands == []
 
 
 async def test_what_ended_long_ago_is_deleted_and_what_has_not_ended_stays(
@@ -203,7 +203,7 @@ async def test_cancel_is_asked_once_and_a_job_that_ended_can_be_run_again(
         await world.jobs.retry(world.admin, job.id)
     await world.jobs.cancel(world.admin, job.id)
     await world.jobs.cancel(world.admin, job.id)
-    waiting = (await world.agents.wanted(cluster.id)).commands
+    waiting = (await world.agents.desired_state(cluster.id)).commands
     assert [one.payload.get("job") for one in waiting] == [None, job.id]
     async with world.deps.store.write() as tx:
         await tx[ClusterJobStore].change(job.id, phase=JobPhase.CANCELLED)

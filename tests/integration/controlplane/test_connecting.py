@@ -89,5 +89,5 @@ async def test_each_is_told_of_its_own_services(world: World) -> None:
     told = await asyncio.gather(
         *(world.agents.connected(one.id, greeting(n)) for n, one in enumerate(clusters))
     )
-    desired = [[service.id for service in one.wanted.services] for one in told]
+    desired = [[service.id for service in one.desired_state.services] for one in told]
     assert desired == [[services[0].id], [services[1].id], []]

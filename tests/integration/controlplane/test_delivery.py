@@ -231,7 +231,7 @@ async def test_deleting_waits_for_the_agent(world: World) -> None:
     world.manifests.push(repository.id, {"shop": [config_map("a")]})
     await world.delivery.deliver(repository.id)
     await world.services.delete(world.admin, service.id)
-    (marked,) = (await world.agents.wanted(cluster.id)).services
+    (marked,) = (await world.agents.desired_state(cluster.id)).services
     assert (marked.removal, marked.desired.generation) == (Removal.CASCADE, 2)
     assert (await world.get(service)).deleted_at is not None
     with pytest.raises(Conflict, match="is being deleted"):

@@ -122,9 +122,9 @@ async def test_what_was_delivered_meanwhile_is_not_taken_back(
     class Overtaken(ReportBatch):
         @classmethod
         async def for_clusters(
-            cls, tx: Transaction, told: Mapping[ClusterId, Sequence[Report]], bounds: ReportLimits
+            cls, tx: Transaction, news: Mapping[ClusterId, Sequence[Report]], limits: ReportLimits
         ) -> dict[ClusterId, Self]:
-            batches = await super().for_clusters(tx, told, bounds)
+            batches = await super().for_clusters(tx, news, limits)
             await tx[ServiceStore].change(bad.id, digest="sha256:newer", generation=9)
             return batches
 

@@ -321,10 +321,10 @@ async def test_a_service_that_its_cluster_defines_is_shown_and_not_changed(world
     ):
         with pytest.raises(Conflict, match="defined in its cluster"):
             await change
-    assert (await world.agents.wanted(cluster.id)).services == []
+    assert (await world.agents.desired_state(cluster.id)).services == []
     await world.services.sync(world.admin, shown.id)
     await world.interventions.terminate(world.admin, shown.id)
-    assert len((await world.agents.wanted(cluster.id)).commands) == 2
+    assert len((await world.agents.desired_state(cluster.id)).commands) == 2
     await tell(world, cluster.id, 4, mirrored=mirrored(removed=True))
     assert (await world.services.page(world.admin, PageQuery())).items == ()
 
@@ -345,7 +345,7 @@ async def test_mirrors_touch_no_service_of_others(world: World, service: Service
 
 async def test_what_a_cluster_may_have_shown_is_bounded(world: World) -> None:
     """The rest is refused with an alarm, until something goes; what is known is still updated."""
-    world.agents = AgentOperations(world.deps, bounds=ReportLimits(mirrored=2, components=3))
+    world.agents = AgentOperations(world.deps, limits=ReportLimits(mirrored=2, components=3))
     cluster = await world.cluster()
 
     async def alarm() -> str:

@@ -42,7 +42,7 @@ async def test_a_loud_cluster_is_told_once_that_it_waits_and_once_that_it_is_cal
     paces = ReportLimiter(clock)
     assert paces.take(LOUD, [1] * (BURST + 1)) == BURST
     assert paces.take(LOUD, [1]) == 0
-    assert [paces.slow(LOUD), paces.slow(LOUD)] == [True, False]
+    assert [paces.throttle(LOUD), paces.throttle(LOUD)] == [True, False]
     assert paces.take(CALM, [1] * 100) == 100
     await clock.advance(1.0)
     assert paces.take(LOUD, [1] * 1000) == RATE
@@ -87,5 +87,5 @@ def test_reports_weigh_by_the_work_that_they_make() -> None:
 
 async def test_what_a_process_before_this_one_has_told_of_a_cluster_ends_too() -> None:
     paces = ReportLimiter(FakeClock())
-    paces.slow(LOUD)
+    paces.throttle(LOUD)
     assert list(paces.recovered()) == [LOUD]
