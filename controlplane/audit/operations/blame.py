@@ -51,7 +51,7 @@ class Blame:
         The cluster is read as the actor. Raises the errors of `ComponentOperations.look`.
         """
         seen = await self._components.read_managed_fields(actor, id)
-        fields = managed_fields(seen.noted, seen.live.object, under)
+        fields = managed_fields(seen.managed_fields, seen.live.object, under)
         ours = any(field.is_ours for field in fields)
         history = await self._history(seen.live.component) if ours else []
         requests = await self._requests(actor, seen, fields)

@@ -204,10 +204,10 @@ class SecretUseAttributes:
 
 def secrets_by_name(uses: list[SecretUseAttributes]) -> dict[str, tuple[str, int | None]]:
     """Returns the secret IDs and versions by name. Invalid: a name occurs twice."""
-    wanted = {use.name: (str(use.secret_id), use.version) for use in uses}
-    if len(wanted) < len(uses):
+    found = {use.name: (str(use.secret_id), use.version) for use in uses}
+    if len(found) < len(uses):
         raise Invalid("a name occurs twice", field="uses")
-    return wanted
+    return found
 
 
 class _ServiceFields(Draft[ServiceChange]):

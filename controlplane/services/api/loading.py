@@ -39,14 +39,14 @@ async def service_types(info: Info, rows: Sequence[Service]) -> list[ServiceDepl
 
 
 async def with_related(
-    context: Context, rows: Sequence[Service], wanted: frozenset[str] = frozenset(_RELATED)
+    context: Context, rows: Sequence[Service], kinds: frozenset[str] = frozenset(_RELATED)
 ) -> list[ServiceDeployment]:
     """Converts services with the named related resources."""
     services = context[Services]
-    found = await services.related(context.actor, rows, wanted)
-    contexts = await context[ContextLoader].load(context, rows) if "contexts" in wanted else {}
+    found = await services.related(context.actor, rows, kinds)
+    contexts = await context[ContextLoader].load(context, rows) if "contexts" in kinds else {}
     # Many services share a cluster or a repository, so each is converted once.
-    clusters = await cluster_types(context, found.clusters.values(), wanted & RELATED_TO_CLUSTERS)
+    clusters = await cluster_types(context, found.clusters.values(), kinds & RELATED_TO_CLUSTERS)
     repositories = {
         id: GitRepository.of(repository) for id, repository in found.repositories.items()
     }

@@ -81,7 +81,7 @@ def managed_fields(
                     found[field.pointer, field.manager] = field
                 if len(found) >= MAX_FIELDS:
                     break
-    return sorted(found.values(), key=lambda one: (one.pointer, one.manager))
+    return sorted(found.values(), key=lambda blame: (blame.pointer, blame.manager))
 
 
 def value_at(value: Any, steps: Sequence[Step]) -> bytes | None:

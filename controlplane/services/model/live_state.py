@@ -93,7 +93,9 @@ def parse_events(items: Iterable[Any], uids: frozenset[str]) -> list[ObjectEvent
     ]
     # Events without any time sort last.
     dated = sorted(
-        (event for event in found if event.last_at), key=lambda one: str(one.last_at), reverse=True
+        (event for event in found if event.last_at),
+        key=lambda event: str(event.last_at),
+        reverse=True,
     )
     return [*dated, *(event for event in found if event.last_at is None)][:MAX_EVENTS]
 

@@ -1,6 +1,6 @@
 """Status of a service in one word and as a one-letter code, for list filters and the fleet map."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -55,10 +55,9 @@ def status_of(code: StatusCode) -> ServiceStatus:
     return _STATUS_OF_CODE[code]
 
 
-def status_codes_of(statuses: Iterable[ServiceStatus]) -> tuple[str, ...]:
+def status_codes_of(statuses: Collection[ServiceStatus]) -> tuple[str, ...]:
     """Returns the codes of services whose status is one of these."""
-    wanted = set(statuses)
-    return tuple(code.value for code, status in _STATUS_OF_CODE.items() if status in wanted)
+    return tuple(code.value for code, status in _STATUS_OF_CODE.items() if status in statuses)
 
 
 @dataclass(frozen=True, slots=True)

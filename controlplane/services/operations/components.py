@@ -50,7 +50,7 @@ class ManagedObject:
     live: LiveObject
     cluster: str
     resource: str
-    noted: Sequence[Any]
+    managed_fields: Sequence[Any]
 
 
 class ComponentOperations:
@@ -98,12 +98,12 @@ class ComponentOperations:
         metadata = raw.get("metadata") or {}
         if component.uid and metadata.get("uid") != component.uid:
             raise Conflict(f"{component.kind} {component.name} was recreated: try again shortly")
-        noted = metadata.get("managedFields")
+        managed_fields = metadata.get("managedFields")
         return ManagedObject(
             LiveObject(component, redact_object(raw), self._context.clock.now()),
             handle,
             path.rsplit("/", 2)[1],
-            noted if isinstance(noted, list) else [],
+            managed_fields if isinstance(managed_fields, list) else [],
         )
 
     async def events(self, actor: Actor, id: str) -> list[ObjectEvent]:

@@ -23,7 +23,7 @@ def wake_agents(context: OperationContext, services: Iterable[Service]) -> None:
 
 
 async def raise_generation(
-    context: OperationContext, tx: Transaction, service: Service, said: Sequence[str], by: str
+    context: OperationContext, tx: Transaction, service: Service, reasons: Sequence[str], by: str
 ) -> None:
     """Raises the sequence of a service, so that its agent reads the secrets again."""
     sequence = service.desired.generation + bool(service.desired.digest)
@@ -37,6 +37,6 @@ async def raise_generation(
         digest=service.desired.digest,
         revision_id=service.desired.revision_id,
         actor=by[:320],
-        message=f"secrets: {', '.join(said)}"[:1000],
+        message=f"secrets: {', '.join(reasons)}"[:1000],
     )
     await tx[LedgerStore].append([entry])

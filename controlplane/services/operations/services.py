@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from controlplane.access.operations.bindings import RoleSubjects, change_subjects
 from controlplane.authorization import Actor, ResourceKind, Verb, require, require_member
@@ -56,6 +56,7 @@ from core.spec.renderers import HELM, KUSTOMIZE
 from core.spec.sync import Removal, SyncOptions
 from core.spec.verification import Verification
 
+Related = TypeVar("Related", Cluster, Repository)
 _MAX_VALUES = 500
 _MAX_VALUE_LENGTH = 64 * 1024
 _MAX_CONFIGURATION_LENGTH = 512 * 1024
@@ -390,19 +391,19 @@ class Services:
         """
         require_member(actor)
         async with self._context.store.read() as tx:
-            model = await _readable(tx, actor, id=id)
+            original = await _readable(tx, actor, id=id)
             bound = await tx[ContextBindingStore].select(service_id=id)
             sources = (await sources_of(tx, [id])).get(id, ())
             used = await tx[SecretUseStore].select(service_id=id)
-        require(actor, Verb.WRITE, model.target)
+        require(actor, Verb.WRITE, original.target)
         template = replace(
-            _settings_of(model, [binding.context_id for binding in bound]),
+            _settings_of(original, [binding.context_id for binding in bound]),
             sources=[SourceChange(s.repository_id, s.ref, s.folder, s.path) for s in sources],
             uses={u.name: (u.secret_id, u.version if u.pinned else None) for u in used},
         )
         changes = {column.name: getattr(change, column.name) for column in fields(change)}
         given = {name: value for name, value in changes.items() if value is not None}
-        given["configuration"] = {**model.spec.configuration, **(change.configuration or {})}
+        given["configuration"] = {**original.spec.configuration, **(change.configuration or {})}
         return await self.create(actor, cluster_id, None, replace(template, **given))
 
     async def rollback(self, actor: Actor, id: str, revision_id: str) -> Service:
@@ -610,7 +611,7 @@ async def _readable(tx: Transaction, actor: Actor, **equals: str) -> Service:
     return service
 
 
-def _readables(actor: Actor, rows: Sequence[Any]) -> dict[str, Any]:
+def _readables(actor: Actor, rows: Sequence[Related]) -> dict[str, Related]:
     return {row.id: row for row in rows if actor.may(Verb.READ, row.target)}
 
 

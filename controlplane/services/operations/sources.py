@@ -117,9 +117,9 @@ async def source_trees(context: OperationContext, taken: RenderSources) -> dict[
     """The git ids of a render's source folders, by source id. Unavailable."""
     found = {}
     for row, folder in zip(taken.rows, taken.folders, strict=True):
-        asked = [folder.folder]
-        ids = await context.manifests.trees(folder.repository_id, folder.commit, asked)
-        found[row.id] = ids[folder.folder] or ""
+        path = folder.folder
+        ids = await context.manifests.trees(folder.repository_id, folder.commit, [path])
+        found[row.id] = ids[path] or ""
     return found
 
 

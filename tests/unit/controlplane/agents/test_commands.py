@@ -1,0 +1,117 @@
+"""Commands of users to agents, over the store in memory."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+import pytest
+
+from controlplane.agents.live_logs import MemoryLiveLogs
+from controlplane.agents.model.jobs import JobRequest
+from controlplane.agents.operations.commands import AgentCommands
+from controlplane.agents.operations.jobs import ClusterJobs
+from controlplane.authorization import ANONYMOUS, Actor
+from controlplane.clusters.model.commands import CommandKind
+from controlplane.clusters.model.groups import ClusterGroup
+from controlplane.clusters.ports import CommandStore
+from controlplane.platform.context import CLUSTER, CLUSTER_JOB, DESIRED_STATE, SERVICE
+from core.errors import Forbidden, NotFound, TowlineError, Unauthenticated
+from core.spec.objects import ObjectRef
+from tests.fakes.actors import EDITOR, NOBODY, VIEWER
+from tests.fakes.clock import START
+from tests.fakes.operations import (
+    MemoryOperations,
+    make_cluster,
+    make_service,
+    operations_over_memory,
+)
+
+CLAIM = ObjectRef("", "v1", "PersistentVolumeClaim", "shop", "data")
+EU, US = make_cluster("eu"), make_cluster("us", tags={"towline-agent": "keep"})
+SHOP = make_service("shop", EU, generation=2, awaiting=(CLAIM,))
+ALL = ClusterGroup("all", "all", START, START, cluster_ids=("eu", "us"))
+POD = JobRequest("shop", {"apiVersion": "v1", "kind": "Pod"}, key="once")
+
+
+@dataclass(frozen=True)
+class Agents:
+    """Operations on agents."""
+
+    commands: AgentCommands
+    jobs: ClusterJobs
+
+
+Act = Callable[[Agents, Actor], Awaitable[object]]
+SERVICE_CHANGED = [(SERVICE, SHOP.id), (DESIRED_STATE, f"eu/{SHOP.id}")]
+UPGRADING = [(DESIRED_STATE, "eu/upgrade"), (CLUSTER, "eu")]
+ACTIONS: dict[str, tuple[Act, str, list[tuple[str, str]]]] = {
+    "confirmDeletions": (
+        lambda agents, actor: agents.commands.confirm_deletions(actor, SHOP.id, [CLAIM]),
+        "shop",
+        SERVICE_CHANGED,
+    ),
+    "terminateService": (
+        lambda agents, actor: agents.commands.terminate(actor, SHOP.id),
+        "shop",
+        SERVICE_CHANGED,
+    ),
+    "upgradeAgent": (
+        lambda agents, actor: agents.commands.upgrade_agent(actor, "eu", "2", "agent:2"),
+        "eu",
+        UPGRADING,
+    ),
+    "upgradeAgents": (
+        lambda agents, actor: agents.commands.upgrade_agents(actor, "all", "2", "agent:2"),
+        "all",
+        UPGRADING,
+    ),
+}
+
+
+@pytest.fixture
+async def world() -> MemoryOperations:
+    operations = operations_over_memory()
+    await operations.given(EU, US, SHOP, ALL)
+    return operations
+
+
+@pytest.fixture
+def agents(world: MemoryOperations) -> Agents:
+    return Agents(AgentCommands(world.context), ClusterJobs(world.context, MemoryLiveLogs()))
+
+
+@pytest.mark.parametrize("action", ACTIONS)
+async def test_a_command_is_audited_and_published(
+    action: str, world: MemoryOperations, agents: Agents
+) -> None:
+    act, target, published = ACTIONS[action]
+    await act(agents, EDITOR)
+    assert await world.audited() == [("ed@example.org", action, target)]
+    assert world.published == published
+
+
+@pytest.mark.parametrize("action", ACTIONS)
+@pytest.mark.parametrize(
+    ("actor", "error"), [(ANONYMOUS, Unauthenticated), (NOBODY, NotFound), (VIEWER, Forbidden)]
+)
+async def test_a_command_without_permission_leaves_no_trace(
+    action: str, actor: Actor, error: type[TowlineError], world: MemoryOperations, agents: Agents
+) -> None:
+    with pytest.raises(error):
+        await ACTIONS[action][0](agents, actor)
+    assert await world.audited() == [] and world.published == []
+    assert await world.rows(CommandStore) == []
+
+
+async def test_a_job_is_started_and_cancelled_once(world: MemoryOperations, agents: Agents) -> None:
+    """A second request with its key, and a second cancellation, send no further command."""
+    job = await agents.jobs.run(EDITOR, "eu", POD)
+    assert await agents.jobs.run(EDITOR, "eu", POD) == job
+    started = [(CLUSTER_JOB, job.id), (DESIRED_STATE, f"eu/{job.id}")]
+    assert world.published == started
+    for _ in range(2):
+        await agents.jobs.cancel(EDITOR, job.id)
+    assert world.published == started * 3
+    kinds = [command.kind for command in await world.rows(CommandStore)]
+    assert kinds == [CommandKind.RUN_JOB, CommandKind.CANCEL_JOB]
+    actions = [action for _, action, _ in await world.audited()]
+    assert actions == ["runClusterJob", "cancelClusterJob", "cancelClusterJob"]
