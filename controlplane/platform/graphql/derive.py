@@ -88,9 +88,9 @@ class Draft(Generic[M]):
         in more than their name.
         """
         given: dict[str, Any] = {}
-        for name, (target, convert, has_default) in self.__changes__.items():
+        for name, (target, convert, takes_null) in self.__changes__.items():
             value = getattr(self, name)
-            if value is not None or not has_default:
+            if value is not None or takes_null:
                 given[target] = convert(value) if convert else value
         return given
 
@@ -186,7 +186,10 @@ def draft(
                     form = _Published(form.annotation | None, form.convert)
                 setattr(kind, published, _input_default(default))
             annotations[published] = form.annotation
-            changes[published] = _Assignment(source.member.name, form.convert, source.has_default)
+            takes_null = not source.has_default and (
+                _is_optional(source.hint) or not _is_optional(form.annotation)
+            )
+            changes[published] = _Assignment(source.member.name, form.convert, takes_null)
         kind.__annotations__ = annotations | declared
         made: Any = strawberry.input(kind)
         made.__changes__, made.__model__ = changes, model
@@ -225,7 +228,8 @@ class _Assignment(NamedTuple):
 
     target: str
     convert: Convert | None
-    has_default: bool
+    takes_null: bool
+    """True if null is a value; otherwise it is an absent one."""
 
 
 class _Published(NamedTuple):
@@ -368,6 +372,10 @@ def _input_default(value: Any) -> Any:
     if isinstance(value, tuple | list | frozenset):
         return strawberry.field(default_factory=partial(list, value))
     return value
+
+
+def _is_optional(hint: Any) -> bool:
+    return NoneType in get_args(hint)
 
 
 def _has(hint: Any, origins: Collection[Any]) -> bool:

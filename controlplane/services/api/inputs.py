@@ -135,7 +135,7 @@ class HealthRuleAttributes(Draft[HealthRule]):
 
     state: ComponentState
     """State if all conditions are met."""
-    conditions: list[HealthConditionAttributes]
+    conditions: tuple[HealthConditionAttributes, ...]
     """Conditions. Limit: 16."""
     group: str | None = None
     """API group of the objects. Default: the core group."""

@@ -301,6 +301,25 @@ def test_json_null_is_a_value_where_there_is_no_default() -> None:
         made(text="", facts=None).change()
 
 
+def test_null_of_an_optional_field_is_no_value_for_a_field_without_none() -> None:
+    """The class gives such a field its value."""
+
+    @dataclass(frozen=True)
+    class Door:
+        side: str
+        window: str | None
+
+    @draft(Door)
+    class DoorAttributes(Draft[Door]):
+        side: str | None = None
+
+        def values(self) -> dict[str, Any]:
+            return {"side": "left", **super().values()}
+
+    made: Any = DoorAttributes
+    assert made(window=None).change() == Door("left", None)
+
+
 def test_null_in_a_list_of_names_and_values_is_an_empty_text() -> None:
     made: Any = CarAttributes
     given = made(name="Mini", labels=[LabelAttributes(name="a")])
