@@ -14,7 +14,6 @@ from controlplane.platform.context import CLUSTER_JOB
 from controlplane.platform.graphql import relay
 from controlplane.platform.graphql.context import Info
 from controlplane.platform.graphql.derive import Draft, Output, draft, output
-from controlplane.platform.graphql.inputs import json_object
 from controlplane.platform.graphql.scalars import Json
 from controlplane.platform.ports import Bus
 from controlplane.services.api.inputs import ConfigAttributes
@@ -46,11 +45,6 @@ class ClusterJobAttributes(Draft[JobRequest]):
 
     manifest: Json
     secrets: list[ConfigAttributes] | None = None
-
-    def values(self) -> dict[str, Any]:
-        secrets = {secret.name: secret.value or "" for secret in self.secrets or ()}
-        manifest = json_object(self.manifest, "manifest")
-        return {**super().values(), "manifest": manifest, "secrets": secrets}
 
 
 @output(FieldChange, nullable={"old", "new"})

@@ -2,9 +2,11 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
+from controlplane.agents.api.agents import ObjectAttributes
 from controlplane.agents.live_logs import MemoryLiveLogs
 from controlplane.agents.model.jobs import JobRequest
 from controlplane.agents.operations.commands import AgentCommands
@@ -115,3 +117,8 @@ async def test_a_job_is_started_and_cancelled_once(world: MemoryOperations, agen
     assert kinds == [CommandKind.RUN_JOB, CommandKind.CANCEL_JOB]
     actions = [action for _, action, _ in await world.audited()]
     assert actions == ["runClusterJob", "cancelClusterJob", "cancelClusterJob"]
+
+
+def test_an_object_without_a_group_and_a_namespace_has_empty_ones() -> None:
+    made: Any = ObjectAttributes
+    assert made(kind="Node", name="a").change() == ObjectRef("", "", "Node", "", "a")
