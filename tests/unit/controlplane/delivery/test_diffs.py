@@ -78,7 +78,7 @@ async def test_a_ref_is_rendered_and_compared_with_the_present_state(
 ) -> None:
     service = await stored(world)
     found = await operations.of_service(VIEWER, WEB.id, ref="next")
-    assert (found.old, found.service) == (service.desired.digest, service)
+    assert (found.old_digest, found.service) == (service.desired.digest, service)
     assert found.commit == world.manifests.heads["fleet"]["next"]
     assert (found.difference.changed, found.difference.added) == (1, 0)
     assert await stored(world) == service and world.published == []
@@ -89,7 +89,7 @@ async def test_a_service_without_a_bundle_gets_everything_new(
 ) -> None:
     await world.given(make_service("new", DEV, repository_id=FLEET.id, folder="web"))
     found = await operations.of_service(VIEWER, "dev-new", ref="next")
-    assert (found.old, found.difference.added) == (None, 1)
+    assert (found.old_digest, found.difference.added) == (None, 1)
     with pytest.raises(NotFound, match="'new' was never rendered"):
         await operations.of_service(VIEWER, "dev-new", new="sha256:x")
 
@@ -97,10 +97,10 @@ async def test_a_service_without_a_bundle_gets_everything_new(
 async def test_two_past_bundles_are_compared(world: MemoryOperations, operations: Diffs) -> None:
     first, second = await digests(world)
     found = await operations.of_service(VIEWER, WEB.id, new=first)
-    assert (found.old, found.new, found.commit) == (second, first, None)
+    assert (found.old_digest, found.new_digest, found.commit) == (second, first, None)
     assert found.difference.changed == 1
     same = await operations.of_service(VIEWER, WEB.id, new=first, old=first)
-    assert (same.old, bool(same.difference)) == (first, False)
+    assert (same.old_digest, bool(same.difference)) == (first, False)
 
 
 async def test_a_lost_bundle_is_rendered_again(world: MemoryOperations, operations: Diffs) -> None:
@@ -179,13 +179,13 @@ async def test_services_with_the_same_effect_are_one_group(
     found = await operations.of_fleet(VIEWER, "fleet", "next")
     assert (found.compared, found.unchanged, found.more) == (4, 1, 0)
     both, failed = found.groups
-    assert {(member.cluster, member.service.name) for member in both.members} == {
+    assert {(member.cluster, member.service.name) for member in both.services} == {
         ("dev", "web"),
         ("prod", "web"),
     }
     assert (both.error, both.difference.changed) == (None, 1)
-    assert [member.service.name for member in failed.members] == ["api"]
-    assert (failed.new, failed.error, bool(failed.difference)) == (None, "bad chart", False)
+    assert [member.service.name for member in failed.services] == ["api"]
+    assert (failed.new_digest, failed.error, bool(failed.difference)) == (None, "bad chart", False)
 
 
 async def test_the_same_digest_counts_as_unchanged(
@@ -206,7 +206,7 @@ async def test_a_selection_ignores_pins_and_hides_what_the_actor_may_not_see(
     only = ["dev-pinned", "dev-promoted"]
     found = await operations.of_fleet(VIEWER, "fleet", "next", only)
     (group,) = found.groups
-    assert (found.compared, group.old, group.difference.added) == (2, None, 1)
+    assert (found.compared, group.old_digest, group.difference.added) == (2, None, 1)
     reader = person(BuiltInRole.VIEWER, "re", Scope("repository:fleet"))
     nothing = await operations.of_fleet(reader, "fleet", "next")
     assert (nothing.compared, nothing.groups) == (0, ())
@@ -228,7 +228,7 @@ async def test_a_lost_bundle_is_the_error_of_its_group(
     del world.manifests.bundles[second]
     (group,) = (await operations.of_fleet(VIEWER, "fleet", "next")).groups
     assert group.error == f"no bundle {second}"
-    assert group.old == second and group.new in world.manifests.bundles
+    assert group.old_digest == second and group.new_digest in world.manifests.bundles
 
 
 async def test_the_largest_groups_are_listed_and_others_counted(

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from controlplane.bridges import SERVICE_PARTS
 from controlplane.clusters.model.cluster import Cluster
 from controlplane.clusters.model.groups import ClusterGroup
 from controlplane.configuration.model.flow import Import, ServiceImport
@@ -314,7 +315,9 @@ async def test_a_change_during_the_render_discards_the_result(
 
     async def change() -> None:
         await world.clock.advance(1)
-        await Services(world.context).update(EDITOR, WEB.id, ServiceChange(folder="api"))
+        await Services(world.context, SERVICE_PARTS).update(
+            EDITOR, WEB.id, ServiceChange(folder="api")
+        )
 
     manifests.step = change
     assert await reconciler.deliver("fleet") == 0
@@ -330,7 +333,7 @@ async def test_a_deletion_during_the_render_discards_the_result(
     push(world, web="one")
 
     async def delete() -> None:
-        await Services(world.context).delete(EDITOR, WEB.id)
+        await Services(world.context, SERVICE_PARTS).delete(EDITOR, WEB.id)
 
     manifests.step = delete
     assert await reconciler.deliver("fleet") == 0

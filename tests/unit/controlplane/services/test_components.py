@@ -112,7 +112,7 @@ async def test_a_live_object_is_read_as_the_actor(
     found = await operations.read_managed_fields(VIEWER, "d")
     assert found.live.object == {"kind": "Deployment", "metadata": metadata}
     assert (found.live.component, found.live.read_at) == (DEPLOYMENT, START)
-    assert (found.cluster, found.resource, found.noted) == ("dev", "deployments", shown)
+    assert (found.cluster, found.resource, found.managed_fields) == ("dev", "deployments", shown)
     assert await operations.look(VIEWER, "d") == found.live
     assert live.asked[:2] == [("vi", "dev", "/apis/apps/v1"), ("vi", "dev", PATH)]
 

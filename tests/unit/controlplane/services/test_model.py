@@ -11,7 +11,7 @@ from controlplane.services.model.images import split_image
 from controlplane.services.model.live_state import parse_events, redact_object
 from controlplane.services.model.ownership import OwnerKind
 from controlplane.services.model.render_state import RenderState
-from controlplane.services.model.service import Component
+from controlplane.services.model.service import Component, ServiceSpec
 from controlplane.services.model.status_codes import ServiceStatus, StatusCode, status_codes_of
 from controlplane.services.model.templates import (
     OverrideDelta,
@@ -248,12 +248,14 @@ def test_a_template_is_the_settings_of_a_service() -> None:
 
 
 def test_an_override_lists_only_real_differences() -> None:
-    template = ServiceTemplate(configuration={"a": "1", "b": "1"}, helm={"chart": "c"})
+    template = ServiceTemplate(
+        spec=ServiceSpec(configuration={"a": "1", "b": "1"}, helm={"chart": "c"})
+    )
     override = TemplateOverride(
         configuration={"a": "1", "b": None, "c": "3"}, helm={"chart": "c"}, protect=True
     )
     assert set(override_delta(template, override)) == {
-        OverrideDelta("renderer", template.renderer, "helm"),
+        OverrideDelta("renderer", template.spec.renderer, "helm"),
         OverrideDelta("configuration.b", "1", None),
         OverrideDelta("configuration.c", None, "3"),
         OverrideDelta("protect", False, True),

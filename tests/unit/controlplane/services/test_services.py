@@ -13,6 +13,7 @@ from controlplane.access.operations.bindings import Subjects
 from controlplane.access.ports import RoleBindingStore
 from controlplane.authorization import ANONYMOUS, Actor, Scope
 from controlplane.authorization.roles import BuiltInRole
+from controlplane.bridges import SERVICE_PARTS
 from controlplane.clusters.model.commands import CommandKind
 from controlplane.clusters.model.groups import ClusterGroup
 from controlplane.clusters.ports import CommandStore
@@ -85,7 +86,7 @@ async def world() -> MemoryOperations:
 
 @pytest.fixture
 def services(world: MemoryOperations) -> Services:
-    return Services(world.context)
+    return Services(world.context, SERVICE_PARTS)
 
 
 async def stored(world: MemoryOperations, id: str = WEB.id) -> Service:

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from controlplane.access.model.bindings import Project
-from controlplane.authorization import Actor, Scope
+from controlplane.authorization import Actor, Scope, Verb
 from controlplane.authorization.roles import BuiltInRole
+from controlplane.bridges import SERVICE_PARTS
 from controlplane.platform.context import RENDER_SERVICES
 from controlplane.repositories.ports import RepositoryStore
 from controlplane.services.model.service import Service
@@ -71,8 +72,11 @@ async def world() -> MemoryOperations:
 
 
 async def replaced(world: MemoryOperations, actor: Actor, *given: SourceChange) -> bool:
-    async with world.store.write() as tx:
-        return await set_sources(world.context, tx, actor, WEB, given)
+    async with world.context.change(actor, "updateServiceDeployment") as tx:
+        tx.authorize(Verb.READ, WEB.target)
+        is_changed = await set_sources(tx, WEB, given)
+        tx.audit(WEB.name, WEB.id)
+    return is_changed
 
 
 async def test_sources_are_replaced_in_their_order(world: MemoryOperations) -> None:
@@ -114,10 +118,10 @@ async def test_an_unusable_source_keeps_the_present_ones(
 
 async def test_a_chart_has_no_further_sources(world: MemoryOperations) -> None:
     bare = make_service("bare", DEV)
-    async with world.store.write() as tx:
+    async with world.context.change(EDITOR, "updateServiceDeployment") as tx:
         with pytest.raises(Invalid, match="require a service with its own repository"):
-            await set_sources(world.context, tx, EDITOR, bare, [SourceChange(LIBRARY.id)])
-        assert not await set_sources(world.context, tx, EDITOR, bare, [])
+            await set_sources(tx, bare, [SourceChange(LIBRARY.id)])
+        assert not await set_sources(tx, bare, [])
 
 
 async def test_sources_are_rendered_at_their_newest_or_last_commit(
@@ -208,10 +212,8 @@ async def test_helm_settings_name_a_repository_by_id_or_url(
     helm: Mapping[str, Any] | None,
     columns: dict[str, Any],
 ) -> None:
-    async with world.store.write() as tx:
-        found = await resolve_chart_source(
-            world.context, tx, EDITOR, None, repository_id=repository_id, helm=helm
-        )
+    async with world.context.change(EDITOR, "createServiceDeployment") as tx:
+        found = await resolve_chart_source(tx, None, repository_id=repository_id, helm=helm)
         of_template = await resolve_template_source(tx, EDITOR, repository_id, helm)
     assert found == of_template == columns
     assert await world.audited() == []
@@ -232,11 +234,9 @@ async def test_helm_settings_name_a_repository_by_id_or_url(
 async def test_an_unusable_helm_repository_is_refused(
     world: MemoryOperations, actor: Actor, helm: Mapping[str, Any], error: type[TowlineError]
 ) -> None:
-    async with world.store.write() as tx:
+    async with world.context.change(actor, "createServiceDeployment") as tx:
         with pytest.raises(error):
-            await resolve_chart_source(
-                world.context, tx, actor, None, repository_id=None, helm=helm
-            )
+            await resolve_chart_source(tx, None, repository_id=None, helm=helm)
         with pytest.raises(error):
             await resolve_template_source(tx, actor, None, helm)
 
@@ -247,10 +247,9 @@ async def test_an_unknown_url_creates_a_helm_repository_in_the_project(
     await world.given(Project("shop", "shop", START, START))
     editor = person(BuiltInRole.EDITOR, "sue", Scope("project:shop"))
     helm = CHART | {"url": "https://new.example.org/charts"}
-    async with world.store.write() as tx:
-        found = await resolve_chart_source(
-            world.context, tx, editor, "shop", repository_id=None, helm=helm
-        )
+    async with world.context.change(editor, "createServiceDeployment") as tx:
+        tx.authorized_by("the service that uses it")
+        found = await resolve_chart_source(tx, "shop", repository_id=None, helm=helm)
     (made,) = await world.rows(RepositoryStore, url="https://new.example.org/charts")
     assert (made.id, made.kind, made.project_id) == (
         found["repository_id"],
@@ -274,10 +273,8 @@ async def test_an_unknown_url_needs_the_permission_and_the_right_form(
 ) -> None:
     helm = CHART | {"url": url}
     with pytest.raises(error, match=r"you may not create one|https://… or oci://…"):
-        async with world.store.write() as tx:
-            await resolve_chart_source(
-                world.context, tx, actor, None, repository_id=None, helm=helm
-            )
+        async with world.context.change(actor, "createServiceDeployment") as tx:
+            await resolve_chart_source(tx, None, repository_id=None, helm=helm)
     async with world.store.read() as tx:
         with pytest.raises(Invalid, match="create it first"):
             await resolve_template_source(tx, EDITOR, None, helm)
@@ -325,7 +322,7 @@ async def test_a_chart_refuses_settings_of_git(
 async def test_a_service_is_created_from_a_chart_and_keeps_its_repository(
     world: MemoryOperations,
 ) -> None:
-    services = Services(world.context)
+    services = Services(world.context, SERVICE_PARTS)
     change = ServiceChange("nginx", "nginx", helm=CHART | {"url": CHARTS.url})
     made = await services.create(EDITOR, "dev", None, change)
     assert (made.repository_id, made.spec.ref, made.spec.helm) == ("charts", REF, CHART)
