@@ -180,6 +180,8 @@ def draft(
             form = _published("" if own else published, own or source.hint, is_input=True)
             if own is not None and _has(source.hint, _MAPPINGS):
                 form = _Published(form.annotation, _to_mapping(published, own, form.convert))
+            elif form.convert and _has(source.hint, (tuple,)) and _has(own, (list,)):
+                form = _Published(form.annotation, partial(_as_tuple, form.convert))
             if own is None and source.has_default:
                 default = source.default if publish_defaults else None
                 if default is None:
@@ -353,6 +355,10 @@ def _of_each(convert: Convert | None, collect: Convert) -> Convert:
 
 def _converted(convert: Convert, collect: Convert, values: Iterable[Any]) -> Any:
     return collect([convert(value) for value in values])
+
+
+def _as_tuple(convert: Convert, values: Sequence[Any]) -> tuple[Any, ...]:
+    return tuple(convert(values))
 
 
 def _to_mapping(published: str, own: Any, convert: Convert | None) -> Convert | None:

@@ -158,6 +158,8 @@ class TyreDraft:
     """Grooves."""
     sizes: tuple[int, ...] = (15, 16)
     """Sizes."""
+    colours: tuple[str, ...] = ()
+    """Colours."""
     studded: bool = False
     """True if it has studs."""
     name: str | None = None
@@ -168,7 +170,7 @@ class TyreDraft:
     """True if it is sold everywhere."""
 
 
-@output(TyreDraft, hide={"grooves", "sizes", "name"}, rename={"global_": "is_global"})
+@output(TyreDraft, hide={"grooves", "sizes", "colours", "name"}, rename={"global_": "is_global"})
 class TyreType(Output[TyreDraft]):
     """A tyre in the API."""
 
@@ -182,6 +184,7 @@ class TyreAttributes(Draft[TyreDraft]):
     """Fields of a tyre."""
 
     name: str
+    colours: list[str] | None = None
     global_: bool | None = strawberry.field(name="global", default=None)
 
 
@@ -192,6 +195,7 @@ class Query:
         """A tyre."""
         given = attributes.change()
         assert given.grooves == (WheelDraft(), WheelDraft(15)) and given.sizes == (15, 16)
+        assert given.colours == ("red",)
         return TyreType.of(given)
 
     @strawberry.field
@@ -342,8 +346,8 @@ def test_a_declared_field_without_a_default_must_be_given() -> None:
 
 
 async def test_collections_arrive_with_the_type_that_the_dataclass_declares() -> None:
-    query = """{ tyre(attributes: {name: "All", global: true, grooves: [{}, {size: 15}]}) {
-      studded global cars { id } } }"""
+    query = """{ tyre(attributes: {name: "All", global: true, grooves: [{}, {size: 15}],
+      colours: ["red"]}) { studded global cars { id } } }"""
     answer = await schema().execute(query)
     assert answer.errors is None
     assert answer.data == {"tyre": {"studded": False, "global": True, "cars": []}}
