@@ -495,13 +495,13 @@ class PipelineWorkflowAttributes(TypedDict, total=False):
 class PipelineStageAttributes(TypedDict, total=False):
     name: Required[str]
     services: Sequence[StageServiceAttributes] | None
-    serviceNames: Sequence[str] | None
-    selector: ClusterSelectorAttributes | None
     rollout: StageRolloutAttributes | None
-    verificationSeconds: int | None
     verification: VerificationAttributes | None
     git: GitWriteAttributes | None
     workflow: PipelineWorkflowAttributes | None
+    serviceNames: Sequence[str] | None
+    selector: ClusterSelectorAttributes | None
+    verificationSeconds: int | None
 
 
 class PipelineGateAttributes(TypedDict, total=False):
@@ -533,9 +533,9 @@ PipelineEdgeAttributes = TypedDict("PipelineEdgeAttributes", {"from": Required[s
 
 class PipelineTriggerAttributes(TypedDict, total=False):
     name: Required[str]
-    type: Required[str]
     git: GitWriteAttributes | None
     webhookSecret: str | None
+    type: Required[str]
     cron: str | None
     zone: str | None
     image: str | None

@@ -522,7 +522,7 @@ export type GitWriteAttributes = {
   mode?: GitWriteMode;
   /** Commit message with placeholders such as `${release}`, `${stage}` and `${pipeline}`. Limit: 2,000 characters. */
   message?: string | null | undefined;
-  /** Branch of the request, with the same placeholders. Default: `towline/${pipeline}/${stage}/${release}`. */
+  /** Branch of the request, or of the preview, with the same placeholders. Default: `towline/${pipeline}/${stage}/${release}`. */
   branch?: string | null | undefined;
   /** Author as `Name <email>`. Default: `Towline <towline@localhost>`. */
   author?: string;
@@ -783,20 +783,20 @@ export type PipelineStageAttributes = {
   name: string;
   /** Services of the stage. Limit: 1,000. */
   services?: Array<StageServiceAttributes> | null | undefined;
-  /** Names of services in the selected clusters. */
-  serviceNames?: Array<string> | null | undefined;
-  /** Conditions on the clusters of `serviceNames`. Default: every cluster. */
-  selector?: ClusterSelectorAttributes | null | undefined;
   /** Rollout settings. Default: all services at once. */
   rollout?: StageRolloutAttributes | null | undefined;
-  /** Short form of `verification` with only `soakSeconds`. */
-  verificationSeconds?: number | null | undefined;
   /** Verification of new bundles. Default: none. */
   verification?: VerificationAttributes | null | undefined;
   /** Changes to write for each release. Default: none. */
   git?: GitWriteAttributes | null | undefined;
   /** Workflow that runs after the services are healthy. Default: none. */
   workflow?: PipelineWorkflowAttributes | null | undefined;
+  /** Names of services in the selected clusters. */
+  serviceNames?: Array<string> | null | undefined;
+  /** Conditions on the clusters of `serviceNames`. Default: every cluster. */
+  selector?: ClusterSelectorAttributes | null | undefined;
+  /** Short form of `verification` with only `soakSeconds`. */
+  verificationSeconds?: number | null | undefined;
 };
 
 /** A step of a workflow. */
@@ -849,12 +849,12 @@ export type PipelineStepAttributes = {
 export type PipelineTriggerAttributes = {
   /** Name, unique in the pipeline. Limit: 255 characters. */
   name: string;
-  /** Kind of trigger. It determines the fields that apply. */
-  type: TriggerType;
   /** Changes to write for each finding. Required with IMAGE and CHART. With TAG and no changes, services follow the tag. */
   git?: GitWriteAttributes | null | undefined;
   /** Secret that signs webhooks which cause a poll. 16 to 256 characters. Never returned. Null keeps the current one. */
   webhookSecret?: string | null | undefined;
+  /** Kind of trigger. It determines the fields that apply. */
+  type: TriggerType;
   /** SCHEDULE: crontab line, such as `30 9 * * 1-5`. Limit: 512 characters. */
   cron?: string | null | undefined;
   /** SCHEDULE: IANA time zone. Default: `UTC`. Limit: 255 characters. */
@@ -1283,7 +1283,7 @@ export type StageRolloutAttributes = {
   canaries?: Array<string> | null | undefined;
   /** CANARY: number of canary clusters, chosen by handle. Used without `canaries`. Limit: 1,000. */
   canaryCount?: number;
-  /** IDs of cluster groups, in the order of the waves. Limit: 1,000. */
+  /** IDs of cluster groups, in the order of the waves; clusters of no group come last. Limit: 1,000. */
   groups?: Array<string> | null | undefined;
   /** WAVES: number of services in a wave. Used without `groups`. Limit: 1,000. */
   waveSize?: number;

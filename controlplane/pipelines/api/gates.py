@@ -1,6 +1,6 @@
 """Gates in the API: inputs, settings and state."""
 
-from datetime import datetime
+from collections.abc import Iterable
 from typing import Any
 
 import orjson
@@ -19,10 +19,11 @@ from controlplane.pipelines.model.gate_rules import (
     needs_approval,
 )
 from controlplane.pipelines.model.records import Measurement
-from controlplane.pipelines.model.state import CheckState, GateState, GateStatus
+from controlplane.pipelines.model.state import Approval, CheckState, GateState, GateStatus
+from controlplane.pipelines.operations.drafts import GateDraft
 from controlplane.pipelines.operations.pipelines import Pipelines
 from controlplane.platform.graphql.context import Info
-from controlplane.platform.graphql.derive import Draft, draft
+from controlplane.platform.graphql.derive import Draft, Output, computed, draft, output
 from controlplane.platform.graphql.plugin_inputs import (
     enum_of_kinds,
     settings_from,
@@ -39,16 +40,9 @@ strawberry.enum(
 )
 
 
-@strawberry.type
-class GateApproval:
+@output(Approval, hide={"digests"})
+class GateApproval(Output[Approval]):
     """Approval of a release at a gate."""
-
-    actor: str
-    """E-mail address of the approver."""
-    at: datetime
-    """Time of the approval."""
-    comment: str
-    """Comment of the approver."""
 
 
 @strawberry.type
@@ -61,65 +55,35 @@ class GateOutput:
     """Text of the output."""
 
 
-@strawberry.type
-class GateMeasurement:
+@output(Measurement)
+class GateMeasurement(Output[Measurement]):
     """Result of a metric query for a release."""
 
-    at: datetime
-    """Time of the query."""
-    step: str
-    """Name of the gate or of its step."""
-    release: int
-    """Number of the release. 0 for a release that no longer exists."""
-    passed: bool
-    """True if the values met the threshold."""
-    values: list[float]
-    """Values of the first ten series, divided by the baseline if there is one."""
 
-    @classmethod
-    def of(cls, measurement: Measurement) -> "GateMeasurement":
-        return cls(
-            at=measurement.at,
-            step=measurement.step,
-            release=measurement.release,
-            passed=measurement.passed,
-            values=list(measurement.values),
-        )
+def _outputs(check: CheckState) -> list[GateOutput]:
+    return [GateOutput(name=name, value=value) for name, value in check.outputs.items()]
 
 
-@strawberry.type
-class GateCheck:
+@output(
+    CheckState,
+    rename={"state": "status"},
+    only={"status", "reason", "attempt", "job_id", "outputs"},
+    nullable={"job_id"},
+)
+class GateCheck(Output[CheckState]):
     """State of an automated check of a gate."""
 
     step: str
     """Name of the gate or of its step."""
-    state: GateStatus
-    """State of the check."""
-    reason: str
-    """Reason of the state."""
-    attempt: int
-    """Number of the current attempt, from 1."""
-    job_id: strawberry.ID | None
-    """ID of the cluster job. Null for other checks."""
-    outputs: list[GateOutput]
-    """Outputs of the job. Limit: 64."""
-
-    @classmethod
-    def of(cls, step: str, check: CheckState) -> "GateCheck":
-        outputs = [GateOutput(name=name, value=value) for name, value in check.outputs.items()]
-        job = strawberry.ID(check.job_id) if check.job_id else None
-        return cls(
-            step=step,
-            state=check.status,
-            reason=check.reason,
-            attempt=check.attempt,
-            job_id=job,
-            outputs=outputs,
-        )
+    outputs: list[GateOutput] = computed(_outputs)
 
 
-@strawberry.type
-class PipelineGateType:
+def _checks(state: GateState) -> list[GateCheck]:
+    return [GateCheck.of(check, step=step) for step, check in state.checks.items()]
+
+
+@output(GateState, rename={"state": "status"}, hide={"since"}, nullable={"skipped"})
+class PipelineGateType(Output[GateState]):
     """A gate before a stage, or the workflow of a stage, with its state for the current release."""
 
     id: strawberry.ID
@@ -127,21 +91,13 @@ class PipelineGateType:
     """Name of the gate."""
     type: str = strawberry.field(graphql_type=_GateType)
     """Kind of gate."""
-    state: GateStatus
-    """State of the gate for the current release."""
-    reason: str
-    """Reason of the state."""
     quorum: int | None
     """Number of required approvals. Null for other kinds of gates."""
     not_author: bool | None
     """True if the author of the release may not approve. Null for other kinds of gates."""
-    approvals: list[GateApproval]
-    """Approvals of the current release."""
-    skipped: str | None
-    """User and reason if the gate was skipped. Null otherwise."""
     settings: str
     """Settings as JSON with the field names of `PipelineGateAttributes`, without defaults."""
-    checks: list[GateCheck]
+    checks: list[GateCheck] = computed(_checks)
     """State of each automated check."""
     awaits_decision: bool
     """True if a person can approve or reject now."""
@@ -152,31 +108,24 @@ class PipelineGateType:
         """Results of metric queries, newest last. Limit: 240."""
         if not any(isinstance(rule, MetricRule) for rule in self.rule.parts()):
             return []
-        rows = await info.context[Pipelines].measured(self.id)
-        return [GateMeasurement.of(row) for row in rows]
+        return GateMeasurement.of_each(await info.context[Pipelines].measured(self.id))
 
-    @classmethod
-    def of(cls, gate: pipeline.Gate, state: GateState) -> "PipelineGateType":
-        rule = gate.rule
-        approval = rule if isinstance(rule, ApprovalRule) else None
-        return cls(
-            id=strawberry.ID(gate.id),
-            name=gate.name,
-            type=gate.kind,
-            state=state.status,
-            reason=state.reason,
-            quorum=approval.quorum if approval else None,
-            not_author=approval.not_author if approval else None,
-            approvals=[
-                GateApproval(actor=approval.actor, at=approval.at, comment=approval.comment)
-                for approval in state.approvals
-            ],
-            skipped=state.skipped or None,
-            settings=orjson.dumps(_settings(rule, gate.patience)).decode(),
-            checks=[GateCheck.of(step, check) for step, check in state.checks.items()],
-            awaits_decision=needs_approval(rule, state),
-            rule=rule,
-        )
+
+def gate_type(gate: pipeline.Gate, state: GateState) -> PipelineGateType:
+    """Returns the output for a gate."""
+    rule = gate.rule
+    approval = rule if isinstance(rule, ApprovalRule) else None
+    return PipelineGateType.of(
+        state,
+        id=gate.id,
+        name=gate.name,
+        type=gate.kind,
+        quorum=approval.quorum if approval else None,
+        not_author=approval.not_author if approval else None,
+        settings=orjson.dumps(_settings(rule, gate.patience)).decode(),
+        awaits_decision=needs_approval(rule, state),
+        rule=rule,
+    )
 
 
 @draft(Patience)
@@ -212,10 +161,12 @@ class PipelineGateAttributes(PipelineRuleAttributes):
     steps: list[PipelineStepAttributes] | None = None
     """WORKFLOW: steps of the workflow. Limit: 50, with at most one APPROVAL."""
 
-    def rule(self) -> GateRule:
+    def gate(self) -> GateDraft:
         if self.type == WORKFLOW:
-            return WorkflowRule(tuple(step.step() for step in self.steps or ()))
-        return settings_from(BY_KIND[self.type], self, self.name)
+            rule: GateRule = _workflow(self.steps or ())
+        else:
+            rule = settings_from(BY_KIND[self.type], self, self.name)
+        return GateDraft(self.name, rule, self.change())
 
 
 @strawberry.input
@@ -227,11 +178,14 @@ class PipelineWorkflowAttributes:
     timeout_seconds: int = 0
     """Timeout of the whole workflow in seconds. Default: 0, none. Limit: 7,776,000."""
 
-    def rule(self) -> WorkflowRule:
-        return WorkflowRule(tuple(step.step() for step in self.steps))
+    def gate(self, stage: str) -> GateDraft:
+        """Returns the gate of a stage with this name."""
+        rule, patience = _workflow(self.steps), Patience(self.timeout_seconds)
+        return GateDraft(f"{stage} workflow", rule, patience)
 
-    def patience(self) -> Patience:
-        return Patience(self.timeout_seconds)
+
+def _workflow(steps: Iterable[PipelineStepAttributes]) -> WorkflowRule:
+    return WorkflowRule(tuple(step.step() for step in steps))
 
 
 def _settings(rule: GateRule, patience: Patience) -> dict[str, Any]:

@@ -1,31 +1,18 @@
 """Overrides of releases in the API: skipped gates, external answers and denied revisions."""
 
-from datetime import datetime
-
 import strawberry
 
 from controlplane.pipelines.api.pipelines import PipelineType
 from controlplane.pipelines.operations.overrides import ReleaseDecisions
 from controlplane.pipelines.operations.triggers import Triggers
 from controlplane.platform.graphql.context import Info
-from controlplane.services.model.quarantine import DeniedRevision as RefusedRow
+from controlplane.platform.graphql.derive import Output, output
+from controlplane.services.model.quarantine import DeniedRevision
 
 
-@strawberry.type
-class DeniedRevisionType:
+@output(DeniedRevision, rename={"revision": "id"})
+class DeniedRevisionType(Output[DeniedRevision]):
     """A denied commit or digest. No service receives it until a user allows it again."""
-
-    revision: str
-    """Commit or digest."""
-    actor: str
-    """E-mail address of the user, or name of the pipeline, that denied it."""
-    reason: str
-    """Reason of the denial."""
-    inserted_at: datetime
-
-    @classmethod
-    def of(cls, row: RefusedRow) -> "DeniedRevisionType":
-        return cls(revision=row.id, actor=row.actor, reason=row.reason, inserted_at=row.inserted_at)
 
 
 @strawberry.type
@@ -34,7 +21,7 @@ class PipelineOverrideQuery:
     async def denied_revisions(self, info: Info) -> list[DeniedRevisionType]:
         """Denied commits and digests."""
         rows = await info.context[ReleaseDecisions].refused(info.context.actor)
-        return [DeniedRevisionType.of(row) for row in rows]
+        return DeniedRevisionType.of_each(rows)
 
 
 @strawberry.type

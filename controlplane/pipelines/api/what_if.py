@@ -5,72 +5,29 @@ from datetime import datetime
 import strawberry
 
 from controlplane.pipelines.api.pipelines import PipelineAttributes
-from controlplane.pipelines.operations.what_if import PipelineReplay, PipelineReplays
+from controlplane.pipelines.operations.what_if import (
+    PipelineReplay,
+    PipelineReplays,
+    ReplayStep,
+    ReplayWaiting,
+)
 from controlplane.platform.graphql.context import Info
+from controlplane.platform.graphql.derive import Output, output
 
 
-@strawberry.type
-class WhatIfStep:
+@output(ReplayStep, rename={"release_id": "release"})
+class WhatIfStep(Output[ReplayStep]):
     """Entry of a release into a stage, in reality and in the replay."""
 
-    stage: str
-    """Name of the stage."""
-    release_id: strawberry.ID
-    """ID of the release."""
-    back: bool
-    """True if the stage was rolled back to the release."""
-    was: datetime | None
-    """Time of entry in reality. Null if it did not enter in the time range."""
-    would: datetime | None
-    """Time of entry in the replay. Null if it would not enter in the time range."""
 
-
-@strawberry.type
-class WhatIfWaiting:
+@output(ReplayWaiting, rename={"release_id": "release"})
+class WhatIfWaiting(Output[ReplayWaiting]):
     """A release that would still wait at the end of the replay."""
 
-    stage: str
-    """Name of the stage."""
-    release_id: strawberry.ID
-    """ID of the release."""
-    reason: str
-    """Reason of the wait."""
 
-
-@strawberry.type
-class PipelineWhatIf:
+@output(PipelineReplay)
+class PipelineWhatIf(Output[PipelineReplay]):
     """Replay of a pipeline with other gates."""
-
-    begins_at: datetime
-    """Start of the replay, limited by the recorded history."""
-    steps: list[WhatIfStep]
-    """Entries of releases into stages."""
-    waiting: list[WhatIfWaiting]
-    """Releases that would still wait."""
-
-    @classmethod
-    def of(cls, replay: PipelineReplay) -> "PipelineWhatIf":
-        return cls(
-            begins_at=replay.begins_at,
-            steps=[
-                WhatIfStep(
-                    stage=step.stage,
-                    release_id=strawberry.ID(step.release),
-                    back=step.back,
-                    was=step.was,
-                    would=step.would,
-                )
-                for step in replay.steps
-            ],
-            waiting=[
-                WhatIfWaiting(
-                    stage=release.stage,
-                    release_id=strawberry.ID(release.release),
-                    reason=release.reason,
-                )
-                for release in replay.waiting
-            ],
-        )
 
 
 @strawberry.type
@@ -93,5 +50,5 @@ class WhatIfQuery:
             until: End of the time range.
         """
         draft = attributes.draft("what-if")
-        whatifs = info.context[PipelineReplays]
-        return PipelineWhatIf.of(await whatifs.run(info.context.actor, id, draft, since, until))
+        replays = info.context[PipelineReplays]
+        return PipelineWhatIf.of(await replays.run(info.context.actor, id, draft, since, until))

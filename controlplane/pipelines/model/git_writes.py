@@ -48,20 +48,22 @@ class FileKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FileChange:
-    """Change of one file or folder; `path` is relative to the root.
-
-    IMAGE sets the tag of `image` wherever the file names it. FIELD sets the field at `field` (keys,
-    and zero-based positions) of the document `document` to `value`, where `${tag}` is the tag of
-    `image`. FOLDER copies the content of `source` to `path`.
-    """
+    """Change of one file or folder."""
 
     kind: FileKind
+    """Kind of change."""
     path: str
+    """Path of the file or folder in the repository. Limit: 1,024 characters."""
     image: str = ""
+    """IMAGE: name of the image without a tag. FIELD: image for `${tag}`."""
     field: tuple[str, ...] = ()
+    """FIELD: keys and indexes from the root of the document. Limit: 32."""
     value: str = "${tag}"
+    """FIELD and IMAGE: new value or tag. Default: `${tag}`. Limit: 2,000 characters."""
     document: int = 0
+    """FIELD: index of the document in the file, from 0. Default: 0."""
     source: str = ""
+    """FOLDER: folder to copy."""
 
     def check(self, field: str) -> None:
         """Raises Invalid for a missing or oversized field."""
@@ -83,17 +85,24 @@ class FileChange:
 class GitWrite:
     """File changes that become one commit.
 
-    `message` and `branch` (of the pull request, or of the trial commit) may contain `${release}`,
-    `${commit}`, `${stage}`, `${pipeline}`, `${version}`; those of a trigger `${trigger}`, `${tag}`
-    and `${digest}`. `provider` is needed if the host's name does not identify it.
+    `message` and `branch` may contain `${release}`, `${commit}`, `${stage}`, `${pipeline}`,
+    `${version}`; those of a trigger `${trigger}`, `${tag}` and `${digest}`.
     """
 
     changes: tuple[FileChange, ...]
+    """Changes to files. Limit: 100."""
     mode: WriteMode = WriteMode.COMMIT
+    """Direct commit, or pull or merge request. Default: `COMMIT`."""
     message: str = "Promote ${pipeline} ${release} to ${stage}"
+    """Commit message with placeholders such as `${release}`, `${stage}` and `${pipeline}`. Limit:
+    2,000 characters."""
     branch: str = "towline/${pipeline}/${stage}/${release}"
+    """Branch of the request, or of the preview, with the same placeholders. Default:
+    `towline/${pipeline}/${stage}/${release}`."""
     author: str = AUTHOR
+    """Author as `Name <email>`. Default: `Towline <towline@localhost>`."""
     provider: str = ""
+    """`github`, `gitlab` or `gitea`. Default: derived from the host name."""
 
     def check(self, field: str) -> None:
         """Raises Invalid for a write that can never work."""

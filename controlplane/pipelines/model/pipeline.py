@@ -54,24 +54,25 @@ class ServiceSelector:
 class Stage:
     """Services that hold the same release.
 
-    `services` are the named services, or those that the selector matched last. `waves` is the same
-    set in rollout order (empty: all at once). `group_of` has the cluster group of each service that
-    the rollout limits by group. With a `verification` a release that fails it is rolled back to the
-    last good one. The stage writes `git` only to the repository `writes_to`, which the user who
-    saved the pipeline may change. With a `workflow` the stage is healthy once its services are
-    healthy and then all steps have passed.
+    With a `verification` a release that fails it is rolled back to the last good one. With a
+    `workflow` the stage is healthy once its services are healthy and then all steps have passed.
     """
 
     id: StageId
     name: str
     services: tuple[ServiceId, ...]
+    """Named services, or those that the selector matched last."""
     selector: ServiceSelector | None = None
     rollout: Rollout = field(default_factory=Rollout)
     waves: Waves = ()
+    """The services in rollout order. Empty: all at once."""
     group_of: Mapping[ServiceId, str] = field(default_factory=dict)
+    """Cluster group of each service that the rollout limits by group."""
     verification: Verification | None = None
     git: GitWrite | None = None
     writes_to: str = ""
+    """ID of the only repository that `git` is written to. The user who saved the pipeline may
+    change it."""
     workflow: Gate | None = None
 
 

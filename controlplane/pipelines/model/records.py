@@ -51,45 +51,46 @@ class PipelineService:
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """Metric values of a gate or of one of its steps; only the first of several series.
-
-    `release` is the number of the waiting release, or 0 if that release is gone.
-    """
+    """Metric values of a gate or of one of its steps."""
 
     at: datetime
+    """Time of the query."""
     step: str
+    """Name of the gate or of its step."""
     release: int
+    """Number of the release. 0 for a release that no longer exists."""
     passed: bool
+    """True if the values met the threshold."""
     values: tuple[float, ...]
+    """Values of the first ten series, divided by the baseline if there is one."""
 
 
 @dataclass(frozen=True, slots=True)
 class PipelineGate:
-    """A gate; this row finds its pipeline.
-
-    `measured` holds the last results of its metrics, newest last, at most `MAX_MEASURED`.
-    """
+    """A gate; this row finds its pipeline."""
 
     id: str
     pipeline_id: str
     measured: tuple[Measurement, ...] = ()
+    """Last results of its metrics, newest last, at most `MAX_MEASURED`."""
 
 
 @dataclass(frozen=True, slots=True)
 class PipelineTrigger:
-    """A trigger that polls an external source, with its state.
-
-    Polls are `interval_s` apart while nothing changes; `error` is the reason for the last failure.
-    `sealed_webhook` is the encrypted secret that signs webhook calls.
-    """
+    """A trigger that polls an external source, with its state."""
 
     id: str
     pipeline_id: str
     interval_s: int
+    """Seconds between polls while nothing changes."""
     checked_at: datetime | None = None
+    """Time of the last poll."""
     next_at: datetime | None = None
+    """Time of the next poll."""
     error: str = ""
+    """Error of the last poll."""
     sealed_webhook: bytes | None = field(default=None, repr=False)
+    """Encrypted secret that signs webhook calls."""
 
     @property
     def not_before(self) -> datetime | None:

@@ -45,24 +45,29 @@ class Progress(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Rollout:
-    """Limits and order of a rollout.
-
-    `max_unavailable`: maximum number of services in progress at a time; 0: a whole wave.
-    `max_per_group`: the same within each cluster group of `groups`. `max_failed`: failures before
-    the rollout stops. `pause_seconds`: pause between waves. `canaries` are cluster handles; without
-    them the first `canary_count` clusters by handle. WAVES are formed by `groups` (ids of cluster
-    groups, then the rest), or by `wave_size`.
-    """
+    """Limits and order of a rollout."""
 
     strategy: Strategy = Strategy.ALL
+    """Strategy. Default: `ALL`."""
     max_unavailable: int = 0
+    """Maximum number of services updated at the same time. Default: 0, no limit. Limit: 1,000."""
     max_per_group: int = 0
+    """Maximum number of services updated at the same time in each cluster group. Default: 0, no
+    limit. Limit: 1,000."""
     max_failed: int = 0
+    """Number of services that may fail before the rollout stops. Default: 0. Limit: 1,000."""
     pause_seconds: int = 0
+    """Seconds between two waves. Default: 0. Limit: 2,592,000 (30 days)."""
     canaries: tuple[str, ...] = ()
+    """CANARY: handles of the canary clusters. Limit: 1,000."""
     canary_count: int = 0
+    """CANARY: number of canary clusters, chosen by handle. Used without `canaries`. Limit: 1,000.
+    """
     groups: tuple[str, ...] = ()
+    """IDs of cluster groups, in the order of the waves; clusters of no group come last. Limit:
+    1,000."""
     wave_size: int = 0
+    """WAVES: number of services in a wave. Used without `groups`. Limit: 1,000."""
 
     def check(self, field: str) -> None:
         """Raises Invalid for fields that do not fit the strategy or exceed a limit."""

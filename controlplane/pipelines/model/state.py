@@ -50,10 +50,12 @@ class GateStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RevisionRef:
-    """Content of a service: a commit (full sha) and the digest of the bundle rendered from it."""
+    """Content of a service: a commit and the bundle rendered from it."""
 
     commit: str
+    """Full SHA of the commit."""
     digest: str
+    """Digest of the bundle rendered from the commit."""
 
 
 Revisions = Mapping[ServiceId, RevisionRef]
@@ -63,14 +65,18 @@ Revisions = Mapping[ServiceId, RevisionRef]
 class Release:
     """The unit of promotion: the revisions that the services of the first stage had together.
 
-    `number` counts the releases of the pipeline; revisions that return later are a new release.
+    Revisions that return later are a new release.
     """
 
     id: ReleaseId
     number: int
+    """Number of the release in the pipeline, from 1."""
     revisions: Revisions
+    """Revisions of the first stage's services."""
     author: str
+    """Author of the newest commit."""
     seen_at: datetime
+    """Time at which the pipeline detected the release."""
 
     @property
     def commits(self) -> Mapping[ServiceId, str]:
@@ -83,8 +89,11 @@ class Approval:
     """A user's approval of exactly these digests."""
 
     actor: str
+    """E-mail address of the approver."""
     at: datetime
+    """Time of the approval."""
     comment: str
+    """Comment of the approver."""
     digests: Digests
 
 
@@ -100,54 +109,60 @@ class ReleaseRefusal:
 
 @dataclass(frozen=True, slots=True)
 class CheckState:
-    """State of a gate's step, in the same terms as gates.
-
-    `key` names the newest attempt, `begun_at` is its beginning, `looks` the number of runs. At
-    `next_at` it runs again: as a new attempt if it is `pausing` between two attempts. `outputs` are
-    results of a job, `job_id` is the last job that it ran in a cluster.
-    """
+    """State of a gate's step, in the same terms as gates."""
 
     status: GateStatus = GateStatus.PENDING
+    """State of the check."""
     reason: str = ""
+    """Reason of the state."""
     attempt: int = 0
+    """Number of the current attempt, from 1."""
     key: str = ""
+    """Name of the newest attempt."""
     looks: int = 0
+    """Number of runs of the attempt."""
     begun_at: datetime | None = None
+    """Start of the attempt."""
     next_at: datetime | None = None
+    """Time of the next run, or of the next attempt if `pausing`."""
     pausing: bool = False
+    """True between two attempts."""
     outputs: Mapping[str, str] = field(default_factory=dict)
+    """Outputs of the job. Limit: 64."""
     job_id: str = ""
+    """ID of the cluster job. Empty for other checks."""
 
 
 @dataclass(frozen=True, slots=True)
 class GateState:
-    """A gate's answer for the waiting release.
-
-    `since`: when evaluation began. `skipped`: who skipped the gate, and why. `checks` are the steps
-    by name, of gates that workers decide.
-    """
+    """A gate's answer for the waiting release."""
 
     status: GateStatus = GateStatus.PENDING
+    """State of the gate for the current release."""
     reason: str = ""
+    """Reason of the state."""
     approvals: tuple[Approval, ...] = ()
+    """Approvals of the current release."""
     since: datetime | None = None
+    """Start of the evaluation."""
     skipped: str = ""
+    """User and reason if the gate was skipped. Empty otherwise."""
     checks: Mapping[str, CheckState] = field(default_factory=dict)
+    """State of each automated check, by step."""
 
 
 @dataclass(frozen=True, slots=True)
 class WaitingRelease:
-    """A release that waits before an edge.
-
-    `reason` says why it still waits. `asked` is the key of the last requested render.
-    `render_error` says why the release cannot be rendered for the next stage.
-    """
+    """A release that waits before an edge."""
 
     release: ReleaseId
     attempt: int = 1
     reason: str = ""
+    """Reason of the wait."""
     asked: str = ""
+    """Key of the last requested render."""
     render_error: str = ""
+    """Error of the render for the next stage."""
     gates: Mapping[GateId, GateState] = field(default_factory=dict)
     refusal: ReleaseRefusal | None = None
 
@@ -163,22 +178,25 @@ class GitChangeState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class GitWriteStatus:
-    """The git change of a release or of a trigger's finding.
-
-    `branch` is the target branch, `commit` its commit that contains the change. `number` is that of
-    the pull request, if there is one; `url` is its page. An open change is checked at `next_at`; it
-    was checked `looks` times, last at `looked_at`.
-    """
+    """The git change of a release or of a trigger's finding."""
 
     state: GitChangeState
+    """State of the change."""
     repository_id: str
     branch: str
+    """Target branch."""
     commit: str = ""
+    """Full SHA of the commit of the branch. Empty until it is merged."""
     number: int = 0
+    """Number of the pull or merge request. Empty for a direct commit."""
     url: str = ""
+    """URL of the pull or merge request. Empty for a direct commit."""
     looks: int = 0
+    """Number of checks whether the request is merged."""
     looked_at: datetime | None = None
+    """Time of the last check."""
     next_at: datetime | None = None
+    """Time of the next check."""
 
     def __str__(self) -> str:
         if self.state is GitChangeState.OPEN:
@@ -212,55 +230,66 @@ class FoundStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TriggerState:
-    """State of a trigger.
-
-    `slot`: time up to which a schedule has run. `value` and `digest` are the last finding, written
-    at `at` in the `attempt`-th attempt; `change` is its change in git.
-    """
+    """State of a trigger, and its last finding."""
 
     slot: datetime | None = None
+    """Time up to which a schedule has run."""
     value: str = ""
+    """Tag or version."""
     digest: str = ""
+    """Digest of the image, if that counts."""
     status: FoundStatus = FoundStatus.IDLE
+    """State of the last finding."""
     reason: str = ""
+    """Reason of the state."""
     change: GitWriteStatus | None = None
+    """Git change made for the last finding. None without one."""
     attempt: int = 0
+    """Number of attempts to write the finding."""
     at: datetime | None = None
+    """Time of the last attempt."""
 
 
 @dataclass(frozen=True, slots=True)
 class StageState:
-    """State of a stage.
-
-    `verified`: the stage was healthy with this release at least once, first at `verified_at`.
-    `rendered`: the revisions of its services for each waiting release. `progress` has the services
-    that were given the release, `batches` counts the batches. `wave_done_at` is when the last wave
-    was complete. `stopped` says why the rollout stopped. `good_release` and `good` are the last
-    verified ones; `hold` says why the stage was rolled back to them. `change` is the release's
-    change in git, for stages that are promoted through git. `settled`: the services are healthy
-    with the release; a `workflow`, if there is one, decides last.
-    """
+    """State of a stage, and of the release in it."""
 
     release: ReleaseId | None = None
     revisions: Revisions = field(default_factory=dict)
     attempt: int = 1
     entered_at: datetime | None = None
     health: Health = Health.UNKNOWN
+    """Health of the stage."""
     reason: str = ""
+    """Reason of the health."""
     healthy_since: datetime | None = None
     verified: bool = False
+    """True if the release passed the verification and the workflow of the stage."""
     verified_at: datetime | None = None
+    """Time of the first health with the release."""
     progress: Mapping[ServiceId, Progress] = field(default_factory=dict)
+    """Services that received the release."""
     batches: int = 0
+    """Number of batches that received a release."""
     wave_done_at: datetime | None = None
+    """Completion of the last complete wave."""
     rollout_reason: str = ""
+    """Reason of a wait."""
     stopped: str = ""
+    """Reason of a stopped rollout."""
     good_release: ReleaseId | None = None
+    """Last verified release."""
     good: Revisions = field(default_factory=dict)
+    """Revisions of the last verified release."""
     hold: str = ""
+    """Reason of a rollback to the last good release, until a user acknowledges it. Empty without a
+    rollback."""
     rendered: Mapping[ReleaseId, Revisions] = field(default_factory=dict)
+    """Revisions of the services for each waiting release."""
     change: GitWriteStatus | None = None
+    """Git change made for the current release. None without one."""
     settled: bool = False
+    """True if the services are healthy with the release. A workflow decides afterwards."""
     workflow: GateState | None = None
 
     @property
@@ -271,39 +300,45 @@ class StageState:
 
 @dataclass(frozen=True, slots=True)
 class HistoryEntry:
-    """A step that was taken or denied; `place` is the id of a stage, edge or gate, or empty."""
+    """A step that was taken or denied."""
 
     at: datetime
+    """Time of the event."""
     place: str
+    """ID of the stage, edge or gate. Empty for the whole pipeline."""
     release: ReleaseId | None
+    """ID of the release. None if none is concerned."""
     text: str
+    """Description of the event."""
     actor: str = ""
+    """E-mail address of the user. Empty for the pipeline itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class PipelineState:
-    """State of a pipeline; the value without arguments is a pipeline that never ran.
-
-    `candidates` has the waiting release of each edge. `known_bad` maps denied commits and digests
-    to the reason. `paused` is the reason of a pause, `frozen` has the services on frozen clusters
-    with the reason. `room` is the remaining budget of their groups, if any. `history` has the
-    newest entry last, and at most `HISTORY_LENGTH` entries. `seen` is the content of the first
-    stage that is not a release yet; `triggers` is by id. `calls` are accepted signed calls with
-    their time, kept for as long as they could be replayed.
-    """
+    """State of a pipeline; the value without arguments is a pipeline that never ran."""
 
     number: int = 0
+    """Number of the newest release."""
     releases: Mapping[ReleaseId, Release] = field(default_factory=dict)
     stages: Mapping[StageId, StageState] = field(default_factory=dict)
     candidates: Mapping[EdgeId, WaitingRelease] = field(default_factory=dict)
+    """Waiting release of each edge."""
     known_bad: Mapping[str, str] = field(default_factory=dict)
+    """Reasons of denied commits and digests."""
     paused: str | None = None
+    """Reason of the pause. None if the pipeline is not paused."""
     frozen: Mapping[ServiceId, str] = field(default_factory=dict)
+    """Services on frozen clusters, with the reason."""
     room: BudgetRoom | None = None
+    """Remaining budget of the cluster groups. None without a budget."""
     history: tuple[HistoryEntry, ...] = ()
+    """Latest events, newest last. Limit: 200."""
     seen: UnreleasedState | None = None
+    """Content of the first stage that is not a release yet."""
     triggers: Mapping[str, TriggerState] = field(default_factory=dict)
     calls: Mapping[str, datetime] = field(default_factory=dict)
+    """Accepted signed calls with their time, as long as they could be replayed."""
 
 
 def digests_of(revisions: Revisions) -> Digests:

@@ -24,11 +24,15 @@ class StageDraft:
     """A stage as a user defines it: the ids of its services, or a selector."""
 
     name: str
+    """Name, unique in the pipeline. Limit: 255 characters."""
     services: Sequence[str] = ()
     selector: pipeline.ServiceSelector | None = None
     rollout: Rollout = field(default_factory=Rollout)
+    """Rollout settings. Default: all services at once."""
     verification: pipeline.Verification | None = None
+    """Verification of new bundles. Default: none."""
     git: GitWrite | None = None
+    """Changes to write for each release. Default: none."""
     workflow: GateDraft | None = None
 
 
@@ -37,18 +41,25 @@ class EdgeDraft:
     """An edge between two stages, given by their names."""
 
     source: str
+    """Name of the source stage."""
     target: str
+    """Name of the target stage."""
     gates: Sequence[GateDraft] = ()
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class TriggerDraft:
-    """A trigger as a user defines it; an empty webhook secret keeps the present one."""
+    """A trigger as a user defines it."""
 
     name: str
+    """Name, unique in the pipeline. Limit: 255 characters."""
     rule: TriggerRule
     write: GitWrite | None = None
+    """Changes to write for each finding. Required with IMAGE and CHART. With TAG and no changes,
+    services follow the tag."""
     webhook_secret: str = ""
+    """Secret that signs webhooks which cause a poll. 16 to 256 characters. Never returned. Empty
+    keeps the current one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +68,12 @@ class PipelineDraft:
 
     name: str
     stages: Sequence[StageDraft]
-    edges: Sequence[EdgeDraft] = field(default=())
+    """Stages. Limit: 100."""
+    edges: Sequence[EdgeDraft] = ()
+    """Edges between stages. Limit: 500."""
     project_id: str | None = None
+    """ID of the project. Default: the default project."""
     on_commit: bool = True
+    """True lets new commits start releases. Default: true."""
     triggers: Sequence[TriggerDraft] = ()
+    """Triggers that start releases in addition to new commits. Limit: 50."""

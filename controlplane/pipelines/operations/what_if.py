@@ -19,32 +19,42 @@ MAX_EVENTS = 20_000
 
 @dataclass(frozen=True, slots=True)
 class ReplayStep:
-    """A promotion of a release to a stage: its actual time, and its time in the replay (None:
-    never)."""
+    """Entry of a release into a stage, in reality and in the replay."""
 
     stage: str
+    """Name of the stage."""
     release: str
+    """ID of the release."""
     back: bool
+    """True if the stage was rolled back to the release."""
     was: datetime | None
+    """Time of entry in reality. None if it did not enter in the time range."""
     would: datetime | None
+    """Time of entry in the replay. None if it would not enter in the time range."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReplayWaiting:
-    """A release that would still wait before a stage at the end, with the reason."""
+    """A release that would still wait at the end of the replay."""
 
     stage: str
+    """Name of the stage."""
     release: str
+    """ID of the release."""
     reason: str
+    """Reason of the wait."""
 
 
 @dataclass(frozen=True, slots=True)
 class PipelineReplay:
-    """The actual run and the replay; `begins_at` is the time of the first usable record."""
+    """The actual run and the replay."""
 
     begins_at: datetime
+    """Start of the replay, limited by the recorded history."""
     steps: tuple[ReplayStep, ...]
+    """Entries of releases into stages."""
     waiting: tuple[ReplayWaiting, ...]
+    """Releases that would still wait."""
 
 
 class PipelineReplays:

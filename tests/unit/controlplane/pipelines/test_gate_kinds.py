@@ -38,7 +38,7 @@ def example_of(kind: type[GateRule]) -> GateRule:
     value = coerce_input_value({"name": "one", "type": kind.kind, **given}, published)
     attributes = convert_argument(value, target, converter.scalar_registry, schema.config)
     if isinstance(attributes, PipelineGateAttributes):
-        return attributes.rule()
+        return attributes.gate().rule
     assert isinstance(attributes, PipelineStepAttributes)
     return attributes.step().rule
 
