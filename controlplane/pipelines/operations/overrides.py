@@ -1,7 +1,5 @@
 """Manual decisions about releases other than approval: skip gates, abort, deny revisions."""
 
-from datetime import datetime
-
 from controlplane.authorization import Actor, Resource, ResourceKind, Verb, require, require_member
 from controlplane.pipelines.engine import events as ev
 from controlplane.pipelines.gates.kinds.external import ExternalRule
@@ -18,17 +16,20 @@ from controlplane.platform.context import (
     PIPELINE,
     RENDER_SERVICES,
     SERVICE,
+    Change,
     OperationContext,
 )
 from controlplane.platform.names import check_text
 from controlplane.platform.retry import retry_operations
 from controlplane.services.model.quarantine import DeniedRevision
+from controlplane.services.model.service import Service
 from controlplane.services.operations import quarantine
 from controlplane.services.ports import DeniedRevisionStore
 from core.errors import Conflict, Invalid, NotFound
 
 _MAX_REASON_LENGTH = 1_000
 _MIN_REVISION_LENGTH = 12
+_APPROVE_EVERYWHERE = (Verb.APPROVE, Resource.whole(ResourceKind.PIPELINE))
 
 
 @retry_operations
@@ -116,42 +117,31 @@ class ReleaseDecisions:
 
     async def refuse(self, actor: Actor, revision: str, reason: str) -> DeniedRevision:
         """Denies a commit or digest, so that no service gets it until it is allowed again."""
-        require(actor, Verb.APPROVE, Resource.whole(ResourceKind.PIPELINE, "", ""))
-        check_text(reason, "reason", _MAX_REASON_LENGTH)
-        check_text(revision, "revision", 128)
-        if len(revision) < _MIN_REVISION_LENGTH:
-            raise Invalid("must be a full commit id or digest", field="revision")
-        row = DeniedRevision(revision, actor.email, reason, self._now())
-        async with self._context.store.write() as tx:
+        async with self._context.change(actor, "denyRevision", _APPROVE_EVERYWHERE) as tx:
+            check_text(reason, "reason", _MAX_REASON_LENGTH)
+            check_text(revision, "revision", 128)
+            if len(revision) < _MIN_REVISION_LENGTH:
+                raise Invalid("must be a full commit id or digest", field="revision")
             if await tx[DeniedRevisionStore].get(revision) is not None:
                 raise Conflict("this revision is already denied")
+            row = DeniedRevision(revision, actor.email, reason, self._context.clock.now())
             await tx[DeniedRevisionStore].add(row)
-            await self._context.audit(tx, actor, "denyRevision", revision, revision, reason=reason)
-            ids = [pipeline.id for pipeline in await tx[PipelineStore].select()]
-        for id in ids:
-            self._context.bus.publish(PIPELINE, id)
+            tx.audit(revision, revision, reason=reason)
+            for pipeline in await tx[PipelineStore].select():
+                tx.publish(PIPELINE, pipeline.id)
         return row
 
     async def lift(self, actor: Actor, revision: str) -> DeniedRevision:
         """Allows a denied revision again. NotFound: it is not denied."""
-        require(actor, Verb.APPROVE, Resource.whole(ResourceKind.PIPELINE, "", ""))
-        async with self._context.store.write() as tx:
+        async with self._context.change(actor, "allowRevision", _APPROVE_EVERYWHERE) as tx:
             row = await tx[DeniedRevisionStore].get(revision)
             if row is None:
                 raise NotFound
             await tx[DeniedRevisionStore].remove(revision)
-            await self._context.audit(tx, actor, "allowRevision", revision, revision)
-            lifted = await quarantine.lift_quarantine(tx, revision, actor.email)
+            tx.audit(revision, revision)
+            for service in await quarantine.lift_quarantine(tx, revision, actor.email):
+                _publish_lifted(tx, service)
             pipelines = await tx[PipelineStore].select()
-        for service in lifted:
-            self._context.bus.publish(SERVICE, service.id)
-            self._context.bus.publish(DESIRED_STATE, f"{service.cluster_id}/{service.id}")
-            if service.repository_id:
-                self._context.bus.publish(RENDER_SERVICES, f"{service.repository_id}/{service.id}")
-            elif service.owner_kind is not None:
-                self._context.bus.publish(
-                    GENERATORS, f"{service.owner_kind.value}/{service.owner_id}"
-                )
         for pipeline in pipelines:
             if revision in pipeline.state.get("state", {}).get("known_bad", {}):
                 await self._pipelines.advance(pipeline.id, ev.DenialRemoved(revision, actor.email))
@@ -164,8 +154,15 @@ class ReleaseDecisions:
         require(actor, Verb.READ, view.row.target)
         return view, gate
 
-    def _now(self) -> datetime:
-        return self._context.clock.now()
+
+def _publish_lifted(tx: Change, service: Service) -> None:
+    """Publishes that a service is no longer quarantined."""
+    tx.publish(SERVICE, service.id)
+    tx.publish(DESIRED_STATE, f"{service.cluster_id}/{service.id}")
+    if service.repository_id:
+        tx.publish(RENDER_SERVICES, f"{service.repository_id}/{service.id}")
+    elif service.owner_kind is not None:
+        tx.publish(GENERATORS, f"{service.owner_kind.value}/{service.owner_id}")
 
 
 def _rule(view: PipelineView, id: GateId) -> GateRule:

@@ -4,7 +4,7 @@ The engine (`pipelines.engine`) decides. Its state and its effects are written i
 workers then carry out the effects (`operations.promotions`).
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timedelta
 
@@ -89,7 +89,13 @@ from controlplane.pipelines.ports import (
     PipelineStore,
 )
 from controlplane.platform.audit_entry import AuditEntry, AuditVerdict
-from controlplane.platform.context import DESIRED_STATE, PIPELINE, RENDER_SERVICES, OperationContext
+from controlplane.platform.context import (
+    DESIRED_STATE,
+    PIPELINE,
+    RENDER_SERVICES,
+    Change,
+    OperationContext,
+)
 from controlplane.platform.jobs import Job
 from controlplane.platform.notification import Notification, NotificationKind, notification
 from controlplane.platform.ports import JobStore, NotificationOutbox, Page, PageQuery, Transaction
@@ -157,11 +163,10 @@ class Pipelines:
 
     async def save(self, actor: Actor, draft: PipelineDraft) -> PipelineView:
         """Creates or changes a pipeline; waiting releases stay where possible."""
-        require_member(actor)
         now = self._context.clock.now()
-        async with self._context.store.write() as tx:
+        async with self._context.change(actor, "savePipeline") as tx:
             row = await tx[PipelineStore].find(name=draft.name)
-            project = await _project(tx, actor, row, draft)
+            project = await _authorized_project(tx, row, draft)
             before = codec.pipeline_from_json(row.spec) if row else None
             id = row.id if row else self._context.new_id()
             spec = pipeline.validate(self._spec(id, draft, before, actor))
@@ -195,18 +200,16 @@ class Pipelines:
                     self._context.new_id(), id, now, [], recorded_spec(row.spec), row.state
                 )
             )
-            await self._context.audit(tx, actor, "savePipeline", draft.name, id)
-            view = visible_view(await view_of(tx, row), actor)
-        self._context.bus.publish(PIPELINE, id)
-        self._tell(left)
-        return view
+            tx.audit(draft.name, id)
+            tx.publish(PIPELINE, id)
+            _publish_departures(tx.publish, left)
+            return visible_view(await view_of(tx, row), actor)
 
     async def delete(self, actor: Actor, id: str) -> PipelineView:
         """Deletes a pipeline. Its services are unchanged and follow their refs again."""
-        require_member(actor)
-        async with self._context.store.write() as tx:
+        async with self._context.change(actor, "deletePipeline") as tx:
             row = await find_pipeline(tx, id, None)
-            require(actor, Verb.WRITE, row.target)
+            tx.authorize(Verb.WRITE, row.target)
             view = await view_of(tx, row)
             left = await unbind_services(tx, view.spec)
             await delete_pipeline_rows(tx, id)
@@ -214,10 +217,10 @@ class Pipelines:
             await self._schedule_cleanup(
                 tx, id, obsolete_branches(preview_branches(view.spec, view.state), {})
             )
-            await self._context.audit(tx, actor, "deletePipeline", row.name, id)
-        self._context.bus.publish(PIPELINE, id)
+            tx.audit(row.name, id)
+            tx.publish(PIPELINE, id)
+            _publish_departures(tx.publish, left)
         self._wake_budget_waiters(id, view.state, PipelineState())
-        self._tell(left)
         return visible_view(view, actor)
 
     async def approve(
@@ -400,7 +403,7 @@ class Pipelines:
         if changed:
             self._context.bus.publish(PIPELINE, id)
         self._wake_budget_waiters(id, view.state, seen.state)
-        self._tell(left)
+        _publish_departures(self._context.bus.publish, left)
         return ignored
 
     async def decide(
@@ -428,13 +431,6 @@ class Pipelines:
         ignored = await self.advance(view.row.id, event, audit=entry)
         if ignored:
             raise Conflict("; ".join(ignored))
-
-    def _tell(self, left: Sequence[Service]) -> None:
-        """Notifies services that left a pipeline, so that they follow their refs again."""
-        for service in left:
-            self._context.bus.publish(DESIRED_STATE, f"{service.cluster_id}/{service.id}")
-        for repository in {service.repository_id for service in left if service.repository_id}:
-            self._context.bus.publish(RENDER_SERVICES, f"{repository}/")
 
     def _wake_budget_waiters(self, id: str, before: PipelineState, after: PipelineState) -> None:
         """Wakes the known pipelines that wait for a budget, after a part of it became free."""
@@ -664,18 +660,28 @@ def _run_engine(
     return fed
 
 
-async def _project(
-    tx: Transaction, actor: Actor, row: PipelineRecord | None, draft: PipelineDraft
+def _publish_departures(publish: Callable[[str, str], None], left: Sequence[Service]) -> None:
+    """Notifies services that left a pipeline, so that they follow their refs again."""
+    for service in left:
+        publish(DESIRED_STATE, f"{service.cluster_id}/{service.id}")
+    for repository in {service.repository_id for service in left if service.repository_id}:
+        publish(RENDER_SERVICES, f"{repository}/")
+
+
+async def _authorized_project(
+    tx: Change, row: PipelineRecord | None, draft: PipelineDraft
 ) -> str | None:
-    """Project of a pipeline to save.
+    """Project of a pipeline that the actor may save.
 
     Conflict: a pipeline that the actor may not see has the name.
     """
     if row is None:
-        return await project_for(tx, actor, ResourceKind.PIPELINE, draft.project_id)
-    if not actor.may(Verb.READ, row.target):
+        project = await project_for(tx, tx.actor, ResourceKind.PIPELINE, draft.project_id)
+        tx.authorized_by("write access to pipelines of the project")
+        return project
+    if not tx.actor.may(Verb.READ, row.target):
         raise Conflict(f"the name {draft.name!r} is already used: choose another one")
-    require(actor, Verb.WRITE, row.target)
+    tx.authorize(Verb.WRITE, row.target)
     return row.project_id
 
 

@@ -69,16 +69,16 @@ class Triggers:
     async def check_now(self, actor: Actor, pipeline_id: str, name: str) -> PipelineView:
         """Checks a trigger now. NotFound: no trigger of this name checks for versions."""
         view = await self._pipelines.get(actor, pipeline_id)
-        require(actor, Verb.APPROVE, view.row.target)
-        trigger = next((t for t in view.spec.triggers if name in (t.name, t.id)), None)
-        if trigger is None or not trigger.watches:
-            raise NotFound(
-                f"pipeline {view.row.name!r} has no trigger {name!r} that checks for versions"
-            )
-        async with self._context.store.write() as tx:
+        permission = (Verb.APPROVE, view.row.target)
+        async with self._context.change(actor, "checkTrigger", permission) as tx:
+            trigger = next((t for t in view.spec.triggers if name in (t.name, t.id)), None)
+            if trigger is None or not trigger.watches:
+                raise NotFound(
+                    f"pipeline {view.row.name!r} has no trigger {name!r} that checks for versions"
+                )
             await schedule_check(self._context, tx, view.row.id, trigger.id)
-            await self._context.audit(tx, actor, "checkTrigger", view.row.name, view.row.id)
-        self._context.bus.publish(PIPELINE, view.row.id)
+            tx.audit(view.row.name, view.row.id)
+            tx.publish(PIPELINE, view.row.id)
         return view
 
     async def rows(self, pipeline_id: str) -> dict[str, PipelineTrigger]:
