@@ -76,8 +76,8 @@ class WebhookRoutes:
         try:
             await self._overrides.answer_signed(id, *given, request.headers["webhook-id"])
         except TowlineError as error:
-            told = {"error": error.message, "code": error.code.value}
-            return JSONResponse(told, _STATUS.get(error.code, 503))
+            answer = {"error": error.message, "code": error.code.value}
+            return JSONResponse(answer, _STATUS.get(error.code, 503))
         return Response(status_code=204)
 
     async def _body(self, request: Request) -> bytes | Response:
@@ -115,9 +115,9 @@ class WebhookRoutes:
         if abs(int(stamp) - now.timestamp()) > _TOLERANCE:
             return False
         moment = now.fromtimestamp(int(stamp), now.tzinfo)
-        wanted = signature(secret, id, moment, body)["webhook-signature"]
+        expected = signature(secret, id, moment, body)["webhook-signature"]
         given = headers.get("webhook-signature", "")[:4096].split(" ")
-        return any(_equal(signature, wanted) for signature in given)
+        return any(_equal(signature, expected) for signature in given)
 
 
 def is_genuine(
@@ -139,8 +139,8 @@ def is_genuine(
         return _equal(headers.get("authorization", ""), secret)
     if provider == "dockerhub":
         return _equal(query.get("token", ""), secret)
-    wanted = hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
-    return _equal(headers.get("x-hub-signature-256", "").removeprefix("sha256="), wanted)
+    expected = hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
+    return _equal(headers.get("x-hub-signature-256", "").removeprefix("sha256="), expected)
 
 
 PROVIDERS = frozenset(("github", "harbor", "dockerhub", "plain"))
@@ -159,6 +159,6 @@ def _parse_answer(body: bytes) -> tuple[str, bool, str] | None:
     return release, passed, reason
 
 
-def _equal(given: str, wanted: str) -> bool:
+def _equal(given: str, expected: str) -> bool:
     """Compares in constant time."""
-    return hmac.compare_digest(given.encode("utf-8", "replace"), wanted.encode())
+    return hmac.compare_digest(given.encode("utf-8", "replace"), expected.encode())

@@ -150,8 +150,8 @@ class PipelineLoop:
             self._touched_queue.add(key)
 
     async def _advance_for_job(self, id: str) -> None:
-        asked = partial(self._pipelines.pipeline_of_job, id)
-        pipeline = await retry_forever("job", asked, self._clock)
+        find = partial(self._pipelines.pipeline_of_job, id)
+        pipeline = await retry_forever("job", find, self._clock)
         if pipeline is not None:
             self._advances.add(pipeline)
 

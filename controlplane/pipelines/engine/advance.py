@@ -46,23 +46,23 @@ def _queue(draft: Draft, edge: StageEdge) -> None:
         draft.candidates[edge.id] = WaitingRelease(release)
         if waiting is not None:
             draft.record(edge.id, waiting.release, f"superseded by {release}")
-    _ask_render(draft, edge)
+    _request_render(draft, edge)
 
 
 def _is_newer(draft: Draft, release: ReleaseId, than: ReleaseId | None) -> bool:
     return than is None or draft.releases[release].number > draft.releases[than].number
 
 
-def _ask_render(draft: Draft, edge: StageEdge) -> None:
+def _request_render(draft: Draft, edge: StageEdge) -> None:
     candidate = draft.candidates[edge.id]
     release, stage = candidate.release, edge.target
-    wanted = draft.pipeline.stage[stage].services
-    if not wanted or candidate.render_error or draft.render_of(stage, release) is not None:
+    services = draft.pipeline.stage[stage].services
+    if not services or candidate.render_error or draft.render_of(stage, release) is not None:
         return
-    scope = hashlib.sha256("\n".join(sorted(wanted)).encode()).hexdigest()[:8]
+    scope = hashlib.sha256("\n".join(sorted(services)).encode()).hexdigest()[:8]
     key = f"render/{stage}/{release}/{candidate.attempt}/{scope}"
-    if key != candidate.asked:
-        draft.change_candidate(edge.id, asked=key)
+    if key != candidate.render_key:
+        draft.change_candidate(edge.id, render_key=key)
         draft.emit(RenderStage(key, stage, release, draft.releases[release].commits))
 
 
@@ -73,11 +73,11 @@ def _enter(draft: Draft, stage: Stage, edges: tuple[StageEdge, ...]) -> None:
     if first is None or any(
         candidate is None or candidate.release != first.release for candidate in waiting
     ):
-        return _hold(draft, edges, "has not arrived on every edge into the stage")
+        return _set_reason(draft, edges, "has not arrived on every edge into the stage")
     if any(candidate.reason for candidate in waiting if candidate is not None):
-        return _hold(draft, edges, "waiting at another edge into the stage")
+        return _set_reason(draft, edges, "waiting at another edge into the stage")
     if why := _closed(draft, stage):
-        return _hold(draft, edges, why)
+        return _set_reason(draft, edges, why)
     attempt = max(candidate.attempt for candidate in waiting if candidate is not None)
     _promote(draft, stage, first.release, attempt)
     for edge in edges:
@@ -86,17 +86,17 @@ def _enter(draft: Draft, stage: Stage, edges: tuple[StageEdge, ...]) -> None:
 
 def _closed(draft: Draft, stage: Stage) -> str | None:
     """Returns the reason why the stage accepts no release now."""
-    held = draft.stage(stage.id)
+    state = draft.stage(stage.id)
     if draft.paused is not None:
         return draft.paused
-    if held.promoting:
-        return f"{stage.name} is still rolling out {held.release}"
+    if state.promoting:
+        return f"{stage.name} is still rolling out {state.release}"
     if all(service in draft.frozen for service in stage.services):
         return draft.frozen[stage.services[0]]
     return None
 
 
-def _hold(draft: Draft, edges: Iterable[StageEdge], reason: str) -> None:
+def _set_reason(draft: Draft, edges: Iterable[StageEdge], reason: str) -> None:
     for edge in edges:
         candidate = draft.candidates.get(edge.id)
         if candidate is not None and not candidate.reason:
@@ -104,25 +104,25 @@ def _hold(draft: Draft, edges: Iterable[StageEdge], reason: str) -> None:
 
 
 def _promote(draft: Draft, stage: Stage, release: ReleaseId, attempt: int) -> None:
-    held = draft.stage(stage.id)
-    revisions = held.rendered[release]
-    if changes_nothing(held, revisions):
-        key = f"promote/{stage.id}/{release}/{attempt}/{held.batches}"
+    state = draft.stage(stage.id)
+    revisions = state.rendered[release]
+    if changes_nothing(state, revisions):
+        key = f"promote/{stage.id}/{release}/{attempt}/{state.batches}"
         draft.emit(Promote(key, stage.id, release, revisions))
-        entered = replace(held, release=release, revisions=revisions, attempt=attempt)
-        if held.good_release == held.release:
+        entered = replace(state, release=release, revisions=revisions, attempt=attempt)
+        if state.good_release == state.release:
             entered = replace(entered, good_release=release, good=revisions)
-        entered = replace(entered, batches=held.batches + 1, change=None)
+        entered = replace(entered, batches=state.batches + 1, change=None)
     else:
         entered = StageState(
             release=release,
             revisions=revisions,
             attempt=attempt,
             health=Health.PROGRESSING,
-            batches=held.batches,
-            good_release=held.good_release,
-            good=held.good,
-            rendered=held.rendered,
+            batches=state.batches,
+            good_release=state.good_release,
+            good=state.good,
+            rendered=state.rendered,
         )
     draft.put_stage(stage.id, replace(entered, entered_at=draft.now))
     draft.record(stage.id, release, "promoted")

@@ -63,8 +63,8 @@ def superseded(draft: Draft, event: Superseded) -> None:
     for edge in queued:
         refusal = ReleaseRefusal(clip(event.actor), draft.now, clip(text))
         draft.change_candidate(edge.id, refusal=refusal)
-    held = draft.stage(event.stage)
-    entered = held.release == event.release and bool(held.revisions) and _is_later(draft, event)
+    state = draft.stage(event.stage)
+    entered = state.release == event.release and bool(state.revisions) and _is_later(draft, event)
     if entered:
         draft.change_stage(
             event.stage,
@@ -89,13 +89,13 @@ def retried(draft: Draft, event: Retried) -> None:
     ]
     for edge, candidate in again:
         draft.candidates[edge.id] = WaitingRelease(candidate.release, candidate.attempt + 1)
-    held = draft.stage(event.stage)
-    failed = held.release == event.release and held.health == Health.FAILED
-    if failed and held.revisions and _is_later(draft, event):
+    state = draft.stage(event.stage)
+    failed = state.release == event.release and state.health == Health.FAILED
+    if failed and state.revisions and _is_later(draft, event):
         return _promote_again(draft, event)
-    refused = held.workflow is not None and held.workflow.status is GateStatus.CLOSED
+    refused = state.workflow is not None and state.workflow.status is GateStatus.CLOSED
     if failed and refused:
-        draft.change_stage(event.stage, attempt=held.attempt + 1, workflow=None)
+        draft.change_stage(event.stage, attempt=state.attempt + 1, workflow=None)
     elif not again:
         return draft.note(f"release {event.release} was neither refused nor failed there")
     draft.record(event.stage, event.release, "retry requested", event.actor)
@@ -107,10 +107,10 @@ def revision_denied(draft: Draft, event: RevisionDenied) -> None:
         return draft.note(f"{event.revision} is already denied")
     draft.deny_revision(event.revision, f"{event.actor}: {event.reason}")
     draft.record("", None, f"{event.revision} denied in all stages: {event.reason}", event.actor)
-    for stage, held in draft.stages():
-        running = draft.denied_reason(held.revisions.values())
-        if held.release is not None and running:
-            draft.notify(Topic.REFUSED, stage, held.release, event.revision, running)
+    for stage, state in draft.stages():
+        running = draft.denied_reason(state.revisions.values())
+        if state.release is not None and running:
+            draft.notify(Topic.REFUSED, stage, state.release, event.revision, running)
 
 
 def denial_removed(draft: Draft, event: DenialRemoved) -> None:
@@ -153,19 +153,19 @@ def find_waiting(draft: Draft, gate: GateId, digests: Digests | None) -> GateCon
 def _approval_problem(rule: GateRule, before: GateState, event: Approved) -> str | None:
     if any(approval.actor == clip(event.actor) for approval in before.approvals):
         return f"{event.actor} has already approved"
-    asked = approval_of(rule)
-    if asked is None:
+    approval = approval_of(rule)
+    if approval is None:
         return None if rule.asks_users else "this gate does not ask for approval"
-    if event.is_author and asked.not_author:
+    if event.is_author and approval.not_author:
         return "the author of a release cannot approve it"
-    if len(before.approvals) >= asked.quorum:
+    if len(before.approvals) >= approval.quorum:
         return "the gate already has its approvals"
     if rule.kind == WORKFLOW and not needs_approval(rule, before):
         return "approval is possible only after the preceding steps have passed"
-    if event.actor in asked.people or set(event.groups) & set(asked.groups):
+    if event.actor in approval.people or set(event.groups) & set(approval.groups):
         return None
-    if asked.people or asked.groups:
-        names = ", ".join((*asked.people, *asked.groups))
+    if approval.people or approval.groups:
+        names = ", ".join((*approval.people, *approval.groups))
         return f"only these may approve here: {names}"
     return None
 

@@ -128,8 +128,8 @@ class Draft:
         if self._wakes:
             at = min(self._wakes)
             self.emit(WakeAt(f"wake/{at.isoformat()}", at))
-        for stage, held in tuple(self._stages.items()):
-            self._drop_old_renders(stage, held)
+        for stage, stage_state in tuple(self._stages.items()):
+            self._drop_old_renders(stage, stage_state)
         in_use = self._releases_in_use()
         state = PipelineState(
             number=self.number,
@@ -147,15 +147,15 @@ class Draft:
         )
         return state, tuple(self._effects.values())
 
-    def _drop_old_renders(self, stage: StageId, held: StageState) -> None:
-        kept = {k: v for k, v in held.rendered.items() if self.waiting(stage, k)}
-        if len(kept) != len(held.rendered):
+    def _drop_old_renders(self, stage: StageId, state: StageState) -> None:
+        kept = {k: v for k, v in state.rendered.items() if self.waiting(stage, k)}
+        if len(kept) != len(state.rendered):
             self.change_stage(stage, rendered=kept)
 
     def _releases_in_use(self) -> set[ReleaseId | None]:
-        held = {stage.release for stage in self._stages.values()}
-        held |= {stage.good_release for stage in self._stages.values()}
-        return held | {candidate.release for candidate in self.candidates.values()}
+        used = {stage.release for stage in self._stages.values()}
+        used |= {stage.good_release for stage in self._stages.values()}
+        return used | {candidate.release for candidate in self.candidates.values()}
 
 
 def clip(text: str) -> str:

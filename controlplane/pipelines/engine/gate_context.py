@@ -67,9 +67,11 @@ def save_gate_state(draft: Draft, context: GateContext, **changes: object) -> No
 
 def _within(draft: Draft, id: GateId, *, unsettled: bool) -> GateContext | str:
     stage, gate = draft.pipeline.workflow[id]
-    held = draft.stage(stage.id)
-    state = held.workflow or GateState()
-    asks = held.settled or (unsettled and not held.stopped)
-    if held.release is None or not asks or state.status is not GateStatus.RUNNING:
+    stage_state = draft.stage(stage.id)
+    state = stage_state.workflow or GateState()
+    asks = stage_state.settled or (unsettled and not stage_state.stopped)
+    if stage_state.release is None or not asks or state.status is not GateStatus.RUNNING:
         return f"the workflow of {stage.name} is not running now"
-    return GateContext(gate, stage.id, held.release, held.attempt, state, held.revisions)
+    return GateContext(
+        gate, stage.id, stage_state.release, stage_state.attempt, state, stage_state.revisions
+    )

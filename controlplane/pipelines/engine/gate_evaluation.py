@@ -51,9 +51,9 @@ def reject_release(draft: Draft, edge: StageEdge, gate: Gate, why: str) -> None:
     draft.notify(Topic.REFUSED, gate.id, candidate.release, str(candidate.attempt), reason)
 
 
-def changes_nothing(held: StageState, render: Revisions) -> bool:
+def changes_nothing(state: StageState, render: Revisions) -> bool:
     """Returns whether the stage already runs exactly this content."""
-    return digests_of(held.revisions) == digests_of(render)
+    return digests_of(state.revisions) == digests_of(render)
 
 
 def _blocker(

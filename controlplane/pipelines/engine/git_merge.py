@@ -24,12 +24,12 @@ _MAX_INTERVAL_S = 300
 
 def changed(draft: Draft, event: Changed) -> None:
     """Records the state of a release's change in git; the history mentions it once."""
-    held = draft.stage(event.stage)
+    state = draft.stage(event.stage)
     if not _by_git(draft, event.stage):
         return draft.note("the stage is not promoted by git")
-    if held.release != event.release or not held.revisions:
+    if state.release != event.release or not state.revisions:
         return draft.note(f"the stage does not hold release {event.release}")
-    before, now = held.change, event.change
+    before, now = state.change, event.change
     if before is not None and before.state is GitChangeState.LANDED:
         return draft.note(f"the release was already merged: {before}")
     if before is not None and (before.state, before.number) == (now.state, now.number):
@@ -37,7 +37,7 @@ def changed(draft: Draft, event: Changed) -> None:
     looked = replace(now, looks=before.looks if before else 0, looked_at=draft.now, next_at=None)
     if looked.state is GitChangeState.OPEN:
         looked = replace(looked, next_at=_next_check_time(draft, looked))
-    revisions = held.revisions
+    revisions = state.revisions
     if looked.state is GitChangeState.LANDED:
         revisions = {id: replace(revision, commit=now.commit) for id, revision in revisions.items()}
     draft.change_stage(event.stage, change=looked, revisions=revisions)
@@ -46,8 +46,8 @@ def changed(draft: Draft, event: Changed) -> None:
 
 def hinted(draft: Draft, event: ChangeHinted) -> None:
     """Checks a waiting pull request now, unless that was done at this very moment."""
-    for stage, held in tuple(draft.stages()):
-        change = _open(held)
+    for stage, state in tuple(draft.stages()):
+        change = _open(state)
         if change and change.repository_id == event.repository_id and change.looked_at != draft.now:
             draft.change_stage(stage, change=replace(change, next_at=draft.now))
 
@@ -56,34 +56,34 @@ def base_moved(draft: Draft, event: BaseMoved) -> None:
     """Moves the release back before the gates of its stage, where it is rendered and evaluated
     again.
     """
-    held = draft.stage(event.stage)
+    state = draft.stage(event.stage)
     if not _by_git(draft, event.stage):
         return draft.note("the stage is not promoted by git")
-    if held.release != event.release or not held.promoting:
+    if state.release != event.release or not state.promoting:
         return draft.note(f"the stage is not rolling out {event.release}")
     draft.record(event.stage, event.release, f"returned to its gates: {event.reason}")
-    draft.put_stage(event.stage, _before(draft, event.stage, held))
+    draft.put_stage(event.stage, _before(draft, event.stage, state))
     for edge in draft.pipeline.edges_into[event.stage]:
         if draft.stage(edge.source).release != event.release:
             continue  # A newer release already waits there.
-        draft.candidates[edge.id] = WaitingRelease(event.release, attempt=held.attempt + 1)
+        draft.candidates[edge.id] = WaitingRelease(event.release, attempt=state.attempt + 1)
 
 
 def follow_change(draft: Draft, stage: Stage) -> None:
     """Requests a check of a waiting pull request when its time has come."""
-    held = draft.stage(stage.id)
-    change = _open(held)
-    if change is None or held.release is None or change.next_at is None:
+    state = draft.stage(stage.id)
+    change = _open(state)
+    if change is None or state.release is None or change.next_at is None:
         return
     if draft.now >= change.next_at:
         looks = change.looks + 1
         given = {
-            service: held.revisions[service]
-            for service in _given(held)
-            if service in held.revisions
+            service: state.revisions[service]
+            for service in _given(state)
+            if service in state.revisions
         }
-        key = f"follow/{stage.id}/{held.release}/{held.attempt}/{looks}"
-        draft.emit(FollowChange(key, stage.id, held.release, given or held.revisions))
+        key = f"follow/{stage.id}/{state.release}/{state.attempt}/{looks}"
+        draft.emit(FollowChange(key, stage.id, state.release, given or state.revisions))
         change = replace(change, looks=looks, looked_at=draft.now)
         change = replace(change, next_at=_next_check_time(draft, change))
         draft.change_stage(stage.id, change=change)
@@ -96,10 +96,10 @@ def _by_git(draft: Draft, id: StageId) -> bool:
     return stage is not None and stage.git is not None
 
 
-def _open(held: StageState) -> GitWriteStatus | None:
+def _open(state: StageState) -> GitWriteStatus | None:
     """Returns the pull request that the stage waits for, if any."""
-    waits = held.change is not None and held.change.state is GitChangeState.OPEN
-    return held.change if waits and not held.stopped else None
+    waits = state.change is not None and state.change.state is GitChangeState.OPEN
+    return state.change if waits and not state.stopped else None
 
 
 def _next_check_time(draft: Draft, change: GitWriteStatus) -> datetime:
@@ -109,31 +109,31 @@ def _next_check_time(draft: Draft, change: GitWriteStatus) -> datetime:
     )
 
 
-def _given(held: StageState) -> list[ServiceId]:
-    return [service for service, how in held.progress.items() if how is Progress.GIVEN]
+def _given(state: StageState) -> list[ServiceId]:
+    return [service for service, progress in state.progress.items() if progress is Progress.GIVEN]
 
 
-def _before(draft: Draft, stage: StageId, held: StageState) -> StageState:
+def _before(draft: Draft, stage: StageId, state: StageState) -> StageState:
     """Returns the stage with its last good release, if any, and without a pending one."""
-    rendered = {key: revisions for key, revisions in held.rendered.items() if key != held.release}
+    rendered = {key: revisions for key, revisions in state.rendered.items() if key != state.release}
     kept = StageState(
-        batches=held.batches,
+        batches=state.batches,
         reason=clip("its release returned to its gates"),
-        good_release=held.good_release,
-        good=held.good,
-        hold=held.hold,
+        good_release=state.good_release,
+        good=state.good,
+        hold=state.hold,
         rendered=rendered,
     )
-    if held.good_release is None:
+    if state.good_release is None:
         return kept
     good = {
         service: r
-        for service, r in held.good.items()
+        for service, r in state.good.items()
         if service in draft.pipeline.stage[stage].services
     }
     return replace(
         kept,
-        release=held.good_release,
+        release=state.good_release,
         revisions=good,
         health=Health.PROGRESSING,
         verified=True,

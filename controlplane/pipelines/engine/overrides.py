@@ -36,8 +36,8 @@ def skipped(draft: Draft, event: Skipped) -> None:
 
 def aborted(draft: Draft, event: Aborted) -> None:
     """Stops the rollout; the stage has failed with the release."""
-    held = draft.stage(event.stage)
-    if held.release != event.release or not held.promoting or not held.revisions:
+    state = draft.stage(event.stage)
+    if state.release != event.release or not state.promoting or not state.revisions:
         return draft.note(f"the stage is not rolling out {event.release}")
     if event.stage == draft.pipeline.first.id:
         return draft.note("the first stage follows git: there is nothing to abort")
@@ -51,7 +51,7 @@ def aborted(draft: Draft, event: Aborted) -> None:
         settled=False,
     )
     draft.record(event.stage, event.release, text, event.actor)
-    draft.notify(Topic.STAGE_FAILED, event.stage, event.release, f"a{held.attempt}", text)
+    draft.notify(Topic.STAGE_FAILED, event.stage, event.release, f"a{state.attempt}", text)
 
 
 def lifted(draft: Draft, event: Lifted) -> None:
@@ -98,12 +98,14 @@ def _remember(draft: Draft, call: str) -> None:
 
 def approvers_left(draft: Draft, event: ApproversLeft) -> None:
     """Voids the approvals of users who may no longer approve, for waiting releases."""
-    gone = {clip(actor) for actor in event.actors}
+    disabled = {clip(actor) for actor in event.actors}
     for id in (*draft.pipeline.gate, *draft.pipeline.workflow):
         context = gate_context(draft, id)
         if isinstance(context, str):
             continue
-        kept = tuple(approval for approval in context.state.approvals if approval.actor not in gone)
+        kept = tuple(
+            approval for approval in context.state.approvals if approval.actor not in disabled
+        )
         if len(kept) == len(context.state.approvals):
             continue
         save_gate_state(draft, context, approvals=kept)

@@ -30,18 +30,18 @@ class PreviewBranch:
 
 _OWN = ("${release}", "${tag}", "${digest}")
 """A branch with one of these placeholders in its name belongs to one release only."""
-Tryouts = Mapping[tuple[str, str], PreviewBranch]
+PreviewBranches = Mapping[tuple[str, str], PreviewBranch]
 
 
-def preview_branches(pipeline: Pipeline, state: PipelineState) -> Tryouts:
+def preview_branches(pipeline: Pipeline, state: PipelineState) -> PreviewBranches:
     """Returns all needed branches, by repository and branch name."""
     found = [*_of_stages(pipeline, state), *_of_triggers(pipeline, state)]
-    return {(tryout.repository_id, tryout.branch): tryout for tryout in found}
+    return {(preview.repository_id, preview.branch): preview for preview in found}
 
 
-def obsolete_branches(before: Tryouts, after: Tryouts) -> list[PreviewBranch]:
+def obsolete_branches(before: PreviewBranches, after: PreviewBranches) -> list[PreviewBranch]:
     """Returns the branches that were needed before and no longer are."""
-    return [tryout for key, tryout in before.items() if key not in after]
+    return [preview for key, preview in before.items() if key not in after]
 
 
 def release_values(pipeline: Pipeline, stage: Stage, release: Release) -> dict[str, str]:
@@ -79,7 +79,7 @@ def _of_stages(pipeline: Pipeline, state: PipelineState) -> Iterator[PreviewBran
             found = state.releases.get(release)
             if found is not None:
                 values = release_values(pipeline, stage, found)
-                yield from _tryout(stage.git, stage.writes_to, values, attempt, number)
+                yield from _preview_branch(stage.git, stage.writes_to, values, attempt, number)
 
 
 def _moving(pipeline: Pipeline, stage: Stage, state: PipelineState) -> Iterator[tuple]:
@@ -88,12 +88,12 @@ def _moving(pipeline: Pipeline, stage: Stage, state: PipelineState) -> Iterator[
         waiting = state.candidates.get(edge.id)
         if waiting is not None:
             yield waiting.release, waiting.attempt, 0
-    held = state.stages.get(stage.id, StageState())
-    change = held.change
-    if held.release is None or (change and change.state is GitChangeState.LANDED):
+    stage_state = state.stages.get(stage.id, StageState())
+    change = stage_state.change
+    if stage_state.release is None or (change and change.state is GitChangeState.LANDED):
         return
-    if change is not None or held.promoting:
-        yield held.release, held.attempt, change.number if change else 0
+    if change is not None or stage_state.promoting:
+        yield stage_state.release, stage_state.attempt, change.number if change else 0
 
 
 def _of_triggers(pipeline: Pipeline, state: PipelineState) -> Iterator[PreviewBranch]:
@@ -103,10 +103,10 @@ def _of_triggers(pipeline: Pipeline, state: PipelineState) -> Iterator[PreviewBr
             continue
         values = found_values(pipeline, trigger, found.value, found.digest)
         number = found.change.number
-        yield from _tryout(write, found.change.repository_id, values, 1, number)
+        yield from _preview_branch(write, found.change.repository_id, values, 1, number)
 
 
-def _tryout(
+def _preview_branch(
     write: GitWrite, repository: str, values: Mapping[str, str], attempt: int, number: int
 ) -> Iterator[PreviewBranch]:
     """Returns None if the branch name cannot be filled in, or if the next release uses it too."""

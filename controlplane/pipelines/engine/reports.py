@@ -51,17 +51,17 @@ def stage_observed(draft: Draft, event: StageObserved) -> None:
 
 def services_health(draft: Draft, event: ServicesHealth) -> None:
     """Records service health, which determines rollout progress and the stage's health."""
-    held = draft.stage(event.stage)
+    state = draft.stage(event.stage)
     stage = draft.pipeline.stage.get(event.stage)
-    if stage is None or held.release != event.release or not held.revisions:
+    if stage is None or state.release != event.release or not state.revisions:
         return draft.note(f"the stage does not hold release {event.release}")
     _assess(draft, stage, event.healths, event.reasons)
 
 
 def promotion_failed(draft: Draft, event: PromotionFailed) -> None:
     """Marks the stage as failed with the release until a retry."""
-    held = draft.stage(event.stage)
-    if held.release != event.release or not held.promoting:
+    state = draft.stage(event.stage)
+    if state.release != event.release or not state.promoting:
         return draft.note(f"the stage is not rolling out {event.release}")
     set_health(draft, event.stage, Health.FAILED, event.reason)
     draft.change_stage(event.stage, stopped=clip(event.reason))
@@ -69,11 +69,11 @@ def promotion_failed(draft: Draft, event: PromotionFailed) -> None:
 
 def verification_failed(draft: Draft, event: VerificationFailed) -> None:
     """Applies one cluster's failed verification to the whole stage."""
-    held, stage = draft.stage(event.stage), draft.pipeline.stage.get(event.stage)
-    bad = held.revisions.get(event.service)
-    if stage is None or held.release != event.release or bad is None:
+    state, stage = draft.stage(event.stage), draft.pipeline.stage.get(event.stage)
+    bad = state.revisions.get(event.service)
+    if stage is None or state.release != event.release or bad is None:
         return draft.note(f"the stage does not hold release {event.release}")
-    if stage.id == draft.pipeline.first.id or held.good_release == held.release:
+    if stage.id == draft.pipeline.first.id or state.good_release == state.release:
         draft.deny_revision(bad.digest, f"towline: {event.reason}")
         return set_health(draft, event.stage, Health.FAILED, event.reason)
     roll_back(draft, stage, event.reason)
@@ -168,7 +168,8 @@ def _assess(
     """Derives a stage's health from its services and its rollout limits."""
     before = draft.stage(stage.id)
     progress = {
-        service: _progress(how, healths.get(service)) for service, how in before.progress.items()
+        service: _progress(state, healths.get(service))
+        for service, state in before.progress.items()
     }
     waves = rollout_state(draft, stage, before).waves
     if current_wave(waves, progress)[0] > current_wave(waves, before.progress)[0]:
@@ -176,7 +177,7 @@ def _assess(
     draft.change_stage(stage.id, progress=progress)
     if before.stopped:
         return set_health(draft, stage.id, Health.FAILED, before.stopped)
-    failed = [service for service, how in progress.items() if how is Progress.FAILED]
+    failed = [service for service, state in progress.items() if state is Progress.FAILED]
     if len(failed) > stage.rollout.max_failed:
         reason = reasons.get(failed[0], "")
         if len(failed) > 1:
@@ -214,8 +215,8 @@ def _render_problem(draft: Draft, event: StageRendered) -> str | None:
     if draft.pipeline.stage[event.stage].git is not None:
         return None  # The render used a commit that the release is going to become.
     moving = set(draft.releases[event.release].commits.values())
-    strange = sorted({revision.commit for revision in event.revisions.values()} - moving)
-    return f"commit {strange[0]} is not part of the release" if strange else None
+    foreign = sorted({revision.commit for revision in event.revisions.values()} - moving)
+    return f"commit {foreign[0]} is not part of the release" if foreign else None
 
 
 def _void_approvals(draft: Draft, stage: StageId, release: ReleaseId, nonce: str) -> None:

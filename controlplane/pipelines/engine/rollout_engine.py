@@ -13,42 +13,42 @@ from controlplane.pipelines.model.state import GitChangeState, Health, StageStat
 
 def continue_rollout(draft: Draft, stage: Stage) -> None:
     """Gives the release to the next services of the stage."""
-    held = draft.stage(stage.id)
-    if held.release is None or not held.promoting or not held.revisions:
+    state = draft.stage(stage.id)
+    if state.release is None or not state.promoting or not state.revisions:
         return
     if draft.paused is not None:
-        return _tell(draft, stage, draft.paused)
-    if missing := _missing_canaries(stage, held):
-        return _tell(draft, stage, missing)
-    batch = next_batch(stage.rollout, rollout_state(draft, stage, held), draft.now)
+        return _set_reason(draft, stage, draft.paused)
+    if missing := _missing_canaries(stage, state):
+        return _set_reason(draft, stage, missing)
+    batch = next_batch(stage.rollout, rollout_state(draft, stage, state), draft.now)
     if batch.wake is not None:
         draft.wake(batch.wake)
     if not batch.services:
-        waits = held.change is not None and held.change.state is GitChangeState.OPEN
-        return _tell(draft, stage, str(held.change) if waits else batch.reason)
-    revisions = {service: held.revisions[service] for service in batch.services}
+        waits = state.change is not None and state.change.state is GitChangeState.OPEN
+        return _set_reason(draft, stage, str(state.change) if waits else batch.reason)
+    revisions = {service: state.revisions[service] for service in batch.services}
     if bad := draft.denied_reason(revisions.values()):
-        return _tell(draft, stage, bad)
-    key = f"promote/{stage.id}/{held.release}/{held.attempt}/{held.batches}"
-    draft.emit(Promote(key, stage.id, held.release, revisions))
+        return _set_reason(draft, stage, bad)
+    key = f"promote/{stage.id}/{state.release}/{state.attempt}/{state.batches}"
+    draft.emit(Promote(key, stage.id, state.release, revisions))
     given = dict.fromkeys(batch.services, Progress.GIVEN)
-    draft.change_stage(stage.id, progress={**held.progress, **given}, batches=held.batches + 1)
-    if len(given) < len(held.revisions):
-        draft.record(stage.id, held.release, f"given to {len(given)} services: {batch.reason}")
+    draft.change_stage(stage.id, progress={**state.progress, **given}, batches=state.batches + 1)
+    if len(given) < len(state.revisions):
+        draft.record(stage.id, state.release, f"given to {len(given)} services: {batch.reason}")
     continue_rollout(draft, stage)
 
 
-def rollout_state(draft: Draft, stage: Stage, held: StageState) -> RolloutStanding:
+def rollout_state(draft: Draft, stage: Stage, state: StageState) -> RolloutStanding:
     """Returns the rollout state over the existing services with a revision."""
     waves = stage.waves or (stage.services,)
     present = tuple(
-        tuple(service for service in wave if service in held.revisions) for wave in waves
+        tuple(service for service in wave if service in state.revisions) for wave in waves
     )
     return RolloutStanding(
         waves=tuple(wave for wave in present if wave),
-        progress=held.progress,
+        progress=state.progress,
         frozen=draft.frozen,
-        wave_done_at=held.wave_done_at,
+        wave_done_at=state.wave_done_at,
         group_of=stage.group_of,
         room=draft.room,
     )
@@ -56,69 +56,70 @@ def rollout_state(draft: Draft, stage: Stage, held: StageState) -> RolloutStandi
 
 def restart_rollout(draft: Draft, stage: Stage) -> None:
     """Gives the release again to the services that are not healthy with it, or to all."""
-    held = draft.stage(stage.id)
-    well = {service: how for service, how in held.progress.items() if how is Progress.HEALTHY}
-    partly = stage.rollout.strategy is not Strategy.ALL and len(well) < len(held.revisions)
+    state = draft.stage(stage.id)
+    change = state.change
+    healthy = [id for id, progress in state.progress.items() if progress is Progress.HEALTHY]
+    partly = stage.rollout.strategy is not Strategy.ALL and len(healthy) < len(state.revisions)
     draft.change_stage(
         stage.id,
-        attempt=held.attempt + 1,
+        attempt=state.attempt + 1,
         health=Health.PROGRESSING,
         reason="",
         verified=False,
         verified_at=None,
         stopped="",
-        progress=well if partly else {},
+        progress=dict.fromkeys(healthy, Progress.HEALTHY) if partly else {},
         settled=False,
         workflow=None,
-        change=held.change if held.change and held.change.state is GitChangeState.LANDED else None,
+        change=change if change and change.state is GitChangeState.LANDED else None,
     )
 
 
 def check_verification(draft: Draft, stage: Stage) -> None:
     """Records verified releases; rolls back releases that failed before verification."""
-    held = draft.stage(stage.id)
-    if held.release is None or not held.revisions or held.good_release == held.release:
+    state = draft.stage(stage.id)
+    if state.release is None or not state.revisions or state.good_release == state.release:
         return
-    if held.verified and held.health is Health.HEALTHY:
+    if state.verified and state.health is Health.HEALTHY:
         seconds = stage.verification.soak_s if stage.verification else 0
-        until = (held.verified_at or draft.now) + timedelta(seconds=seconds)
+        until = (state.verified_at or draft.now) + timedelta(seconds=seconds)
         if draft.now >= until:
-            draft.change_stage(stage.id, good_release=held.release, good=held.revisions)
+            draft.change_stage(stage.id, good_release=state.release, good=state.revisions)
         else:
             draft.wake(until)
-    elif held.health is Health.FAILED and stage.verification and not held.stopped:
-        roll_back(draft, stage, held.reason)
+    elif state.health is Health.FAILED and stage.verification and not state.stopped:
+        roll_back(draft, stage, state.reason)
 
 
 def roll_back(draft: Draft, stage: Stage, why: str) -> None:
     """Rolls the stage back to its last good release, and denies the failed one."""
-    held = draft.stage(stage.id)
-    good = {service: r for service, r in held.good.items() if service in stage.services}
-    if held.release is None or held.good_release is None or not good:
+    state = draft.stage(stage.id)
+    good = {service: r for service, r in state.good.items() if service in stage.services}
+    if state.release is None or state.good_release is None or not good:
         return
-    text = clip(f"{held.release} was rolled back to {held.good_release}: {why}")
+    text = clip(f"{state.release} was rolled back to {state.good_release}: {why}")
     kept = {revision.digest for revision in good.values()}
-    for revision in held.revisions.values():
+    for revision in state.revisions.values():
         if revision.digest not in kept:
             draft.deny_revision(revision.digest, f"towline: {why}")
-    key = f"back/{stage.id}/{held.release}/{held.attempt}/{held.batches}"
-    draft.emit(Promote(key, stage.id, held.good_release, good, back=True))
-    draft.record(stage.id, held.release, text)
-    draft.notify(Topic.ROLLED_BACK, stage.id, held.release, str(held.batches), text)
+    key = f"back/{stage.id}/{state.release}/{state.attempt}/{state.batches}"
+    draft.emit(Promote(key, stage.id, state.good_release, good, back=True))
+    draft.record(stage.id, state.release, text)
+    draft.notify(Topic.ROLLED_BACK, stage.id, state.release, str(state.batches), text)
     draft.put_stage(
         stage.id,
         replace(
-            held,
-            release=held.good_release,
+            state,
+            release=state.good_release,
             revisions=good,
-            attempt=held.attempt + 1,
+            attempt=state.attempt + 1,
             health=Health.PROGRESSING,
             reason=text,
             healthy_since=None,
             verified=False,
             verified_at=None,
             progress=dict.fromkeys(good, Progress.GIVEN),
-            batches=held.batches + 1,
+            batches=state.batches + 1,
             hold=text,
             change=None,
             settled=False,
@@ -127,17 +128,17 @@ def roll_back(draft: Draft, stage: Stage, why: str) -> None:
     )
 
 
-def _missing_canaries(stage: Stage, held: StageState) -> str:
+def _missing_canaries(stage: Stage, state: StageState) -> str:
     """Returns the error if no canary exists. After the first wave, missing canaries no longer
     matter.
     """
     if stage.rollout.strategy is not Strategy.CANARY or not stage.waves:
         return ""
-    if stage.waves[0] or held.wave_done_at is not None:
+    if stage.waves[0] or state.wave_done_at is not None:
         return ""
     return f"none of the canary clusters is in the stage: {', '.join(stage.rollout.canaries)}"
 
 
-def _tell(draft: Draft, stage: Stage, reason: str) -> None:
+def _set_reason(draft: Draft, stage: Stage, reason: str) -> None:
     if draft.stage(stage.id).rollout_reason != clip(reason):
         draft.change_stage(stage.id, rollout_reason=clip(reason))

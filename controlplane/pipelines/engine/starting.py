@@ -130,10 +130,10 @@ def _write(draft: Draft, trigger: Trigger) -> None:
     if state is None or state.status is not FoundStatus.WAITING:
         return
     first = draft.pipeline.first
-    held = next(
+    freeze = next(
         (draft.frozen[service] for service in first.services if service in draft.frozen), None
     )
-    if why := draft.paused or held:
+    if why := draft.paused or freeze:
         draft.triggers[trigger.id] = replace(state, reason=why)
         return
     name = _name(state.value, state.digest)

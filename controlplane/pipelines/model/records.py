@@ -99,8 +99,8 @@ class PipelineTrigger:
         """
         if self.checked_at is None or self.next_at is None:
             return None
-        said = self.next_at - self.checked_at > timedelta(seconds=self.interval_s)
-        return self.next_at if said else None
+        is_postponed = self.next_at - self.checked_at > timedelta(seconds=self.interval_s)
+        return self.next_at if is_postponed else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -111,7 +111,7 @@ def plan_waves(rollout: Rollout, members: Sequence[StageMember]) -> Waves:
 
     Empty waves are dropped, except a canary wave whose named clusters do not exist.
     """
-    ordered = sorted(members, key=lambda one: (one.cluster, one.service))
+    ordered = sorted(members, key=lambda member: (member.cluster, member.service))
     match rollout.strategy:
         case Strategy.CANARY:
             waves = _canaries_first(rollout, ordered)
@@ -172,7 +172,7 @@ def next_batch(rollout: Rollout, standing: RolloutStanding, now: datetime) -> Ba
     number, wave = current_wave(standing.waves, progress)
     waiting = [service for service in wave if service not in progress]
     if not waiting:
-        return Batch(reason=_told(standing, number))
+        return Batch(reason=_progress_text(standing, number))
     begun = any(service in progress for service in wave)
     if number and not begun and standing.wave_done_at is not None:
         until = standing.wave_done_at + timedelta(seconds=rollout.pause_seconds)
@@ -187,7 +187,7 @@ def next_batch(rollout: Rollout, standing: RolloutStanding, now: datetime) -> Ba
     if room is not None and not free:
         return Batch(reason=room.reason, wake=now + _LOOK_FOR_ROOM)
     chosen = _within_limits(rollout, standing, free)
-    return Batch(tuple(chosen), _told(standing, number))
+    return Batch(tuple(chosen), _progress_text(standing, number))
 
 
 def current_wave(
@@ -218,7 +218,7 @@ def _by_group(rollout: Rollout, ordered: Sequence[StageMember]) -> list[list[Sta
 def _within_limits(
     rollout: Rollout, standing: RolloutStanding, waiting: Sequence[ServiceId]
 ) -> list[ServiceId]:
-    under_way = [s for s, how in standing.progress.items() if how is Progress.GIVEN]
+    under_way = [s for s, progress in standing.progress.items() if progress is Progress.GIVEN]
     room = rollout.max_unavailable - len(under_way) if rollout.max_unavailable else len(waiting)
     if not rollout.max_per_group:
         return list(waiting[: max(room, 0)])
@@ -232,8 +232,8 @@ def _within_limits(
     return chosen
 
 
-def _told(standing: RolloutStanding, number: int) -> str:
+def _progress_text(standing: RolloutStanding, number: int) -> str:
     total = sum(len(wave) for wave in standing.waves)
-    healthy = sum(1 for how in standing.progress.values() if how is Progress.HEALTHY)
+    healthy = sum(1 for progress in standing.progress.values() if progress is Progress.HEALTHY)
     wave = f", wave {number + 1} of {len(standing.waves)}" if len(standing.waves) > 1 else ""
     return f"{healthy} of {total} services are healthy{wave}"

@@ -159,7 +159,7 @@ class WaitingRelease:
     attempt: int = 1
     reason: str = ""
     """Reason of the wait."""
-    asked: str = ""
+    render_key: str = ""
     """Key of the last requested render."""
     render_error: str = ""
     """Error of the render for the next stage."""

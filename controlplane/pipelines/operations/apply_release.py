@@ -27,7 +27,7 @@ class RenderedContent:
 
 
 async def apply_release(
-    deps: OperationContext,
+    context: OperationContext,
     tx: Transaction,
     pipeline_id: str,
     effect: fx.Promote,
@@ -56,7 +56,9 @@ async def apply_release(
         ):
             continue
         origin = origins.get(commit)
-        columns = _columns(deps, before.changed(stage_verification=watch), commit, content, origin)
+        columns = _columns(
+            context, before.changed(stage_verification=watch), commit, content, origin
+        )
         is_new = (before.desired.digest, before.desired.stage_verification) != (
             content.rendered.digest,
             watch,
@@ -81,7 +83,7 @@ async def _origins(
 
 
 def _columns(
-    deps: OperationContext,
+    context: OperationContext,
     service: Service,
     commit: str,
     content: RenderedContent,
@@ -100,8 +102,8 @@ def _columns(
         "attestation": rendered.attestation,
         "bundle_bytes": rendered.size,
         "object_count": rendered.count,
-        "revision_id": deps.new_id(),
-        "updated_at": deps.clock.now(),
+        "revision_id": context.new_id(),
+        "updated_at": context.clock.now(),
         "author": origin.author if origin else "",
     }
 

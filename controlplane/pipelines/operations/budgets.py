@@ -85,8 +85,8 @@ async def _limited(
     groups = await tx[ClusterGroupStore].select(max_changing=range(1, MAX_CHANGING_CLUSTERS + 1))
     if not groups:
         return (), {}
-    behind = {id for stage in spec.stages if stage is not spec.first for id in stage.services}
-    places = {services[id].cluster_id for id in behind if id in services}
+    promoted = {id for stage in spec.stages if stage is not spec.first for id in stage.services}
+    places = {services[id].cluster_id for id in promoted if id in services}
     found = await tx[ClusterStore].select(id=places)
     ids = [group.id for group in groups if any(group.holds(cluster) for cluster in found)]
     locked = await tx[ClusterGroupStore].lock(ids) if ids else ()
@@ -108,17 +108,19 @@ async def _changing(
 def _in_rollout_order(spec: pipeline.Pipeline, state: PipelineState) -> Iterator[ServiceId]:
     """Services that may get a release next; stages with a running rollout come first."""
     later = [stage for stage in spec.order if stage is not spec.first]
-    held = {stage.id: state.stages.get(stage.id, StageState()) for stage in later}
-    for stage in sorted(later, key=lambda stage: not held[stage.id].promoting):
-        begun = held[stage.id].progress if held[stage.id].promoting else {}
+    states = {stage.id: state.stages.get(stage.id, StageState()) for stage in later}
+    for stage in sorted(later, key=lambda stage: not states[stage.id].promoting):
+        begun = states[stage.id].progress if states[stage.id].promoting else {}
         for wave in stage.waves or (stage.services,):
             yield from (id for id in wave if id not in begun and id not in state.frozen)
 
 
 def _in_progress(state: PipelineState) -> Iterator[ServiceId]:
-    for held in state.stages.values():
-        if not held.stopped:
-            yield from (id for id, how in held.progress.items() if how is Progress.GIVEN)
+    for stage_state in state.stages.values():
+        if not stage_state.stopped:
+            yield from (
+                id for id, progress in stage_state.progress.items() if progress is Progress.GIVEN
+            )
 
 
 def _is_full(group: ClusterGroup, busy: set[str], cluster: Cluster | None) -> bool:

@@ -39,13 +39,13 @@ class CheckRunner:
 
     def __init__(
         self,
-        deps: OperationContext,
+        context: OperationContext,
         pipelines: Pipelines,
         jobs: ClusterJobs,
         outward: GuardedClient,
         live: LiveObjects | None = None,
     ) -> None:
-        self._context = deps
+        self._context = context
         self._pipelines = pipelines
         self._jobs = jobs
         self._outward = outward

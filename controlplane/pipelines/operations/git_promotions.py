@@ -50,8 +50,8 @@ class GitPromotions:
     """Writes releases of stages that are promoted by git, and tracks pipelines that wait for a
     merge."""
 
-    def __init__(self, deps: OperationContext) -> None:
-        self._context = deps
+    def __init__(self, context: OperationContext) -> None:
+        self._context = context
         self._waiting: dict[str, set[str]] = {}
 
     async def prepare(
@@ -68,26 +68,26 @@ class GitPromotions:
         write, id = place.write, place.repository.id
         return sha, PreviewBranch(id, place.branch, write.author, write.provider)
 
-    async def tidy(self, view: PipelineView | None, tryout: PreviewBranch) -> None:
+    async def tidy(self, view: PipelineView | None, preview: PreviewBranch) -> None:
         """Closes a pull request and deletes its branch, unless the pipeline needs them again.
 
         A branch that services follow is never deleted.
         """
-        if view and (tryout.repository_id, tryout.branch) in preview_branches(
+        if view and (preview.repository_id, preview.branch) in preview_branches(
             view.spec, view.state
         ):
             return
-        id = RepositoryId(tryout.repository_id)
+        id = RepositoryId(preview.repository_id)
         async with self._context.store.read() as tx:
             followed = [
-                *await tx[ServiceStore].select(repository_id=id, ref=tryout.branch),
-                *await tx[ServiceSourceStore].select(repository_id=id, ref=tryout.branch),
+                *await tx[ServiceStore].select(repository_id=id, ref=preview.branch),
+                *await tx[ServiceSourceStore].select(repository_id=id, ref=preview.branch),
             ]
         if followed:
             return
-        if tryout.number:
-            await self._writer().close_request(id, tryout.number, tryout.provider)
-        await self._writer().delete_branch(id, tryout.branch, tryout.author)
+        if preview.number:
+            await self._writer().close_request(id, preview.number, preview.provider)
+        await self._writer().delete_branch(id, preview.branch, preview.author)
 
     async def land(
         self, view: PipelineView, stage: pipeline.Stage, services: Sequence[Service], release: str

@@ -45,9 +45,9 @@ def stage_events(
             ):
                 observed.append(_first_stage(stage.id, found))
             continue
-        held = state.stages.get(stage.id)
-        if held is not None and held.release is not None and held.revisions:
-            observed.append(_healths(stage, held, held.release, services))
+        stage_state = state.stages.get(stage.id)
+        if stage_state is not None and stage_state.release is not None and stage_state.revisions:
+            observed.append(_healths(stage, stage_state, stage_state.release, services))
     return observed
 
 
@@ -71,8 +71,8 @@ async def disabled_approver_events(
 ) -> list[ev.ApproversLeft]:
     """Event for approvers who were disabled; comes before decisions, so their approvals do not
     count."""
-    gone = await _gone(tx, spec, state)
-    return [ev.ApproversLeft(gone)] if gone else []
+    disabled = await _disabled_approvers(tx, spec, state)
+    return [ev.ApproversLeft(disabled)] if disabled else []
 
 
 async def _newest_refused(tx: Transaction) -> list[DeniedRevision]:
@@ -101,7 +101,9 @@ def _frozen(
     }
 
 
-async def _gone(tx: Transaction, spec: pipeline.Pipeline, state: PipelineState) -> tuple[str, ...]:
+async def _disabled_approvers(
+    tx: Transaction, spec: pipeline.Pipeline, state: PipelineState
+) -> tuple[str, ...]:
     """Pending approvers whose accounts were disabled."""
     given = {
         approval.actor
@@ -120,10 +122,12 @@ async def _taken_back(
     Counts only while the revision is denied, and only if the agent had to verify it.
     """
     watched = {
-        id: (stage.id, held.release, revision.digest)
+        id: (stage.id, stage_state.release, revision.digest)
         for stage in spec.stages
-        if stage.verification and (held := state.stages.get(stage.id)) and held.release
-        for id, revision in held.revisions.items()
+        if stage.verification
+        and (stage_state := state.stages.get(stage.id))
+        and stage_state.release
+        for id, revision in stage_state.revisions.items()
     }
     rows = (
         await tx[LedgerStore].select(service_id=watched.keys(), stage=LedgerStage.HELD)
@@ -164,9 +168,9 @@ def _waiting_gates(
         if id in spec.gate
     ]
     for stage, gate in spec.workflow.values():
-        held = state.stages.get(stage.id)
-        if held is not None and held.workflow is not None:
-            found.append((gate, held.workflow))
+        stage_state = state.stages.get(stage.id)
+        if stage_state is not None and stage_state.workflow is not None:
+            found.append((gate, stage_state.workflow))
     return found
 
 
@@ -179,14 +183,14 @@ def _ended(job: ClusterJob, gate: pipeline.GateId, step: str, key: str) -> ev.Ch
 
 
 def _healths(
-    stage: pipeline.Stage, held: StageState, release: ReleaseId, services: Mapping[str, Service]
+    stage: pipeline.Stage, state: StageState, release: ReleaseId, services: Mapping[str, Service]
 ) -> ev.ServicesHealth:
     """Health of the services that were given the release."""
     healths: dict[ServiceId, Health] = {}
     reasons: dict[ServiceId, str] = {}
-    for id in held.progress:
+    for id in state.progress:
         service = services.get(id)
-        health = _health_of(service, held) if service else _of_missing(stage, id)
+        health = _health_of(service, state) if service else _of_missing(stage, id)
         if health is not None:
             healths[id], reason = health
             if reason:
@@ -199,18 +203,18 @@ def _of_missing(stage: pipeline.Stage, id: ServiceId) -> tuple[Health, str] | No
     return (Health.FAILED, "a service of the stage was deleted") if id in stage.services else None
 
 
-def _health_of(service: Service, held: StageState) -> tuple[Health, str] | None:
-    if _runs(service, held.revisions):
+def _health_of(service: Service, state: StageState) -> tuple[Health, str] | None:
+    if _runs(service, state.revisions):
         return _health([service])
-    if not held.verified:
+    if not state.verified:
         return None  # The service did not get the release yet, or applying it failed.
     return Health.PROGRESSING, f"{service.name} does not run this release"
 
 
 def _runs(service: Service, revisions: Revisions) -> bool:
     """True if the desired state of the service is its stage's release."""
-    wanted = revisions.get(service.id)
-    return wanted is not None and wanted.digest == service.desired.digest
+    revision = revisions.get(service.id)
+    return revision is not None and revision.digest == service.desired.digest
 
 
 def _first_stage(id: pipeline.StageId, services: Sequence[Service]) -> ev.StageObserved:

@@ -36,8 +36,8 @@ _APPROVE_EVERYWHERE = (Verb.APPROVE, Resource.whole(ResourceKind.PIPELINE))
 class ReleaseDecisions:
     """Operations on releases that wait at a gate, roll out, or are denied."""
 
-    def __init__(self, deps: OperationContext, pipelines: Pipelines) -> None:
-        self._context = deps
+    def __init__(self, context: OperationContext, pipelines: Pipelines) -> None:
+        self._context = context
         self._pipelines = pipelines
 
     async def skip(self, actor: Actor, gate_id: str, release: str, reason: str) -> PipelineView:
@@ -96,10 +96,10 @@ class ReleaseDecisions:
         view = await self._pipelines.get(actor, id)
         require(actor, Verb.PAUSE, view.row.target)
         found = _stage(view, stage)
-        held = view.state.stages.get(found.id)
-        if held is None or held.release is None:
+        state = view.state.stages.get(found.id)
+        if state is None or state.release is None:
             raise Conflict(f"stage {stage!r} has no release")
-        event = ev.Aborted(found.id, held.release, actor.email, reason[:_MAX_REASON_LENGTH])
+        event = ev.Aborted(found.id, state.release, actor.email, reason[:_MAX_REASON_LENGTH])
         return await self._pipelines.decide(actor, "abortRollout", view, event)
 
     async def acknowledge_rollback(self, actor: Actor, id: str, stage: str) -> PipelineView:

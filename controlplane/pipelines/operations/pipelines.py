@@ -141,8 +141,8 @@ _TOPICS = {
 class Pipelines:
     """Operations on pipelines."""
 
-    def __init__(self, deps: OperationContext) -> None:
-        self._context = deps
+    def __init__(self, context: OperationContext) -> None:
+        self._context = context
         self._awaiting_room: set[str] = set()
 
     async def page(self, actor: Actor, query: PageQuery) -> Page[PipelineView]:
@@ -496,18 +496,18 @@ class Pipelines:
                 await tx[DeniedRevisionStore].add(DeniedRevision(revision, "towline", reason, now))
         return True
 
-    async def leave(self, id: str, tried: Sequence[PreviewBranch]) -> None:
+    async def leave(self, id: str, previews: Sequence[PreviewBranch]) -> None:
         """Cleans up preview branches, unless they are still needed."""
         async with self._context.store.write() as tx:
-            await self._schedule_cleanup(tx, id, tried)
+            await self._schedule_cleanup(tx, id, previews)
         self._context.bus.publish(PIPELINE, id)
 
     async def _schedule_cleanup(
-        self, tx: Transaction, id: str, tried: Iterable[PreviewBranch]
+        self, tx: Transaction, id: str, previews: Iterable[PreviewBranch]
     ) -> None:
-        for tryout in tried:
-            key = f"{CLEAN_UP}:{tryout.repository_id}:{tryout.branch}"[:255]
-            payload = {"pipeline": id, "tryout": asdict(tryout)}
+        for preview in previews:
+            key = f"{CLEAN_UP}:{preview.repository_id}:{preview.branch}"[:255]
+            payload = {"pipeline": id, "preview": asdict(preview)}
             now = self._context.clock.now()
             await tx[JobStore].enqueue(Job(self._context.new_id(), CLEAN_UP, key, now, payload))
 
@@ -713,5 +713,5 @@ def _release_to_retry(view: PipelineView, stage: pipeline.StageId) -> ReleaseId 
         candidate = view.state.candidates.get(edge.id)
         if candidate is not None and (candidate.refusal or candidate.render_error):
             return candidate.release
-    held = view.state.stages.get(stage)
-    return held.release if held and held.health is Health.FAILED else None
+    state = view.state.stages.get(stage)
+    return state.release if state and state.health is Health.FAILED else None

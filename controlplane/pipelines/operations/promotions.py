@@ -50,22 +50,22 @@ class Promotions:
     """Carries out effects of the engine, and reports their results to it."""
 
     def __init__(
-        self, deps: OperationContext, pipelines: Pipelines, repositories: RepositoryOperations
+        self, context: OperationContext, pipelines: Pipelines, repositories: RepositoryOperations
     ) -> None:
-        self._context = deps
+        self._context = context
         self._pipelines = pipelines
         self._repositories = repositories
-        self._git = GitPromotions(deps)
-        self._renders = StageRenderer(deps)
+        self._git = GitPromotions(context)
+        self._renders = StageRenderer(context)
 
     async def render(self, job: Job) -> None:
         """Renders a release for a stage; reports the digests or the error to the engine."""
         pipeline, effect = _payload(job, fx.RenderStage)
         services = await self._services(pipeline, effect.stage)
         event: ev.Event
-        tried: list[PreviewBranch] = []
+        previews: list[PreviewBranch] = []
         try:
-            commits = await self._commits_for(pipeline, services, effect, tried)
+            commits = await self._commits_for(pipeline, services, effect, previews)
             done = await self._renders.of(services, commits)
             revisions = {
                 id: RevisionRef(commits[id], rendered.digest) for id, rendered in done.items()
@@ -75,7 +75,7 @@ class Promotions:
             event = ev.StageRenderFailed(effect.stage, effect.release, error.message)
         if await self._pipelines.advance(pipeline, event):
             # The release is no longer wanted: clean up its preview branches.
-            await self._pipelines.leave(pipeline, tried)
+            await self._pipelines.leave(pipeline, previews)
 
     async def promote(self, job: Job) -> None:
         """Sets each service of a stage to exactly the approved revision."""
@@ -83,10 +83,10 @@ class Promotions:
         view = None if effect.back else await self._by_git(pipeline, effect.stage)
         if view is None:
             return await self._apply_to_services(pipeline, effect)
-        held = view.state.stages.get(effect.stage)
-        if held is None or not _is_wanted(held, effect.release):
+        state = view.state.stages.get(effect.stage)
+        if state is None or not _is_wanted(state, effect.release):
             return None
-        services, change = await self._services(pipeline, effect.stage), held.change
+        services, change = await self._services(pipeline, effect.stage), state.change
         try:
             await self._check_thawed(
                 [service for service in services if service.id in effect.revisions]
@@ -110,18 +110,18 @@ class Promotions:
         """
         pipeline, effect = _payload(job, fx.FollowChange)
         view = await self._by_git(pipeline, effect.stage)
-        held = view.state.stages.get(effect.stage) if view else None
-        if view is None or held is None or held.change is None:
+        state = view.state.stages.get(effect.stage) if view else None
+        if view is None or state is None or state.change is None:
             return
-        if not _is_wanted(held, effect.release):
+        if not _is_wanted(state, effect.release):
             return
         given = fx.Promote(effect.key, effect.stage, effect.release, effect.revisions)
         write = view.spec.stage[effect.stage].git
         try:
-            change = await self._git.look(view, held.change, write.provider if write else "")
+            change = await self._git.look(view, state.change, write.provider if write else "")
         except Unavailable:
             change = replace(
-                held.change, state=GitChangeState.LANDED, commit=await self._git.tip(held.change)
+                state.change, state=GitChangeState.LANDED, commit=await self._git.tip(state.change)
             )
             if not await self._renders_to_approved(pipeline, _with_commit(given, change)):
                 return
@@ -191,7 +191,7 @@ class Promotions:
             row = await tx[PipelineStore].get(job.payload["pipeline"])
             view = await view_of(tx, row) if row else None
         try:
-            await self._git.tidy(view, PreviewBranch(**job.payload["tryout"]))
+            await self._git.tidy(view, PreviewBranch(**job.payload["preview"]))
         except Unavailable:
             raise
         except TowlineError as error:
@@ -220,18 +220,18 @@ class Promotions:
         pipeline: str,
         services: list[Service],
         effect: fx.RenderStage,
-        tried: list[PreviewBranch],
+        previews: list[PreviewBranch],
     ) -> dict[ServiceId, str]:
         """The commit of a release for each service of a stage.
 
-        Preview branches that were created for it are added to `tried`.
+        Preview branches that were created for it are added to `previews`.
         """
         view = await self._by_git(pipeline, effect.stage)
         if view is None:
             return await self._renders.commits(services, effect.commits)
         stage = view.spec.stage[effect.stage]
-        sha, left = await self._git.prepare(view, stage, services, effect.release)
-        tried.append(left)
+        sha, preview = await self._git.prepare(view, stage, services, effect.release)
+        previews.append(preview)
         return {service.id: sha for service in services}
 
     async def _services(
@@ -266,21 +266,21 @@ def _payload(job: Job, kind: type[E]) -> tuple[str, E]:
     return job.payload["pipeline"], effect
 
 
-def _is_wanted(held: StageState, release: ReleaseId) -> bool:
+def _is_wanted(state: StageState, release: ReleaseId) -> bool:
     """True if the stage still takes the release: it was not aborted, withdrawn or rolled back
     meanwhile."""
-    return held.release == release and bool(held.revisions) and not held.stopped
+    return state.release == release and bool(state.revisions) and not state.stopped
 
 
 def _commits(effect: fx.Promote | fx.FollowChange) -> dict[ServiceId, str]:
     return {id: revision.commit for id, revision in effect.revisions.items()}
 
 
-def _check_same(service: Service, wanted: RevisionRef, rendered: RenderedBundle) -> None:
-    if rendered.digest != wanted.digest:
+def _check_same(service: Service, approved: RevisionRef, rendered: RenderedBundle) -> None:
+    if rendered.digest != approved.digest:
         raise _DigestMismatch(
             f"service {service.name!r} now renders to {rendered.digest}, but "
-            f"{wanted.digest} was approved: nothing was promoted"
+            f"{approved.digest} was approved: nothing was promoted"
         )
 
 

@@ -22,8 +22,8 @@ _AT_ONCE = 32
 class StageRenderer:
     """Renders services at the commits of a release."""
 
-    def __init__(self, deps: OperationContext) -> None:
-        self._context = deps
+    def __init__(self, context: OperationContext) -> None:
+        self._context = context
 
     async def commits(
         self, services: Sequence[Service], commits: Mapping[ServiceId, str]

@@ -31,9 +31,9 @@ def needs_fleet(spec: pipeline.Pipeline) -> bool:
 async def check_groups(tx: Transaction, spec: pipeline.Pipeline) -> None:
     """Invalid: a stage names a cluster group that does not exist."""
     known = await tx[ClusterGroupStore].select(id=spec.groups) if spec.groups else []
-    if gone := spec.groups - {group.id for group in known}:
+    if missing := spec.groups - {group.id for group in known}:
         raise Invalid(
-            f"cluster group {min(gone)} does not exist: select another one", field="groups"
+            f"cluster group {min(missing)} does not exist: select another one", field="groups"
         )
 
 
@@ -65,10 +65,10 @@ async def bind_services(
     pipeline promotes a service.
     """
     now, then = promoted_by(spec), promoted_by(before) if before else set()
-    wanted = {service for stage in spec.stages for service in stage.services}
-    rows = await tx[ServiceStore].select(id=wanted | then)
+    ids = {service for stage in spec.stages for service in stage.services}
+    rows = await tx[ServiceStore].select(id=ids | then)
     found = {row.id: row for row in rows if actor.may(Verb.READ, row.target)}
-    if missing := wanted - found.keys():
+    if missing := ids - found.keys():
         raise Invalid(f"service {min(missing)} does not exist", field="stages.services")
     for id in now ^ then:
         if id in found:
@@ -79,8 +79,8 @@ async def bind_services(
         await tx[ServiceStore].change(id, promoted=True, pinned_sha=found[id].desired.commit_sha)
     left = await tx[ServiceStore].lock(then - now)
     for service in left:
-        await _let_go(tx, service)
-    await _note(tx, spec, before)
+        await _end_promotion(tx, service)
+    await _store_rows(tx, spec)
     return left
 
 
@@ -109,13 +109,13 @@ async def unbind_services(tx: Transaction, spec: pipeline.Pipeline) -> list[Serv
     """Lets all services of a pipeline follow their refs again, and returns them."""
     left = await tx[ServiceStore].lock(promoted_by(spec))
     for service in left:
-        await _let_go(tx, service)
+        await _end_promotion(tx, service)
     for row in await tx[PipelineServiceStore].select(pipeline_id=spec.id):
         await tx[PipelineServiceStore].remove(row.id)
     return left
 
 
-async def _let_go(tx: Transaction, service: Service) -> None:
+async def _end_promotion(tx: Transaction, service: Service) -> None:
     """Ends the promotion of a service; notifies its agent if a stage policy verified the bundle."""
     is_new = service.desired.stage_verification is not None and service.desired.digest is not None
     await tx[ServiceStore].change(
@@ -127,9 +127,9 @@ async def _let_go(tx: Transaction, service: Service) -> None:
     )
 
 
-async def _note(tx: Transaction, spec: pipeline.Pipeline, before: pipeline.Pipeline | None) -> None:
+async def _store_rows(tx: Transaction, spec: pipeline.Pipeline) -> None:
     """Updates the rows that find pipelines by service."""
-    wanted = {
+    rows = {
         f"{spec.id}/{service}": PipelineService(
             f"{spec.id}/{service}", spec.id, service, stage is not spec.first
         )
@@ -138,14 +138,14 @@ async def _note(tx: Transaction, spec: pipeline.Pipeline, before: pipeline.Pipel
     }
     if needs_fleet(spec):
         id = f"{spec.id}/{BY_FLEET}"
-        wanted[id] = PipelineService(id, spec.id, BY_FLEET, False)
-    there = {row.id: row for row in await tx[PipelineServiceStore].select(pipeline_id=spec.id)}
-    for id in there.keys() - wanted.keys():
+        rows[id] = PipelineService(id, spec.id, BY_FLEET, False)
+    existing = {row.id: row for row in await tx[PipelineServiceStore].select(pipeline_id=spec.id)}
+    for id in existing.keys() - rows.keys():
         await tx[PipelineServiceStore].remove(id)
-    for id, row in wanted.items():
-        if id not in there:
+    for id, row in rows.items():
+        if id not in existing:
             await tx[PipelineServiceStore].add(row)
-        elif there[id].promoted is not row.promoted:
+        elif existing[id].promoted is not row.promoted:
             await tx[PipelineServiceStore].change(id, promoted=row.promoted)
 
 
@@ -201,7 +201,9 @@ def _members(
     members = []
     for service in services:
         cluster = clusters.get(service.cluster_id)
-        held = tuple(group.id for group in chosen if cluster is not None and group.holds(cluster))
+        group_ids = tuple(
+            group.id for group in chosen if cluster is not None and group.holds(cluster)
+        )
         handle = cluster.handle if cluster else ""
-        members.append(StageMember(service.id, handle, held))
+        members.append(StageMember(service.id, handle, group_ids))
     return sorted(members, key=lambda member: (member.cluster, member.service))

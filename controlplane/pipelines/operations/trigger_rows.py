@@ -17,7 +17,7 @@ SEAL_CONTEXT = "pipeline-trigger"
 
 
 async def store_pipeline_rows(
-    deps: OperationContext, tx: Transaction, spec: pipeline.Pipeline, secrets: Mapping[str, str]
+    context: OperationContext, tx: Transaction, spec: pipeline.Pipeline, secrets: Mapping[str, str]
 ) -> None:
     """Updates the rows of a saved pipeline; `secrets` maps trigger names to webhook secrets.
 
@@ -35,13 +35,13 @@ async def store_pipeline_rows(
         await tx[PipelineTriggerStore].remove(id)
     for id, trigger in now.items():
         plain = secrets.get(trigger.name)
-        sealed = deps.sealer.seal(plain.encode(), f"{SEAL_CONTEXT}:{id}") if plain else None
+        sealed = context.sealer.seal(plain.encode(), f"{SEAL_CONTEXT}:{id}") if plain else None
         if id not in before:
             row = PipelineTrigger(id, spec.id, MIN_INTERVAL_S, sealed_webhook=sealed)
             await tx[PipelineTriggerStore].add(row)
         elif sealed is not None:
             await tx[PipelineTriggerStore].change(id, sealed_webhook=sealed)
-        await schedule_check(deps, tx, spec.id, id)
+        await schedule_check(context, tx, spec.id, id)
 
 
 def open_webhook_secret(sealer: Sealer, row: PipelineTrigger) -> bytes:
@@ -59,10 +59,14 @@ async def delete_pipeline_rows(tx: Transaction, pipeline_id: str) -> None:
 
 
 async def schedule_check(
-    deps: OperationContext, tx: Transaction, pipeline_id: str, trigger_id: str, seconds: float = 0
+    context: OperationContext,
+    tx: Transaction,
+    pipeline_id: str,
+    trigger_id: str,
+    seconds: float = 0,
 ) -> None:
     """Schedules the next check of a trigger in `seconds`, instead of its present schedule."""
-    from_now = deps.clock.now() + timedelta(seconds=seconds)
+    from_now = context.clock.now() + timedelta(seconds=seconds)
     payload = {"pipeline": pipeline_id, "trigger": trigger_id}
     key = f"trigger:{trigger_id}"
-    await tx[JobStore].enqueue(Job(deps.new_id(), TRIGGER, key, from_now, payload))
+    await tx[JobStore].enqueue(Job(context.new_id(), TRIGGER, key, from_now, payload))

@@ -46,17 +46,17 @@ class Triggers:
 
     def __init__(
         self,
-        deps: OperationContext,
+        context: OperationContext,
         pipelines: Pipelines,
         repositories: RepositoryOperations,
         registries: Registries,
         git_tags: GitTags | None = None,
     ) -> None:
-        self._context = deps
+        self._context = context
         self._pipelines = pipelines
         self._repositories = repositories
         self._registries = registries
-        self._git = GitPromotions(deps)
+        self._git = GitPromotions(context)
         self._git_tags = git_tags
 
     async def start(self, actor: Actor, pipeline_id: str, reason: str = "") -> PipelineView:

@@ -84,17 +84,17 @@ async def gate_of(tx: Transaction, id: str) -> tuple[PipelineView, pipeline.Gate
 
 def named_approvers(view: PipelineView, gate: pipeline.GateId) -> tuple[str, ...]:
     """The users who may approve at a gate by name."""
-    asked = [
+    approvals = [
         approval_of(candidate.rule) for _, candidate in view.spec.all_gates if candidate.id == gate
     ]
-    return next((approval.people for approval in asked if approval is not None), ())
+    return next((approval.people for approval in approvals if approval is not None), ())
 
 
 def waiting_release(view: PipelineView, gate: pipeline.GateId) -> tuple[ReleaseId | None, Digests]:
     """The release that waits at a gate, and the digests that its stage runs or would run."""
     if gate in view.spec.workflow:
-        held = view.state.stages.get(view.spec.workflow[gate][0].id)
-        return (held.release, digests_of(held.revisions)) if held else (None, {})
+        state = view.state.stages.get(view.spec.workflow[gate][0].id)
+        return (state.release, digests_of(state.revisions)) if state else (None, {})
     edge, _ = view.spec.gate[gate]
     candidate = view.state.candidates.get(edge.id)
     stage = view.state.stages.get(edge.target)

@@ -60,8 +60,8 @@ class PipelineReplay:
 class PipelineReplays:
     """Replays pipelines from their records."""
 
-    def __init__(self, deps: OperationContext, pipelines: Pipelines) -> None:
-        self._context = deps
+    def __init__(self, context: OperationContext, pipelines: Pipelines) -> None:
+        self._context = context
         self._pipelines = pipelines
 
     async def run(

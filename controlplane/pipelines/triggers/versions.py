@@ -32,11 +32,11 @@ def check_pattern(pattern: str, field: str, *, needed: bool) -> None:
         raise Invalid(error.message, field=field) from None
 
 
-def highest_version(tags: Iterable[str], wanted: str) -> str | None:
+def highest_version(tags: Iterable[str], versions: str) -> str | None:
     """Returns the tag of the highest version in a range; `v1.2.0` counts as 1.2.0, `1_2` is a
     chart's form.
     """
-    spec = NpmSpec(wanted)
+    spec = NpmSpec(versions)
     found: list[tuple[Version, str]] = []
     for tag in tags:
         version = _version(tag)

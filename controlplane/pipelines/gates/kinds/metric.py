@@ -146,10 +146,10 @@ def evaluate_metric(
     good = [ratio for ratio in ratios if rule.comparison.holds(ratio, rule.threshold)]
     passed = bool(good) if rule.several is SeriesPolicy.ANY else len(good) == len(ratios)
     shown_values = f"{_listed(ratios)}{' of the baseline' if baseline is not None else ''}"
-    wanted = f"{rule.comparison.lower().replace('_', ' ')} {rule.threshold:g}"
+    condition = f"{rule.comparison.lower().replace('_', ' ')} {rule.threshold:g}"
     shown = tuple(ratio for ratio in ratios[:MAX_SHOWN] if math.isfinite(ratio))
     answer = CheckAnswer.PASSED if passed else CheckAnswer.FAILED
-    return CheckFinding(answer, f"{shown_values}, wanted {wanted}", shown)
+    return CheckFinding(answer, f"{shown_values}, wanted {condition}", shown)
 
 
 def _listed(values: Sequence[float]) -> str:
