@@ -28,11 +28,7 @@ _TriggerType = enum_of_kinds("TriggerType", ALL, "Kind of a trigger.")
 strawberry.enum(FoundStatus, name="TriggerState", description="State of a trigger's last finding.")
 
 
-def _last_finding(state: TriggerState) -> str | None:
-    return "@".join(filter(None, (state.value, state.digest))) if state.value else None
-
-
-@output(TriggerState, rename={"state": "status"}, only={"status", "value", "reason", "change"})
+@output(TriggerState, rename={"state": "status"}, only={"status", "reason", "change"})
 class PipelineTriggerType(Output[TriggerState]):
     """A trigger of a pipeline and the result of its last poll."""
 
@@ -46,7 +42,7 @@ class PipelineTriggerType(Output[TriggerState]):
     git: str | None
     """Changes to write as JSON with the field names of `GitWriteAttributes`. Null if nothing is
     written."""
-    value: str | None = computed(_last_finding)
+    value: str | None = computed(lambda state: str(state.finding) if state.finding else None)
     """Last tag or version found, with its digest if that counts. Null before the first one."""
     checked_at: datetime | None
     """Time of the last poll. Null before the first one."""

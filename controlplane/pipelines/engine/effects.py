@@ -11,6 +11,7 @@ from enum import StrEnum
 from controlplane.pipelines.model.gate_rules import CheckRule
 from controlplane.pipelines.model.pipeline import GateId, StageId
 from controlplane.pipelines.model.state import Digests, ReleaseId, Revisions
+from controlplane.pipelines.model.triggers import TriggerFinding
 from core.identity import ServiceId
 
 
@@ -74,8 +75,7 @@ class WriteFinding:
 
     key: str
     trigger: str
-    value: str
-    digest: str
+    finding: TriggerFinding
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from controlplane.pipelines.model.gate_checks import CheckAnswer
 from controlplane.pipelines.model.pipeline import GateId, StageId
 from controlplane.pipelines.model.rollout import BudgetRoom
 from controlplane.pipelines.model.state import Digests, GitWriteStatus, Health, ReleaseId, Revisions
+from controlplane.pipelines.model.triggers import TriggerFinding
 from core.identity import ServiceId
 
 
@@ -37,8 +38,7 @@ class TriggerFound:
     """A trigger has polled its source; this is the current value."""
 
     trigger: str
-    value: str
-    digest: str = ""
+    finding: TriggerFinding
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +48,7 @@ class FindingWritten:
     """
 
     trigger: str
-    value: str
-    digest: str = ""
+    finding: TriggerFinding
     change: GitWriteStatus | None = None
     text: str = ""
 
@@ -59,8 +58,7 @@ class FindingFailed:
     """A finding could not be written."""
 
     trigger: str
-    value: str
-    digest: str
+    finding: TriggerFinding
     reason: str
 
 

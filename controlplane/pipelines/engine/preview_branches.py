@@ -9,8 +9,14 @@ from dataclasses import dataclass
 
 from controlplane.pipelines.model.git_writes import GitWrite
 from controlplane.pipelines.model.pipeline import Pipeline, Stage
-from controlplane.pipelines.model.state import GitChangeState, PipelineState, Release, StageState
-from controlplane.pipelines.model.triggers import Trigger
+from controlplane.pipelines.model.state import (
+    GitChangeState,
+    PipelineState,
+    Release,
+    StageState,
+    TriggerState,
+)
+from controlplane.pipelines.model.triggers import Trigger, TriggerFinding
 from core.errors import Invalid
 
 
@@ -54,13 +60,13 @@ def release_values(pipeline: Pipeline, stage: Stage, release: Release) -> dict[s
     }
 
 
-def found_values(pipeline: Pipeline, trigger: Trigger, value: str, digest: str) -> dict[str, str]:
+def found_values(pipeline: Pipeline, trigger: Trigger, finding: TriggerFinding) -> dict[str, str]:
     """Returns the placeholder values of a trigger that writes."""
     return {
         "trigger": trigger.name,
-        "tag": value,
-        "digest": digest,
-        "release": value + (f"-{digest[7:19]}" if digest else ""),
+        "tag": finding.value,
+        "digest": finding.digest,
+        "release": finding.value + (f"-{finding.digest[7:19]}" if finding.digest else ""),
         "stage": pipeline.first.name,
         "pipeline": pipeline.name,
     }
@@ -98,10 +104,10 @@ def _moving(pipeline: Pipeline, stage: Stage, state: PipelineState) -> Iterator[
 
 def _of_triggers(pipeline: Pipeline, state: PipelineState) -> Iterator[PreviewBranch]:
     for trigger in pipeline.triggers:
-        write, found = trigger.write, state.triggers.get(trigger.id)
-        if write is None or found is None or found.change is None or not found.change.number:
+        write, found = trigger.write, state.triggers.get(trigger.id, TriggerState())
+        if not write or not found.finding or not found.change or not found.change.number:
             continue
-        values = found_values(pipeline, trigger, found.value, found.digest)
+        values = found_values(pipeline, trigger, found.finding)
         number = found.change.number
         yield from _preview_branch(write, found.change.repository_id, values, 1, number)
 

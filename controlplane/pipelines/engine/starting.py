@@ -51,17 +51,17 @@ def started(draft: Draft, event: Started) -> None:
 def found(draft: Draft, event: TriggerFound) -> None:
     """Queues a new finding to be written; the same one again only after a failure."""
     before = draft.triggers.get(event.trigger, TriggerState())
-    same = (before.value, before.digest) == (event.value, event.digest)
+    same = before.finding == event.finding
     if _trigger(draft, event.trigger) is None:
         return draft.note(f"trigger {event.trigger} does not exist")
     if same and (before.status is not FoundStatus.FAILED or before.at == draft.now):
-        return draft.note(f"{event.value} was already found")
+        return draft.note(f"{event.finding.value} was already found")
     attempt = before.attempt + 1 if same else 1
     draft.triggers[event.trigger] = TriggerState(
-        before.slot, event.value, event.digest, FoundStatus.WAITING, attempt=attempt, at=draft.now
+        before.slot, event.finding, FoundStatus.WAITING, attempt=attempt, at=draft.now
     )
     if not same:
-        draft.record(event.trigger, None, f"found {_name(event.value, event.digest)}")
+        draft.record(event.trigger, None, f"found {event.finding}")
 
 
 def found_written(draft: Draft, event: FindingWritten) -> None:
@@ -127,7 +127,7 @@ def _run_schedule(draft: Draft, trigger: Trigger, rule: ScheduleRule) -> None:
 
 def _write(draft: Draft, trigger: Trigger) -> None:
     state = draft.triggers.get(trigger.id)
-    if state is None or state.status is not FoundStatus.WAITING:
+    if state is None or state.finding is None or state.status is not FoundStatus.WAITING:
         return
     first = draft.pipeline.first
     freeze = next(
@@ -136,10 +136,9 @@ def _write(draft: Draft, trigger: Trigger) -> None:
     if why := draft.paused or freeze:
         draft.triggers[trigger.id] = replace(state, reason=why)
         return
-    name = _name(state.value, state.digest)
-    key = f"found/{trigger.id}/{name}/{state.attempt}"
+    key = f"found/{trigger.id}/{state.finding}/{state.attempt}"
     draft.triggers[trigger.id] = replace(state, status=FoundStatus.WRITING, reason="")
-    draft.emit(WriteFinding(key, trigger.id, state.value, state.digest))
+    draft.emit(WriteFinding(key, trigger.id, state.finding))
 
 
 def _trigger(draft: Draft, id: str) -> Trigger | None:
@@ -151,8 +150,4 @@ def _pending_write(draft: Draft, event: FindingWritten | FindingFailed) -> Trigg
     state = draft.triggers.get(event.trigger)
     if state is None or state.status is not FoundStatus.WRITING:
         return None
-    return state if (state.value, state.digest) == (event.value, event.digest) else None
-
-
-def _name(value: str, digest: str) -> str:
-    return f"{value}@{digest}" if digest else value
+    return state if state.finding == event.finding else None

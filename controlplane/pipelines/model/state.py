@@ -12,6 +12,7 @@ from typing import NewType
 
 from controlplane.pipelines.model.ids import EdgeId, GateId, StageId
 from controlplane.pipelines.model.rollout import BudgetRoom, Progress
+from controlplane.pipelines.model.triggers import TriggerFinding
 from core.identity import ServiceId
 
 ReleaseId = NewType("ReleaseId", str)
@@ -234,10 +235,7 @@ class TriggerState:
 
     slot: datetime | None = None
     """Time up to which a schedule has run."""
-    value: str = ""
-    """Tag or version."""
-    digest: str = ""
-    """Digest of the image, if that counts."""
+    finding: TriggerFinding | None = None
     status: FoundStatus = FoundStatus.IDLE
     """State of the last finding."""
     reason: str = ""

@@ -19,15 +19,20 @@ MAX_TRIGGERS = 50
 
 @dataclass(frozen=True, slots=True)
 class TriggerFinding:
-    """A finding: a tag or version, and the digest if it matters."""
+    """A finding: a tag or version."""
 
     value: str
+    """Tag or version."""
     digest: str = ""
+    """Digest of the image, if that counts."""
 
     @classmethod
     def of(cls, value: str | None) -> "TriggerFinding | None":
         """Returns the finding of a tag or version; None without one."""
         return cls(value) if value else None
+
+    def __str__(self) -> str:
+        return f"{self.value}@{self.digest}" if self.digest else self.value
 
 
 class TriggerContext(Protocol):

@@ -14,7 +14,7 @@ from controlplane.pipelines.engine import events as ev
 from controlplane.pipelines.engine.preview_branches import branch_of, found_values
 from controlplane.pipelines.model.records import PipelineTrigger
 from controlplane.pipelines.model.state import FoundStatus, TriggerState
-from controlplane.pipelines.model.triggers import Trigger, TriggerFinding
+from controlplane.pipelines.model.triggers import Trigger
 from controlplane.pipelines.operations.git_places import check_writable, common_branch
 from controlplane.pipelines.operations.git_promotions import GitPromotions, GitTarget
 from controlplane.pipelines.operations.pipelines import Pipelines
@@ -123,10 +123,10 @@ class Triggers:
             error = "" if found else "no version matches"
         except TowlineError as failure:
             error, pause = failure.message, failure.retry_after or 0.0
-        is_new = found is not None and found != TriggerFinding(state.value, state.digest)
+        is_new = found is not None and found != state.finding
         await self._schedule_next(view, trigger, error, is_new, min(pause, _MAX_PAUSE_S))
         if found is not None and (is_new or state.status is FoundStatus.FAILED):
-            event = ev.TriggerFound(trigger.id, found.value, found.digest)
+            event = ev.TriggerFound(trigger.id, found)
             await self._pipelines.advance(view.row.id, event)
         self._context.bus.publish(PIPELINE, view.row.id)
 
@@ -144,7 +144,7 @@ class Triggers:
         except TowlineError as error:
             if isinstance(error, Unavailable) and job.attempts < MAX_ATTEMPTS:
                 raise  # The job is retried and finds what it has already written.
-            event = ev.FindingFailed(trigger.id, effect.value, effect.digest, error.message)
+            event = ev.FindingFailed(trigger.id, effect.finding, error.message)
         await self._pipelines.advance(view.row.id, event)
 
     async def _find(
@@ -199,7 +199,7 @@ class Triggers:
                 check_writable(repository, trigger.writes_to)
         if trigger.write is None:
             return await self._follow(view, effect)
-        values = found_values(view.spec, trigger, effect.value, effect.digest)
+        values = found_values(view.spec, trigger, effect.finding)
         write = trigger.write
         place = GitTarget(
             repository,
@@ -211,7 +211,7 @@ class Triggers:
         )
         change = await self._git.put(place)
         await self._context.manifests.hint(repository.id)
-        return ev.FindingWritten(effect.trigger, effect.value, effect.digest, change)
+        return ev.FindingWritten(effect.trigger, effect.finding, change)
 
     @retry_on_collision
     async def _follow(self, view: PipelineView, effect: fx.WriteFinding) -> ev.FindingWritten:
@@ -221,12 +221,12 @@ class Triggers:
             if any(service.spec.promoted for service in services):
                 raise Conflict("another pipeline promotes the first stage's services")
             for service in services:
-                await tx[ServiceStore].change(service.id, ref=effect.value)
+                await tx[ServiceStore].change(service.id, ref=effect.finding.value)
         for service in services:
             self._context.bus.publish(SERVICE, service.id)
             self._context.bus.publish(RENDER_SERVICES, f"{service.repository_id}/{service.id}")
-        text = f"services follow {effect.value}"
-        return ev.FindingWritten(effect.trigger, effect.value, effect.digest, text=text)
+        text = f"services follow {effect.finding.value}"
+        return ev.FindingWritten(effect.trigger, effect.finding, text=text)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from controlplane.pipelines.http import MAX_BYTES, WebhookRoutes
 from controlplane.pipelines.model.git_writes import FileChange, FileKind, GitWrite
 from controlplane.pipelines.model.records import PipelineTrigger
 from controlplane.pipelines.model.state import FoundStatus, GitChangeState, TriggerState
-from controlplane.pipelines.model.triggers import TriggerRule
+from controlplane.pipelines.model.triggers import TriggerFinding, TriggerRule
 from controlplane.pipelines.operations.drafts import (
     EdgeDraft,
     GateDraft,
@@ -164,6 +164,11 @@ class Stand:
         view = await self.view()
         return view.state.triggers.get(view.spec.triggers[0].id, TriggerState())
 
+    async def finding(self) -> TriggerFinding:
+        finding = (await self.state()).finding
+        assert finding is not None
+        return finding
+
     async def row(self) -> PipelineTrigger:
         (row,) = (await self.triggers.rows((await self.view()).row.id)).values()
         return row
@@ -182,7 +187,7 @@ async def test_a_new_tag_in_the_range_is_committed_once(stand: Stand) -> None:
     await stand.save(ImageRule(stand.image, range="^1"))
     assert await stand.look() == 1
     state = await stand.state()
-    assert (state.value, state.status) == ("1.1.0", FoundStatus.DONE)
+    assert (state.finding, state.status) == (TriggerFinding("1.1.0"), FoundStatus.DONE)
     assert state.change is not None and state.change.state is GitChangeState.LANDED
     assert stand.writes.made == [("main", [SetImage("dev/d.yaml", "shop", "1.1.0")])]
     await stand.world.clock.advance(61)
@@ -209,9 +214,9 @@ async def test_each_policy_finds_its_tag(
         stand.registry.push("shop", tag, THEN + timedelta(number))
     await stand.save(ImageRule(stand.image, policy, **more))
     await stand.look()
-    state = await stand.state()
-    assert state.value == expected
-    assert bool(state.digest) == (policy is ImageTagPolicy.DIGEST)
+    finding = await stand.finding()
+    assert finding.value == expected
+    assert bool(finding.digest) == (policy is ImageTagPolicy.DIGEST)
 
 
 async def test_a_tag_that_moves_is_found_by_its_digest(stand: Stand) -> None:
@@ -221,14 +226,14 @@ async def test_a_tag_that_moves_is_found_by_its_digest(stand: Stand) -> None:
     digest = stand.registry.push("shop", "latest", THEN + timedelta(1))
     await stand.world.clock.advance(900)
     await stand.look()
-    assert ((await stand.state()).digest, len(stand.writes.made)) == (digest, 2)
+    assert ((await stand.finding()).digest, len(stand.writes.made)) == (digest, 2)
 
 
 async def test_a_new_version_of_a_chart_is_found(stand: Stand) -> None:
     stand.registry.push("charts/shop", "1.4.0_build")
     await stand.save(ChartRule(f"oci://{stand.registry.host}/charts/shop"))
     await stand.look()
-    assert (await stand.state()).value == "1.4.0_build"
+    assert (await stand.finding()).value == "1.4.0_build"
 
 
 async def test_a_new_tag_of_git_is_what_the_first_stage_follows(stand: Stand) -> None:
@@ -288,8 +293,8 @@ async def test_a_server_that_stays_away_is_no_reason_to_wait_for_ever(stand: Sta
     await stand.save(ImageRule(stand.image))
     with pytest.raises(Unavailable):
         await stand.look()
-    view, state = await stand.view(), await stand.state()
-    effect = WriteFinding("key", view.spec.triggers[0].id, state.value, state.digest)
+    view = await stand.view()
+    effect = WriteFinding("key", view.spec.triggers[0].id, await stand.finding())
     payload = {"pipeline": view.row.id, "effect": effect_to_json(effect)}
     last = Job("j", WRITE, "key", stand.world.clock.now(), payload, attempts=MAX_ATTEMPTS)
     await stand.triggers.write(last)
@@ -311,7 +316,7 @@ async def test_a_private_registry_is_asked_with_the_credentials_of_its_repositor
     await stand.world.repositories.create(stand.world.admin, change)
     await stand.world.clock.advance(900)
     await stand.look()
-    assert (await stand.state()).value == "1.0.0"
+    assert (await stand.finding()).value == "1.0.0"
 
 
 async def test_a_signed_hint_has_a_trigger_look_at_once(stand: Stand) -> None:
@@ -334,7 +339,7 @@ async def test_a_signed_hint_has_a_trigger_look_at_once(stand: Stand) -> None:
         url = f"/webhooks/registry/{provider}/{id}{query}"
         assert (await stand.post(url, body, headers))[0] == 202
     assert await stand.look() == 1
-    assert (await stand.state()).value == "1.0.1"
+    assert (await stand.finding()).value == "1.0.1"
 
 
 @pytest.mark.parametrize("provider", ["github", "harbor", "dockerhub", "plain"])

@@ -22,7 +22,7 @@ from controlplane.pipelines.engine.events import (
 from controlplane.pipelines.model.git_writes import FileChange, FileKind, GitWrite
 from controlplane.pipelines.model.pipeline import Pipeline, validate
 from controlplane.pipelines.model.state import FoundStatus, GitChangeState, GitWriteStatus, Health
-from controlplane.pipelines.model.triggers import Trigger, TriggerRule
+from controlplane.pipelines.model.triggers import Trigger, TriggerFinding, TriggerRule
 from controlplane.pipelines.triggers.kinds import ChartRule, ImageRule, ScheduleRule, TagRule
 from controlplane.pipelines.triggers.kinds.image import ImageTagPolicy
 from controlplane.pipelines.triggers.versions import (
@@ -58,7 +58,7 @@ def seen(line: Line, content: str) -> None:
 
 
 def written(line: Line) -> list[str]:
-    return [one.value for one in line.effects if isinstance(one, WriteFinding)]
+    return [one.finding.value for one in line.effects if isinstance(one, WriteFinding)]
 
 
 def releases(line: Line) -> int:
@@ -118,37 +118,37 @@ def test_an_hour_that_clocks_leave_out_is_kept_at_the_change(zone: str, expected
 def test_what_is_found_is_written_once_and_again_only_after_it_failed() -> None:
     line = Line(with_trigger(IMAGE, WRITE))
     for _ in range(3):
-        line.send(TriggerFound("t", "1.0"))
+        line.send(TriggerFound("t", TriggerFinding("1.0")))
         line.pass_time(60)
     assert written(line) == ["1.0"]
-    line.send(FindingFailed("t", "1.0", "", "protected branch"))
+    line.send(FindingFailed("t", TriggerFinding("1.0"), "protected branch"))
     assert line.state.triggers["t"].reason == "protected branch"
     line.pass_time(60)
-    line.send(TriggerFound("t", "1.0"))
+    line.send(TriggerFound("t", TriggerFinding("1.0")))
     assert written(line) == ["1.0", "1.0"]
     change = GitWriteStatus(GitChangeState.LANDED, "r", "main", "a" * 40)
-    line.send(FindingWritten("t", "1.0", "", change))
+    line.send(FindingWritten("t", TriggerFinding("1.0"), change))
     state = line.state.triggers["t"]
     assert (state.status, state.change) == (FoundStatus.DONE, change)
-    line.send(TriggerFound("t", "1.0"))
+    line.send(TriggerFound("t", TriggerFinding("1.0")))
     assert line.notes() and written(line) == ["1.0", "1.0"]
 
 
 def test_a_newer_version_takes_the_place_of_one_that_is_being_written() -> None:
     line = Line(with_trigger(IMAGE, WRITE))
-    line.send(TriggerFound("t", "1.0"))
-    line.send(TriggerFound("t", "1.1"))
-    line.send(FindingWritten("t", "1.0"))
+    line.send(TriggerFound("t", TriggerFinding("1.0")))
+    line.send(TriggerFound("t", TriggerFinding("1.1")))
+    line.send(FindingWritten("t", TriggerFinding("1.0")))
     assert line.notes() == ["another version has been found since"]
     assert line.state.triggers["t"].status is FoundStatus.WRITING
-    line.send(FindingWritten("t", "1.1", text="done"))
+    line.send(FindingWritten("t", TriggerFinding("1.1"), text="done"))
     assert line.state.triggers["t"].status is FoundStatus.DONE
 
 
 def test_a_pause_and_a_freeze_hold_what_was_found() -> None:
     line = Line(with_trigger(IMAGE, WRITE))
     line.send(Paused("eve", "incident"))
-    line.send(TriggerFound("t", "1.0"))
+    line.send(TriggerFound("t", TriggerFinding("1.0")))
     assert not written(line)
     assert "incident" in line.state.triggers["t"].reason
     line.send(Frozen({ServiceId("dev-0"): "frozen by ann"}))
@@ -166,14 +166,14 @@ def test_no_version_is_written_twice_without_a_failure_between(story: list) -> N
     for value, what in story:
         before = line.state.triggers.get("t")
         if what == "x":
-            line.send(FindingFailed("t", value, "", "no"))
+            line.send(FindingFailed("t", TriggerFinding(value), "no"))
         elif what == "w":
-            line.send(FindingWritten("t", value, text="done"))
+            line.send(FindingWritten("t", TriggerFinding(value), text="done"))
         elif what == "t":
             line.pass_time(30)
         else:
             line.pass_time(1)
-            line.send(TriggerFound("t", value))
+            line.send(TriggerFound("t", TriggerFinding(value)))
         after = line.state.triggers.get("t")
         failed += before != after and after is not None and after.status is FoundStatus.FAILED
     changes = [one.text for one in line.state.history if one.text.startswith("found ")]

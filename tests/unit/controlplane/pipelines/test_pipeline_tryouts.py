@@ -18,7 +18,7 @@ from controlplane.pipelines.model.state import (
     TriggerState,
     WaitingRelease,
 )
-from controlplane.pipelines.model.triggers import Trigger
+from controlplane.pipelines.model.triggers import Trigger, TriggerFinding
 from controlplane.pipelines.triggers.kinds import ImageRule
 from tests.fakes.pipelines import two_stages
 
@@ -95,7 +95,7 @@ def test_a_branch_that_the_next_release_has_too_is_left_alone() -> None:
 
 def test_a_trigger_that_finds_something_newer_leaves_its_request() -> None:
     write = replace(WRITE, mode=WriteMode.REQUEST)
-    before = PipelineState(triggers={"t": TriggerState(value="1.0", change=OPEN)})
-    after = PipelineState(triggers={"t": TriggerState(value="1.1")})
+    before = PipelineState(triggers={"t": TriggerState(finding=TriggerFinding("1.0"), change=OPEN)})
+    after = PipelineState(triggers={"t": TriggerState(finding=TriggerFinding("1.1"))})
     assert left(before, after, write) == [("towline/shop/dev/1.0", 7)]
     assert left(before, before, write) == []
