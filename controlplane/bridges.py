@@ -23,7 +23,7 @@ from controlplane.generators.operations.template_ownership import check_changeab
 from controlplane.generators.ports import GlobalServiceStore, ManagedNamespaceStore, ServiceSetStore
 from controlplane.notifications.ports import SinkStore
 from controlplane.pipelines.engine import codec
-from controlplane.pipelines.operations.sealed_values import SealedGates
+from controlplane.pipelines.operations.gate_secrets import SealedGates
 from controlplane.pipelines.operations.stages import pipeline_of
 from controlplane.pipelines.operations.trigger_rows import SEAL_CONTEXT
 from controlplane.pipelines.ports import PipelineStore, PipelineTriggerStore

@@ -287,7 +287,7 @@ class Query(
         """
         context = info.context
         rows = await context[Pipelines].measured_at(info.context.actor, id)
-        return [GateMeasurement.of(row) for row in rows]
+        return GateMeasurement.of_each(rows)
 
     @strawberry.field
     async def pipelines(

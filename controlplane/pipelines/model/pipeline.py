@@ -12,8 +12,8 @@ from graphlib import CycleError, TopologicalSorter
 from controlplane.clusters.model.selectors import Selector
 from controlplane.pipelines.model.gate_rules import WORKFLOW, GateRule, Patience
 from controlplane.pipelines.model.git_writes import GitWrite
-from controlplane.pipelines.model.ids import EdgeId, GateId, StageId
 from controlplane.pipelines.model.rollout import Rollout, Strategy, Waves
+from controlplane.pipelines.model.state import EdgeId, GateId, StageId
 from controlplane.pipelines.model.triggers import MAX_TRIGGERS, Trigger
 from controlplane.platform.names import check_text
 from controlplane.services.model.verification import check_verification

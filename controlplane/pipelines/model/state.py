@@ -10,11 +10,13 @@ from datetime import datetime
 from enum import StrEnum
 from typing import NewType
 
-from controlplane.pipelines.model.ids import EdgeId, GateId, StageId
 from controlplane.pipelines.model.rollout import BudgetRoom, Progress
 from controlplane.pipelines.model.triggers import TriggerFinding
 from core.identity import ServiceId
 
+StageId = NewType("StageId", str)
+EdgeId = NewType("EdgeId", str)
+GateId = NewType("GateId", str)
 ReleaseId = NewType("ReleaseId", str)
 Digests = Mapping[ServiceId, str]
 

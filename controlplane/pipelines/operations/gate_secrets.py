@@ -1,16 +1,37 @@
 """Signing secrets of gates: received in plain text, stored encrypted, decrypted to sign."""
 
 import base64
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
+from controlplane.pipelines.engine import codec
 from controlplane.pipelines.gates.kinds.workflow import WorkflowRule
 from controlplane.pipelines.model import pipeline
 from controlplane.pipelines.model.gate_rules import GateRule, SignedRule, Step
+from controlplane.pipelines.model.records import PipelineRecord
+from controlplane.platform.ports import Rows
 from controlplane.platform.sealing import Sealer
 from controlplane.platform.webhook_signatures import decode_webhook_secret
 
 _CONTEXT = "pipeline-gate"
+
+
+@dataclass(slots=True)
+class SealedGates:
+    """Signing secrets in the gate rules of pipelines."""
+
+    rows: Rows[PipelineRecord]
+    noun: str = "gates of pipeline"
+
+    def is_behind(self, sealer: Sealer, row: PipelineRecord) -> bool:
+        gates = codec.pipeline_from_json(row.spec).all_gates
+        rules = [rule for _, gate in gates for rule in gate.rule.parts()]
+        return any(_is_behind(sealer, rule) for rule in rules if isinstance(rule, SignedRule))
+
+    def again(self, sealer: Sealer, row: PipelineRecord) -> Mapping[str, Any]:
+        spec = resealed(sealer, codec.pipeline_from_json(row.spec))
+        return {"spec": codec.pipeline_to_json(spec), "version": row.version + 1}
 
 
 def sealed_rule(sealer: Sealer, rule: GateRule, before: GateRule | None) -> GateRule:
@@ -31,12 +52,6 @@ def sealed_rule(sealer: Sealer, rule: GateRule, before: GateRule | None) -> Gate
 def open_sealed(sealer: Sealer, sealed: str) -> str:
     """The signing secret that a rule keeps encrypted."""
     return sealer.open(base64.b64decode(sealed), _CONTEXT).decode()
-
-
-def needs_reseal(sealer: Sealer, spec: pipeline.Pipeline) -> bool:
-    """True if an older key encrypts a secret of the pipeline."""
-    rules = [rule for _, gate in spec.all_gates for rule in gate.rule.parts()]
-    return any(_is_behind(sealer, rule) for rule in rules if isinstance(rule, SignedRule))
 
 
 def resealed(sealer: Sealer, spec: pipeline.Pipeline) -> pipeline.Pipeline:

@@ -4,11 +4,11 @@ from controlplane.authorization import Actor, Resource, ResourceKind, Verb, requ
 from controlplane.pipelines.engine import events as ev
 from controlplane.pipelines.gates.kinds.external import ExternalRule
 from controlplane.pipelines.model.gate_rules import GateRule
-from controlplane.pipelines.model.pipeline import GateId, Stage
+from controlplane.pipelines.model.pipeline import GateId
 from controlplane.pipelines.model.state import ReleaseId
 from controlplane.pipelines.operations.gate_secrets import open_sealed
 from controlplane.pipelines.operations.pipelines import Pipelines
-from controlplane.pipelines.operations.views import PipelineView, gate_of
+from controlplane.pipelines.operations.views import PipelineView, gate_of, stage_named
 from controlplane.pipelines.ports import PipelineStore
 from controlplane.platform.context import (
     DESIRED_STATE,
@@ -95,7 +95,7 @@ class ReleaseDecisions:
         """Aborts a stage's rollout; clusters keep their present revision."""
         view = await self._pipelines.get(actor, id)
         require(actor, Verb.PAUSE, view.row.target)
-        found = _stage(view, stage)
+        found = stage_named(view, stage)
         state = view.state.stages.get(found.id)
         if state is None or state.release is None:
             raise Conflict(f"stage {stage!r} has no release")
@@ -106,7 +106,7 @@ class ReleaseDecisions:
         """Acknowledges that a stage was rolled back."""
         view = await self._pipelines.get(actor, id)
         require(actor, Verb.APPROVE, view.row.target)
-        event = ev.Lifted(_stage(view, stage).id, actor.email)
+        event = ev.Lifted(stage_named(view, stage).id, actor.email)
         return await self._pipelines.decide(actor, "acknowledgeRollback", view, event)
 
     async def refused(self, actor: Actor) -> list[DeniedRevision]:
@@ -167,10 +167,3 @@ def _publish_lifted(tx: Change, service: Service) -> None:
 
 def _rule(view: PipelineView, id: GateId) -> GateRule:
     return next(gate.rule for _, gate in view.spec.all_gates if gate.id == id)
-
-
-def _stage(view: PipelineView, name: str) -> Stage:
-    found = next((stage for stage in view.spec.stages if stage.name == name), None)
-    if found is None:
-        raise NotFound(f"pipeline {view.row.name!r} has no stage {name!r}")
-    return found

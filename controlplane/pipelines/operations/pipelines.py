@@ -78,6 +78,7 @@ from controlplane.pipelines.operations.views import (
     gate_of,
     named_approvers,
     recorded_spec,
+    stage_named,
     view_of,
     visible_view,
     waiting_release,
@@ -103,7 +104,7 @@ from controlplane.platform.retry import retry_operations
 from controlplane.services.model.quarantine import DeniedRevision
 from controlplane.services.model.service import Service
 from controlplane.services.ports import DeniedRevisionStore, RevisionStore, ServiceStore
-from core.errors import Conflict, Forbidden, Invalid, NotFound
+from core.errors import Conflict, Forbidden, Invalid
 from core.identity import ServiceId
 
 log = structlog.get_logger(__name__)
@@ -143,7 +144,7 @@ class Pipelines:
 
     def __init__(self, context: OperationContext) -> None:
         self._context = context
-        self._awaiting_room: set[str] = set()
+        self._awaiting_budget: set[str] = set()
 
     async def page(self, actor: Actor, query: PageQuery) -> Page[PipelineView]:
         require_member(actor)
@@ -195,11 +196,7 @@ class Pipelines:
             else:
                 row = replace(row, spec=body, updated_at=now, version=row.version + 1)
                 await tx[PipelineStore].put(row)
-            await tx[PipelineEventStore].add(
-                PipelineEvent(
-                    self._context.new_id(), id, now, [], recorded_spec(row.spec), row.state
-                )
-            )
+            await self._record_events(tx, row)
             tx.audit(draft.name, id)
             tx.publish(PIPELINE, id)
             _publish_departures(tx.publish, left)
@@ -283,9 +280,7 @@ class Pipelines:
         """Retries a rejected or failed release of a stage, given by the stage's name."""
         view = await self.get(actor, id)
         require(actor, Verb.APPROVE, view.row.target)
-        found = next((candidate for candidate in view.spec.stages if candidate.name == stage), None)
-        if found is None:
-            raise NotFound(f"pipeline {view.row.name!r} has no stage {stage!r}")
+        found = stage_named(view, stage)
         release = _release_to_retry(view, found.id)
         if release is None:
             raise Conflict(f"stage {stage!r} has no rejected or failed release")
@@ -434,10 +429,10 @@ class Pipelines:
 
     def _wake_budget_waiters(self, id: str, before: PipelineState, after: PipelineState) -> None:
         """Wakes the known pipelines that wait for a budget, after a part of it became free."""
-        known = self._awaiting_room
-        (known.add if awaits_budget(after) else known.discard)(id)
+        waiting = self._awaiting_budget
+        (waiting.add if awaits_budget(after) else waiting.discard)(id)
         if frees_budget(before, after):
-            for pipeline_id in known - {id}:
+            for pipeline_id in waiting - {id}:
                 self._context.bus.publish(PIPELINE, pipeline_id)
 
     async def _with_present_services(
@@ -451,12 +446,7 @@ class Pipelines:
         left = await bind_services(tx, now, before, SYSTEM)
         after = replace(row, spec=codec.pipeline_to_json(now), version=row.version + 1)
         await tx[PipelineStore].put(after)
-        moment = self._context.clock.now()
-        await tx[PipelineEventStore].add(
-            PipelineEvent(
-                self._context.new_id(), row.id, moment, [], recorded_spec(after.spec), row.state
-            )
-        )
+        await self._record_events(tx, after)
         return after, left
 
     async def _keep(
@@ -480,21 +470,31 @@ class Pipelines:
             row.id,
             obsolete_branches(preview_branches(spec, before), preview_branches(spec, state)),
         )
-        snapshot = version % _SNAPSHOT_EVERY == 0
-        entry = PipelineEvent(
-            self._context.new_id(),
-            row.id,
-            now,
-            [codec.event_to_json(event) for event in events],
-            recorded_spec(row.spec) if snapshot else None,
-            row.state if snapshot else None,
-        )
-        await tx[PipelineEventStore].add(entry)
+        await self._record_events(tx, row, events, snapshot=version % _SNAPSHOT_EVERY == 0)
         for revision in state.known_bad.keys() - before.known_bad.keys():
             if await tx[DeniedRevisionStore].get(revision) is None:
                 reason = state.known_bad[revision]
                 await tx[DeniedRevisionStore].add(DeniedRevision(revision, "towline", reason, now))
         return True
+
+    async def _record_events(
+        self,
+        tx: Transaction,
+        row: PipelineRecord,
+        events: Iterable[ev.Event] = (),
+        *,
+        snapshot: bool = True,
+    ) -> None:
+        """Records events; a snapshot of the row before them is a starting point for replays."""
+        event = PipelineEvent(
+            self._context.new_id(),
+            row.id,
+            self._context.clock.now(),
+            [codec.event_to_json(event) for event in events],
+            recorded_spec(row.spec) if snapshot else None,
+            row.state if snapshot else None,
+        )
+        await tx[PipelineEventStore].add(event)
 
     async def leave(self, id: str, previews: Sequence[PreviewBranch]) -> None:
         """Cleans up preview branches, unless they are still needed."""

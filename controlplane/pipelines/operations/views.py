@@ -38,6 +38,14 @@ async def find_pipeline(tx: Transaction, id: str | None, name: str | None) -> Pi
     return row
 
 
+def stage_named(view: PipelineView, name: str) -> pipeline.Stage:
+    """NotFound: the pipeline has no stage with this name."""
+    found = next((stage for stage in view.spec.stages if stage.name == name), None)
+    if found is None:
+        raise NotFound(f"pipeline {view.row.name!r} has no stage {name!r}")
+    return found
+
+
 async def view_of(
     tx: Transaction, row: PipelineRecord, *, with_clusters: bool = True
 ) -> PipelineView:
