@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import NamedTuple
 
 from controlplane.pipelines.engine.effects import Promote, WakeAt
 from controlplane.pipelines.engine.engine import step
@@ -21,14 +22,12 @@ class RecordedEvents:
     events: tuple[Event, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Promotion:
+class Promotion(NamedTuple):
     """A stage began to take in a release, or was rolled back to one."""
 
-    at: datetime
     stage: StageId
     release: ReleaseId
-    back: bool = False
+    back: bool
 
 
 @dataclass(slots=True)
@@ -36,7 +35,8 @@ class Replay:
     """End state of a replay, and its promotions."""
 
     state: PipelineState
-    promotions: list[Promotion] = field(default_factory=list)
+    promotions: dict[Promotion, datetime] = field(default_factory=dict)
+    """Time of each promotion's first batch."""
     wake: datetime | None = None
     ticks: int = 0
 
@@ -70,13 +70,5 @@ def _take(pipeline: Pipeline, run: Replay, events: Iterable[Event], at: datetime
         run.wake = wakes[0] if wakes else run.wake
         for effect in effects:
             if isinstance(effect, Promote):
-                _note(run, Promotion(at, effect.stage, effect.release, effect.back))
-
-
-def _note(run: Replay, promotion: Promotion) -> None:
-    """The first batch of a rollout represents it."""
-    key = (promotion.stage, promotion.release, promotion.back)
-    if all(
-        (promotion.stage, promotion.release, promotion.back) != key for promotion in run.promotions
-    ):
-        run.promotions.append(promotion)
+                promotion = Promotion(effect.stage, effect.release, effect.back)
+                run.promotions.setdefault(promotion, at)

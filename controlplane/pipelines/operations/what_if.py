@@ -1,5 +1,6 @@
 """Replays of pipelines: the effect of other gates on a past time window."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -106,23 +107,24 @@ def _beginning(records: list[PipelineEvent], since: datetime) -> PipelineEvent:
     return before[-1] if before else known[0]
 
 
-def _with_gates(spec: pipeline.Pipeline, gates: dict[pipeline.EdgeId, tuple]) -> pipeline.Pipeline:
+def _with_gates(
+    spec: pipeline.Pipeline, gates: Mapping[pipeline.EdgeId, tuple[pipeline.Gate, ...]]
+) -> pipeline.Pipeline:
     edges = tuple(replace(edge, gates=gates.get(edge.id, ())) for edge in spec.edges)
     return pipeline.validate(replace(spec, edges=edges))
 
 
 def _steps(spec: pipeline.Pipeline, was: Replay, would: Replay) -> tuple[ReplayStep, ...]:
-    first = {
-        (promotion.stage, promotion.release, promotion.back): promotion.at
-        for promotion in was.promotions
-    }
-    second = {
-        (promotion.stage, promotion.release, promotion.back): promotion.at
-        for promotion in would.promotions
-    }
+    first, second = was.promotions, would.promotions
     return tuple(
-        ReplayStep(spec.stage[key[0]].name, key[1], key[2], first.get(key), second.get(key))
-        for key in {**first, **second}
+        ReplayStep(
+            spec.stage[promotion.stage].name,
+            promotion.release,
+            promotion.back,
+            first.get(promotion),
+            second.get(promotion),
+        )
+        for promotion in first | second
     )
 
 
