@@ -141,7 +141,7 @@ def setting_fields(settings: type[Any]) -> tuple[SettingField, ...]:
             setting.name or member.name,
             _plain(hints[member.name]),
             setting,
-            _default(member),
+            default_of(member),
         )
         for member in sorted(fields(settings), key=lambda m: m.name not in settings.__annotations__)
         for setting in _settings_in(hints[member.name])
@@ -206,7 +206,8 @@ def _plain(hint: Any) -> Any:
     return inner
 
 
-def _default(member: Field[Any]) -> Any:
+def default_of(member: Field[Any]) -> Any:
+    """Returns the default of a field; MISSING without one."""
     return member.default_factory() if member.default_factory is not MISSING else member.default
 
 

@@ -3,7 +3,7 @@
 import inspect
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import MISSING, Field, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from datetime import date, datetime, time
 from enum import StrEnum
 from functools import cache
@@ -19,6 +19,7 @@ from controlplane.platform.plugin_settings import (
     Plugin,
     SettingField,
     camel,
+    default_of,
     setting_fields,
 )
 from core.errors import Invalid
@@ -87,7 +88,7 @@ def settings_json(value: Any) -> Any:
         camel(member.name): settings_json(current)
         for member in fields(value)
         if member.name not in secrets
-        and (current := getattr(value, member.name)) != _default(member)
+        and (current := getattr(value, member.name)) != default_of(member)
     }
 
 
@@ -224,7 +225,3 @@ def _json_object(text: str, place: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise Invalid("must be a JSON object", field=place)
     return value
-
-
-def _default(member: Field[Any]) -> Any:
-    return member.default_factory() if member.default_factory is not MISSING else member.default
