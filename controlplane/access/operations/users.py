@@ -339,7 +339,7 @@ class UserOperations:
     async def _set_role(self, tx: Transaction, actor: Actor, user: User, role: Role) -> None:
         """Makes this role the user's only installation-wide role."""
         bindings = await tx[RoleBindingStore].select(subject_id=user.id, scope=INSTALLATION)
-        if [binding.role_id for binding in bindings] == [role.id]:
+        if [(binding.role_id, binding.expires_at) for binding in bindings] == [(role.id, None)]:
             return
         if user.id == actor.id:
             raise Conflict("you cannot change your own role: ask another administrator")

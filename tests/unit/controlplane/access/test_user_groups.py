@@ -1,0 +1,231 @@
+"""Operations on groups of users and their members."""
+
+from dataclasses import replace
+
+import pytest
+
+from controlplane.access.model.users import UserKind
+from controlplane.access.operations.users import GroupChange, UserOperations
+from controlplane.access.ports import GroupStore, MembershipStore, RoleBindingStore
+from controlplane.authorization import ANONYMOUS
+from controlplane.authorization.roles import BuiltInRole
+from controlplane.platform.context import ACCESS
+from controlplane.platform.ports import PageQuery
+from core.errors import Conflict, Forbidden, Invalid, NotFound, Unauthenticated
+from tests.fakes.access import USER_MANAGER, bind, join, make_group, make_user
+from tests.fakes.actors import ADMIN, EDITOR, NOBODY, person
+from tests.fakes.operations import MemoryOperations, operations_over_memory
+
+ADA, BOB = make_user("ada"), make_user("bob")
+CREW, EVERYONE = make_group("crew"), make_group("all", everyone=True)
+ADA_HERSELF = person(BuiltInRole.VIEWER, "ada")
+
+
+@pytest.fixture
+def world() -> MemoryOperations:
+    return operations_over_memory()
+
+
+@pytest.fixture
+def users(world: MemoryOperations) -> UserOperations:
+    return UserOperations(world.context)
+
+
+async def check_nothing_happened(world: MemoryOperations) -> None:
+    assert await world.audited() == [] and world.published == []
+
+
+async def test_every_member_of_the_installation_sees_groups(
+    world: MemoryOperations, users: UserOperations
+) -> None:
+    await world.given(CREW)
+    assert (await users.groups(NOBODY, PageQuery())).items == (CREW,)
+    assert await users.group(NOBODY, "crew") == CREW
+    for name in ("none", ""):
+        with pytest.raises(NotFound):
+            await users.group(ADMIN, name)
+    with pytest.raises(Unauthenticated):
+        await users.group(ANONYMOUS, "crew")
+
+
+async def test_readers_of_users_see_members(world: MemoryOperations, users: UserOperations) -> None:
+    await world.given(ADA, BOB, CREW, EVERYONE, join(ADA, CREW))
+    assert await users.members(ADMIN, "crew") == [ADA]
+    assert await users.members(ADMIN, "all") == []
+    with pytest.raises(Forbidden):
+        await users.members(EDITOR, "crew")
+
+
+async def test_people_are_in_the_groups_of_everyone(
+    world: MemoryOperations, users: UserOperations
+) -> None:
+    bot = replace(make_user("bot"), kind=UserKind.SERVICE_ACCOUNT)
+    await world.given(ADA, bot, CREW, EVERYONE, join(ADA, CREW), join(bot, CREW))
+    assert await users.groups_of(ADA_HERSELF) == [CREW, EVERYONE]
+    account = replace(NOBODY, id="bot", kind="service-account")
+    assert await users.groups_of(account) == [CREW]
+    assert await users.groups_of(NOBODY) == [EVERYONE]
+
+
+async def test_a_member_of_a_group_of_everyone_is_in_it_once(
+    world: MemoryOperations, users: UserOperations
+) -> None:
+    await world.given(ADA, EVERYONE, join(ADA, EVERYONE))
+    assert await users.groups_of(ADA_HERSELF) == [EVERYONE]
+
+
+async def test_a_group_is_created(world: MemoryOperations, users: UserOperations) -> None:
+    made = await users.create_group(
+        ADMIN, GroupChange("crew", "x" * 1000, everyone=True, issuer="https://idp")
+    )
+    assert await world.rows(GroupStore) == [made]
+    assert (made.name, made.everyone, made.issuer) == ("crew", True, "https://idp")
+    assert await world.audited() == [(ADMIN.email, "createGroup", "crew")]
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        (GroupChange(), "name"),
+        (GroupChange("x" * 256), "name"),
+        (GroupChange("new", "x" * 1001), "description"),
+    ],
+)
+async def test_an_invalid_group_is_refused(
+    world: MemoryOperations, users: UserOperations, change: GroupChange, field: str
+) -> None:
+    with pytest.raises(Invalid) as error:
+        await users.create_group(ADMIN, change)
+    assert error.value.field == field
+    assert await world.rows(GroupStore) == []
+    await check_nothing_happened(world)
+
+
+async def test_names_of_groups_are_unique(world: MemoryOperations, users: UserOperations) -> None:
+    await world.given(CREW, EVERYONE)
+    with pytest.raises(Conflict, match="'crew' already exists") as error:
+        await users.create_group(ADMIN, GroupChange("crew"))
+    assert error.value.current["id"] == "crew"
+    with pytest.raises(Conflict):
+        await users.update_group(ADMIN, "all", GroupChange("crew"))
+    assert await world.rows(GroupStore) == [EVERYONE, CREW]
+    await check_nothing_happened(world)
+
+
+async def test_a_group_is_changed(world: MemoryOperations, users: UserOperations) -> None:
+    await world.given(CREW)
+    await world.clock.advance(1)
+    after = await users.update_group(ADMIN, "crew", GroupChange("team", "", False, ""))
+    expected = replace(CREW, name="team", description="", everyone=False)
+    assert after == replace(expected, updated_at=world.clock.now())
+    assert await world.rows(GroupStore) == [after]
+    assert await world.audited() == [(ADMIN.email, "updateGroup", "team")]
+    assert world.published == [(ACCESS, "")]
+
+
+@pytest.mark.parametrize(
+    ("issuer", "change", "allowed"),
+    [
+        (None, GroupChange("team", "text"), True),
+        (None, GroupChange(everyone=True), False),
+        (None, GroupChange(issuer="https://idp"), False),
+        ("https://idp", GroupChange("team"), False),
+        ("https://idp", GroupChange(description="text"), True),
+    ],
+)
+async def test_a_change_of_the_members_needs_the_permissions_of_the_group(
+    world: MemoryOperations,
+    users: UserOperations,
+    issuer: str | None,
+    change: GroupChange,
+    allowed: bool,
+) -> None:
+    """Identity providers match groups by name, so the name of such a group decides as well."""
+    group = replace(CREW, issuer=issuer)
+    await world.given(group, bind("editor", group))
+    if allowed:
+        after = await users.update_group(USER_MANAGER, "crew", change)
+        assert await world.rows(GroupStore) == [after]
+        return
+    with pytest.raises(Forbidden, match="only grant permissions that you have"):
+        await users.update_group(USER_MANAGER, "crew", change)
+    assert await world.rows(GroupStore) == [group]
+    await check_nothing_happened(world)
+
+
+async def test_a_deleted_group_takes_its_members_and_bindings_with_it(
+    world: MemoryOperations, users: UserOperations
+) -> None:
+    kept = join(ADA, EVERYONE), bind("viewer", ADA)
+    await world.given(ADA, CREW, EVERYONE, join(ADA, CREW), bind("viewer", CREW), *kept)
+    assert await users.delete_group(ADMIN, "crew") == CREW
+    assert await world.rows(GroupStore) == [EVERYONE]
+    assert await world.rows(MembershipStore) == [kept[0]]
+    assert await world.rows(RoleBindingStore) == [kept[1]]
+    assert await world.audited() == [(ADMIN.email, "deleteGroup", "crew")]
+    assert world.published == [(ACCESS, "")]
+
+
+async def test_a_user_joins_a_group_once(world: MemoryOperations, users: UserOperations) -> None:
+    await world.given(ADA, CREW)
+    row, group, user = await users.add_member(ADMIN, "crew", "ada")
+    assert (group, user, row.issuer) == (CREW, ADA, None)
+    assert (await users.add_member(ADMIN, "crew", "ada"))[0] == row
+    assert await world.rows(MembershipStore) == [row]
+    assert await world.audited() == [(ADMIN.email, "createGroupMember", "crew")] * 2
+    assert world.published == [(ACCESS, "ada")] * 2
+
+
+async def test_a_user_leaves_a_group(world: MemoryOperations, users: UserOperations) -> None:
+    await world.given(ADA, BOB, CREW, join(ADA, CREW))
+    with pytest.raises(NotFound):
+        await users.remove_member(ADMIN, "crew", "bob")
+    await check_nothing_happened(world)
+    assert await users.remove_member(ADMIN, "crew", "ada") == (join(ADA, CREW), CREW, ADA)
+    assert await world.rows(MembershipStore) == []
+    assert await world.audited() == [(ADMIN.email, "deleteGroupMember", "crew")]
+    assert world.published == [(ACCESS, "ada")]
+
+
+CALLS = {
+    "create": lambda users, actor, id: users.create_group(actor, GroupChange("new")),
+    "update": lambda users, actor, id: users.update_group(actor, id, GroupChange(everyone=True)),
+    "delete": lambda users, actor, id: users.delete_group(actor, id),
+    "add": lambda users, actor, id: users.add_member(actor, id, "bob"),
+    "remove": lambda users, actor, id: users.remove_member(actor, id, "ada"),
+}
+_OF_A_GROUP = sorted(CALLS.keys() - {"create"})
+
+
+@pytest.mark.parametrize("name", sorted(CALLS))
+async def test_a_change_needs_a_group_administrator(
+    world: MemoryOperations, users: UserOperations, name: str
+) -> None:
+    await world.given(ADA, BOB, CREW, join(ADA, CREW))
+    with pytest.raises(Forbidden):
+        await CALLS[name](users, EDITOR, "crew")
+    with pytest.raises(Unauthenticated):
+        await CALLS[name](users, ANONYMOUS, "crew")
+    assert await world.rows(GroupStore) == [CREW]
+    assert await world.rows(MembershipStore) == [join(ADA, CREW)]
+    await check_nothing_happened(world)
+
+
+@pytest.mark.parametrize("name", _OF_A_GROUP)
+async def test_a_change_of_members_needs_the_permissions_of_the_group(
+    world: MemoryOperations, users: UserOperations, name: str
+) -> None:
+    await world.given(ADA, BOB, CREW, join(ADA, CREW), bind("viewer", CREW))
+    with pytest.raises(Forbidden, match="only grant permissions that you have"):
+        await CALLS[name](users, USER_MANAGER, "crew")
+    assert await world.rows(MembershipStore) == [join(ADA, CREW)]
+    await check_nothing_happened(world)
+
+
+@pytest.mark.parametrize("name", _OF_A_GROUP)
+async def test_a_missing_group_is_not_found(
+    world: MemoryOperations, users: UserOperations, name: str
+) -> None:
+    await world.given(ADA, BOB)
+    with pytest.raises(NotFound):
+        await CALLS[name](users, ADMIN, "none")

@@ -1,0 +1,362 @@
+"""Operations on users and service accounts."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from controlplane.access.model.users import UserKind
+from controlplane.access.operations.users import UserOperations
+from controlplane.access.ports import RoleBindingStore, TokenStore, UserStore
+from controlplane.authorization import ANONYMOUS, INSTALLATION, SYSTEM, Role, Scope
+from controlplane.platform.context import ACCESS, REVOKED
+from controlplane.platform.ports import PageQuery
+from core.errors import Conflict, Forbidden, Invalid, NotFound, Unauthenticated
+from core.identity import TokenKind
+from tests.fakes.access import USER_MANAGER, bind, make_token, make_user
+from tests.fakes.actors import ADMIN, EDITOR, NOBODY, VIEWER
+from tests.fakes.clock import START
+from tests.fakes.operations import MemoryOperations, operations_over_memory
+
+ADA, BOB = make_user("ada"), make_user("bob")
+BOT = replace(make_user("bot"), email="bot@service-accounts", kind=UserKind.SERVICE_ACCOUNT)
+ADMIN_BOT = replace(BOT, id="rootbot", email="rootbot@service-accounts")
+DEFAULT = Scope("project:00000000-0000-7000-8000-000000000001")
+
+
+@pytest.fixture
+def world() -> MemoryOperations:
+    return operations_over_memory()
+
+
+@pytest.fixture
+def users(world: MemoryOperations) -> UserOperations:
+    return UserOperations(world.context)
+
+
+async def check_nothing_happened(world: MemoryOperations) -> None:
+    assert await world.audited() == [] and world.published == []
+
+
+async def test_readers_of_users_list_them(world: MemoryOperations, users: UserOperations) -> None:
+    await world.given(ADA, BOT)
+    assert (await users.users(ADMIN, PageQuery())).items == (ADA, BOT)
+    for actor, error in ((EDITOR, Forbidden), (ANONYMOUS, Unauthenticated)):
+        with pytest.raises(error):
+            await users.users(actor, PageQuery())
+
+
+async def test_a_user_is_found_by_address_and_sees_itself(
+    world: MemoryOperations, users: UserOperations
+) -> None:
+    viewer = make_user("vi")
+    await world.given(ADA, viewer)
+    assert await users.user(ADMIN, ADA.email) == ADA
+    assert await users.user(VIEWER, viewer.email) == viewer
+    for actor, email in ((VIEWER, ADA.email), (ADMIN, "none@example.org")):
+        with pytest.raises(NotFound):
+            await users.user(actor, email)
+
+
+async def test_the_strongest_built_in_role_is_shown(
+    world: MemoryOperations, users: UserOperations
+) -> None:
+    viewer = make_user("vi")
+    await world.given(
+        ADA,
+        BOB,
+        viewer,
+        Role("own", "own", START, START),
+        bind("admin", ADA),
+        bind("viewer", ADA),
+        bind("own", BOB),
+        bind("admin", BOB, DEFAULT),
+        bind("viewer", viewer),
+    )
+    assert await users.roles_everywhere(ADMIN, [ADA, BOB]) == {"ada": "admin"}
+    assert await users.roles_everywhere(VIEWER, [ADA, viewer]) == {"vi": "viewer"}
+
+
+async def test_a_new_user_gets_a_role(world: MemoryOperations, users: UserOperations) -> None:
+    made = await users.upsert(ADMIN, "ada@example.org", "Ada", "editor")
+    assert await world.rows(UserStore) == [made]
+    assert (made.email, made.name, made.kind) == ("ada@example.org", "Ada", UserKind.PERSON)
+    (row,) = await world.rows(RoleBindingStore)
+    assert (row.subject_id, row.role_id, row.scope) == (made.id, "editor", INSTALLATION)
+    assert row.given_by == ADMIN.email
+    assert await world.audited() == [(ADMIN.email, "createUser", "ada@example.org")]
+    assert world.published == [(ACCESS, made.id)]
+
+
+async def test_a_new_user_without_a_name_is_named_after_the_address(
+    world: MemoryOperations, users: UserOperations
+) -> None:
+    made = await users.upsert(ADMIN, "ada@example.org")
+    assert made.name == "ada@example.org"
+    assert await world.rows(RoleBindingStore) == []
+
+
+async def test_a_known_user_gets_another_name_and_another_role_everywhere(
+    world: MemoryOperations, users: UserOperations
+) -> None:
+    kept = bind("viewer", ADA, DEFAULT)
+    await world.given(ADA, bind("viewer", ADA), bind("editor", ADA), kept)
+    await world.clock.advance(1)
+    after = await users.upsert(ADMIN, ADA.email, "Countess", "admin")
+    assert after == replace(ADA, name="Countess", updated_at=world.clock.now())
+    assert await world.rows(UserStore) == [after]
+    rows = await world.rows(RoleBindingStore)
+    assert [row.role_id for row in rows if row.scope == INSTALLATION] == ["admin"]
+    assert kept in rows
+    assert await world.audited() == [(ADMIN.email, "updateUser", ADA.email)]
+
+
+async def test_the_same_role_stays_bound(world: MemoryOperations, users: UserOperations) -> None:
+    held = bind("admin", ADA)
+    await world.given(ADA, held)
+    await users.upsert(USER_MANAGER, ADA.email, None, "admin")
+    assert await world.rows(RoleBindingStore) == [held]
+    assert await world.rows(UserStore) == [ADA]
+
+
+async def test_a_temporary_role_becomes_permanent(
+    world: MemoryOperations, users: UserOperations
+) -> None:
+    await world.given(ADA, bind("viewer", ADA, until=START + timedelta(hours=1)))
+    await users.upsert(ADMIN, ADA.email, None, "viewer")
+    (row,) = await world.rows(RoleBindingStore)
+    assert (row.role_id, row.expires_at) == ("viewer", None)
+
+
+async def test_nobody_changes_the_own_role(world: MemoryOperations, users: UserOperations) -> None:
+    root = make_user("root")
+    await world.given(root, bind("admin", root))
+    with pytest.raises(Conflict, match="your own role"):
+        await users.upsert(ADMIN, root.email, None, "viewer")
+    assert [row.role_id for row in await world.rows(RoleBindingStore)] == ["admin"]
+    await check_nothing_happened(world)
+
+
+async def test_nobody_gives_or_takes_permissions_that_they_lack(
+    world: MemoryOperations, users: UserOperations
+) -> None:
+    await world.given(ADA, BOB, bind("admin", BOB))
+    for email, role in ((ADA.email, "viewer"), (BOB.email, "viewer"), ("new@x.org", "admin")):
+        with pytest.raises(Forbidden, match="only grant permissions that you have"):
+            await users.upsert(USER_MANAGER, email, "changed", role)
+    assert await world.rows(UserStore) == [ADA, BOB]
+    assert await world.rows(RoleBindingStore) == [bind("admin", BOB)]
+    await check_nothing_happened(world)
+
+
+LONG_ADDRESS = f"{'a' * 308}@example.org"
+
+
+@pytest.mark.parametrize(
+    ("email", "name", "field"),
+    [
+        ("ada", None, "email"),
+        ("ada@service-accounts", None, "email"),
+        (f"a{LONG_ADDRESS}", None, None),
+        ("a\x1b@example.org", None, "email"),
+        ("ada@example.org", "x" * 256, "name"),
+        ("bob@example.org", "x" * 256, "name"),
+        ("bob@example.org", " ", "name"),
+    ],
+)
+async def test_an_invalid_user_is_refused(
+    world: MemoryOperations, users: UserOperations, email: str, name: str | None, field: str | None
+) -> None:
+    await world.given(BOB)
+    with pytest.raises(Invalid) as error:
+        await users.upsert(ADMIN, email, name)
+    assert error.value.field == field
+    assert await world.rows(UserStore) == [BOB]
+    await check_nothing_happened(world)
+
+
+async def test_the_longest_address_and_name_are_accepted(users: UserOperations) -> None:
+    made = await users.upsert(ADMIN, LONG_ADDRESS, "x" * 255)
+    assert (len(made.email), len(made.name)) == (320, 255)
+
+
+async def test_a_user_is_renamed(world: MemoryOperations, users: UserOperations) -> None:
+    """A name needs no permission of the user, an address does."""
+    await world.given(ADA, bind("admin", ADA))
+    await world.clock.advance(1)
+    after = await users.update(USER_MANAGER, "ada", "Countess", ADA.email)
+    assert after == replace(ADA, name="Countess", updated_at=world.clock.now())
+    with pytest.raises(Forbidden):
+        await users.update(USER_MANAGER, "ada", None, "mallory@example.org")
+    assert await world.rows(UserStore) == [after]
+    assert await world.audited() == [(USER_MANAGER.email, "updateUser", ADA.email)]
+    assert world.published == [(ACCESS, "ada")]
+
+
+async def test_an_address_changes_unless_it_is_taken(
+    world: MemoryOperations, users: UserOperations
+) -> None:
+    await world.given(ADA, BOB)
+    with pytest.raises(Conflict, match="already exists") as error:
+        await users.update(ADMIN, "ada", None, BOB.email)
+    assert error.value.current["id"] == "bob"
+    with pytest.raises(Invalid):
+        await users.update(ADMIN, "ada", None, "ada@service-accounts")
+    after = await users.update(ADMIN, "ada", None, "countess@example.org")
+    assert await world.rows(UserStore) == [after, BOB]
+    assert await world.audited() == [(ADMIN.email, "updateUser", "countess@example.org")]
+
+
+async def test_a_service_account_is_created_once(
+    world: MemoryOperations, users: UserOperations
+) -> None:
+    made = await users.create_account(ADMIN, "deploy")
+    assert (made.email, made.kind) == ("deploy@service-accounts", UserKind.SERVICE_ACCOUNT)
+    assert await world.rows(UserStore) == [made]
+    with pytest.raises(Conflict, match="'deploy' already exists"):
+        await users.create_account(ADMIN, "deploy")
+    for name in ("", "Deploy", "x" * 64):
+        with pytest.raises(Invalid) as error:
+            await users.create_account(ADMIN, name)
+        assert error.value.field == "name"
+    await users.create_account(ADMIN, "x" * 63)
+    assert [action for _, action, _ in await world.audited()] == ["createServiceAccount"] * 2
+
+
+async def test_a_service_account_gets_a_token(
+    world: MemoryOperations, users: UserOperations
+) -> None:
+    await world.given(BOT)
+    token, secret = await users.account_token(ADMIN, "bot", "ci", timedelta(days=366))
+    assert await world.rows(TokenStore) == [token]
+    assert (token.kind, token.user_id) == (TokenKind.SERVICE_ACCOUNT, "bot")
+    assert token.expires_at == START + timedelta(days=366)
+    assert secret.startswith("tws_") and secret not in repr(token)
+    assert await world.audited() == [(ADMIN.email, "createAccessToken", BOT.email)]
+
+
+@pytest.mark.parametrize(
+    ("id", "name", "life", "error"),
+    [
+        ("bot", "", timedelta(1), Invalid),
+        ("bot", "ci", timedelta(), Invalid),
+        ("bot", "ci", timedelta(days=366, microseconds=1), Invalid),
+        ("ada", "ci", timedelta(1), NotFound),
+        ("none", "ci", timedelta(1), NotFound),
+        ("rootbot", "ci", timedelta(1), Forbidden),
+    ],
+)
+async def test_a_token_of_an_account_is_refused(
+    world: MemoryOperations,
+    users: UserOperations,
+    id: str,
+    name: str,
+    life: timedelta,
+    error: type[Exception],
+) -> None:
+    await world.given(ADA, BOT, ADMIN_BOT, bind("admin", ADMIN_BOT))
+    with pytest.raises(error):
+        await users.account_token(USER_MANAGER, id, name, life)
+    assert await world.rows(TokenStore) == []
+    await check_nothing_happened(world)
+
+
+async def test_a_disabled_user_loses_all_tokens(
+    world: MemoryOperations, users: UserOperations
+) -> None:
+    """The tokens stay revoked when the user is enabled again."""
+    live, _ = make_token(ADA)
+    session, _ = make_token(ADA, TokenKind.SESSION)
+    dead, _ = make_token(ADA, id="dead", revoked_at=START)
+    other, _ = make_token(BOB)
+    await world.given(replace(ADA, disabled_by="https://idp"), BOB, live, session, dead, other)
+    await world.clock.advance(1)
+    now = world.clock.now()
+    gone = await users.disable(ADMIN, "ada")
+    assert gone == replace(ADA, disabled_at=now, updated_at=now)
+    revoked = {row.id: row.revoked_at for row in await world.rows(TokenStore)}
+    assert revoked == {live.id: now, session.id: now, "dead": START, other.id: None}
+    assert world.published == [(REVOKED, live.id), (REVOKED, session.id), (ACCESS, "ada")]
+    back = await users.disable(ADMIN, "ada", disabled=False)
+    assert back == replace(ADA, updated_at=now) == (await world.row(UserStore, "ada"))
+    assert {row.id: row.revoked_at for row in await world.rows(TokenStore)} == revoked
+    assert [action for _, action, _ in await world.audited()] == ["disableUser", "enableUser"]
+
+
+async def test_users_with_more_permissions_and_the_actor_stay_enabled(
+    world: MemoryOperations, users: UserOperations
+) -> None:
+    root = make_user("root")
+    await world.given(root, ADA, bind("viewer", ADA))
+    with pytest.raises(Conflict, match="your own account"):
+        await users.disable(ADMIN, "root")
+    with pytest.raises(Forbidden):
+        await users.disable(USER_MANAGER, "ada")
+    assert await world.rows(UserStore) == [ADA, root]
+    await check_nothing_happened(world)
+
+
+async def test_a_role_in_a_deleted_scope_protects_nobody(
+    world: MemoryOperations, users: UserOperations
+) -> None:
+    await world.given(ADA, bind("admin", ADA, Scope("project:gone")))
+    assert (await users.disable(USER_MANAGER, "ada")).disabled_at is not None
+
+
+async def test_the_first_start_makes_one_administrator(
+    world: MemoryOperations, users: UserOperations
+) -> None:
+    secret = await users.bootstrap()
+    assert secret is not None and secret.startswith("twu_")
+    (admin,) = await world.rows(UserStore)
+    assert (admin.email, admin.name) == ("admin", "Administrator")
+    assert [row.role_id for row in await world.rows(RoleBindingStore)] == ["admin"]
+    assert await world.audited() == [("towline", "createUser", "admin")]
+    assert await users.bootstrap() is None
+    assert await world.rows(UserStore) == [admin]
+    assert len(await world.rows(TokenStore)) == 1
+
+
+async def test_only_the_operator_creates_tokens_of_other_users(
+    world: MemoryOperations, users: UserOperations
+) -> None:
+    await world.given(ADA)
+    with pytest.raises(Forbidden, match="operator of the installation"):
+        await users.token_for(ADMIN, ADA.email, "rescue")
+    with pytest.raises(NotFound, match="none@example.org"):
+        await users.token_for(SYSTEM, "none@example.org", "rescue")
+    await check_nothing_happened(world)
+    assert (await users.token_for(SYSTEM, ADA.email, "rescue")).startswith("twu_")
+    (token,) = await world.rows(TokenStore)
+    assert (token.user_id, token.name) == ("ada", "rescue")
+    assert token.expires_at == START + timedelta(days=90)
+    assert await world.audited() == [("towline", "createAccessToken", ADA.email)]
+
+
+CALLS = {
+    "upsert": lambda users, actor, id: users.upsert(actor, f"{id}@example.org"),
+    "update": lambda users, actor, id: users.update(actor, id, "new", None),
+    "create_account": lambda users, actor, id: users.create_account(actor, "deploy"),
+    "account_token": lambda users, actor, id: users.account_token(actor, id, "ci"),
+    "disable": lambda users, actor, id: users.disable(actor, id),
+}
+
+
+@pytest.mark.parametrize("name", sorted(CALLS))
+async def test_a_change_needs_a_user_administrator(
+    world: MemoryOperations, users: UserOperations, name: str
+) -> None:
+    await world.given(ADA, BOT)
+    for actor in (EDITOR, NOBODY):
+        with pytest.raises(Forbidden):
+            await CALLS[name](users, actor, "ada")
+    with pytest.raises(Unauthenticated):
+        await CALLS[name](users, ANONYMOUS, "ada")
+    assert await world.rows(UserStore) == [ADA, BOT]
+    await check_nothing_happened(world)
+
+
+@pytest.mark.parametrize("name", ["account_token", "disable", "update"])
+async def test_a_missing_user_is_not_found(users: UserOperations, name: str) -> None:
+    with pytest.raises(NotFound):
+        await CALLS[name](users, ADMIN, "none")
