@@ -108,7 +108,8 @@ async def groups_of(tx: Transaction, user_id: str, *, is_person: bool) -> list[G
         membership.group_id for membership in await tx[MembershipStore].select(user_id=user_id)
     }
     groups = await tx[GroupStore].select(id=joined) if joined else []
-    return groups + (await tx[GroupStore].select(everyone=True) if is_person else [])
+    everyone = await tx[GroupStore].select(everyone=True) if is_person else []
+    return groups + [group for group in everyone if group.id not in joined]
 
 
 async def grants_from_bindings(
