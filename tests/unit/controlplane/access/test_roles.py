@@ -1,0 +1,414 @@
+"""Operations on roles and role bindings, and queries about permissions."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from controlplane.access.model.bindings import Project
+from controlplane.access.model.users import UserKind
+from controlplane.access.operations.bindings import Subjects
+from controlplane.access.operations.roles import AccessControl, BindingDraft, RoleChange
+from controlplane.access.ports import RoleBindingStore, RoleStore
+from controlplane.authorization import (
+    ANONYMOUS,
+    BUILT_IN,
+    INSTALLATION,
+    KubernetesRights,
+    ResourceKind,
+    Role,
+    Rule,
+    Scope,
+    Verb,
+)
+from controlplane.authorization.roles import MAX_RULES, BuiltInRole
+from controlplane.platform.context import ACCESS
+from core.errors import Conflict, Forbidden, Invalid, NotFound, Unauthenticated
+from tests.fakes.access import USER_MANAGER, bind, join, make_group, make_user
+from tests.fakes.actors import ADMIN, EDITOR, NOBODY, VIEWER, person
+from tests.fakes.clock import START
+from tests.fakes.operations import MemoryOperations, make_cluster, operations_over_memory
+
+ADA, BOB, CREW = make_user("ada"), make_user("bob"), make_group("crew")
+SHOP, OF_SHOP = Project("shop", "shop", START, START), Scope("project:shop")
+ADMIN_OF_SHOP = person(BuiltInRole.ADMIN, "sue", OF_SHOP)
+READ_CLUSTERS = (Rule((Verb.READ,), (ResourceKind.CLUSTER,)),)
+WATCH = Role("watch", "watch", START, START, rules=READ_CLUSTERS)
+DEV = make_cluster("dev", project_id="shop")
+
+
+@pytest.fixture
+def world() -> MemoryOperations:
+    return operations_over_memory()
+
+
+@pytest.fixture
+def access(world: MemoryOperations) -> AccessControl:
+    return AccessControl(world.context)
+
+
+async def check_nothing_happened(world: MemoryOperations) -> None:
+    assert await world.audited() == [] and world.published == []
+
+
+async def test_built_in_roles_come_first(world: MemoryOperations, access: AccessControl) -> None:
+    own = replace(WATCH, name="abc")
+    await world.given(own)
+    assert await access.roles(NOBODY) == [*BUILT_IN.values(), own]
+    for name in ("watch", "abc"):
+        assert await access.role(NOBODY, name) == own
+    assert await access.role(NOBODY, "editor") == BUILT_IN["editor"]
+    with pytest.raises(NotFound, match="'none' does not exist"):
+        await access.role(NOBODY, "none")
+
+
+async def test_a_role_is_created_and_changed(
+    world: MemoryOperations, access: AccessControl
+) -> None:
+    made = await access.save_role(ADMIN, RoleChange("watch", "x" * 1000, READ_CLUSTERS))
+    assert await world.rows(RoleStore) == [made]
+    assert (made.name, made.rules) == ("watch", READ_CLUSTERS)
+    await world.clock.advance(1)
+    rights = KubernetesRights(("viewers",))
+    after = await access.save_role(ADMIN, RoleChange(kubernetes=rights, description=""), made.id)
+    expected = replace(made, kubernetes=rights, description="")
+    assert after == replace(expected, updated_at=world.clock.now())
+    assert await world.rows(RoleStore) == [after]
+    same = await access.save_role(ADMIN, RoleChange("watch"), made.id)
+    assert same.name == "watch"
+    actions = [action for _, action, _ in await world.audited()]
+    assert actions == ["createRole", "updateRole", "updateRole"]
+    assert world.published == [(ACCESS, "")] * 3
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        (RoleChange(), "name"),
+        (RoleChange("x" * 256), "name"),
+        (RoleChange("new", "x" * 1001), "description"),
+        (RoleChange("new", rules=READ_CLUSTERS * (MAX_RULES + 1)), "rules"),
+        (RoleChange("new", kubernetes=KubernetesRights(("system:masters",))), "kubernetes.groups"),
+        (RoleChange("new", kubernetes=KubernetesRights(record_input=True)), "kubernetes.record"),
+        (RoleChange("new", kubernetes=KubernetesRights(("x" * 254,))), "kubernetes"),
+    ],
+)
+async def test_an_invalid_role_is_refused(
+    world: MemoryOperations, access: AccessControl, change: RoleChange, field: str
+) -> None:
+    with pytest.raises(Invalid) as error:
+        await access.save_role(ADMIN, change)
+    assert error.value.field == field
+    assert await world.rows(RoleStore) == []
+    await check_nothing_happened(world)
+
+
+async def test_a_role_has_at_most_50_rules(access: AccessControl) -> None:
+    made = await access.save_role(ADMIN, RoleChange("new", rules=READ_CLUSTERS * MAX_RULES))
+    assert len(made.rules) == 50
+
+
+@pytest.mark.parametrize(
+    ("name", "id", "error"),
+    [
+        ("watch", None, Conflict),
+        ("admin", None, Conflict),
+        ("watch", "other", Conflict),
+        ("new", "admin", Conflict),
+        ("new", "none", NotFound),
+    ],
+)
+async def test_names_of_roles_are_unique_and_built_in_roles_stay(
+    world: MemoryOperations,
+    access: AccessControl,
+    name: str,
+    id: str | None,
+    error: type[Exception],
+) -> None:
+    other = replace(WATCH, id="other", name="other")
+    await world.given(WATCH, other)
+    with pytest.raises(error):
+        await access.save_role(ADMIN, RoleChange(name), id)
+    assert await world.rows(RoleStore) == [other, WATCH]
+    await check_nothing_happened(world)
+
+
+async def test_nobody_defines_a_role_with_permissions_that_they_lack(
+    world: MemoryOperations, access: AccessControl
+) -> None:
+    """Taking permissions away needs them as well."""
+    await world.given(WATCH)
+    with pytest.raises(Forbidden):
+        await access.save_role(USER_MANAGER, RoleChange("new", rules=READ_CLUSTERS))
+    with pytest.raises(Forbidden):
+        await access.save_role(USER_MANAGER, RoleChange(rules=()), "watch")
+    assert await world.rows(RoleStore) == [WATCH]
+    await check_nothing_happened(world)
+
+
+async def test_an_unbound_role_is_deleted(world: MemoryOperations, access: AccessControl) -> None:
+    await world.given(ADA, WATCH, bind("watch", ADA))
+    with pytest.raises(Conflict, match="has 1 bindings"):
+        await access.delete_role(ADMIN, "watch")
+    for id, error in (("admin", Conflict), ("none", NotFound)):
+        with pytest.raises(error):
+            await access.delete_role(ADMIN, id)
+    await check_nothing_happened(world)
+    async with world.store.write() as tx:
+        await tx[RoleBindingStore].remove(bind("watch", ADA).id)
+    assert await access.delete_role(ADMIN, "watch") == WATCH
+    assert await world.rows(RoleStore) == []
+    assert await world.audited() == [(ADMIN.email, "deleteRole", "watch")]
+
+
+async def test_bindings_are_seen_where_the_actor_reads_them(
+    world: MemoryOperations, access: AccessControl
+) -> None:
+    """Everybody sees their own; bindings in deleted scopes or of deleted roles are left out."""
+    of_shop, everywhere = bind("editor", CREW, OF_SHOP), bind("viewer", ADA)
+    lost = bind("viewer", BOB, Scope("project:gone")), bind("gone", BOB)
+    await world.given(SHOP, ADA, BOB, CREW, of_shop, everywhere, *lost)
+    seen = {view.row.id: view for view in await access.bindings(ADMIN)}
+    assert seen.keys() == {of_shop.id, everywhere.id}
+    assert (seen[of_shop.id].group, seen[of_shop.id].user) == (CREW, None)
+    assert (seen[everywhere.id].user, seen[everywhere.id].role) == (ADA, BUILT_IN["viewer"])
+    assert [view.row for view in await access.bindings(ADMIN, OF_SHOP)] == [of_shop]
+    assert [view.row for view in await access.bindings(ADMIN_OF_SHOP)] == [of_shop]
+    assert [view.row for view in await access.bindings(person(None, "ada"))] == [everywhere]
+    assert await access.bindings(EDITOR) == []
+
+
+@pytest.mark.parametrize(
+    ("draft", "named", "key"),
+    [
+        (BindingDraft("viewer", OF_SHOP, user="ada@example.org"), "ada@example.org", "ada"),
+        (BindingDraft("viewer", OF_SHOP, user="ada"), "ada@example.org", "ada"),
+        (BindingDraft("viewer", OF_SHOP, group="team"), "team", ""),
+        (BindingDraft("viewer", OF_SHOP, group="crew"), "team", ""),
+    ],
+)
+async def test_a_role_is_bound_to_a_user_or_a_group(
+    world: MemoryOperations, access: AccessControl, draft: BindingDraft, named: str, key: str
+) -> None:
+    await world.given(SHOP, ADA, replace(CREW, name="team"))
+    end = START + timedelta(microseconds=1)
+    view = await access.bind(ADMIN_OF_SHOP, replace(draft, expires_at=end, reason="r" * 1001))
+    assert await world.rows(RoleBindingStore) == [view.row]
+    assert (view.row.role_id, view.row.scope) == ("viewer", OF_SHOP)
+    assert (view.row.given_by, view.row.expires_at) == (ADMIN_OF_SHOP.email, end)
+    assert view.row.reason == "r" * 1000
+    assert (view.user or view.group) in (ADA, replace(CREW, name="team"))
+    assert await world.audited() == [(ADMIN_OF_SHOP.email, "createRoleBinding", named)]
+    assert world.published == [(ACCESS, key)]
+
+
+@pytest.mark.parametrize(
+    ("draft", "error"),
+    [
+        (BindingDraft("viewer", INSTALLATION), Invalid),
+        (BindingDraft("viewer", INSTALLATION, user="ada", group="crew"), Invalid),
+        (BindingDraft("viewer", INSTALLATION, user="ada", expires_at=START), Invalid),
+        (BindingDraft("viewer", Scope("planet:earth"), user="ada"), Invalid),
+        (BindingDraft("viewer", Scope("project:"), user="ada"), Invalid),
+        (BindingDraft("viewer", Scope("project:none"), user="ada"), NotFound),
+        (BindingDraft("none", INSTALLATION, user="ada"), NotFound),
+        (BindingDraft("viewer", INSTALLATION, user="none"), NotFound),
+        (BindingDraft("viewer", INSTALLATION, group="none"), NotFound),
+    ],
+)
+async def test_an_invalid_binding_is_refused(
+    world: MemoryOperations,
+    access: AccessControl,
+    draft: BindingDraft,
+    error: type[Exception],
+) -> None:
+    await world.given(ADA, CREW)
+    with pytest.raises(error):
+        await access.bind(ADMIN, draft)
+    assert await world.rows(RoleBindingStore) == []
+    await check_nothing_happened(world)
+
+
+async def test_a_binding_needs_the_permissions_of_its_role_in_its_scope(
+    world: MemoryOperations, access: AccessControl
+) -> None:
+    await world.given(SHOP, ADA)
+    everywhere, of_shop = (BindingDraft("viewer", s, user="ada") for s in (INSTALLATION, OF_SHOP))
+    for actor, draft, error in (
+        (ADMIN_OF_SHOP, everywhere, Forbidden),
+        (USER_MANAGER, everywhere, Forbidden),
+        (USER_MANAGER, of_shop, NotFound),
+        (EDITOR, of_shop, Forbidden),
+        (NOBODY, of_shop, NotFound),
+        (ANONYMOUS, of_shop, Unauthenticated),
+    ):
+        with pytest.raises(error):
+            await access.bind(actor, draft)
+    assert await world.rows(RoleBindingStore) == []
+    await check_nothing_happened(world)
+
+
+async def test_a_binding_is_deleted(world: MemoryOperations, access: AccessControl) -> None:
+    first, second = bind("viewer", ADA, OF_SHOP), bind("viewer", CREW, OF_SHOP)
+    await world.given(SHOP, ADA, CREW, first, second)
+    for row in (first, second):
+        assert (await access.unbind(ADMIN_OF_SHOP, row.id)).row == row
+    assert await world.rows(RoleBindingStore) == []
+    by = ADMIN_OF_SHOP.email
+    assert await world.audited() == [
+        (by, "deleteRoleBinding", ADA.email),
+        (by, "deleteRoleBinding", "crew"),
+    ]
+    assert world.published == [(ACCESS, "ada"), (ACCESS, "")]
+
+
+async def test_a_binding_of_a_deleted_user_is_deleted(
+    world: MemoryOperations, access: AccessControl
+) -> None:
+    await world.given(bind("viewer", ADA))
+    view = await access.unbind(ADMIN, bind("viewer", ADA).id)
+    assert (view.user, view.group) == (None, None)
+    assert await world.rows(RoleBindingStore) == []
+
+
+async def test_a_binding_stays_without_the_permissions_to_delete_it(
+    world: MemoryOperations, access: AccessControl
+) -> None:
+    root, reader = make_user("root"), person(None, "rita")
+    rows = [bind("admin", root), bind("viewer", ADA), bind("viewer", BOB, Scope("project:gone"))]
+    await world.given(ADA, BOB, root, *rows)
+    for actor, row, error in (
+        (ADMIN, rows[0], Conflict),
+        (USER_MANAGER, rows[1], Forbidden),
+        (EDITOR, rows[1], NotFound),
+        (reader, rows[1], NotFound),
+        (ANONYMOUS, rows[1], Unauthenticated),
+        (ADMIN, rows[2], NotFound),
+        (ADMIN, bind("none", ADA), NotFound),
+    ):
+        with pytest.raises(error):
+            await access.unbind(actor, row.id)
+    assert len(await world.rows(RoleBindingStore)) == 3
+    await check_nothing_happened(world)
+
+
+async def test_the_subjects_of_roles_are_replaced(
+    world: MemoryOperations, access: AccessControl
+) -> None:
+    """Temporary bindings and other roles stay."""
+    leaving, kept = bind("editor", ADA, OF_SHOP), bind("editor", CREW, OF_SHOP)
+    temporary = replace(bind("editor", BOB, OF_SHOP, START + timedelta(1)), id="temporary")
+    other = bind("viewer", ADA, OF_SHOP)
+    await world.given(SHOP, ADA, BOB, CREW, leaving, kept, temporary, other)
+    subjects = {"editor": Subjects(frozenset({"bob"}), frozenset({"crew"}))}
+    await access.set_subjects(ADMIN_OF_SHOP, OF_SHOP, subjects)
+    rows = {row.id: row for row in await world.rows(RoleBindingStore)}
+    added = rows.keys() - {kept.id, temporary.id, other.id}
+    assert len(rows) == 4 and len(added) == 1
+    new = rows[added.pop()]
+    assert (new.subject_id, new.role_id, new.given_by) == ("bob", "editor", ADMIN_OF_SHOP.email)
+    assert await world.audited() == [(ADMIN_OF_SHOP.email, "setBindings", 'project "shop"')]
+    assert sorted(world.published) == [(ACCESS, "ada"), (ACCESS, "bob")]
+
+
+async def test_the_same_subjects_change_nothing(
+    world: MemoryOperations, access: AccessControl
+) -> None:
+    """They need no permissions of the role."""
+    held = bind("admin", ADA)
+    await world.given(ADA, held)
+    await access.set_subjects(USER_MANAGER, INSTALLATION, {"admin": Subjects(frozenset({"ada"}))})
+    await access.set_subjects(USER_MANAGER, INSTALLATION, {})
+    assert await world.rows(RoleBindingStore) == [held]
+    await check_nothing_happened(world)
+
+
+@pytest.mark.parametrize(
+    ("subjects", "error"),
+    [
+        ({"admin": Subjects(frozenset({"ada"}))}, Forbidden),
+        ({"viewer": Subjects()}, Forbidden),
+        ({"none": Subjects()}, NotFound),
+        ({"viewer": Subjects(frozenset({"none"}))}, NotFound),
+        ({"viewer": Subjects(frozenset(), frozenset({"none"}))}, NotFound),
+    ],
+)
+async def test_subjects_that_are_unknown_or_beyond_the_actor_are_refused(
+    world: MemoryOperations,
+    access: AccessControl,
+    subjects: dict[str, Subjects],
+    error: type[Exception],
+) -> None:
+    held = bind("viewer", ADA)
+    await world.given(ADA, held)
+    with pytest.raises(error):
+        await access.set_subjects(USER_MANAGER, INSTALLATION, subjects)
+    assert await world.rows(RoleBindingStore) == [held]
+    await check_nothing_happened(world)
+
+
+async def test_permissions_are_asked_for(world: MemoryOperations, access: AccessControl) -> None:
+    await world.given(SHOP, DEV)
+    assert await access.can(VIEWER, Verb.READ, ResourceKind.CLUSTER, "dev")
+    assert await access.can(VIEWER, Verb.READ, ResourceKind.CLUSTER, "")
+    assert not await access.can(VIEWER, Verb.WRITE, ResourceKind.CLUSTER, "dev")
+    assert not await access.can(ADMIN, Verb.READ, ResourceKind.CLUSTER, "none")
+    with pytest.raises(Unauthenticated):
+        await access.can(ANONYMOUS, Verb.READ, ResourceKind.CLUSTER, "dev")
+
+
+async def test_holders_of_a_permission_are_listed_with_the_reasons(
+    world: MemoryOperations, access: AccessControl
+) -> None:
+    """Expired bindings, disabled users and programs in groups of everyone hold nothing."""
+    everyone = make_group("all", everyone=True)
+    off = make_user("off", disabled_at=START)
+    bot = replace(make_user("bot"), kind=UserKind.SERVICE_ACCOUNT)
+    empty = make_group("empty")
+    await world.given(SHOP, DEV, ADA, BOB, off, bot, CREW, everyone, empty, join(BOB, CREW))
+    await world.given(
+        replace(bind("editor", ADA, OF_SHOP), given_by="root@example.org"),
+        bind("editor", CREW),
+        bind("editor", off),
+        bind("editor", empty),
+        bind("editor", make_group("gone")),
+        bind("editor", make_user("left")),
+        bind("viewer", everyone),
+        replace(bind("admin", BOB), expires_at=START),
+    )
+    kind = ResourceKind.CLUSTER
+    holders = await access.who_can(ADMIN, Verb.WRITE, kind, "dev")
+    assert [(holder.user.id, [grant.why for grant in holder.grants]) for holder in holders] == [
+        ("ada", ["directly, given by root@example.org"]),
+        ("bob", ["group crew"]),
+    ]
+    readers = await access.who_can(ADMIN, Verb.READ, kind, "dev")
+    assert [len(holder.grants) for holder in readers] == [2, 2]
+    for actor, error in ((NOBODY, NotFound), (VIEWER, Forbidden), (ANONYMOUS, Unauthenticated)):
+        with pytest.raises(error):
+            await access.who_can(actor, Verb.READ, kind, "dev")
+    with pytest.raises(NotFound):
+        await access.who_can(ADMIN, Verb.READ, kind, "none")
+
+
+CALLS = {
+    "create": lambda access, actor: access.save_role(actor, RoleChange("new")),
+    "update": lambda access, actor: access.save_role(actor, RoleChange("new"), "watch"),
+    "delete": lambda access, actor: access.delete_role(actor, "watch"),
+}
+
+
+@pytest.mark.parametrize("name", sorted(CALLS))
+async def test_a_change_of_roles_needs_their_administrator(
+    world: MemoryOperations, access: AccessControl, name: str
+) -> None:
+    await world.given(WATCH)
+    for actor, error in (
+        (EDITOR, Forbidden),
+        (ADMIN_OF_SHOP, Forbidden),
+        (ANONYMOUS, Unauthenticated),
+    ):
+        with pytest.raises(error):
+            await CALLS[name](access, actor)
+    assert await world.rows(RoleStore) == [WATCH]
+    await check_nothing_happened(world)
