@@ -4,6 +4,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import datetime
+from hashlib import sha256
 from typing import Any
 
 from controlplane.access.model.bindings import Binding, SubjectKind
@@ -72,14 +73,19 @@ def make_token(user: User, kind: TokenKind = TokenKind.USER, **columns: Any) -> 
     return Token(id, kind, id, token_hash(secret), START, user.id, **columns), secret
 
 
+def password_hash(password: str) -> str:
+    """The hash that `FakePasswords` makes."""
+    return sha256(password.encode()).hexdigest()
+
+
 class FakePasswords:
-    """Implements `Passwords` with a readable hash."""
+    """Implements `Passwords` with a fast hash."""
 
     async def hash(self, password: str) -> str:
-        return f"hash of {password}"
+        return password_hash(password)
 
     async def verify(self, hash: str | None, password: str) -> bool:
-        return hash == f"hash of {password}"
+        return hash == password_hash(password)
 
 
 class FakeIssuers:

@@ -1,0 +1,384 @@
+"""Users and groups that a directory manages, and users that an identity provider identifies."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from controlplane.access.model.scim import (
+    AttributeFilter,
+    GroupPush,
+    MemberEdit,
+    MemberOperation,
+    UserPush,
+)
+from controlplane.access.model.sign_in import Claims, Issuer
+from controlplane.access.model.users import Login, UserKind
+from controlplane.access.operations.federation import Federation
+from controlplane.access.operations.scim import ScimDirectory, ScimGroup
+from controlplane.access.ports import (
+    GroupStore,
+    LoginStore,
+    MembershipStore,
+    RoleBindingStore,
+    TokenStore,
+    UserStore,
+)
+from controlplane.authorization import Actor, ActorKind
+from controlplane.platform.context import ACCESS, REVOKED
+from core.errors import Conflict, Forbidden, Invalid, NotFound, TowlineError
+from tests.fakes.access import (
+    USER_MANAGER,
+    FakeIssuers,
+    bind,
+    join,
+    make_group,
+    make_token,
+    make_user,
+)
+from tests.fakes.actors import EDITOR
+from tests.fakes.clock import START
+from tests.fakes.operations import MemoryOperations, operations_over_memory
+
+IDP = "https://idp"
+DIRECTORY = Actor(
+    ActorKind.SERVICE_ACCOUNT, "dir", "dir", "dir@service-accounts", USER_MANAGER.policy
+)
+ADA = make_user("ada", issuer=IDP, external_id="x1")
+LOCAL, FOREIGN = make_user("local"), make_user("foreign", issuer="https://other", external_id="f")
+CREW = make_group("crew", issuer=IDP, external_id="g1")
+CLAIMS = Claims(IDP, "u1", START, "ada@example.org", email_verified=True, name="Ada")
+
+
+@pytest.fixture
+def world() -> MemoryOperations:
+    return operations_over_memory()
+
+
+@pytest.fixture
+def scim(world: MemoryOperations) -> ScimDirectory:
+    return ScimDirectory(world.context, {DIRECTORY.email: IDP})
+
+
+def edits(how: MemberOperation, *ids: str) -> GroupPush:
+    return GroupPush(edits=(MemberEdit(how, frozenset(ids)),))
+
+
+async def test_a_directory_sees_only_its_own_users(
+    world: MemoryOperations, scim: ScimDirectory
+) -> None:
+    await world.given(ADA, LOCAL, FOREIGN, make_user("signed", issuer=IDP))
+    for condition, found in (
+        (None, [ADA]),
+        (AttributeFilter("username", "Ada@Example.org"), [ADA]),
+        (AttributeFilter("username", LOCAL.email), []),
+        (AttributeFilter("externalid", "x1"), [ADA]),
+        (AttributeFilter("externalid", "f"), []),
+    ):
+        assert await scim.users(DIRECTORY, condition) == found
+    assert await scim.user(DIRECTORY, "ada") == ADA
+    for id in ("local", "foreign", "signed", "none"):
+        with pytest.raises(NotFound):
+            await scim.user(DIRECTORY, id)
+
+
+async def test_a_pushed_user_gets_an_account(world: MemoryOperations, scim: ScimDirectory) -> None:
+    made = await scim.add_user(DIRECTORY, UserPush("ada@example.org", "Ada", "x1", None))
+    assert await world.rows(UserStore) == [made]
+    assert (made.name, made.issuer, made.external_id) == ("Ada", IDP, "x1")
+    assert made.disabled_at is None
+    assert await world.audited() == [(DIRECTORY.email, "createUser", "ada@example.org")]
+    assert world.published == [(ACCESS, made.id)]
+
+
+@pytest.mark.parametrize("known_by", ["issuer", "login"])
+async def test_a_directory_takes_over_users_of_its_provider(
+    world: MemoryOperations, scim: ScimDirectory, known_by: str
+) -> None:
+    before = replace(ADA, external_id=None, issuer=IDP if known_by == "issuer" else None)
+    token = make_token(before)[0]
+    await world.given(before, token, Login("l", IDP, "u1", "ada", START))
+    after = await scim.add_user(DIRECTORY, UserPush("ADA@example.org", active=False))
+    assert (after.id, after.external_id, after.disabled_by) == ("ada", "", IDP)
+    assert [row.revoked_at for row in await world.rows(TokenStore)] == [START]
+    assert await world.audited() == [(DIRECTORY.email, "disableUser", "ADA@example.org")]
+    assert world.published == [(REVOKED, token.id), (ACCESS, "ada")]
+
+
+@pytest.mark.parametrize(
+    ("push", "error"),
+    [
+        (UserPush(), Invalid),
+        (UserPush("ada"), Invalid),
+        (UserPush("x@service-accounts"), Invalid),
+        (UserPush("new@example.org", "x" * 256), Invalid),
+        (UserPush(ADA.email), Conflict),
+        (UserPush(LOCAL.email.upper()), Conflict),
+        (UserPush(FOREIGN.email), Conflict),
+    ],
+)
+async def test_a_user_of_somebody_else_is_not_taken_over(
+    world: MemoryOperations, scim: ScimDirectory, push: UserPush, error: type[TowlineError]
+) -> None:
+    await world.given(ADA, LOCAL, FOREIGN)
+    with pytest.raises(error):
+        await scim.add_user(DIRECTORY, push)
+    assert await world.rows(UserStore) == [ADA, FOREIGN, LOCAL]
+    assert await world.audited() == [] and world.published == []
+
+
+async def test_a_directory_changes_disables_and_enables_its_users(
+    world: MemoryOperations, scim: ScimDirectory
+) -> None:
+    await world.given(ADA, LOCAL, make_token(ADA)[0])
+    assert await scim.change_user(DIRECTORY, "ada", UserPush(ADA.email, active=True)) == ADA
+    assert await world.audited() == [] and world.published == []
+    for push in (
+        UserPush("countess@example.org", "Countess", "x2"),
+        UserPush(active=False),
+        UserPush(active=True),
+    ):
+        after = await scim.change_user(DIRECTORY, "ada", push)
+        assert await world.row(UserStore, "ada") == after
+    assert (after.email, after.external_id) == ("countess@example.org", "x2")
+    assert after.disabled_at is None
+    assert [row.revoked_at for row in await world.rows(TokenStore)] == [START]
+    actions = [action for _, action, _ in await world.audited()]
+    assert actions == ["updateUser", "disableUser", "enableUser"]
+    with pytest.raises(Conflict, match="already exists"):
+        await scim.change_user(DIRECTORY, "ada", UserPush(LOCAL.email))
+
+
+async def test_a_directory_does_not_enable_whom_an_administrator_disabled(
+    world: MemoryOperations, scim: ScimDirectory
+) -> None:
+    off = replace(ADA, disabled_at=START)
+    await world.given(off)
+    for active in (True, False):
+        assert await scim.change_user(DIRECTORY, "ada", UserPush(active=active)) == off
+
+
+async def test_a_removed_user_is_disabled_and_leaves_the_groups_of_the_directory(
+    world: MemoryOperations, scim: ScimDirectory
+) -> None:
+    own = make_group("own")
+    await world.given(ADA, CREW, own, join(ADA, CREW, issuer=IDP), join(ADA, own))
+    token = make_token(ADA)[0]
+    await world.given(token)
+    await scim.remove_user(DIRECTORY, "ada")
+    user = await world.row(UserStore, "ada")
+    assert user == replace(ADA, disabled_at=START, disabled_by=IDP, external_id=None)
+    assert await world.rows(MembershipStore) == [join(ADA, own)]
+    assert world.published == [(REVOKED, token.id), (ACCESS, "ada")]
+    assert await world.audited() == [(DIRECTORY.email, "disableUser", ADA.email)]
+
+
+async def test_a_directory_sees_only_groups_of_its_provider(
+    world: MemoryOperations, scim: ScimDirectory
+) -> None:
+    own = make_group("own")
+    await world.given(ADA, LOCAL, CREW, own, join(ADA, CREW, issuer=IDP), join(LOCAL, CREW))
+    for condition, found in (
+        (None, [CREW]),
+        (AttributeFilter("displayname", "crew"), [CREW]),
+        (AttributeFilter("displayname", "own"), []),
+        (AttributeFilter("externalid", "g1"), [CREW]),
+    ):
+        assert await scim.groups(DIRECTORY, condition) == found
+    assert await scim.group(DIRECTORY, "crew") == CREW
+    seen = await scim.with_members(DIRECTORY, [CREW, own])
+    assert seen == [ScimGroup(CREW, ["ada"]), ScimGroup(own, ())]
+    for id in ("own", "none"):
+        with pytest.raises(NotFound):
+            await scim.group(DIRECTORY, id)
+
+
+async def test_a_pushed_group_gets_its_members(
+    world: MemoryOperations, scim: ScimDirectory
+) -> None:
+    await world.given(ADA, LOCAL)
+    push = replace(edits(MemberOperation.REPLACE, "ada"), name="crew", external_id="g1")
+    made = await scim.add_group(DIRECTORY, push)
+    assert (made.name, made.issuer, made.external_id) == ("crew", IDP, "g1")
+    (row,) = await world.rows(MembershipStore)
+    assert (row.user_id, row.group_id, row.issuer) == ("ada", made.id, IDP)
+    assert await world.audited() == [(DIRECTORY.email, "createGroup", "crew")]
+    assert world.published == [(ACCESS, "ada")]
+    for bad, error in (
+        (push, Conflict),
+        (GroupPush(), Invalid),
+        (replace(edits(MemberOperation.ADD, "local"), name="new"), Invalid),
+    ):
+        with pytest.raises(error):
+            await scim.add_group(DIRECTORY, bad)
+    assert await world.rows(GroupStore) == [made]
+
+
+async def test_a_directory_changes_its_members_and_no_others(
+    world: MemoryOperations, scim: ScimDirectory
+) -> None:
+    bob = make_user("bob", issuer=IDP, external_id="x2")
+    kept = join(LOCAL, CREW)
+    await world.given(ADA, bob, LOCAL, CREW, join(ADA, CREW, issuer=IDP), kept)
+    for same in (GroupPush(), edits(MemberOperation.REPLACE, "ada"), GroupPush("crew", "g1")):
+        assert await scim.change_group(DIRECTORY, "crew", same) == CREW
+    assert await world.audited() == [] and world.published == []
+    push = replace(edits(MemberOperation.REPLACE, "bob", "local"), name="team", external_id="")
+    after = await scim.change_group(DIRECTORY, "crew", push)
+    assert (after.name, after.external_id) == ("team", "")
+    assert {row.user_id for row in await world.rows(MembershipStore)} == {"bob", "local"}
+    assert kept in await world.rows(MembershipStore)
+    assert sorted(world.published) == [(ACCESS, "ada"), (ACCESS, "bob")]
+    assert await world.audited() == [(DIRECTORY.email, "updateGroup", "team")]
+    await world.given(make_group("own"))
+    with pytest.raises(Conflict, match="'own' already exists"):
+        await scim.change_group(DIRECTORY, "crew", GroupPush("own"))
+
+
+async def test_a_change_of_many_members_is_published_for_all_users_at_once(
+    world: MemoryOperations, scim: ScimDirectory
+) -> None:
+    users = [make_user(f"u{n}", issuer=IDP, external_id="") for n in range(101)]
+    await world.given(CREW, *users)
+    await scim.change_group(
+        DIRECTORY, "crew", edits(MemberOperation.ADD, *(user.id for user in users))
+    )
+    assert world.published == [(ACCESS, "")]
+
+
+async def test_a_removed_group_takes_members_and_bindings_with_it(
+    world: MemoryOperations, scim: ScimDirectory
+) -> None:
+    await world.given(ADA, CREW, join(ADA, CREW, issuer=IDP), bind("viewer", CREW))
+    await scim.remove_group(DIRECTORY, "crew")
+    for port in (GroupStore, MembershipStore, RoleBindingStore):
+        assert await world.rows(port) == []
+    assert await world.audited() == [(DIRECTORY.email, "deleteGroup", "crew")]
+    assert world.published == [(ACCESS, "")]
+
+
+CALLS = {
+    "users": lambda scim, actor: scim.users(actor, None),
+    "user": lambda scim, actor: scim.user(actor, "ada"),
+    "add_user": lambda scim, actor: scim.add_user(actor, UserPush("new@example.org")),
+    "change_user": lambda scim, actor: scim.change_user(actor, "ada", UserPush(name="new")),
+    "remove_user": lambda scim, actor: scim.remove_user(actor, "ada"),
+    "groups": lambda scim, actor: scim.groups(actor, None),
+    "with_members": lambda scim, actor: scim.with_members(actor, [CREW]),
+    "add_group": lambda scim, actor: scim.add_group(actor, GroupPush("new")),
+    "change_group": lambda scim, actor: scim.change_group(actor, "crew", GroupPush("new")),
+    "remove_group": lambda scim, actor: scim.remove_group(actor, "crew"),
+}
+
+
+@pytest.mark.parametrize("name", sorted(CALLS))
+async def test_only_the_service_account_of_a_provider_is_a_directory(
+    world: MemoryOperations, scim: ScimDirectory, name: str
+) -> None:
+    await world.given(ADA, CREW)
+    for actor in (
+        replace(DIRECTORY, kind=ActorKind.USER),
+        replace(DIRECTORY, email="other@service-accounts"),
+        replace(DIRECTORY, policy=EDITOR.policy),
+    ):
+        with pytest.raises(Forbidden):
+            await CALLS[name](scim, actor)
+    assert await world.rows(UserStore) == [ADA] and await world.rows(GroupStore) == [CREW]
+    assert await world.audited() == [] and world.published == []
+
+
+def federation(world: MemoryOperations, *required: str) -> Federation:
+    return Federation(world.context, FakeIssuers(Issuer("idp", IDP, required=required)))
+
+
+async def test_a_new_user_of_a_provider_gets_an_account(world: MemoryOperations) -> None:
+    user = await federation(world).admit(CLAIMS)
+    assert (user.email, user.name) == ("ada@example.org", "Ada")
+    assert await world.rows(UserStore) == [user]
+    (login,) = await world.rows(LoginStore)
+    assert (login.issuer, login.subject, login.user_id) == (IDP, "u1", user.id)
+    renamed = replace(CLAIMS, email="countess@example.org")
+    assert await federation(world).admit(renamed) == user
+    assert await world.audited() == [("towline", "createUser", "ada@example.org")]
+    nameless = await federation(world).admit(Claims(IDP, "u2", START))
+    assert (nameless.email, nameless.name) == ("u2@idp", "u2@idp")
+
+
+@pytest.mark.parametrize(
+    ("columns", "claims", "text"),
+    [
+        ({}, replace(CLAIMS, email_verified=False), "does not verify"),
+        ({"kind": UserKind.SERVICE_ACCOUNT}, CLAIMS, "service account"),
+        ({"issuer": IDP}, CLAIMS, "another identity"),
+    ],
+)
+async def test_an_account_of_somebody_else_is_not_opened(
+    world: MemoryOperations, columns: dict, claims: Claims, text: str
+) -> None:
+    user = replace(make_user("ada"), **columns)
+    await world.given(user, Login("l", IDP, "owner", "ada", START))
+    with pytest.raises(Conflict, match=text):
+        await federation(world).admit(claims)
+    assert len(await world.rows(LoginStore)) == 1 and await world.audited() == []
+
+
+@pytest.mark.parametrize("id", ["u1", "object"])
+async def test_a_pushed_user_is_known_by_the_id_of_the_directory(
+    world: MemoryOperations, id: str
+) -> None:
+    pushed = replace(ADA, external_id=id, email="pushed@example.org")
+    await world.given(pushed)
+    claims = replace(CLAIMS, every={"oid": "object"})
+    assert await federation(world).admit(claims) == pushed
+
+
+async def test_a_known_address_that_the_provider_verifies_is_the_same_user(
+    world: MemoryOperations,
+) -> None:
+    await world.given(make_user("ada"))
+    assert (await federation(world).admit(CLAIMS)).id == "ada"
+
+
+async def test_a_sign_in_syncs_the_groups_of_the_provider(world: MemoryOperations) -> None:
+    """Not those of its directory, and no membership that a user added."""
+    joined, left, by_hand = (make_group(id, issuer=IDP) for id in ("new", "old", "hand"))
+    user = make_user("ada")
+    await world.given(user, CREW, joined, left, by_hand, make_group("own"))
+    await world.given(Login("l", IDP, "u1", "ada", START))
+    kept = join(user, by_hand), join(user, CREW, issuer=IDP)
+    await world.given(join(user, left, issuer=IDP), *kept)
+    named = replace(CLAIMS, groups=("new", "hand", "own"))
+    for _ in range(2):
+        await federation(world).admit(named)
+    rows = await world.rows(MembershipStore)
+    assert {row.group_id for row in rows} == {"new", "hand", "crew"}
+    assert set(kept) <= set(rows)
+    await federation(world).admit(CLAIMS)
+    assert len(await world.rows(MembershipStore)) == 3
+    assert await world.audited() == [("towline", "syncGroups", user.email)]
+    assert world.published == [(ACCESS, "ada")]
+
+
+async def test_a_user_without_a_required_group_is_expelled(world: MemoryOperations) -> None:
+    user = make_user("ada")
+    token = make_token(user)[0]
+    await world.given(user, token, Login("l", IDP, "u1", "ada", START))
+    required = federation(world, "crew", "team")
+    assert (await required.admit(replace(CLAIMS, groups=("team",)))).id == "ada"
+    for groups in ((), None):
+        with pytest.raises(Forbidden, match="none of the required groups"):
+            await required.admit(replace(CLAIMS, groups=groups))
+    with pytest.raises(Forbidden):
+        await required.admit(replace(CLAIMS, subject="u2", email="new@example.org"))
+    assert await world.rows(UserStore) == [user]
+    assert [row.revoked_at for row in await world.rows(TokenStore)] == [START]
+    assert await world.audited() == [("towline", "expelUser", user.email)] * 2
+    assert world.published[:2] == [(REVOKED, token.id), (ACCESS, "ada")]
+
+
+async def test_an_id_token_names_its_user_and_its_end(world: MemoryOperations) -> None:
+    issuers = FakeIssuers()
+    end = START + timedelta(minutes=5)
+    issuers.claims["a.b.c"] = replace(CLAIMS, expires_at=end)
+    user, until = await Federation(world.context, issuers).user_of_token("a.b.c")
+    assert (user.email, until) == ("ada@example.org", end)

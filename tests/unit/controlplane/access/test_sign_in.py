@@ -1,0 +1,379 @@
+"""Sign-in by password, identity provider, device code and setup link."""
+
+import hashlib
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from controlplane.access.model.sign_in import Claims, Issuer
+from controlplane.access.model.users import Login, User, UserKind
+from controlplane.access.operations.federation import Federation
+from controlplane.access.operations.sign_in import DevicePending, SignIn
+from controlplane.access.ports import (
+    ChallengeStore,
+    SignInFailureStore,
+    TokenStore,
+    UserStore,
+)
+from controlplane.authorization import ANONYMOUS, ActorKind
+from controlplane.notifications.ports import NotificationStore
+from controlplane.platform.context import REVOKED
+from core.errors import (
+    Conflict,
+    Forbidden,
+    Invalid,
+    LimitExceeded,
+    NotFound,
+    TowlineError,
+    Unauthenticated,
+)
+from core.identity import TokenKind
+from tests.fakes.access import (
+    USER_MANAGER,
+    FakeIssuers,
+    FakePasswords,
+    bind,
+    limited,
+    make_token,
+    make_user,
+    password_hash,
+)
+from tests.fakes.actors import ADMIN, EDITOR, person
+from tests.fakes.clock import START
+from tests.fakes.operations import MemoryOperations, operations_over_memory
+
+PASSWORD = "correct horse"
+ADA = make_user("ada", password=password_hash(PASSWORD))
+ASKER = person(None, "ada")
+IDP = Issuer("idp", "https://idp", "Our provider")
+HOME = "192.0.2.1"
+
+
+@pytest.fixture
+def world() -> MemoryOperations:
+    return operations_over_memory()
+
+
+@pytest.fixture
+def issuers() -> FakeIssuers:
+    return FakeIssuers(IDP)
+
+
+@pytest.fixture
+def sign_in(world: MemoryOperations, issuers: FakeIssuers) -> SignIn:
+    return SignIn(world.context, Federation(world.context, issuers), FakePasswords())
+
+
+def local_off(world: MemoryOperations, issuers: FakeIssuers) -> SignIn:
+    federation = Federation(world.context, issuers)
+    return SignIn(world.context, federation, FakePasswords(), local=False)
+
+
+async def test_a_password_opens_a_session(world: MemoryOperations, sign_in: SignIn) -> None:
+    await world.given(ADA)
+    secret = await sign_in.by_password(ADA.email, PASSWORD, HOME)
+    (row,) = await world.rows(TokenStore)
+    assert secret.startswith("twx_")
+    assert (row.kind, row.user_id, row.source) == (TokenKind.SESSION, "ada", HOME)
+    assert row.expires_at == START + timedelta(days=7)
+    assert row.idle_at == START + timedelta(hours=12)
+    assert await world.audited() == [(ADA.email, "signIn", ADA.email)]
+
+
+@pytest.mark.parametrize(
+    ("user", "password"),
+    [
+        (ADA, "wrong horse"),
+        (replace(ADA, disabled_at=START), PASSWORD),
+        (replace(ADA, kind=UserKind.SERVICE_ACCOUNT), PASSWORD),
+        (replace(ADA, email="other@example.org"), PASSWORD),
+        (replace(ADA, password=None), PASSWORD),
+    ],
+)
+async def test_a_wrong_password_is_counted_and_audited(
+    world: MemoryOperations, sign_in: SignIn, user: User, password: str
+) -> None:
+    """All causes have the same error."""
+    await world.given(user)
+    with pytest.raises(Unauthenticated, match="^wrong address or password$"):
+        await sign_in.by_password(ADA.email, password, HOME)
+    assert [row.count for row in await world.rows(SignInFailureStore)] == [1, 1]
+    assert await world.rows(TokenStore) == []
+    assert await world.audited() == [("", "signIn", ADA.email)]
+
+
+async def test_an_account_is_closed_for_15_minutes_after_10_failures(
+    world: MemoryOperations, sign_in: SignIn
+) -> None:
+    """The right password ends the count of the account, not that of the source."""
+    await world.given(ADA)
+
+    async def fail(times: int, error: type[TowlineError] = Unauthenticated) -> None:
+        for _ in range(times):
+            with pytest.raises(error):
+                await sign_in.by_password(ADA.email.upper(), "wrong", HOME)
+
+    await fail(9)
+    await sign_in.by_password(ADA.email, PASSWORD, HOME)
+    assert [row.count for row in await world.rows(SignInFailureStore)] == [9]
+    await fail(10)
+    await fail(1, LimitExceeded)
+    with pytest.raises(LimitExceeded, match="in 15 minutes") as error:
+        await sign_in.by_password(ADA.email, PASSWORD, "192.0.2.2")
+    assert error.value.retry_after == 15 * 60
+    await world.clock.advance(15 * 60)
+    await fail(1)
+    assert [row.count for row in await world.rows(SignInFailureStore)] == [1, 1]
+    await sign_in.by_password(ADA.email, PASSWORD, HOME)
+
+
+async def test_a_source_is_closed_after_50_failures(
+    world: MemoryOperations, sign_in: SignIn
+) -> None:
+    await world.given(ADA)
+    for number in range(50):
+        with pytest.raises(Unauthenticated):
+            await sign_in.by_password(f"{number}@example.org", "wrong", HOME)
+    with pytest.raises(LimitExceeded):
+        await sign_in.by_password(ADA.email, PASSWORD, HOME)
+    await sign_in.by_password(ADA.email, PASSWORD, "192.0.2.2")
+
+
+async def test_passwords_can_be_disabled(world: MemoryOperations, issuers: FakeIssuers) -> None:
+    await world.given(ADA, make_user("admin"))
+    sign_in = local_off(world, issuers)
+    with pytest.raises(Forbidden, match="identity provider"):
+        await sign_in.by_password(ADA.email, PASSWORD, HOME)
+    assert await sign_in.setup_secret() is None
+    assert sign_in.providers() == [("idp", "Our provider")]
+
+
+async def test_a_sign_in_from_a_new_address_is_notified_of(
+    world: MemoryOperations, sign_in: SignIn
+) -> None:
+    await world.given(ADA)
+    for source in (HOME, HOME, "192.0.2.2", HOME):
+        await sign_in.by_password(ADA.email, PASSWORD, source)
+    notified = await world.rows(NotificationStore)
+    assert [row.subject for row in notified] == [
+        "ada@example.org signed in from a new address: 192.0.2.2"
+    ]
+
+
+async def test_an_identity_provider_signs_a_user_in(
+    world: MemoryOperations, sign_in: SignIn, issuers: FakeIssuers
+) -> None:
+    started = await sign_in.begin_oidc("idp", "https://towline/back", "/clusters")
+    ((redirect, state, nonce, challenge),) = issuers.began
+    assert (started.url.endswith(state), redirect) == (True, "https://towline/back")
+    assert len({state, nonce, challenge, started.browser}) == 4
+    issuers.claims["code"] = Claims("https://idp", "u1", START, "ada@example.org")
+    secret, back = await sign_in.finish_oidc(state, "code", started.browser, HOME)
+    assert (secret.startswith("twx_"), back) == (True, "/clusters")
+    assert (await world.rows(TokenStore))[0].name == "session by idp"
+    with pytest.raises(Unauthenticated, match="already used"):
+        await sign_in.finish_oidc(state, "code", started.browser, HOME)
+    assert len(await world.rows(TokenStore)) == 1
+
+
+async def test_a_sign_in_ends_in_another_browser_too_late_and_for_a_disabled_user(
+    world: MemoryOperations, sign_in: SignIn, issuers: FakeIssuers
+) -> None:
+    off = make_user("off", disabled_at=START)
+    await world.given(off, Login("l", "https://idp", "u1", "off", START))
+    issuers.claims["code"] = Claims("https://idp", "u1", START)
+    for wait, browser, text in (
+        (0, "other", "another browser"),
+        (600, None, "expired"),
+        (0, None, "is disabled"),
+    ):
+        started = await sign_in.begin_oidc("idp", "https://towline/back", "/")
+        await world.clock.advance(wait)
+        with pytest.raises(Unauthenticated, match=text):
+            state = issuers.began[-1][1]
+            await sign_in.finish_oidc(state, "code", browser or started.browser, HOME)
+    assert await world.rows(TokenStore) == []
+    with pytest.raises(NotFound):
+        await sign_in.begin_oidc("none", "https://towline/back", "/")
+
+
+async def test_pending_sign_ins_are_limited(
+    world: MemoryOperations, sign_in: SignIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("controlplane.access.operations.sign_in.MAX_CHALLENGES", 2)
+    for _ in range(2):
+        await sign_in.begin_device("cli", HOME)
+    with pytest.raises(LimitExceeded, match="try again in 60 s"):
+        await sign_in.begin_device("cli", HOME)
+    await world.clock.advance(601)
+    await sign_in.begin_device("cli", HOME)
+    assert len(await world.rows(ChallengeStore)) == 1
+
+
+@pytest.mark.parametrize("renewable", [False, True])
+async def test_an_approved_device_gets_a_token_once(
+    world: MemoryOperations, sign_in: SignIn, renewable: bool
+) -> None:
+    await world.given(ADA)
+    device, code = await sign_in.begin_device("c" * 81, HOME, renewable=renewable)
+    with pytest.raises(DevicePending):
+        await sign_in.poll_device(device)
+    typed = f"{code[:4].lower()}-{code[4:]} "
+    assert (await sign_in.device(ASKER, typed)).detail["client"] == "c" * 80
+    await sign_in.decide_device(ASKER, typed, approve=True)
+    issued = await sign_in.poll_device(device)
+    assert (issued.token.user_id, issued.token.name) == ("ada", "c" * 80)
+    life = timedelta(hours=1) if renewable else timedelta(days=90)
+    assert issued.token.expires_at == START + life
+    assert bool(issued.refresh) is renewable
+    assert issued.secret not in repr(issued)
+    with pytest.raises(Unauthenticated, match="already used"):
+        await sign_in.poll_device(device)
+    assert await world.audited() == [(ASKER.email, "approveDevice", "c" * 80)]
+
+
+async def test_a_denied_device_gets_no_token(world: MemoryOperations, sign_in: SignIn) -> None:
+    await world.given(ADA)
+    device, code = await sign_in.begin_device("cli", HOME)
+    await sign_in.decide_device(ASKER, code, approve=False)
+    for decide in (True, False):
+        with pytest.raises(NotFound):
+            await sign_in.decide_device(ASKER, code, approve=decide)
+    with pytest.raises(Forbidden, match="denied"):
+        await sign_in.poll_device(device)
+    assert await world.rows(TokenStore) == []
+    assert await world.audited() == [(ASKER.email, "refuseDevice", "cli")]
+
+
+async def test_only_users_with_all_their_permissions_decide_on_devices(
+    world: MemoryOperations, sign_in: SignIn
+) -> None:
+    await world.given(ADA)
+    device, code = await sign_in.begin_device("cli", HOME)
+    account = replace(ASKER, kind=ActorKind.SERVICE_ACCOUNT)
+    for actor, error in (
+        (account, Forbidden),
+        (limited(ASKER), Forbidden),
+        (ANONYMOUS, Unauthenticated),
+    ):
+        with pytest.raises(error):
+            await sign_in.decide_device(actor, code, approve=True)
+    with pytest.raises(NotFound, match="mistyped"):
+        await sign_in.device(ASKER, "BCDFGHJK")
+    with pytest.raises(DevicePending):
+        await sign_in.poll_device(device)
+    await world.clock.advance(600)
+    with pytest.raises(NotFound, match="expired"):
+        await sign_in.decide_device(ASKER, code, approve=True)
+    with pytest.raises(Unauthenticated):
+        await sign_in.poll_device(device)
+    assert await world.audited() == []
+
+
+ADMINISTRATOR = replace(make_user("admin"), email="admin")
+
+
+async def test_a_setup_link_sets_up_the_first_administrator_once(
+    world: MemoryOperations, sign_in: SignIn
+) -> None:
+    await world.given(ADMINISTRATOR)
+    secret = await sign_in.setup_secret()
+    assert secret is not None
+    session = await sign_in.set_up(secret, ADA.email, "", PASSWORD, HOME)
+    (user,) = await world.rows(UserStore)
+    assert (user.id, user.email, user.name) == ("admin", ADA.email, ADA.email)
+    assert session.startswith("twx_")
+    assert await sign_in.setup_secret() is None
+    with pytest.raises(Unauthenticated, match="already used"):
+        await sign_in.set_up(secret, ADA.email, "", PASSWORD, HOME)
+    assert [action for _, action, _ in await world.audited()] == ["setUp", "signIn"]
+
+
+@pytest.mark.parametrize(
+    ("email", "password", "error"),
+    [
+        ("ada", PASSWORD, Invalid),
+        (f"{'a' * 309}@example.org", PASSWORD, Invalid),
+        ("new@example.org", "x" * 11, Invalid),
+        ("new@example.org", "x" * 257, Invalid),
+        ("bob@example.org", PASSWORD, Conflict),
+    ],
+)
+async def test_an_invalid_setup_is_refused(
+    world: MemoryOperations, sign_in: SignIn, email: str, password: str, error: type[TowlineError]
+) -> None:
+    await world.given(ADMINISTRATOR, make_user("bob"))
+    secret = await sign_in.setup_secret()
+    assert secret is not None
+    with pytest.raises(error):
+        await sign_in.set_up(secret, email, "", password, HOME)
+    assert await world.row(UserStore, "admin") == ADMINISTRATOR
+    assert await world.rows(TokenStore) == [] and await world.audited() == []
+
+
+async def test_no_setup_link_after_a_sign_in_by_a_provider(
+    world: MemoryOperations, sign_in: SignIn
+) -> None:
+    await world.given(ADMINISTRATOR, Login("l", "https://idp", "u1", "admin", START))
+    assert await sign_in.setup_secret() is None
+
+
+@pytest.mark.parametrize("password", ["x" * 12, "x" * 256])
+async def test_a_caller_sets_the_own_password(
+    world: MemoryOperations, sign_in: SignIn, password: str
+) -> None:
+    """Sessions end, tokens stay."""
+    session, token = make_token(ADA, TokenKind.SESSION)[0], make_token(ADA)[0]
+    await world.given(ADA, session, token)
+    with pytest.raises(Forbidden, match="old password"):
+        await sign_in.set_password(ASKER, password, old="wrong")
+    await sign_in.set_password(ASKER, password, old=PASSWORD)
+    user = await world.row(UserStore, "ada")
+    assert user is not None and user.password == password_hash(password)
+    live = [row.id for row in await world.rows(TokenStore) if row.revoked_at is None]
+    assert live == [token.id]
+    assert world.published == [(REVOKED, session.id)]
+    assert await world.audited() == [(ASKER.email, "setPassword", ADA.email)]
+
+
+async def test_an_administrator_sets_the_password_of_a_user_with_no_more_permissions(
+    world: MemoryOperations, sign_in: SignIn
+) -> None:
+    await world.given(ADA, bind("viewer", ADA))
+    for actor, error in (
+        (USER_MANAGER, Forbidden),
+        (EDITOR, Forbidden),
+        (ANONYMOUS, Unauthenticated),
+    ):
+        with pytest.raises(error):
+            await sign_in.set_password(actor, "another password", user_id="ada")
+    with pytest.raises(NotFound):
+        await sign_in.set_password(ADMIN, "another password", user_id="none")
+    with pytest.raises(Invalid):
+        await sign_in.set_password(ADMIN, "x" * 11, user_id="ada")
+    assert await world.rows(UserStore) == [ADA] and await world.audited() == []
+    await sign_in.set_password(ADMIN, "another password", user_id="ada")
+    await sign_in.by_password(ADA.email, "another password", HOME)
+
+
+async def test_a_session_is_signed_out(world: MemoryOperations, sign_in: SignIn) -> None:
+    session = make_token(ADA, TokenKind.SESSION)[0]
+    await world.given(ADA, session)
+    await sign_in.sign_out(ASKER)
+    assert await world.audited() == []
+    await sign_in.sign_out(replace(ASKER, token_id=session.id))
+    assert [row.revoked_at for row in await world.rows(TokenStore)] == [START]
+    assert await world.audited() == [(ASKER.email, "signOut", ASKER.email)]
+    assert world.published == [(REVOKED, session.id)]
+    with pytest.raises(Unauthenticated):
+        await sign_in.sign_out(ANONYMOUS)
+
+
+async def test_the_store_keeps_no_secret_of_a_pending_sign_in(
+    world: MemoryOperations, sign_in: SignIn
+) -> None:
+    device, _ = await sign_in.begin_device("cli", HOME)
+    (row,) = await world.rows(ChallengeStore)
+    assert row.hash == hashlib.sha256(device.encode()).hexdigest()
+    assert device not in str(row)

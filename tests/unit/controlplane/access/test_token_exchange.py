@@ -1,0 +1,253 @@
+"""Refresh tokens, trust rules, and the exchange of tokens of other issuers."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from controlplane.access.model.sign_in import Claims, TrustRule, TrustRuleSpec
+from controlplane.access.model.users import User, UserKind
+from controlplane.access.operations.refresh_tokens import IssuedTokens, RefreshTokens
+from controlplane.access.operations.token_exchange import MAX_RULES_PER_ISSUER, TokenExchange
+from controlplane.access.ports import TokenStore, TrustRuleStore, UserStore
+from controlplane.authorization import ANONYMOUS
+from controlplane.platform.context import REVOKED
+from core.errors import Forbidden, Invalid, NotFound, Unauthenticated
+from core.identity import TokenKind, new_token
+from tests.fakes.access import USER_MANAGER, FakeIssuers, bind, make_user
+from tests.fakes.actors import ADMIN, EDITOR
+from tests.fakes.clock import START
+from tests.fakes.operations import MemoryOperations, operations_over_memory
+
+ADA = make_user("ada")
+BOT = replace(make_user("bot"), kind=UserKind.SERVICE_ACCOUNT)
+SPEC = TrustRuleSpec("https://ci", "towline", "repo:*", {"ref": "refs/heads/*"}, 30)
+RULE = TrustRule("rule", "bot", START, SPEC)
+CLAIMS = Claims(
+    "https://ci",
+    "repo:fleet",
+    START + timedelta(minutes=5),
+    every={"aud": "towline", "ref": "refs/heads/main"},
+)
+
+
+@pytest.fixture
+def world() -> MemoryOperations:
+    return operations_over_memory()
+
+
+@pytest.fixture
+def issuers() -> FakeIssuers:
+    return FakeIssuers()
+
+
+@pytest.fixture
+def exchange(world: MemoryOperations, issuers: FakeIssuers) -> TokenExchange:
+    return TokenExchange(world.context, issuers)
+
+
+async def begin(world: MemoryOperations, user: User = ADA) -> tuple[RefreshTokens, IssuedTokens]:
+    await world.given(user)
+    tokens = RefreshTokens(world.context)
+    async with world.store.write() as tx:
+        return tokens, await tokens.begin(tx, "cli", user.id, "192.0.2.1")
+
+
+async def test_a_refresh_token_returns_the_next_one_until_the_family_ends(
+    world: MemoryOperations,
+) -> None:
+    tokens, issued = await begin(world)
+    end = START + timedelta(days=7)
+    for _ in range(2):
+        await world.clock.advance(timedelta(days=3).total_seconds())
+        issued = await tokens.renew(issued.refresh, "s" * 64)
+        assert issued.token.expires_at == world.clock.now() + timedelta(hours=1)
+        assert (issued.token.source, issued.token.name) == ("s" * 64, "cli")
+    await world.clock.advance(timedelta(hours=23.5).total_seconds())
+    issued = await tokens.renew(issued.refresh, "")
+    assert issued.token.expires_at == end
+    live = await world.rows(TokenStore, kind=TokenKind.USER)
+    assert [row.id for row in live] == [issued.token.id]
+    await world.clock.advance(1800)
+    with pytest.raises(Unauthenticated):
+        await tokens.renew(issued.refresh, "")
+    assert await world.audited() == [(ADA.email, "renewToken", "cli")] * 3
+
+
+async def test_the_second_use_of_a_refresh_token_ends_its_family(world: MemoryOperations) -> None:
+    tokens, first = await begin(world)
+    second = await tokens.renew(first.refresh, "")
+    for refresh in (first.refresh, second.refresh, first.refresh):
+        with pytest.raises(Unauthenticated, match="sign in again"):
+            await tokens.renew(refresh, "192.0.2.66")
+    assert all(row.revoked_at is not None for row in await world.rows(TokenStore))
+    assert {topic for topic, _ in world.published} == {REVOKED} and len(world.published) == 3
+    actions = [action for _, action, _ in await world.audited()]
+    assert actions == ["renewToken", "endTokens"]
+
+
+async def test_a_revoked_token_ends_its_family(world: MemoryOperations) -> None:
+    tokens, issued = await begin(world)
+    async with world.store.write() as tx:
+        await tx[TokenStore].change(issued.token.id, revoked_at=START)
+    with pytest.raises(Unauthenticated):
+        await tokens.renew(issued.refresh, "")
+    assert all(row.revoked_at is not None for row in await world.rows(TokenStore))
+
+
+async def test_no_token_for_a_disabled_user_or_another_kind_of_token(
+    world: MemoryOperations,
+) -> None:
+    tokens, issued = await begin(world)
+    for secret in (issued.secret, new_token(TokenKind.REFRESH), "twr_x"):
+        with pytest.raises(Unauthenticated):
+            await tokens.renew(secret, "")
+    async with world.store.write() as tx:
+        await tx[UserStore].change("ada", disabled_at=START)
+    with pytest.raises(Unauthenticated):
+        await tokens.renew(issued.refresh, "")
+    assert len(await world.rows(TokenStore)) == 2 and await world.audited() == []
+
+
+async def test_expired_families_are_deleted(world: MemoryOperations) -> None:
+    tokens, _ = await begin(world)
+    await world.clock.advance(timedelta(days=7).total_seconds())
+    async with world.store.write() as tx:
+        issued = await tokens.begin(tx, "cli", "ada", "")
+    rows = await world.rows(TokenStore, kind=TokenKind.REFRESH)
+    assert [row.parent_id for row in rows] == [issued.token.parent_id]
+
+
+async def test_a_trust_rule_is_created_and_deleted(
+    world: MemoryOperations, exchange: TokenExchange
+) -> None:
+    await world.given(BOT)
+    rule = await exchange.trust(ADMIN, "bot", SPEC)
+    assert (rule.user_id, rule.spec) == ("bot", SPEC)
+    assert await exchange.trust_rules(ADMIN) == [rule]
+    with pytest.raises(NotFound):
+        await exchange.delete_trust_rule(ADMIN, "none")
+    assert await exchange.delete_trust_rule(ADMIN, rule.id) == rule
+    assert await world.rows(TrustRuleStore) == []
+    assert await world.audited() == [
+        (ADMIN.email, "createTrustRule", BOT.email),
+        (ADMIN.email, "deleteTrustRule", "https://ci"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("spec", "field"),
+    [
+        (replace(SPEC, issuer="http://ci"), "issuer"),
+        (replace(SPEC, issuer="https://" + "x" * 505), "issuer"),
+        (replace(SPEC, audience=""), "audience"),
+        (replace(SPEC, subject="x" * 513), "subject"),
+        (replace(SPEC, minutes=0), "minutes"),
+        (replace(SPEC, minutes=1441), "minutes"),
+        (replace(SPEC, claims={str(n): "x" for n in range(21)}), "minutes"),
+        (replace(SPEC, subject="**", claims={}), "subject"),
+        (replace(SPEC, keys="x" * (64 * 1024 + 1)), "keys"),
+    ],
+)
+async def test_an_invalid_trust_rule_is_refused(
+    world: MemoryOperations, exchange: TokenExchange, spec: TrustRuleSpec, field: str
+) -> None:
+    await world.given(BOT)
+    with pytest.raises(Invalid) as error:
+        await exchange.trust(ADMIN, "bot", spec)
+    assert error.value.field == field
+    assert await world.rows(TrustRuleStore) == [] and await world.audited() == []
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        replace(SPEC, issuer="https://" + "x" * 504, audience="x" * 512, subject="x" * 512),
+        replace(SPEC, minutes=1440, claims={str(n): "x" for n in range(20)}),
+        replace(SPEC, minutes=1, subject="*", keys="x" * 64 * 1024),
+    ],
+)
+async def test_a_trust_rule_at_the_limits_is_accepted(
+    world: MemoryOperations, exchange: TokenExchange, spec: TrustRuleSpec
+) -> None:
+    await world.given(BOT)
+    assert (await exchange.trust(ADMIN, "bot", spec)).spec == spec
+
+
+async def test_a_trust_rule_needs_a_service_account_with_no_more_permissions(
+    world: MemoryOperations, exchange: TokenExchange
+) -> None:
+    await world.given(ADA, BOT, RULE, bind("viewer", BOT))
+    for actor, id, error in (
+        (ADMIN, "ada", NotFound),
+        (ADMIN, "none", NotFound),
+        (USER_MANAGER, "bot", Forbidden),
+        (EDITOR, "bot", Forbidden),
+        (ANONYMOUS, "bot", Unauthenticated),
+    ):
+        with pytest.raises(error):
+            await exchange.trust(actor, id, SPEC)
+    for call in (exchange.trust_rules(EDITOR), exchange.delete_trust_rule(EDITOR, "rule")):
+        with pytest.raises(Forbidden):
+            await call
+    assert await world.rows(TrustRuleStore) == [RULE] and await world.audited() == []
+
+
+async def test_an_issuer_has_at_most_100_rules(
+    world: MemoryOperations, exchange: TokenExchange
+) -> None:
+    await world.given(BOT, *(replace(RULE, id=str(n)) for n in range(MAX_RULES_PER_ISSUER - 1)))
+    await exchange.trust(ADMIN, "bot", SPEC)
+    with pytest.raises(Invalid, match="100 rules") as error:
+        await exchange.trust(ADMIN, "bot", SPEC)
+    assert error.value.field == "issuer"
+    await exchange.trust(ADMIN, "bot", replace(SPEC, issuer="https://other"))
+
+
+@pytest.mark.parametrize(
+    ("minutes", "ends", "life"), [(30, 5, 30), (1440, 5, 65), (1440, 1500, 1440)]
+)
+async def test_a_matching_token_is_exchanged(
+    world: MemoryOperations,
+    exchange: TokenExchange,
+    issuers: FakeIssuers,
+    minutes: int,
+    ends: int,
+    life: int,
+) -> None:
+    """The new token ends at most one hour after the exchanged one."""
+    other = replace(RULE, id="another", spec=replace(SPEC, audience="other"))
+    await world.given(BOT, other, replace(RULE, spec=replace(SPEC, minutes=minutes)))
+    issuers.claims["jwt"] = replace(CLAIMS, expires_at=START + timedelta(minutes=ends))
+    token, secret = await exchange.exchange("jwt", "192.0.2.1")
+    assert await world.rows(TokenStore) == [token]
+    assert (token.kind, token.user_id) == (TokenKind.SERVICE_ACCOUNT, "bot")
+    assert (token.name, token.source) == ("exchanged by repo:fleet", "192.0.2.1")
+    assert token.expires_at == START + timedelta(minutes=life)
+    assert secret.startswith("tws_")
+    assert await world.audited() == [("towline", "exchangeToken", BOT.email)]
+
+
+@pytest.mark.parametrize(
+    ("claims", "user"),
+    [
+        (replace(CLAIMS, issuer="https://other"), BOT),
+        (replace(CLAIMS, subject="user:fleet"), BOT),
+        (replace(CLAIMS, every={**CLAIMS.every, "aud": "other"}), BOT),
+        (replace(CLAIMS, every={**CLAIMS.every, "ref": "refs/tags/v1"}), BOT),
+        (replace(CLAIMS, every={"aud": "towline"}), BOT),
+        (CLAIMS, replace(BOT, disabled_at=START)),
+    ],
+)
+async def test_a_token_without_a_matching_rule_is_refused(
+    world: MemoryOperations,
+    exchange: TokenExchange,
+    issuers: FakeIssuers,
+    claims: Claims,
+    user: User,
+) -> None:
+    await world.given(user, RULE)
+    issuers.claims["jwt"] = claims
+    with pytest.raises(Unauthenticated, match="no trust rule matches"):
+        await exchange.exchange("jwt")
+    assert await world.rows(TokenStore) == [] and await world.audited() == []
