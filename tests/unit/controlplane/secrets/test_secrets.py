@@ -1,0 +1,446 @@
+"""Operations on secrets, their versions, their uses and their sources."""
+
+from dataclasses import replace
+
+import pytest
+
+from controlplane.access.model.bindings import Project
+from controlplane.authorization import ANONYMOUS, DEFAULT_PROJECT, Actor, Scope
+from controlplane.authorization.roles import BuiltInRole
+from controlplane.clusters.model.groups import ClusterGroup
+from controlplane.platform.context import SECRET
+from controlplane.platform.ports import PageQuery
+from controlplane.secrets.model.rotation import RotationDecision, RotationPhase, RotationPlan
+from controlplane.secrets.model.secret import (
+    MAX_USES,
+    MAX_VALUE_LENGTH,
+    MAX_VERSIONS,
+    Secret,
+    SecretVersion,
+)
+from controlplane.secrets.model.secret_source import SecretSource
+from controlplane.secrets.operations.refresh import SecretRefresher
+from controlplane.secrets.operations.rotations import Rotations
+from controlplane.secrets.operations.secrets import SecretChange, Secrets
+from controlplane.secrets.ports import SecretStore, SecretVersionStore
+from controlplane.secrets.sources.environment import EnvironmentSource
+from controlplane.services.ports import SecretUseStore
+from core.errors import Conflict, Forbidden, Invalid, NotFound, TowlineError, Unauthenticated
+from tests.fakes.actors import ADMIN, EDITOR, NOBODY, VIEWER, person
+from tests.fakes.clock import START
+from tests.fakes.operations import (
+    MemoryOperations,
+    make_cluster,
+    make_service,
+    operations_over_memory,
+)
+
+SHOP = Project("shop", "shop", START, START)
+EDITOR_OF_SHOP = person(BuiltInRole.EDITOR, "sue", Scope("project:shop"))
+DEV = make_cluster("dev")
+WEB, API = make_service("web", DEV), make_service("api", DEV)
+SOURCE = EnvironmentSource("DB")
+FROZEN = ClusterGroup("g", "eu", START, START, cluster_ids=("dev",), frozen=True, reason="sale")
+PLAN = RotationPlan(batch=1, soak_s=0)
+
+
+class FakeSources:
+    """Implements `ExternalSecrets` with one answer."""
+
+    def __init__(self, answer: bytes | TowlineError) -> None:
+        self.answer = answer
+        self.projects: list[str] = []
+
+    async def read(self, source: SecretSource, project: str) -> bytes:
+        self.projects.append(project)
+        if isinstance(self.answer, bytes):
+            return self.answer
+        raise self.answer
+
+
+@pytest.fixture
+def world() -> MemoryOperations:
+    return operations_over_memory()
+
+
+@pytest.fixture
+def secrets(world: MemoryOperations) -> Secrets:
+    return Secrets(world.context)
+
+
+async def values(world: MemoryOperations, secret: Secret) -> dict[int, bytes | None]:
+    """The values of all versions, by number."""
+    return {
+        row.number: world.context.sealer.open(row.sealed, row.context) if row.sealed else None
+        for row in await world.rows(SecretVersionStore, secret_id=secret.id)
+    }
+
+
+async def use(world: MemoryOperations, secrets: Secrets, *names: str) -> Secret:
+    """A secret that these services use."""
+    await world.given(DEV, WEB, API)
+    secret = await secrets.save(EDITOR, "db", SecretChange(b"one"))
+    for name in names:
+        await secrets.use(EDITOR, f"dev-{name}", {"db": (secret.id, None)})
+    return secret
+
+
+async def test_a_secret_is_created_and_gets_versions(
+    world: MemoryOperations, secrets: Secrets
+) -> None:
+    """The same value makes no version; no row contains the value."""
+    made = await secrets.save(EDITOR, "db", SecretChange(b"one", description="d" * 1000))
+    await secrets.save(EDITOR, "db", SecretChange(b"two"))
+    after = await secrets.save(EDITOR, "db", SecretChange(b"two", description="", refresh_s=10))
+    assert (made.current, after.current, after.newest) == (1, 2, 2)
+    assert (after.description, after.refresh_s) == ("", 10)
+    assert await world.rows(SecretStore) == [after]
+    assert await values(world, after) == {1: b"one", 2: b"two"}
+    rows = await world.rows(SecretVersionStore)
+    assert all(row.actor == EDITOR.email and b"one" not in (row.sealed or b"") for row in rows)
+    assert await world.audited() == [(EDITOR.email, "saveSecret", "db")] * 3
+    assert world.published == [(SECRET, made.id)] * 3
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "field"),
+    [
+        ("", SecretChange(b"x"), "name"),
+        ("x" * 129, SecretChange(b"x"), "name"),
+        ("-x", SecretChange(b"x"), "name"),
+        ("db", SecretChange(b""), "value"),
+        ("db", SecretChange(b"x" * (MAX_VALUE_LENGTH + 1)), "value"),
+        ("db", SecretChange(b"x", SOURCE), "value"),
+        ("db", SecretChange(description="x" * 1001), "description"),
+        ("db", SecretChange(refresh_s=9), "refreshSeconds"),
+        ("db", SecretChange(refresh_s=7 * 24 * 3600 + 1), "refreshSeconds"),
+    ],
+)
+async def test_an_invalid_secret_is_refused(
+    world: MemoryOperations, secrets: Secrets, name: str, change: SecretChange, field: str
+) -> None:
+    with pytest.raises(Invalid) as error:
+        await secrets.save(EDITOR, name, change)
+    assert error.value.field == field
+    assert await world.rows(SecretStore) == [] and await world.rows(SecretVersionStore) == []
+    assert await world.audited() == [] and world.published == []
+
+
+async def test_a_secret_at_the_limits_is_accepted(secrets: Secrets) -> None:
+    change = SecretChange(b"x" * MAX_VALUE_LENGTH, refresh_s=7 * 24 * 3600)
+    assert (await secrets.save(EDITOR, "x" * 128, change)).current == 1
+
+
+async def test_a_plan_is_checked_when_a_rotation_begins(
+    world: MemoryOperations, secrets: Secrets
+) -> None:
+    await secrets.save(EDITOR, "db", SecretChange(b"one"))
+    for plan, field in ((RotationPlan(batch=0), "batch"), (RotationPlan(soak_s=-1), "soak_s")):
+        with pytest.raises(Invalid) as error:
+            await secrets.save(EDITOR, "db", SecretChange(b"two", plan=plan))
+        assert error.value.field == field
+    assert len(await world.rows(SecretVersionStore)) == 1
+
+
+async def test_a_secret_stays_in_its_project(world: MemoryOperations, secrets: Secrets) -> None:
+    await world.given(SHOP)
+    with pytest.raises(Forbidden):
+        await secrets.save(EDITOR_OF_SHOP, "db", SecretChange(b"x"))
+    made = await secrets.save(EDITOR_OF_SHOP, "db", SecretChange(b"x", project_id="shop"))
+    assert made.project_id == "shop"
+    assert await secrets.save(EDITOR_OF_SHOP, "db", SecretChange(project_id="shop"))
+    with pytest.raises(Conflict, match="cannot be moved"):
+        await secrets.save(EDITOR, "db", SecretChange(project_id=DEFAULT_PROJECT))
+
+
+async def test_only_visible_secrets_are_listed_and_found(
+    world: MemoryOperations, secrets: Secrets
+) -> None:
+    await world.given(SHOP)
+    own = await secrets.save(EDITOR_OF_SHOP, "own", SecretChange(b"x", project_id="shop"))
+    db = await secrets.save(EDITOR, "db", SecretChange(b"x"))
+    assert set((await secrets.page(VIEWER, PageQuery())).items) == {own, db}
+    assert (await secrets.page(EDITOR_OF_SHOP, PageQuery())).items == (own,)
+    assert await secrets.get(VIEWER, None, "db") == db
+    for id, name in ((db.id, None), (None, "db"), ("none", None), (None, None)):
+        with pytest.raises(NotFound):
+            await secrets.get(EDITOR_OF_SHOP, id, name)
+    with pytest.raises(NotFound):
+        await secrets.versions(EDITOR_OF_SHOP, db.id)
+
+
+async def test_versions_are_listed_without_values(secrets: Secrets) -> None:
+    for value in (b"one", b"two"):
+        secret = await secrets.save(EDITOR, "db", SecretChange(value))
+    found = await secrets.versions(VIEWER, secret.id)
+    assert [(row.number, row.sealed) for row in found] == [(2, None), (1, None)]
+
+
+async def test_a_secret_has_at_most_100_versions_with_a_value(
+    world: MemoryOperations, secrets: Secrets
+) -> None:
+    secret = await secrets.save(EDITOR, "db", SecretChange(b"one"))
+    await world.given(
+        SecretVersion("gone", secret.id, 1000, START, "", None, START),
+        *(SecretVersion(f"v{n}", secret.id, n, START, "", b"x") for n in range(2, MAX_VERSIONS)),
+    )
+    async with world.store.write() as tx:
+        await tx[SecretStore].change(secret.id, newest=MAX_VERSIONS - 1)
+    await secrets.save(EDITOR, "db", SecretChange(b"two"))
+    with pytest.raises(Invalid, match="revoke some first") as error:
+        await secrets.save(EDITOR, "db", SecretChange(b"three"))
+    assert error.value.field == "value"
+
+
+@pytest.mark.parametrize("sealed", [None, b"damaged"])
+async def test_a_lost_value_is_set_again(
+    world: MemoryOperations, secrets: Secrets, sealed: bytes | None
+) -> None:
+    secret = await secrets.save(EDITOR, "db", SecretChange(b"one"))
+    (version,) = await world.rows(SecretVersionStore)
+    async with world.store.write() as tx:
+        await tx[SecretVersionStore].change(version.id, sealed=sealed)
+    assert (await secrets.save(EDITOR, "db", SecretChange(b"one"))).current == secret.current + 1
+
+
+async def test_services_follow_the_current_version_unless_they_are_pinned(
+    world: MemoryOperations, secrets: Secrets
+) -> None:
+    secret = await use(world, secrets, "web")
+    await secrets.use(EDITOR, "dev-api", {"db": (secret.id, 1)})
+    await secrets.save(EDITOR, "db", SecretChange(b"two"))
+    uses = {view.service.name: view.use for view in await secrets.consumers(VIEWER, secret.id)}
+    assert {name: (use.version, use.pinned) for name, use in uses.items()} == {
+        "web": (2, False),
+        "api": (1, True),
+    }
+    assert uses["web"].changed_at == world.clock.now()
+
+
+async def test_a_frozen_cluster_keeps_its_versions(
+    world: MemoryOperations, secrets: Secrets
+) -> None:
+    """It gets the current version after it is unfrozen."""
+    secret = await use(world, secrets, "web")
+    await world.given(FROZEN)
+    await secrets.save(EDITOR, "db", SecretChange(b"two"))
+    assert [row.version for row in await world.rows(SecretUseStore)] == [1]
+    with pytest.raises(Conflict, match="sale"):
+        await secrets.use(EDITOR, "dev-web", {})
+    rotations = Rotations(world.context)
+    assert await rotations.behind() == [secret.id]
+    await rotations.advance(secret.id)
+    assert [row.version for row in await world.rows(SecretUseStore)] == [1]
+
+
+async def test_the_uses_of_a_service_are_replaced(
+    world: MemoryOperations, secrets: Secrets
+) -> None:
+    secret = await use(world, secrets, "web")
+    other = await secrets.save(EDITOR, "other", SecretChange(b"x"))
+    wanted = {"db": (other.id, None), "second": (secret.id, None)}
+    views = await secrets.use(EDITOR, "dev-web", wanted)
+    assert [(view.use.name, view.secret.name) for view in views] == [
+        ("db", "other"),
+        ("second", "db"),
+    ]
+    count = len(await world.audited())
+    await secrets.use(EDITOR, "dev-web", wanted)
+    assert len(await world.audited()) == count
+    assert await secrets.use(EDITOR, "dev-web", {}) == []
+    assert await world.rows(SecretUseStore) == []
+    assert (await world.audited())[-1] == (EDITOR.email, "useSecrets", "web")
+
+
+async def test_an_invalid_use_is_refused(world: MemoryOperations, secrets: Secrets) -> None:
+    secret = await use(world, secrets)
+    empty = await secrets.save(EDITOR, "empty", SecretChange(description="x"))
+    for wanted, error in (
+        ({"db": ("none", None)}, NotFound),
+        ({"db": (secret.id, 7)}, Conflict),
+        ({"db": (empty.id, None)}, Conflict),
+        ({"a b": (secret.id, None)}, Invalid),
+        ({f"n{n}": (secret.id, None) for n in range(MAX_USES + 1)}, Invalid),
+    ):
+        with pytest.raises(error):
+            await secrets.use(EDITOR, "dev-web", wanted)
+    for actor, error in ((VIEWER, Forbidden), (NOBODY, NotFound), (ANONYMOUS, Unauthenticated)):
+        with pytest.raises(error):
+            await secrets.use(actor, "dev-web", {"db": (secret.id, None)})
+    assert await world.rows(SecretUseStore) == []
+
+
+async def test_a_use_needs_permission_of_the_secret(
+    world: MemoryOperations, secrets: Secrets
+) -> None:
+    """Uses of secrets that the actor does not see are left out."""
+    secret = await use(world, secrets, "web")
+    of_dev = person(BuiltInRole.EDITOR, "di", Scope("cluster:dev"))
+    with pytest.raises(NotFound):
+        await secrets.use(of_dev, "dev-api", {"db": (secret.id, None)})
+    assert await secrets.used_by(of_dev, "dev-web") == []
+    assert len(await secrets.used_by(VIEWER, "dev-web")) == 1
+    assert await secrets.used_by(VIEWER, "dev-api") == []
+    with pytest.raises(NotFound):
+        await secrets.used_by(NOBODY, "dev-web")
+
+
+async def test_an_unused_secret_is_deleted(world: MemoryOperations, secrets: Secrets) -> None:
+    secret = await use(world, secrets, "web", "api")
+    with pytest.raises(Conflict, match="2 services use secret 'db': api, web"):
+        await secrets.delete(EDITOR, secret.id)
+    for name in ("web", "api"):
+        await secrets.use(EDITOR, f"dev-{name}", {})
+    assert (await secrets.delete(EDITOR, secret.id)).name == "db"
+    assert await world.rows(SecretStore) == [] and await world.rows(SecretVersionStore) == []
+    assert (await world.audited())[-1] == (EDITOR.email, "deleteSecret", "db")
+
+
+async def test_an_old_version_is_revoked(world: MemoryOperations, secrets: Secrets) -> None:
+    secret = await use(world, secrets)
+    await secrets.use(EDITOR, "dev-web", {"db": (secret.id, 1)})
+    secret = await secrets.save(EDITOR, "db", SecretChange(b"two"))
+    for number, error in ((1, Conflict), (2, Conflict), (3, NotFound)):
+        with pytest.raises(error):
+            await secrets.revoke(EDITOR, secret.id, number)
+    await secrets.use(EDITOR, "dev-web", {})
+    for _ in range(2):
+        await secrets.revoke(EDITOR, secret.id, 1)
+    assert await values(world, secret) == {1: None, 2: b"two"}
+    assert (await world.audited())[-1] == (EDITOR.email, "revokeSecretVersion", "db")
+    assert world.published[-1] == (SECRET, secret.id)
+    with pytest.raises(Conflict, match="no version 1"):
+        await secrets.use(EDITOR, "dev-web", {"db": (secret.id, 1)})
+
+
+async def test_a_rotation_is_aborted(world: MemoryOperations, secrets: Secrets) -> None:
+    secret = await use(world, secrets, "web")
+    rotations = Rotations(world.context)
+    with pytest.raises(Conflict, match="no active rotation"):
+        await secrets.decide(EDITOR, secret.id, RotationDecision.ABORT)
+    begun = await secrets.save(EDITOR, "db", SecretChange(b"two", plan=PLAN))
+    assert (begun.current, begun.newest, begun.rotating) == (1, 2, True)
+    assert await rotations.rotating() == {secret.id}
+    for call in (
+        secrets.save(EDITOR, "db", SecretChange(b"three")),
+        secrets.revoke(EDITOR, secret.id, 2),
+    ):
+        with pytest.raises(Conflict, match="finish or abort it first"):
+            await call
+    await rotations.advance(secret.id)
+    assert [row.version for row in await world.rows(SecretUseStore)] == [2]
+    ended = await secrets.decide(EDITOR, secret.id, RotationDecision.ABORT)
+    assert ended.rotation is not None and ended.rotation.phase is RotationPhase.ABORTED
+    assert [row.version for row in await world.rows(SecretUseStore)] == [1]
+    assert await rotations.rotating() == set()
+    assert (await world.audited())[-1] == (EDITOR.email, "decideSecretRotation", "db")
+
+
+async def test_a_rotation_without_consumers_ends_with_the_old_version_revoked(
+    world: MemoryOperations, secrets: Secrets
+) -> None:
+    secret = await use(world, secrets)
+    plan = replace(PLAN, automatic=True)
+    await secrets.save(EDITOR, "db", SecretChange(b"two", plan=plan))
+    rotations = Rotations(world.context)
+    for _ in range(4):
+        await rotations.advance(secret.id)
+        await world.clock.advance(1)
+    (after,) = await world.rows(SecretStore)
+    assert after.rotation is not None and after.rotation.phase is RotationPhase.REVOKED
+    assert (after.current, await values(world, after)) == (2, {1: None, 2: b"two"})
+    await rotations.advance("none")
+
+
+async def test_a_source_needs_permission_and_replaces_the_value(
+    world: MemoryOperations, secrets: Secrets
+) -> None:
+    with pytest.raises(Forbidden):
+        await secrets.save(EDITOR, "db", SecretChange(source=SOURCE))
+    assert await world.rows(SecretStore) == []
+    made = await secrets.save(ADMIN, "db", SecretChange(source=SOURCE))
+    assert (made.source, made.due_at) == (SOURCE, START)
+    after = await secrets.save(EDITOR, "db", SecretChange(b"one"))
+    assert (after.source, after.due_at, after.current) == (None, None, 1)
+
+
+async def test_a_due_source_is_read_once(world: MemoryOperations, secrets: Secrets) -> None:
+    secret = await secrets.save(ADMIN, "db", SecretChange(source=SOURCE, refresh_s=60))
+    sources = FakeSources(b"one")
+    refresher = SecretRefresher(world.context, sources)
+    assert await refresher.due() == [secret.id]
+    for _ in range(2):
+        await refresher.refresh(secret.id)
+    await refresher.refresh("none")
+    assert sources.projects == [DEFAULT_PROJECT] and await refresher.due() == []
+    (after,) = await world.rows(SecretStore)
+    assert (after.current, after.refreshed_at, after.problem) == (1, START, "")
+    assert await values(world, after) == {1: b"one"}
+    await world.clock.advance(60)
+    assert await refresher.due() == [secret.id]
+
+
+@pytest.mark.parametrize("answer", [NotFound("no such variable"), b""])
+async def test_an_error_of_a_source_keeps_the_last_value(
+    world: MemoryOperations, secrets: Secrets, answer: bytes | TowlineError
+) -> None:
+    secret = await secrets.save(ADMIN, "db", SecretChange(source=SOURCE, refresh_s=60))
+    await SecretRefresher(world.context, FakeSources(b"one")).refresh(secret.id)
+    await world.clock.advance(60)
+    await SecretRefresher(world.context, FakeSources(answer)).refresh(secret.id)
+    (after,) = await world.rows(SecretStore)
+    assert after.problem and (after.current, after.refreshed_at) == (1, START)
+    assert world.published[-1] == (SECRET, secret.id)
+
+
+async def test_a_refresh_is_requested(world: MemoryOperations, secrets: Secrets) -> None:
+    plain = await secrets.save(EDITOR, "plain", SecretChange(b"x"))
+    made = await secrets.save(ADMIN, "db", SecretChange(source=SOURCE))
+    refresher = SecretRefresher(world.context, FakeSources(b"one"))
+    await refresher.refresh(made.id)
+    await refresher.ask(EDITOR, made.id)
+    assert await refresher.due() == [made.id]
+    assert (await world.audited())[-1] == (EDITOR.email, "refreshSecret", "db")
+    for actor, id, error in (
+        (EDITOR, plain.id, Conflict),
+        (EDITOR, "none", NotFound),
+        (VIEWER, made.id, Forbidden),
+        (NOBODY, made.id, NotFound),
+        (ANONYMOUS, made.id, Unauthenticated),
+    ):
+        with pytest.raises(error):
+            await refresher.ask(actor, id)
+
+
+CALLS = {
+    "save": lambda secrets, actor, id: secrets.save(actor, "db", SecretChange(b"new")),
+    "delete": lambda secrets, actor, id: secrets.delete(actor, id),
+    "revoke": lambda secrets, actor, id: secrets.revoke(actor, id, 1),
+    "decide": lambda secrets, actor, id: secrets.decide(actor, id, RotationDecision.ABORT),
+}
+
+
+@pytest.mark.parametrize("name", sorted(CALLS))
+@pytest.mark.parametrize(
+    ("actor", "error"),
+    [(VIEWER, Forbidden), (NOBODY, NotFound), (ANONYMOUS, Unauthenticated)],
+    ids=["viewer", "nobody", "anonymous"],
+)
+async def test_a_change_needs_write_access(
+    world: MemoryOperations,
+    secrets: Secrets,
+    name: str,
+    actor: Actor,
+    error: type[TowlineError],
+) -> None:
+    secret = await secrets.save(EDITOR, "db", SecretChange(b"one"))
+    with pytest.raises(error):
+        await CALLS[name](secrets, actor, secret.id)
+    assert await world.rows(SecretStore) == [secret]
+    assert len(await world.audited()) == 1
+
+
+@pytest.mark.parametrize("name", sorted(CALLS.keys() - {"save"}))
+async def test_a_missing_secret_is_not_found(secrets: Secrets, name: str) -> None:
+    with pytest.raises(NotFound):
+        await CALLS[name](secrets, ADMIN, "none")
