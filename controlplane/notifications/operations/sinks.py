@@ -290,10 +290,12 @@ async def _completed(
     if isinstance(settings, CommitSink):
         return await _of_repository(tx, actor, sink, draft, settings)
     sink = replace(sink, host=settings.host(None))
+    if draft.audit or (draft.audit is None and sink.audit):
+        # The settings of such a sink decide who receives the audit log.
+        require(actor, Verb.READ, Resource.whole(ResourceKind.AUDIT))
     if draft.audit is None:
         return sink
     if draft.audit:
-        require(actor, Verb.READ, Resource.whole(ResourceKind.AUDIT))
         if not settings.takes_audit or sink.project_id:
             kinds = " or ".join(kind.kind for kind in SINKS if kind.takes_audit)
             raise Invalid(f"needs a {kinds} sink without a project", field="audit")

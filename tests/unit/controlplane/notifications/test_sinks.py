@@ -1,0 +1,306 @@
+"""Operations on notification sinks, routers and deliveries."""
+
+from dataclasses import replace
+
+import pytest
+
+from controlplane.access.model.bindings import Project
+from controlplane.audit.model.chains import AuditKind
+from controlplane.authorization import ANONYMOUS, Actor, Scope
+from controlplane.authorization.roles import BuiltInRole
+from controlplane.notifications.model.notification import (
+    MAX_FILTERS,
+    MAX_SINKS,
+    DeliveryState,
+    RouterFilter,
+    Sink,
+)
+from controlplane.notifications.operations.sinks import (
+    NotificationOperations,
+    RouterDraft,
+    SinkDraft,
+    sink_settings,
+)
+from controlplane.notifications.ports import (
+    DeliveryStore,
+    NotificationStore,
+    RouterStore,
+    SinkStore,
+)
+from controlplane.notifications.sinks.github import GithubSink
+from controlplane.notifications.sinks.slack import SlackSink
+from controlplane.notifications.sinks.webhook import WebhookSink
+from controlplane.platform.context import NOTIFY
+from controlplane.platform.ports import PageQuery
+from core.errors import Conflict, Forbidden, Invalid, NotFound, TowlineError, Unauthenticated
+from tests.fakes.actors import ADMIN, EDITOR, NOBODY, VIEWER, person
+from tests.fakes.clock import START
+from tests.fakes.operations import MemoryOperations, make_repository, operations_over_memory
+
+SHOP = Project("shop", "shop", START, START)
+EDITOR_OF_SHOP = person(BuiltInRole.EDITOR, "sue", Scope("project:shop"))
+HOOK = SinkDraft("hook", WebhookSink("https://hooks.example.org/a"))
+SLACK = SinkDraft("slack", SlackSink("https://slack.example.org/a"))
+STATUS = SinkDraft("status", GithubSink("git", "token"))
+GIT = make_repository("git")
+
+
+@pytest.fixture
+def world() -> MemoryOperations:
+    return operations_over_memory()
+
+
+@pytest.fixture
+def notifications(world: MemoryOperations) -> NotificationOperations:
+    return NotificationOperations(world.context)
+
+
+async def test_a_sink_is_created_with_a_signing_secret(
+    world: MemoryOperations, notifications: NotificationOperations
+) -> None:
+    """The store keeps it sealed, and only the host is shown."""
+    sink, secret = await notifications.save_sink(EDITOR, HOOK)
+    assert await world.rows(SinkStore) == [sink]
+    assert (sink.type, sink.host) == ("WEBHOOK", "hooks.example.org")
+    assert secret is not None and secret.startswith("whsec_")
+    assert secret.encode() not in sink.sealed
+    settings = sink_settings(world.context.sealer, sink)
+    assert settings == WebhookSink("https://hooks.example.org/a", secret)
+    assert await world.audited() == [(EDITOR.email, "upsertNotificationSink", "hook")]
+
+
+async def test_a_changed_sink_keeps_empty_settings(
+    world: MemoryOperations, notifications: NotificationOperations
+) -> None:
+    """A new receiver gets a new signing secret."""
+    sink, first = await notifications.save_sink(EDITOR, HOOK)
+    after, none = await notifications.save_sink(EDITOR, replace(HOOK, settings=WebhookSink()))
+    assert (after.id, none) == (sink.id, None)
+    moved = replace(HOOK, settings=WebhookSink("https://other.example.org"))
+    after, second = await notifications.save_sink(EDITOR, moved)
+    assert second not in (None, first) and after.host == "other.example.org"
+    with pytest.raises(Conflict, match="type WEBHOOK"):
+        await notifications.save_sink(EDITOR, replace(SLACK, name="hook"))
+    assert await world.rows(SinkStore) == [after]
+
+
+@pytest.mark.parametrize(
+    ("draft", "field"),
+    [
+        (replace(HOOK, name=""), "name"),
+        (replace(HOOK, name="x" * 256), "name"),
+        (replace(HOOK, settings=WebhookSink()), "url"),
+        (replace(HOOK, settings=WebhookSink("ftp://example.org")), "url"),
+        (replace(HOOK, settings=WebhookSink("https://a:b@example.org")), "url"),
+        (replace(SLACK, audit=(AuditKind.CHANGE,)), "audit"),
+        (replace(HOOK, audit=(AuditKind.CHANGE,), project_id="shop"), "audit"),
+        (replace(STATUS, settings=GithubSink("git")), "token"),
+        (replace(STATUS, settings=GithubSink("git", "x" * 5000)), "token"),
+        (replace(STATUS, settings=GithubSink("git", "\n")), "token"),
+        (replace(STATUS, settings=GithubSink("none", "token")), "repositoryId"),
+    ],
+)
+async def test_an_invalid_sink_is_refused(
+    world: MemoryOperations, notifications: NotificationOperations, draft: SinkDraft, field: str
+) -> None:
+    await world.given(SHOP, GIT)
+    with pytest.raises(Invalid) as error:
+        await notifications.save_sink(ADMIN, draft)
+    assert error.value.field == field
+    assert await world.rows(SinkStore) == [] and await world.audited() == []
+
+
+async def test_audit_rows_are_forwarded_from_now_on_by_those_who_read_them(
+    world: MemoryOperations, notifications: NotificationOperations
+) -> None:
+    draft = replace(HOOK, audit=(AuditKind.CHANGE,))
+    with pytest.raises(Forbidden, match="audit log"):
+        await notifications.save_sink(EDITOR, draft)
+    await notifications.save_sink(ADMIN, HOOK)
+    sink, _ = await notifications.save_sink(ADMIN, draft)
+    assert sink.audit == (AuditKind.CHANGE,) and sink.sent["change"] >= 1
+    sink, _ = await notifications.save_sink(ADMIN, replace(HOOK, audit=()))
+    assert sink.audit == ()
+
+
+async def test_only_readers_of_the_audit_log_move_a_sink_that_gets_audit_rows(
+    world: MemoryOperations, notifications: NotificationOperations
+) -> None:
+    sink, _ = await notifications.save_sink(ADMIN, replace(HOOK, audit=(AuditKind.CHANGE,)))
+    moved = replace(HOOK, settings=WebhookSink("https://evil.example.org"))
+    with pytest.raises(Forbidden, match="audit log"):
+        await notifications.save_sink(EDITOR, moved)
+    assert await world.rows(SinkStore) == [sink]
+    after, _ = await notifications.save_sink(ADMIN, moved)
+    assert (after.host, after.audit) == ("evil.example.org", (AuditKind.CHANGE,))
+
+
+async def test_a_token_of_a_git_host_stays_with_the_host(
+    world: MemoryOperations, notifications: NotificationOperations
+) -> None:
+    other = make_repository("other")
+    await world.given(GIT, other)
+    sink, _ = await notifications.save_sink(EDITOR, STATUS)
+    assert (sink.repository_id, sink.host) == ("git", "git.example.org")
+    for settings in (GithubSink("other"), GithubSink("git", api_url="https://api.example.org")):
+        with pytest.raises(Invalid, match="must be set again") as error:
+            await notifications.save_sink(EDITOR, replace(STATUS, settings=settings))
+        assert error.value.field == "token"
+    moved = replace(STATUS, settings=GithubSink("other", "new"))
+    after, _ = await notifications.save_sink(EDITOR, moved)
+    assert (after.repository_id, after.host) == ("other", "other.example.org")
+
+
+async def test_a_commit_sink_needs_write_access_to_its_repository(
+    world: MemoryOperations, notifications: NotificationOperations
+) -> None:
+    await world.given(SHOP, GIT)
+    with pytest.raises(Invalid) as error:
+        await notifications.save_sink(EDITOR_OF_SHOP, replace(STATUS, project_id="shop"))
+    assert error.value.field == "repositoryId"
+
+
+async def test_an_unused_sink_is_deleted(
+    world: MemoryOperations, notifications: NotificationOperations
+) -> None:
+    sink, _ = await notifications.save_sink(EDITOR, HOOK)
+    router = await notifications.save_router(EDITOR, RouterDraft("all", sinks=(sink.id,)))
+    with pytest.raises(Conflict, match="still use this sink: all"):
+        await notifications.delete_sink(EDITOR, sink.id)
+    await notifications.delete_router(EDITOR, router.id)
+    assert await notifications.delete_sink(EDITOR, sink.id) == sink
+    assert await world.rows(SinkStore) == [] and await world.rows(RouterStore) == []
+    actions = [action for _, action, _ in await world.audited()]
+    assert actions[2:] == ["deleteNotificationRouter", "deleteNotificationSink"]
+
+
+async def test_a_router_is_created_and_changed(
+    world: MemoryOperations, notifications: NotificationOperations
+) -> None:
+    sink, _ = await notifications.save_sink(EDITOR, HOOK)
+    made = await notifications.save_router(EDITOR, RouterDraft("r", (), sinks=(sink.id,) * 2))
+    assert (made.events, made.sinks) == (("*",), (sink.id,))
+    filters = (RouterFilter(regex="x" * 200),) * MAX_FILTERS
+    draft = RouterDraft("r", ("service.*",), filters=filters)
+    after = await notifications.save_router(EDITOR, draft)
+    assert (after.id, after.events, after.sinks) == (made.id, ("service.*",), ())
+    assert await world.rows(RouterStore) == [after]
+    assert (await world.audited())[1:] == [(EDITOR.email, "upsertNotificationRouter", "r")] * 2
+
+
+@pytest.mark.parametrize(
+    ("draft", "field"),
+    [
+        (RouterDraft(" "), "name"),
+        (RouterDraft("r", ("nothing.*",)), "events"),
+        (RouterDraft("r", filters=(RouterFilter(),) * (MAX_FILTERS + 1)), "filters"),
+        (RouterDraft("r", filters=(RouterFilter(regex="x" * 201),)), "filters.regex"),
+        (RouterDraft("r", filters=(RouterFilter(regex="("),)), "filters.regex"),
+        (RouterDraft("r", sinks=tuple(map(str, range(MAX_SINKS + 1)))), "filters"),
+        (RouterDraft("r", sinks=("none",)), "routerSinks"),
+        (RouterDraft("r", sinks=("commits",)), "routerSinks"),
+    ],
+)
+async def test_an_invalid_router_is_refused(
+    world: MemoryOperations, notifications: NotificationOperations, draft: RouterDraft, field: str
+) -> None:
+    await world.given(Sink("commits", "commits", START, START, "GITHUB"))
+    with pytest.raises(Invalid) as error:
+        await notifications.save_router(EDITOR, draft)
+    assert error.value.field == field
+    assert await world.rows(RouterStore) == [] and await world.audited() == []
+
+
+async def test_sinks_and_routers_are_seen_in_their_project(
+    world: MemoryOperations, notifications: NotificationOperations
+) -> None:
+    """A hidden name is only known to be used."""
+    await world.given(SHOP)
+    hook, _ = await notifications.save_sink(EDITOR, HOOK)
+    own, _ = await notifications.save_sink(EDITOR_OF_SHOP, replace(SLACK, project_id="shop"))
+    router = await notifications.save_router(EDITOR_OF_SHOP, RouterDraft("r", project_id="shop"))
+    assert (await notifications.sinks(EDITOR_OF_SHOP, PageQuery())).items == (own,)
+    assert (await notifications.routers(EDITOR_OF_SHOP, PageQuery())).items == (router,)
+    assert (await notifications.sinks(VIEWER, PageQuery())).items == (hook, own)
+    assert await notifications.sink(VIEWER, None, "hook") == hook
+    assert await notifications.router(EDITOR_OF_SHOP, router.id) == router
+    assert await notifications.router(EDITOR_OF_SHOP, None, "r") == router
+    for id, name in ((hook.id, None), (None, "hook"), ("none", None), (None, None)):
+        with pytest.raises(NotFound):
+            await notifications.sink(EDITOR_OF_SHOP, id, name)
+    with pytest.raises(Conflict, match="already used"):
+        await notifications.save_sink(EDITOR_OF_SHOP, replace(HOOK, project_id="shop"))
+    with pytest.raises(Invalid, match="does not exist"):
+        await notifications.save_router(
+            EDITOR_OF_SHOP, RouterDraft("r", sinks=(hook.id,), project_id="shop")
+        )
+
+
+async def test_a_sink_is_tested_and_a_delivery_is_sent_again(
+    world: MemoryOperations, notifications: NotificationOperations
+) -> None:
+    sink, _ = await notifications.save_sink(EDITOR, HOOK)
+    delivery = await notifications.test_sink(EDITOR, sink.id)
+    assert (await notifications.deliveries(VIEWER, PageQuery())).items == (delivery,)
+    (notification,) = (await notifications.notifications(VIEWER, PageQuery())).items
+    assert notification.id == delivery.notification_id and "hook" in notification.subject
+    failed = replace(delivery, state=DeliveryState.DEAD, attempts=12, error="410")
+    async with world.store.write() as tx:
+        await tx[DeliveryStore].put(replace(failed, finished_at=START))
+    await world.clock.advance(1)
+    again = await notifications.resend(EDITOR, delivery.id)
+    assert again == replace(delivery, due_at=world.clock.now())
+    assert await world.rows(DeliveryStore) == [again]
+    actions = [action for _, action, _ in await world.audited()]
+    assert actions[1:] == ["testNotificationSink", "resendNotification"]
+    assert world.published == [(NOTIFY, "")] * 2
+
+
+async def test_a_sink_of_commits_cannot_be_tested(
+    world: MemoryOperations, notifications: NotificationOperations
+) -> None:
+    await world.given(GIT)
+    sink, _ = await notifications.save_sink(EDITOR, STATUS)
+    with pytest.raises(Invalid, match="without a commit"):
+        await notifications.test_sink(EDITOR, sink.id)
+    assert await world.rows(NotificationStore) == [] and world.published == []
+
+
+CALLS = {
+    "save_sink": lambda on, actor, ids: on.save_sink(actor, HOOK),
+    "delete_sink": lambda on, actor, ids: on.delete_sink(actor, ids[0]),
+    "test_sink": lambda on, actor, ids: on.test_sink(actor, ids[0]),
+    "save_router": lambda on, actor, ids: on.save_router(actor, RouterDraft("r")),
+    "delete_router": lambda on, actor, ids: on.delete_router(actor, ids[1]),
+    "resend": lambda on, actor, ids: on.resend(actor, ids[2]),
+}
+
+
+@pytest.mark.parametrize("name", sorted(CALLS))
+@pytest.mark.parametrize(
+    ("actor", "error"),
+    [(VIEWER, Forbidden), (NOBODY, NotFound), (ANONYMOUS, Unauthenticated)],
+    ids=["viewer", "nobody", "anonymous"],
+)
+async def test_a_change_needs_write_access(
+    world: MemoryOperations,
+    notifications: NotificationOperations,
+    name: str,
+    actor: Actor,
+    error: type[TowlineError],
+) -> None:
+    sink, _ = await notifications.save_sink(EDITOR, HOOK)
+    router = await notifications.save_router(EDITOR, RouterDraft("r"))
+    delivery = await notifications.test_sink(EDITOR, sink.id)
+    is_hidden = error is NotFound and name.startswith("save")
+    with pytest.raises(Conflict if is_hidden else error):
+        await CALLS[name](notifications, actor, (sink.id, router.id, delivery.id))
+    assert await world.rows(SinkStore) == [sink] and await world.rows(RouterStore) == [router]
+    assert await world.rows(DeliveryStore) == [delivery]
+    assert len(await world.audited()) == 3
+
+
+@pytest.mark.parametrize("name", sorted(CALLS.keys() - {"save_sink", "save_router"}))
+async def test_a_missing_row_is_not_found(notifications: NotificationOperations, name: str) -> None:
+    with pytest.raises(NotFound):
+        await CALLS[name](notifications, ADMIN, ("none", "none", "none"))
