@@ -142,6 +142,3 @@ class ReadOnlyStore:
     async def write(self) -> AsyncGenerator[Transaction, None]:
         raise Unavailable("read-only")
         yield
-
-    async def close(self) -> None:
-        await self._store.close()

@@ -251,8 +251,8 @@ async def test_a_removed_group_takes_members_and_bindings_with_it(
 ) -> None:
     await world.given(ADA, CREW, join(ADA, CREW, issuer=IDP), bind("viewer", CREW))
     await scim.remove_group(DIRECTORY, "crew")
-    for port in (GroupStore, MembershipStore, RoleBindingStore):
-        assert await world.rows(port) == []
+    assert await world.rows(GroupStore) == [] and await world.rows(MembershipStore) == []
+    assert await world.rows(RoleBindingStore) == []
     assert await world.audited() == [(DIRECTORY.email, "deleteGroup", "crew")]
     assert world.published == [(ACCESS, "")]
 

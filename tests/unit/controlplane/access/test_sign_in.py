@@ -155,7 +155,8 @@ async def test_a_sign_in_from_a_new_address_is_notified_of(
     await world.given(ADA)
     for source in (HOME, HOME, "192.0.2.2", HOME):
         await sign_in.by_password(ADA.email, PASSWORD, source)
-    notified = await world.rows(NotificationStore)
+    async with world.store.read() as tx:
+        notified = await tx[NotificationStore].select()
     assert [row.subject for row in notified] == [
         "ada@example.org signed in from a new address: 192.0.2.2"
     ]

@@ -6,7 +6,7 @@ import pytest
 
 from controlplane.access.model.bindings import Project
 from controlplane.audit.model.chains import AuditKind
-from controlplane.authorization import ANONYMOUS, Actor, Scope
+from controlplane.authorization import ANONYMOUS, Actor, Policy, Scope
 from controlplane.authorization.roles import BuiltInRole
 from controlplane.notifications.model.notification import (
     MAX_FILTERS,
@@ -23,7 +23,6 @@ from controlplane.notifications.operations.sinks import (
 )
 from controlplane.notifications.ports import (
     DeliveryStore,
-    NotificationStore,
     RouterStore,
     SinkStore,
 )
@@ -158,6 +157,11 @@ async def test_a_commit_sink_needs_write_access_to_its_repository(
     with pytest.raises(Invalid) as error:
         await notifications.save_sink(EDITOR_OF_SHOP, replace(STATUS, project_id="shop"))
     assert error.value.field == "repositoryId"
+    grants = (*EDITOR_OF_SHOP.policy.grants, *VIEWER.policy.grants)
+    reader = replace(EDITOR_OF_SHOP, policy=Policy(grants))
+    with pytest.raises(Forbidden):
+        await notifications.save_sink(reader, replace(STATUS, project_id="shop"))
+    assert await world.rows(SinkStore) == []
 
 
 async def test_an_unused_sink_is_deleted(
@@ -263,7 +267,8 @@ async def test_a_sink_of_commits_cannot_be_tested(
     sink, _ = await notifications.save_sink(EDITOR, STATUS)
     with pytest.raises(Invalid, match="without a commit"):
         await notifications.test_sink(EDITOR, sink.id)
-    assert await world.rows(NotificationStore) == [] and world.published == []
+    assert (await notifications.notifications(ADMIN, PageQuery())).items == ()
+    assert world.published == []
 
 
 CALLS = {

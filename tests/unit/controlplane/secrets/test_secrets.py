@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from controlplane.access.model.bindings import Project
-from controlplane.authorization import ANONYMOUS, DEFAULT_PROJECT, Actor, Scope
+from controlplane.authorization import ANONYMOUS, DEFAULT_PROJECT, Actor, Policy, Scope
 from controlplane.authorization.roles import BuiltInRole
 from controlplane.clusters.model.groups import ClusterGroup
 from controlplane.platform.context import SECRET
@@ -278,6 +278,9 @@ async def test_a_use_needs_permission_of_the_secret(
     of_dev = person(BuiltInRole.EDITOR, "di", Scope("cluster:dev"))
     with pytest.raises(NotFound):
         await secrets.use(of_dev, "dev-api", {"db": (secret.id, None)})
+    reader = replace(of_dev, policy=Policy((*of_dev.policy.grants, *VIEWER.policy.grants)))
+    with pytest.raises(Forbidden):
+        await secrets.use(reader, "dev-api", {"db": (secret.id, None)})
     assert await secrets.used_by(of_dev, "dev-web") == []
     assert len(await secrets.used_by(VIEWER, "dev-web")) == 1
     assert await secrets.used_by(VIEWER, "dev-api") == []
