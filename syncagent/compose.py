@@ -26,7 +26,7 @@ from syncagent.autonomy.definition_sources import (
 )
 from syncagent.autonomy.folder_renders import FolderRenders
 from syncagent.autonomy.policy import JobPolicy, LocalPolicy, SourcePolicy
-from syncagent.autonomy.services import LocalServices
+from syncagent.autonomy.services import LocalServicePorts, LocalServices
 from syncagent.jobs.runner import JobRunner
 from syncagent.kube.access import ApiServerAccess, from_kubeconfig, in_cluster
 from syncagent.kube.client import KubeClient
@@ -44,9 +44,10 @@ from syncagent.link.facts import ClusterFactsCache
 from syncagent.link.fetch import BundleTransfer
 from syncagent.link.logs import LogQueue
 from syncagent.link.reports import OutboxReports
+from syncagent.link.session import LinkPorts
 from syncagent.link.supervisor import AgentIdentity, LinkSupervisor
 from syncagent.ports import DefinitionSource, FollowedRepositories, LocalRenders, OrderedRenders
-from syncagent.reconcile.engine import ReconcileEngine
+from syncagent.reconcile.engine import ReconcileEngine, ReconcilePorts
 from syncagent.rendering.orders import RenderOrders
 from syncagent.settings import (
     AutonomySettings,
@@ -164,9 +165,8 @@ def build(
         SqliteStateStore(database, stored_state_check.check),
     )
     identities = AgeIdentities(settings.secrets.age_keys)
-    engine = ReconcileEngine(
-        cluster, bundles, fetcher, memory, reports, clock, key, identities, KubeMetrics(client)
-    )
+    ports = ReconcilePorts(cluster, bundles, fetcher, memory, reports, KubeMetrics(client))
+    engine = ReconcileEngine(ports, clock, key, identities)
     jobs = JobRunner(
         KubeJobs(client, KubeCluster(client, clock)),
         SqliteJobStore(database),
@@ -176,9 +176,7 @@ def build(
         logs.put,
         clock,
     )
-    local = _local(
-        settings.autonomy, client, cluster, engine, bundles, memory, reports, clock, repositories
-    )
+    local = _local(settings.autonomy, client, engine, ports, reports, repositories)
     refresh, report_all = (local.refresh, local.report_all) if local is not None else (None, None)
     admission = DesiredStateAdmission(engine, trusted, reports, clock, refresh, sources, report_all)
     facts = ClusterFactsCache(KubeFacts(client).look, clock)
@@ -187,15 +185,17 @@ def build(
     link = LinkSupervisor(
         endpoint,
         AgentIdentity(instance_id, local is not None, key.public),
-        admission,
-        Commands(admission, jobs, upgrader, orders),
-        outbox,
-        logs,
+        LinkPorts(
+            admission,
+            Commands(admission, jobs, upgrader, orders),
+            outbox,
+            logs,
+            clock,
+            lambda: database.disk_error or (local.complaint if local is not None else ""),
+        ),
         fetcher,
         facts,
-        clock,
         _companions(access, client, endpoint, instance_id, settings, clock),
-        lambda: database.disk_error or (local.complaint if local is not None else ""),
     )
     pages = _pages(settings.health, engine, link, outbox, jobs, database)
     return Agent(
@@ -217,12 +217,9 @@ def build(
 def _local(
     settings: AutonomySettings,
     client: KubeClient,
-    cluster: GuardedCluster,
     engine: ReconcileEngine,
-    bundles: BundleFiles,
-    memory: SqliteStateStore,
+    ports: ReconcilePorts,
     reports: OutboxReports,
-    clock: Clock,
     repositories: FollowedRepositories | None,
 ) -> LocalServices | None:
     """Builds the services of the cluster's own; None if only the control plane defines services."""
@@ -230,7 +227,7 @@ def _local(
         return None
 
     async def place() -> str:
-        live = await cluster.get(ObjectRef("", "v1", "Namespace", "", "kube-system"))
+        live = await ports.cluster.get(ObjectRef("", "v1", "Namespace", "", "kube-system"))
         if live is None:
             raise Unavailable("the cluster has no namespace kube-system, whose uid identifies it")
         return live["metadata"]["uid"]
@@ -240,13 +237,9 @@ def _local(
         _sources(settings, client, renders),
         f"file://{settings.services}",
         place,
-        renders,
-        engine.desire,
-        bundles,
-        memory,
-        reports,
-        clock,
-        repositories,
+        LocalServicePorts(
+            renders, engine.desire, ports.bundles, ports.memory, reports, repositories
+        ),
     )
 
 

@@ -6,13 +6,12 @@ is without any document, and none defines the service.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import structlog
 
 from core.errors import TowlineError
 from core.identity import is_local_id, local_id
-from core.runtime.clock import Clock
 from core.spec.desired import BundleSpec, Desired
 from core.spec.local_services import LocalServiceReport
 from core.spec.sync import Removal
@@ -40,6 +39,18 @@ _NAMED = 5
 _INTERNAL = "internal error of the agent; see its log"
 
 
+@dataclass(frozen=True, slots=True)
+class LocalServicePorts:
+    """The ports of local services; `desire` passes desired state to the engine."""
+
+    renders: LocalRenders
+    desire: Callable[[Desired], None]
+    bundles: BundleStore
+    memory: StateStore
+    reports: LocalServiceReports
+    repositories: FollowedRepositories | None = None
+
+
 class LocalServices:
     """Syncs all places every 15 s, on news from a repository, and on request.
     `place` returns the permanent identity of the cluster (the uid of kube-system), so that ids
@@ -51,32 +62,25 @@ class LocalServices:
         sources: Sequence[DefinitionSource],
         local: str,
         place: Callable[[], Awaitable[str]],
-        renders: LocalRenders,
-        desire: Callable[[Desired], None],
-        bundles: BundleStore,
-        memory: StateStore,
-        reports: LocalServiceReports,
-        clock: Clock,
-        repositories: FollowedRepositories | None = None,
+        ports: LocalServicePorts,
     ) -> None:
         self._sources = sources
         self._reader = DefinitionReader()
         self._local = local
         self._place = place
         self._cluster = ""
-        self._renders = renders
-        self._repositories = repositories
-        self._desire = desire
-        self._bundles = bundles
-        self._reports = reports
-        self._clock = clock
+        self._renders = ports.renders
+        self._repositories = ports.repositories
+        self._desire = ports.desire
+        self._bundles = ports.bundles
+        self._reports = ports.reports
         self._wake = asyncio.Event()
         self._asked = False
         self._problems: tuple[str, ...] = ()
         self._mirrors: dict[str, LocalServiceReport] = {}
         self._known = {
             known.desired.service_id: known.desired
-            for known in memory.load_services()
+            for known in ports.memory.load_services()
             if is_local_id(known.desired.service_id)
         }
 

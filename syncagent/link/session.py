@@ -8,6 +8,7 @@ be stored is sent again by the next call, which begins once the disk accepts wri
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Protocol
 
 import structlog
@@ -51,6 +52,21 @@ class SyncCall(Protocol):
     def cancel(self) -> None: ...
 
 
+@dataclass(frozen=True, slots=True)
+class LinkPorts:
+    """The parts of the agent that a link connects to the control plane.
+
+    `complaint` returns the present problem of the agent, which each pulse carries.
+    """
+
+    reconciler: Reconciler
+    commands: Commands
+    outbox: Outbox
+    logs: LogQueue
+    clock: Clock
+    complaint: Callable[[], str] = str
+
+
 class SyncSession:
     """One Sync session: call `send_hello`, then `run`. Both raise Parted or a TowlineError."""
 
@@ -58,21 +74,14 @@ class SyncSession:
         self,
         talk: SyncCall,
         hello: pb.Hello,
-        reconciler: Reconciler,
-        commands: Commands,
-        outbox: Outbox,
-        logs: LogQueue,
-        clock: Clock,
-        complaint: Callable[[], str] = str,
+        ports: LinkPorts,
         offer: Callable[[str, bytes], None] | None = None,
     ) -> None:
         self._hello = hello
-        self._reconciler = reconciler
-        self._commands = commands
-        self._logs = logs
-        self._outbox = outbox
-        self._clock = clock
-        self._complaint = complaint
+        self._ports = ports
+        self._reconciler = ports.reconciler
+        self._outbox = ports.outbox
+        self._clock = ports.clock
         self._offer = offer
         self._talk = talk
         self._unacknowledged = 0
@@ -81,7 +90,7 @@ class SyncSession:
         self._lost_message = False
         self._room = asyncio.Event()
         self._writing = asyncio.Lock()
-        self._wrote_at = clock.monotonic()
+        self._wrote_at = ports.clock.monotonic()
         self._pulse_s = _SHORTEST_PULSE_S
 
     async def run(self) -> None:
@@ -144,7 +153,7 @@ class SyncSession:
 
     async def _send_logs(self) -> None:
         while True:
-            await self._write(pb.AgentMessage(job_log=await self._logs.take()))
+            await self._write(pb.AgentMessage(job_log=await self._ports.logs.take()))
 
     async def _report(self, report: NumberedReport) -> None:
         message = pb.Report.FromString(report.body)
@@ -160,7 +169,7 @@ class SyncSession:
             if rest > 0:
                 await self._clock.sleep(rest)
             else:
-                pulse = pb.Pulse(complaint=cut_text(self._complaint(), _MAX_COMPLAINT_BYTES))
+                pulse = pb.Pulse(complaint=cut_text(self._ports.complaint(), _MAX_COMPLAINT_BYTES))
                 await self._write(pb.AgentMessage(pulse=pulse))
                 if self._lost_message and self._delete_acknowledged(self._deleted_up_to):
                     raise Unavailable("requesting again the state that could not be stored")
@@ -195,7 +204,7 @@ class SyncSession:
 
     def _command(self, message: pb.Command) -> None:
         try:
-            self._commands.take(message)
+            self._ports.commands.take(message)
         except Unavailable as error:
             self._on_disk_error(error)
 

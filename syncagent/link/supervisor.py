@@ -1,7 +1,6 @@
 """Maintains the link: connects, and reconnects with backoff."""
 
 import random
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import structlog
@@ -12,18 +11,14 @@ from core.identity import is_local_id
 from core.rpc.calls import CallChannel, CallFailed, CallStatus
 from core.rpc.methods import SYNC
 from core.runtime.backoff import Backoff
-from core.runtime.clock import Clock
 from core.runtime.tasks import Tasks
 from core.wire.report_codec import cluster_facts_to_message
 from core.wire.v1 import agent_pb2 as pb
 from syncagent.link.channel import Endpoint
-from syncagent.link.commands import Commands
 from syncagent.link.connection import Companion, ControlPlaneConnection
 from syncagent.link.facts import ClusterFactsCache
 from syncagent.link.fetch import BundleTransfer
-from syncagent.link.logs import LogQueue
-from syncagent.link.session import PROTOCOL, SyncEnded, SyncSession
-from syncagent.ports import Outbox, Reconciler
+from syncagent.link.session import PROTOCOL, LinkPorts, SyncEnded, SyncSession
 
 log = structlog.get_logger(__name__)
 
@@ -46,34 +41,24 @@ class LinkSupervisor:
     After a loss it reconnects within 1 s, growing to 20 s, with full jitter. If the control plane
     drains, it reconnects at once while open tunnel streams end on the old connection. After a
     refused token, or a takeover by a newer agent, it retries about once a minute with a log entry.
-    `agent_problem` returns the present problem of the agent, which each pulse carries.
     """
 
     def __init__(
         self,
         endpoint: Endpoint,
         agent_identity: AgentIdentity,
-        reconciler: Reconciler,
-        commands: Commands,
-        outbox: Outbox,
-        logs: LogQueue,
+        ports: LinkPorts,
         fetcher: BundleTransfer,
         facts: ClusterFactsCache,
-        clock: Clock,
         companions: tuple[Companion, ...] = (),
-        complaint: Callable[[], str] = str,
     ) -> None:
         self._endpoint = endpoint
         self._agent_identity = agent_identity
-        self._reconciler = reconciler
-        self._commands = commands
-        self._outbox = outbox
-        self._logs = logs
+        self._ports = ports
         self._fetcher = fetcher
         self._facts = facts
-        self._clock = clock
+        self._clock = ports.clock
         self._companions = companions
-        self._complaint = complaint
         self.linked = False
         self.has_been_linked = False
         self._drained_connections = Tasks("left connections")
@@ -142,21 +127,16 @@ class LinkSupervisor:
             facts=cluster_facts_to_message(await self._facts.known()),
             held=(
                 pb.Held(service_id=service_id, sequence=sequence)
-                for service_id, sequence in self._reconciler.stored_services()
+                for service_id, sequence in self._ports.reconciler.stored_services()
                 if not is_local_id(service_id)
             ),
             sealing_key=self._agent_identity.sealing_key,
-            acknowledged=self._outbox.acknowledged(),
+            acknowledged=self._ports.outbox.acknowledged(),
         )
         return SyncSession(
             await SYNC.begin(channel, self._endpoint.metadata),
             hello,
-            self._reconciler,
-            self._commands,
-            self._outbox,
-            self._logs,
-            self._clock,
-            self._complaint,
+            self._ports,
             self._fetcher.offer,
         )
 

@@ -4,6 +4,7 @@ observations, then schedule a retry.
 """
 
 import asyncio
+from dataclasses import dataclass
 
 import structlog
 
@@ -55,36 +56,43 @@ _ANSWER_AGAIN_S = 5.0
 _TRANSIENT_REASONS = {str(Code.UNAVAILABLE), "Unreachable"}
 
 
+@dataclass(frozen=True, slots=True)
+class ReconcilePorts:
+    """The ports of the engine. `metrics` are queried when bundles are verified."""
+
+    cluster: KubeApi
+    bundles: BundleStore
+    fetcher: BundleFetcher
+    memory: StateStore
+    reports: ServiceReports
+    metrics: Metrics | None = None
+
+
 class ReconcileEngine:
     """Brings all services of this cluster to their desired state and keeps them there.
     `key` opens values sealed to this agent; `identities` decrypts values from git. `max_syncs`:
-    maximum number of services that are synced at the same time; heals do not count. `metrics` are
-    queried when bundles are verified.
+    maximum number of services that are synced at the same time; heals do not count.
     """
 
     def __init__(
         self,
-        cluster: KubeApi,
-        bundles: BundleStore,
-        fetcher: BundleFetcher,
-        memory: StateStore,
-        reports: ServiceReports,
+        ports: ReconcilePorts,
         clock: Clock,
         key: SealingKey,
         identities: DecryptionKeys,
-        metrics: Metrics | None = None,
         max_syncs: int = 16,
     ) -> None:
         self._tasks = Tasks("engine")
+        cluster, memory, reports = ports.cluster, ports.memory, ports.reports
         self._memory = memory
-        self._bundles = bundles
+        self._bundles = ports.bundles
         self._cluster = cluster
         self._reports = reports
         self._clock = clock
         self._registry = ServiceRegistry()
         self._api_server_monitor = ApiServerMonitor(cluster, clock, self._on_api_server_change)
         self._reporter = Reporter(self._registry, reports, memory, clock, self._api_server_monitor)
-        masking = Masking(bundles, key, identities)
+        masking = Masking(ports.bundles, key, identities)
         self._diagnostics = Diagnostics(
             cluster, self._registry, masking, self._tasks, clock, self._reporter.mark_changed
         )
@@ -101,15 +109,15 @@ class ReconcileEngine:
             cluster, self._registry, self._tasks, descendants, clock, self._on_observation
         )
         self._verifier = Verifier(
-            cluster, self._registry, memory, reports, clock, self._roll_back, metrics
+            cluster, self._registry, memory, reports, clock, self._roll_back, ports.metrics
         )
         self._queue = WorkQueue("service", self._work, self._tasks, clock)
         self._turn = asyncio.Semaphore(max_syncs)
         self._cluster_checked = asyncio.Event()
         self._context = ReconcileContext(
             cluster,
-            bundles,
-            fetcher,
+            ports.bundles,
+            ports.fetcher,
             memory,
             reports,
             self._registry,

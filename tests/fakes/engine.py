@@ -18,7 +18,7 @@ from core.spec.inventory import InventoryChange
 from core.spec.status import Phase, SyncStatus
 from core.spec.sync import SyncOptions
 from core.spec.verification import VerificationResult
-from syncagent.reconcile.engine import ReconcileEngine
+from syncagent.reconcile.engine import ReconcileEngine, ReconcilePorts
 from syncagent.state.bundles import BundleFiles
 from syncagent.state.database import Database
 from syncagent.state.identities import AgeIdentities
@@ -94,16 +94,8 @@ class Stand:
         self.database = Database(self.folder / "agent.db")
         bundles = BundleFiles(self.folder / "bundles")
         memory = SqliteStateStore(self.database)
-        self.engine = ReconcileEngine(
-            self.cluster,
-            bundles,
-            self.hub,
-            memory,
-            self.hub,
-            self.clock,
-            self.key,
-            self.identities,
-        )
+        ports = ReconcilePorts(self.cluster, bundles, self.hub, memory, self.hub)
+        self.engine = ReconcileEngine(ports, self.clock, self.key, self.identities)
         self.engine.start()
 
     async def stop(self) -> None:

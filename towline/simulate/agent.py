@@ -15,6 +15,7 @@ from syncagent.link.facts import ClusterFactsCache
 from syncagent.link.fetch import BundleTransfer
 from syncagent.link.logs import LogQueue
 from syncagent.link.reports import OutboxReports
+from syncagent.link.session import LinkPorts
 from syncagent.link.supervisor import AgentIdentity, LinkSupervisor
 from syncagent.tunnel.client import TunnelClient
 from syncagent.tunnel.guard import ImpersonationPolicy
@@ -72,13 +73,9 @@ class SimulatedAgent:
         self.link = LinkSupervisor(
             endpoint,
             AgentIdentity(instance),
-            self.cluster,
-            Commands(self.cluster),
-            self.outbox,
-            LogQueue(),
+            LinkPorts(self.cluster, Commands(self.cluster), self.outbox, LogQueue(), clock),
             fetcher,
             ClusterFactsCache(self.cluster.facts, clock),
-            clock,
             (TunnelKeeper(dial, clock).run,),
         )
 

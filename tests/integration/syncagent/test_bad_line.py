@@ -19,6 +19,7 @@ from syncagent.link.facts import ClusterFactsCache
 from syncagent.link.fetch import BundleTransfer
 from syncagent.link.logs import LogQueue
 from syncagent.link.reports import OutboxReports
+from syncagent.link.session import LinkPorts
 from syncagent.link.supervisor import AgentIdentity, LinkSupervisor
 from syncagent.state.database import Database
 from syncagent.state.outbox import SqliteOutbox
@@ -82,13 +83,9 @@ def linked(agent: Agent, port: int) -> LinkSupervisor:
     return LinkSupervisor(
         endpoint,
         AgentIdentity(local_id("here", "me")),
-        agent,
-        Commands(agent),
-        agent.outbox,
-        LogQueue(),
+        LinkPorts(agent, Commands(agent), agent.outbox, LogQueue(), clock),
         BundleTransfer(endpoint.metadata),
         ClusterFactsCache(no_facts, clock),
-        clock,
     )
 
 

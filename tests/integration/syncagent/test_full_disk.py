@@ -18,6 +18,7 @@ from syncagent.link.commands import Commands
 from syncagent.link.facts import ClusterFactsCache
 from syncagent.link.fetch import BundleTransfer
 from syncagent.link.logs import LogQueue
+from syncagent.link.session import LinkPorts
 from syncagent.link.supervisor import AgentIdentity, LinkSupervisor
 from syncagent.state.database import Database
 from syncagent.state.outbox import SqliteOutbox
@@ -72,14 +73,11 @@ async def agent(
     linked = LinkSupervisor(
         endpoint,
         AgentIdentity("me"),
-        listener,
-        Commands(listener),
-        outbox,
-        LogQueue(),
+        LinkPorts(
+            listener, Commands(listener), outbox, LogQueue(), clock, lambda: database.disk_error
+        ),
         BundleTransfer(endpoint.metadata),
         ClusterFactsCache(facts, clock),
-        clock,
-        complaint=lambda: database.disk_error,
     )
     tasks.forever("link", linked.run())
     yield database, listener, outbox

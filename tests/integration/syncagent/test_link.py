@@ -23,6 +23,7 @@ from syncagent.link.commands import Commands
 from syncagent.link.facts import ClusterFactsCache
 from syncagent.link.fetch import BundleTransfer
 from syncagent.link.logs import LogQueue
+from syncagent.link.session import LinkPorts
 from syncagent.link.supervisor import AgentIdentity, LinkSupervisor
 from syncagent.ports import LinkDown
 from syncagent.state.database import Database
@@ -79,13 +80,9 @@ def link_to(
     return LinkSupervisor(
         endpoint,
         AgentIdentity("me", sealing_key=b"k" * 32),
-        listener,
-        Commands(listener),
-        outbox,
-        LogQueue(),
+        LinkPorts(listener, Commands(listener), outbox, LogQueue(), clock),
         fetcher,
         ClusterFactsCache(facts, clock),
-        clock,
     )
 
 

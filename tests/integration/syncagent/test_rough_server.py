@@ -17,7 +17,7 @@ from core.spec.sync import SyncOptions
 from syncagent.kube.access import ApiServerAccess, BearerToken
 from syncagent.kube.client import KubeClient
 from syncagent.kube.cluster import KubeCluster
-from syncagent.reconcile.engine import ReconcileEngine
+from syncagent.reconcile.engine import ReconcileEngine, ReconcilePorts
 from syncagent.state.bundles import BundleFiles
 from syncagent.state.database import Database
 from syncagent.state.identities import AgeIdentities
@@ -90,7 +90,8 @@ async def rough(tmp_path: Path) -> AsyncIterator[Rough]:
         bundles, memory = BundleFiles(tmp_path / "bundles"), SqliteStateStore(database)
         key, identities = SealingKey.generate(), AgeIdentities(None)
         cluster = KubeCluster(client, clock)
-        engine = ReconcileEngine(cluster, bundles, hub, memory, hub, clock, key, identities)
+        ports = ReconcilePorts(cluster, bundles, hub, memory, hub)
+        engine = ReconcileEngine(ports, clock, key, identities)
         made = Rough(server, engine, hub)
         engine.start()
         yield made

@@ -24,8 +24,8 @@ from syncagent.link.commands import Commands
 from syncagent.link.fetch import BundleTransfer
 from syncagent.link.logs import LogQueue
 from syncagent.link.reports import OutboxReports
-from syncagent.link.session import SyncSession
-from syncagent.reconcile.engine import ReconcileEngine
+from syncagent.link.session import LinkPorts, SyncSession
+from syncagent.reconcile.engine import ReconcileEngine, ReconcilePorts
 from syncagent.state.bundles import BundleFiles
 from syncagent.state.database import Database
 from syncagent.state.identities import AgeIdentities
@@ -170,11 +170,13 @@ class Agent:
             SealingKey.generate(),
         )
         self.engine = ReconcileEngine(
-            self.cluster,
-            BundleFiles(folder / "bundles"),
-            self.fetcher,
-            SqliteStateStore(self.database),
-            reports,
+            ReconcilePorts(
+                self.cluster,
+                BundleFiles(folder / "bundles"),
+                self.fetcher,
+                SqliteStateStore(self.database),
+                reports,
+            ),
             self.clock,
             key,
             AgeIdentities(None),
@@ -199,11 +201,13 @@ class Agent:
             session = SyncSession(
                 self.hub.sync(),
                 hello,
-                self.engine,
-                Commands(self.engine, self.runner),
-                self.outbox,
-                LogQueue(),
-                self.clock,
+                LinkPorts(
+                    self.engine,
+                    Commands(self.engine, self.runner),
+                    self.outbox,
+                    LogQueue(),
+                    self.clock,
+                ),
                 offer=self.fetcher.offer,
             )
             self.sessions += 1

@@ -17,7 +17,7 @@ from core.wire.v1 import agent_pb2 as pb
 from syncagent.kube.access import from_kubeconfig
 from syncagent.link.fetch import BundleTransfer
 from syncagent.link.reports import OutboxReports
-from syncagent.reconcile.engine import ReconcileEngine
+from syncagent.reconcile.engine import ReconcileEngine, ReconcilePorts
 from syncagent.state.bundles import BundleFiles
 from syncagent.state.database import Database
 from syncagent.state.identities import AgeIdentities
@@ -105,9 +105,8 @@ class Alone:
         bundles, memory = BundleFiles(self.folder / "bundles"), SqliteStateStore(self.database)
         self.fetcher, reports = BundleTransfer(()), OutboxReports(self.outbox)
         key, identities = SealingKey.generate(), AgeIdentities(None)
-        self.engine = ReconcileEngine(
-            self.cluster, bundles, self.fetcher, memory, reports, self.clock, key, identities
-        )
+        ports = ReconcilePorts(self.cluster, bundles, self.fetcher, memory, reports)
+        self.engine = ReconcileEngine(ports, self.clock, key, identities)
         self.engine.start()
 
     async def stop(self) -> None:

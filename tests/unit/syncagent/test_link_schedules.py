@@ -26,7 +26,7 @@ from core.wire.v1 import agent_pb2 as pb
 from syncagent.link.commands import Commands
 from syncagent.link.logs import LogQueue
 from syncagent.link.reports import OutboxReports
-from syncagent.link.session import SyncSession
+from syncagent.link.session import LinkPorts, SyncSession
 from syncagent.state.database import Database
 from syncagent.state.outbox import SqliteOutbox
 from syncagent.state.store import SqliteStateStore
@@ -94,8 +94,8 @@ class Agent:
             highest_protocol=1,
             held=[pb.Held(service_id=id, sequence=at) for id, at in self.stored_services()],
         )
-        talk, commands = self.hub.sync(), Commands(self)
-        session = SyncSession(talk, hello, self, commands, self.outbox, LogQueue(), self.clock)
+        ports = LinkPorts(self, Commands(self), self.outbox, LogQueue(), self.clock)
+        session = SyncSession(self.hub.sync(), hello, ports)
         self.tasks.spawn("session", self._live(session))
         await settle()
 

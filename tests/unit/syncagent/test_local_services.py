@@ -27,13 +27,12 @@ from syncagent.autonomy.definition_sources import (
 from syncagent.autonomy.definitions import DefinitionReader
 from syncagent.autonomy.folder_renders import FolderRenders
 from syncagent.autonomy.policy import LocalPolicy
-from syncagent.autonomy.services import LocalServices
+from syncagent.autonomy.services import LocalServicePorts, LocalServices
 from syncagent.domain.local_services import Document, ServiceDefinition
 from syncagent.ports import DefinitionSource, LocalRender, LocalRenders
 from syncagent.state.bundles import BundleFiles
 from syncagent.state.database import Database
 from syncagent.state.store import SqliteStateStore
-from tests.fakes.clock import FakeClock
 from tests.fakes.engine import Stand
 
 CONFIG_KEY = ("", "ConfigMap", "shop", "a")
@@ -73,12 +72,9 @@ class World:
             more or [DefinitionFolder(self.folder)],
             f"file://{self.folder}",
             place,
-            FolderRenders(self.folder, renders),
-            self.desire,
-            self.bundles,
-            memory,
-            self,
-            FakeClock(),
+            LocalServicePorts(
+                FolderRenders(self.folder, renders), self.desire, self.bundles, memory, self
+            ),
         )
 
     def desire(self, desired: Desired) -> None:
