@@ -16,7 +16,7 @@ from core.spec.source import RepositorySpec
 from gitcache.charts.catalog import ChartCatalog
 from gitcache.charts.credentials import ChartCredentialFinder
 from gitcache.charts.followed import ChartMirror
-from gitcache.charts.source import ChartSource
+from gitcache.charts.source import ChartLimits, ChartSource
 from gitcache.coordination.local import SoleReplica
 from gitcache.decrypt.keys import SopsDecryptor
 from gitcache.domain.message_auth import MessageAuthenticator, derive_key
@@ -38,9 +38,9 @@ from gitcache.store.eviction import Eviction, ReportedDigests
 from gitcache.store.files import FileContent, FileMemo, sweep
 from gitcache.store.objects import open_objects
 from gitcache.sync.by_kind import ClonesByKind, RefListerByKind, TreeReaderByKind
-from gitcache.sync.cache import GitCache
+from gitcache.sync.cache import FollowedSources, GitCache, ReplicaNetwork, Upkeep
 from gitcache.sync.follower import FollowerPorts, PollIntervals
-from gitcache.sync.render_service import RenderService
+from gitcache.sync.render_service import RenderPorts, RenderService
 from gitcache.sync.tiers import TieredContent
 from gitcache.write.service import GitWriteService
 
@@ -100,8 +100,7 @@ def build_git_cache(
         workers,
         ChartCredentialFinder(specs),
         clock,
-        index_bytes=settings.render.chart_index_bytes,
-        archive_bytes=settings.render.chart_bytes,
+        ChartLimits(settings.render.chart_index_bytes, settings.render.chart_bytes),
     )
 
     async def open_disk() -> None:
@@ -115,27 +114,27 @@ def build_git_cache(
 
     replicas = connections.replicas if connections else SoleReplica()
     cache = GitCache(
-        FollowerPorts(lister, copies, reader, replicas, replicas.me.name),
+        FollowedSources(
+            FollowerPorts(lister, copies, reader, replicas, replicas.me.name),
+            PollIntervals(poll.seconds, poll.seconds_with_webhook),
+            specs,
+        ),
         RenderService(
-            reader,
-            content,
-            memo,
-            workers,
-            catalogue,
+            RenderPorts(
+                reader, content, memo, workers, catalogue, decryptor or _decryptor(settings)
+            ),
             clock,
-            decryptor=decryptor or _decryptor(settings),
         ),
         content,
         clock,
-        PollIntervals(poll.seconds, poll.seconds_with_webhook),
-        replicas,
-        specs=specs,
+        ReplicaNetwork(replicas, connections.peers if connections else None),
         signer=Signer.from_bytes(key),
-        peers=connections.peers if connections else None,
-        housekeeping_steps=(eviction.run,),
-        meters=(mirror.meters,),
-        on_start=(mirror.open, open_disk, workers.start),
-        on_stop=(workers.stop, content.stop, http.close, mirror.close),
+        upkeep=Upkeep(
+            on_start=(mirror.open, open_disk, workers.start),
+            on_stop=(workers.stop, content.stop, http.close, mirror.close),
+            housekeeping_steps=(eviction.run,),
+            meters=(mirror.meters,),
+        ),
     )
     return cache
 

@@ -4,7 +4,7 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from weakref import WeakValueDictionary
 
 from semantic_version import NpmSpec, Version
@@ -27,11 +27,18 @@ _MAX_CACHED_VERSIONS = 1000
 _MAX_REDIRECTS = 5
 
 
+@dataclass(frozen=True, slots=True)
+class ChartLimits:
+    """Maximum sizes in bytes: of the index of a chart repository, and of a chart archive."""
+
+    index_bytes: int
+    archive_bytes: int
+
+
 class ChartSource:
     """Implements `Charts` for chart repositories and OCI registries.
 
     Refuses a version that was republished with other content. `accounts` finds credentials.
-    Sizes are in bytes.
     """
 
     def __init__(
@@ -42,9 +49,7 @@ class ChartSource:
         workers: RenderWorkers,
         accounts: ChartCredentialFinder,
         clock: Clock,
-        *,
-        index_bytes: int,
-        archive_bytes: int,
+        limits: ChartLimits,
     ) -> None:
         self._accounts = accounts
         self._http = http
@@ -53,8 +58,7 @@ class ChartSource:
         self._memo = memo
         self._workers = workers
         self._clock = clock
-        self._index_bytes = index_bytes
-        self._archive_bytes = archive_bytes
+        self._limits = limits
         self._newest: OrderedDict[ChartRef, tuple[float, str]] = OrderedDict()
         self._locks: WeakValueDictionary[ChartRef, asyncio.Lock] = WeakValueDictionary()
 
@@ -135,7 +139,9 @@ class ChartSource:
         """Downloads and stores an archive; returns its digest."""
         if exact.repository.startswith("oci://"):
             registry = self._registry(exact)
-            data = await registry.archive(await registry.layer(exact.version), self._archive_bytes)
+            data = await registry.archive(
+                await registry.layer(exact.version), self._limits.archive_bytes
+            )
         else:
             data = await self._download(exact)
         digest = digest_of(data)
@@ -151,7 +157,7 @@ class ChartSource:
         place = base.join(URL(found.url))
         # An index may point to any host: send the repository's credentials to no other.
         headers = self._headers(exact) if place.origin() == base.origin() else {}
-        archive = await self._get(place, headers, self._archive_bytes)
+        archive = await self._get(place, headers, self._limits.archive_bytes)
         if found.digest and digest_of(archive) != f"sha256:{found.digest}":
             raise Unavailable(
                 f"chart {exact.name} {found.version} does not match the digest in its index"
@@ -161,7 +167,7 @@ class ChartSource:
     async def _index(self, wanted: ChartRef) -> Sequence[ChartVersion]:
         """Lists the versions of a chart; parses an unchanged index only once."""
         url = URL(wanted.repository.rstrip("/") + "/index.yaml")
-        index = await self._get(url, self._headers(wanted), self._index_bytes)
+        index = await self._get(url, self._headers(wanted), self._limits.index_bytes)
         key = digest_of_json({"index": digest_of(index), "chart": wanted.name})
         if (memo := await self._memo.get(key)) is None:
             found = await self._workers.versions(index, wanted.name)

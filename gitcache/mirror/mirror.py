@@ -28,7 +28,7 @@ from gitcache.mirror.transport.ls_refs import HttpRefLister
 from gitcache.mirror.transport.rate_limit import ServerRateLimiter
 from gitcache.mirror.transport.route_finder import RouteFinder
 from gitcache.mirror.transport.ssh_sharing import SharedSshConnections
-from gitcache.mirror.trees import GitTrees
+from gitcache.mirror.trees import GitTrees, TreeLimits
 from gitcache.ports import ClusterEgress
 
 _ASK_CHEAPLY_AGAIN = 3600.0
@@ -133,8 +133,7 @@ class GitMirror:
         )
         self.reader = GitTrees(
             self.clones.path,
-            files=options.files,
-            total_bytes=options.total_bytes,
+            TreeLimits(options.files, options.total_bytes),
             complete=self.clones.complete,
             is_lean=self.clones.is_lean,
             large=LargeFiles(

@@ -3,7 +3,7 @@
 import os
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -35,28 +35,37 @@ _MAX_CHECKED_FOLDERS = 200_000
 _MAX_CACHED_COMMITS = 1_000
 
 
+@dataclass(frozen=True, slots=True)
+class TreeLimits:
+    """Limits of a reader of trees.
+
+    `files`, `total_bytes` and `depth` limit one walk or read. `cached_entries` is the number of
+    cached tree entries (about 300 bytes each), `open_clones` the number of open clones.
+    """
+
+    files: int
+    total_bytes: int
+    depth: int = 64
+    cached_entries: int = 45_000
+    open_clones: int = 8
+
+
 class GitTrees:
     """Implements `TreeReader` for all clones.
 
-    `files`, `total_bytes` and `depth` limit one walk or read. `memory` is the number of cached
-    tree entries (about 300 bytes each), `processes` the number of open clones. `complete`
-    fetches the missing files of a lean clone, `large` resolves Git LFS pointers, and
+    `complete` fetches the missing files of a lean clone, `large` resolves Git LFS pointers, and
     `submodules` fetches the commits of submodules.
     """
 
     def __init__(
         self,
         path_of: Callable[[RepositorySpec], Path],
+        limits: TreeLimits,
         *,
-        files: int,
-        total_bytes: int,
         complete: Complete | None = None,
         is_lean: Callable[[RepositorySpec], bool] = lambda _: False,
         large: LargeFiles | None = None,
         submodules: Submodules | None = None,
-        depth: int = 64,
-        memory: int = 45_000,
-        processes: int = 8,
     ) -> None:
         self._path_of = path_of
         self._complete = complete
@@ -64,11 +73,9 @@ class GitTrees:
         self._looked_through: set[tuple[int, str]] = set()
         self._large = large
         self._submodules = submodules
-        self._max_files = files
-        self._max_bytes = total_bytes
-        self._max_depth = depth
-        self._open = OpenClones(processes)
-        self._parsed = ParsedTrees(memory)
+        self._limits = limits
+        self._open = OpenClones(limits.open_clones)
+        self._parsed = ParsedTrees(limits.cached_entries)
         self._commits: OrderedDict[tuple[Condition, str], CommitRecord] = OrderedDict()
 
     async def commit(self, spec: RepositorySpec, sha: str) -> CommitRecord | None:
@@ -140,13 +147,13 @@ class GitTrees:
         depth = 0
         while level:
             depth += 1
-            if depth > self._max_depth:
-                raise Invalid(f"the folder is more than {self._max_depth} levels deep")
+            if depth > self._limits.depth:
+                raise Invalid(f"the folder is more than {self._limits.depth} levels deep")
             trees = await self._trees(spec, set(level.values()))
             below: dict[str, str] = {}
             for prefix, tree_id in level.items():
-                if len(files) + len(below) + len(trees[tree_id]) > self._max_files:
-                    raise Invalid(f"the folder has more than {self._max_files:,} files")
+                if len(files) + len(below) + len(trees[tree_id]) > self._limits.files:
+                    raise Invalid(f"the folder has more than {self._limits.files:,} files")
                 for name, entry in trees[tree_id].items():
                     check_entry_name(name)
                     if entry.is_tree:
@@ -162,7 +169,7 @@ class GitTrees:
         """Implements `TreeReader.folders`; reads one level at a time and no files."""
         found: list[str] = []
         level = {"": tree}
-        for _ in range(min(depth, self._max_depth)):
+        for _ in range(min(depth, self._limits.depth)):
             trees = await self._trees(spec, set(level.values()))
             below: dict[str, str] = {}
             for prefix, tree_id in level.items():
@@ -171,8 +178,8 @@ class GitTrees:
                         check_entry_name(name)
                         below[f"{prefix}{name}/"] = entry.id
             found += [path.removesuffix("/") for path in below]
-            if len(found) > self._max_files:
-                raise Invalid(f"there are more than {self._max_files:,} folders")
+            if len(found) > self._limits.files:
+                raise Invalid(f"there are more than {self._limits.files:,} folders")
             level = below
         return found
 
@@ -186,9 +193,10 @@ class GitTrees:
                 await self._complete(spec, missing)
                 infos = await objects.infos(asked)
             total = _total_size(infos, "blob", "file")
-            if total > self._max_bytes:
+            if total > self._limits.total_bytes:
                 raise Invalid(
-                    f"the folder's files have {total:,} bytes; the limit is {self._max_bytes:,}"
+                    f"the folder's files have {total:,} bytes; "
+                    f"the limit is {self._limits.total_bytes:,}"
                 )
             found = await objects.contents(asked)
         contents = dict(zip(asked, found, strict=True))

@@ -3,7 +3,7 @@
 import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TypeVar
 
@@ -55,51 +55,77 @@ Here = Callable[[RepositorySpec, CommitRecord], Awaitable[Result]]
 There = Callable[[ReplicaMember], Awaitable[Result]]
 
 
+@dataclass(frozen=True, slots=True)
+class FollowedSources:
+    """Ports and poll intervals of followed repositories; `specs` is filled with them."""
+
+    ports: FollowerPorts
+    pace: PollIntervals
+    specs: dict[RepositoryId, RepositorySpec] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaNetwork:
+    """Ownership of repositories among the replicas, and operations of the other replicas."""
+
+    replicas: Replicas
+    peers: PeerOperations | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Upkeep:
+    """Steps around the work of a git cache.
+
+    `on_start` and `on_stop` open and close the ports, in order. `housekeeping_steps` run
+    periodically; `meters` are Prometheus collectors.
+    """
+
+    on_start: Collection[Step] = ()
+    on_stop: Collection[Step] = ()
+    housekeeping_steps: Collection[Step] = ()
+    meters: Collection[Collector] = ()
+
+
+_NO_UPKEEP = Upkeep()
+
+
 class GitCache:
     """Follows repositories and renders their folders, alone or as one of several replicas.
 
     Forwards requests for renders and tree ids to the owner of the repository, so that each is
-    computed once. `content` finds bundles in any store. `specs` is filled with the followed
-    repositories. `on_start` and `on_stop` open and close the ports, in order. `housekeeping_steps`
-    runs periodically; `meters` are Prometheus collectors.
+    computed once. `content` finds bundles in any store.
     """
 
     def __init__(
         self,
-        source: FollowerPorts,
+        sources: FollowedSources,
         renders: RenderService,
         content: ContentStore,
         clock: Clock,
-        pace: PollIntervals,
-        replicas: Replicas,
+        network: ReplicaNetwork,
         *,
-        specs: dict[RepositoryId, RepositorySpec] | None = None,
-        peers: PeerOperations | None = None,
         signer: Signer | None = None,
-        housekeeping_steps: Collection[Step] = (),
-        meters: Collection[Collector] = (),
-        on_start: Collection[Step] = (),
-        on_stop: Collection[Step] = (),
+        upkeep: Upkeep = _NO_UPKEEP,
     ) -> None:
-        self._source = source
+        self._reader = sources.ports.reader
         self._renders = renders
         self._content = content
         self._clock = clock
-        self._replicas = replicas
-        self._peers = peers
+        self._replicas = network.replicas
+        self._peers = network.peers
         self._signer = signer
-        self._housework = housekeeping_steps
-        self.meters = meters
-        self._on_start = on_start
-        self._on_stop = on_stop
-        self._specs = {} if specs is None else specs
-        self._following = FollowedRepositories(source, replicas, clock, pace, self._specs)
+        self._upkeep = upkeep
+        self._specs = sources.specs
+        self.meters = upkeep.meters
+        self._following = FollowedRepositories(
+            sources.ports, network.replicas, clock, sources.pace, self._specs
+        )
         self._recipes: OrderedDict[str, RenderRequest] = OrderedDict()
         self.tasks = Tasks("gitcache")
 
     async def start(self) -> None:
         """Opens the ports and starts to poll."""
-        for step in self._on_start:
+        for step in self._upkeep.on_start:
             await step()
         await self._following.start()
         self.tasks.forever("housekeeping", self._run_housekeeping())
@@ -112,7 +138,7 @@ class GitCache:
         """Stops polling, then rendering, then closes the ports."""
         await self.leave()
         await self.tasks.stop()
-        for step in self._on_stop:
+        for step in self._upkeep.on_stop:
             await step()
 
     def parts(self) -> tuple[Tasks, ...]:
@@ -176,7 +202,7 @@ class GitCache:
 
         async def here(spec: RepositorySpec, record: CommitRecord) -> Mapping[str, str | None]:
             normal, wanted = _normal_paths(frozenset(folders))
-            found = await self._source.reader.ids(spec, record.tree, wanted)
+            found = await self._reader.ids(spec, record.tree, wanted)
             return {
                 folder: entry.id if path is not None and (entry := found[path]) else None
                 for folder, path in normal
@@ -203,10 +229,10 @@ class GitCache:
 
         async def here(spec: RepositorySpec, record: CommitRecord) -> list[str]:
             path = paths.folder_path(base)
-            entry = (await self._source.reader.ids(spec, record.tree, [path]))[path]
+            entry = (await self._reader.ids(spec, record.tree, [path]))[path]
             if entry is None or not entry.is_tree:
                 raise Invalid(f"there is no folder {path!r} in commit {commit[:12]}")
-            below = await self._source.reader.folders(spec, entry.id, depth)
+            below = await self._reader.folders(spec, entry.id, depth)
             return [paths.child(path, name) for name in below]
 
         async def there(member: ReplicaMember) -> list[str]:
@@ -385,13 +411,13 @@ class GitCache:
         if follower is not None:
             return follower.spec, await follower.ensure_commit(commit)
         copy = self._following.old_copy_spec(repository_id)
-        record = await self._source.reader.commit(copy, commit) if copy else None
+        record = await self._reader.commit(copy, commit) if copy else None
         return None if copy is None or record is None else (copy, record)
 
     async def _run_housekeeping(self) -> None:
         while True:
             await self._clock.sleep(_HOUSEKEEPING_SECONDS)
-            for step in (self._following.clean, *self._housework):
+            for step in (self._following.clean, *self._upkeep.housekeeping_steps):
                 try:
                     await step()
                 except TowlineError as error:

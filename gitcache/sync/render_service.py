@@ -2,6 +2,7 @@
 
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from core.errors import Invalid, Unavailable
 from core.runtime.clock import Clock
@@ -22,6 +23,18 @@ _TEMPLATE = ".liquid"
 _MAX_FAILURES = 1000
 
 
+@dataclass(frozen=True, slots=True)
+class RenderPorts:
+    """The ports of a render service; without `decryptor`, encrypted files stay encrypted."""
+
+    reader: TreeReader
+    content: ContentStore
+    memo: Memo
+    workers: RenderWorkers
+    charts: Charts
+    decryptor: Decryptor | None = None
+
+
 class RenderService:
     """Renders once per digest of inputs, also across restarts.
 
@@ -29,26 +42,12 @@ class RenderService:
     once.
     """
 
-    def __init__(
-        self,
-        reader: TreeReader,
-        content: ContentStore,
-        memo: Memo,
-        workers: RenderWorkers,
-        charts: Charts,
-        clock: Clock,
-        *,
-        decryptor: Decryptor | None = None,
-        failure_seconds: float = 5.0,
-    ) -> None:
-        self._reader = reader
-        self._content = content
-        self._groups = RenderGroups(memo)
-        self._memo = memo
-        self._workers = workers
-        self._charts = charts
-        self._decryptor = decryptor
-        self._planner = RenderPlanner(reader, memo, workers, charts, decryptor)
+    def __init__(self, ports: RenderPorts, clock: Clock, *, failure_seconds: float = 5.0) -> None:
+        self._ports = ports
+        self._groups = RenderGroups(ports.memo)
+        self._planner = RenderPlanner(
+            ports.reader, ports.memo, ports.workers, ports.charts, ports.decryptor
+        )
         self._clock = clock
         self._failure_seconds = failure_seconds
         self._failures: OrderedDict[str, tuple[float, str]] = OrderedDict()
@@ -81,7 +80,7 @@ class RenderService:
     async def _kept(self, plan: RenderPlan) -> RenderedBundle | None:
         """Returns a stored result. Raises Invalid if rendering has just failed for these inputs."""
         for source in await self._groups.sources(plan.static, plan.request.parameters):
-            memo = await self._memo.get(source)
+            memo = await self._ports.memo.get(source)
             if memo is not None and await self._is_there(memo["digest"]):
                 return _rendered(plan, source, memo, cached=True)
             until, message = self._failures.get(source, (0.0, ""))
@@ -92,7 +91,7 @@ class RenderService:
     async def _is_there(self, digest: str) -> bool:
         """True if the bundle is stored; False also if the store is unavailable."""
         try:
-            return await self._content.get(digest) is not None
+            return await self._ports.content.get(digest) is not None
         except Unavailable:
             return False
 
@@ -100,14 +99,14 @@ class RenderService:
         """Renders in a worker and stores the result. Raises Invalid for bad content."""
         parameters = plan.request.parameters
         try:
-            result = await self._workers.render(await self._job(plan))
+            result = await self._ports.workers.render(await self._job(plan))
         except Invalid as error:
             reads = error.reads if isinstance(error, RenderInputError) else ()
             await self._groups.note(plan.static, reads)
             self._remember_failure(plan.source(reads), error)
             raise
         digest = digest_of(result.data)
-        await self._content.put(digest, result.data)
+        await self._ports.content.put(digest, result.data)
         memo = {"digest": digest, "size": len(result.data), "count": result.count}
         source = await self._groups.keep(plan.static, parameters, result.reads, memo)
         return _rendered(plan, source, memo, cached=False)
@@ -116,7 +115,7 @@ class RenderService:
         files = await self._files(plan)
         archives = {f"{place}.tgz": place for place in plan.pins}
         for place, pin in plan.pins.items():
-            files[f"{place}.tgz"] = await self._charts.archive(pin)
+            files[f"{place}.tgz"] = await self._ports.charts.archive(pin)
         return RenderJob(
             plan.renderer,
             plan.folder,
@@ -138,7 +137,7 @@ class RenderService:
                 if (sibling.spec.id, sibling.is_mounted) == (part.spec.id, part.is_mounted):
                     around |= entries[id(sibling)]
             wanted = {p: e for p, e in entries[id(part)].items() if _is_needed(p, plan)}
-            found = await read_contents(self._reader, part.spec, wanted, around)
+            found = await read_contents(self._ports.reader, part.spec, wanted, around)
             await self._open_files(part.spec, found)
             for path, data in found.items():
                 at = paths.child(part.at, path.removeprefix(part.path).lstrip("/"))
@@ -150,7 +149,7 @@ class RenderService:
 
     async def _open_files(self, spec: RepositorySpec, files: dict[str, bytes]) -> None:
         """Decrypts encrypted files in place."""
-        if (given := self._decryptor) is None:
+        if (given := self._ports.decryptor) is None:
             return
         for path in [name for name, data in files.items() if given.is_encrypted(name, data)]:
             files[path] = await given.decrypt(spec, path, files[path])
@@ -159,7 +158,7 @@ class RenderService:
         """Lists the files of a part by their path in the part's repository."""
         if not part.entry.is_tree:
             return {part.path: part.entry}
-        walked = await self._reader.walk(part.spec, part.entry.id)
+        walked = await self._ports.reader.walk(part.spec, part.entry.id)
         return {paths.child(part.path, name): entry for name, entry in walked.items()}
 
     def _remember_failure(self, source: str, error: Invalid) -> None:

@@ -11,7 +11,7 @@ import pytest
 from core.errors import Invalid
 from core.runtime.clock import SystemClock
 from gitcache.mirror.mirror import GitMirror, MirrorOptions
-from gitcache.mirror.trees import GitTrees
+from gitcache.mirror.trees import GitTrees, TreeLimits
 from tests.integration.gitcache.hostile import git
 from tests.integration.gitcache.stand import spec
 from towline.demo.git_server import GitServer, ServedRepository
@@ -26,7 +26,7 @@ class Place:
         self.clones = self.mirror.clones
         self.clones.open()
         self.trees = GitTrees(
-            self.clones.path, files=100, total_bytes=10_000, processes=2, memory=1
+            self.clones.path, TreeLimits(100, 10_000, cached_entries=1, open_clones=2)
         )
 
 

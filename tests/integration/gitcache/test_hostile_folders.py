@@ -8,7 +8,7 @@ import pytest
 from core.errors import Invalid
 from core.identity import RepositoryId
 from core.spec.source import RepositorySpec
-from gitcache.mirror.trees import GitTrees
+from gitcache.mirror.trees import GitTrees, TreeLimits
 from tests.integration.gitcache.hostile import blob, tree
 from towline.demo.git_server import GitServer, ServedRepository
 
@@ -58,7 +58,7 @@ async def test_a_folder_beyond_bounds_is_refused_alone(
     repository = git_server.create_repository("shop")
     web = tree(repository, *make(repository))
     fine = tree(repository, ("100644", "a.yaml", blob(repository, b"a: 1")))
-    reader = GitTrees(lambda _: repository.path, files=10_000, total_bytes=1 << 20)
+    reader = GitTrees(lambda _: repository.path, TreeLimits(files=10_000, total_bytes=1 << 20))
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     try:
         with pytest.raises(Invalid, match=reason):

@@ -8,9 +8,9 @@ import pytest
 from core.errors import NotFound, Unavailable
 from core.identity import RepositoryId
 from core.spec.source import RenderRequest, RepositorySpec, RepositoryState
-from gitcache.sync.cache import GitCache
+from gitcache.sync.cache import FollowedSources, GitCache, ReplicaNetwork, Upkeep
 from gitcache.sync.follower import FollowerPorts, PollIntervals
-from gitcache.sync.render_service import RenderService
+from gitcache.sync.render_service import RenderPorts, RenderService
 from tests.fakes.clock import FakeClock, settle
 from tests.fakes.gitcache import (
     FakeCharts,
@@ -36,16 +36,18 @@ class Room:
         self.steps: list[str] = []
         self.coordinator = FakeCoordinator()
         self.cache = GitCache(
-            FollowerPorts(self.git, self.git, self.git, self.coordinator),
+            FollowedSources(
+                FollowerPorts(self.git, self.git, self.git, self.coordinator),
+                PollIntervals(10, 100),
+            ),
             RenderService(
-                self.git, self.content, FakeMemo(), self.workers, FakeCharts(), self.clock
+                RenderPorts(self.git, self.content, FakeMemo(), self.workers, FakeCharts()),
+                self.clock,
             ),
             self.content,
             self.clock,
-            PollIntervals(10, 100),
-            self.coordinator,
-            on_start=(self.note("open"),),
-            on_stop=(self.note("close"),),
+            ReplicaNetwork(self.coordinator),
+            upkeep=Upkeep(on_start=(self.note("open"),), on_stop=(self.note("close"),)),
         )
 
     def note(self, step: str):

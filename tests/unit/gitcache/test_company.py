@@ -12,9 +12,9 @@ from core.identity import RepositoryId
 from core.spec.source import RenderRequest, RepositorySpec, RepositoryState, SourceFolder
 from gitcache.domain.placement import assign_to_replicas
 from gitcache.ports import ReplicaMember, StatePublished
-from gitcache.sync.cache import GitCache
+from gitcache.sync.cache import FollowedSources, GitCache, ReplicaNetwork
 from gitcache.sync.follower import FollowerPorts, PollIntervals
-from gitcache.sync.render_service import RenderService
+from gitcache.sync.render_service import RenderPorts, RenderService
 from tests.fakes.clock import FakeClock
 from tests.fakes.gitcache import FakeCharts, FakeContent, FakeGit, FakeMemo, FakeWorkers, sha_of
 from tests.fakes.replicas import Hub, HubPeers, HubReplicas
@@ -45,16 +45,14 @@ class Company:
             replicas = HubReplicas(self.hub, name)
             charts = FakeCharts()
             renders = RenderService(
-                copy, self.content, FakeMemo(), self.workers, charts, self.clock
+                RenderPorts(copy, self.content, FakeMemo(), self.workers, charts), self.clock
             )
             cache = GitCache(
-                FollowerPorts(copy, copy, copy, replicas),
+                FollowedSources(FollowerPorts(copy, copy, copy, replicas), PollIntervals(10, 100)),
                 renders,
                 self.content,
                 self.clock,
-                PollIntervals(10, 100),
-                replicas,
-                peers=self.peers,
+                ReplicaNetwork(replicas, self.peers),
             )
             self.caches[name] = self.peers.caches[name] = cache
             self.told[name] = []

@@ -10,7 +10,7 @@ from core.identity import RepositoryId
 from core.spec.source import RenderRequest, RepositorySpec
 from gitcache.domain.renders import RenderInputError
 from gitcache.ports import Decryptor
-from gitcache.sync.render_service import RenderService
+from gitcache.sync.render_service import RenderPorts, RenderService
 from tests.fakes.clock import FakeClock
 from tests.fakes.gitcache import FakeCharts, FakeContent, FakeGit, FakeMemo, FakeWorkers, sha_of
 
@@ -31,13 +31,8 @@ class Room:
     def restart(self, decryptor: Decryptor | None = None) -> None:
         """Forget what is only in memory."""
         self.renders = RenderService(
-            self.git,
-            self.content,
-            self.memo,
-            self.workers,
-            FakeCharts(),
+            RenderPorts(self.git, self.content, self.memo, self.workers, FakeCharts(), decryptor),
             self.clock,
-            decryptor=decryptor,
         )
 
     async def render(self, request: RenderRequest = REQUEST):
