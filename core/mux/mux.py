@@ -53,6 +53,14 @@ class MuxSettings:
     max_stream_seconds: float = 86_400.0
 
 
+@dataclass(frozen=True, slots=True)
+class MuxTime:
+    """The clock of a mux, and the timers of the event loop that it runs in."""
+
+    clock: Clock
+    timers: Timers
+
+
 class MuxOwner(Protocol):
     """Callbacks for events of the link. They must not block."""
 
@@ -83,8 +91,7 @@ class Mux:
         *,
         hub: bool,
         hello: Hello,
-        clock: Clock,
-        timers: Timers,
+        time: MuxTime,
         budget: ReceiveBudget,
         settings: MuxSettings,
     ) -> None:
@@ -97,14 +104,14 @@ class Mux:
         self.drained = False
         self.peer: Hello | None = None
         self._link, self._owner, self._hub = link, owner, hub
-        self._clock, self._timers, self._settings = clock, timers, settings
+        self._clock, self._timers, self._settings = time.clock, time.timers, settings
         self._hello = hello
         self._queue = SendQueue()
         self._packer: FrameCompressor | None = None
         self._flight = CongestionWindow()
         self._receipts = AckSchedule()
         self._last_id = 0
-        self._heard = clock.monotonic()
+        self._heard = self._clock.monotonic()
         self._ration = FrameRateLimiter(self._heard)
         self._pinged = False
         self._ticking = False

@@ -9,7 +9,7 @@ import structlog
 from core.errors import Unavailable
 from core.mux.budget import ReceiveBudget
 from core.mux.codec import FEATURE_REPLICA_REQUESTS, Drain, Hello, Open, ProtocolError
-from core.mux.mux import Mux, MuxOwner, MuxSettings
+from core.mux.mux import Mux, MuxOwner, MuxSettings, MuxTime
 from core.mux.stream import TunnelStream
 from core.runtime.clock import Clock
 from core.runtime.tasks import Tasks
@@ -131,8 +131,7 @@ class ReplicaLinks:
             owner,
             hub=hub,
             hello=Hello(self._instance, SETTINGS.window, features=FEATURE_REPLICA_REQUESTS),
-            clock=self._clock,
-            timers=asyncio.get_running_loop(),
+            time=MuxTime(self._clock, asyncio.get_running_loop()),
             budget=self._budget,
             settings=SETTINGS,
         )

@@ -13,7 +13,7 @@ from core.links.call_link import make_call_link
 from core.mux.budget import ReceiveBudget
 from core.mux.codec import FEATURE_ZSTD, Drain, Hello, Open, ProtocolError
 from core.mux.link import MuxLink
-from core.mux.mux import PROTOCOL_ERROR_PREFIX, Mux, MuxSettings
+from core.mux.mux import PROTOCOL_ERROR_PREFIX, Mux, MuxSettings, MuxTime
 from core.mux.stream import TunnelStream
 from core.rpc.calls import Call
 from core.runtime.clock import Clock
@@ -195,8 +195,7 @@ class TunnelServer:
             owner,
             hub=True,
             hello=Hello(self._instance, self._settings.window, features=FEATURE_ZSTD),
-            clock=self._clock,
-            timers=asyncio.get_running_loop(),
+            time=MuxTime(self._clock, asyncio.get_running_loop()),
             budget=self._budget,
             settings=self._settings,
         )

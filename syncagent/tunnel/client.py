@@ -17,7 +17,7 @@ from core.mux.codec import (
     Hello,
     Open,
 )
-from core.mux.mux import Mux, MuxSettings
+from core.mux.mux import Mux, MuxSettings, MuxTime
 from core.mux.stream import TunnelStream
 from core.rpc.calls import CallChannel, CallFailed, Metadata
 from core.rpc.methods import TUNNEL
@@ -81,8 +81,7 @@ class TunnelClient:
             self,
             hub=False,
             hello=Hello(self._instance, settings.window, features=self._features),
-            clock=self._clock,
-            timers=asyncio.get_running_loop(),
+            time=MuxTime(self._clock, asyncio.get_running_loop()),
             budget=ReceiveBudget(MEMORY, links=1, tenants=2),
             settings=settings,
         )

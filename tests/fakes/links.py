@@ -15,7 +15,7 @@ from core.links.websocket import WebSocketForwarder
 from core.mux.budget import ReceiveBudget
 from core.mux.codec import Buffer, Hello
 from core.mux.link import MuxLink
-from core.mux.mux import Mux, MuxSettings
+from core.mux.mux import Mux, MuxSettings, MuxTime
 from core.rpc.calls import Call, CallServer, Handler, ServerLimits
 from core.rpc.grpcio import GrpcioServer
 from core.rpc.http2_server import Http2Server
@@ -121,8 +121,7 @@ def _mux(link: MuxLink, owner: RecordingMuxOwner, clock: Clock, *, hub: bool) ->
         owner,
         hub=hub,
         hello=Hello((b"h" if hub else b"a") * 16, SETTINGS.window),
-        clock=clock,
-        timers=asyncio.get_running_loop(),
+        time=MuxTime(clock, asyncio.get_running_loop()),
         budget=ReceiveBudget(64 << 20),
         settings=SETTINGS,
     )

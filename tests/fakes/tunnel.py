@@ -11,7 +11,7 @@ from typing import Any
 from core.mux import codec
 from core.mux.budget import ReceiveBudget
 from core.mux.codec import Buffer, Drain, Hello, Open
-from core.mux.mux import Mux, MuxSettings
+from core.mux.mux import Mux, MuxSettings, MuxTime
 from core.mux.stream import TunnelStream
 
 
@@ -175,8 +175,7 @@ def greeted_link(loop: ManualLoop, instance: bytes, line: MemoryLink | None = No
         RecordingMuxOwner(),
         hub=True,
         hello=Hello(b"h" * 16, 1024),
-        clock=loop,
-        timers=loop,
+        time=MuxTime(loop, loop),
         budget=ReceiveBudget(1 << 20),
         settings=MuxSettings(),
     )

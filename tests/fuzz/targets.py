@@ -24,7 +24,7 @@ from core.http2.frames import (
 from core.mux import codec
 from core.mux.budget import ReceiveBudget
 from core.mux.codec import FEATURE_TCP, FEATURE_ZSTD, Hello, Open, ProtocolError
-from core.mux.mux import Mux, MuxSettings
+from core.mux.mux import Mux, MuxSettings, MuxTime
 from proxy.domain.limits import HeadLimits
 from proxy.gateway.parse.bad_head import BadHead
 from proxy.gateway.parse.head import RequestHead, parse_head, rebuild, validate_head
@@ -96,8 +96,7 @@ def _end(*, hub: bool) -> tuple[Mux, MemoryLink, ManualLoop]:
         RecordingMuxOwner(),
         hub=hub,
         hello=HELLO,
-        clock=loop,
-        timers=loop,
+        time=MuxTime(loop, loop),
         budget=ReceiveBudget(HELD),
         settings=SETTINGS,
     )

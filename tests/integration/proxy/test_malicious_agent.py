@@ -12,7 +12,7 @@ from core.links.call_link import make_call_link
 from core.mux import codec
 from core.mux.budget import ReceiveBudget
 from core.mux.codec import END, Hello
-from core.mux.mux import Mux, MuxSettings
+from core.mux.mux import Mux, MuxSettings, MuxTime
 from core.rpc.calls import CallFailed, CallStatus
 from core.rpc.methods import TUNNEL
 from core.runtime.clock import SystemClock
@@ -34,8 +34,7 @@ class Agent:
             self.owner,
             hub=False,
             hello=Hello(b"e" * 16, 256 << 10),
-            clock=SystemClock(),
-            timers=asyncio.get_running_loop(),
+            time=MuxTime(SystemClock(), asyncio.get_running_loop()),
             budget=ReceiveBudget(1 << 20),
             settings=MuxSettings(),
         )

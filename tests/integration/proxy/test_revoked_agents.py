@@ -11,7 +11,7 @@ from core.identity import ClusterId, TokenId
 from core.links.call_link import make_call_link
 from core.mux.budget import ReceiveBudget
 from core.mux.codec import Hello
-from core.mux.mux import Mux, MuxSettings
+from core.mux.mux import Mux, MuxSettings, MuxTime
 from core.rpc.calls import ServerLimits
 from core.rpc.http2_channel import CallTarget, Http2Channel
 from core.rpc.http2_server import Http2Server
@@ -72,8 +72,7 @@ class Hub:
             RecordingMuxOwner(),
             hub=False,
             hello=Hello(instance, 256 << 10),
-            clock=SystemClock(),
-            timers=asyncio.get_running_loop(),
+            time=MuxTime(SystemClock(), asyncio.get_running_loop()),
             budget=ReceiveBudget(1 << 20),
             settings=MuxSettings(),
         )

@@ -9,7 +9,15 @@ from core.mux import codec
 from core.mux.budget import ReceiveBudget
 from core.mux.codec import END, Hello, Open, ProtocolError
 from core.mux.frame_limit import FRAME_BURST
-from core.mux.mux import GONE, LANE_LIMIT, MAX_COALESCING_TURNS, MAX_MESSAGE_BYTES, Mux, MuxSettings
+from core.mux.mux import (
+    GONE,
+    LANE_LIMIT,
+    MAX_COALESCING_TURNS,
+    MAX_MESSAGE_BYTES,
+    Mux,
+    MuxSettings,
+    MuxTime,
+)
 from core.mux.send_queue import MESSAGE, QUANTUM, SMALL
 from tests.fakes.tunnel import ManualLoop, MemoryLink, RecordingMuxOwner, RecordingOwner
 
@@ -30,8 +38,7 @@ class End:
             self.owner,
             hub=hub,
             hello=Hello(b"o" * 16, SETTINGS.window),
-            clock=self.loop,
-            timers=self.loop,
+            time=MuxTime(self.loop, self.loop),
             budget=ReceiveBudget(budget, links=1, tenants=1),
             settings=SETTINGS,
         )
@@ -641,8 +648,7 @@ def test_one_version_older_and_newer_is_understood(version: str) -> None:
         owner,
         hub=True,
         hello=HELLO,
-        clock=loop,
-        timers=loop,
+        time=MuxTime(loop, loop),
         budget=ReceiveBudget(1 << 20),
         settings=SETTINGS,
     )

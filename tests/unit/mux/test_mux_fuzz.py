@@ -8,7 +8,7 @@ from core.mux import codec
 from core.mux.budget import ReceiveBudget
 from core.mux.codec import FEATURE_TCP, FEATURE_ZSTD, Hello, Open
 from core.mux.compression import FrameCompressor
-from core.mux.mux import Mux, MuxSettings
+from core.mux.mux import Mux, MuxSettings, MuxTime
 from tests.fakes.tunnel import ManualLoop, MemoryLink, RecordingMuxOwner, RecordingOwner
 
 REQUEST = Open(b"GET / HTTP/1.1\r\n\r\n", b"ann", b"r" * 16)
@@ -57,8 +57,7 @@ def _end(*, hub: bool) -> tuple[Mux, MemoryLink, ManualLoop, list[RecordingOwner
         owner,
         hub=hub,
         hello=HELLO,
-        clock=loop,
-        timers=loop,
+        time=MuxTime(loop, loop),
         budget=ReceiveBudget(LIMIT),
         settings=MuxSettings(window=4096, small_window=1024, max_window=8192),
     )

@@ -7,7 +7,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invar
 from core.mux.budget import ReceiveBudget
 from core.mux.codec import CLOSE, END, FEATURE_ZSTD, KIND_HTTP, KIND_TCP, Hello, Open
 from core.mux.congestion import CongestionWindow
-from core.mux.mux import Mux, MuxSettings
+from core.mux.mux import Mux, MuxSettings, MuxTime
 from tests.fakes.tunnel import ManualLoop, MemoryLink, RecordingMuxOwner, RecordingOwner
 
 SETTINGS = MuxSettings(window=48 << 10, small_window=4 << 10, max_window=192 << 10)
@@ -40,8 +40,7 @@ class Side:
                 SETTINGS.window,
                 features=FEATURE_ZSTD if packing else 0,
             ),
-            clock=loop,
-            timers=loop,
+            time=MuxTime(loop, loop),
             budget=self.budget,
             settings=SETTINGS,
         )

@@ -7,7 +7,7 @@ import pytest
 
 from core.mux.budget import ReceiveBudget
 from core.mux.codec import Buffer, Hello, Open
-from core.mux.mux import Mux, MuxSettings
+from core.mux.mux import Mux, MuxSettings, MuxTime
 from tests.fakes.tunnel import ManualLoop, RecordingMuxOwner, RecordingOwner
 
 REQUEST = Open(b"GET / HTTP/1.1\r\n\r\n", b"ann", b"r" * 16)
@@ -56,8 +56,7 @@ class Pair:
                 owner,
                 hub=owner is self.owners[0],
                 hello=Hello(b"i" * 16, SETTINGS.window),
-                clock=self.loop,
-                timers=self.loop,
+                time=MuxTime(self.loop, self.loop),
                 budget=ReceiveBudget(64 << 20),
                 settings=SETTINGS,
             )

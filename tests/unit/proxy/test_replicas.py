@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from core.identity import ClusterId
 from core.mux.budget import ReceiveBudget
 from core.mux.codec import END, KIND_HTTP, KIND_TCP, Hello, Open, ProtocolError
-from core.mux.mux import Mux, MuxOwner, MuxSettings
+from core.mux.mux import Mux, MuxOwner, MuxSettings, MuxTime
 from core.runtime.tasks import Tasks
 from proxy.domain.link_location import LinkLocation
 from proxy.ports import AgentRoute
@@ -62,8 +62,7 @@ class Pair:
             owner,
             hub=hub,
             hello=Hello(b"h" * 16, SMALL.window),
-            clock=loop,
-            timers=loop,
+            time=MuxTime(loop, loop),
             budget=ReceiveBudget(1 << 20),
             settings=SMALL,
         )
