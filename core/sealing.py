@@ -165,12 +165,12 @@ def _may_hold(kube_object: KubeObject, path: tuple[str, ...], text: str) -> bool
     return path[0] == "stringData" and PLACEHOLDER_PREFIX.decode() not in _NAMED.sub("", text)
 
 
-def _filled_data(text: Any, values: Mapping[str, bytes]) -> Any:
+def _filled_data(text: object, values: Mapping[str, bytes]) -> object:
     named = _NAMED.fullmatch(text) if isinstance(text, str) else None
     return base64.b64encode(values[named[1]]).decode() if named else text
 
 
-def _filled_text(text: Any, values: Mapping[str, bytes]) -> Any:
+def _filled_text(text: object, values: Mapping[str, bytes]) -> object:
     if not isinstance(text, str):
         return text
     return _NAMED.sub(lambda named: _as_text(named[1], values[named[1]]), text)
@@ -186,7 +186,7 @@ def _as_text(name: str, value: bytes) -> str:
         ) from None
 
 
-def _texts(value: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
+def _texts(value: object, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
     """Yields the path and text of every string in an object, including map keys."""
     if isinstance(value, str):
         yield path, value

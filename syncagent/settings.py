@@ -171,7 +171,7 @@ _GROUPS: dict[str, Any] = {
 
 def from_environment(environ: Mapping[str, str]) -> Settings:
     """Reads settings from environment variables. Invalid: one is unknown, missing or malformed."""
-    given: dict[str, dict[str, Any]] = {group: {} for group in _GROUPS}
+    given: dict[str, dict[str, object]] = {group: {} for group in _GROUPS}
     for variable, text in environ.items():
         if variable.startswith(PREFIX):
             group, _, name = variable.removeprefix(PREFIX).lower().partition("_")
@@ -183,7 +183,7 @@ def from_environment(environ: Mapping[str, str]) -> Settings:
     return Settings(**{group: _GROUPS[group](**values) for group, values in given.items()})
 
 
-def _value(variable: str, group: str, name: str, text: str) -> tuple[str, Any]:
+def _value(variable: str, group: str, name: str, text: str) -> tuple[str, object]:
     if (group, name) == ("hub", "token_file"):
         return "token", _read(Path(text)).strip()
     kinds = {f.name: str(f.type) for f in fields(_GROUPS[group])} if group in _GROUPS else {}

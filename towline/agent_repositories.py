@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Callable, Hashable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import yaml
 
@@ -191,7 +190,7 @@ def _covers(place: Remote, remote: Remote) -> bool:
 def _credentials(path: Path) -> tuple[Remote, GitCredentials]:
     """Parses a credentials file. The message of Invalid never contains its content."""
     try:
-        raw: Any = yaml.load(path.read_bytes()[:_MAX_FILE_BYTES], yaml.CSafeLoader)
+        raw: object = yaml.load(path.read_bytes()[:_MAX_FILE_BYTES], yaml.CSafeLoader)
     except YAML_ERRORS:
         raise Invalid(f"{path} is not YAML") from None
     if not isinstance(raw, Mapping) or not isinstance(raw.get("url"), str):

@@ -152,7 +152,7 @@ def load(
         raise Invalid(f"setting {name}: {first['msg'].lower()}") from None
 
 
-def _read_file(path: Path) -> dict[str, Any]:
+def _read_file(path: Path) -> dict[str, object]:
     try:
         return tomllib.loads(path.read_text())
     except OSError as error:

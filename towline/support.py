@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from importlib import metadata
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 from pydantic import SecretStr
@@ -84,7 +83,7 @@ def versions() -> dict[str, str]:
     }
 
 
-def mask_secrets(value: Any, name: str = "") -> Any:
+def mask_secrets(value: object, name: str = "") -> object:
     """Masks the secrets of settings; hides commands entirely, as any argument may be a secret."""
     if isinstance(value, Mapping):
         return {str(key): mask_secrets(part, str(key)) for key, part in value.items()}
@@ -112,7 +111,7 @@ def _known_secrets(settings: ServeSettings) -> Iterator[str]:
     yield from _values(settings.model_dump())
 
 
-def _values(value: Any) -> Iterator[str]:
+def _values(value: object) -> Iterator[str]:
     if isinstance(value, Mapping):
         for part in value.values():
             yield from _values(part)
@@ -126,7 +125,7 @@ def _values(value: Any) -> Iterator[str]:
         yield urlsplit(value).password or ""
 
 
-async def _counts(settings: ServeSettings, clock: Clock) -> dict[str, Any]:
+async def _counts(settings: ServeSettings, clock: Clock) -> dict[str, object]:
     """Counts objects and the rows of each table; on failure, returns the problem."""
     if settings.database is None and not (settings.data / "towline.db").exists():
         return {"problem": "no store yet"}
@@ -151,11 +150,11 @@ def _last_lines(log: Iterable[str]) -> Iterable[str]:
     return deque((line[:_MAX_LINE_LENGTH].rstrip("\n") + "\n" for line in log), maxlen=MAX_LINES)
 
 
-def _as_json(value: Any) -> str:
+def _as_json(value: object) -> str:
     return json.dumps(_plain(value), indent=2, default=str) + "\n"
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     """Converts keys to strings, as JSON requires."""
     if isinstance(value, Mapping):
         return {str(key): _plain(part) for key, part in value.items()}

@@ -1,7 +1,7 @@
 """Ports of the mux: a link that transports messages, and timers."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 from core.mux.codec import Buffer
 
@@ -36,8 +36,8 @@ class CancellableTimer(Protocol):
 class Timers(Protocol):
     """The part of an asyncio event loop that the mux uses."""
 
-    def call_soon(self, callback: Callable[..., object], /, *args: Any) -> CancellableTimer: ...
+    def call_soon(self, callback: Callable[..., object], /, *args: object) -> CancellableTimer: ...
 
     def call_later(
-        self, delay: float, callback: Callable[..., object], /, *args: Any
+        self, delay: float, callback: Callable[..., object], /, *args: object
     ) -> CancellableTimer: ...

@@ -164,7 +164,7 @@ def _verify(repository: OciRepository, reply: HttpReply, digest: str) -> None:
         )
 
 
-def _json(repository: OciRepository, reply: HttpReply) -> dict[str, Any]:
+def _json(repository: OciRepository, reply: HttpReply) -> dict[str, object]:
     try:
         value = orjson.loads(reply.body)
     except orjson.JSONDecodeError:

@@ -43,7 +43,7 @@ class _RawCall(Protocol):
     """The common part of a servicer's context and a client's call."""
 
     async def read(self) -> Any: ...
-    async def write(self, message: bytes, /) -> Any: ...
+    async def write(self, message: bytes, /) -> object: ...
 
 
 class _GrpcioCall:
@@ -192,7 +192,7 @@ class _Handlers(grpc.GenericRpcHandler):
 
 
 def _served(handler: Handler) -> Any:
-    async def serve(_: Any, context: grpc.aio.ServicerContext) -> None:
+    async def serve(_: object, context: grpc.aio.ServicerContext) -> None:
         try:
             await handler(_Incoming(context))
         except TowlineError as error:

@@ -30,7 +30,7 @@ class _Levelled(_Everything):
 
     least = logging.INFO
 
-    def _proxy_to_logger(self, method_name: str, *args: Any, **values: Any) -> Any:
+    def _proxy_to_logger(self, method_name: str, *args: object, **values: object) -> object:
         if _NUMBERS.get(method_name, logging.CRITICAL) >= _Levelled.least:
             return super()._proxy_to_logger(method_name, *args, **values)
         return None
@@ -97,5 +97,7 @@ def _configure_libraries(common: list[Any], renderer: Any) -> None:
         logging.getLogger(name).setLevel(logging.WARNING)
 
 
-def _redact_values(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+def _redact_values(
+    _: object, __: str, event: MutableMapping[str, object]
+) -> MutableMapping[str, object]:
     return {k: redact(v) if isinstance(v, str) else v for k, v in event.items()}

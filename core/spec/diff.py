@@ -115,7 +115,7 @@ def _change(old: KubeObject | None, new: KubeObject | None) -> ObjectChangeKind 
     return ObjectChangeKind.CHANGED if _canonical(old) != _canonical(new) else None
 
 
-def _canonical(value: Any) -> bytes:
+def _canonical(value: object) -> bytes:
     """Canonical JSON: 1 and true are equal in Python, but not in JSON."""
     return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
 
@@ -137,7 +137,7 @@ def _object_change(
     )
 
 
-def _fields(old: Any, new: Any, pointer: str = "") -> Iterator[tuple[str, Any, Any]]:
+def _fields(old: object, new: object, pointer: str = "") -> Iterator[tuple[str, object, object]]:
     """Yields the deepest fields at which two values differ."""
     if isinstance(old, dict) and isinstance(new, dict):
         for key in sorted({*old, *new}):
@@ -156,7 +156,7 @@ def _fields(old: Any, new: Any, pointer: str = "") -> Iterator[tuple[str, Any, A
         yield pointer, old, new
 
 
-def _aligned(old: list[Any], new: list[Any]) -> Iterator[tuple[int, Any, Any]]:
+def _aligned(old: list[object], new: list[object]) -> Iterator[tuple[int, object, object]]:
     """Pairs items of two lists by `name` if all have one, else by index."""
     names_before, names_after = _names(old), _names(new)
     if names_before is None or names_after is None:
@@ -172,7 +172,7 @@ def _aligned(old: list[Any], new: list[Any]) -> Iterator[tuple[int, Any, Any]]:
             yield index, old[index], _MISSING
 
 
-def _names(items: list[Any]) -> dict[str, int] | None:
+def _names(items: list[object]) -> dict[str, int] | None:
     names = {
         item["name"]: index
         for index, item in enumerate(items)
@@ -186,7 +186,10 @@ def _escaped(key: str) -> str:
 
 
 def _masked(
-    kube_object: Mapping[str, Any], group: str, kind: str, found: Iterable[tuple[str, Any, Any]]
+    kube_object: Mapping[str, object],
+    group: str,
+    kind: str,
+    found: Iterable[tuple[str, object, object]],
 ) -> Iterator[FieldChange]:
     secret = kind == "Secret" and not group
     hidden = ("/data", "/stringData") if secret else ()
@@ -200,7 +203,7 @@ def _masked(
             yield FieldChange(pointer, _text(old), _text(new))
 
 
-def _mark(value: Any) -> str:
+def _mark(value: object) -> str:
     return "" if value is _MISSING else MASKED
 
 
@@ -211,7 +214,7 @@ def _text(value: Any) -> str:
     return text if len(text) <= MAX_TEXT else text[:MAX_TEXT] + "…"
 
 
-def _without_secrets(value: Any) -> Any:
+def _without_secrets(value: object) -> object:
     """Masks the last-applied annotation in a value that was added as a whole."""
     if isinstance(value, dict):
         return {

@@ -97,7 +97,7 @@ def _unfolded(about: Mapping[str, str]) -> Tree:
     return tree
 
 
-def _dotenv(tree: Mapping[str, Any]) -> Iterator[str]:
+def _dotenv(tree: Mapping[str, object]) -> Iterator[str]:
     for key, value in tree.items():
         yield f"{key}={_escaped(str(value))}"
 

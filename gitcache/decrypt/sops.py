@@ -100,11 +100,11 @@ class _FileDecryption:
                 "its message authentication code is wrong: the file was edited without sops"
             )
 
-    def _below(self, value: Any, path: Path, key: str, named: bool) -> Any:
+    def _below(self, value: object, path: Path, key: str, named: bool) -> object:
         named = named or self._metadata.names(key, patterns.search_pattern)
         return self.tree(value, (*path, key), named=named)
 
-    def _leaf(self, value: Any, path: Path, named: bool) -> Any:
+    def _leaf(self, value: object, path: Path, named: bool) -> object:
         encrypted = self._metadata.encrypts(named=named)
         found = self._key.open(value, authenticated_path(path)) if encrypted else value
         if encrypted or not self._metadata.only_encrypted:
@@ -112,7 +112,7 @@ class _FileDecryption:
         return found
 
 
-def _as_bytes(value: Any, path: Path) -> bytes:
+def _as_bytes(value: object, path: Path) -> bytes:
     """Encodes a value for the hash: numbers as in Go, booleans as in Python."""
     if isinstance(value, str):
         return value.encode()
@@ -185,7 +185,7 @@ def _content(tree: Mapping[str, Any]) -> bytes:
     return content.encode()
 
 
-def _key(key: Any) -> str:
+def _key(key: object) -> str:
     if not isinstance(key, str):
         raise Invalid("a key is not text: quote it")
     return key

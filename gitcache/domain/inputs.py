@@ -61,7 +61,7 @@ class Inputs:
         )
 
 
-def source_of(static: str, reads: Iterable[given.Path], parameters: Mapping[str, Any]) -> str:
+def source_of(static: str, reads: Iterable[given.Path], parameters: Mapping[str, object]) -> str:
     """Digest of all inputs: the static ones, and the parameters that were read.
 
     Raises Invalid for parameters that are not JSON or too large.
@@ -69,7 +69,7 @@ def source_of(static: str, reads: Iterable[given.Path], parameters: Mapping[str,
     return digest_of_json({"static": static, "parameters": given.picked(parameters, reads)})
 
 
-def digest_of_json(value: Any) -> str:
+def digest_of_json(value: object) -> str:
     """Hashes a value's JSON with sorted keys. Raises Invalid if it is not JSON or too large."""
     try:
         data = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)

@@ -1,12 +1,11 @@
 """Sets of the parameters that a render has read, which are the only ones it depends on."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 Path = Sequence[str]
 
 
-def picked(parameters: Mapping[str, Any], reads: Iterable[Path]) -> list[list[Any]]:
+def picked(parameters: Mapping[str, object], reads: Iterable[Path]) -> list[list[object]]:
     """Pairs each read path with its value, if it has one."""
     return [[list(path), *_at(parameters, path)] for path in reads]
 
@@ -20,8 +19,8 @@ def union(sets: Iterable[Iterable[Path]]) -> list[list[str]]:
     return kept
 
 
-def _at(parameters: Mapping[str, Any], path: Path) -> list[Any]:
-    here: Any = parameters
+def _at(parameters: Mapping[str, object], path: Path) -> list[object]:
+    here: object = parameters
     for name in path:
         if not isinstance(here, Mapping) or name not in here:
             return []

@@ -81,7 +81,7 @@ class LargeFiles:
 
     async def _batch(
         self, route: ServerRoute, pointers: Sequence[Pointer]
-    ) -> dict[Pointer, Mapping[str, Any]]:
+    ) -> dict[Pointer, Mapping[str, object]]:
         """Requests the download action of each file (git-lfs, docs/api/batch.md)."""
         if not route.remote.is_http:
             raise Unavailable("Git LFS files can be fetched only over https, not over ssh")
@@ -107,7 +107,7 @@ class LargeFiles:
         return _actions(data, pointers)
 
     async def _download(
-        self, route: ServerRoute, pointer: Pointer, action: Mapping[str, Any]
+        self, route: ServerRoute, pointer: Pointer, action: Mapping[str, object]
     ) -> bytes:
         url, headers = _target(action)
         own = (url.scheme, url.host, url.port) == route.remote.origin
@@ -146,7 +146,7 @@ class LargeFiles:
         temporary.replace(place)
 
 
-def _actions(data: bytes, pointers: Sequence[Pointer]) -> dict[Pointer, Mapping[str, Any]]:
+def _actions(data: bytes, pointers: Sequence[Pointer]) -> dict[Pointer, Mapping[str, object]]:
     try:
         answers = {answer["oid"]: answer for answer in orjson.loads(data)["objects"]}
         return {pointer: answers[pointer.oid]["actions"]["download"] for pointer in pointers}

@@ -141,7 +141,7 @@ def _without_stray(env: Mapping[str, str]) -> list[str]:
 
 
 @contextmanager
-def _input(stdin: Stdin) -> Generator[tuple[Any, bytes | None]]:
+def _input(stdin: Stdin) -> Generator[tuple[object, bytes | None]]:
     """Provides the standard input: a file, a pipe and its data, or nothing."""
     if isinstance(stdin, Path):
         with stdin.open("rb") as file:

@@ -47,7 +47,7 @@ def dependencies(folder: str, files: Mapping[str, bytes]) -> list[dict[str, str]
     ]
 
 
-def listed(folder: str, files: Mapping[str, bytes]) -> list[dict[str, Any]]:
+def listed(folder: str, files: Mapping[str, bytes]) -> list[dict[str, object]]:
     """Returns the dependency entries of a chart, without those that have no name."""
     for file, needed in ((CHART, True), (_REQUIREMENTS, False)):
         found = _document(files, paths.child(folder, file), needed=needed).get("dependencies")
@@ -61,12 +61,12 @@ def listed(folder: str, files: Mapping[str, bytes]) -> list[dict[str, Any]]:
     return []
 
 
-def values_of(folder: str, files: Mapping[str, bytes]) -> dict[str, Any]:
+def values_of(folder: str, files: Mapping[str, bytes]) -> dict[str, object]:
     """Reads a chart's own values."""
     return _document(files, paths.child(folder, _VALUES), needed=False)
 
 
-def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+def merged(below: Mapping[str, object], above: Mapping[str, object]) -> dict[str, object]:
     """Merges values recursively; `above` wins."""
     result = dict(below)
     for key, value in above.items():
@@ -161,7 +161,7 @@ def _brought(folder: str, files: Mapping[str, bytes]) -> set[str]:
     return names
 
 
-def _document(files: Mapping[str, bytes], path: str, *, needed: bool = True) -> dict[str, Any]:
+def _document(files: Mapping[str, bytes], path: str, *, needed: bool = True) -> dict[str, object]:
     if path not in files:
         if needed:
             raise Invalid(f"{path}: not found, so this folder is not a Helm chart")
@@ -176,7 +176,7 @@ def _document(files: Mapping[str, bytes], path: str, *, needed: bool = True) -> 
     return value
 
 
-def _dependencies_of(value: Mapping[str, Any]) -> list[dict[str, str]]:
+def _dependencies_of(value: Mapping[str, object]) -> list[dict[str, str]]:
     listed = value.get("dependencies")
     return list(_named(listed)) if isinstance(listed, list) else []
 
@@ -187,7 +187,7 @@ def _named(listed: list[Any]) -> Iterator[dict[str, str]]:
             yield {key: str(dependency.get(key) or "") for key in ("name", "version", "repository")}
 
 
-def _version(entry: Any) -> dict[str, str] | None:
+def _version(entry: object) -> dict[str, str] | None:
     if not isinstance(entry, dict) or not isinstance(entry.get("urls"), list) or not entry["urls"]:
         return None
     digest = str(entry.get("digest") or "").removeprefix("sha256:")

@@ -44,7 +44,7 @@ def header_length(prefix: bytes) -> int:
 
 def parse_header(
     data: bytes, max_bytes: int
-) -> tuple[Mapping[str, Any], Sequence[tuple[str, int]]]:
+) -> tuple[Mapping[str, object], Sequence[tuple[str, int]]]:
     """Decodes fields, and name and size of each blob. Raises BadMessage."""
     try:
         header = orjson.loads(data)

@@ -143,9 +143,9 @@ def _relative(files: Files, root: str) -> Iterator[tuple[str, bytes]]:
         yield (path.removeprefix(f"{root}/") if root else path), data
 
 
-def _values(job: WorkerJob, helm: HelmRelease, files: Files) -> dict[str, Any]:
+def _values(job: WorkerJob, helm: HelmRelease, files: Files) -> dict[str, object]:
     """Merges values files in order, then inline values; later ones win."""
-    result: dict[str, Any] = {}
+    result: dict[str, object] = {}
     for path in _values_files(job.folder, helm):
         if path not in files:
             raise Invalid(f"values file {path!r} is not in this commit")

@@ -3,7 +3,6 @@
 import posixpath
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 import orjson
 
@@ -135,7 +134,7 @@ def _arguments(source: str, recorder: ParameterRecorder) -> dict[str, str]:
     }
 
 
-def _objects(value: Any, where: str, depth: int) -> Iterator[manifests.LocatedObject]:
+def _objects(value: object, where: str, depth: int) -> Iterator[manifests.LocatedObject]:
     """Yields the objects of a result: an object, a list, or a map of either."""
     if depth > _MAX_DEPTH:
         raise Invalid(f"{where}: objects are nested too deeply")

@@ -136,7 +136,7 @@ class _Document:
         self._count(event, size)
         return value
 
-    def _count(self, event: Any, size: int) -> None:
+    def _count(self, event: object, size: int) -> None:
         self._values += size
         if self._values > MAX_VALUES:
             raise _error(event, f"more than {MAX_VALUES:,} values in one document")
@@ -153,10 +153,10 @@ class _Document:
             items.append(self.value(event, depth + 1))
         return items
 
-    def _mapping(self, start: Any, depth: int) -> dict[str, Any]:
+    def _mapping(self, start: object, depth: int) -> dict[str, object]:
         _check_collection(start, "map")
-        result: dict[str, Any] = {}
-        merged: list[dict[str, Any]] = []
+        result: dict[str, object] = {}
+        merged: list[dict[str, object]] = []
         while not isinstance(event := self._next(), MappingEndEvent):
             tag = self._tag(event) if isinstance(event, ScalarEvent) else ""
             value_event = self._next() if tag == _MERGE else None
@@ -184,7 +184,7 @@ def _mergeable(event: Any, value: Any) -> list[dict[str, Any]]:
     return maps
 
 
-def _scalar(event: ScalarEvent, tag: str) -> Any:
+def _scalar(event: ScalarEvent, tag: str) -> object:
     kind = tag.removeprefix(_CORE)
     text = event.value
     try:
@@ -207,7 +207,7 @@ def _number_problem(text: str, error: ValueError) -> str:
     return str(error) if "JSON" in str(error) else f"{text[:40]!r} is not a number"
 
 
-def _key(event: Any, value: Any) -> str:
+def _key(event: object, value: object) -> str:
     if value is None or isinstance(value, list | dict):
         raise _error(event, "a key must be text")
     return value if isinstance(value, str) else json.dumps(value)

@@ -70,7 +70,7 @@ def _with_place(error: kubeyaml.YamlError) -> str:
     return text if text.startswith("line ") else f"line 1: {text}"
 
 
-def load_json(text: str) -> Any:
+def load_json(text: str) -> object:
     """Parses JSON with the rules of `kubeyaml`: no duplicate keys, numbers as in Go."""
     try:
         return json.loads(
@@ -88,7 +88,7 @@ def load_json(text: str) -> Any:
         raise kubeyaml.YamlError(str(error)) from error
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
     result = dict(pairs)
     if len(result) != len(pairs):
         keys = [key for key, _ in pairs]
@@ -101,7 +101,7 @@ def _no_constant(name: str) -> None:
     raise ValueError(f"{name} is not a JSON number")
 
 
-def flatten(value: Any, where: str) -> Iterator[LocatedObject]:
+def flatten(value: object, where: str) -> Iterator[LocatedObject]:
     """Yields an object, or the objects of a list. Raises Invalid for other values."""
     if not isinstance(value, dict):
         raise Invalid(f"{where}: not a Kubernetes object but {_kind_of(value)}")
@@ -132,7 +132,7 @@ def _identity(item: LocatedObject) -> tuple[str, str, str, str]:
     return str(version).rpartition("/")[0], str(kind), namespace, name
 
 
-def _nameless(metadata: Mapping[str, Any]) -> str:
+def _nameless(metadata: Mapping[str, object]) -> str:
     if "generateName" in metadata:
         return "uses `generateName`: each apply would make another object; give it a name"
     if "name" in metadata:
@@ -143,7 +143,7 @@ def _nameless(metadata: Mapping[str, Any]) -> str:
 _KINDS: tuple[tuple[type, str], ...] = ((list, "a list"), (str, "text"), (bool, "a boolean"))
 
 
-def _kind_of(value: Any) -> str:
+def _kind_of(value: object) -> str:
     return next((name for kind, name in _KINDS if isinstance(value, kind)), "a single value")
 
 

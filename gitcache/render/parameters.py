@@ -50,7 +50,7 @@ class RecordedMapping(dict[str, Any]):
         self._path = path
         self._found = found
 
-    def __getitem__(self, key: str) -> Any:
+    def __getitem__(self, key: str) -> object:
         if not isinstance(key, str):
             raise KeyError(key)
         value = self._child(key)
@@ -65,7 +65,7 @@ class RecordedMapping(dict[str, Any]):
     def __contains__(self, key: object) -> bool:
         return isinstance(key, str) and self._child(key) is not _ABSENT
 
-    def _child(self, key: str) -> Any:
+    def _child(self, key: str) -> object:
         value = super().get(key, _ABSENT)
         if not isinstance(value, RecordedMapping):
             self._found.add((*self._path, key))
@@ -108,7 +108,7 @@ class RecordedMapping(dict[str, Any]):
 _ABSENT: Any = object()
 
 
-def names_of(values: Mapping[str, Any]) -> dict[str, Any]:
+def names_of(values: Mapping[str, object]) -> dict[str, object]:
     """Returns the mapping's values by name, for libraries that need keyword arguments.
 
     Records only values that are not mappings; mappings record later reads themselves.
@@ -118,7 +118,7 @@ def names_of(values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: values[name] for name in dict.keys(values)}
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> object:
     """Copies to plain values; records everything as read."""
     if isinstance(value, Mapping):
         return {key: plain(inner) for key, inner in value.items()}

@@ -32,7 +32,7 @@ def _off(chart: str, files: Mapping[str, bytes], top: Values, values: Values) ->
             yield from _off(folder, files, top, below if isinstance(below, dict) else {})
 
 
-def _is_on(dependency: Mapping[str, Any], top: Values, values: Values) -> bool:
+def _is_on(dependency: Mapping[str, object], top: Values, values: Values) -> bool:
     """Evaluates the first condition with a value, else the tags; the default is enabled."""
     for path in str(dependency.get("condition") or "").split(","):
         found = _at(values, path.strip())
@@ -48,7 +48,7 @@ def _is_on(dependency: Mapping[str, Any], top: Values, values: Values) -> bool:
     return any(tag_values) or not tag_values
 
 
-def _at(values: Any, path: str) -> Any:
+def _at(values: object, path: str) -> object:
     for name in path.split("."):
         values = values.get(name) if isinstance(values, dict) else None
     return values

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from core.errors import Invalid
 from gitcache.render.manifests import MANIFEST_SUFFIXES, MAX_FILE_BYTES
@@ -35,7 +35,7 @@ def _environment() -> "Environment":
 
 def expand(
     files: Mapping[str, bytes],
-    parameters: Mapping[str, Any],
+    parameters: Mapping[str, object],
     suffixes: tuple[str, ...] = MANIFEST_SUFFIXES,
 ) -> dict[str, bytes]:
     """Renders the templates among files: `*.liquid`, which lose that suffix, and `suffixes`.
@@ -52,7 +52,7 @@ def expand(
     return result
 
 
-def expand_text(path: str, data: bytes, parameters: Mapping[str, Any]) -> bytes:
+def expand_text(path: str, data: bytes, parameters: Mapping[str, object]) -> bytes:
     """Renders one template; errors use `path`."""
     try:
         text = data.decode("utf-8")
@@ -63,7 +63,7 @@ def expand_text(path: str, data: bytes, parameters: Mapping[str, Any]) -> bytes:
     return _render(path, text, parameters).encode()
 
 
-def _render(path: str, text: str, parameters: Mapping[str, Any]) -> str:
+def _render(path: str, text: str, parameters: Mapping[str, object]) -> str:
     environment = _environment()
     from liquid.exceptions import LiquidError, TemplateNotFoundError
 

@@ -42,7 +42,7 @@ def main() -> None:
         _send(answers, _answer(message, settings))
 
 
-def _answer(message: framing.WorkerMessage, settings: Mapping[str, Any]) -> bytes:
+def _answer(message: framing.WorkerMessage, settings: Mapping[str, object]) -> bytes:
     given = message.fields
     recorder = ParameterRecorder(given["parameters"])
     try:

@@ -33,11 +33,11 @@ class RenderGroups:
         """Returns the possible keys of a result for these inputs."""
         return [source_of(static, reads, parameters) for reads in await self._sets(static)]
 
-    async def group_key(self, static: str, parameters: Mapping[str, Any]) -> str:
+    async def group_key(self, static: str, parameters: Mapping[str, object]) -> str:
         """Returns a key that is equal for callers of the same group, as far as groups are known."""
         return source_of(static, given.union(await self._sets(static)), parameters)
 
-    async def find(self, static: str, parameters: Mapping[str, Any]) -> dict | None:
+    async def find(self, static: str, parameters: Mapping[str, object]) -> dict | None:
         """Returns a stored result for equivalent inputs, or None."""
         for source in await self.sources(static, parameters):
             if (kept := await self._memo.get(source)) is not None:
@@ -45,7 +45,7 @@ class RenderGroups:
         return None
 
     async def keep(
-        self, static: str, parameters: Mapping[str, Any], reads: Reads, result: dict
+        self, static: str, parameters: Mapping[str, object], reads: Reads, result: dict
     ) -> str:
         """Stores a result and the parameters that it read; returns its key."""
         source = source_of(static, reads, parameters)

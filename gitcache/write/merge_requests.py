@@ -179,7 +179,7 @@ class _Host:
         fields: Mapping[str, str] | None = None,
         *,
         anonymous: bool = False,
-    ) -> Any:
+    ) -> object:
         body = orjson.dumps(fields) if fields is not None else None
         headers = self._headers(anonymous=anonymous)
         async with self._http.request(

@@ -115,5 +115,5 @@ class _Socket:
     def __init__(self, data: bytes) -> None:
         self._data = data
 
-    def makefile(self, *args: Any, **kwargs: Any) -> io.BytesIO:
+    def makefile(self, *args: object, **kwargs: object) -> io.BytesIO:
         return io.BytesIO(self._data)

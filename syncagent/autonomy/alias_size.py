@@ -1,13 +1,11 @@
 """Estimates the size of values with aliases, without expanding them."""
 
-from typing import Any
-
 from core.errors import Invalid
 
 _WITHIN = -1
 
 
-def expanded(value: Any) -> int:
+def expanded(value: object) -> int:
     """Estimates the encoded size of a value in bytes. Invalid: it contains itself, or is nested too
     deeply.
     """
@@ -17,7 +15,7 @@ def expanded(value: Any) -> int:
         raise Invalid("it is nested too deeply") from None
 
 
-def _expanded(value: Any, known: dict[int, int]) -> int:
+def _expanded(value: object, known: dict[int, int]) -> int:
     if not isinstance(value, dict | list):
         return len(value) if isinstance(value, str) else 1
     place = id(value)

@@ -3,7 +3,6 @@
 import asyncio
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import orjson
 import yaml
@@ -91,7 +90,7 @@ async def _load(files: list[Path], digest: str) -> bytes:
     return bundle.data
 
 
-def _objects(path: Path) -> list[dict[str, Any]]:
+def _objects(path: Path) -> list[dict[str, object]]:
     text = path.read_bytes()
     try:
         whole = (

@@ -53,7 +53,7 @@ def _check_place(texts: dict[str, str]) -> None:
         raise Invalid("helm.chart is missing: helm.url needs the name of a chart")
 
 
-def _values(raw: Any) -> str:
+def _values(raw: object) -> str:
     """Encodes values as YAML text; JSON is valid YAML."""
     if isinstance(raw, str):
         text = raw
@@ -69,7 +69,7 @@ def _values(raw: Any) -> str:
     return text
 
 
-def _files(raw: Any) -> tuple[str, ...]:
+def _files(raw: object) -> tuple[str, ...]:
     is_list = isinstance(raw, list) and len(raw) <= _MAX_FILES
     if not is_list or not all(isinstance(path, str) and path for path in raw):
         raise Invalid(f"helm.valuesFiles is a list of at most {_MAX_FILES} paths")

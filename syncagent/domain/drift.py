@@ -40,7 +40,7 @@ def live_digest(manifest: KubeObject, live: KubeObject) -> str:
     return fingerprint(project(manifest, live))
 
 
-def changed_paths(before: Any, after: Any) -> list[Path]:
+def changed_paths(before: object, after: object) -> list[Path]:
     """Lists the paths where two projections differ, outermost first."""
     return list(_differences(before, after, ()))
 
@@ -90,7 +90,7 @@ def foreign_manager(live: KubeObject, paths: Sequence[Path]) -> str:
     return max(entries, key=likelihood).get("manager") or ""
 
 
-def _at(value: Any, path: Path) -> Any:
+def _at(value: object, path: Path) -> object:
     for step in path:
         value = find(value, (step[6:-1] if step.startswith("[name=") else step.strip("[]"),))
     return value
@@ -125,7 +125,7 @@ def _by_name(items: list[Any]) -> dict[str, Any] | None:
     return named if len(named) == len(items) else None
 
 
-def _differences(before: Any, after: Any, path: Path) -> Iterator[Path]:
+def _differences(before: object, after: object, path: Path) -> Iterator[Path]:
     if isinstance(before, dict) and isinstance(after, dict):
         for name in before.keys() | after.keys():
             yield from _differences(before.get(name), after.get(name), (*path, name))
@@ -136,7 +136,7 @@ def _differences(before: Any, after: Any, path: Path) -> Iterator[Path]:
         yield path
 
 
-def _list_differences(before: list[Any], after: list[Any], path: Path) -> Iterator[Path]:
+def _list_differences(before: list[object], after: list[object], path: Path) -> Iterator[Path]:
     old, new = _by_name(before), _by_name(after)
     if old is not None and new is not None:
         for name in old.keys() | new.keys():

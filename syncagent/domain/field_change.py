@@ -1,7 +1,6 @@
 """Differences between two states of an object, in readable form."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import orjson
 
@@ -13,13 +12,15 @@ _MAX_VALUE = 1024
 _MASKED = '"(secret)"'
 
 
-def truncated_json(value: Any) -> str:
+def truncated_json(value: object) -> str:
     """Encodes a value as JSON and truncates it."""
     text = orjson.dumps(value).decode()
     return text if len(text) <= _MAX_VALUE else text[: _MAX_VALUE - 1] + "…"
 
 
-def field_change(pointer: str, old: Any, new: Any, *, masked: bool, absent: object) -> FieldChange:
+def field_change(
+    pointer: str, old: object, new: object, *, masked: bool, absent: object
+) -> FieldChange:
     """Describes one change; the values of a Secret are masked."""
     values = [
         "" if value is absent else _MASKED if masked else truncated_json(value)

@@ -21,7 +21,7 @@ def pointer_of(steps: Sequence[str]) -> str:
     return "".join("/" + step.replace("~", "~0").replace("/", "~1") for step in steps)
 
 
-def find(value: Any, steps: Sequence[str]) -> Any:
+def find(value: object, steps: Sequence[str]) -> object:
     """Returns the value at a pointer; `MISSING` if there is none."""
     for step in steps:
         if isinstance(value, dict):

@@ -92,7 +92,7 @@ def leaves(fields: FieldSet, path: tuple[str, ...] = ()) -> Iterator[tuple[str, 
         yield from leaves(inner, (*path, key))
 
 
-def _item_without(item: Any, fields: FieldSet) -> Any:
+def _item_without(item: object, fields: FieldSet) -> object:
     """Removes fields from a list item, but keeps its identifying keys."""
     for key, below in fields.items():
         if key.startswith("k:") and isinstance(item, dict) and _is_item(item, key):
@@ -101,7 +101,7 @@ def _item_without(item: Any, fields: FieldSet) -> Any:
     return item
 
 
-def _is_item(item: Mapping[str, Any], key: str) -> bool:
+def _is_item(item: Mapping[str, object], key: str) -> bool:
     try:
         wanted = orjson.loads(key[2:])
     except orjson.JSONDecodeError:

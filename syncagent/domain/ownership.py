@@ -6,7 +6,6 @@ so an object counts as owned only if an annotation also names this very object.
 import base64
 import hashlib
 from dataclasses import dataclass
-from typing import Any
 
 import orjson
 
@@ -154,14 +153,14 @@ def claiming_service(live: KubeObject) -> str | None:
 
 def release_patch() -> KubeObject:
     """Builds the merge patch (RFC 7386) that removes our labels and annotations."""
-    marks: dict[str, Any] = {
+    marks: dict[str, object] = {
         "labels": {SERVICE_LABEL: None},
         "annotations": {NAME_ANNOTATION: None, OBJECT_ANNOTATION: None},
     }
     return {"metadata": marks}
 
 
-def fingerprint(value: Any) -> str:
+def fingerprint(value: object) -> str:
     """Hashes JSON content; equal content has an equal hash."""
     data = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
     return hashlib.blake2b(data, digest_size=16).hexdigest()

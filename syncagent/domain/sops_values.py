@@ -10,7 +10,6 @@ import hashlib
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from core.errors import Invalid
 from core.sealing import placeholder
@@ -113,7 +112,7 @@ def _is_secret(raw: KubeObject) -> bool:
     return (raw.get("apiVersion"), raw.get("kind")) == ("v1", "Secret")
 
 
-def _texts(value: Any) -> Iterator[str]:
+def _texts(value: object) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict | list):

@@ -177,7 +177,7 @@ def _name_secrets(pod: dict[str, Any], secret: str, given: set[str]) -> None:
                 _name_secret(variable, secret, given)
 
 
-def _name_secret(variable: dict[str, Any], secret: str, given: set[str]) -> None:
+def _name_secret(variable: dict[str, object], secret: str, given: set[str]) -> None:
     text = variable.get("value")
     if not isinstance(text, str) or PLACEHOLDER_PREFIX.decode() not in text:
         return
@@ -188,11 +188,11 @@ def _name_secret(variable: dict[str, Any], secret: str, given: set[str]) -> None
     variable["valueFrom"] = {"secretKeyRef": {"name": secret, "key": name}}
 
 
-def _kept(wanted: Any) -> int:
+def _kept(wanted: object) -> int:
     return max(wanted, _MIN_KEPT_S) if isinstance(wanted, int) else _KEPT_S
 
 
-def _member(parent: dict[str, Any], name: str) -> dict[str, Any]:
+def _member(parent: dict[str, object], name: str) -> dict[str, object]:
     inner = parent.setdefault(name, {})
     if not isinstance(inner, dict):
         raise Invalid(f"{name} of the manifest is not an object")

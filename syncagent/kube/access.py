@@ -114,7 +114,7 @@ def _read(path: Path, context: str | None) -> tuple[dict[str, Any], dict[str, An
         raise Invalid(f"kubeconfig {path} is not usable: {error!r}") from error
 
 
-def _pair(user: dict[str, Any], base: Path) -> Pair:
+def _pair(user: dict[str, object], base: Path) -> Pair:
     return _content(user, "client-certificate", base), _content(user, "client-key", base)
 
 
@@ -125,7 +125,7 @@ def _named(items: list[dict[str, Any]], name: str) -> dict[str, Any]:
     raise KeyError(name)
 
 
-def _tls(cluster: dict[str, Any], user: dict[str, Any], base: Path) -> ssl.SSLContext:
+def _tls(cluster: dict[str, object], user: dict[str, object], base: Path) -> ssl.SSLContext:
     authority = _content(cluster, "certificate-authority", base)
     tls = ssl.create_default_context(cadata=authority.decode() if authority else None)
     if cluster.get("insecure-skip-tls-verify"):

@@ -137,9 +137,9 @@ class KubeClient:
         method: str,
         path: str,
         query: Mapping[str, str] | None,
-        body: Any,
+        body: object,
         headers: dict[str, str],
-    ) -> tuple[int, float | None, dict[str, Any]]:
+    ) -> tuple[int, float | None, dict[str, object]]:
         """Sends a request after its turn within the group, then within all requests."""
         group = _group_of(path)
         async with self._turn_of(group):
@@ -151,8 +151,8 @@ class KubeClient:
                 return await self._exchange(method, self._url(path, query), body, headers)
 
     async def _exchange(
-        self, method: str, url: URL, body: Any, headers: dict[str, str]
-    ) -> tuple[int, float | None, dict[str, Any]]:
+        self, method: str, url: URL, body: object, headers: dict[str, str]
+    ) -> tuple[int, float | None, dict[str, object]]:
         data = None if body is None else orjson.dumps(body)
         try:
             signed = headers | await self._access.headers()

@@ -86,7 +86,7 @@ def deprecated_in(metrics: bytes) -> Iterator[DeprecatedApi]:
         )
 
 
-def quantity(text: Any, units: dict[str, float]) -> float:
+def quantity(text: object, units: dict[str, float]) -> float:
     """Parses a Kubernetes quantity into the unit of the table; 0 if it is not one."""
     match = _QUANTITY.fullmatch(str(text or ""))
     return float(match[1]) * units.get(match[2], 0.0) if match else 0.0

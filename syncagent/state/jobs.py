@@ -3,7 +3,6 @@
 import base64
 from dataclasses import asdict
 from datetime import datetime
-from typing import Any
 
 import orjson
 
@@ -44,7 +43,7 @@ def _dump(value: JobSpec | JobStatus) -> str:
     return orjson.dumps(asdict(value), default=_bytes).decode()
 
 
-def _bytes(value: Any) -> str:
+def _bytes(value: object) -> str:
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()
     raise TypeError(type(value).__name__)

@@ -92,7 +92,7 @@ def folder_of(number: int) -> str:
     return f"g{number % GROUPS}"
 
 
-def _batches(things: Sequence[Any]) -> Iterator[Sequence[Any]]:
+def _batches(things: Sequence[object]) -> Iterator[Sequence[object]]:
     return (things[start : start + _BATCH_SIZE] for start in range(0, len(things), _BATCH_SIZE))
 
 

@@ -5,7 +5,6 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
 
 import jwt
 import orjson
@@ -83,7 +82,7 @@ class AppTokens:
         self,
         credentials: GitCredentials,
         route: ServerRoute,
-        scope: Mapping[str, Any] | None = None,
+        scope: Mapping[str, object] | None = None,
     ) -> _Token:
         """Calls `POST /app/installations/{id}/access_tokens`; no scope means all permissions."""
         url = URL(

@@ -285,5 +285,5 @@ def _text(condition: dict[str, Any]) -> str:
     return str(condition.get("message") or "") or _reason(condition)
 
 
-def _reason(condition: dict[str, Any]) -> str:
+def _reason(condition: dict[str, object]) -> str:
     return str(condition.get("reason") or "")

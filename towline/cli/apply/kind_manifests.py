@@ -130,7 +130,7 @@ def _date_time(text: str) -> str:
     return text.removesuffix("Z") + "+00:00" if text.endswith("Z") else text
 
 
-def _unchanged(value: Any) -> Any:
+def _unchanged(value: object) -> object:
     return value
 
 

@@ -5,7 +5,6 @@ import json
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from kubernetes import client, config
 from kubernetes.dynamic import DynamicClient
@@ -88,7 +87,7 @@ def _cluster(configuration: client.Configuration) -> dict[str, object]:
     return cluster
 
 
-def _agent_objects() -> list[Mapping[str, Any]]:
+def _agent_objects() -> list[Mapping[str, object]]:
     account = {"kind": "ServiceAccount", "name": AGENT, "namespace": AGENT}
     return [
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": AGENT}},
@@ -107,7 +106,7 @@ def _agent_objects() -> list[Mapping[str, Any]]:
     ]
 
 
-def _role_binding(name: str, role: str, subject: Mapping[str, str]) -> Mapping[str, Any]:
+def _role_binding(name: str, role: str, subject: Mapping[str, str]) -> Mapping[str, object]:
     return {
         "apiVersion": f"{_RBAC}/v1",
         "kind": "ClusterRoleBinding",
