@@ -14,17 +14,14 @@ import base64
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
 
 from core.errors import Invalid
-from core.spec.bundle import describe_object
+from core.spec.bundle import KubeObject, describe_object
 from core.spec.sealed_secrets import SealedSecret
-
-KubeObject = dict[str, Any]
 
 PLACEHOLDER_PREFIX = b"${towline.secret:"
 _NAMED = re.compile(r"\$\{towline\.secret:([A-Za-z0-9](?:[A-Za-z0-9._-]{0,251}[A-Za-z0-9])?)\}")

@@ -6,7 +6,7 @@ import ssl
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from typing import Any, TypedDict, TypeVar, overload
+from typing import TypedDict, TypeVar, overload
 from urllib.parse import urlencode, urlsplit
 
 from core import __version__
@@ -21,6 +21,7 @@ from core.errors import (
     Unauthenticated,
     Unavailable,
 )
+from core.json_object import JsonObject
 from towline.contexts import ControlPlaneTarget
 from towline.device_grant import OAuthResponse
 from towline.operations import GraphQLDocument
@@ -88,7 +89,7 @@ class GraphQLClient:
     def ask(self, document: GraphQLDocument[Data], /, **variables: object) -> Data: ...
 
     @overload
-    def ask(self, document: str, /, **variables: object) -> dict[str, Any]: ...
+    def ask(self, document: str, /, **variables: object) -> JsonObject: ...
 
     def ask(self, document: str, /, **variables: object) -> object:
         """Returns `data` of the response; raises the error that matches its first error.

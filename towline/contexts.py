@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from core.errors import Invalid, Unauthenticated
+from core.json_object import JsonObject
 
 _TEXTS = frozenset({"url", "token", "ca", "refresh"})
 _KEYS = _TEXTS | {"expires"}
@@ -130,12 +131,12 @@ def read(path: FilePath) -> SavedContexts:
     )
 
 
-def _as_written(text: str) -> dict[str, Any] | None:
+def _as_written(text: str) -> JsonObject | None:
     """Parses a file in exactly the form that `write` produces; None for an edited file.
 
     Saves the login plugin a third of its time, which loading `tomllib` would take.
     """
-    data: dict[str, Any] = {"contexts": {}}
+    data: JsonObject = {"contexts": {}}
     table = data
     try:
         for line in filter(None, text.split("\n")):
@@ -154,7 +155,7 @@ def _as_written(text: str) -> dict[str, Any] | None:
     return data
 
 
-def _parse(path: FilePath, text: str) -> dict[str, Any]:
+def _parse(path: FilePath, text: str) -> JsonObject:
     tomllib = import_module("tomllib")
     try:
         return tomllib.loads(text)

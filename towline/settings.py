@@ -22,6 +22,7 @@ from controlplane.settings import (
     TraceSettings,
 )
 from core.errors import Invalid
+from core.json_object import JsonObject
 from core.rpc.implementations import GrpcImplementation
 from gitcache.settings import GitSettings
 from proxy.settings import ProxySettings
@@ -161,12 +162,12 @@ def _read_file(path: Path) -> dict[str, object]:
         raise Invalid(f"{path} is not TOML: {error}") from None
 
 
-def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
+def _from_environment(environ: Mapping[str, str]) -> JsonObject:
     """Reads `TOWLINE_LISTEN_HTTP=…`, or with groups `TOWLINE_GIT__POLL__SECONDS=…`.
 
     A name that ends in `_FILE` gives the path of a file with the value.
     """
-    values: dict[str, Any] = {}
+    values: JsonObject = {}
     for variable, value in environ.items():
         name = variable.removeprefix(_PREFIX)
         if name == variable or name in _CLIENT_VARIABLES or name.startswith(_AGENT_PREFIX):
@@ -188,7 +189,7 @@ def _secret(variable: str, path: Path) -> str:
         raise Invalid(f"{variable}: cannot read {path}: {why}") from None
 
 
-def _merged(low: Mapping[str, Any], high: Mapping[str, Any]) -> dict[str, Any]:
+def _merged(low: Mapping[str, Any], high: Mapping[str, Any]) -> JsonObject:
     """Merges nested mappings; values of `high` win."""
     both = {**low, **high}
     for name in low.keys() & high.keys():

@@ -1,14 +1,15 @@
 """The port for gRPC calls: bidirectional streams of messages, and their status."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from google.protobuf.message import DecodeError, Message
 
 from core.errors import Code, TowlineError
+from core.runtime.tasks import Work
 
 Metadata = Sequence[tuple[str, str]]
 
@@ -104,7 +105,7 @@ class CallChannel(Protocol):
         ...
 
 
-Handler = Callable[[Call], Coroutine[Any, Any, None]]
+Handler = Callable[[Call], Work[None]]
 """Serves one call to its end; the caller gets the status of a raised TowlineError."""
 
 

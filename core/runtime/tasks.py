@@ -14,6 +14,7 @@ import structlog
 log = structlog.get_logger(__name__)
 
 T = TypeVar("T")
+Work = Coroutine[Any, Any, T]
 
 
 class Tasks:
@@ -26,16 +27,16 @@ class Tasks:
     def __init__(self, owner: str) -> None:
         self.owner = owner
         self.failed: asyncio.Future[BaseException] | None = None
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._tasks: set[asyncio.Task[object]] = set()
         self.stopping = False
 
-    def forever(self, name: str, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+    def forever(self, name: str, work: Work[T]) -> asyncio.Task[T]:
         """Starts work that must run until `stop`."""
         task = self._start(name, work)
         task.add_done_callback(self._ended)
         return task
 
-    def spawn(self, name: str, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+    def spawn(self, name: str, work: Work[T]) -> asyncio.Task[T]:
         """Starts work that ends by itself."""
         task = self._start(name, work)
         task.add_done_callback(self._finished)
@@ -57,13 +58,13 @@ class Tasks:
             self.failed = asyncio.get_running_loop().create_future()
         return await asyncio.shield(self.failed)
 
-    def _start(self, name: str, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+    def _start(self, name: str, work: Work[T]) -> asyncio.Task[T]:
         task = asyncio.get_running_loop().create_task(work, name=f"{self.owner}/{name}")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
 
-    def _ended(self, task: asyncio.Task[Any]) -> None:
+    def _ended(self, task: asyncio.Task[object]) -> None:
         if self.stopping or task.cancelled():
             return
         reason = task.exception() or RuntimeError(f"{task.get_name()} ended")
@@ -73,7 +74,7 @@ class Tasks:
         if not self.failed.done():
             self.failed.set_result(reason)
 
-    def _finished(self, task: asyncio.Task[Any]) -> None:
+    def _finished(self, task: asyncio.Task[object]) -> None:
         if not task.cancelled() and (reason := task.exception()) is not None:
             log.error("task failed", owner=self.owner, task=task.get_name(), exc_info=reason)
 

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
 
+from core.spec.bundle import KubeObject
 from core.spec.objects import ObjectRef
 from core.spec.sealed_secrets import SealedSecret
 
@@ -36,7 +36,7 @@ class JobSpec:
     command_id: str
     """The command that runs it."""
     namespace: str
-    manifest: dict[str, Any]
+    manifest: KubeObject
     timeout_s: int
     follow: bool = False
     """Stream its log while it runs."""

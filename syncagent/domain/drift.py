@@ -13,7 +13,7 @@ import orjson
 from core.spec.objects import FieldChange
 from syncagent.domain.field_change import field_change, is_secret, limit_changes
 from syncagent.domain.json_pointers import MISSING, find, pointer_of
-from syncagent.domain.objects import KubeObject, metadata_of
+from syncagent.domain.objects import KubeFields, KubeObject, metadata_of
 from syncagent.domain.ownership import FIELD_MANAGER, fingerprint
 
 Path = tuple[str, ...]
@@ -83,7 +83,7 @@ def foreign_manager(live: KubeObject, paths: Sequence[Path]) -> str:
     if not entries:
         return ""
 
-    def likelihood(entry: dict[str, Any]) -> tuple[int, str]:
+    def likelihood(entry: KubeFields) -> tuple[int, str]:
         depth = max((_owned_depth(entry.get("fieldsV1") or {}, path) for path in paths), default=0)
         return depth, entry.get("time") or ""
 
@@ -117,7 +117,7 @@ def _project_list(manifest: list[Any], live: list[Any]) -> list[Any]:
     return live
 
 
-def _by_name(items: list[Any]) -> dict[str, Any] | None:
+def _by_name(items: list[Any]) -> KubeFields | None:
     """Indexes items by name; None unless every item has a unique name."""
     if not all(isinstance(item, dict) and isinstance(item.get("name"), str) for item in items):
         return None
@@ -148,7 +148,7 @@ def _list_differences(before: list[object], after: list[object], path: Path) -> 
         yield path
 
 
-def _owned_depth(fields: dict[str, Any], path: Path) -> int:
+def _owned_depth(fields: KubeFields, path: Path) -> int:
     """Counts the steps of a path that are in a set of owned fields (FieldsV1)."""
     depth = 0
     for step in path:

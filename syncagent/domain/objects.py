@@ -3,9 +3,11 @@
 from sys import intern
 from typing import Any
 
+from core.spec.bundle import KubeObject
 from core.spec.objects import GroupVersionKind, ObjectKey, ObjectRef, group_version_kind
 
-KubeObject = dict[str, Any]
+KubeFields = dict[str, Any]
+"""A part of an object, such as its metadata, spec or status."""
 
 
 def api_of(obj: KubeObject) -> GroupVersionKind:
@@ -29,7 +31,7 @@ def key_of(obj: KubeObject) -> ObjectKey:
     return (api.group, api.kind, meta.get("namespace") or "", meta.get("name") or "")
 
 
-def metadata_of(obj: KubeObject) -> dict[str, Any]:
+def metadata_of(obj: KubeObject) -> KubeFields:
     """Returns an object's metadata; empty if they are not a map."""
     found = obj.get("metadata")
     return found if isinstance(found, dict) else {}

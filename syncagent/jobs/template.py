@@ -4,13 +4,12 @@ import re
 from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import Any
 
 from core.errors import Invalid
 from core.sealing import PLACEHOLDER_PREFIX, placeholder
 from core.spec.jobs import JobPhase, JobSpec
 from core.spec.objects import ObjectRef
-from syncagent.domain.objects import KubeObject, metadata_of, ref_of
+from syncagent.domain.objects import KubeFields, KubeObject, metadata_of, ref_of
 
 COMMAND_LABEL = "towline.dev/command"
 _ID = re.compile(r"[a-z0-9]([a-z0-9-]{0,46}[a-z0-9])?")
@@ -165,11 +164,11 @@ def _waiting(pod: KubeObject) -> str:
     return ""
 
 
-def _terminated(container: Mapping[str, Any]) -> Mapping[str, Any]:
+def _terminated(container: KubeFields) -> KubeFields:
     return (container.get("state") or {}).get("terminated") or {}
 
 
-def _name_secrets(pod: dict[str, Any], secret: str, given: set[str]) -> None:
+def _name_secrets(pod: KubeFields, secret: str, given: set[str]) -> None:
     """Turns environment variables with a placeholder into references to the job's Secret."""
     for kind in ("initContainers", "containers"):
         for container in pod.get(kind) or ():

@@ -28,6 +28,8 @@ _EXEC_API = "client.authentication.k8s.io/v1"
 Bearer = tuple[str, datetime]
 TokenSource = Callable[[], Awaitable[Bearer]]
 Pair = tuple[bytes | None, bytes | None]
+Section = dict[str, Any]
+"""A cluster, user, context or plug-in of a kubeconfig."""
 
 
 class BearerToken:
@@ -101,7 +103,7 @@ def from_kubeconfig(path: Path, context: str | None, clock: Clock) -> ApiServerA
     return ApiServerAccess(server, trust(), token, all(_pair(user, base)), trust)
 
 
-def _read(path: Path, context: str | None) -> tuple[dict[str, Any], dict[str, Any]]:
+def _read(path: Path, context: str | None) -> tuple[Section, Section]:
     """Reads the cluster and the user of a context. Invalid."""
     try:
         config = yaml.load(path.read_text(), Loader=yaml.CSafeLoader)
@@ -118,7 +120,7 @@ def _pair(user: dict[str, object], base: Path) -> Pair:
     return _content(user, "client-certificate", base), _content(user, "client-key", base)
 
 
-def _named(items: list[dict[str, Any]], name: str) -> dict[str, Any]:
+def _named(items: list[Section], name: str) -> Section:
     for item in items:
         if item["name"] == name:
             return item
@@ -147,13 +149,13 @@ def _load_pair(tls: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
         tls.load_cert_chain(pair)
 
 
-def _content(section: dict[str, Any], name: str, base: Path) -> bytes | None:
+def _content(section: Section, name: str, base: Path) -> bytes | None:
     if inline := section.get(f"{name}-data"):
         return base64.b64decode(inline)
     return (base / section[name]).read_bytes() if section.get(name) else None
 
 
-def _token_source(user: dict[str, Any], base: Path, clock: Clock) -> TokenSource | None:
+def _token_source(user: Section, base: Path, clock: Clock) -> TokenSource | None:
     if plugin := user.get("exec"):
         return _from_plugin(plugin, clock)
     if path := user.get("tokenFile"):
@@ -177,7 +179,7 @@ def _from_file(path: Path, clock: Clock) -> TokenSource:
     return read
 
 
-def _from_plugin(plugin: dict[str, Any], clock: Clock) -> TokenSource:
+def _from_plugin(plugin: Section, clock: Clock) -> TokenSource:
     environ = {e["name"]: e["value"] for e in plugin.get("env") or ()}
     request = {"apiVersion": _EXEC_API, "kind": "ExecCredential", "spec": {"interactive": False}}
     environ["KUBERNETES_EXEC_INFO"] = orjson.dumps(request).decode()

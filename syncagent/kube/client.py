@@ -19,6 +19,7 @@ from yarl import URL
 
 from core.errors import TowlineError, Unavailable
 from core.runtime.clock import Clock
+from core.spec.bundle import KubeObject
 from syncagent.kube.access import ApiServerAccess
 from syncagent.ports import RequestRefused
 
@@ -73,7 +74,7 @@ class KubeClient:
         body: Any = None,
         content_type: str = JSON,
         accept: str = JSON,
-    ) -> dict[str, Any]:
+    ) -> KubeObject:
         """Sends a request and returns the parsed response. Refused: the server refused it.
         Unavailable: the server cannot be reached.
         """
@@ -263,7 +264,7 @@ def _reason(error: Exception) -> str:
     return str(error) or type(error).__name__
 
 
-def _parse(data: bytes) -> dict[str, Any]:
+def _parse(data: bytes) -> KubeObject:
     try:
         answer = orjson.loads(data) if data else {}
     except orjson.JSONDecodeError:
@@ -282,7 +283,7 @@ def _retry_after(response: aiohttp.ClientResponse) -> float | None:
     return float(text) if text.isdecimal() else None
 
 
-def _error(status: int, answer: dict[str, Any]) -> RequestRefused | Unavailable:
+def _error(status: int, answer: KubeObject) -> RequestRefused | Unavailable:
     message = answer.get("message") or f"HTTP status {status}"
     if status in _OVERLOADED or status == 502:
         return Unavailable(f"the API server is overloaded or starting: {message}")

@@ -2,8 +2,8 @@
 
 import asyncio
 from dataclasses import dataclass
-from typing import Any
 
+from core.spec.bundle import KubeObject
 from core.spec.objects import GroupVersionKind
 from syncagent.kube.client import KubeClient
 from syncagent.ports import RequestRefused, UnknownApi
@@ -77,7 +77,7 @@ class ApiDiscovery:
                 self._known[found] = Resource(found, root, item["name"], item["namespaced"])
 
 
-def _of_group(group: dict[str, Any]) -> list[Resource]:
+def _of_group(group: KubeObject) -> list[Resource]:
     """Reads the resources of one entry of an APIGroupDiscoveryList, preferred version first."""
     name = (group.get("metadata") or {}).get("name") or ""
     found = []

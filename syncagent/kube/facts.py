@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 from core.errors import TowlineError
+from core.spec.bundle import KubeObject
 from core.spec.facts import ClusterFacts, DeprecatedApi
 from syncagent.kube.client import KubeClient
 
@@ -46,7 +47,7 @@ class KubeFacts:
             deprecated=tuple(await _unless_refused(self._deprecated, [])),
         )
 
-    async def _nodes(self) -> list[dict[str, Any]]:
+    async def _nodes(self) -> list[KubeObject]:
         query, found = {"limit": _PAGE}, []
         while True:
             answer = await self._client.request("GET", "/api/v1/nodes", query=query)

@@ -5,7 +5,6 @@ Gone).
 
 import random
 from collections.abc import AsyncIterator, Mapping
-from typing import Any
 
 import aiohttp
 import orjson
@@ -136,7 +135,7 @@ class KindWatcher:
     def _accept(self, of: str) -> str:
         return _METADATA.format(list=of) if self._partial else JSON
 
-    def _event(self, api: GroupVersionKind, event: dict[str, Any]) -> str:
+    def _event(self, api: GroupVersionKind, event: KubeObject) -> str:
         """Passes one event to the sink and returns its resource version."""
         live: KubeObject = event.get("object") or {}
         kind = event.get("type")
@@ -152,7 +151,7 @@ class KindWatcher:
         return metadata_of(live).get("resourceVersion") or ""
 
 
-def _parsed(api: GroupVersionKind, line: bytes) -> dict[str, Any]:
+def _parsed(api: GroupVersionKind, line: bytes) -> KubeObject:
     """Parses one event. Unavailable: not an event, for example from an intermediary."""
     try:
         event = orjson.loads(line)

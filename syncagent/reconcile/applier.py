@@ -3,13 +3,13 @@
 import asyncio
 import re
 from collections import defaultdict
-from collections.abc import Coroutine, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 import structlog
 
 from core.errors import TowlineError, Unavailable
+from core.runtime.tasks import Work
 from core.spec.desired import BundleSpec, Desired
 from core.spec.objects import ObjectRef
 from core.spec.status import Problem
@@ -77,7 +77,7 @@ class ManifestApplier:
             if (owned := self.service.owned[manifest.key]).uid:
                 self.context.watch(owned.ref)
 
-    def _workers(self, manifests: list[ObjectManifest]) -> list[Coroutine[Any, Any, None]]:
+    def _workers(self, manifests: list[ObjectManifest]) -> list[Work[None]]:
         """Creates some workers for each API group: a slow group delays no other, and thousands of
         waiting objects take no memory.
         """

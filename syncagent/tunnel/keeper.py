@@ -1,15 +1,14 @@
 """Keeps a tunnel open on a connection, and replaces it without interrupting open streams."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
-from typing import Any
+from collections.abc import Callable
 
 import structlog
 
 from core.rpc.calls import CallChannel
 from core.runtime.backoff import Backoff
 from core.runtime.clock import Clock
-from core.runtime.tasks import Tasks
+from core.runtime.tasks import Tasks, Work
 from syncagent.tunnel.client import TunnelClient
 
 log = structlog.get_logger(__name__)
@@ -52,9 +51,7 @@ class TunnelKeeper:
             await tasks.stop()
 
 
-async def _first(
-    tasks: Tasks, running: asyncio.Task[Any] | None, *others: Coroutine[Any, Any, Any]
-) -> None:
+async def _first(tasks: Tasks, running: asyncio.Task[object] | None, *others: Work[object]) -> None:
     """Waits for the first of these to end; only `running` continues after that."""
     waiting = {tasks.spawn("wait", work) for work in others}
     await asyncio.wait(waiting | ({running} if running else set()), return_when="FIRST_COMPLETED")

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 from core.errors import Invalid, TowlineError
 from core.rpc.calls import CallChannel, CallFailed, CallStatus
 from core.rpc.methods import FETCH
+from core.spec.bundle import KubeObject
 from core.wire.v1 import agent_pb2 as pb
 
 _PATIENCE_S = 10.0
@@ -46,7 +47,7 @@ class ApiServer(Protocol):
 
     async def request(
         self, method: str, path: str, *, query: dict[str, str] | None = None, body: Any = None
-    ) -> dict[str, Any]: ...
+    ) -> KubeObject: ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,9 @@ permissions. Only then the second container, of the old image, changes the Deplo
 a connected (ready) pod. It changes the Deployment back if there is none in time.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import structlog
 
@@ -19,7 +19,7 @@ from core.runtime.tasks import Tasks
 from core.spec.commands import CommandAnswer, CommandOutcome
 from core.spec.jobs import JobSpec
 from core.spec.objects import ObjectRef
-from syncagent.domain.objects import KubeObject
+from syncagent.domain.objects import KubeFields, KubeObject
 from syncagent.ports import JobCommands, RequestRefused
 
 log = structlog.get_logger(__name__)
@@ -277,20 +277,20 @@ def _rolled_out(live: KubeObject | None) -> bool:
     return seen and fresh and status.get("availableReplicas", 0) >= wanted
 
 
-def _pod_of(deployment: KubeObject) -> Mapping[str, Any]:
+def _pod_of(deployment: KubeObject) -> KubeFields:
     spec = (deployment.get("spec") or {}).get("template") or {}
     return spec.get("spec") or {"containers": []}
 
 
-def _agent_of(deployment: KubeObject) -> Mapping[str, Any]:
-    containers: Sequence[Mapping[str, Any]] = _pod_of(deployment)["containers"]
+def _agent_of(deployment: KubeObject) -> KubeFields:
+    containers: Sequence[KubeFields] = _pod_of(deployment)["containers"]
     agent = next((container for container in containers if container.get("name") == "agent"), None)
     if agent is None or "image" not in agent:
         raise Invalid("the Deployment has no container named agent")
     return agent
 
 
-def _flags(agent: Mapping[str, Any]) -> list[str]:
+def _flags(agent: KubeFields) -> list[str]:
     """Returns the agent's own arguments that the doctor supports."""
     known = ("--url=", "--token-file=", "--ca-file=", "--data=")
     return [argument for argument in agent.get("args") or () if argument.startswith(known)]

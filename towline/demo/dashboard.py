@@ -2,7 +2,6 @@
 
 import time
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -10,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from core.errors import TowlineError
+from core.json_object import JsonObject
 from towline.cli.shell.output import age
 from towline.demo.environment import DemoEnvironment
 from towline.demo.steps import DemoSteps
@@ -88,7 +88,7 @@ def _table(stage: DemoEnvironment, story: DemoSteps) -> Table:
     return table
 
 
-def _row(service: dict[str, Any]) -> list[str | Text]:
+def _row(service: JsonObject) -> list[str | Text]:
     colour = _COLOURS.get(service["status"], "white")
     errors = service["errors"]
     return [
@@ -101,6 +101,6 @@ def _row(service: dict[str, Any]) -> list[str | Text]:
     ]
 
 
-def _gate(edge: dict[str, Any]) -> str:
+def _gate(edge: JsonObject) -> str:
     gate = edge["gates"][0]
     return f"{gate['state'].lower()}, {gate['reason'] or edge['reason']}"

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from core.errors import TowlineError, Unavailable
+from core.json_object import JsonObject
 from towline.client import GraphQLClient
 from towline.contexts import ControlPlaneTarget
 from towline.demo.clusters import binaries
@@ -169,7 +170,7 @@ class DemoEnvironment:
 
         wait_until("the control plane", is_ready, _READY_SECONDS)
 
-    def ask(self, document: str, /, **variables: Any) -> dict[str, Any]:
+    def ask(self, document: str, /, **variables: Any) -> JsonObject:
         """Calls the API."""
         return self.client.ask(document, **variables)
 
@@ -259,6 +260,6 @@ def wait_until(what: str, condition: Callable[[], bool], seconds: float = 30.0) 
     raise Unavailable(f"timed out after {seconds:.0f} s: {what}{reason}")
 
 
-def parse_json(text: str) -> dict[str, Any]:
+def parse_json(text: str) -> JsonObject:
     """Parses JSON output of kubectl."""
     return json.loads(text)

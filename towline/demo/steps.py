@@ -4,9 +4,9 @@ import subprocess
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from core.errors import TowlineError, Unavailable
+from core.json_object import JsonObject
 from towline.demo.environment import DemoEnvironment, PrintProgress, parse_json, wait_until
 from towline.demo.sample import shop
 
@@ -150,17 +150,17 @@ class DemoSteps:
 
         wait_until("dev's objects are gone", is_gone)
 
-    def service(self, name: str) -> dict[str, Any]:
+    def service(self, name: str) -> JsonObject:
         """Fetches a service from the API."""
         return self.stage.ask(_SERVICE, id=self.services[name])["serviceDeployment"]
 
-    def pipeline(self) -> dict[str, Any]:
+    def pipeline(self) -> JsonObject:
         """Fetches the pipeline from the API."""
         return self.stage.ask(_PIPELINE)["pipeline"]
 
-    def waiting_edge(self) -> dict[str, Any]:
+    def waiting_edge(self) -> JsonObject:
         """Waits until a release needs approval for prod; returns the edge."""
-        found: dict[str, Any] = {}
+        found: JsonObject = {}
 
         def waits() -> bool:
             found.update(self.pipeline()["edges"][0])
@@ -169,7 +169,7 @@ class DemoSteps:
         wait_until("a release waits for prod", waits)
         return found
 
-    def approve(self, edge: dict[str, Any]) -> None:
+    def approve(self, edge: JsonObject) -> None:
         """Approves the digests of the waiting release."""
         self.stage.ask(
             "mutation ($id: ID!, $digests: [DigestAttributes!]) "
@@ -189,7 +189,7 @@ class DemoSteps:
 
         wait_until(f"{name} is healthy", is_healthy, 60)
 
-    def live(self, name: str, kind: str, object_name: str) -> dict[str, Any]:
+    def live(self, name: str, kind: str, object_name: str) -> JsonObject:
         """Reads a live object from the cluster."""
         member = self.stage.members[name]
         return parse_json(member.kubectl("get", kind, object_name, "-n", NAMESPACE, "-o", "json"))

@@ -5,10 +5,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from core.errors import TowlineError
+from core.json_object import JsonObject
 from towline.client import GraphQLClient
 from towline.demo.git_server import GitServer, ServedRepository
-
-Json = dict[str, Any]
 
 GROUPS = 3
 _BATCH_SIZE = 25
@@ -29,11 +28,11 @@ class SimulatedFleet:
     def __init__(self, client: GraphQLClient, prefix: str) -> None:
         self._client = client
         self._prefix = prefix
-        self.clusters: list[Json] = []
+        self.clusters: list[JsonObject] = []
         self.repository: ServedRepository | None = None
         self.repository_id = ""
 
-    def register(self, count: int) -> list[Json]:
+    def register(self, count: int) -> list[JsonObject]:
         """Registers `count` clusters; returns their id, handle and deployToken."""
         first = len(self.clusters)
         names = [f"{self._prefix}-{first + number}" for number in range(count)]
@@ -48,10 +47,10 @@ class SimulatedFleet:
         made = self._client.ask(_REPOSITORY, url=self.repository.url)
         self.repository_id = made["createGitRepository"]["id"]
 
-    def deploy(self, clusters: Sequence[Json]) -> list[str]:
+    def deploy(self, clusters: Sequence[JsonObject]) -> list[str]:
         """Creates a service in each of these clusters; returns the ids of the services."""
 
-        def service(number: int, cluster: Json) -> str:
+        def service(number: int, cluster: JsonObject) -> str:
             folder = folder_of(self.clusters.index(cluster))
             id, repository = cluster["id"], self.repository_id
             return _SERVICE.format(n=number, cluster=id, repository=repository, folder=folder)
@@ -73,10 +72,10 @@ class SimulatedFleet:
         self._all(self.clusters, lambda n, cluster: _DETACH.format(n=n, id=cluster["id"]))
         self.clusters.clear()
 
-    def _all(self, things: Sequence[Any], line: Callable[[int, Any], str]) -> list[Json]:
+    def _all(self, things: Sequence[Any], line: Callable[[int, Any], str]) -> list[JsonObject]:
         """Runs one mutation for each item, many per request; returns the results in order."""
 
-        def ask(batch: Sequence[Any]) -> list[Json]:
+        def ask(batch: Sequence[Any]) -> list[JsonObject]:
             lines = [line(number, item) for number, item in enumerate(batch)]
             answer = self._client.ask(f"mutation {{ {' '.join(lines)} }}")
             if any(part is None for part in answer.values()):

@@ -3,13 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import asdict
 from html import escape
-from typing import Any
 
+from core.json_object import JsonObject
 from towline.simulate.forecast import Forecast, as_json
 from towline.simulate.plots import svg
 from towline.simulate.results import Figure, ScenarioResult
-
-Json = dict[str, Any]
 
 _STYLE = """body{font:15px sans-serif;max-width:62em;margin:2em auto;color:#111827}
 table{border-collapse:collapse}td,th{padding:.2em .8em;text-align:left}
@@ -17,7 +15,7 @@ td.n{text-align:right}.no{color:#dc2626}svg{margin:1em 1em 1em 0}"""
 _WORDS = {True: "met", False: "missed", None: ""}
 
 
-def rows(outcomes: Sequence[ScenarioResult]) -> list[Json]:
+def rows(outcomes: Sequence[ScenarioResult]) -> list[JsonObject]:
     """Returns one row per figure."""
     return [
         {
@@ -32,7 +30,7 @@ def rows(outcomes: Sequence[ScenarioResult]) -> list[Json]:
     ]
 
 
-def document(outcomes: Sequence[ScenarioResult], after: Forecast | None) -> Json:
+def document(outcomes: Sequence[ScenarioResult], after: Forecast | None) -> JsonObject:
     """Converts outcomes and forecast to JSON values."""
     scenarios = [asdict(outcome) for outcome in outcomes]
     return {"scenarios": scenarios, "forecast": as_json(after) if after else None}

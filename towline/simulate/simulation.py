@@ -6,14 +6,13 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
-from typing import Any
 
 from core.errors import Invalid, Unavailable
+from core.json_object import JsonObject
 from towline.simulate.control_plane import ControlPlaneAddresses, TemporaryControlPlane
 from towline.simulate.fleet import SimulatedFleet
 from towline.simulate.worker_processes import WorkerProcess, sum_counts
 
-Json = dict[str, Any]
 PrintProgress = Callable[[str], None]
 
 HUNG_SHARE = 0.3
@@ -84,7 +83,7 @@ class Simulation:
         self.joins.append((more, took))
         return took
 
-    async def snapshot(self, crowds: Collection[WorkerProcess] = ()) -> list[Json]:
+    async def snapshot(self, crowds: Collection[WorkerProcess] = ()) -> list[JsonObject]:
         """Asks the processes for the state of their agents."""
         return await asyncio.gather(*(crowd.ask("snapshot") for crowd in crowds or self.crowds))
 

@@ -19,14 +19,13 @@ from typing import Any, cast
 import orjson
 import uvloop
 
+from core.json_object import JsonObject
 from core.runtime import logs
 from core.runtime.clock import Clock, SystemClock
 from core.runtime.tasks import Tasks
 from towline.simulate import connections
 from towline.simulate.agent import SimulatedAgent
 from towline.simulate.churn import ChurnRecording, read
-
-Json = dict[str, Any]
 
 _MAX_CONCURRENT_JOINS = 100
 _POLL_S, _JOIN_POLL_S = 0.02, 0.1
@@ -50,14 +49,14 @@ class AgentWorker:
         self.tasks = Tasks("crowd")
 
     async def join(
-        self, agents: Sequence[Json], ca: str, addresses: Sequence[str], patience: float
-    ) -> Json:
+        self, agents: Sequence[JsonObject], ca: str, addresses: Sequence[str], patience: float
+    ) -> JsonObject:
         """Starts agents (`id`, `token`) and waits until all have connected once."""
         self._ports |= {int(address.rpartition(":")[2]) for address in addresses}
         turn = asyncio.Semaphore(_MAX_CONCURRENT_JOINS)
         where, authority = tuple(addresses), ca.encode()
 
-        async def start(agent_spec: Json) -> None:
+        async def start(agent_spec: JsonObject) -> None:
             async with turn:
                 given = (agent_spec["id"], agent_spec["token"], authority, where, self._clock)
                 self._makers[agent_spec["id"]] = partial(SimulatedAgent, *given)
@@ -72,7 +71,7 @@ class AgentWorker:
             pass
         return {"seconds": self._clock.monotonic() - began, **self._counts()}
 
-    async def snapshot(self) -> Json:
+    async def snapshot(self) -> JsonObject:
         """Returns counts of the agents, and states applied since the last call."""
         settled = []
         for agent in self._agents.values():
@@ -80,21 +79,21 @@ class AgentWorker:
             agent.cluster.settled.clear()
         return {"settled": settled, "now": self._clock.monotonic(), **self._counts()}
 
-    async def held(self) -> Json:
+    async def held(self) -> JsonObject:
         """Returns the services of each agent, and the names of objects with reported drift."""
         held = {name: agent.cluster.stored_services() for name, agent in self._agents.items()}
         return {"held": held, "told": self._told}
 
-    async def traffic(self) -> Json:
+    async def traffic(self) -> JsonObject:
         """Returns bytes sent and received over open connections."""
         sent, received = connections.traffic(self._ports)
         return {"sent": sent, "received": received}
 
-    async def cut(self, share: float) -> Json:
+    async def cut(self, share: float) -> JsonObject:
         """Closes a share of the connections."""
         return {"cut": connections.cut(self._ports, share)}
 
-    async def noise(self, agents: Sequence[str], rate: float) -> Json:
+    async def noise(self, agents: Sequence[str], rate: float) -> JsonObject:
         """Makes these agents report `rate` drifts per second each; 0 stops it."""
         if self._noise is not None:
             await self._noise.stop()
@@ -105,7 +104,7 @@ class AgentWorker:
                 self._noise.spawn(name, self._make_noise(name, rate))
         return {"told": sum(map(len, self._told.values()))}
 
-    async def renew(self, agents: Sequence[str]) -> Json:
+    async def renew(self, agents: Sequence[str]) -> JsonObject:
         """Replaces these agents with new ones; drops unsent reports."""
         for name in agents:
             self._running[name].cancel()
@@ -114,7 +113,7 @@ class AgentWorker:
             self._begin(name)
         return self._counts()
 
-    async def churn(self, file: str) -> Json:
+    async def churn(self, file: str) -> JsonObject:
         """Makes all agents replay a recording in a loop from random offsets; "" stops it."""
         before = sum(agent.cluster.changes for agent in self._agents.values())
         if self._churn is not None:
@@ -127,7 +126,7 @@ class AgentWorker:
                 self._churn.spawn(agent.name, self._play(agent, recording))
         return {"changes": before}
 
-    async def probe(self, agents: Sequence[str], seconds: float, rate: float) -> Json:
+    async def probe(self, agents: Sequence[str], seconds: float, rate: float) -> JsonObject:
         """Measures seconds from report to acknowledgement, of `rate` random agents per second.
 
         Skips agents with an unacknowledged report. Reports that are not acknowledged `_GRACE_S`
@@ -184,7 +183,7 @@ class AgentWorker:
     def _drift(self, agent: SimulatedAgent) -> None:
         self._told.setdefault(agent.name, []).append(agent.cluster.drift())
 
-    def _counts(self) -> Json:
+    def _counts(self) -> JsonObject:
         agents = self._agents.values()
         return {
             "agents": len(agents),
@@ -213,7 +212,7 @@ def _applied_row(name: str, state: Any) -> list[Any]:
 async def _serve() -> None:
     crowd = AgentWorker(SystemClock())
     verbs = {
-        verb: cast(Callable[..., Coroutine[Any, Any, Json]], getattr(crowd, verb))
+        verb: cast(Callable[..., Coroutine[Any, Any, JsonObject]], getattr(crowd, verb))
         for verb in (
             "join",
             "snapshot",

@@ -11,12 +11,11 @@ from typing import Any
 import orjson
 
 from core.errors import Unavailable
+from core.json_object import JsonObject
 from towline.demo.process_group import ProcessGroup
 
 _PROGRAM = (sys.executable, "-c", "from towline.simulate.worker import main; main()")
 _MAX_LINE_BYTES = 64 << 20
-
-Json = dict[str, Any]
 
 
 class WorkerProcess:
@@ -47,7 +46,7 @@ class WorkerProcess:
         """Id of the process."""
         return self._process.pid
 
-    async def ask(self, do: str, **more: Any) -> Json:
+    async def ask(self, do: str, **more: Any) -> JsonObject:
         """Sends a command and returns the response. Unavailable: the process ended."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
@@ -68,7 +67,7 @@ class WorkerProcess:
         ca: str,
         addresses: Sequence[str],
         patience: float = 120.0,
-    ) -> Json:
+    ) -> JsonObject:
         """Starts agents and waits until they are connected; see `crowd.Crowd.join`."""
         self.names += [agent["id"] for agent in agents]
         given = [dict(agent) for agent in agents]
@@ -89,6 +88,6 @@ class WorkerProcess:
         await self._process.wait()
 
 
-def sum_counts(answers: Sequence[Json], key: str) -> int:
+def sum_counts(answers: Sequence[JsonObject], key: str) -> int:
     """Sum of a count over all processes."""
     return sum(answer[key] for answer in answers)

@@ -5,10 +5,9 @@ Built-in kinds have rules of their own. All others follow the kstatus convention
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from core.spec.health import HealthState
-from syncagent.domain.objects import KubeObject, api_of, metadata_of
+from syncagent.domain.objects import KubeFields, KubeObject, api_of, metadata_of
 from syncagent.domain.observed.pods import pod_health_facts
 
 
@@ -250,7 +249,7 @@ def _rolling(wanted: int, updated: int, ready: int, total: int) -> HealthStatus:
     return HEALTHY
 
 
-def _replicas(spec: dict[str, Any]) -> int:
+def _replicas(spec: KubeFields) -> int:
     wanted = spec.get("replicas")
     return 1 if wanted is None else wanted
 
@@ -264,12 +263,12 @@ def _not_observed(live: KubeObject) -> HealthStatus | None:
     return None
 
 
-def _parts(live: KubeObject) -> tuple[dict[str, Any], dict[str, Any]]:
+def _parts(live: KubeObject) -> tuple[KubeFields, KubeFields]:
     spec, status = live.get("spec"), live.get("status")
     return spec if isinstance(spec, dict) else {}, status if isinstance(status, dict) else {}
 
 
-def _condition(live: KubeObject, name: str) -> dict[str, Any]:
+def _condition(live: KubeObject, name: str) -> KubeFields:
     conditions = _parts(live)[1].get("conditions")
     for found in conditions if isinstance(conditions, list) else ():
         if isinstance(found, dict) and found.get("type") == name:
@@ -277,11 +276,11 @@ def _condition(live: KubeObject, name: str) -> dict[str, Any]:
     return {}
 
 
-def _failed(condition: dict[str, Any]) -> HealthStatus:
+def _failed(condition: KubeFields) -> HealthStatus:
     return HealthStatus(HealthState.FAILED, _text(condition), _reason(condition))
 
 
-def _text(condition: dict[str, Any]) -> str:
+def _text(condition: KubeFields) -> str:
     return str(condition.get("message") or "") or _reason(condition)
 
 

@@ -2,9 +2,8 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
-from syncagent.domain.objects import KubeObject
+from syncagent.domain.objects import KubeFields, KubeObject
 
 _BROKEN = {
     "CrashLoopBackOff",
@@ -93,7 +92,7 @@ def images_of(obj: KubeObject) -> tuple[str, ...]:
     return tuple(dict.fromkeys(image for image in named if isinstance(image, str)))
 
 
-def _by_conditions(status: dict[str, Any]) -> PodFacts:
+def _by_conditions(status: KubeFields) -> PodFacts:
     for condition in status.get("conditions") or ():
         if condition.get("type") == "Ready" and condition.get("status") == "True":
             return PodFacts(ready=True)
@@ -105,12 +104,12 @@ def _by_conditions(status: dict[str, Any]) -> PodFacts:
     return PodFacts(waiting="is not ready yet")
 
 
-def _containers(status: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _containers(status: KubeFields) -> Iterator[KubeFields]:
     yield from status.get("initContainerStatuses") or ()
     yield from status.get("containerStatuses") or ()
 
 
-def _why(container: dict[str, Any], waiting: dict[str, Any]) -> str:
+def _why(container: KubeFields, waiting: KubeFields) -> str:
     text = f"container {container.get('name')}: {waiting.get('message') or waiting['reason']}"
     ended = (container.get("lastState") or {}).get("terminated") or {}
     if "exitCode" in ended:
@@ -119,7 +118,7 @@ def _why(container: dict[str, Any], waiting: dict[str, Any]) -> str:
     return text
 
 
-def _last_exit(status: dict[str, Any]) -> str:
+def _last_exit(status: KubeFields) -> str:
     for container in _containers(status):
         ended = (container.get("state") or {}).get("terminated") or {}
         if ended.get("exitCode"):

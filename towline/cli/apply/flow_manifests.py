@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, cast
 
 from core.errors import Invalid
+from core.json_object import JsonObject
 from towline.cli.apply.manifests import Manifest
-from towline.cli.apply.shapes import Json
 from towline.cli.clusters.find import find_cluster
 from towline.cli.configuration import generated as operations
 from towline.cli.configuration.generated import Context, Flow
@@ -78,13 +78,13 @@ class FlowPlanner:
 
     def _save(
         self,
-        fields: Json,
-        wanted: Json,
+        fields: JsonObject,
+        wanted: JsonObject,
         secrets: Mapping[str, str] | None,
         *,
         is_new: bool,
     ) -> Context:
-        attributes: Json = {
+        attributes: JsonObject = {
             key: value if key == "secretsByReference" else json.dumps(value)
             for key, value in wanted.items()
         }
@@ -101,7 +101,7 @@ class FlowPlanner:
             self._api, fields["name"], cast("ServiceContextAttributes", attributes)
         )
 
-    def _moved(self, context: Context | None, fields: Json) -> set[tuple[str, str]]:
+    def _moved(self, context: Context | None, fields: JsonObject) -> set[tuple[str, str]]:
         """Layers and places with an override that differs from the manifest."""
         if "overrides" not in fields:
             return set()
@@ -111,12 +111,12 @@ class FlowPlanner:
         places = held.keys() | wanted.keys()
         return {place for place in places if held.get(place, {}) != wanted.get(place, {})}
 
-    def _wanted(self, fields: Json) -> dict[tuple[str, str], Json]:
+    def _wanted(self, fields: JsonObject) -> dict[tuple[str, str], JsonObject]:
         return {
             self._place(override): override.get("values") or {} for override in fields["overrides"]
         }
 
-    def _place(self, override: Json) -> tuple[str, str]:
+    def _place(self, override: JsonObject) -> tuple[str, str]:
         layer = override.get("layer", "")
         if layer not in _LAYERS or "place" not in override:
             raise Invalid(f"an override needs a place and a layer (one of {', '.join(_LAYERS)})")
@@ -127,8 +127,8 @@ class FlowPlanner:
         }
         return layer.upper(), lookups[layer]()
 
-    def _attributes(self, wanted: Json) -> Json:
-        given: Json = {}
+    def _attributes(self, wanted: JsonObject) -> JsonObject:
+        given: JsonObject = {}
         if "exports" in wanted:
             given["exports"] = [
                 {
@@ -142,11 +142,11 @@ class FlowPlanner:
             given["imports"] = [self._import(entry) for entry in wanted["imports"]]
         return given
 
-    def _import(self, entry: Json) -> Json:
+    def _import(self, entry: JsonObject) -> JsonObject:
         if not {"alias", "service", "export"} <= entry.keys():
             raise Invalid("an import needs alias, service and export", field="imports")
         found = find_service(self._api, entry["service"])["id"]
-        given: Json = {"alias": entry["alias"], "sourceId": found, "export": entry["export"]}
+        given: JsonObject = {"alias": entry["alias"], "sourceId": found, "export": entry["export"]}
         return given | ({"default": json.dumps(entry["default"])} if "default" in entry else {})
 
     def _done(self, word: str) -> str:

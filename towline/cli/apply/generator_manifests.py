@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from core.errors import NotFound
-from towline.cli.apply.shapes import Json
+from core.json_object import JsonObject
 from towline.cli.clusters.find import find_cluster
 from towline.cli.generators import generated as operations
 from towline.cli.generators.find import find_group
@@ -107,9 +107,9 @@ class ResourceIds:
             raise
 
 
-def attributes_of(kind: str, fields: Json, ids: ResourceIds) -> Json:
+def attributes_of(kind: str, fields: JsonObject, ids: ResourceIds) -> JsonObject:
     """Builds the API's attributes from a manifest."""
-    given: Json = {name: fields[name] for name in _PLAIN if name in fields}
+    given: JsonObject = {name: fields[name] for name in _PLAIN if name in fields}
     if "project" in fields:
         given["projectId"] = ids.project(fields["project"])
     if "template" in fields:
@@ -129,7 +129,7 @@ def attributes_of(kind: str, fields: Json, ids: ResourceIds) -> Json:
     return given | ({"selector": selector} if selector else {})
 
 
-def as_meant(fields: Json, ids: ResourceIds) -> Json:
+def as_meant(fields: JsonObject, ids: ResourceIds) -> JsonObject:
     """Converts a manifest to the form for comparison: with ids."""
     meant = {name: value for name, value in fields.items() if name != "project"}
     for name, look in (("groups", ids.group), ("ignoreClusters", ids.cluster)):
@@ -153,10 +153,10 @@ def as_meant(fields: Json, ids: ResourceIds) -> Json:
     return meant
 
 
-def as_written(found: Json) -> Json:
+def as_written(found: JsonObject) -> JsonObject:
     """Converts the API's state to the same form."""
     selector = found.get("selector") or {}
-    written: Json = {
+    written: JsonObject = {
         **{name: found.get(name) for name in (*_PLAIN, "labels", "annotations", "quota", "items")},
         "tags": _words(selector.get("tags") or found.get("tags")),
         "distro": selector.get("distro"),
@@ -180,7 +180,7 @@ def as_written(found: Json) -> Json:
     return written
 
 
-def _charts_as_meant(template: Json, fields: Json, ids: ResourceIds) -> Json:
+def _charts_as_meant(template: JsonObject, fields: JsonObject, ids: ResourceIds) -> JsonObject:
     """Sets the chart repository as the template's repository, if it has no other."""
     helm = dict(template["helm"])
     named = helm.pop("repository", None)
@@ -190,8 +190,8 @@ def _charts_as_meant(template: Json, fields: Json, ids: ResourceIds) -> Json:
     return {**template, "helm": helm}
 
 
-def _selector(fields: Json, ids: ResourceIds) -> Json:
-    given: Json = {}
+def _selector(fields: JsonObject, ids: ResourceIds) -> JsonObject:
+    given: JsonObject = {}
     if "tags" in fields:
         given["tags"] = named(fields["tags"])
     if "distro" in fields:
@@ -203,7 +203,7 @@ def _selector(fields: Json, ids: ResourceIds) -> Json:
     return given
 
 
-def _global(given: Json, selector: Json) -> Json:
+def _global(given: JsonObject, selector: JsonObject) -> JsonObject:
     """Global services have the selector's fields at the top level, and `cascade` for `onLeave`."""
     if "ignoredClusterIds" in selector:
         selector["ignoreClusters"] = selector.pop("ignoredClusterIds")
@@ -213,8 +213,8 @@ def _global(given: Json, selector: Json) -> Json:
     return given | selector
 
 
-def _group(fields: Json, ids: ResourceIds) -> Json:
-    given: Json = {}
+def _group(fields: JsonObject, ids: ResourceIds) -> JsonObject:
+    given: JsonObject = {}
     if "tags" in fields:
         given["tags"] = named(fields["tags"])
     if "clusters" in fields:
@@ -222,7 +222,7 @@ def _group(fields: Json, ids: ResourceIds) -> Json:
     return given
 
 
-def _template(fields: Json, ids: ResourceIds) -> Json:
+def _template(fields: JsonObject, ids: ResourceIds) -> JsonObject:
     given = {key: value for key, value in fields.items() if key != "repository"}
     if "repository" in fields:
         given["repositoryId"] = ids.repository(fields["repository"])
@@ -237,8 +237,8 @@ def _template(fields: Json, ids: ResourceIds) -> Json:
     return given
 
 
-def _generator(fields: Json, ids: ResourceIds) -> Json:
-    given: Json = {}
+def _generator(fields: JsonObject, ids: ResourceIds) -> JsonObject:
+    given: JsonObject = {}
     for name in ("folders", "requests"):
         if name in fields:
             part = {key: value for key, value in fields[name].items() if key != "repository"}

@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from core.errors import Invalid
+from core.json_object import JsonObject
 from towline.cli.apply.generator_manifests import ResourceIds
 
-Json = dict[str, Any]
 ReadSecret = Callable[[Any], str | None]
 
-SCHEMA: Json = json.loads(Path(__file__).with_name("pipeline_kinds.json").read_text())
+SCHEMA: JsonObject = json.loads(Path(__file__).with_name("pipeline_kinds.json").read_text())
 SECRET = {"env": str, "file": str}
 _TYPES: Mapping[str, Any] = {
     "string": str,
@@ -22,7 +22,7 @@ _TYPES: Mapping[str, Any] = {
 }
 
 
-def _merged(kinds: Mapping[str, Json], shared: Json) -> Json:
+def _merged(kinds: Mapping[str, JsonObject], shared: JsonObject) -> JsonObject:
     """Schema of any of these kinds."""
     properties = dict(shared)
     for kind in kinds.values():
@@ -34,12 +34,12 @@ _GATE = _merged(SCHEMA["kinds"], SCHEMA["retries"])
 _TRIGGER = _merged(SCHEMA["triggers"], {})
 
 
-def _manifest_name(name: str, schema: Json) -> str:
+def _manifest_name(name: str, schema: JsonObject) -> str:
     """Manifests name a cluster by its handle: `cluster` instead of `clusterId`."""
     return name.removesuffix("Id") if schema.get("format") == "cluster" else name
 
 
-def shape_of(schema: Json) -> Any:
+def shape_of(schema: JsonObject) -> Any:
     """Returns the shape of a manifest's field."""
     if schema.get("writeOnly"):
         return SECRET
@@ -57,7 +57,7 @@ GATE_SHAPE = {**_RULE, "steps": [STEP_SHAPE]}
 TRIGGER_SHAPE = {"name": str, "type": str, **shape_of(_TRIGGER), "webhookSecret": SECRET}
 
 
-def gate_attributes(fields: Mapping[str, Any], ids: ResourceIds, secret: ReadSecret) -> Json:
+def gate_attributes(fields: Mapping[str, Any], ids: ResourceIds, secret: ReadSecret) -> JsonObject:
     """Builds the API's attributes of a gate, a step or a workflow."""
     gate = _attributes(fields, _GATE, ids, secret)
     if "steps" in fields:
@@ -65,7 +65,7 @@ def gate_attributes(fields: Mapping[str, Any], ids: ResourceIds, secret: ReadSec
     return gate
 
 
-def comparable_gate(gate: Mapping[str, Any]) -> Json:
+def comparable_gate(gate: Mapping[str, Any]) -> JsonObject:
     """Returns the attributes of a gate without its name and defaults, with times as the API
     formats them.
     """
@@ -76,12 +76,12 @@ def comparable_gate(gate: Mapping[str, Any]) -> Json:
     return compared
 
 
-def comparable_trigger(trigger: Mapping[str, Any]) -> Json:
+def comparable_trigger(trigger: Mapping[str, Any]) -> JsonObject:
     """Returns the settings of a trigger without its name and defaults."""
     return _comparable({key: value for key, value in trigger.items() if key != "name"}, _TRIGGER)
 
 
-def _attributes(value: Any, schema: Json, ids: ResourceIds, secret: ReadSecret) -> Any:
+def _attributes(value: Any, schema: JsonObject, ids: ResourceIds, secret: ReadSecret) -> Any:
     if "properties" in schema:
         given = dict(value)
         for name, part in schema["properties"].items():
@@ -95,7 +95,7 @@ def _attributes(value: Any, schema: Json, ids: ResourceIds, secret: ReadSecret) 
     return json.dumps(value) if schema["type"] == "object" else value
 
 
-def _comparable(value: Any, schema: Json) -> Any:
+def _comparable(value: Any, schema: JsonObject) -> Any:
     if "properties" in schema:
         parts = schema["properties"]
         compared = {

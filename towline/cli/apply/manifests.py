@@ -10,8 +10,9 @@ from functools import cache
 from pathlib import Path
 
 from core.errors import Invalid
+from core.json_object import JsonObject
 from towline.cli.apply import pipeline_manifests
-from towline.cli.apply.shapes import ANYTHING, SOURCE, STRING_MAP, Fields, Json, check, fields_of
+from towline.cli.apply.shapes import ANYTHING, SOURCE, STRING_MAP, Fields, check, fields_of
 from towline.cli.generators.generated import Template
 from towline.cli.lazy_import import load
 from towline.cli.services.generated import Service
@@ -149,7 +150,7 @@ class Manifest:
     """One YAML document; `place` is its file and number, `fields` its content."""
 
     kind: str
-    fields: Json
+    fields: JsonObject
     place: str
 
     @property

@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping
 from functools import cache
 
+from core.json_object import JsonObject
 from towline.cli.apply.generator_manifests import ResourceIds
 from towline.cli.apply.kind_manifests import (
     GATE_SHAPE,
@@ -14,13 +15,13 @@ from towline.cli.apply.kind_manifests import (
     comparable_trigger,
     gate_attributes,
 )
-from towline.cli.apply.shapes import STRING_MAP, Fields, Json, fields_of
+from towline.cli.apply.shapes import STRING_MAP, Fields, fields_of
 from towline.cli.lazy_import import load
 from towline.cli.pipelines.generated import PipelineDetails, Stage
 from towline.cli.shell.output import Row
 
 # Defaults of the API for omitted fields.
-_DEFAULTS: Json = {
+_DEFAULTS: JsonObject = {
     "comparison": "AT_MOST",
     "strategy": "ALL",
     "mode": "COMMIT",
@@ -58,7 +59,7 @@ def shape() -> Fields:
     }
 
 
-def attributes_of(fields: Json, ids: ResourceIds, secret: ReadSecret) -> Json:
+def attributes_of(fields: JsonObject, ids: ResourceIds, secret: ReadSecret) -> JsonObject:
     """Builds `PipelineAttributes`; `secret` reads secret sources."""
     return {
         "stages": [_stage(stage, ids, secret) for stage in fields["stages"]],
@@ -74,7 +75,7 @@ def attributes_of(fields: Json, ids: ResourceIds, secret: ReadSecret) -> Json:
     }
 
 
-def as_meant(fields: Json, ids: ResourceIds) -> Json:
+def as_meant(fields: JsonObject, ids: ResourceIds) -> JsonObject:
     """Converts a manifest to the form for comparison: with ids, without defaults."""
     attributes = attributes_of(fields, ids, lambda _: None)
     stages = {stage["name"]: _compared(stage) for stage in attributes["stages"]}
@@ -88,12 +89,12 @@ def as_meant(fields: Json, ids: ResourceIds) -> Json:
     return {"stages": stages, "edges": edges} | _begun(attributes["onCommit"], triggers)
 
 
-def _begun(on_commit: bool, triggers: Json) -> Json:
+def _begun(on_commit: bool, triggers: JsonObject) -> JsonObject:
     """Settings that start releases, without defaults."""
     return _trimmed_fields({"onCommit": on_commit, "triggers": triggers})
 
 
-def as_written(pipeline: PipelineDetails) -> Json:
+def as_written(pipeline: PipelineDetails) -> JsonObject:
     """Converts a pipeline of the API to the same form."""
     return {
         "stages": {stage["name"]: _compared(_written_stage(stage)) for stage in pipeline["stages"]},
@@ -109,7 +110,7 @@ def as_written(pipeline: PipelineDetails) -> Json:
     } | _begun(pipeline.get("onCommit", True), _written_triggers(pipeline))
 
 
-def _written_triggers(pipeline: PipelineDetails) -> Json:
+def _written_triggers(pipeline: PipelineDetails) -> JsonObject:
     triggers = {}
     for trigger in pipeline.get("triggers", ()):
         git = {"git": json.loads(trigger["git"])} if trigger["git"] else {}
@@ -119,14 +120,14 @@ def _written_triggers(pipeline: PipelineDetails) -> Json:
     return triggers
 
 
-def _trigger(fields: Json, secret: ReadSecret) -> Json:
+def _trigger(fields: JsonObject, secret: ReadSecret) -> JsonObject:
     given = {key: value for key, value in fields.items() if key != "webhookSecret"}
     plain = secret(fields.get("webhookSecret"))
     return given | ({"webhookSecret": plain} if plain else {})
 
 
-def _stage(fields: Json, ids: ResourceIds, secret: ReadSecret) -> Json:
-    given: Json = {key: fields[key] for key in ("name", "serviceNames") if key in fields}
+def _stage(fields: JsonObject, ids: ResourceIds, secret: ReadSecret) -> JsonObject:
+    given: JsonObject = {key: fields[key] for key in ("name", "serviceNames") if key in fields}
     if "services" in fields:
         given["services"] = [{"serviceId": ids.service(member)} for member in fields["services"]]
     if "selector" in fields:
@@ -147,8 +148,8 @@ def _stage(fields: Json, ids: ResourceIds, secret: ReadSecret) -> Json:
     return given
 
 
-def _selector(fields: Json, ids: ResourceIds) -> Json:
-    selector: Json = {key: fields[key] for key in ("distro",) if key in fields}
+def _selector(fields: JsonObject, ids: ResourceIds) -> JsonObject:
+    selector: JsonObject = {key: fields[key] for key in ("distro",) if key in fields}
     if "tags" in fields:
         selector["tags"] = [{"name": k, "value": v} for k, v in fields["tags"].items()]
     if "project" in fields:
@@ -162,13 +163,16 @@ def _selector(fields: Json, ids: ResourceIds) -> Json:
     return selector
 
 
-def _written_stage(stage: Stage) -> Json:
+def _written_stage(stage: Stage) -> JsonObject:
     chosen = bool(stage["serviceNames"])
     selector = {k: v for k, v in (stage["selector"] or {}).items() if v} if chosen else {}
     settings = load("towline.generated_inputs").StageRolloutAttributes.__annotations__
     rollout = {key: value for key, value in stage["rollout"].items() if key in settings}
     services = [] if chosen else [{"serviceId": s["service"]["id"]} for s in stage["services"]]
-    plain: Json = {"serviceNames": stage["serviceNames"], "verification": stage["verification"]}
+    plain: JsonObject = {
+        "serviceNames": stage["serviceNames"],
+        "verification": stage["verification"],
+    }
     if git := stage.get("git"):
         plain["git"] = json.loads(git)
     if workflow := stage.get("workflow"):
@@ -176,7 +180,7 @@ def _written_stage(stage: Stage) -> Json:
     return {**plain, "services": services, "selector": selector, "rollout": rollout}
 
 
-def _compared(stage: Json) -> Json:
+def _compared(stage: JsonObject) -> JsonObject:
     named = {key: value for key, value in stage.items() if key != "name"}
     if "services" in named:
         named["services"] = [service["serviceId"] for service in named["services"]]
@@ -186,12 +190,12 @@ def _compared(stage: Json) -> Json:
     return _trimmed_fields(named)
 
 
-def _compared_trigger(trigger: Json) -> Json:
+def _compared_trigger(trigger: JsonObject) -> JsonObject:
     git = {"git": _trimmed_fields(trigger["git"])} if trigger.get("git") else {}
     return comparable_trigger(trigger) | git
 
 
-def _trimmed_fields(fields: Row) -> Json:
+def _trimmed_fields(fields: Row) -> JsonObject:
     """Drops empty values and defaults."""
     parts = {key: _trimmed(part, key) for key, part in fields.items()}
     return {k: v for k, v in parts.items() if v not in (None, "", [], {}) and not _usual(k, v)}

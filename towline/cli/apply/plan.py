@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from core.errors import Conflict, Invalid
+from core.json_object import JsonObject
 from towline.cli.apply import generator_manifests, pipeline_manifests
 from towline.cli.apply.flow_manifests import FlowPlanner
 from towline.cli.apply.generator_manifests import ResourceIds
 from towline.cli.apply.manifest_diff import changes_of, service_as_written
 from towline.cli.apply.manifests import GIT_SECRETS, Manifest
 from towline.cli.apply.secret_manifests import SecretPlanner
-from towline.cli.apply.shapes import Json
 from towline.cli.clusters import generated as clusters
 from towline.cli.pipelines import generated as pipelines
 from towline.cli.repositories import generated as repositories
@@ -88,7 +88,7 @@ class ManifestPlanner:
             "viaClusterId": self._ids.cluster(fields["via"]) if "via" in fields else None,
             "recurseSubmodules": fields.get("submodules"),
         }
-        given: Json = {key: fields.get(key) for key in _PLAIN}
+        given: JsonObject = {key: fields.get(key) for key in _PLAIN}
         given |= {key: self._secret(fields.get(key)) for key in GIT_SECRETS}
         given |= {key: wanted[key] for key in ("viaClusterId", "recurseSubmodules")}
         attributes = cast("GitAttributes", given)
@@ -197,7 +197,7 @@ class ManifestPlanner:
             manifest, changes, lambda: services.update_service(self._api, id, attributes)
         )
 
-    def _create_service(self, manifest: Manifest, given: Json) -> Iterator[str]:
+    def _create_service(self, manifest: Manifest, given: JsonObject) -> Iterator[str]:
         fields = manifest.fields
         given = {"name": fields["name"], "namespace": fields["namespace"], **given}
         if "promoted" in fields:
@@ -227,7 +227,7 @@ class ManifestPlanner:
         changes = changes_of(pipeline_manifests.as_written(found), meant)
         yield from self._update(manifest, changes, save)
 
-    def pipeline_attributes(self, fields: Json) -> "PipelineAttributes":
+    def pipeline_attributes(self, fields: JsonObject) -> "PipelineAttributes":
         """Builds the API's attributes from the fields of a pipeline."""
         given = pipeline_manifests.attributes_of(fields, self._ids, self._secret)
         return cast("PipelineAttributes", given)
@@ -293,10 +293,10 @@ class ManifestPlanner:
             raise Invalid(f"cannot read {source['file']}: {error.strerror}") from None
 
 
-def _chart_as_meant(fields: Json, place: str | None, found: Service) -> Json:
+def _chart_as_meant(fields: JsonObject, place: str | None, found: Service) -> JsonObject:
     """Helm settings for comparison; the service's repository holds the source of the chart."""
     helm, known = fields["helm"], found["repository"]
-    wanted: Json = {
+    wanted: JsonObject = {
         "helm": {
             key: value
             for key, value in helm.items()

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, cast
 
 from core.errors import Invalid, NotFound
+from core.json_object import JsonObject
 from towline.cli.apply.manifests import Manifest
-from towline.cli.apply.shapes import Json
 from towline.cli.projects.find import find_project
 from towline.cli.secrets import generated as operations
 from towline.cli.secrets.generated import Secret
@@ -73,8 +73,10 @@ class SecretPlanner:
             if before.get(name) != wanted.get(name):
                 yield f"  secrets {name}: {before.get(name)} → {wanted.get(name)}"
 
-    def _attributes(self, fields: Json, value: str | None, *, is_new: bool) -> "SecretAttributes":
-        given: Json = {name: fields[name] for name in _PLAIN if name in fields}
+    def _attributes(
+        self, fields: JsonObject, value: str | None, *, is_new: bool
+    ) -> "SecretAttributes":
+        given: JsonObject = {name: fields[name] for name in _PLAIN if name in fields}
         if value is not None:
             given["valueBase64"] = base64.b64encode(value.encode()).decode()
         if "source" in fields:

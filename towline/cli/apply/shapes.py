@@ -7,7 +7,7 @@ ANYTHING for a value that only the API validates.
 import math
 from collections.abc import Mapping, Sequence
 from types import NoneType, UnionType
-from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints, is_typeddict
+from typing import TypeVar, cast, get_args, get_origin, get_type_hints, is_typeddict
 
 from core.errors import Invalid
 
@@ -16,7 +16,6 @@ ANYTHING = "any value"
 Value = TypeVar("Value")
 Shape = object
 Fields = dict[str, Shape]
-Json = dict[str, Any]
 """Content of a manifest, or attributes built from it: `check` has compared it with its shape."""
 SOURCE: Fields = {"env": str, "file": str}
 """Source of a secret."""

@@ -2,8 +2,9 @@
 
 import json
 from pathlib import Path
-from typing import Any
+
+from core.json_object import JsonObject
 
 _SCHEMA = Path(__file__).with_name("plugin_kinds.json")
-SINK_KINDS: dict[str, dict[str, Any]] = json.loads(_SCHEMA.read_text())["sinks"]
+SINK_KINDS: dict[str, JsonObject] = json.loads(_SCHEMA.read_text())["sinks"]
 """JSON Schema of the settings of each kind of sink, by its name in the API."""

@@ -5,11 +5,11 @@ import shutil
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import yaml
 
 from core.errors import Invalid, Unavailable
+from core.json_object import JsonObject
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ def contexts_from_environment() -> list[ClusterAccess]:
     return [ClusterAccess(path, name) for name in names]
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read(path: Path) -> JsonObject:
     try:
         content = yaml.safe_load(path.read_text())
     except (OSError, yaml.YAMLError) as error:

@@ -5,8 +5,8 @@ import json
 import ssl
 import urllib.error
 import urllib.request
-from typing import Any
 
+from core.spec.bundle import KubeObject
 from towline.demo.clusters.certificates import ClusterCertificates
 
 
@@ -53,7 +53,7 @@ class AdminClient:
         return None
 
 
-def _is_ready(node: dict[str, Any]) -> bool:
+def _is_ready(node: KubeObject) -> bool:
     conditions = node.get("status", {}).get("conditions", [])
     return any(
         condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions
