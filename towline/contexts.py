@@ -7,7 +7,6 @@ credential plugin reads the file on every kubectl command. `context_file.py` wri
 import json
 import os
 from collections.abc import Mapping
-from importlib import import_module
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -156,7 +155,8 @@ def _as_written(text: str) -> JsonObject | None:
 
 
 def _parse(path: FilePath, text: str) -> JsonObject:
-    tomllib = import_module("tomllib")
+    import tomllib
+
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
