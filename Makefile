@@ -86,7 +86,19 @@ test: setup servers charts ## run all checks and tests; PYTEST="-k gate" passes 
 	else echo "npm is not installed: the web console is not tested" >&2; fi; \
 	$(MAKE) --no-print-directory --output-sync=target --jobs=2 $$checks
 	@# The built kubectl is used if the machine has none.
-	@PATH="$$PATH:$$($(BIN)/python -m towline.demo.clusters build)" $(BIN)/pytest -q -n 3 --dist loadgroup -ra $(PYTEST)
+	@PATH="$$PATH:$$($(BIN)/python -m towline.demo.clusters build)"; export PATH; \
+	if [ -n "$(PYTEST)" ]; then $(RUN_TESTS) $(PYTEST); \
+	else $(RUN_TESTS) $(addprefix --ignore=,$(MEASURED)) && $(MAKE) --no-print-directory coverage; fi
+
+RUN_TESTS := $(BIN)/pytest -q -n 3 --dist loadgroup -ra
+MEASURED := tests/unit/controlplane tests/integration/controlplane
+
+.PHONY: coverage
+coverage: setup ## test the control plane, and measure the coverage of its code
+	@rm -f .coverage .coverage.*; mkdir -p artifacts
+	@PATH="$$PATH:$$($(BIN)/python -m towline.demo.clusters build)" $(BIN)/coverage run -m pytest -q -n 3 --dist loadgroup -ra $(MEASURED)
+	@$(BIN)/coverage combine -q && $(BIN)/coverage report --skip-covered --show-missing --sort=cover >artifacts/coverage.txt || { tail -n 3 artifacts/coverage.txt >&2; exit 1; }
+	@tail -n 1 artifacts/coverage.txt
 
 .PHONY: servers
 servers: setup
