@@ -97,7 +97,7 @@ class Subscribers:
         """Milliseconds until all subscribers of a service received a change."""
         start = time.perf_counter()
         while not all(task.done() for task in self._waiting[id]):
-            self._plane.deps.bus.publish(SERVICE, id)
+            self._plane.context.bus.publish(SERVICE, id)
             await asyncio.wait(self._waiting[id], timeout=5)
         taken = (time.perf_counter() - start) * 1000
         for task in self._waiting[id]:
@@ -137,8 +137,8 @@ async def _services(plane: ControlPlane) -> list[str]:
     first = await plane.operations.services.create(
         SYSTEM, cluster.id, None, ServiceChange(name="s", namespace="x")
     )
-    ids = [plane.deps.new_id() for _ in range(SERVICES)]
-    async with plane.deps.store.write() as tx:
+    ids = [plane.context.new_id() for _ in range(SERVICES)]
+    async with plane.context.store.write() as tx:
         for number, id in enumerate(ids):
             await tx[ServiceStore].add(replace(first, id=ServiceId(id), name=f"s{number}"))
     return ids

@@ -123,7 +123,7 @@ class ControlPlane:
     """All parts that the program serves and stops; the caller closes the foundation."""
 
     foundation: Foundation
-    deps: OperationContext
+    context: OperationContext
     operations: Operations
     api: ApiBackend
     graphql: GraphQLEndpoint
@@ -209,47 +209,53 @@ async def build(foundation: Foundation, ports: OutsidePorts) -> ControlPlane:
     identity, logs = sign_in.identity, MemoryLiveLogs()
     own_key = load_or_make_key(settings.data_dir / "encryption.key")
     sealer = EnvelopeSealer(own_key)
-    deps = _with_agent_renders(
+    context = _with_agent_renders(
         OperationContext(store, bus, clock, ports.manifests, sealer, ports.writer), ports.lender
     )
     cookies = Cookies(settings.auth.public_url)
-    requests, routing = AccessRequests(deps), NotificationRouting(deps)
+    requests, routing = AccessRequests(context), NotificationRouting(context)
     outward = GuardedSender(settings.notify.private_networks, settings.notify.ca_file)
-    repositories, pipelines = RepositoryOperations(deps), Pipelines(deps)
-    targets, jobs = GeneratorReconciler(deps, ports.pull_requests), ClusterJobs(deps, logs)
-    checks = CheckRunner(deps, pipelines, jobs, outward, ports.live)
-    kept = await _secret_parts(deps, sealer, own_key, foundation, ports.live)
+    repositories, pipelines = RepositoryOperations(context), Pipelines(context)
+    targets, jobs = GeneratorReconciler(context, ports.pull_requests), ClusterJobs(context, logs)
+    checks = CheckRunner(context, pipelines, jobs, outward, ports.live)
+    kept = await _secret_parts(context, sealer, own_key, foundation, ports.live)
     await repositories.check_key()
     images = ImageRegistries(OciRegistryClient(outward, clock))
-    triggers = Triggers(deps, pipelines, repositories, images, ports.git_tags)
+    triggers = Triggers(context, pipelines, repositories, images, ports.git_tags)
     shared = _Shared(requests, repositories, targets, pipelines, triggers, jobs, kept)
-    operations = _operations(deps, foundation, ports, shared)
+    operations = _operations(context, foundation, ports, shared)
     api = _api(operations, settings)
     return ControlPlane(
         foundation=foundation,
-        deps=deps,
+        context=context,
         operations=operations,
         api=api,
         graphql=GraphQLEndpoint(schema, api, clock, foundation.shared.limiter, cookies),
-        agentlink=AgentLink(AgentOperations(deps), identity, bus, logs, clock),
+        agentlink=AgentLink(AgentOperations(context), identity, bus, logs, clock),
         delivery=RenderLoop(
-            RenderReconciler(deps), repositories, ports.manifests, store, bus, clock, ports.delivers
+            RenderReconciler(context),
+            repositories,
+            ports.manifests,
+            store,
+            bus,
+            clock,
+            ports.delivers,
         ),
         targets=targets,
         target_loop=GeneratorLoop(targets, ports.manifests, store, bus, clock),
-        pipelines=_pipeline_loop(deps, pipelines, repositories, checks, triggers),
+        pipelines=_pipeline_loop(context, pipelines, repositories, checks, triggers),
         checks=checks,
         signin_routes=SignInRoutes(sign_in.signin, identity, sign_in.accounts, cookies, clock),
-        scim=ScimRoutes(ScimDirectory(deps, _scim_issuers(settings.auth)), identity, cookies),
+        scim=ScimRoutes(ScimDirectory(context, _scim_issuers(settings.auth)), identity, cookies),
         access=AccessExpiryLoop(requests, clock),
         retention=RetentionLoop(records, routing.forget, _retention(settings.audit), clock),
         news=NotificationLoop(
-            routing, NotificationSender(deps, outward), StateWatcher(deps), bus, clock
+            routing, NotificationSender(context, outward), StateWatcher(context), bus, clock
         ),
         outward=outward,
         audit_export=AuditExport(records, identity, cookies),
         secrets=kept,
-        traces=_traces(settings.traces, deps, ports.delivers),
+        traces=_traces(settings.traces, context, ports.delivers),
     )
 
 
@@ -277,111 +283,111 @@ class _Shared:
 
 
 def _operations(
-    deps: OperationContext, foundation: Foundation, ports: OutsidePorts, shared: _Shared
+    context: OperationContext, foundation: Foundation, ports: OutsidePorts, shared: _Shared
 ) -> Operations:
     """Builds all operations; those in `foundation` and `shared` exist already."""
-    components = ComponentOperations(deps, ports.live)
+    components = ComponentOperations(context, ports.live)
     return Operations(
         identity=foundation.sign_in.identity,
-        people=UserOperations(deps),
+        people=UserOperations(context),
         accounts=foundation.sign_in.accounts,
-        projects=Projects(deps),
-        rights=AccessControl(deps),
+        projects=Projects(context),
+        rights=AccessControl(context),
         requests=shared.requests,
-        clusters=Clusters(deps),
+        clusters=Clusters(context),
         repositories=shared.repositories,
-        services=Services(deps, SERVICE_PARTS),
-        contexts=ServiceContexts(deps),
-        flows=ConfigurationFlow(deps),
-        secrets=Secrets(deps),
+        services=Services(context, SERVICE_PARTS),
+        contexts=ServiceContexts(context),
+        flows=ConfigurationFlow(context),
+        secrets=Secrets(context),
         refreshing=shared.secrets.refreshing,
         keys=shared.secrets.keys,
-        deployment=DeploymentSettingsOperations(deps),
-        globals=GlobalServices(deps, shared.targets),
-        sets=ServiceSets(deps, shared.targets),
-        namespaces=ManagedNamespaces(deps, shared.targets),
-        cluster_groups=ClusterGroups(deps),
+        deployment=DeploymentSettingsOperations(context),
+        globals=GlobalServices(context, shared.targets),
+        sets=ServiceSets(context, shared.targets),
+        namespaces=ManagedNamespaces(context, shared.targets),
+        cluster_groups=ClusterGroups(context),
         components=components,
-        blame=Blame(deps, components),
-        diffs=Diffs(deps),
+        blame=Blame(context, components),
+        diffs=Diffs(context),
         pipelines=shared.pipelines,
-        pipeline_overrides=ReleaseDecisions(deps, shared.pipelines),
-        whatifs=PipelineReplays(deps, shared.pipelines),
+        pipeline_overrides=ReleaseDecisions(context, shared.pipelines),
+        whatifs=PipelineReplays(context, shared.pipelines),
         triggers=shared.triggers,
         records=foundation.records,
-        reports=LedgerReports(deps),
-        search=SearchOperations(deps),
-        clock=deps.clock,
-        notifying=NotificationOperations(deps),
-        interventions=AgentCommands(deps),
+        reports=LedgerReports(context),
+        search=SearchOperations(context),
+        clock=context.clock,
+        notifying=NotificationOperations(context),
+        interventions=AgentCommands(context),
         cluster_jobs=shared.jobs,
-        streams=OpenRequestOperations(deps, ports.sessions),
-        bus=deps.bus,
+        streams=OpenRequestOperations(context, ports.sessions),
+        bus=context.bus,
     )
 
 
 def _with_agent_renders(
-    deps: OperationContext, lender: CredentialIssuer | None
+    context: OperationContext, lender: CredentialIssuer | None
 ) -> OperationContext:
     """Adds renders by agents, if there are credentials for them."""
     if lender is None:
-        return deps
-    return replace(deps, manifests=AgentRenderedManifests(deps.manifests, lender, deps))
+        return context
+    return replace(context, manifests=AgentRenderedManifests(context.manifests, lender, context))
 
 
 def _traces(
-    settings: TraceSettings, deps: OperationContext, delivers: Callable[[str], bool]
+    settings: TraceSettings, context: OperationContext, delivers: Callable[[str], bool]
 ) -> Traces | None:
     if not settings.url:
         return None
     value = settings.authorization.get_secret_value()
     spans = OtlpSpans(settings.url, {"Authorization": value} if value else {}, settings.ca_file)
-    return Traces(TraceExportLoop(deps.store, spans, delivers, deps.clock), spans)
+    return Traces(TraceExportLoop(context.store, spans, delivers, context.clock), spans)
 
 
 def _pipeline_loop(
-    deps: OperationContext,
+    context: OperationContext,
     pipelines: Pipelines,
     repositories: RepositoryOperations,
     checks: CheckRunner,
     triggers: Triggers,
 ) -> PipelineLoop:
-    promotions = Promotions(deps, pipelines, repositories)
+    promotions = Promotions(context, pipelines, repositories)
     return PipelineLoop(
         pipelines,
         promotions,
         checks,
         triggers,
-        deps.manifests,
-        deps.store,
-        deps.bus,
-        deps.clock,
-        holder=deps.new_id(),
+        context.manifests,
+        context.store,
+        context.bus,
+        context.clock,
+        holder=context.new_id(),
     )
 
 
 async def _secret_parts(
-    deps: OperationContext,
+    context: OperationContext,
     ring: EnvelopeSealer,
     own_key: bytes,
     foundation: Foundation,
     live: LiveObjects | None,
 ) -> SecretParts:
     settings = foundation.settings.secrets
-    keys = await _keys(deps, ring, own_key, settings)
+    keys = await _keys(context, ring, own_key, settings)
     sources = _sources(settings, foundation.sign_in.identity, live)
-    refreshing = SecretRefresher(deps, sources)
-    loop = SecretLoop(Rotations(deps), refreshing, keys, deps.bus, deps.clock)
+    refreshing = SecretRefresher(context, sources)
+    loop = SecretLoop(Rotations(context), refreshing, keys, context.bus, context.clock)
     return SecretParts(sources, loop, refreshing, keys)
 
 
 async def _keys(
-    deps: OperationContext, ring: EnvelopeSealer, own_key: bytes, settings: SecretSettings
+    context: OperationContext, ring: EnvelopeSealer, own_key: bytes, settings: SecretSettings
 ) -> DataKeyOperations:
     """Puts all data keys into the ring, wrapped by the key of the settings."""
     before = [LocalKek(own_key), *(_kek(kek, own_key) for kek in settings.previous)]
     keys = DataKeyOperations(
-        deps, ring, _kek(settings.kek, own_key), {kek.name: kek for kek in before}
+        context, ring, _kek(settings.kek, own_key), {kek.name: kek for kek in before}
     )
     await keys.rewrap()
     if settings.kek.kind is not KekKind.FILE:

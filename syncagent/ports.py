@@ -6,14 +6,14 @@ from typing import Protocol
 
 import core.spec.source
 from core.errors import TowlineError, Unavailable
-from core.spec.commands import CommandAnswer
 from core.spec.desired import Desired
-from core.spec.drift import DriftFound
-from core.spec.inventory import InventoryChange
 from core.spec.jobs import JobSpec, JobStatus
-from core.spec.local_services import LocalServiceReport
 from core.spec.objects import GroupVersionKind, ObjectKey, ObjectRef
 from core.spec.render_orders import RenderOrder
+from core.spec.reports.commands import CommandAnswer
+from core.spec.reports.drift import DriftFound
+from core.spec.reports.inventory import InventoryChange
+from core.spec.reports.local_services import LocalServiceReport
 from core.spec.status import StageTimes, SyncStatus
 from core.spec.verification import MetricCheck, VerificationResult
 from syncagent.domain.events import Observation

@@ -36,7 +36,7 @@ def retry_on_collision(operation: Callable[..., Awaitable[Any]]) -> Callable[...
 
     @wraps(operation)
     async def tried(self: Any, *args: Any, **kwargs: Any) -> Any:
-        deps: OperationContext = self._context
+        context: OperationContext = self._context
         waits, tries = Backoff(_FIRST_WAIT, _MAX_WAIT), 0
         while True:
             try:
@@ -47,6 +47,6 @@ def retry_on_collision(operation: Callable[..., Awaitable[Any]]) -> Callable[...
                 error.given_up = error.given_up or tries == MAX_TRIES
                 if error.given_up:
                     raise
-            await deps.clock.sleep(waits.next())
+            await context.clock.sleep(waits.next())
 
     return tried

@@ -9,15 +9,15 @@ from datetime import UTC, datetime, timedelta
 from itertools import compress, islice
 from typing import Any
 
-from core.spec.commands import CommandAnswer, CommandOutcome
-from core.spec.drift import DriftFound
 from core.spec.facts import ClusterFacts, DeprecatedApi
-from core.spec.inventory import InventoryChange, ObservedComponent
 from core.spec.jobs import JobPhase, JobStatus
-from core.spec.local_services import LocalServiceReport
 from core.spec.objects import FieldChange
 from core.spec.plan import PlannedAction, PlannedChange
-from core.spec.reports import Report, ReportBody
+from core.spec.reports.commands import CommandAnswer, CommandOutcome
+from core.spec.reports.drift import DriftFound
+from core.spec.reports.inventory import InventoryChange, ObservedComponent
+from core.spec.reports.local_services import LocalServiceReport
+from core.spec.reports.report import Report, ReportBody
 from core.spec.source import RenderedBundle
 from core.spec.status import Phase, Problem, StageTimes, SyncStatus
 from core.spec.verification import VerificationResult

@@ -13,7 +13,7 @@ import structlog
 from core.errors import TowlineError
 from core.identity import is_local_id, local_id
 from core.spec.desired import BundleSpec, Desired
-from core.spec.local_services import LocalServiceReport
+from core.spec.reports.local_services import LocalServiceReport
 from core.spec.sync import Removal
 from syncagent.autonomy.definitions import DefinitionReader, ParsedDefinitions
 from syncagent.domain.local_services import Document, ServiceDefinition

@@ -16,9 +16,9 @@ from core.runtime.backoff import Backoff
 from core.runtime.clock import Clock
 from core.runtime.tasks import Tasks
 from core.sealing import SealingKey, mask_secrets
-from core.spec.commands import CommandAnswer, CommandOutcome
 from core.spec.jobs import JobPhase, JobSpec, JobStatus
 from core.spec.objects import ObjectRef
+from core.spec.reports.commands import CommandAnswer, CommandOutcome
 from syncagent.domain.objects import KubeObject, ref_of
 from syncagent.jobs.logs import LogFollower, tail_of
 from syncagent.jobs.template import (

@@ -1,12 +1,12 @@
 """Puts reports into the outbox: the port `ServiceReports`."""
 
-from core.spec.commands import CommandAnswer
-from core.spec.drift import DriftFound
 from core.spec.facts import ClusterFacts
-from core.spec.inventory import InventoryChange
 from core.spec.jobs import JobStatus
-from core.spec.local_services import LocalServiceReport
-from core.spec.reports import ReportBody
+from core.spec.reports.commands import CommandAnswer
+from core.spec.reports.drift import DriftFound
+from core.spec.reports.inventory import InventoryChange
+from core.spec.reports.local_services import LocalServiceReport
+from core.spec.reports.report import ReportBody
 from core.spec.status import SyncStatus
 from core.spec.verification import VerificationResult
 from core.wire.report_codec import inventory_from_message, report_to_message

@@ -12,8 +12,8 @@ from core.errors import TowlineError
 from core.runtime.clock import Clock
 from core.runtime.tasks import Tasks
 from core.spec.health import HealthState
-from core.spec.inventory import ObservedComponent
 from core.spec.objects import ObjectKey, ObjectRef
+from core.spec.reports.inventory import ObservedComponent
 from syncagent.domain.observed.inventory import OwnedObject
 from syncagent.domain.observed.pods import Crash
 from syncagent.ports import KubeApi

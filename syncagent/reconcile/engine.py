@@ -14,9 +14,9 @@ from core.runtime.clock import Clock
 from core.runtime.tasks import Tasks
 from core.runtime.work_queue import WorkQueue
 from core.sealing import SealingKey
-from core.spec.commands import CommandAnswer, CommandOutcome
 from core.spec.desired import Desired
 from core.spec.objects import ObjectKey
+from core.spec.reports.commands import CommandAnswer, CommandOutcome
 from core.spec.status import Problem, StageTimes
 from syncagent.domain.events import Observation
 from syncagent.ports import (

@@ -7,8 +7,8 @@ API server.
 from collections.abc import Sequence
 
 from core.errors import TowlineError, Unavailable
-from core.spec.drift import DriftFound
 from core.spec.objects import ObjectKey
+from core.spec.reports.drift import DriftFound
 from core.spec.status import Problem
 from core.spec.sync import DriftPolicy
 from syncagent.domain.directives import DeletionPolicy, directives_of

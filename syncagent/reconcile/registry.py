@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from core.runtime.backoff import Backoff
 from core.spec.desired import Desired
 from core.spec.health import HealthRule, HealthState
-from core.spec.inventory import ObservedComponent
 from core.spec.objects import GroupVersionKind, ObjectKey, ObjectRef
 from core.spec.plan import PlannedChange
+from core.spec.reports.inventory import ObservedComponent
 from core.spec.status import Phase, Problem, StageTimes
 from syncagent.domain.events import Observation
 from syncagent.domain.objects import KubeObject, ref_of

@@ -9,8 +9,8 @@ import structlog
 from core.errors import Unavailable
 from core.runtime.clock import Clock
 from core.spec.health import HealthState
-from core.spec.inventory import ObservedComponent
 from core.spec.objects import ObjectKey
+from core.spec.reports.inventory import ObservedComponent
 from core.spec.status import Phase, Problem, SyncStatus
 from syncagent.domain.observed.inventory import components_of, inventory_change, split_inventory
 from syncagent.domain.observed.summary import summarize

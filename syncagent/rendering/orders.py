@@ -7,8 +7,8 @@ import structlog
 from core.errors import Invalid, TowlineError, Unavailable
 from core.runtime.tasks import Tasks
 from core.sealing import SealingKey
-from core.spec.commands import CommandAnswer, CommandOutcome
 from core.spec.render_orders import ORDER_SECRET_NAME, RenderOrder, load_order
+from core.spec.reports.commands import CommandAnswer, CommandOutcome
 from core.spec.sealed_secrets import SealedSecret
 from syncagent.ports import CommandAnswers, LinkDown, OrderedRenders, Uploader
 

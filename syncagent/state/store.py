@@ -7,9 +7,9 @@ import orjson
 import structlog
 
 from core.errors import Invalid
-from core.spec.commands import CommandAnswer, CommandOutcome
 from core.spec.desired import Desired
 from core.spec.objects import ObjectRef
+from core.spec.reports.commands import CommandAnswer, CommandOutcome
 from core.spec.status import StageTimes
 from syncagent.domain.observed.inventory import OwnedObject
 from syncagent.ports import StoredService

@@ -16,9 +16,9 @@ from core.errors import Invalid, TowlineError, Unavailable
 from core.runtime.backoff import Backoff
 from core.runtime.clock import Clock
 from core.runtime.tasks import Tasks
-from core.spec.commands import CommandAnswer, CommandOutcome
 from core.spec.jobs import JobSpec
 from core.spec.objects import ObjectRef
+from core.spec.reports.commands import CommandAnswer, CommandOutcome
 from syncagent.domain.objects import KubeFields, KubeObject
 from syncagent.ports import JobCommands, RequestRefused
 

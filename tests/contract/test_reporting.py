@@ -21,9 +21,9 @@ from controlplane.services.ports import ComponentStore, LedgerStore, ServiceStor
 from core.errors import NotFound
 from core.identity import ClusterId, ServiceId
 from core.spec.health import HealthState
-from core.spec.inventory import InventoryChange, ObservedComponent
 from core.spec.objects import ObjectRef
-from core.spec.reports import Report
+from core.spec.reports.inventory import InventoryChange, ObservedComponent
+from core.spec.reports.report import Report
 from core.spec.status import Phase, SyncStatus
 from tests.fakes.clock import START, FakeClock
 

@@ -11,10 +11,10 @@ import orjson
 from core.errors import NotFound, TowlineError
 from core.sealing import SealingKey
 from core.spec.bundle import Bundle, KubeObject, digest_of, make_bundle
-from core.spec.commands import CommandAnswer
 from core.spec.desired import BundleSpec, Desired
-from core.spec.drift import DriftFound
-from core.spec.inventory import InventoryChange
+from core.spec.reports.commands import CommandAnswer
+from core.spec.reports.drift import DriftFound
+from core.spec.reports.inventory import InventoryChange
 from core.spec.status import Phase, SyncStatus
 from core.spec.sync import SyncOptions
 from core.spec.verification import VerificationResult

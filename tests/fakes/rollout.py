@@ -24,7 +24,7 @@ from controlplane.services.model.ledger import LedgerEntry, LedgerStage
 from controlplane.services.model.service import Service
 from controlplane.services.ports import LedgerStore, ServiceStore
 from core.identity import ClusterId, ServiceId
-from core.spec.reports import Report
+from core.spec.reports.report import Report
 from core.spec.status import Phase, SyncStatus
 from tests.fakes.clock import FakeClock
 from tests.fakes.manifests import FakeManifests, config_map

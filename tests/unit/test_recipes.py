@@ -87,7 +87,7 @@ EXAMPLES = (
     Example(
         WIRE,
         r"DriftFound|pb\.Drift",
-        ("core/wire", "core/spec/reports.py", "controlplane/agents", "syncagent/link"),
+        ("core/wire", "core/spec/reports/report.py", "controlplane/agents", "syncagent/link"),
     ),
     Example(WIRE, "MetricCheck", ("core/wire", "controlplane/agents", "syncagent/state")),
     Example(

@@ -41,7 +41,7 @@ async def write_first_token(plane: ControlPlane, path: Path) -> None:
     If a process died after the commit, nobody can sign in. So it creates another token as long as
     the file is missing and no token was ever used.
     """
-    people, store = plane.operations.people, plane.deps.store
+    people, store = plane.operations.people, plane.context.store
     secret = await people.bootstrap()
     if secret is None and not _token_file_exists(path) and not await _any_token_used(store):
         secret = await people.token_for(SYSTEM, _FIRST_ADMIN, "first start")

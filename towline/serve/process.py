@@ -302,7 +302,7 @@ class ControlPlaneProcess:
 
     async def _follow_revocations(self) -> None:
         """Ends everything that a revoked token opened; `AgentLink` ends its own calls."""
-        async for _, token_id in self.plane.deps.bus.subscribe(REVOKED):
+        async for _, token_id in self.plane.context.bus.subscribe(REVOKED):
             self.plane.operations.identity.forget(token_id)
             self._access.drop_token(token_id)
             self.kube_proxy.revoke(token=token_id)
@@ -313,7 +313,7 @@ class ControlPlaneProcess:
 
         Checks all users if events may have been lost.
         """
-        async for _, user_id in self.plane.deps.bus.subscribe(ACCESS, LOST_WAKES):
+        async for _, user_id in self.plane.context.bus.subscribe(ACCESS, LOST_WAKES):
             self.plane.operations.identity.drop_user(user_id)
             self._access.drop_user(user_id)
             await self.kube_proxy.recheck(user_id or None)

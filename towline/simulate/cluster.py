@@ -8,13 +8,13 @@ from itertools import count
 from core.errors import TowlineError
 from core.runtime.clock import Clock
 from core.runtime.tasks import Tasks
-from core.spec.commands import CommandAnswer, CommandOutcome
 from core.spec.desired import Desired
-from core.spec.drift import DriftFound
 from core.spec.facts import ClusterFacts
 from core.spec.health import HealthState
-from core.spec.inventory import InventoryChange, ObservedComponent
 from core.spec.objects import ObjectRef
+from core.spec.reports.commands import CommandAnswer, CommandOutcome
+from core.spec.reports.drift import DriftFound
+from core.spec.reports.inventory import InventoryChange, ObservedComponent
 from core.spec.status import Phase, StageTimes, SyncStatus
 from syncagent.domain.objects import ref_of
 from syncagent.link.reports import OutboxReports

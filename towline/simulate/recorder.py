@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from core.errors import Unavailable
 from core.runtime.clock import Clock
 from core.runtime.tasks import Tasks
-from core.spec.inventory import ObservedComponent
 from core.spec.objects import GroupVersionKind, ObjectKey
+from core.spec.reports.inventory import ObservedComponent
 from syncagent.domain.events import ObjectGone, ObjectSeen, Observation, WatchListed, WatchRefused
 from syncagent.domain.objects import KubeObject, ref_of
 from syncagent.domain.observed.inventory import child_of

@@ -27,9 +27,9 @@ from controlplane.services.ports import LedgerStore, ServiceStore
 from core.errors import NotFound, TowlineError
 from core.identity import ClusterId
 from core.spec.bundle import parse_bundle
-from core.spec.commands import CommandAnswer, CommandOutcome
 from core.spec.jobs import JobSpec
-from core.spec.reports import Report
+from core.spec.reports.commands import CommandAnswer, CommandOutcome
+from core.spec.reports.report import Report
 from core.spec.sealed_secrets import SealedSecret
 
 log = structlog.get_logger(__name__)

@@ -11,8 +11,8 @@ from controlplane.services.model.ledger import LedgerEntry
 from controlplane.services.model.service import Component, Service
 from controlplane.services.ports import ComponentStore, LedgerStore, ServiceStore
 from core.identity import ClusterId
-from core.spec.inventory import InventoryChange
-from core.spec.reports import Report
+from core.spec.reports.inventory import InventoryChange
+from core.spec.reports.report import Report
 
 log = structlog.get_logger(__name__)
 

@@ -32,13 +32,13 @@ from controlplane.services.operations import quarantine
 from controlplane.services.operations.removal import delete_service_rows, end_if_empty
 from controlplane.services.ports import PlanStore, ServiceStore
 from core.identity import ClusterId, ServiceId, is_local_id
-from core.spec.commands import CommandAnswer
-from core.spec.drift import DriftFound
 from core.spec.facts import ClusterFacts
-from core.spec.inventory import InventoryChange, ObservedComponent
 from core.spec.jobs import JobPhase, JobStatus
-from core.spec.local_services import LocalServiceReport
 from core.spec.objects import ObjectKey
+from core.spec.reports.commands import CommandAnswer
+from core.spec.reports.drift import DriftFound
+from core.spec.reports.inventory import InventoryChange, ObservedComponent
+from core.spec.reports.local_services import LocalServiceReport
 from core.spec.status import Phase, SyncStatus
 from core.spec.verification import VerificationResult
 

@@ -17,9 +17,9 @@ from core.errors import Conflict, NotFound, TowlineError
 from core.identity import ClusterId
 from core.runtime.batcher import Batcher
 from core.runtime.tasks import run_to_completion
-from core.spec.commands import CommandAnswer
-from core.spec.inventory import InventoryChange
-from core.spec.reports import Report
+from core.spec.reports.commands import CommandAnswer
+from core.spec.reports.inventory import InventoryChange
+from core.spec.reports.report import Report
 from core.spec.status import Phase, Problem, SyncStatus
 
 _OBJECTS_PER_WEIGHT = 10

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from core.spec.health import HealthRule, HealthState
-from core.spec.inventory import InventoryChange, ObservedComponent
 from core.spec.objects import ObjectKey, ObjectRef
+from core.spec.reports.inventory import InventoryChange, ObservedComponent
 from syncagent.domain.objects import (
     KubeObject,
     controller_uid,

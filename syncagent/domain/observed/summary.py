@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from core.spec.health import HealthState
-from core.spec.inventory import ObservedComponent
+from core.spec.reports.inventory import ObservedComponent
 from core.spec.status import Phase, Problem
 
 MAX_PROBLEMS = 100

@@ -35,9 +35,9 @@ CALLER = "admin everywhere"
 
 def world_of(stage: Stage) -> World:
     """The operations of the stage, as other tests use them."""
-    clock = stage.plane.deps.clock
+    clock = stage.plane.context.clock
     assert isinstance(clock, FakeClock)
-    return World(stage.plane.deps, stage.manifests, clock)
+    return World(stage.plane.context, stage.manifests, clock)
 
 
 async def an_empty_project(stage: Stage) -> None:
@@ -148,7 +148,7 @@ async def a_rejected_release(stage: Stage) -> None:
 
 async def an_open_stream(stage: Stage) -> None:
     cluster = ClusterId(stage.ids["cluster"])
-    now = stage.plane.deps.clock.now()
+    now = stage.plane.context.clock.now()
     whose = (stage.ids["other"], "other", "")
     what = ("watch pods", "watch", "192.0.2.1", "kubectl")
     stream = OpenStream("stream", now, cluster, "own", *whose, *what, 0, 0, recorded=False)

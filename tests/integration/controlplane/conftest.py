@@ -39,7 +39,7 @@ from controlplane.services.operations.services import ServiceChange, Services
 from controlplane.store.repositories import REPOSITORIES
 from core.sealing import SealingKey
 from core.spec.facts import ClusterFacts
-from core.spec.reports import Report
+from core.spec.reports.report import Report
 from core.spec.status import Phase, Problem, SyncStatus
 from tests import migrated
 from tests.fakes.actors import person

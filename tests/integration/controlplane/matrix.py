@@ -328,7 +328,7 @@ class Stage:
         events = await schema.subscribe(document, context_value=context)
         first = asyncio.ensure_future(anext(aiter(events)))
         while not first.done():
-            self.plane.deps.bus.publish(SECRET, self.ids["secret"])
+            self.plane.context.bus.publish(SECRET, self.ids["secret"])
             await asyncio.wait({first}, timeout=0.02)
         await events.aclose()
         return first.result()
@@ -348,13 +348,13 @@ async def staged(folder: Path) -> AsyncGenerator[Stage, None]:
     manifests, sessions = FakeManifests(), FakeProxySessions()
     ports = OutsidePorts(manifests, sessions=sessions)
     async with built(ControlPlaneSettings(data_dir=folder), ports, FakeClock()) as plane:
-        stage = Stage(plane, Undoing(plane.deps.store), manifests, sessions)
+        stage = Stage(plane, Undoing(plane.context.store), manifests, sessions)
         await _people(stage)
         await _things(stage)
         manifests.push(stage.ids["repository"], {"x": [config_map("x")]})
         await _callers(stage)
         await _audited(stage)
-        for context in (plane.deps, plane.foundation.context):
+        for context in (plane.context, plane.foundation.context):
             object.__setattr__(context, "store", stage.store)
         yield stage
 
@@ -447,12 +447,12 @@ async def _defining(stage: Stage, project: str) -> None:
             f' "of-{kind.value}", namespace: "x"}}) {{ id }}'
         )
         ids[f"of {kind.value}"] = (await stage.made(document))["id"]
-        async with stage.plane.deps.store.write() as tx:
+        async with stage.plane.context.store.write() as tx:
             await tx[ServiceStore].change(
                 ids[f"of {kind.value}"], owner_kind=kind, owner_id=ids[kind.value]
             )
-    now, cluster = stage.plane.deps.clock.now(), ClusterId(ids["cluster"])
-    async with stage.plane.deps.store.write() as tx:
+    now, cluster = stage.plane.context.clock.now(), ClusterId(ids["cluster"])
+    async with stage.plane.context.store.write() as tx:
         one = Component(
             "component",
             ServiceId(ids["service"]),
@@ -504,7 +504,7 @@ async def _secrets(stage: Stage, project: str) -> None:
         made = await stage.made(document)
         ids["secret" if name == "own" else "idle_secret"] = made["id"]
     source = VaultSource("x", "x", "x")
-    async with stage.plane.deps.store.write() as tx:
+    async with stage.plane.context.store.write() as tx:
         await tx[SecretStore].change(ids["idle_secret"], source=source)
         version = await tx[SecretVersionStore].find(secret_id=ids["secret"], number=2)
         assert version is not None
@@ -520,7 +520,7 @@ async def _waiting(stage: Stage) -> str:
         ' "dependent", namespace: "x", dependencies: [{name: "second"}]}) { id }'
     )
     id = (await stage.made(document))["id"]
-    async with stage.plane.deps.store.write() as tx:
+    async with stage.plane.context.store.write() as tx:
         await tx[ServiceStore].change(id, waiting=True)
     return id
 
@@ -528,7 +528,7 @@ async def _waiting(stage: Stage) -> str:
 async def _audited(stage: Stage) -> None:
     """The newest row of the audit trail is one of the project."""
     await stage.made(f"syncGitRepository({filled('syncGitRepository', stage)}) {{ id }}")
-    async with stage.plane.deps.store.read() as tx:
+    async with stage.plane.context.store.read() as tx:
         page = await tx[AuditLog].page(PageQuery(1, newest=True))
     stage.ids["row"] = str(page.items[0].id)
 
@@ -551,9 +551,9 @@ async def _notifying(stage: Stage, project: str) -> None:
 
 
 async def _revision(stage: Stage) -> None:
-    now, ids = stage.plane.deps.clock.now(), stage.ids
+    now, ids = stage.plane.context.clock.now(), stage.ids
     ids["revision"] = "revision"
-    async with stage.plane.deps.store.write() as tx:
+    async with stage.plane.context.store.write() as tx:
         service = await tx[ServiceStore].get(ids["service"])
         assert service is not None
         digest = "sha256:0"

@@ -12,9 +12,9 @@ from controlplane.clusters.ports import CommandStore
 from core.errors import Conflict, Forbidden, Invalid, NotFound
 from core.identity import ClusterId
 from core.runtime.clock import SystemClock
-from core.spec.commands import CommandAnswer, CommandOutcome
 from core.spec.jobs import JobPhase
-from core.spec.reports import Report
+from core.spec.reports.commands import CommandAnswer, CommandOutcome
+from core.spec.reports.report import Report
 from core.spec.sealed_secrets import SealedSecret
 from core.wire.report_codec import report_from_message
 from core.wire.v1 import agent_pb2 as wire

@@ -13,7 +13,7 @@ from controlplane.services.operations.services import ServiceChange
 from controlplane.services.operations.sources import SourceChange
 from core.errors import Conflict, Invalid, NotFound
 from core.spec.facts import ClusterFacts
-from core.spec.reports import Report
+from core.spec.reports.report import Report
 from tests.fakes.manifests import config_map
 from tests.integration.controlplane.conftest import World
 

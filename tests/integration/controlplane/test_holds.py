@@ -36,7 +36,7 @@ from controlplane.services.ports import (
 from core.errors import Conflict, Forbidden, Invalid
 from core.identity import ClusterId
 from core.spec.bundle import make_bundle
-from core.spec.reports import Report
+from core.spec.reports.report import Report
 from core.spec.thresholds import Comparison
 from core.spec.verification import MetricCheck, Verification, VerificationResult
 from core.wire.v1 import agent_pb2 as wire

@@ -53,7 +53,7 @@ from controlplane.services.operations.services import ServiceChange
 from controlplane.services.ports import LiveObjects
 from core.errors import Conflict, Forbidden, Invalid, NotFound
 from core.spec.jobs import JobPhase
-from core.spec.reports import Report
+from core.spec.reports.report import Report
 from core.spec.status import Phase, Problem
 from core.spec.thresholds import Comparison
 from core.spec.verification import VerificationResult

@@ -17,11 +17,11 @@ from controlplane.services.ports import ServiceStore
 from core.errors import Invalid, NotFound, Unavailable
 from core.identity import RepositoryId, local_id
 from core.spec.bundle import Attestation, make_bundle
-from core.spec.commands import CommandAnswer, CommandOutcome
-from core.spec.local_services import LocalServiceReport
 from core.spec.render_orders import ORDER_SECRET_NAME, RenderOrder, load_order
 from core.spec.renderers import HelmRelease
-from core.spec.reports import Report
+from core.spec.reports.commands import CommandAnswer, CommandOutcome
+from core.spec.reports.local_services import LocalServiceReport
+from core.spec.reports.report import Report
 from core.spec.sealed_secrets import SealedSecret
 from core.spec.source import (
     GitCredentials,

@@ -84,8 +84,8 @@ async def test_every_verb_decides_before_it_looks(plane: ControlPlane) -> None:
         if not name.startswith("_") and "actor" in inspect.signature(method).parameters
     ]
     assert len(verbs) >= 20
-    store = plane.deps.store
-    object.__setattr__(plane.deps, "store", Untouchable())
+    store = plane.context.store
+    object.__setattr__(plane.context, "store", Untouchable())
     try:
         for verb in verbs:
             named = inspect.signature(verb).parameters.values()
@@ -94,7 +94,7 @@ async def test_every_verb_decides_before_it_looks(plane: ControlPlane) -> None:
             with pytest.raises(Unauthenticated):
                 await verb(*given)
     finally:
-        object.__setattr__(plane.deps, "store", store)
+        object.__setattr__(plane.context, "store", store)
 
 
 REFUSED = (

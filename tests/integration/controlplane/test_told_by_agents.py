@@ -23,7 +23,7 @@ from core.spec.bundle import Attestation
 from core.spec.health import FieldCondition, HealthRule, HealthState
 from core.spec.objects import ObjectRef
 from core.spec.plan import PlannedAction
-from core.spec.reports import Report
+from core.spec.reports.report import Report
 from core.spec.status import Phase
 from core.spec.sync import IgnoredDifference, SyncOptions
 from core.wire import limits

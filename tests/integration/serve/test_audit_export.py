@@ -70,7 +70,7 @@ async def test_a_request_to_a_cluster_leaves_one_row(hub: Running) -> None:
 
 async def test_an_export_holds_all_that_verifies_the_chain(hub: Running) -> None:
     """What was exported is enough to prove the trail, without the store."""
-    deps = hub.process.plane.deps
+    deps = hub.process.plane.context
     for number in range(120):  # More than a page, each in a transaction of its own.
         async with deps.store.write() as tx:
             await deps.audit(tx, SYSTEM, "createCluster", f"c{number}", f"id-{number}")

@@ -87,7 +87,7 @@ async def test_background_work_outlives_a_store_that_cannot_be_written(
     failed = asyncio.ensure_future(hub.process.wait_failed())
     disk.worn_out = True
     sha = repository.commit({"web/a.yaml": large(1)})
-    hub.process.plane.deps.bus.publish(PIPELINE, "any")
+    hub.process.plane.context.bus.publish(PIPELINE, "any")
     await asyncio.sleep(2)
     assert not failed.done()
     assert (await hub.get(service))["sha"] != sha

@@ -190,8 +190,8 @@ async def test_templates_read_contexts_and_follow_their_changes(
 async def bundle_of(hub: Running, service: str) -> bytes:
     """What the agent of a service's cluster would fetch."""
     plane = hub.process.plane
-    async with plane.deps.store.read() as tx:
+    async with plane.context.store.read() as tx:
         row = await tx[ServiceStore].get(service)
     assert row is not None
     assert row.desired.digest is not None
-    return await plane.deps.manifests.bundle(row.desired.digest)
+    return await plane.context.manifests.bundle(row.desired.digest)

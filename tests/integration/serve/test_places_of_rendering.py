@@ -70,7 +70,7 @@ class Places:
 
     async def orders(self) -> list[Command]:
         """All renders that agents were asked for."""
-        async with self.hub.process.plane.deps.store.read() as tx:
+        async with self.hub.process.plane.context.store.read() as tx:
             return await tx[CommandStore].select(kind=CommandKind.RENDER)
 
     async def ordered(self, count: int) -> list[Command]:
@@ -165,7 +165,7 @@ async def test_an_agent_that_is_away_holds_up_renders_only(places: Places) -> No
 
     async def unheard() -> Json:
         """What is shown of the service, though a busy machine writes that later still."""
-        async with places.hub.process.plane.deps.store.write() as tx:
+        async with places.hub.process.plane.context.store.write() as tx:
             await tx[ClusterStore].change(places.other, pinged_at=None)
         return await places.seen()
 

@@ -50,7 +50,7 @@ class Socket:
 
 async def follow(hub: Running, one: Socket, document: str, id: str = "1") -> None:
     """Subscribe, and wait until nothing that happens is missed."""
-    bus = hub.process.plane.deps.bus
+    bus = hub.process.plane.context.bus
     assert isinstance(bus, MemoryBus)
 
     async def readers() -> int:

@@ -39,9 +39,9 @@ async def session(hub: Running) -> str:
     """A browser's session of the administrator."""
     plane = hub.process.plane
     actor = await plane.operations.identity.authenticate(hub.token)
-    async with plane.deps.store.write() as tx:
+    async with plane.context.store.write() as tx:
         _, secret = await mint(
-            tx, plane.deps, "browser", user_id=actor.id, life=timedelta(hours=1),
+            tx, plane.context, "browser", user_id=actor.id, life=timedelta(hours=1),
             kind=TokenKind.SESSION,
         )  # fmt: skip
     return secret

@@ -8,9 +8,9 @@ from pathlib import Path
 from core.identity import local_id
 from core.runtime.clock import SystemClock
 from core.runtime.tasks import Tasks
-from core.spec.commands import CommandAnswer, CommandOutcome
 from core.spec.desired import Desired
 from core.spec.facts import ClusterFacts
+from core.spec.reports.commands import CommandAnswer, CommandOutcome
 from core.spec.status import Phase, StageTimes, SyncStatus
 from core.wire.v1 import agent_pb2 as pb
 from syncagent.link.channel import Endpoint

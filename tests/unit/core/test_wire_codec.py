@@ -14,17 +14,17 @@ from hypothesis import strategies as st
 
 from core.errors import Invalid
 from core.spec.bundle import Attestation
-from core.spec.commands import CommandAnswer
 from core.spec.desired import BundleSpec, Desired
-from core.spec.drift import DriftFound
 from core.spec.facts import ClusterFacts, DeprecatedApi
 from core.spec.health import FieldCondition, HealthRule
-from core.spec.inventory import InventoryChange, ObservedComponent
 from core.spec.jobs import JobSpec, JobStatus
-from core.spec.local_services import LocalServiceReport
 from core.spec.objects import FieldChange, ObjectRef
 from core.spec.plan import PlannedAction, PlannedChange
-from core.spec.reports import ReportBody
+from core.spec.reports.commands import CommandAnswer
+from core.spec.reports.drift import DriftFound
+from core.spec.reports.inventory import InventoryChange, ObservedComponent
+from core.spec.reports.local_services import LocalServiceReport
+from core.spec.reports.report import ReportBody
 from core.spec.sealed_secrets import SealedSecret
 from core.spec.source import RenderedBundle
 from core.spec.status import Problem, SyncStatus

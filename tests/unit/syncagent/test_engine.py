@@ -9,9 +9,9 @@ import pytest
 
 from core.errors import NotFound, Unavailable
 from core.spec.bundle import make_bundle
-from core.spec.commands import CommandAnswer, CommandOutcome
 from core.spec.desired import BundleSpec, Desired
 from core.spec.objects import ObjectRef
+from core.spec.reports.commands import CommandAnswer, CommandOutcome
 from core.spec.status import Phase, SyncStatus
 from core.spec.sync import DriftPolicy, Removal
 from syncagent.domain.objects import KubeObject

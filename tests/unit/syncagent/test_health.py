@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.spec.health import HealthState
-from core.spec.inventory import InventoryChange
+from core.spec.reports.inventory import InventoryChange
 from core.spec.status import StageTimes, SyncStatus
 from core.wire.report_codec import report_to_message
 from syncagent.domain.objects import ref_of

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.spec.health import HealthState
-from core.spec.inventory import InventoryChange, ObservedComponent
 from core.spec.objects import ObjectKey, ObjectRef
+from core.spec.reports.inventory import InventoryChange, ObservedComponent
 from core.spec.status import Phase, Problem
 from core.wire.report_codec import inventory_from_message, inventory_to_message
 from syncagent.domain.observed.health import HealthStatus

@@ -7,8 +7,8 @@ import pytest
 
 from core.errors import Invalid, Unavailable
 from core.sealing import SealingKey, mask_secrets, placeholder, seal
-from core.spec.commands import CommandAnswer, CommandOutcome
 from core.spec.jobs import JobPhase, JobSpec, JobStatus
+from core.spec.reports.commands import CommandAnswer, CommandOutcome
 from syncagent.autonomy.policy import JobPolicy, LocalPolicy
 from syncagent.jobs.logs import TAIL_BYTES
 from syncagent.jobs.runner import JobRunner

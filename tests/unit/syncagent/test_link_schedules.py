@@ -15,12 +15,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from core.runtime.tasks import Tasks
-from core.spec.commands import CommandAnswer, CommandOutcome
 from core.spec.desired import Desired
-from core.spec.drift import DriftFound
 from core.spec.health import HealthState
-from core.spec.inventory import InventoryChange, ObservedComponent
 from core.spec.objects import ObjectRef
+from core.spec.reports.commands import CommandAnswer, CommandOutcome
+from core.spec.reports.drift import DriftFound
+from core.spec.reports.inventory import InventoryChange, ObservedComponent
 from core.spec.status import Phase, StageTimes, SyncStatus
 from core.wire.v1 import agent_pb2 as pb
 from syncagent.link.commands import Commands

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from core.spec.bundle import KubeObject
-from core.spec.commands import CommandOutcome
 from core.spec.desired import Desired
 from core.spec.objects import GroupVersionKind
 from core.spec.plan import PlannedAction
+from core.spec.reports.commands import CommandOutcome
 from core.spec.status import Phase
 from core.spec.sync import Removal
 from syncagent.domain.ownership import SERVICE_LABEL

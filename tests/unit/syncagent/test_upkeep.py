@@ -8,9 +8,9 @@ import aiohttp
 import pytest
 
 from core.errors import Invalid, TowlineError, Unavailable
-from core.spec.commands import CommandAnswer, CommandOutcome
 from core.spec.jobs import JobSpec
 from core.spec.objects import ObjectRef
+from core.spec.reports.commands import CommandAnswer, CommandOutcome
 from syncagent.domain.objects import KubeObject
 from syncagent.ports import RequestRefused
 from syncagent.upkeep.status_server import StatusServer, Vitals

@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 import pytest
 
 from controlplane.agents.link import messages
-from core.spec.drift import DriftFound
-from core.spec.inventory import InventoryChange
+from core.spec.reports.drift import DriftFound
+from core.spec.reports.inventory import InventoryChange
 from core.spec.status import SyncStatus
 from core.wire.report_codec import report_from_message
 from core.wire.v1 import agent_pb2 as wire

@@ -6,7 +6,7 @@ from controlplane.agents.operations.agents import AgentOperations
 from controlplane.services.model.ledger import LedgerStage
 from controlplane.services.model.service import Service
 from controlplane.services.ports import LedgerStore
-from core.spec.reports import Report
+from core.spec.reports.report import Report
 from core.spec.status import Phase, SyncStatus
 from tests.fakes.clock import START
 from tests.fakes.operations import (

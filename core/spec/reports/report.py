@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from core.spec.commands import CommandAnswer
-from core.spec.drift import DriftFound
 from core.spec.facts import ClusterFacts
-from core.spec.inventory import InventoryChange
 from core.spec.jobs import JobStatus
-from core.spec.local_services import LocalServiceReport
+from core.spec.reports.commands import CommandAnswer
+from core.spec.reports.drift import DriftFound
+from core.spec.reports.inventory import InventoryChange
+from core.spec.reports.local_services import LocalServiceReport
 from core.spec.status import SyncStatus
 from core.spec.verification import VerificationResult
 
