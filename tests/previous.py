@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-COMMIT = "553e562c958dfd9ab7ad46b184d5faad1216e2c8"
+COMMIT = "ee13e6e50bae059b93733bde2601d5dba3a8dacb"
 SCHEMA = "0001"
 _ROOT = Path(__file__).parents[1]
 
