@@ -248,16 +248,16 @@ class _BoundFields(_ServiceFields):
         return found
 
 
-_COMMON = {
-    *("version", "docs_path", "protect", "templated", "dry_run", "options", "sources"),
-    *("rendered_by", "verification"),
+_NESTED = {
+    *("ref", "folder", "kustomize_path", "helm", "configuration", "dependencies"),
+    *("context_ids", "uses", "subjects"),
 }
 
 
 @draft(
     ServiceChange,
     rename={"sync_config": "options"},
-    only=_COMMON | {"name", "namespace", "promoted", "repository_id"},
+    hide=_NESTED | {"paused"},
 )
 class ServiceDeploymentAttributes(_BoundFields):
     """Fields of a service to create."""
@@ -289,7 +289,11 @@ class ServiceDeploymentAttributes(_BoundFields):
         return {**super().values(), "uses": uses}
 
 
-@draft(ServiceChange, rename={"sync_config": "options"}, only=_COMMON | {"paused"})
+@draft(
+    ServiceChange,
+    rename={"sync_config": "options"},
+    hide=_NESTED | {"name", "namespace", "promoted", "repository_id"},
+)
 class ServiceUpdateAttributes(_BoundFields):
     """Fields of a service to change. A field that is null or absent stays as it is; a given list
     replaces the whole list."""

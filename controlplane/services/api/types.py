@@ -278,11 +278,12 @@ class ServiceDependency:
 @output(
     Service,
     rename={"sha": "commit_sha", "sync_config": "options"},
-    only={
-        *("id", "name", "namespace", "version", "protect", "templated", "dry_run", "paused"),
-        *("promoted", "commit_sha", "pinned_sha", "digest", "inserted_at", "updated_at"),
-        *("deleted_at", "observed_at", "message", "mirrored", "origin", "awaiting", "options"),
-        *("docs_path", "rendered_by", "waiting", "verification"),
+    hide={
+        *("cluster_id", "repository_id", "project_id", "removal", "owner_kind", "owner_id"),
+        *("ref", "folder", "renderer", "kustomize_path", "stage_verification", "revision_id"),
+        *("author", "input_digest", "reads", "bundle_bytes", "object_count", "generation"),
+        *("render_error", "attestation", "confirmed", "wait_skipped", "uses_secrets"),
+        *("quarantined", "quarantine", "observed_generation", "phase", "problems"),
     },
     nullable={"message", "origin"},
 )
