@@ -65,6 +65,8 @@ FAILURE_STAGES = (LedgerStage.FAILED, LedgerStage.DEGRADED)
 _PARTS = (0.5, 0.9)
 _NAMED = ("service_id", "sequence", "cluster_id", "stage", "sha")
 _TIMES = ("desired_at", "applied_at", "healthy_at", "failed_at", "restored_at")
+MAP_COLUMNS = frozenset({*_NAMED, *_TIMES})
+"""Columns that the fleet map of a moment reads; other fields have their defaults."""
 _T = deployments.c
 _SAME = and_(_T.service_id == bindparam("service"), _T.sequence == bindparam("at_sequence"))
 _MOMENT = bindparam("moment", type_=_T.desired_at.type)

@@ -24,6 +24,7 @@ from controlplane.reports.ports import ReportFilter
 from controlplane.reports.store.deployments import (
     DESIRED_STAGES,
     FAILURE_STAGES,
+    MAP_COLUMNS,
     MILESTONES,
     begun_deployment,
 )
@@ -121,7 +122,7 @@ class MemoryDeployments(MemoryReading[Deployment]):
 
         rows = self._inside(within, visible, has_stood)
         rows.sort(key=lambda row: (row["cluster_id"], row["service_id"]))
-        return [self._value(row) for row in rows[:most]]
+        return [Deployment(**{name: row[name] for name in MAP_COLUMNS}) for row in rows[:most]]
 
     async def service_names(self, ids: Collection[str]) -> dict[str, str]:
         return self._texts(services, "name", ids)

@@ -288,7 +288,7 @@ def test_a_pipeline_is_judged_while_it_is_written(ada: Desk, story: DemoSteps) -
     page.get_by_role("button", name="Add workflow").last.click()
     expect(page.locator(".cm-content")).to_contain_text("waitSeconds: 60")
     own = page.get_by_role("group", name="Workflow of prod")
-    own.get_by_text("Wait: pauses for a fixed time").click()
+    own.get_by_text("Wait: A fixed time passes").click()
     own.get_by_role("spinbutton", name="Seconds").fill("5")
     expect(page.locator(".cm-content")).to_contain_text("waitSeconds: 5")
     own.get_by_role("textbox", name=re.compile("^After")).fill("nothing")
