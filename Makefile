@@ -98,7 +98,7 @@ coverage: setup ## test the control plane, and measure the coverage of its code
 	@rm -f .coverage .coverage.*; mkdir -p artifacts
 	@PATH="$$PATH:$$($(BIN)/python -m towline.demo.clusters build)" $(BIN)/coverage run -m pytest -q -n 3 --dist loadgroup -ra $(MEASURED)
 	@$(BIN)/coverage combine -q && $(BIN)/coverage report --skip-covered --show-missing --sort=cover >artifacts/coverage.txt || { tail -n 3 artifacts/coverage.txt >&2; exit 1; }
-	@tail -n 1 artifacts/coverage.txt
+	@echo "coverage of the control plane: $$($(BIN)/coverage report --format=total) %"
 
 .PHONY: servers
 servers: setup
