@@ -111,23 +111,32 @@ function fieldsOf(properties, prefix = "") {
 
 const { timeoutSeconds, ...repeats } = published.retries;
 
-function formOf(name, isStep) {
+function formOf(name, retries) {
   const { title, description, properties, examples } = published.kinds[name];
-  const retries = published.checks.includes(name) ? { ...repeats, timeoutSeconds } : isStep ? {} : { timeoutSeconds };
   return { title, description, initial: examples[0], fields: fieldsOf({ ...properties, ...retries }) };
 }
 
-const forms = (names, isStep) => JSON.stringify(Object.fromEntries(names.map((name) => [name, formOf(name, isStep)])), null, 2);
+const printed = (value) => JSON.stringify(value, null, 2);
+const checkForms = Object.fromEntries(published.checks.map((name) => [name, formOf(name, { ...repeats, timeoutSeconds })]));
+
+/** Forms of kinds in their order. Gates and steps share the forms of checks. */
+function forms(names, retries) {
+  const entries = names.map((name) => `  "${name}": ${name in checkForms ? `CHECK_FORMS.${name}` : printed(formOf(name, retries))},`);
+  return `{\n${entries.join("\n")}\n}`;
+}
+
 const kinds = `import type { GateKind } from "../pipelines/gatekinds";
 import type { GateType, StepType } from "./generated";
 
-export const GATE_KINDS: Readonly<Record<GateType, GateKind>> = ${forms(published.gates, false)};
+const CHECK_FORMS = ${printed(checkForms)} satisfies Readonly<Record<string, GateKind>>;
+
+export const GATE_KINDS: Readonly<Record<GateType, GateKind>> = ${forms(published.gates, { timeoutSeconds })};
 
 /** Kinds of steps in a workflow. */
-export const STEP_KINDS: Readonly<Record<StepType, GateKind>> = ${forms(published.steps, true)};
+export const STEP_KINDS: Readonly<Record<StepType, GateKind>> = ${forms(published.steps, {})};
 
 /** Kinds of gates with exactly one check. */
-export const CHECKS: readonly string[] = ${JSON.stringify(published.checks)};
+export const CHECKS: readonly string[] = Object.keys(CHECK_FORMS);
 `;
 writeFileSync(join(folder, "kinds.ts"), head + kinds);
 

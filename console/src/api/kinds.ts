@@ -2,109 +2,7 @@
 import type { GateKind } from "../pipelines/gatekinds";
 import type { GateType, StepType } from "./generated";
 
-export const GATE_KINDS: Readonly<Record<GateType, GateKind>> = {
-  "APPROVAL": {
-    "title": "Approval",
-    "description": "A quorum of users approves.",
-    "initial": {
-      "quorum": 1
-    },
-    "fields": [
-      {
-        "path": "quorum",
-        "title": "Approvals",
-        "note": "Number of required approvals. Default: 1. Limit: 20.",
-        "of": "number"
-      },
-      {
-        "path": "notAuthor",
-        "title": "Exclude the author of the commit",
-        "note": "True keeps the author of the release from approving. Default: true.",
-        "of": "check",
-        "default": true
-      },
-      {
-        "path": "people",
-        "title": "Approvers",
-        "note": "E-mail addresses of possible approvers. Default: everybody with the permission. Limit: 100.",
-        "of": "list"
-      },
-      {
-        "path": "groups",
-        "title": "Approver groups",
-        "note": "Names of groups of possible approvers. Default: everybody with the permission. Limit: 100.",
-        "of": "list"
-      },
-      {
-        "path": "timeoutSeconds",
-        "title": "Timeout",
-        "note": "Timeout of one attempt in seconds. Default: 0, one hour for checks and none for other gates. Limit: 7,776,000.",
-        "of": "number"
-      }
-    ]
-  },
-  "SOAK": {
-    "title": "Soak",
-    "description": "The source stage stays healthy for some time.",
-    "initial": {
-      "soakSeconds": 600
-    },
-    "fields": [
-      {
-        "path": "soakSeconds",
-        "title": "Seconds",
-        "note": "Seconds for which the source stage must stay healthy with the release. Limit: 7,776,000.",
-        "of": "number"
-      },
-      {
-        "path": "timeoutSeconds",
-        "title": "Timeout",
-        "note": "Timeout of one attempt in seconds. Default: 0, one hour for checks and none for other gates. Limit: 7,776,000.",
-        "of": "number"
-      }
-    ]
-  },
-  "WINDOW": {
-    "title": "Window",
-    "description": "The calendar is open.",
-    "initial": {
-      "calendar": {
-        "zone": "UTC",
-        "hours": [
-          {
-            "weekdays": [
-              0,
-              1,
-              2,
-              3
-            ],
-            "begin": "09:00",
-            "end": "16:00"
-          }
-        ]
-      }
-    },
-    "fields": [
-      {
-        "path": "calendar.zone",
-        "title": "Time zone",
-        "note": "IANA time zone, such as `Europe/Berlin`. Default: `UTC`. Limit: 255 characters.",
-        "of": "text"
-      },
-      {
-        "path": "calendar.holidays",
-        "title": "Holidays",
-        "note": "Dates without releases, in the time zone. Default: none. Limit: 1,000.",
-        "of": "list"
-      },
-      {
-        "path": "timeoutSeconds",
-        "title": "Timeout",
-        "note": "Timeout of one attempt in seconds. Default: 0, one hour for checks and none for other gates. Limit: 7,776,000.",
-        "of": "number"
-      }
-    ]
-  },
+const CHECK_FORMS = {
   "JOB": {
     "title": "Job",
     "description": "A Job or Pod in a cluster succeeds.",
@@ -395,419 +293,241 @@ export const GATE_KINDS: Readonly<Record<GateType, GateKind>> = {
         "of": "number"
       }
     ]
+  }
+} satisfies Readonly<Record<string, GateKind>>;
+
+export const GATE_KINDS: Readonly<Record<GateType, GateKind>> = {
+  "APPROVAL": {
+  "title": "Approval",
+  "description": "A quorum of users approves.",
+  "initial": {
+    "quorum": 1
   },
-  "MANUAL": {
-    "title": "Manual",
-    "description": "A person confirms that the source stage is verified.",
-    "initial": {},
-    "fields": [
-      {
-        "path": "instructions",
-        "title": "Instructions",
-        "note": "Instructions for the person who confirms. Default: none. Limit: 10,000 characters.",
-        "of": "long"
-      },
-      {
-        "path": "timeoutSeconds",
-        "title": "Timeout",
-        "note": "Timeout of one attempt in seconds. Default: 0, one hour for checks and none for other gates. Limit: 7,776,000.",
-        "of": "number"
-      }
-    ]
-  },
-  "EXTERNAL": {
-    "title": "External",
-    "description": "An external program reports the result.",
-    "initial": {
-      "account": ""
+  "fields": [
+    {
+      "path": "quorum",
+      "title": "Approvals",
+      "note": "Number of required approvals. Default: 1. Limit: 20.",
+      "of": "number"
     },
-    "fields": [
-      {
-        "path": "account",
-        "title": "Service account",
-        "note": "E-mail address of the account that answers. Limit: 255 characters.",
-        "of": "text"
-      },
-      {
-        "path": "secret",
-        "title": "Signing secret",
-        "note": "Signing secret `whsec_…` (Standard Webhooks). Never returned. Null keeps the current one.",
-        "of": "secret"
-      },
-      {
-        "path": "timeoutSeconds",
-        "title": "Timeout",
-        "note": "Timeout of one attempt in seconds. Default: 0, one hour for checks and none for other gates. Limit: 7,776,000.",
-        "of": "number"
-      }
-    ]
+    {
+      "path": "notAuthor",
+      "title": "Exclude the author of the commit",
+      "note": "True keeps the author of the release from approving. Default: true.",
+      "of": "check",
+      "default": true
+    },
+    {
+      "path": "people",
+      "title": "Approvers",
+      "note": "E-mail addresses of possible approvers. Default: everybody with the permission. Limit: 100.",
+      "of": "list"
+    },
+    {
+      "path": "groups",
+      "title": "Approver groups",
+      "note": "Names of groups of possible approvers. Default: everybody with the permission. Limit: 100.",
+      "of": "list"
+    },
+    {
+      "path": "timeoutSeconds",
+      "title": "Timeout",
+      "note": "Timeout of one attempt in seconds. Default: 0, one hour for checks and none for other gates. Limit: 7,776,000.",
+      "of": "number"
+    }
+  ]
+},
+  "SOAK": {
+  "title": "Soak",
+  "description": "The source stage stays healthy for some time.",
+  "initial": {
+    "soakSeconds": 600
   },
-  "WORKFLOW": {
-    "title": "Workflow",
-    "description": "A graph of steps passes.",
-    "initial": {
-      "steps": [
+  "fields": [
+    {
+      "path": "soakSeconds",
+      "title": "Seconds",
+      "note": "Seconds for which the source stage must stay healthy with the release. Limit: 7,776,000.",
+      "of": "number"
+    },
+    {
+      "path": "timeoutSeconds",
+      "title": "Timeout",
+      "note": "Timeout of one attempt in seconds. Default: 0, one hour for checks and none for other gates. Limit: 7,776,000.",
+      "of": "number"
+    }
+  ]
+},
+  "WINDOW": {
+  "title": "Window",
+  "description": "The calendar is open.",
+  "initial": {
+    "calendar": {
+      "zone": "UTC",
+      "hours": [
         {
-          "name": "wait",
-          "type": "WAIT",
-          "waitSeconds": 60
+          "weekdays": [
+            0,
+            1,
+            2,
+            3
+          ],
+          "begin": "09:00",
+          "end": "16:00"
         }
       ]
+    }
+  },
+  "fields": [
+    {
+      "path": "calendar.zone",
+      "title": "Time zone",
+      "note": "IANA time zone, such as `Europe/Berlin`. Default: `UTC`. Limit: 255 characters.",
+      "of": "text"
     },
-    "fields": [
+    {
+      "path": "calendar.holidays",
+      "title": "Holidays",
+      "note": "Dates without releases, in the time zone. Default: none. Limit: 1,000.",
+      "of": "list"
+    },
+    {
+      "path": "timeoutSeconds",
+      "title": "Timeout",
+      "note": "Timeout of one attempt in seconds. Default: 0, one hour for checks and none for other gates. Limit: 7,776,000.",
+      "of": "number"
+    }
+  ]
+},
+  "JOB": CHECK_FORMS.JOB,
+  "METRIC": CHECK_FORMS.METRIC,
+  "HTTP": CHECK_FORMS.HTTP,
+  "VERSION": CHECK_FORMS.VERSION,
+  "MANUAL": {
+  "title": "Manual",
+  "description": "A person confirms that the source stage is verified.",
+  "initial": {},
+  "fields": [
+    {
+      "path": "instructions",
+      "title": "Instructions",
+      "note": "Instructions for the person who confirms. Default: none. Limit: 10,000 characters.",
+      "of": "long"
+    },
+    {
+      "path": "timeoutSeconds",
+      "title": "Timeout",
+      "note": "Timeout of one attempt in seconds. Default: 0, one hour for checks and none for other gates. Limit: 7,776,000.",
+      "of": "number"
+    }
+  ]
+},
+  "EXTERNAL": {
+  "title": "External",
+  "description": "An external program reports the result.",
+  "initial": {
+    "account": ""
+  },
+  "fields": [
+    {
+      "path": "account",
+      "title": "Service account",
+      "note": "E-mail address of the account that answers. Limit: 255 characters.",
+      "of": "text"
+    },
+    {
+      "path": "secret",
+      "title": "Signing secret",
+      "note": "Signing secret `whsec_…` (Standard Webhooks). Never returned. Null keeps the current one.",
+      "of": "secret"
+    },
+    {
+      "path": "timeoutSeconds",
+      "title": "Timeout",
+      "note": "Timeout of one attempt in seconds. Default: 0, one hour for checks and none for other gates. Limit: 7,776,000.",
+      "of": "number"
+    }
+  ]
+},
+  "WORKFLOW": {
+  "title": "Workflow",
+  "description": "A graph of steps passes.",
+  "initial": {
+    "steps": [
       {
-        "path": "timeoutSeconds",
-        "title": "Timeout",
-        "note": "Timeout of one attempt in seconds. Default: 0, one hour for checks and none for other gates. Limit: 7,776,000.",
-        "of": "number"
+        "name": "wait",
+        "type": "WAIT",
+        "waitSeconds": 60
       }
     ]
-  }
+  },
+  "fields": [
+    {
+      "path": "timeoutSeconds",
+      "title": "Timeout",
+      "note": "Timeout of one attempt in seconds. Default: 0, one hour for checks and none for other gates. Limit: 7,776,000.",
+      "of": "number"
+    }
+  ]
+},
 };
 
 /** Kinds of steps in a workflow. */
 export const STEP_KINDS: Readonly<Record<StepType, GateKind>> = {
   "APPROVAL": {
-    "title": "Approval",
-    "description": "A quorum of users approves.",
-    "initial": {
-      "quorum": 1
-    },
-    "fields": [
-      {
-        "path": "quorum",
-        "title": "Approvals",
-        "note": "Number of required approvals. Default: 1. Limit: 20.",
-        "of": "number"
-      },
-      {
-        "path": "notAuthor",
-        "title": "Exclude the author of the commit",
-        "note": "True keeps the author of the release from approving. Default: true.",
-        "of": "check",
-        "default": true
-      },
-      {
-        "path": "people",
-        "title": "Approvers",
-        "note": "E-mail addresses of possible approvers. Default: everybody with the permission. Limit: 100.",
-        "of": "list"
-      },
-      {
-        "path": "groups",
-        "title": "Approver groups",
-        "note": "Names of groups of possible approvers. Default: everybody with the permission. Limit: 100.",
-        "of": "list"
-      }
-    ]
+  "title": "Approval",
+  "description": "A quorum of users approves.",
+  "initial": {
+    "quorum": 1
   },
-  "JOB": {
-    "title": "Job",
-    "description": "A Job or Pod in a cluster succeeds.",
-    "initial": {
-      "job": {
-        "namespace": "default",
-        "manifest": {
-          "apiVersion": "batch/v1",
-          "kind": "Job",
-          "metadata": {
-            "name": "check"
-          },
-          "spec": {
-            "template": {
-              "spec": {
-                "restartPolicy": "Never",
-                "containers": [
-                  {
-                    "name": "check",
-                    "image": "registry.example.org/check:1",
-                    "command": [
-                      "true"
-                    ]
-                  }
-                ]
-              }
-            }
-          }
-        }
-      }
+  "fields": [
+    {
+      "path": "quorum",
+      "title": "Approvals",
+      "note": "Number of required approvals. Default: 1. Limit: 20.",
+      "of": "number"
     },
-    "fields": [
-      {
-        "path": "job.namespace",
-        "title": "Namespace",
-        "note": "Namespace of the job. Limit: 63 characters.",
-        "of": "text"
-      },
-      {
-        "path": "job.manifest",
-        "title": "Manifest",
-        "note": "JSON of a `batch/v1` Job or a `v1` Pod, which may contain `${release}`, `${commit}`, `${stage}` and `${steps.NAME.OUTPUT}`. Limit: 512 KiB.",
-        "of": "yaml"
-      },
-      {
-        "path": "job.clusterId",
-        "title": "Cluster",
-        "note": "ID of the cluster. Default: the cluster of the first service in the target stage.",
-        "of": "text"
-      },
-      {
-        "path": "job.timeoutSeconds",
-        "title": "Job timeout",
-        "note": "Timeout of the job in seconds. Default: 3,600. Limit: 604,800.",
-        "of": "number"
-      },
-      {
-        "path": "attempts",
-        "title": "Attempts",
-        "note": "Maximum number of attempts. Default: 1. Limit: 20.",
-        "of": "number"
-      },
-      {
-        "path": "backoffSeconds",
-        "title": "Backoff",
-        "note": "Seconds before the second attempt. Doubles with each attempt, up to 3,600. Default: 10. Limit: 3,600.",
-        "of": "number"
-      },
-      {
-        "path": "intervalSeconds",
-        "title": "Interval",
-        "note": "Seconds between two polls of an undecided check. Default: 15. Limit: 3,600.",
-        "of": "number"
-      },
-      {
-        "path": "timeoutSeconds",
-        "title": "Timeout",
-        "note": "Timeout of one attempt in seconds. Default: 0, one hour for checks and none for other gates. Limit: 7,776,000.",
-        "of": "number"
-      }
-    ]
-  },
-  "METRIC": {
-    "title": "Metric",
-    "description": "A PromQL query meets its threshold.",
-    "initial": {
-      "metric": {
-        "query": "sum(rate(http_requests_total{code=~\"5..\"}[5m]))",
-        "threshold": 1,
-        "comparison": "AT_MOST",
-        "url": "https://prometheus.example.org"
-      }
+    {
+      "path": "notAuthor",
+      "title": "Exclude the author of the commit",
+      "note": "True keeps the author of the release from approving. Default: true.",
+      "of": "check",
+      "default": true
     },
-    "fields": [
-      {
-        "path": "metric.query",
-        "title": "Query",
-        "note": "PromQL query. Limit: 10,000 characters.",
-        "of": "text"
-      },
-      {
-        "path": "metric.threshold",
-        "title": "Threshold",
-        "note": "Threshold for the value.",
-        "of": "number"
-      },
-      {
-        "path": "metric.comparison",
-        "title": "Comparison",
-        "note": "Comparison of the value with the threshold. Default: `AT_MOST`.",
-        "of": [
-          "AT_MOST",
-          "BELOW",
-          "ABOVE",
-          "AT_LEAST"
-        ]
-      },
-      {
-        "path": "metric.url",
-        "title": "Prometheus URL",
-        "note": "URL of a Prometheus server that the control plane queries. Default: none. Limit: 2,000 characters.",
-        "of": "text"
-      },
-      {
-        "path": "metric.clusterId",
-        "title": "Cluster",
-        "note": "ID of the cluster whose agent queries Prometheus. Default: none.",
-        "of": "text"
-      },
-      {
-        "path": "metric.service",
-        "title": "Prometheus Service",
-        "note": "Prometheus in that cluster, as `namespace/name:port`. Default: none. Limit: 255 characters.",
-        "of": "text"
-      },
-      {
-        "path": "metric.baseline",
-        "title": "Baseline query",
-        "note": "PromQL query for a baseline. The value is divided by it before the comparison. Default: none. Limit: 10,000 characters.",
-        "of": "text"
-      },
-      {
-        "path": "metric.several",
-        "title": "Several series",
-        "note": "Meaning of several series. Default: `ALL`.",
-        "of": [
-          "ALL",
-          "ANY",
-          "ERROR"
-        ]
-      },
-      {
-        "path": "metric.emptyPasses",
-        "title": "Pass without data",
-        "note": "True if a query without series passes. Default: false.",
-        "of": "check"
-      },
-      {
-        "path": "attempts",
-        "title": "Attempts",
-        "note": "Maximum number of attempts. Default: 1. Limit: 20.",
-        "of": "number"
-      },
-      {
-        "path": "backoffSeconds",
-        "title": "Backoff",
-        "note": "Seconds before the second attempt. Doubles with each attempt, up to 3,600. Default: 10. Limit: 3,600.",
-        "of": "number"
-      },
-      {
-        "path": "intervalSeconds",
-        "title": "Interval",
-        "note": "Seconds between two polls of an undecided check. Default: 15. Limit: 3,600.",
-        "of": "number"
-      },
-      {
-        "path": "timeoutSeconds",
-        "title": "Timeout",
-        "note": "Timeout of one attempt in seconds. Default: 0, one hour for checks and none for other gates. Limit: 7,776,000.",
-        "of": "number"
-      }
-    ]
-  },
-  "HTTP": {
-    "title": "HTTP",
-    "description": "An HTTP endpoint returns success.",
-    "initial": {
-      "http": {
-        "url": "https://shop.example.org/gate",
-        "status": 200
-      }
+    {
+      "path": "people",
+      "title": "Approvers",
+      "note": "E-mail addresses of possible approvers. Default: everybody with the permission. Limit: 100.",
+      "of": "list"
     },
-    "fields": [
-      {
-        "path": "http.url",
-        "title": "URL",
-        "note": "URL of the endpoint. Limit: 2,000 characters.",
-        "of": "text"
-      },
-      {
-        "path": "http.status",
-        "title": "Status",
-        "note": "Required status. 0 means any status from 200 to 299. Default: 0.",
-        "of": "number"
-      },
-      {
-        "path": "http.contains",
-        "title": "Body contains",
-        "note": "Text that the body must contain. Default: none. Limit: 10,000 characters.",
-        "of": "text"
-      },
-      {
-        "path": "http.secret",
-        "title": "Signing secret",
-        "note": "Signing secret `whsec_…` (Standard Webhooks). Never returned. Null keeps the current one.",
-        "of": "secret"
-      },
-      {
-        "path": "attempts",
-        "title": "Attempts",
-        "note": "Maximum number of attempts. Default: 1. Limit: 20.",
-        "of": "number"
-      },
-      {
-        "path": "backoffSeconds",
-        "title": "Backoff",
-        "note": "Seconds before the second attempt. Doubles with each attempt, up to 3,600. Default: 10. Limit: 3,600.",
-        "of": "number"
-      },
-      {
-        "path": "intervalSeconds",
-        "title": "Interval",
-        "note": "Seconds between two polls of an undecided check. Default: 15. Limit: 3,600.",
-        "of": "number"
-      },
-      {
-        "path": "timeoutSeconds",
-        "title": "Timeout",
-        "note": "Timeout of one attempt in seconds. Default: 0, one hour for checks and none for other gates. Limit: 7,776,000.",
-        "of": "number"
-      }
-    ]
-  },
-  "VERSION": {
-    "title": "Version",
-    "description": "Another service is healthy with a version in a range.",
-    "initial": {
-      "version": {
-        "service": "",
-        "range": ">=1.0.0"
-      }
-    },
-    "fields": [
-      {
-        "path": "version.service",
-        "title": "Service",
-        "note": "Name without a cluster. The service must exist in every cluster of the target stage. Limit: 255 characters.",
-        "of": "text"
-      },
-      {
-        "path": "version.range",
-        "title": "Version range",
-        "note": "Version range in the syntax of npm, such as `^1.2` or `>=2 <3`. Limit: 255 characters.",
-        "of": "text"
-      },
-      {
-        "path": "attempts",
-        "title": "Attempts",
-        "note": "Maximum number of attempts. Default: 1. Limit: 20.",
-        "of": "number"
-      },
-      {
-        "path": "backoffSeconds",
-        "title": "Backoff",
-        "note": "Seconds before the second attempt. Doubles with each attempt, up to 3,600. Default: 10. Limit: 3,600.",
-        "of": "number"
-      },
-      {
-        "path": "intervalSeconds",
-        "title": "Interval",
-        "note": "Seconds between two polls of an undecided check. Default: 15. Limit: 3,600.",
-        "of": "number"
-      },
-      {
-        "path": "timeoutSeconds",
-        "title": "Timeout",
-        "note": "Timeout of one attempt in seconds. Default: 0, one hour for checks and none for other gates. Limit: 7,776,000.",
-        "of": "number"
-      }
-    ]
-  },
+    {
+      "path": "groups",
+      "title": "Approver groups",
+      "note": "Names of groups of possible approvers. Default: everybody with the permission. Limit: 100.",
+      "of": "list"
+    }
+  ]
+},
+  "JOB": CHECK_FORMS.JOB,
+  "METRIC": CHECK_FORMS.METRIC,
+  "HTTP": CHECK_FORMS.HTTP,
+  "VERSION": CHECK_FORMS.VERSION,
   "WAIT": {
-    "title": "Wait",
-    "description": "A fixed time passes. Gates use a soak time instead.",
-    "initial": {
-      "waitSeconds": 60
-    },
-    "fields": [
-      {
-        "path": "waitSeconds",
-        "title": "Seconds",
-        "note": "Seconds to wait. Limit: 7,776,000.",
-        "of": "number"
-      }
-    ]
-  }
+  "title": "Wait",
+  "description": "A fixed time passes. Gates use a soak time instead.",
+  "initial": {
+    "waitSeconds": 60
+  },
+  "fields": [
+    {
+      "path": "waitSeconds",
+      "title": "Seconds",
+      "note": "Seconds to wait. Limit: 7,776,000.",
+      "of": "number"
+    }
+  ]
+},
 };
 
 /** Kinds of gates with exactly one check. */
-export const CHECKS: readonly string[] = ["JOB","METRIC","HTTP","VERSION"];
+export const CHECKS: readonly string[] = Object.keys(CHECK_FORMS);
