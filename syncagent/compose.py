@@ -27,15 +27,16 @@ from syncagent.autonomy.definition_sources import (
 from syncagent.autonomy.folder_renders import FolderRenders
 from syncagent.autonomy.policy import JobPolicy, LocalPolicy, SourcePolicy
 from syncagent.autonomy.services import LocalServicePorts, LocalServices
+from syncagent.autonomy.tenants import parse_tenants
+from syncagent.domain.tenants import TenantPolicy
 from syncagent.jobs.runner import JobRunner
 from syncagent.kube.access import ApiServerAccess, from_kubeconfig, in_cluster
 from syncagent.kube.client import KubeClient
 from syncagent.kube.cluster import KubeCluster
 from syncagent.kube.configmaps import KubeConfigMaps
 from syncagent.kube.facts import KubeFacts
-from syncagent.kube.guarded import GuardedCluster
+from syncagent.kube.fenced import KubeFences, KubeJobFences
 from syncagent.kube.impersonator import token_of
-from syncagent.kube.jobs import KubeJobs
 from syncagent.kube.metrics import KubeMetrics
 from syncagent.link.channel import LOOPBACK, Endpoint, proxy_to
 from syncagent.link.commands import Commands
@@ -152,7 +153,8 @@ def build(
     reports, logs = OutboxReports(outbox), LogQueue()
     access = access_to(settings.kubernetes, clock)
     client = KubeClient(access, clock, settings.kubernetes.concurrency)
-    cluster = GuardedCluster(client, clock, policy.check)
+    cluster = KubeCluster(client, clock, policy.check)
+    tenants = _tenants(settings.autonomy)
     key = load_or_create_sealing_key(folder / "sealing.key")
     pipe = _pipe(settings.hub)
     endpoint, instance_id = _endpoint(settings.hub, pipe), new_id(clock.now())
@@ -165,10 +167,11 @@ def build(
         SqliteStateStore(database, stored_state_check.check),
     )
     identities = AgeIdentities(settings.secrets.age_keys)
-    ports = ReconcilePorts(cluster, bundles, fetcher, memory, reports, KubeMetrics(client))
+    fences = KubeFences(client, cluster, policy.check, tenants)
+    ports = ReconcilePorts(cluster, fences, bundles, fetcher, memory, reports, KubeMetrics(client))
     engine = ReconcileEngine(ports, clock, key, identities)
     jobs = JobRunner(
-        KubeJobs(client, KubeCluster(client, clock)),
+        KubeJobFences(client, KubeCluster(client, clock), tenants),
         SqliteJobStore(database),
         reports,
         key,
@@ -346,6 +349,16 @@ def _trusted(settings: AutonomySettings) -> TrustedKeys:
         return TrustedKeys(read_public_keys(settings.trusted_keys.read_bytes()))
     except Invalid as error:
         raise Invalid(f"{settings.trusted_keys} {error.message}") from None
+
+
+def _tenants(settings: AutonomySettings) -> TenantPolicy:
+    """Reads the tenants from the configured file. Invalid: it cannot be read, or is none."""
+    if settings.tenants is None:
+        return TenantPolicy()
+    try:
+        return parse_tenants(settings.tenants.read_bytes())
+    except OSError as error:
+        raise Invalid(f"{settings.tenants} cannot be read: {error.strerror}") from None
 
 
 def access_to(settings: KubernetesSettings, clock: Clock) -> ApiServerAccess:

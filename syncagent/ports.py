@@ -7,6 +7,7 @@ from typing import Protocol
 import core.spec.source
 from core.errors import TowlineError, Unavailable
 from core.spec.desired import Desired
+from core.spec.fences import ServiceFence
 from core.spec.jobs import JobSpec, JobStatus
 from core.spec.objects import GroupVersionKind, ObjectKey, ObjectRef
 from core.spec.render_orders import RenderOrder
@@ -72,12 +73,10 @@ class Notice:
     count: int
 
 
-class KubeApi(Protocol):
-    """The API server. All methods raise `core.errors.Unavailable` when it cannot be reached."""
-
-    async def ping(self) -> None:
-        """Checks the API server within some seconds; raises Unavailable otherwise."""
-        ...
+class ObjectApi(Protocol):
+    """Objects of the API server. All methods raise `core.errors.Unavailable` when it cannot be
+    reached.
+    """
 
     async def namespaced(self, api: GroupVersionKind) -> bool:
         """Reports whether this kind is namespaced. UnknownApi."""
@@ -109,6 +108,22 @@ class KubeApi(Protocol):
         """Merge-patches an object; does nothing if it does not exist. Refused."""
         ...
 
+    async def versions(
+        self, api: GroupVersionKind, namespace: str, selector: str
+    ) -> dict[ObjectKey, int]:
+        """Returns the versions of all matching objects of a kind and namespace. Refused,
+        UnknownApi.
+        """
+        ...
+
+
+class KubeApi(ObjectApi, Protocol):
+    """The API server, as the agent itself."""
+
+    async def ping(self) -> None:
+        """Checks the API server within some seconds; raises Unavailable otherwise."""
+        ...
+
     async def follow(
         self, api: GroupVersionKind, namespace: str, selector: str, sink: Sink
     ) -> None:
@@ -132,17 +147,27 @@ class KubeApi(Protocol):
         """Writes an event on an object; an equal notice only increases its count. Refused."""
         ...
 
-    async def versions(
-        self, api: GroupVersionKind, namespace: str, selector: str
-    ) -> dict[ObjectKey, int]:
-        """Returns the versions of all matching objects of a kind and namespace. Refused,
-        UnknownApi.
-        """
-        ...
-
     def find(self, selector: str) -> AsyncIterator[KubeObject]:
         """Iterates over the metadata of all matching objects of all kinds; for recovery only.
         It skips kinds that the agent may not list.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class FencedCluster:
+    """The cluster's objects within a fence; None: without one."""
+
+    objects: ObjectApi
+    fence: ServiceFence | None
+
+
+class Fences(Protocol):
+    """The fences of projects, as this cluster enforces them."""
+
+    def within(self, fence: ServiceFence | None, namespace: str) -> FencedCluster:
+        """Returns the objects for a service of a namespace. Invalid: its project is not a tenant
+        of this cluster.
         """
         ...
 
@@ -494,6 +519,21 @@ class JobCluster(Protocol):
 
     async def follow_log(self, pod: ObjectRef, container: str, take: TakeLine) -> None:
         """Passes a container's log on line by line, until it ends."""
+        ...
+
+
+class JobFences(Protocol):
+    """The fences of projects, as this cluster enforces them for jobs."""
+
+    @property
+    def own(self) -> JobCluster:
+        """The cluster without a fence, for jobs of the agent itself."""
+        ...
+
+    def within(self, fence: ServiceFence | None, namespace: str) -> JobCluster:
+        """Returns the cluster for a job of a namespace. Invalid: its project is not a tenant of
+        this cluster.
+        """
         ...
 
 

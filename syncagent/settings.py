@@ -73,7 +73,9 @@ class AutonomySettings:
     one must have signed a bundle; none: unsigned bundles are accepted. `sources`: repositories, and
     folders in them, that may supply a namespace's signed bundles: `shop=https://git/shop#deploy`,
     comma-separated, `*` for every namespace; empty: any. `jobs`: run jobs of the control plane.
-    `unsigned_jobs`: run jobs even with trusted keys, because jobs are not signed.
+    `unsigned_jobs`: run jobs even with trusted keys, because jobs are not signed. `tenants`: YAML
+    file of the projects that may deploy here, with their namespaces, kinds and service account;
+    none: any, within the fences of the control plane.
     The other settings name the places that define the cluster's services; with any of them the
     agent is autonomous and the control plane defines no services here. `services`: folder of files.
     `configmaps`: namespace of ConfigMaps with the label `towline.dev/services`. `repository`,
@@ -86,6 +88,7 @@ class AutonomySettings:
     sources: str = ""
     jobs: bool = True
     unsigned_jobs: bool = False
+    tenants: Path | None = None
     services: Path | None = None
     configmaps: str = ""
     repository: str = ""

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from core.spec.attestation import Attestation
+from core.spec.fences import ServiceFence
 from core.spec.objects import ObjectKey, ObjectRef
 from core.spec.sealed_secrets import SealedSecret
 from core.spec.sync import Removal, SyncOptions
@@ -47,6 +48,8 @@ class Desired:
     """Verification of the bundle by the agent."""
     lifted: bool = False
     """A user has lifted the quarantine: the agent tries the failed bundle again."""
+    fence: ServiceFence | None = None
+    """The fence of the service's project; None for services that the cluster defines itself."""
 
     @property
     def agreed(self) -> frozenset[ObjectKey]:

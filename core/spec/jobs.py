@@ -6,6 +6,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from core.spec.bundle import KubeObject
+from core.spec.fences import ServiceFence
 from core.spec.objects import ObjectRef
 from core.spec.sealed_secrets import SealedSecret
 
@@ -42,6 +43,8 @@ class JobSpec:
     """Stream its log while it runs."""
     secrets: tuple[SealedSecret, ...] = ()
     """Values for the placeholders in its environment."""
+    fence: ServiceFence | None = None
+    """The fence of the project that requests the job."""
     own: bool = False
     """The agent itself requests it in its own namespace, where the allow-list does not apply.
     Messages lack this field: no control plane can set it.

@@ -13,6 +13,7 @@ import orjson
 from core.errors import Invalid
 from core.spec.bundle import Attestation
 from core.spec.desired import BundleSpec, Desired
+from core.spec.fences import ObjectRules, ServiceFence
 from core.spec.health import FieldCondition, HealthRule, HealthState
 from core.spec.jobs import JobSpec
 from core.spec.objects import ObjectRef
@@ -269,6 +270,36 @@ def bundle_spec_from_message(message: pb.ServiceSpec) -> BundleSpec:
     )
 
 
+def object_rules_to_message(rules: ObjectRules) -> pb.ObjectRules:
+    return pb.ObjectRules(
+        namespaces=rules.namespaces, cluster_scoped=rules.cluster_scoped, denied=rules.denied
+    )
+
+
+def object_rules_from_message(message: pb.ObjectRules) -> ObjectRules:
+    return ObjectRules(
+        tuple(message.namespaces), tuple(message.cluster_scoped), tuple(message.denied)
+    )
+
+
+def fence_to_message(fence: ServiceFence) -> pb.Fence:
+    return pb.Fence(
+        project=fence.project,
+        service_account=fence.service_account,
+        rules=map(object_rules_to_message, fence.rules),
+        max_objects=fence.max_objects,
+    )
+
+
+def fence_from_message(message: pb.Fence) -> ServiceFence:
+    return ServiceFence(
+        project=message.project,
+        service_account=message.service_account,
+        rules=tuple(map(object_rules_from_message, message.rules)),
+        max_objects=message.max_objects,
+    )
+
+
 def desired_to_message(desired: Desired) -> pb.Desired:
     policy = desired.verification
     return pb.Desired(
@@ -279,6 +310,7 @@ def desired_to_message(desired: Desired) -> pb.Desired:
         confirmed=map(object_ref_to_message, desired.confirmed),
         verification=verification_to_message(policy) if policy else None,
         lifted=desired.lifted,
+        fence=fence_to_message(desired.fence) if desired.fence else None,
     )
 
 
@@ -297,6 +329,7 @@ def desired_from_message(message: pb.Desired) -> Desired:
         confirmed=tuple(map(object_ref_from_message, message.confirmed)),
         verification=verification_from_message(message.verification) if verified else None,
         lifted=message.lifted,
+        fence=fence_from_message(message.fence) if message.HasField("fence") else None,
     )
 
 
@@ -308,6 +341,7 @@ def job_spec_to_message(spec: JobSpec) -> pb.Command:
         timeout_s=spec.timeout_s,
         secrets=map(sealed_secret_to_message, spec.secrets),
         follow=spec.follow,
+        fence=fence_to_message(spec.fence) if spec.fence else None,
     )
     return pb.Command(id=spec.command_id, run_job=body)
 
@@ -327,5 +361,6 @@ def job_spec_from_message(message: pb.Command) -> JobSpec:
         manifest=manifest,
         timeout_s=body.timeout_s,
         follow=body.follow,
+        fence=fence_from_message(body.fence) if body.HasField("fence") else None,
         secrets=tuple(map(sealed_secret_from_message, body.secrets)),
     )

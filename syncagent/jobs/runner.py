@@ -31,7 +31,14 @@ from syncagent.jobs.template import (
     secret_object,
     secret_ref,
 )
-from syncagent.ports import JobCluster, JobReports, JobStore, LiveLog, RequestRefused
+from syncagent.ports import (
+    JobCluster,
+    JobFences,
+    JobReports,
+    JobStore,
+    LiveLog,
+    RequestRefused,
+)
 
 log = structlog.get_logger(__name__)
 
@@ -48,11 +55,14 @@ _REFUSALS = _FAULTS | {403, 409}
 
 @dataclass(slots=True)
 class _Running:
-    """A running job; `values` are its opened secrets, in memory only."""
+    """A running job; `values` are its opened secrets, in memory only. `cluster` is behind the fence
+    of its project.
+    """
 
     spec: JobSpec
     status: JobStatus
     values: Mapping[str, str]
+    cluster: JobCluster
     cancelled: asyncio.Event
     kept: bool = True
 
@@ -71,7 +81,7 @@ class JobRunner:
 
     def __init__(
         self,
-        cluster: JobCluster,
+        fences: JobFences,
         memory: JobStore,
         reports: JobReports,
         key: SealingKey,
@@ -79,7 +89,7 @@ class JobRunner:
         live: LiveLog,
         clock: Clock,
     ) -> None:
-        self._cluster = cluster
+        self._fences = fences
         self._memory = memory
         self._reports = reports
         self._key = key
@@ -126,7 +136,7 @@ class JobRunner:
 
     def _begin(self, spec: JobSpec, status: JobStatus) -> None:
         if spec.command_id not in self._running:
-            job = _Running(spec, status, {}, asyncio.Event())
+            job = _Running(spec, status, {}, self._fences.own, asyncio.Event())
             self._running[spec.command_id] = job
             self._tasks.spawn("job", self._execute(job))
 
@@ -161,6 +171,7 @@ class JobRunner:
         status.
         """
         body = job_object(job.spec)
+        job.cluster = self._cluster_of(job.spec)
         if job.status.ref is None:
             self._check(job.spec, ref_of(body))
         opened = {s.name: self._key.open(s, job.spec.command_id) for s in job.spec.secrets}
@@ -172,6 +183,10 @@ class JobRunner:
             self._save_status(job, replace(job.status, ref=ref_of(body), started_at=now))
         return await self._watch(job, ref_of(body))
 
+    def _cluster_of(self, spec: JobSpec) -> JobCluster:
+        """Returns the cluster behind the fence of a job. Invalid: see `JobFences.within`."""
+        return self._fences.own if spec.own else self._fences.within(spec.fence, spec.namespace)
+
     def _check(self, spec: JobSpec, ref: ObjectRef) -> None:
         if not spec.own:
             self._allowed([ref, secret_ref(ref)] if spec.secrets else [ref])
@@ -180,22 +195,22 @@ class JobRunner:
         ref = ref_of(body)
         if job.values:
             secret = secret_object(ref, job.spec.command_id, job.values)
-            await self._create_ours(secret, job.spec.command_id)
-        live = await self._create_ours(body, job.spec.command_id)
+            await self._create_ours(job, secret)
+        live = await self._create_ours(job, body)
         if job.values:
-            await self._cluster.merge(secret_ref(ref), owned_by(live))
+            await job.cluster.merge(secret_ref(ref), owned_by(live))
 
-    async def _create_ours(self, body: KubeObject, command_id: str) -> KubeObject:
+    async def _create_ours(self, job: _Running, body: KubeObject) -> KubeObject:
         """Creates an object, or returns the one that was created before."""
         try:
-            return await self._cluster.create(ref_of(body), body)
+            return await job.cluster.create(ref_of(body), body)
         except RequestRefused as error:
             if error.status != 409:
                 raise
-        live = await self._cluster.get(ref_of(body))
+        live = await job.cluster.get(ref_of(body))
         if live is None:
             raise Unavailable("the object existed but was deleted meanwhile")
-        if not is_ours(live, command_id):
+        if not is_ours(live, job.spec.command_id):
             raise Invalid(f"{ref_of(body)} exists and is not this job")
         return live
 
@@ -203,11 +218,11 @@ class JobRunner:
         pace, follower = Backoff(first=_FIRST_POLL_S, limit=_MAX_POLL_S), None
         if job.spec.follow:
             follower = LogFollower(
-                self._cluster, self._live, job.spec.command_id, job.values.values()
+                job.cluster, self._live, job.spec.command_id, job.values.values()
             )
         while True:
             try:
-                live = await self._cluster.get(ref)
+                live = await job.cluster.get(ref)
                 pods = await self._pods(job, ref) if live else []
             except (Unavailable, RequestRefused) as error:
                 self._raise_after_deadline(job, error)
@@ -235,7 +250,7 @@ class JobRunner:
     async def _pods(self, job: _Running, ref: ObjectRef) -> list[KubeObject]:
         """Lists the job's pods; none if access is still refused after the job's deadline."""
         try:
-            return await self._cluster.pods(ref)
+            return await job.cluster.pods(ref)
         except RequestRefused:
             if self._clock.now() <= job.deadline:
                 raise
@@ -250,7 +265,7 @@ class JobRunner:
         cancelled.cancel()
 
     async def _end(self, job: _Running, seen: JobProgress, pods: list[KubeObject]) -> JobStatus:
-        tail = await tail_of(self._cluster, pods)
+        tail = await tail_of(job.cluster, pods)
         values = job.values.values()
         return replace(
             job.status,
@@ -270,7 +285,7 @@ class JobRunner:
         phase = JobPhase.CANCELLED if cancelled else JobPhase.FAILED
         end = await self._end(job, JobProgress(phase, message), pods)
         until = self._clock.now() + _GRACE
-        await self._with_retries(lambda: self._cluster.delete(ref, live), until, _REFUSALS)
+        await self._with_retries(lambda: job.cluster.delete(ref, live), until, _REFUSALS)
         return end
 
     async def _with_retries(
@@ -320,9 +335,9 @@ class JobRunner:
             return
         ref = secret_ref(ref_of(job_object(job.spec)))
         try:
-            live = await self._cluster.get(ref)
+            live = await job.cluster.get(ref)
             if live is not None and is_ours(live, job.spec.command_id):
-                await self._cluster.delete(ref, live)
+                await job.cluster.delete(ref, live)
         except TowlineError as error:
             log.warning(
                 "a job's secrets cannot be deleted", job=job.spec.command_id, error=error.message
@@ -332,15 +347,16 @@ class JobRunner:
         """Removes jobs that ended a day ago, with their pods."""
         while True:
             await self._clock.sleep(_TIDY_EVERY_S)
-            for _, status in self._memory.jobs():
+            for spec, status in self._memory.jobs():
                 if status.finished_at and status.finished_at + _KEPT < self._clock.now():
-                    await self._forget(status)
+                    await self._forget(spec, status)
 
-    async def _forget(self, status: JobStatus) -> None:
+    async def _forget(self, spec: JobSpec, status: JobStatus) -> None:
         try:
-            live = await self._cluster.get(status.ref) if status.ref else None
+            cluster = self._cluster_of(spec)
+            live = await cluster.get(status.ref) if status.ref else None
             if status.ref and live is not None and is_ours(live, status.command_id):
-                await self._cluster.delete(status.ref, live)
+                await cluster.delete(status.ref, live)
             self._memory.forget_job(status.command_id)
         except TowlineError as error:
             log.warning("an old job cannot be deleted", job=status.command_id, error=error.message)

@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator, Generator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import urlencode
 
@@ -74,11 +75,12 @@ class KubeClient:
         body: Any = None,
         content_type: str = JSON,
         accept: str = JSON,
+        impersonation: Mapping[str, str] = MappingProxyType({}),
     ) -> KubeObject:
         """Sends a request and returns the parsed response. Refused: the server refused it.
         Unavailable: the server cannot be reached.
         """
-        headers = {"Accept": accept, "Content-Type": content_type}
+        headers = {"Accept": accept, "Content-Type": content_type, **impersonation}
         for attempt in range(1, _TRIES + 1):
             status, retry_after, answer = await self._once(method, path, query, body, headers)
             if status < 400:
@@ -116,12 +118,16 @@ class KubeClient:
 
     @asynccontextmanager
     async def stream(
-        self, path: str, query: Mapping[str, str], accept: str = JSON
+        self,
+        path: str,
+        query: Mapping[str, str],
+        accept: str = JSON,
+        impersonation: Mapping[str, str] = MappingProxyType({}),
     ) -> AsyncGenerator[aiohttp.StreamReader]:
         """Opens the body of a long response (a watch). Refused, Unavailable: see `request`."""
         await self._wait_for_throttle(_group_of(path))
         with self._translated_errors():
-            headers = await self._access.headers() | {"Accept": accept}
+            headers = {"Accept": accept, **impersonation, **await self._access.headers()}
             timeout = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=_SILENCE_S)
             async with (await self._open()).get(
                 self._url(path, query), headers=headers, timeout=timeout

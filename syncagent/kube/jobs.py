@@ -1,29 +1,45 @@
 """One-time Jobs and Pods, and their logs: the port `JobCluster` over HTTP."""
 
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
+from typing import Protocol
 from urllib.parse import quote
+
+import aiohttp
 
 from core.spec.objects import ObjectRef
 from syncagent.domain.objects import KubeObject, metadata_of
 from syncagent.domain.ownership import FIELD_MANAGER
-from syncagent.kube.client import KubeClient
-from syncagent.kube.cluster import KubeCluster
-from syncagent.ports import Deletion, TakeLine
+from syncagent.kube.objects import RequestSender
+from syncagent.ports import Allowed, Deletion, ObjectApi, TakeLine
 
 _TAIL_LINES = 2000
 _MAX_LINE = 32 << 10
 _PLURALS = {"Job": "/apis/batch/v1", "Pod": "/api/v1", "Secret": "/api/v1"}
 
 
+class JobSender(RequestSender, Protocol):
+    """Sends requests, and opens logs."""
+
+    def stream(
+        self, path: str, query: Mapping[str, str]
+    ) -> AbstractAsyncContextManager[aiohttp.StreamReader]:
+        """Opens the body of a long response. Refused, Unavailable."""
+        ...
+
+
 class KubeJobs:
     """Implements `JobCluster` for the three kinds of objects of jobs; their paths need no
-    discovery.
+    discovery. `allowed` covers every creation.
     """
 
-    def __init__(self, client: KubeClient, cluster: KubeCluster) -> None:
+    def __init__(self, client: JobSender, cluster: ObjectApi, allowed: Allowed) -> None:
         self._client = client
         self._cluster = cluster
+        self._allowed = allowed
 
     async def create(self, ref: ObjectRef, body: KubeObject) -> KubeObject:
+        self._allowed(ref)
         query = {"fieldManager": FIELD_MANAGER}
         return await self._client.request("POST", _collection(ref), query=query, body=body)
 

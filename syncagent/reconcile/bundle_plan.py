@@ -7,13 +7,14 @@ import orjson
 from core.errors import Invalid
 from core.spec.bundle import MAX_OBJECTS
 from core.spec.desired import Desired
-from core.spec.objects import GroupVersionKind, ObjectKey
+from core.spec.fences import ServiceFence
+from core.spec.objects import GroupVersionKind, ObjectKey, ObjectRef
 from core.spec.status import Problem
 from syncagent.domain.bundle_validation import check_object, check_owners
 from syncagent.domain.objects import KubeObject, api_of, ref_of
 from syncagent.domain.ownership import HookManifest, ObjectManifest, hook_manifest, manifest_of
 from syncagent.domain.sealed_values import with_sealed_values
-from syncagent.ports import BundleStore, KubeApi, UnknownApi
+from syncagent.ports import BundleStore, ObjectApi, UnknownApi
 from syncagent.reconcile.registry import ServiceState, Span
 
 
@@ -32,11 +33,17 @@ class BundlePlan:
     problems: list[Problem] = field(default_factory=list)
 
 
-async def plan_bundle(cluster: KubeApi, target: Desired, data: bytes) -> BundlePlan:
-    """Parses a whole bundle. Unavailable: the cluster cannot report the scope of a kind."""
+async def plan_bundle(
+    cluster: ObjectApi, target: Desired, data: bytes, fence: ServiceFence | None = None
+) -> BundlePlan:
+    """Parses a whole bundle. Unavailable: the cluster cannot report the scope of a kind.
+
+    An object outside the fence is a problem of the bundle.
+    """
     lines = data.splitlines()
-    if len(lines) > MAX_OBJECTS:
-        text = f"the service has {len(lines):,} objects, more than the limit of {MAX_OBJECTS:,}"
+    most = min(MAX_OBJECTS, fence.max_objects if fence and fence.max_objects else MAX_OBJECTS)
+    if len(lines) > most:
+        text = f"the service has {len(lines):,} objects, more than the limit of {most:,}"
         return BundlePlan(problems=[Problem(text, reason="Invalid")])
     plan, offset = BundlePlan(defines=_definitions(lines)), 0
     places: dict[GroupVersionKind, bool] = {}
@@ -46,7 +53,9 @@ async def plan_bundle(cluster: KubeApi, target: Desired, data: bytes) -> BundleP
             check_object(raw, len(line))
             if (api := api_of(raw)) not in places:
                 places[api] = await _namespaced(cluster, api, plan)
-            _take(plan, target, raw, line, offset, places[api])
+            ref = _take(plan, target, raw, line, offset, places[api])
+            if fence is not None:
+                fence.check(ref)
         except Invalid as error:
             plan.problems.append(Problem(error.message, reason="Invalid", ref=ref_of(raw)))
         offset += len(line) + 1
@@ -58,7 +67,7 @@ async def plan_bundle(cluster: KubeApi, target: Desired, data: bytes) -> BundleP
 
 
 async def manifest_for(
-    cluster: KubeApi, bundles: BundleStore, service: ServiceState, key: ObjectKey
+    cluster: ObjectApi, bundles: BundleStore, service: ServiceState, key: ObjectKey
 ) -> ObjectManifest | None:
     """Returns the manifest last applied for one object; None if the bundle does not contain it."""
     if service.current is None or service.current.spec is None:
@@ -77,23 +86,24 @@ async def manifest_for(
 
 def _take(
     plan: BundlePlan, target: Desired, raw: KubeObject, line: bytes, offset: int, namespaced: bool
-) -> None:
+) -> ObjectRef:
     """Adds one object of a bundle to the plan: `raw`, encoded there as `line`. Invalid."""
     assert target.spec is not None
     raw, boxes = with_sealed_values(raw, line, target.spec)
     hook = hook_manifest(raw, target.service_id, target.spec, namespaced, boxes)
     if hook is not None:
         plan.hooks.append(hook)
-        return
+        return hook.ref
     manifest = manifest_of(raw, target.service_id, target.spec, namespaced, boxes)
     key = manifest.key
     if key in plan.manifests:
         raise Invalid(f"{manifest.ref} is in the bundle twice")
     plan.manifests[key] = manifest
     plan.spans[key] = (offset, len(line))
+    return manifest.ref
 
 
-async def _namespaced(cluster: KubeApi, api: GroupVersionKind, plan: BundlePlan) -> bool:
+async def _namespaced(cluster: ObjectApi, api: GroupVersionKind, plan: BundlePlan) -> bool:
     """Reports whether a kind is namespaced; the bundle itself may define kinds that do not exist
     yet.
     """

@@ -5,12 +5,13 @@ from dataclasses import dataclass
 
 from core.runtime.clock import Clock
 from core.sealing import SealingKey
+from core.spec.fences import ServiceFence
 from core.spec.objects import ObjectRef
 from syncagent.ports import (
     BundleFetcher,
     BundleStore,
     DecryptionKeys,
-    KubeApi,
+    ObjectApi,
     ServiceReports,
     StateStore,
 )
@@ -24,10 +25,11 @@ class ReconcileContext:
     """The ports, the registry, and callbacks: watch an object, report a service again, retry a
     service.
     `require_cluster` waits until the state of the cluster is known, and raises Unavailable while
-    nothing can be decided about it.
+    nothing can be decided about it. `cluster` and `fence` are those of the service at hand.
     """
 
-    cluster: KubeApi
+    cluster: ObjectApi
+    fence: ServiceFence | None
     bundles: BundleStore
     fetcher: BundleFetcher
     memory: StateStore

@@ -4,11 +4,13 @@ observations, then schedule a retry.
 """
 
 import asyncio
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 
 import structlog
 
-from core.errors import Code, TowlineError, Unavailable
+from core.errors import Code, Invalid, TowlineError, Unavailable
+from core.identity import is_local_id
 from core.runtime.backoff import Backoff
 from core.runtime.clock import Clock
 from core.runtime.tasks import Tasks
@@ -23,6 +25,7 @@ from syncagent.ports import (
     BundleFetcher,
     BundleStore,
     DecryptionKeys,
+    Fences,
     KubeApi,
     LinkDown,
     Metrics,
@@ -61,6 +64,7 @@ class ReconcilePorts:
     """The ports of the engine. `metrics` are queried when bundles are verified."""
 
     cluster: KubeApi
+    fences: Fences
     bundles: BundleStore
     fetcher: BundleFetcher
     memory: StateStore
@@ -114,8 +118,10 @@ class ReconcileEngine:
         self._queue = WorkQueue("service", self._work, self._tasks, clock)
         self._turn = asyncio.Semaphore(max_syncs)
         self._cluster_checked = asyncio.Event()
+        self._fences = ports.fences
         self._context = ReconcileContext(
             cluster,
+            None,
             ports.bundles,
             ports.fetcher,
             memory,
@@ -293,7 +299,7 @@ class ReconcileEngine:
         retry_requests, asked = service.retry_requests, service.commands
         service.commands, service.begun = [], service.begun + asked
         if asked and service.stopped != service.desired.sequence:
-            await mark_changed_objects(self._context, service)
+            await self._mark_changed_objects(service)
         max_syncs = service.due and (asked or self._may_sync(service))
         if max_syncs:
             await self._sync(service)
@@ -338,6 +344,21 @@ class ReconcileEngine:
                 problem.ref, owned.uid if owned else "", problem.reason, text, warns=True
             )
 
+    def _within(self, service: ServiceState) -> ReconcileContext:
+        """Returns the context within the fence of a service. Invalid: this cluster has no such
+        tenant.
+        """
+        if is_local_id(service.id):
+            return self._context
+        spec = service.desired.spec or (service.current.spec if service.current else None)
+        fenced = self._fences.within(service.desired.fence, spec.namespace if spec else "")
+        return replace(self._context, cluster=fenced.objects, fence=fenced.fence)
+
+    async def _mark_changed_objects(self, service: ServiceState) -> None:
+        # The sync itself reports a fence that this cluster refuses.
+        with suppress(Invalid):
+            await mark_changed_objects(self._within(service), service)
+
     async def _sync(self, service: ServiceState) -> None:
         """Runs the steps of a sync; an error that ends it early becomes a failure of the whole
         service.
@@ -346,7 +367,9 @@ class ReconcileEngine:
             target = service.desired
             service.busy_since = self._clock.monotonic()
             try:
-                await (sync_service if target.spec else remove_service)(self._context, service)
+                await (sync_service if target.spec else remove_service)(
+                    self._within(service), service
+                )
             except SyncPaused:
                 log.debug("sync paused", service=service.id)
             except TowlineError as error:
@@ -359,7 +382,7 @@ class ReconcileEngine:
 
     async def _terminate(self, service: ServiceState) -> None:
         try:
-            await terminate_sync(self._context, service)
+            await terminate_sync(self._within(service), service)
         except TowlineError as error:
             self._on_sync_error(service, error)
 
@@ -384,7 +407,7 @@ class ReconcileEngine:
     ) -> float:
         """Processes one observation; an error of one object must not affect the others."""
         try:
-            return await process_observation(self._context, service, key, sighting)
+            return await process_observation(self._within(service), service, key, sighting)
         except TowlineError as error:
             service.failures[key] = problem_of(error, None)
         except Exception:

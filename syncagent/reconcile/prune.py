@@ -113,6 +113,9 @@ async def _look_at(
     adopting_service = (
         None if owned.leaving else context.registry.adopting_service(service, owned.key)
     )
+    if adopting_service is not None and adopting_service.project != service.project:
+        # Nothing is handed over through a fence: the other service creates its own object.
+        adopting_service = None
     if (
         adopting_service is not None
         and adopting_service.due

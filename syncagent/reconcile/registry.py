@@ -102,6 +102,11 @@ class ServiceState:
         return self.desired.spec.name if self.desired.spec else self.id
 
     @property
+    def project(self) -> str:
+        """Name of the service's project; empty for a service of the cluster's own."""
+        return self.desired.fence.project if self.desired.fence else ""
+
+    @property
     def due(self) -> bool:
         """Reports whether something must be applied, pruned or removed."""
         spec = self.desired.spec

@@ -27,6 +27,7 @@ def is_in_sync(service: ServiceState) -> bool:
     same = replace(spec, commit=current.spec.commit, attestation=current.spec.attestation)
     return (
         same == current.spec
+        and service.desired.fence == current.fence
         and not (spec.dry_run or spec.paused)
         and service.spans.keys() == service.owned.keys()
         and all(_is_settled(owned) for owned in service.owned.values())

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from core.errors import NotFound
 from core.spec.desired import BundleSpec, Desired
+from core.spec.fences import ServiceFence
 from core.spec.objects import ObjectKey, ObjectRef
 from core.spec.plan import PlannedAction, PlannedChange
 from core.spec.status import Phase, Problem
@@ -80,7 +81,7 @@ async def plan(context: ReconcileContext, sync: SyncPass) -> None:
     """
     await context.require_cluster()
     sync.service.busy = Phase.APPLYING
-    sync.plan = await plan_bundle(context.cluster, sync.target, sync.data)
+    sync.plan = await plan_bundle(context.cluster, sync.target, sync.data, context.fence)
     sync.data = b""
     for problem in sync.plan.problems:
         sync.service.failures[problem.ref.key if problem.ref else None] = problem
@@ -117,13 +118,13 @@ async def store_intent(context: ReconcileContext, sync: SyncPass) -> None:
 
 async def prepare_namespace(context: ReconcileContext, sync: SyncPass) -> None:
     """Creates the service's namespace or sets the requested labels. The namespace is never
-    pruned.
+    pruned. A fence without the kind Namespace leaves it to the cluster's operator.
     """
     options = sync.spec.options
     if not options.create_namespace or not sync.spec.namespace:
         return
     ref = ObjectRef("", "v1", "Namespace", "", sync.spec.namespace)
-    if ref.key in sync.plan.manifests:
+    if ref.key in sync.plan.manifests or not _is_inside(context.fence, ref):
         return
     body = _namespace(sync.spec)
     made = (sync.spec.namespace, fingerprint(body))
@@ -311,6 +312,10 @@ def _is_applied(sync: SyncPass, digest: str, key: ObjectKey) -> bool:
     if owned is None or owned.applied != digest or owned.needs_apply or owned.leaving:
         return False
     return owned.synced or sync.spec.options.drift != DriftPolicy.HEAL
+
+
+def _is_inside(fence: ServiceFence | None, ref: ObjectRef) -> bool:
+    return fence is None or not any(rules.refusal(ref) for rules in fence.rules)
 
 
 def _namespace(spec: BundleSpec) -> KubeObject:

@@ -24,6 +24,7 @@ from syncagent.state.database import Database
 from syncagent.state.identities import AgeIdentities
 from syncagent.state.store import SqliteStateStore
 from tests.fakes.clock import FakeClock
+from tests.fakes.fences import FakeFences
 from tests.fakes.kubernetes import FakeCluster
 
 
@@ -94,7 +95,9 @@ class Stand:
         self.database = Database(self.folder / "agent.db")
         bundles = BundleFiles(self.folder / "bundles")
         memory = SqliteStateStore(self.database)
-        ports = ReconcilePorts(self.cluster, bundles, self.hub, memory, self.hub)
+        ports = ReconcilePorts(
+            self.cluster, FakeFences(self.cluster), bundles, self.hub, memory, self.hub
+        )
         self.engine = ReconcileEngine(ports, self.clock, self.key, self.identities)
         self.engine.start()
 

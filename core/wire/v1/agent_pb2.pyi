@@ -249,7 +249,7 @@ class Welcome(_message.Message):
     def __init__(self, protocol: _Optional[int] = ..., cluster_id: _Optional[str] = ..., handle: _Optional[str] = ..., hub_version: _Optional[str] = ..., pulse_ms: _Optional[int] = ..., acknowledged: _Optional[int] = ...) -> None: ...
 
 class Desired(_message.Message):
-    __slots__ = ("service_id", "sequence", "spec", "removal", "confirmed", "verification", "lifted")
+    __slots__ = ("service_id", "sequence", "spec", "removal", "confirmed", "verification", "lifted", "fence")
     SERVICE_ID_FIELD_NUMBER: _ClassVar[int]
     SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     SPEC_FIELD_NUMBER: _ClassVar[int]
@@ -257,6 +257,7 @@ class Desired(_message.Message):
     CONFIRMED_FIELD_NUMBER: _ClassVar[int]
     VERIFICATION_FIELD_NUMBER: _ClassVar[int]
     LIFTED_FIELD_NUMBER: _ClassVar[int]
+    FENCE_FIELD_NUMBER: _ClassVar[int]
     service_id: str
     sequence: int
     spec: ServiceSpec
@@ -264,7 +265,30 @@ class Desired(_message.Message):
     confirmed: _containers.RepeatedCompositeFieldContainer[ObjectRef]
     verification: Verification
     lifted: bool
-    def __init__(self, service_id: _Optional[str] = ..., sequence: _Optional[int] = ..., spec: _Optional[_Union[ServiceSpec, _Mapping]] = ..., removal: _Optional[_Union[Removal, str]] = ..., confirmed: _Optional[_Iterable[_Union[ObjectRef, _Mapping]]] = ..., verification: _Optional[_Union[Verification, _Mapping]] = ..., lifted: _Optional[bool] = ...) -> None: ...
+    fence: Fence
+    def __init__(self, service_id: _Optional[str] = ..., sequence: _Optional[int] = ..., spec: _Optional[_Union[ServiceSpec, _Mapping]] = ..., removal: _Optional[_Union[Removal, str]] = ..., confirmed: _Optional[_Iterable[_Union[ObjectRef, _Mapping]]] = ..., verification: _Optional[_Union[Verification, _Mapping]] = ..., lifted: _Optional[bool] = ..., fence: _Optional[_Union[Fence, _Mapping]] = ...) -> None: ...
+
+class Fence(_message.Message):
+    __slots__ = ("project", "service_account", "rules", "max_objects")
+    PROJECT_FIELD_NUMBER: _ClassVar[int]
+    SERVICE_ACCOUNT_FIELD_NUMBER: _ClassVar[int]
+    RULES_FIELD_NUMBER: _ClassVar[int]
+    MAX_OBJECTS_FIELD_NUMBER: _ClassVar[int]
+    project: str
+    service_account: str
+    rules: _containers.RepeatedCompositeFieldContainer[ObjectRules]
+    max_objects: int
+    def __init__(self, project: _Optional[str] = ..., service_account: _Optional[str] = ..., rules: _Optional[_Iterable[_Union[ObjectRules, _Mapping]]] = ..., max_objects: _Optional[int] = ...) -> None: ...
+
+class ObjectRules(_message.Message):
+    __slots__ = ("namespaces", "cluster_scoped", "denied")
+    NAMESPACES_FIELD_NUMBER: _ClassVar[int]
+    CLUSTER_SCOPED_FIELD_NUMBER: _ClassVar[int]
+    DENIED_FIELD_NUMBER: _ClassVar[int]
+    namespaces: _containers.RepeatedScalarFieldContainer[str]
+    cluster_scoped: _containers.RepeatedScalarFieldContainer[str]
+    denied: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, namespaces: _Optional[_Iterable[str]] = ..., cluster_scoped: _Optional[_Iterable[str]] = ..., denied: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Verification(_message.Message):
     __slots__ = ("soak_seconds", "max_restarts", "metric")
@@ -443,18 +467,20 @@ class RenderOrder(_message.Message):
     def __init__(self, box: _Optional[bytes] = ...) -> None: ...
 
 class RunJob(_message.Message):
-    __slots__ = ("namespace", "manifest", "timeout_s", "secrets", "follow")
+    __slots__ = ("namespace", "manifest", "timeout_s", "secrets", "follow", "fence")
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     MANIFEST_FIELD_NUMBER: _ClassVar[int]
     TIMEOUT_S_FIELD_NUMBER: _ClassVar[int]
     SECRETS_FIELD_NUMBER: _ClassVar[int]
     FOLLOW_FIELD_NUMBER: _ClassVar[int]
+    FENCE_FIELD_NUMBER: _ClassVar[int]
     namespace: str
     manifest: bytes
     timeout_s: int
     secrets: _containers.RepeatedCompositeFieldContainer[SealedSecret]
     follow: bool
-    def __init__(self, namespace: _Optional[str] = ..., manifest: _Optional[bytes] = ..., timeout_s: _Optional[int] = ..., secrets: _Optional[_Iterable[_Union[SealedSecret, _Mapping]]] = ..., follow: _Optional[bool] = ...) -> None: ...
+    fence: Fence
+    def __init__(self, namespace: _Optional[str] = ..., manifest: _Optional[bytes] = ..., timeout_s: _Optional[int] = ..., secrets: _Optional[_Iterable[_Union[SealedSecret, _Mapping]]] = ..., follow: _Optional[bool] = ..., fence: _Optional[_Union[Fence, _Mapping]] = ...) -> None: ...
 
 class CancelJob(_message.Message):
     __slots__ = ("command_id",)

@@ -17,7 +17,6 @@ from syncagent.autonomy.policy import LocalPolicy
 from syncagent.kube.access import ApiServerAccess, BearerToken
 from syncagent.kube.client import KubeClient
 from syncagent.kube.cluster import KubeCluster
-from syncagent.kube.guarded import GuardedCluster
 from syncagent.ports import Notice, RequestRefused
 from tests.fakes.clock import FakeClock
 from tests.fakes.faulty import FaultyServer
@@ -138,7 +137,7 @@ async def test_events_are_written_past_an_allow_list_of_kinds(server: FaultyServ
     """Wherever the object itself is allowed, and nowhere else."""
     client = KubeClient(ApiServerAccess(server.address, None), SystemClock(), 4)
     policy = LocalPolicy.of(["ConfigMap"], ["n"])
-    cluster = GuardedCluster(client, SystemClock(), policy.check)
+    cluster = KubeCluster(client, SystemClock(), policy.check)
     await cluster.tell(Notice(REF, "uid", "Adopted", "taken over", False, 1))
     assert [path for path in server.objects if "/namespaces/n/events/c." in path]
     elsewhere = replace(REF, namespace="kube-system")

@@ -24,6 +24,7 @@ from syncagent.state.identities import AgeIdentities
 from syncagent.state.store import SqliteStateStore
 from tests.fakes.engine import Collected
 from tests.fakes.faulty import FaultyServer
+from tests.fakes.fences import FakeFences
 
 
 @dataclass
@@ -90,7 +91,7 @@ async def rough(tmp_path: Path) -> AsyncIterator[Rough]:
         bundles, memory = BundleFiles(tmp_path / "bundles"), SqliteStateStore(database)
         key, identities = SealingKey.generate(), AgeIdentities(None)
         cluster = KubeCluster(client, clock)
-        ports = ReconcilePorts(cluster, bundles, hub, memory, hub)
+        ports = ReconcilePorts(cluster, FakeFences(cluster), bundles, hub, memory, hub)
         engine = ReconcileEngine(ports, clock, key, identities)
         made = Rough(server, engine, hub)
         engine.start()

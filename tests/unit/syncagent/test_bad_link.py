@@ -34,6 +34,7 @@ from syncagent.state.outbox import SqliteOutbox
 from syncagent.state.store import SqliteStateStore
 from tests.fakes.clock import FakeClock
 from tests.fakes.engine import AtOnce, config
+from tests.fakes.fences import FakeFences, FakeJobFences
 from tests.fakes.jobs import FakeJobCluster
 from tests.fakes.kubernetes import FakeCluster
 from tests.fakes.wire import RuleHub
@@ -172,6 +173,7 @@ class Agent:
         self.engine = ReconcileEngine(
             ReconcilePorts(
                 self.cluster,
+                FakeFences(self.cluster),
                 BundleFiles(folder / "bundles"),
                 self.fetcher,
                 SqliteStateStore(self.database),
@@ -183,7 +185,13 @@ class Agent:
         )
         memory = SqliteJobStore(self.database)
         self.runner = JobRunner(
-            self.jobs, memory, reports, key, lambda refs: None, lambda *piece: None, self.clock
+            FakeJobFences(self.jobs),
+            memory,
+            reports,
+            key,
+            lambda refs: None,
+            lambda *piece: None,
+            self.clock,
         )
         self.sessions = 0
 

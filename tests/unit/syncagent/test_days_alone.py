@@ -25,6 +25,7 @@ from syncagent.state.outbox import SqliteOutbox
 from syncagent.state.store import SqliteStateStore
 from tests.fakes.clock import FakeClock, settle
 from tests.fakes.engine import AtOnce, config
+from tests.fakes.fences import FakeFences
 from tests.fakes.kubernetes import FakeCluster
 
 DAY_S, STEP_S, HOUR_S = 86_400, 900, 3600
@@ -105,7 +106,9 @@ class Alone:
         bundles, memory = BundleFiles(self.folder / "bundles"), SqliteStateStore(self.database)
         self.fetcher, reports = BundleTransfer(()), OutboxReports(self.outbox)
         key, identities = SealingKey.generate(), AgeIdentities(None)
-        ports = ReconcilePorts(self.cluster, bundles, self.fetcher, memory, reports)
+        ports = ReconcilePorts(
+            self.cluster, FakeFences(self.cluster), bundles, self.fetcher, memory, reports
+        )
         self.engine = ReconcileEngine(ports, self.clock, key, identities)
         self.engine.start()
 

@@ -16,6 +16,7 @@ from syncagent.jobs.template import job_object
 from syncagent.state.database import Database
 from syncagent.state.jobs import SqliteJobStore
 from tests.fakes.clock import FakeClock, settle
+from tests.fakes.fences import FakeJobFences
 from tests.fakes.jobs import FakeJobCluster
 
 ID = "0197a000-0000-7000-8000-000000000001"
@@ -56,7 +57,7 @@ class World:
         live = lambda *piece: self.told.live.append(piece)  # noqa: E731
         memory = SqliteJobStore(self.database)
         return JobRunner(
-            self.cluster,
+            FakeJobFences(self.cluster),
             memory,
             self.told,
             KEY,

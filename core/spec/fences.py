@@ -1,0 +1,128 @@
+"""Fences of projects: the objects that a tenant's service may write, and the identity that writes.
+
+The control plane checks a fence when something is written, the renderers after each render, and
+the agent for each object. The API server has the last word, because the agent acts as the service
+account of the fence (Kubernetes documentation: Authenticating, User impersonation).
+"""
+
+import re
+from dataclasses import dataclass
+from fnmatch import translate
+from functools import lru_cache
+
+from core.errors import Invalid
+from core.spec.objects import ObjectRef
+
+_PATTERN = re.compile(r"[A-Za-z0-9*][A-Za-z0-9*._:/@+-]{0,511}")
+_ACCOUNT = re.compile(
+    r"(?:[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?:)?[a-z0-9](?:[-.a-z0-9]{0,251}[a-z0-9])?"
+)
+_MAX_STARS = 8
+
+
+def check_pattern(pattern: str, field: str) -> str:
+    """Returns a pattern of a fence, in which `*` is any text. Invalid: it is none."""
+    if not _PATTERN.fullmatch(pattern) or pattern.count("*") > _MAX_STARS:
+        raise Invalid(
+            f"{pattern!r} is not a pattern: use letters, digits and . _ : / @ + -, with up to "
+            f"{_MAX_STARS} times * for any text",
+            field=field,
+        )
+    return pattern
+
+
+def check_service_account(account: str, field: str) -> str:
+    """Returns the name of a service account, `name` or `namespace:name`. Invalid."""
+    if not _ACCOUNT.fullmatch(account):
+        raise Invalid(
+            f"{account!r} is not the name of a service account: use NAME, for the account in the "
+            "service's own namespace, or NAMESPACE:NAME",
+            field=field,
+        )
+    return account
+
+
+def matches(pattern: str, text: str) -> bool:
+    """Reports whether all of a text matches a pattern."""
+    return _compiled(pattern).fullmatch(text) is not None
+
+
+def matches_any(patterns: tuple[str, ...], text: str) -> bool:
+    """Reports whether a text matches one of the patterns."""
+    return any(matches(pattern, text) for pattern in patterns)
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectRules:
+    """The objects that are allowed. A kind is `Kind` of the core group or `Kind.group`, and `*` is
+    any text in either part: `*.apps` are all kinds of the group apps, `*` is every kind.
+    """
+
+    namespaces: tuple[str, ...] = ()
+    """Namespaces, as patterns. Empty: none."""
+    cluster_scoped: tuple[str, ...] = ()
+    """Cluster-scoped kinds. Empty: none. A Namespace must also be one of `namespaces`."""
+    denied: tuple[str, ...] = ()
+    """Kinds that are denied, whatever else is allowed."""
+
+    def refusal(self, ref: ObjectRef) -> str:
+        """Returns the rule that an object breaks, for people; empty if it is allowed.
+
+        An object without a namespace is cluster-scoped.
+        """
+        kind = f"{ref.kind}.{ref.group}" if ref.group else ref.kind
+        for pattern in self.denied:
+            if _is_kind(pattern, ref):
+                return f"objects of the kind {kind} are denied (rule {pattern})"
+        if ref.namespace:
+            return self._refusal_of_namespace(ref.namespace)
+        if not any(_is_kind(pattern, ref) for pattern in self.cluster_scoped):
+            return f"cluster-scoped objects of the kind {kind} are not allowed"
+        if (ref.group, ref.kind) == ("", "Namespace"):
+            return self._refusal_of_namespace(ref.name)
+        return ""
+
+    def _refusal_of_namespace(self, namespace: str) -> str:
+        if matches_any(self.namespaces, namespace):
+            return ""
+        allowed = ", ".join(self.namespaces) or "none"
+        return f"the namespace {namespace} is not allowed (allowed: {allowed})"
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceFence:
+    """The part of a project's fence that holds for one service in one cluster."""
+
+    project: str
+    """Name of the project."""
+    service_account: str = ""
+    """`namespace:name` of the account that applies, reads, heals and prunes the service's objects.
+    Empty: the agent itself, in a project without a fence.
+    """
+    rules: tuple[ObjectRules, ...] = ()
+    """Rules that must all allow an object. Empty: every object, in a project without a fence."""
+    max_objects: int = 0
+    """Maximum number of objects. 0: the limit of every service."""
+
+    def check(self, ref: ObjectRef) -> None:
+        """Raises Invalid for an object that the fence does not allow."""
+        for rules in self.rules:
+            if refusal := rules.refusal(ref):
+                raise Invalid(f"{ref} is outside the fence of project {self.project}: {refusal}")
+
+
+def qualified_account(account: str, namespace: str) -> str:
+    """Returns `namespace:name` of an account, by default in the service's own namespace."""
+    return account if ":" in account or not account else f"{namespace}:{account}"
+
+
+@lru_cache(4096)
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(translate(pattern))
+
+
+def _is_kind(pattern: str, ref: ObjectRef) -> bool:
+    if pattern == "*":
+        return True
+    kind, _, group = pattern.partition(".")
+    return matches(kind, ref.kind) and matches(group, ref.group)

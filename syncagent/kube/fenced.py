@@ -1,0 +1,82 @@
+"""The cluster's objects behind the fences of projects."""
+
+from dataclasses import dataclass
+
+from core.spec.fences import ServiceFence
+from core.spec.objects import ObjectRef
+from syncagent.domain.tenants import TenantPolicy
+from syncagent.kube.client import KubeClient
+from syncagent.kube.cluster import KubeCluster
+from syncagent.kube.jobs import KubeJobs
+from syncagent.kube.service_account import ServiceAccountClient
+from syncagent.ports import Allowed, FencedCluster, JobCluster, ObjectApi
+
+_MAX_ACCOUNTS = 1024
+_UNFENCED = ServiceFence("")
+
+
+@dataclass(frozen=True, slots=True)
+class _FencedGuard:
+    """The cluster's own allow-list, and the fence."""
+
+    allowed: Allowed
+    fence: ServiceFence
+
+    def __call__(self, ref: ObjectRef) -> None:
+        self.allowed(ref)
+        self.fence.check(ref)
+
+
+class KubeFences:
+    """Implements `ports.Fences`; `allowed` is the cluster's own allow-list."""
+
+    def __init__(
+        self, client: KubeClient, cluster: KubeCluster, allowed: Allowed, tenants: TenantPolicy
+    ) -> None:
+        self._client = client
+        self._cluster = cluster
+        self._allowed = allowed
+        self._tenants = tenants
+        self._known: dict[ServiceFence, ObjectApi] = {}
+
+    def within(self, fence: ServiceFence | None, namespace: str) -> FencedCluster:
+        narrowed = self._tenants.narrowed(fence, namespace)
+        if narrowed is None or not (narrowed.rules or narrowed.service_account):
+            return FencedCluster(self._cluster, narrowed)
+        return FencedCluster(self._objects(narrowed), narrowed)
+
+    def _objects(self, fence: ServiceFence) -> ObjectApi:
+        known = self._known.get(fence)
+        if known is None:
+            if len(self._known) >= _MAX_ACCOUNTS:
+                self._known.clear()
+            known = self._known[fence] = self._fenced(fence)
+        return known
+
+    def _fenced(self, fence: ServiceFence) -> ObjectApi:
+        account = fence.service_account
+        sender = ServiceAccountClient(self._client, account) if account else self._client
+        return self._cluster.acting_as(sender, _FencedGuard(self._allowed, fence))
+
+
+class KubeJobFences:
+    """Implements `ports.JobFences`. The job's policy, which covers the cluster's own allow-list,
+    is checked by its runner.
+    """
+
+    def __init__(self, client: KubeClient, cluster: KubeCluster, tenants: TenantPolicy) -> None:
+        self._client = client
+        self._cluster = cluster
+        self._tenants = tenants
+
+    @property
+    def own(self) -> JobCluster:
+        return self._jobs(_UNFENCED)
+
+    def within(self, fence: ServiceFence | None, namespace: str) -> JobCluster:
+        return self._jobs(self._tenants.narrowed(fence, namespace) or _UNFENCED)
+
+    def _jobs(self, fence: ServiceFence) -> JobCluster:
+        account = fence.service_account
+        sender = ServiceAccountClient(self._client, account) if account else self._client
+        return KubeJobs(sender, self._cluster.acting_as(sender, fence.check), fence.check)
