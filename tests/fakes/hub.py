@@ -72,7 +72,7 @@ class FakeHub:
 
     def want(self, service_id: str, objects: list[KubeObject], **spec: Any) -> Bundle:
         """The newest desired state of a service, sent at once if the agent is linked."""
-        bundle = make_bundle(objects)
+        bundle, fence = make_bundle(objects), spec.pop("fence", None)
         self.bundles.setdefault(bundle.digest, bundle.data)
         options = pb.SyncOptions(**spec.pop("options", {}))
         given = {"name": service_id, "namespace": "default", "digest": bundle.digest}
@@ -80,7 +80,8 @@ class FakeHub:
         if len(bundle.data) <= self.small:
             fields["bundle"] = bundle.data
         message = pb.ServiceSpec(**fields, bundle_bytes=len(bundle.data), options=options)
-        self._say(pb.Desired(service_id=service_id, sequence=self._next(service_id), spec=message))
+        sequence = self._next(service_id)
+        self._say(pb.Desired(service_id=service_id, sequence=sequence, spec=message, fence=fence))
         return bundle
 
     def remove(
@@ -88,12 +89,17 @@ class FakeHub:
         service_id: str,
         removal: pb.Removal = pb.REMOVAL_CASCADE,
         confirmed: Iterable[pb.ObjectRef] = (),
+        fence: pb.Fence | None = None,
     ) -> None:
         """The service is to go, and what is precious in it as far as it is confirmed."""
         sequence = self._next(service_id)
         self._say(
             pb.Desired(
-                service_id=service_id, sequence=sequence, removal=removal, confirmed=confirmed
+                service_id=service_id,
+                sequence=sequence,
+                removal=removal,
+                confirmed=confirmed,
+                fence=fence,
             )
         )
 

@@ -1,0 +1,105 @@
+"""Rules of fences: patterns, kinds and namespaces."""
+
+import re
+from itertools import product
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.errors import Invalid
+from core.spec.fences import (
+    ObjectRules,
+    ServiceFence,
+    check_pattern,
+    check_service_account,
+    matches,
+    qualified_account,
+)
+from core.spec.objects import ObjectRef
+from core.wire import codec
+
+_LETTERS = st.text("ab-.*", min_size=0, max_size=8)
+
+
+def _ref(kind: str, namespace: str = "", name: str = "x", group: str = "") -> ObjectRef:
+    return ObjectRef(group, "v1", kind, namespace, name)
+
+
+@given(_LETTERS, st.text("ab-.", max_size=8))
+def test_a_star_is_any_text_and_nothing_else_is_special(pattern: str, text: str) -> None:
+    expected = re.fullmatch(".*".join(map(re.escape, pattern.split("*"))), text) is not None
+    assert matches(pattern, text) == expected
+
+
+@given(
+    st.lists(st.sampled_from(["shop", "shop-*", "*", "bank"]), max_size=2),
+    st.lists(st.sampled_from(["Namespace", "ClusterRole.rbac", "*.rbac", "*"]), max_size=2),
+    st.lists(st.sampled_from(["Secret", "*.apps", "Namespace"]), max_size=2),
+    st.sampled_from(["", "shop", "shop-1", "bank", "kube-system"]),
+    st.sampled_from(
+        [("", "Secret"), ("", "Namespace"), ("apps", "Deployment"), ("rbac", "ClusterRole")]
+    ),
+)
+def test_rules_refuse_whatever_no_rule_allows(
+    namespaces: list[str],
+    cluster_scoped: list[str],
+    denied: list[str],
+    namespace: str,
+    kind: tuple[str, str],
+) -> None:
+    """A reference model in a few lines, without the code's own shortcuts."""
+    ref = _ref(kind[1], namespace, "shop", kind[0])
+
+    def names(patterns: list[str]) -> bool:
+        exact = {kind[1] if not kind[0] else ".".join(reversed(kind)), "*"}
+        return any(p in exact or (kind[0] and p == f"*.{kind[0]}") for p in patterns)
+
+    def inside(place: str) -> bool:
+        return any(
+            p in ("*", place) or p == "shop-*" and place.startswith("shop-") for p in namespaces
+        )
+
+    allowed = not names(denied)
+    if namespace:
+        allowed = allowed and inside(namespace)
+    else:
+        allowed = allowed and names(cluster_scoped) and (kind[1] != "Namespace" or inside("shop"))
+    rules = ObjectRules(tuple(namespaces), tuple(cluster_scoped), tuple(denied))
+    assert (rules.refusal(ref) == "") == allowed
+
+
+def test_every_rule_of_a_fence_must_allow_an_object() -> None:
+    wide, narrow = ObjectRules(("*",)), ObjectRules(("shop",))
+    for rules in ((wide, narrow), (narrow, wide)):
+        ServiceFence("shop", rules=rules).check(_ref("ConfigMap", "shop"))
+        with pytest.raises(Invalid, match="ConfigMap bank/x is outside the fence of project shop"):
+            ServiceFence("shop", rules=rules).check(_ref("ConfigMap", "bank"))
+
+
+def test_a_fence_without_rules_allows_everything() -> None:
+    for kind, namespace in product(("ClusterRole", "Secret"), ("", "kube-system")):
+        ServiceFence("default").check(_ref(kind, namespace))
+
+
+@pytest.mark.parametrize("pattern", ["", "a?", "[ab]", "a b", "*" * 9, "-a", "a" * 513, "{a,b}"])
+def test_what_is_no_pattern_is_refused(pattern: str) -> None:
+    with pytest.raises(Invalid, match="is not a pattern"):
+        check_pattern(pattern, "namespaces")
+
+
+@pytest.mark.parametrize("account", ["", ":a", "a:", "a:b:c", "A", "a/b", "a b", "a" * 300])
+def test_what_is_no_service_account_is_refused(account: str) -> None:
+    with pytest.raises(Invalid, match="is not the name of a service account"):
+        check_service_account(account, "serviceAccount")
+
+
+def test_an_account_is_by_default_in_the_service_s_namespace() -> None:
+    assert qualified_account("deployer", "shop") == "shop:deployer"
+    assert qualified_account("infra:deployer", "shop") == "infra:deployer"
+    assert qualified_account("", "shop") == ""
+
+
+def test_a_fence_survives_the_wire() -> None:
+    fence = ServiceFence("shop", "shop:deployer", (ObjectRules(("a*",), ("B.c",), ("D",)),), 7)
+    assert codec.fence_from_message(codec.fence_to_message(fence)) == fence
