@@ -81,6 +81,7 @@ from controlplane.secrets.operations.rotations import Rotations
 from controlplane.secrets.operations.secrets import Secrets
 from controlplane.secrets.ports import KeyEncryption
 from controlplane.services.operations.components import ComponentOperations
+from controlplane.services.operations.fences import ServiceFences
 from controlplane.services.operations.services import Services
 from controlplane.services.ports import LiveObjects
 from controlplane.settings import (
@@ -291,7 +292,7 @@ def _operations(
         identity=foundation.sign_in.identity,
         people=UserOperations(context),
         accounts=foundation.sign_in.accounts,
-        projects=Projects(context),
+        projects=Projects(context, ServiceFences()),
         rights=AccessControl(context),
         requests=shared.requests,
         clusters=Clusters(context),

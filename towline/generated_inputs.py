@@ -261,6 +261,7 @@ class SecretUseAttributes(TypedDict, total=False):
 class ServiceDeploymentAttributes(TypedDict, total=False):
     name: Required[str]
     namespace: Required[str]
+    projectId: str | None
     repositoryId: str | None
     templated: bool | None
     protect: bool | None
@@ -559,9 +560,35 @@ class DigestAttributes(TypedDict, total=False):
     digest: Required[str]
 
 
+class SourceRuleAttributes(TypedDict, total=False):
+    url: Required[str]
+    folders: Sequence[str] | None
+    refs: Sequence[str] | None
+    charts: Sequence[str] | None
+
+
+class DestinationRuleAttributes(TypedDict, total=False):
+    namespaces: Required[Sequence[str]]
+    serviceAccount: str | None
+    clusters: Sequence[str] | None
+    tags: dict[str, object] | None
+
+
+class FenceAttributes(TypedDict, total=False):
+    unrestricted: bool
+    sources: Sequence[SourceRuleAttributes]
+    destinations: Sequence[DestinationRuleAttributes]
+    clusterScopedKinds: Sequence[str]
+    deniedKinds: Sequence[str]
+    maxServices: int
+    maxObjects: int
+
+
 class ProjectAttributes(TypedDict, total=False):
     name: Required[str]
     description: str | None
+    fence: FenceAttributes | None
+    confirmFence: bool | None
     readBindings: Sequence[PolicyBindingAttributes | None] | None
     writeBindings: Sequence[PolicyBindingAttributes | None] | None
 

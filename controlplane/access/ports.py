@@ -1,5 +1,6 @@
 """Ports of access."""
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from controlplane.access.model.bindings import AccessRequest, Binding, Project
@@ -12,7 +13,8 @@ from controlplane.access.model.sign_in import (
 )
 from controlplane.access.model.users import Group, Login, Membership, Token, User
 from controlplane.authorization import Resource, ResourceKind, Role
-from controlplane.platform.ports import Rows
+from controlplane.platform.context import Change
+from controlplane.platform.ports import Rows, Transaction
 from core.identity import ClusterId
 
 
@@ -52,6 +54,18 @@ class Issuers(Protocol):
         """Verifies a token of any issuer for an audience; `keys` is its JWKS if discovery cannot
         reach it.
         """
+        ...
+
+
+class FenceEffects(Protocol):
+    """Effects of a changed fence on the services of its project."""
+
+    async def outside(self, tx: Transaction, project: Project) -> Sequence[str]:
+        """Returns the names of existing services that are outside the project's fence."""
+        ...
+
+    async def renew(self, tx: Change, project: Project) -> None:
+        """Renders the services of the project again, and sends the fence to their agents."""
         ...
 
 

@@ -30,7 +30,7 @@ from controlplane.access.ports import (
     TrustRuleStore,
     UserStore,
 )
-from controlplane.authorization import KubernetesRights, Role
+from controlplane.authorization import Fence, KubernetesRights, Role
 from controlplane.platform.store.columns import EnumColumn, JsonColumn, UtcColumn
 from controlplane.platform.store.rights import LimitsColumn, RulesColumn
 from controlplane.platform.store.rows import rows
@@ -99,6 +99,7 @@ projects = Table(
     Column("name", String(255), nullable=False, unique=True),
     *time_columns(),
     Column("description", Text),
+    Column("fence", JsonColumn(Fence), nullable=False),
 )
 
 

@@ -12,6 +12,14 @@ from controlplane.authorization.actor import (
     require,
     require_member,
 )
+from controlplane.authorization.fences import (
+    UNRESTRICTED,
+    DestinationRule,
+    Fence,
+    FenceCluster,
+    FenceSource,
+    SourceRule,
+)
 from controlplane.authorization.policy import NO_PERMISSIONS, Grant, Limit, Policy, Visible
 from controlplane.authorization.resources import (
     DEFAULT_PROJECT,
@@ -41,9 +49,14 @@ __all__ = [
     "INSTALLATION",
     "NO_PERMISSIONS",
     "SYSTEM",
+    "UNRESTRICTED",
     "VIEWER",
     "Actor",
     "ActorKind",
+    "DestinationRule",
+    "Fence",
+    "FenceCluster",
+    "FenceSource",
     "Grant",
     "ResourceKind",
     "KubernetesRights",
@@ -53,6 +66,7 @@ __all__ = [
     "Role",
     "Rule",
     "Scope",
+    "SourceRule",
     "Resource",
     "Verb",
     "Visible",

@@ -13,11 +13,14 @@ from controlplane.access.operations.projects import ProjectChange
 from controlplane.access.operations.roles import BindingDraft, RoleChange
 from controlplane.access.operations.users import GroupChange
 from controlplane.authorization import (
+    DestinationRule,
+    Fence,
     KubernetesRights,
     KubernetesRule,
     Limit,
     ResourceKind,
     Rule,
+    SourceRule,
     Verb,
 )
 from controlplane.platform.graphql.derive import Draft, draft
@@ -103,6 +106,22 @@ def _subjects(given: Sequence[PolicyBindingAttributes | None]) -> Subjects:
         users=frozenset(binding.user_id for binding in named if binding.user_id),
         groups=frozenset(binding.group_id for binding in named if binding.group_id),
     )
+
+
+@draft(SourceRule)
+class SourceRuleAttributes(Draft[SourceRule]):
+    """Repositories that services of a project may use. `*` in a pattern is any text."""
+
+
+@draft(DestinationRule)
+class DestinationRuleAttributes(Draft[DestinationRule]):
+    """Clusters and namespaces that services of a project may use, and the account that applies
+    them. `*` in a pattern is any text."""
+
+
+@draft(Fence, publish_defaults=True)
+class FenceAttributes(Draft[Fence]):
+    """The whole fence of a project. What it does not list is denied."""
 
 
 @draft(ProjectChange, hide={"subjects"})

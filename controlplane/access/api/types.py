@@ -15,6 +15,8 @@ from controlplane.access.model.users import Token as TokenRow
 from controlplane.access.model.users import User as UserRow
 from controlplane.access.operations.access_requests import AccessRequestView
 from controlplane.access.operations.roles import BindingView, PermissionHolder
+from controlplane.authorization import DestinationRule as DestinationRuleRow
+from controlplane.authorization import Fence as FenceRow
 from controlplane.authorization import (
     Grant,
     KubernetesRights,
@@ -23,6 +25,7 @@ from controlplane.authorization import (
 )
 from controlplane.authorization import Role as RoleRow
 from controlplane.authorization import Rule as RuleRow
+from controlplane.authorization import SourceRule as SourceRuleRow
 from controlplane.platform.graphql.derive import Output, computed, output
 
 
@@ -80,6 +83,22 @@ def bindings_of(bindings: Sequence[BindingView], scope: Scope, role: str) -> lis
         for binding in bindings
         if binding.row.scope == scope and binding.row.expires_at is None and binding.role.id == role
     ]
+
+
+@output(SourceRuleRow)
+class SourceRule(Output[SourceRuleRow]):
+    """Repositories that services of a project may use. `*` in a pattern is any text."""
+
+
+@output(DestinationRuleRow)
+class DestinationRule(Output[DestinationRuleRow]):
+    """Clusters and namespaces that services of a project may use, and the account that applies
+    them. `*` in a pattern is any text."""
+
+
+@output(FenceRow)
+class Fence(Output[FenceRow]):
+    """The fence of a project. What it does not list is denied."""
 
 
 @output(ProjectRow)

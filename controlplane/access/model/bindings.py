@@ -4,14 +4,14 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from controlplane.authorization import DEFAULT_PROJECT, Resource, Scope
+from controlplane.authorization import DEFAULT_PROJECT, Fence, Resource, Scope
 
 MAX_ACCESS_TIME = timedelta(days=7)
 
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """A group of clusters, repositories and pipelines that share their permissions."""
+    """A tenant: resources that share their permissions, and a fence for its services."""
 
     id: str
     name: str
@@ -20,6 +20,8 @@ class Project:
     updated_at: datetime
     description: str | None = None
     """Free text."""
+    fence: Fence = Fence()
+    """Sources, destinations and kinds that services of the project may use. By default none."""
 
     @property
     def target(self) -> Resource:

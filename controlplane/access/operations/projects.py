@@ -6,17 +6,32 @@ from dataclasses import dataclass, field, replace
 from controlplane.access.model.bindings import Project
 from controlplane.access.operations.bindings import RoleSubjects, change_subjects
 from controlplane.access.operations.scopes import find_project
-from controlplane.access.ports import ProjectStore, ResourceDirectory, RoleBindingStore
-from controlplane.authorization import Actor, Resource, ResourceKind, Verb, require, require_member
+from controlplane.access.ports import (
+    FenceEffects,
+    ProjectStore,
+    ResourceDirectory,
+    RoleBindingStore,
+)
+from controlplane.authorization import (
+    Actor,
+    Fence,
+    Resource,
+    ResourceKind,
+    Verb,
+    require,
+    require_member,
+)
 from controlplane.platform.conflicts import name_conflict
-from controlplane.platform.context import StoreContext
+from controlplane.platform.context import Change, StoreContext
 from controlplane.platform.names import check_length, check_text
 from controlplane.platform.ports import Page, PageQuery, Transaction
 from controlplane.platform.retry import retry_operations
 from core.errors import Conflict
 
 _MAX_DESCRIPTION_LENGTH = 1000
+_MAX_NAMED = 20
 _WRITE_PROJECTS = (Verb.WRITE, Resource.whole(ResourceKind.PROJECT))
+_ALL_PROJECTS = Resource.whole(ResourceKind.PROJECT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +43,11 @@ class ProjectChange:
     description: str | None = None
     """Free text."""
     subjects: RoleSubjects = field(default_factory=dict)
+    fence: Fence | None = None
+    """The whole fence. A new project without one denies every service."""
+    confirm_fence: bool = False
+    """True applies a fence that leaves existing services outside. They keep their objects, and get
+    no new ones. Default: false."""
 
     def applied(self, project: Project) -> Project:
         """The changed project. Invalid: a value is not allowed."""
@@ -36,6 +56,8 @@ class ProjectChange:
         if self.description is not None:
             description = check_length(self.description, "description", _MAX_DESCRIPTION_LENGTH)
             project = replace(project, description=description)
+        if self.fence is not None:
+            project = replace(project, fence=self.fence.checked())
         return project
 
 
@@ -43,8 +65,9 @@ class ProjectChange:
 class Projects:
     """Operations on projects."""
 
-    def __init__(self, context: StoreContext) -> None:
+    def __init__(self, context: StoreContext, effects: FenceEffects) -> None:
         self._context = context
+        self._effects = effects
 
     async def page(self, actor: Actor, query: PageQuery) -> Page[Project]:
         require_member(actor)
@@ -87,11 +110,27 @@ class Projects:
         async with self._context.change(actor, "updateProject") as tx:
             before = await find_project(tx, id)
             tx.authorize(Verb.WRITE, before.target)
+            if change.fence is not None:
+                # Who may change a project must not widen its fence.
+                tx.authorize(Verb.ADMINISTER, _ALL_PROJECTS)
             project = replace(change.applied(before), updated_at=self._context.clock.now())
             await tx[ProjectStore].put(project)
+            if project.fence != before.fence:
+                await self._apply_fence(tx, project, confirmed=change.confirm_fence)
             tx.audit(project.name, id)
             await change_subjects(tx, project.target, change.subjects)
         return project
+
+    async def _apply_fence(self, tx: Change, project: Project, *, confirmed: bool) -> None:
+        outside = await self._effects.outside(tx, project)
+        if outside and not confirmed:
+            names = ", ".join(outside[:_MAX_NAMED]) + (", …" if len(outside) > _MAX_NAMED else "")
+            raise Conflict(
+                f"this fence leaves {len(outside)} services of project {project.name!r} outside: "
+                f"{names}. Nothing was changed. To apply it anyway, set confirmFence: these "
+                "services keep their objects, and get no new ones"
+            )
+        await self._effects.renew(tx, project)
 
     async def delete(self, actor: Actor, id: str) -> Project:
         """Deletes an empty project with its role bindings. Conflict: it contains resources."""

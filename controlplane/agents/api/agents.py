@@ -39,7 +39,7 @@ class ObjectAttributes(Draft[ObjectRef]):
         return {"group": "", "version": "", "namespace": "", **super().values()}
 
 
-@draft(JobRequest, rename={"timeout": "timeout_s"}, hide={"follow"})
+@draft(JobRequest, rename={"timeout": "timeout_s"}, hide={"follow", "project_id"})
 class ClusterJobAttributes(Draft[JobRequest]):
     """A Job or a Pod to run once."""
 

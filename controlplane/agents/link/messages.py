@@ -11,6 +11,7 @@ from controlplane.clusters.model.cluster import AgentMode
 from controlplane.clusters.model.commands import Command, CommandKind
 from controlplane.services.model.service import Service
 from core.spec.desired import BundleSpec, Desired
+from core.spec.fences import ServiceFence
 from core.spec.objects import ObjectRef
 from core.spec.sealed_secrets import SealedSecret
 from core.wire import codec
@@ -35,11 +36,15 @@ def greeting(hello: wire.Hello) -> AgentHello:
 
 
 def desired(
-    service: Service, secrets: Iterable[SealedSecret] = (), bundle: bytes = b""
+    service: Service,
+    secrets: Iterable[SealedSecret] = (),
+    bundle: bytes = b"",
+    fence: ServiceFence | None = None,
 ) -> wire.Desired:
     """Encodes the desired state of a service, deleted or not.
 
     `secrets` are the values that its bundle references. `bundle` is included if it is small.
+    `fence` is that of its project.
     """
     if service.removal is not None:
         removal = Desired(
@@ -47,6 +52,7 @@ def desired(
             service.desired.generation,
             removal=service.removal,
             confirmed=_confirmed(service),
+            fence=fence,
         )
         return codec.desired_to_message(removal)
     spec = BundleSpec(
@@ -69,6 +75,7 @@ def desired(
         confirmed=_confirmed(service),
         verification=service.policy,
         lifted=hold is not None and bool(hold.lifted_by) and hold.digest == service.desired.digest,
+        fence=fence,
     )
     message = codec.desired_to_message(complete)
     message.spec.bundle = bundle

@@ -19,6 +19,7 @@ from core.errors import Invalid, TowlineError
 from core.identity import ClusterId
 from core.rpc.calls import CallFailed, CallStatus
 from core.runtime.tasks import Tasks
+from core.spec.fences import ServiceFence
 from core.wire import limits
 from core.wire.codec import job_spec_to_message, plain_text
 from core.wire.report_codec import report_from_message
@@ -202,7 +203,7 @@ class AgentSession:
             elif stale:
                 state = await self._agents.desired_state(self.cluster_id, stale)
                 for service in state.services:
-                    await self._offer(service)
+                    await self._offer(service, state.fences.get(service.id))
                 await self._send_commands(state.commands)
         await self._write(wire.HubMessage(goodbye=self._goodbye))
 
@@ -287,10 +288,11 @@ class AgentSession:
 
     async def _send_services(self, state: DesiredState) -> None:
         """Sends the same differences, from desired state that was just read."""
-        services = await self._expected_state(state.services)
+        state = await self._expected_state(state)
+        services = state.services
         known = {service.id for service in services}
         for service in services:
-            await self._offer(service)
+            await self._offer(service, state.fences.get(service.id))
         for service_id in self._sent.keys() - known:
             sequence = self._sent.pop(service_id)
             await self._write(
@@ -299,19 +301,19 @@ class AgentSession:
         await self._write(wire.HubMessage(desired_end=wire.DesiredEnd(services=len(services))))
         await self._send_commands(state.commands)
 
-    async def _expected_state(self, services: Sequence[Service]) -> Sequence[Service]:
+    async def _expected_state(self, state: DesiredState) -> DesiredState:
         """Returns the agent's expected state, based on its actual state."""
         if self._rewound or any(
-            service.desired.generation < self._sent.get(service.id, 0) for service in services
+            service.desired.generation < self._sent.get(service.id, 0) for service in state.services
         ):
             await self._agents.catch_up_generations(
                 self.cluster_id, self._sent, rewound=self._rewound
             )
             self._rewound = False
-            return (await self._agents.desired_state(self.cluster_id)).services
-        return services
+            return await self._agents.desired_state(self.cluster_id)
+        return state
 
-    async def _offer(self, service: Service) -> None:
+    async def _offer(self, service: Service, fence: ServiceFence | None) -> None:
         if (
             self._goodbye is not None
             or self._sent.get(service.id, -1) >= service.desired.generation
@@ -321,7 +323,7 @@ class AgentSession:
         try:
             secrets = await self._agents.secrets(service)
             bundle = await self._small_bundle(service)
-            message = wire.HubMessage(desired=messages.desired(service, secrets, bundle))
+            message = wire.HubMessage(desired=messages.desired(service, secrets, bundle, fence))
             limits.check(message)
         except TowlineError as error:
             await self._skip_service(service, error)

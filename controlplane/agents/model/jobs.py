@@ -57,6 +57,8 @@ class ClusterJob:
     """ID of the job that this one repeats."""
     sealed: bytes | None = field(default=None, repr=False)
     """Secrets, encrypted at rest."""
+    project_id: str | None = None
+    """Project whose fence holds for the job. None: the default project."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +77,7 @@ class JobRequest:
     key: str = ""
     """Idempotency key. A second request with the same key returns the first job. Limit: 255
     characters."""
+    project_id: str | None = None
 
     def check(self) -> None:
         """Raises Invalid, naming the field, for a job that no agent can run."""

@@ -23,6 +23,7 @@ from controlplane.secrets.operations.service_secrets import StoredSecrets, seale
 from controlplane.secrets.ports import ServiceSecrets
 from controlplane.services.model.ledger import LedgerEntry
 from controlplane.services.model.service import Service
+from controlplane.services.operations.fences import fence_in
 from controlplane.services.ports import LedgerStore, ServiceStore
 from core.errors import NotFound, TowlineError
 from core.identity import ClusterId
@@ -109,11 +110,18 @@ class AgentOperations:
         async with self._context.store.read() as tx:
             job = await tx[ClusterJobStore].find(id=id, cluster_id=cluster_id)
             cluster = await tx[ClusterStore].get(cluster_id)
-        if job is None or cluster is None:
-            raise NotFound("this job was deleted")
+            if job is None or cluster is None:
+                raise NotFound("this job was deleted")
+            fence = await fence_in(tx, job.project_id, cluster, job.namespace)
         secrets = sealed_for_agent(self._context, job, cluster.sealing_key)
         return JobSpec(
-            job.id, job.namespace, dict(job.manifest), job.timeout_s, job.follow, tuple(secrets)
+            job.id,
+            job.namespace,
+            dict(job.manifest),
+            job.timeout_s,
+            job.follow,
+            tuple(secrets),
+            fence,
         )
 
     async def secrets(self, service: Service) -> Sequence[SealedSecret]:

@@ -1,16 +1,18 @@
 """Reads the desired state for agents; concurrent reads share one query."""
 
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from controlplane.clusters.model.commands import Command, CommandState
 from controlplane.clusters.ports import CommandStore
 from controlplane.platform.ports import ANY, Store
 from controlplane.services.model.service import Service
+from controlplane.services.operations.fences import service_fences
 from controlplane.services.ports import ServiceStore
 from core.identity import ClusterId
 from core.runtime.batcher import Batcher
+from core.spec.fences import ServiceFence
 
 Row = TypeVar("Row", Service, Command)
 _CLUSTER_WEIGHT = 10
@@ -34,10 +36,14 @@ class DesiredStateQuery:
 
 @dataclass(frozen=True, slots=True)
 class DesiredState:
-    """Desired state of a cluster's services, and pending commands of its agent, oldest first."""
+    """Desired state of a cluster's services, and pending commands of its agent, oldest first.
+
+    `fences` are those of the services' projects, by service id.
+    """
 
     services: Sequence[Service] = ()
     commands: Sequence[Command] = ()
+    fences: Mapping[str, ServiceFence] = field(default_factory=dict)
 
 
 class DesiredStateReader:
@@ -67,14 +73,19 @@ class DesiredStateReader:
             commands = await tx[CommandStore].select(
                 cluster_id=clusters, state=CommandState.WAITING
             )
-        services = _by_cluster(
-            service for service in found if service.desired.generation > 0 and not service.mirrored
-        )
+            defined = [
+                service
+                for service in found
+                if service.desired.generation > 0 and not service.mirrored
+            ]
+            fences = await service_fences(tx, defined)
+        services = _by_cluster(defined)
         waiting = _by_cluster(commands)
         return [
             DesiredState(
                 [row for row in services.get(query.cluster_id, []) if query.selects(row)],
                 waiting.get(query.cluster_id, []),
+                fences,
             )
             for query in queries
         ]

@@ -15,8 +15,8 @@ from controlplane.clusters.ports import ClusterStore, CommandStore
 from controlplane.platform.context import CLUSTER_JOB, DESIRED_STATE, Change, OperationContext
 from controlplane.platform.ports import Page, PageQuery, Transaction
 from controlplane.platform.retry import retry_operations
+from controlplane.services.operations.fences import fence_in
 from core.errors import Conflict, Invalid, NotFound
-from core.identity import ClusterId
 from core.sealing import placeholder, seal
 from core.spec.jobs import JobPhase
 from core.spec.sealed_secrets import SealedSecret
@@ -52,7 +52,8 @@ class ClusterJobs:
                 if known.cluster_id != cluster.id:
                     raise Conflict("this key belongs to a job of another cluster")
                 return known
-            job = self._new(actor, cluster.id, request)
+            job = self._new(actor, cluster, request)
+            await fence_in(tx, job.project_id, cluster, job.namespace)
             await self._start(tx, job)
             tx.audit(cluster.handle, job.id)
         return job
@@ -118,11 +119,13 @@ class ClusterJobs:
             return 0, job.log_tail, True
         return begin + len(data), data.decode(errors="replace"), job.phase.final and not data
 
-    def _new(self, actor: Actor, cluster_id: ClusterId, request: JobRequest) -> ClusterJob:
+    def _new(self, actor: Actor, cluster: Cluster, request: JobRequest) -> ClusterJob:
+        """Only pipelines run jobs for their own project; others do for that of the cluster."""
         job_id = self._context.new_id()
+        is_system = actor.kind is ActorKind.SYSTEM
         return ClusterJob(
             id=job_id,
-            cluster_id=cluster_id,
+            cluster_id=cluster.id,
             key=request.key or job_id,
             namespace=request.namespace,
             manifest=request.manifest,
@@ -131,6 +134,7 @@ class ClusterJobs:
             actor=actor.email or actor.name,
             inserted_at=self._context.clock.now(),
             sealed=self._sealed(request.secrets, job_id),
+            project_id=request.project_id if is_system else cluster.project_id,
         )
 
     async def _start(self, tx: Change, job: ClusterJob) -> None:

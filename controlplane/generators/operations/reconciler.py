@@ -192,7 +192,7 @@ class GeneratorReconciler:
             columns.pop("namespace"),
             now,
             now,
-            project_id=cluster.project_id,
+            project_id=definition.project_id,
             owner_kind=definition.kind,
             owner_id=definition.id,
         ).changed(**columns)

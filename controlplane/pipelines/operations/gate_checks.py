@@ -63,7 +63,9 @@ class CheckRunner:
             return
         spec = codec.pipeline_from_json(row.spec)
         event: ev.Event
-        check = ReleaseCheck(self._context, self._jobs, self._outward, self._live, spec, effect)
+        check = ReleaseCheck(
+            self._context, self._jobs, self._outward, self._live, row.project_id, spec, effect
+        )
         try:
             event = _event_of(effect, await effect.rule.run(check))
         except Unavailable as error:
@@ -81,6 +83,7 @@ class ReleaseCheck:
     _jobs: ClusterJobs
     _outward: GuardedClient
     _live: LiveObjects | None
+    _project_id: str | None
     _spec: pipeline.Pipeline
     _effect: fx.RunCheck
 
@@ -134,7 +137,7 @@ class ReleaseCheck:
     ) -> StartedJob:
         """Starts the job of a check; a repeated call finds the same job."""
         key = job_key(self._spec.id, self._effect.attempt_key)
-        request = JobRequest(namespace, manifest, timeout_s, key=key)
+        request = JobRequest(namespace, manifest, timeout_s, key=key, project_id=self._project_id)
         job = await self._jobs.run(SYSTEM, cluster or await self._first_cluster(), request)
         return StartedJob(job.id)
 

@@ -292,7 +292,7 @@ class ServiceDeploymentAttributes(_BoundFields):
 @draft(
     ServiceChange,
     rename={"sync_config": "options"},
-    hide=_NESTED | {"name", "namespace", "promoted", "repository_id"},
+    hide=_NESTED | {"name", "namespace", "project_id", "promoted", "repository_id"},
 )
 class ServiceUpdateAttributes(_BoundFields):
     """Fields of a service to change. A field that is null or absent stays as it is; a given list

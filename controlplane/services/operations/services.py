@@ -5,7 +5,9 @@ from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from typing import Any, TypeVar
 
+from controlplane.access.model.bindings import Project
 from controlplane.access.operations.bindings import RoleSubjects, change_subjects
+from controlplane.access.operations.scopes import find_project
 from controlplane.authorization import Actor, ResourceKind, Verb, require, require_member
 from controlplane.clusters.model.cluster import Cluster
 from controlplane.clusters.model.commands import Command, CommandKind
@@ -31,6 +33,11 @@ from controlplane.services.operations.dependencies import (
     check_dependencies,
     check_names,
     check_not_needed,
+)
+from controlplane.services.operations.fences import (
+    as_fence_cluster,
+    authorize_destination,
+    check_service_fence,
 )
 from controlplane.services.operations.generations import publish_service
 from controlplane.services.operations.helm_sources import (
@@ -74,6 +81,7 @@ _RENDERED_FROM = frozenset(
         "rendered_by",
     }
 )
+_FENCED = frozenset({"ref", "folder", "helm"})
 _APPLIED_WITH = frozenset({"dry_run", "paused", "options", "verification"})
 
 
@@ -127,6 +135,8 @@ class ServiceChange:
     remove it."""
     uses: UsedSecrets | None = None
     """Secrets that a new service uses."""
+    project_id: str | None = None
+    """ID of the project of a new service. Default: the project of its cluster."""
     subjects: RoleSubjects = field(default_factory=dict)
     """Users and groups by role."""
 
@@ -277,9 +287,11 @@ class Services:
         name = check_label(change.name or "", "name")
         namespace = check_label(change.namespace or "", "namespace")
         async with self._context.change(actor, "createServiceDeployment") as tx:
-            cluster = await _find_open_cluster(tx, cluster_id, cluster_handle)
+            project = await _project_of(tx, change)
+            cluster = await _find_open_cluster(tx, cluster_id, cluster_handle, project)
             service = await self._add(tx, cluster, name, namespace, change)
             await self._set_relations(tx, service, change)
+            await check_service_fence(tx, service)
             await self._append(tx, service, LedgerStage.CREATED)
             if change.uses:
                 await self._parts.use_secrets(self._context, tx, actor, service, change.uses)
@@ -311,6 +323,8 @@ class Services:
             after = before.changed(**changed, updated_at=self._context.clock.now())
             await check_dependencies(tx, after)
             await tx[ServiceStore].put(after)
+            if changed.keys() & _FENCED or change.sources is not None:
+                await check_service_fence(tx, after)
             if changed:
                 await self._append(tx, after, LedgerStage.CONFIGURED, ", ".join(sorted(changed)))
             tx.audit(after.name, id, changed=sorted(columns))
@@ -459,13 +473,14 @@ class Services:
     ) -> Service:
         """Adds a new service with the fields of a change."""
         given = {"repository_id": change.repository_id, "helm": change.helm}
-        change = replace(change, **await resolve_chart_source(tx, cluster.project_id, **given))
+        project_id = change.project_id or cluster.project_id
+        change = replace(change, **await resolve_chart_source(tx, project_id, **given))
         repository = await _repository_of(tx, change)
         columns = await with_chart_ref(tx, repository, change.checked())
         await _check_name_is_free(tx, cluster, name)
         id, now = ServiceId(self._context.new_id()), self._context.clock.now()
         blank = Service(
-            id, cluster.id, repository, name, namespace, now, now, project_id=cluster.project_id
+            id, cluster.id, repository, name, namespace, now, now, project_id=project_id
         )
         service = blank.changed(**columns)
         await check_dependencies(tx, service)
@@ -493,14 +508,27 @@ class Services:
         await tx[LedgerStore].append([entry])
 
 
-async def _find_open_cluster(tx: Change, id: str | None, handle: str | None) -> Cluster:
+async def _project_of(tx: Change, change: ServiceChange) -> Project | None:
+    """The project that a change names. NotFound: the actor may not see it."""
+    if not change.project_id:
+        return None
+    project = await find_project(tx, change.project_id)
+    if not tx.actor.may(Verb.READ, project.target):
+        raise NotFound
+    return project
+
+
+async def _find_open_cluster(
+    tx: Change, id: str | None, handle: str | None, project: Project | None
+) -> Cluster:
     """The cluster for a new service. Conflict: it is being deleted, or frozen."""
     if not (id or handle):
         raise Invalid("specify the cluster by id or handle", field="clusterId")
     cluster = await find_cluster(tx, id, handle)
-    if not tx.actor.may(Verb.READ, cluster.target):
+    shared = project is not None and project.fence.reaches(as_fence_cluster(cluster))
+    if not shared and not tx.actor.may(Verb.READ, cluster.target):
         raise NotFound
-    tx.authorize(Verb.WRITE, cluster.target.below(ResourceKind.SERVICE))
+    authorize_destination(tx, cluster, project)
     if cluster.ending_at is not None:
         raise Conflict(f"cluster {cluster.handle!r} is being deleted")
     await check_not_frozen(tx, cluster.id)

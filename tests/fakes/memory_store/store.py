@@ -10,7 +10,7 @@ from controlplane.access.model.bindings import Project
 from controlplane.access.store import projects
 from controlplane.audit.model.chains import AuditKind, ChainHead
 from controlplane.audit.store import audit_chains
-from controlplane.authorization import DEFAULT_PROJECT
+from controlplane.authorization import DEFAULT_PROJECT, UNRESTRICTED
 from controlplane.platform.store.transaction import WrittenLast
 from controlplane.store.repositories import SCHEMA
 from tests.fakes.memory_store.connection import MemoryConnection, Tables
@@ -73,7 +73,7 @@ class MemoryStore:
 def _migrated() -> Tables:
     """Returns the tables as the migrations leave them: a project, and the audit chains."""
     connection = MemoryConnection({name: {} for name in SCHEMA.tables}, read_only=False)
-    default = Project(DEFAULT_PROJECT, "default", _BEGINNING, _BEGINNING)
+    default = Project(DEFAULT_PROJECT, "default", _BEGINNING, _BEGINNING, fence=UNRESTRICTED)
     connection.insert(projects, [_columns(default, projects.c.keys())])
     heads = [_columns(ChainHead(kind), audit_chains.c.keys()) for kind in AuditKind]
     connection.insert(audit_chains, heads)

@@ -35,6 +35,7 @@ from controlplane.repositories.model.repository import Repository
 from controlplane.repositories.operations import RepositoryChange, RepositoryOperations
 from controlplane.secrets.backends.envelope import EnvelopeSealer
 from controlplane.services.model.service import Service
+from controlplane.services.operations.fences import ServiceFences
 from controlplane.services.operations.services import ServiceChange, Services
 from controlplane.store.repositories import REPOSITORIES
 from core.sealing import SealingKey
@@ -60,7 +61,7 @@ class World:
         self.admin = person(Role.ADMIN, "root")
         self.identity = CredentialAuthenticator(self.deps, DeployTokenReader(self.deps.store))
         self.people = UserOperations(self.deps)
-        self.projects = Projects(self.deps)
+        self.projects = Projects(self.deps, ServiceFences())
         self.rights = AccessControl(self.deps)
         self.requests = AccessRequests(self.deps)
         self.clusters = Clusters(self.deps)

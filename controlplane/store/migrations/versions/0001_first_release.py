@@ -127,8 +127,9 @@ def _add_default_project() -> None:
         sa.column("name", sa.String),
         sa.column("inserted_at", UtcColumn()),
         sa.column("updated_at", UtcColumn()),
+        sa.column("fence", JSON_TEXT),
     )
-    row = {"id": _DEFAULT_PROJECT, "name": "default"}
+    row = {"id": _DEFAULT_PROJECT, "name": "default", "fence": {"unrestricted": True}}
     op.bulk_insert(projects, [row | {"inserted_at": _BEGINNING, "updated_at": _BEGINNING}])
 
 
@@ -745,6 +746,7 @@ def _projects() -> None:
         sa.Column("inserted_at", UtcColumn(), nullable=False),
         sa.Column("updated_at", UtcColumn(), nullable=False),
         sa.Column("description", sa.Text(), nullable=True),
+        sa.Column("fence", JSON_TEXT, nullable=False),
         sa.PrimaryKeyConstraint("id", name="pk_projects"),
         sa.UniqueConstraint("name", name="uq_projects_name"),
     )
@@ -986,6 +988,7 @@ def _cluster_jobs() -> None:
         sa.Column("outputs", JSON_TEXT, nullable=False),
         sa.Column("retry_of", sa.String(36), nullable=True),
         sa.Column("sealed", sa.LargeBinary(), nullable=True),
+        sa.Column("project_id", sa.String(36), nullable=True),
         sa.ForeignKeyConstraint(
             ["cluster_id"], ["clusters.id"], name="fk_cluster_jobs_cluster_id_clusters"
         ),

@@ -13,6 +13,7 @@ from controlplane.authorization import ANONYMOUS, DEFAULT_PROJECT, ResourceKind,
 from controlplane.authorization.roles import BuiltInRole
 from controlplane.platform.context import ACCESS
 from controlplane.platform.ports import PageQuery
+from controlplane.services.operations.fences import ServiceFences
 from core.errors import Conflict, Forbidden, Invalid, NotFound, Unauthenticated
 from tests.fakes.access import bind, make_user
 from tests.fakes.actors import ADMIN, EDITOR, NOBODY, VIEWER, person
@@ -33,7 +34,7 @@ def world() -> MemoryOperations:
 
 @pytest.fixture
 def projects(world: MemoryOperations) -> Projects:
-    return Projects(world.context)
+    return Projects(world.context, ServiceFences())
 
 
 async def test_only_visible_projects_are_listed_and_found(

@@ -1,0 +1,193 @@
+"""Fences of projects: the sources, destinations and kinds that the services of a tenant may use.
+
+A fence denies what it does not list. `core.spec.fences` has the part that agents enforce, and the
+meaning of patterns and kinds.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from core.errors import Invalid
+from core.spec.fences import (
+    ObjectRules,
+    ServiceFence,
+    check_pattern,
+    check_service_account,
+    matches_any,
+    qualified_account,
+)
+
+_MAX_RULES = 100
+_MAX_PATTERNS = 100
+_MAX_LIMIT = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class FenceSource:
+    """A repository that a service uses, and what it takes from there."""
+
+    url: str
+    folder: str = ""
+    ref: str = ""
+    chart: str = ""
+    """Name of the chart. Empty: files of a repository."""
+
+
+@dataclass(frozen=True, slots=True)
+class FenceCluster:
+    """A cluster, as rules of destinations see it."""
+
+    handle: str
+    tags: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceRule:
+    """Repositories that services of the project may use. `*` in a pattern is any text."""
+
+    url: str
+    """Pattern of repository URLs, such as `https://git.example.org/shop/*`."""
+    folders: tuple[str, ...] = ()
+    """Patterns of folders. Empty: every folder."""
+    refs: tuple[str, ...] = ()
+    """Patterns of branches, tags and commits. Empty: every ref."""
+    charts: tuple[str, ...] = ()
+    """Patterns of charts. Empty: files of Git repositories, and no charts."""
+
+    def allows(self, source: FenceSource) -> bool:
+        """Returns whether the rule allows a source."""
+        if not matches_any((self.url,), source.url):
+            return False
+        if source.chart or self.charts:
+            return bool(source.chart) and matches_any(self.charts, source.chart)
+        return _fits(self.folders, source.folder) and _fits(self.refs, source.ref)
+
+
+@dataclass(frozen=True, slots=True)
+class DestinationRule:
+    """Clusters and namespaces that services of the project may use, and as whom."""
+
+    namespaces: tuple[str, ...]
+    """Patterns of namespaces."""
+    service_account: str = ""
+    """Service account that applies the objects: `NAME` in the service's namespace, or
+    `NAMESPACE:NAME`. Empty: the agent itself, whose rights no API server limits."""
+    clusters: tuple[str, ...] = ()
+    """Patterns of the handles of clusters. Empty: any handle, if `tags` are given."""
+    tags: Mapping[str, str] = field(default_factory=dict)
+    """Tags that a cluster must have."""
+
+    def covers(self, cluster: FenceCluster) -> bool:
+        """Returns whether the rule is about a cluster."""
+        if not (self.clusters or self.tags):
+            return False
+        named = not self.clusters or matches_any(self.clusters, cluster.handle)
+        return named and self.tags.items() <= cluster.tags.items()
+
+
+@dataclass(frozen=True, slots=True)
+class Fence:
+    """The fence of a project. By default it denies everything."""
+
+    unrestricted: bool = False
+    """True if services may use every source, destination and kind."""
+    sources: tuple[SourceRule, ...] = ()
+    """Allowed sources."""
+    destinations: tuple[DestinationRule, ...] = ()
+    """Allowed destinations. The first rule that covers a cluster and a namespace counts."""
+    cluster_scoped_kinds: tuple[str, ...] = ()
+    """Allowed cluster-scoped kinds, such as `Namespace` or `*.rbac.authorization.k8s.io`."""
+    denied_kinds: tuple[str, ...] = ()
+    """Kinds that are denied, such as `ResourceQuota`."""
+    max_services: int = 0
+    """Maximum number of services. 0: no limit."""
+    max_objects: int = 0
+    """Maximum number of objects of one service. 0: the limit of every service."""
+
+    def checked(self) -> "Fence":
+        """Returns the fence. Invalid: a rule is malformed."""
+        for rule in self.sources:
+            _check_patterns((rule.url,), "fence.sources.url")
+            _check_patterns((*rule.folders, *rule.refs), "fence.sources")
+            _check_patterns(rule.charts, "fence.sources.charts")
+        for place in self.destinations:
+            _check_destination(place)
+        _check_patterns(self.cluster_scoped_kinds, "fence.clusterScopedKinds")
+        _check_patterns(self.denied_kinds, "fence.deniedKinds")
+        if max(len(self.sources), len(self.destinations)) > _MAX_RULES:
+            raise Invalid(f"at most {_MAX_RULES} rules are allowed", field="fence")
+        for name, limit in (("maxServices", self.max_services), ("maxObjects", self.max_objects)):
+            if not 0 <= limit <= _MAX_LIMIT:
+                raise Invalid(f"must be from 0 to {_MAX_LIMIT:,}", field=f"fence.{name}")
+        return self
+
+    def source_refusal(self, source: FenceSource) -> str:
+        """Returns why a source is not allowed; empty if it is."""
+        if self.unrestricted or any(rule.allows(source) for rule in self.sources):
+            return ""
+        what = f"chart {source.chart} of " if source.chart else ""
+        place = "" if source.chart else f", folder {source.folder or '/'} at {source.ref}"
+        return f"no source rule allows {what}{source.url}{place}"
+
+    def reaches(self, cluster: FenceCluster) -> bool:
+        """Returns whether a destination rule names a cluster."""
+        return any(rule.covers(cluster) for rule in self.destinations)
+
+    def destination_refusal(self, cluster: FenceCluster, namespace: str) -> str:
+        """Returns why a namespace of a cluster is not allowed; empty if it is."""
+        if self.unrestricted or self._destination(cluster, namespace) is not None:
+            return ""
+        return f"no destination rule allows namespace {namespace} of cluster {cluster.handle}"
+
+    def of_service(self, project: str, cluster: FenceCluster, namespace: str) -> ServiceFence:
+        """Returns the part that holds for a service in a namespace of a cluster.
+
+        A destination that is not allowed any more allows no object.
+        """
+        if self.unrestricted:
+            return ServiceFence(project)
+        place = self._destination(cluster, namespace)
+        if place is None:
+            return ServiceFence(project, rules=(ObjectRules(),))
+        same = [rule for rule in self.destinations if rule.covers(cluster)]
+        namespaces = tuple(
+            pattern
+            for rule in same
+            if rule.service_account == place.service_account
+            for pattern in rule.namespaces
+        )
+        rules = ObjectRules(namespaces, self.cluster_scoped_kinds, self.denied_kinds)
+        account = qualified_account(place.service_account, namespace)
+        return ServiceFence(project, account, (rules,), self.max_objects)
+
+    def _destination(self, cluster: FenceCluster, namespace: str) -> DestinationRule | None:
+        for rule in self.destinations:
+            if rule.covers(cluster) and matches_any(rule.namespaces, namespace):
+                return rule
+        return None
+
+
+UNRESTRICTED = Fence(unrestricted=True)
+"""The fence that allows everything."""
+
+
+def _fits(patterns: tuple[str, ...], text: str) -> bool:
+    return not patterns or matches_any(patterns, text)
+
+
+def _check_destination(rule: DestinationRule) -> None:
+    if not rule.namespaces:
+        raise Invalid("name at least one namespace, or * for all", field="fence.destinations")
+    if not (rule.clusters or rule.tags):
+        raise Invalid("name clusters or tags, or * for all clusters", field="fence.destinations")
+    _check_patterns((*rule.namespaces, *rule.clusters), "fence.destinations")
+    if rule.service_account:
+        check_service_account(rule.service_account, "fence.destinations.serviceAccount")
+
+
+def _check_patterns(patterns: Iterable[str], field_name: str) -> None:
+    given = tuple(patterns)
+    if len(given) > _MAX_PATTERNS:
+        raise Invalid(f"at most {_MAX_PATTERNS} patterns are allowed", field=field_name)
+    for pattern in given:
+        check_pattern(pattern, field_name)

@@ -1,0 +1,280 @@
+"""Fences of projects, applied to services: their sources, destinations and rendered objects."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import orjson
+
+from controlplane.access.model.bindings import Project
+from controlplane.access.operations.scopes import find_project
+from controlplane.access.ports import ProjectStore
+from controlplane.authorization import (
+    DEFAULT_PROJECT,
+    FenceCluster,
+    FenceSource,
+    Resource,
+    ResourceKind,
+    Verb,
+)
+from controlplane.clusters.model.cluster import Cluster
+from controlplane.clusters.ports import ClusterStore
+from controlplane.platform.context import RENDER_SERVICES, Change
+from controlplane.platform.ports import PageQuery, Transaction
+from controlplane.repositories.model.repository import Repository
+from controlplane.repositories.ports import RepositoryStore
+from controlplane.services.model.service import Service
+from controlplane.services.operations.generations import publish_service
+from controlplane.services.operations.sources import sources_of
+from controlplane.services.ports import ServiceStore
+from core.errors import Forbidden, Invalid
+from core.spec.bundle import KubeObject
+from core.spec.fences import ServiceFence
+from core.spec.objects import ObjectRef
+from core.spec.renderers import chart_of_ref
+from core.spec.source import RepositoryKind
+
+_CLUSTER_SCOPED = frozenset(
+    {
+        ("", "Namespace"),
+        ("", "Node"),
+        ("", "PersistentVolume"),
+        ("admissionregistration.k8s.io", "MutatingAdmissionPolicy"),
+        ("admissionregistration.k8s.io", "MutatingAdmissionPolicyBinding"),
+        ("admissionregistration.k8s.io", "MutatingWebhookConfiguration"),
+        ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy"),
+        ("admissionregistration.k8s.io", "ValidatingAdmissionPolicyBinding"),
+        ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration"),
+        ("apiextensions.k8s.io", "CustomResourceDefinition"),
+        ("apiregistration.k8s.io", "APIService"),
+        ("certificates.k8s.io", "CertificateSigningRequest"),
+        ("certificates.k8s.io", "ClusterTrustBundle"),
+        ("flowcontrol.apiserver.k8s.io", "FlowSchema"),
+        ("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration"),
+        ("networking.k8s.io", "IPAddress"),
+        ("networking.k8s.io", "IngressClass"),
+        ("networking.k8s.io", "ServiceCIDR"),
+        ("node.k8s.io", "RuntimeClass"),
+        ("rbac.authorization.k8s.io", "ClusterRole"),
+        ("rbac.authorization.k8s.io", "ClusterRoleBinding"),
+        ("resource.k8s.io", "DeviceClass"),
+        ("scheduling.k8s.io", "PriorityClass"),
+        ("storage.k8s.io", "CSIDriver"),
+        ("storage.k8s.io", "CSINode"),
+        ("storage.k8s.io", "StorageClass"),
+        ("storage.k8s.io", "VolumeAttachment"),
+        ("storage.k8s.io", "VolumeAttributesClass"),
+    }
+)
+"""Cluster-scoped kinds of Kubernetes itself (Kubernetes documentation: API reference). The agent
+knows the scope of every other kind.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class FencedService:
+    """A service with everything that the fence of its project decides about."""
+
+    service: Service
+    project: Project
+    cluster: FenceCluster
+    sources: tuple[FenceSource, ...]
+
+    def refusal(self) -> str:
+        """Returns the rule that the service breaks, for people; empty if it is inside."""
+        fence, namespace = self.project.fence, self.service.namespace
+        reasons = [fence.source_refusal(source) for source in self.sources]
+        reasons.append(fence.destination_refusal(self.cluster, namespace))
+        return next(filter(None, reasons), "")
+
+    def check(self) -> None:
+        """Forbidden: the service is outside the fence."""
+        if reason := self.refusal():
+            raise Forbidden(
+                f"service {self.service.name!r} is outside the fence of project "
+                f"{self.project.name!r}: {reason}"
+            )
+
+    @property
+    def part(self) -> ServiceFence:
+        """The part of the fence that its agent enforces."""
+        fence = self.project.fence
+        return fence.of_service(self.project.name, self.cluster, self.service.namespace)
+
+
+async def fenced_services(tx: Transaction, services: Sequence[Service]) -> list[FencedService]:
+    """The services with their projects, clusters and sources."""
+    projects = await _projects(tx, services)
+    clusters = {c.id: c for c in await tx[ClusterStore].select(id={s.cluster_id for s in services})}
+    further = await sources_of(tx, [service.id for service in services])
+    used = {s.repository_id for s in services if s.repository_id}
+    used |= {row.repository_id for rows in further.values() for row in rows}
+    repositories = {row.id: row for row in await tx[RepositoryStore].select(id=used)}
+    found = []
+    for service in services:
+        sources = [_own_sources(service, repositories.get(service.repository_id or ""))]
+        sources += [
+            [FenceSource(repositories[row.repository_id].url, row.folder, row.ref)]
+            for row in further.get(service.id, ())
+            if row.repository_id in repositories
+        ]
+        found.append(
+            FencedService(
+                service,
+                projects[service.project_id or DEFAULT_PROJECT],
+                as_fence_cluster(clusters[service.cluster_id]),
+                tuple(source for group in sources for source in group),
+            )
+        )
+    return found
+
+
+async def service_fences(tx: Transaction, services: Sequence[Service]) -> dict[str, ServiceFence]:
+    """The parts of fences that agents enforce, by service id."""
+    projects = await _projects(tx, services)
+    clusters = {c.id: c for c in await tx[ClusterStore].select(id={s.cluster_id for s in services})}
+    return {
+        service.id: project.fence.of_service(
+            project.name, as_fence_cluster(clusters[service.cluster_id]), service.namespace
+        )
+        for service in services
+        if (project := projects[service.project_id or DEFAULT_PROJECT])
+        and service.cluster_id in clusters
+    }
+
+
+class ServiceFences:
+    """Implements `access.ports.FenceEffects`."""
+
+    async def outside(self, tx: Transaction, project: Project) -> Sequence[str]:
+        fenced = await fenced_services(tx, await _services_of(tx, project))
+        refused = [row for row in fenced if row.refusal()]
+        return [f"{row.cluster.handle}/{row.service.name}" for row in refused]
+
+    async def renew(self, tx: Change, project: Project) -> None:
+        services = await _services_of(tx, project)
+        await tx[ServiceStore].change_each(
+            {
+                service.id: {
+                    "input_digest": None,
+                    "generation": service.desired.generation + bool(service.desired.digest),
+                }
+                for service in services
+            }
+        )
+        for service in services:
+            publish_service(tx, service)
+            if service.repository_id:
+                tx.publish(RENDER_SERVICES, f"{service.repository_id}/{service.id}")
+
+
+async def fence_in(
+    tx: Transaction, project_id: str | None, cluster: Cluster, namespace: str
+) -> ServiceFence:
+    """The part of a project's fence that holds for jobs in a namespace of a cluster.
+
+    Forbidden: the namespace is outside the fence.
+    """
+    project = await find_project(tx, project_id or DEFAULT_PROJECT)
+    place = as_fence_cluster(cluster)
+    if reason := project.fence.destination_refusal(place, namespace):
+        raise Forbidden(f"outside the fence of project {project.name!r}: {reason}")
+    return project.fence.of_service(project.name, place, namespace)
+
+
+async def check_service_fence(tx: Transaction, service: Service) -> None:
+    """Forbidden: a stored service is outside the fence of its project, or the project is full."""
+    (fenced,) = await fenced_services(tx, [service])
+    fenced.check()
+    most = fenced.project.fence.max_services
+    if most and await _number_of_services(tx, fenced.project.id) > most:
+        raise Forbidden(f"project {fenced.project.name!r} may have at most {most} services")
+
+
+def authorize_destination(tx: Change, cluster: Cluster, project: Project | None) -> None:
+    """Authorizes a new service in a cluster. Forbidden.
+
+    A project's fence that names the cluster replaces the permission on the cluster.
+    """
+    own = project is None or project.id == (cluster.project_id or DEFAULT_PROJECT)
+    if own or project is None:
+        tx.authorize(Verb.WRITE, cluster.target.below(ResourceKind.SERVICE))
+        return
+    tx.authorize(Verb.WRITE, Resource.within(ResourceKind.SERVICE, project.id))
+    if not project.fence.reaches(as_fence_cluster(cluster)):
+        tx.authorize(Verb.WRITE, cluster.target.below(ResourceKind.SERVICE))
+
+
+def check_rendered_objects(fence: ServiceFence, namespace: str, bundle: bytes) -> None:
+    """Raises Invalid for a bundle with an object outside the fence of its service."""
+    lines = bundle.splitlines()
+    if fence.max_objects and len(lines) > fence.max_objects:
+        raise Invalid(
+            f"the service has {len(lines):,} objects, but project {fence.project} allows "
+            f"{fence.max_objects:,}"
+        )
+    objects = [orjson.loads(line) for line in lines]
+    defined = dict(_definitions(objects))
+    for obj in objects:
+        fence.check(_ref(obj, namespace, defined))
+
+
+def as_fence_cluster(cluster: Cluster) -> FenceCluster:
+    """Returns a cluster as rules of destinations see it."""
+    return FenceCluster(cluster.handle, cluster.tags)
+
+
+def is_restricted(fence: ServiceFence) -> bool:
+    """Returns whether a fence can refuse objects."""
+    return bool(fence.rules or fence.max_objects)
+
+
+async def _services_of(tx: Transaction, project: Project) -> list[Service]:
+    ids: list[str | None] = [project.id, None] if project.default else [project.id]
+    return [
+        service
+        for id in ids
+        for service in await tx[ServiceStore].select(project_id=id)
+        if not service.mirrored
+    ]
+
+
+async def _number_of_services(tx: Transaction, project_id: str) -> int:
+    query = PageQuery(first=1, equals={"project_id": project_id}, counting=True)
+    return (await tx[ServiceStore].page(query)).count or 0
+
+
+async def _projects(tx: Transaction, services: Iterable[Service]) -> Mapping[str, Project]:
+    ids = {service.project_id or DEFAULT_PROJECT for service in services}
+    return {project.id: project for project in await tx[ProjectStore].select(id=ids)}
+
+
+def _own_sources(service: Service, repository: Repository | None) -> list[FenceSource]:
+    """The sources of a service's own repository and chart."""
+    spec, helm = service.spec, service.spec.helm or {}
+    sources = []
+    if repository is not None and repository.kind is RepositoryKind.GIT:
+        sources.append(FenceSource(repository.url, spec.folder, spec.ref))
+    elif repository is not None:
+        chart, _ = chart_of_ref(spec.ref) or ("", "")
+        sources.append(FenceSource(repository.url, chart=chart or str(helm.get("chart") or "")))
+    if url := helm.get("url"):
+        sources.append(FenceSource(url, chart=str(helm.get("chart") or "")))
+    return sources
+
+
+def _definitions(objects: Iterable[KubeObject]) -> Iterable[tuple[tuple[str, str], bool]]:
+    """Yields the kinds that a bundle defines, and whether they are cluster-scoped."""
+    for obj in objects:
+        spec = obj.get("spec")
+        if obj.get("kind") == "CustomResourceDefinition" and isinstance(spec, dict):
+            names = spec.get("names")
+            kind = names.get("kind") if isinstance(names, dict) else ""
+            yield (str(spec.get("group")), str(kind)), spec.get("scope") == "Cluster"
+
+
+def _ref(obj: KubeObject, namespace: str, defined: Mapping[tuple[str, str], bool]) -> ObjectRef:
+    group, _, version = str(obj.get("apiVersion") or "").rpartition("/")
+    kind, meta = str(obj.get("kind") or ""), obj.get("metadata") or {}
+    wide = (group, kind) in _CLUSTER_SCOPED or defined.get((group, kind), False)
+    place = "" if wide else str(meta.get("namespace") or namespace)
+    return ObjectRef(group, version, kind, place, str(meta.get("name") or ""))
