@@ -9,7 +9,7 @@ from controlplane.access.operations.projects import ProjectChange
 from controlplane.access.operations.roles import BindingDraft
 from controlplane.agents.model.jobs import JobPhase
 from controlplane.agents.ports import ClusterJobStore
-from controlplane.authorization import SYSTEM, Scope
+from controlplane.authorization import SYSTEM, UNRESTRICTED, Scope
 from controlplane.pipelines.gates.kinds import ExternalRule
 from controlplane.pipelines.operations.pipelines import (
     EdgeDraft,
@@ -41,7 +41,9 @@ def world_of(stage: Stage) -> World:
 
 
 async def an_empty_project(stage: Stage) -> None:
-    project = await stage.plane.operations.projects.create(SYSTEM, ProjectChange(name="empty"))
+    project = await stage.plane.operations.projects.create(
+        SYSTEM, ProjectChange(name="empty", fence=UNRESTRICTED)
+    )
     stage.ids["project"] = project.id
 
 

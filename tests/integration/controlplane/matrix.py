@@ -367,8 +367,11 @@ async def _people(stage: Stage) -> None:
         ("account", 'createServiceAccount(name: "robot") { id }'),
         ("group", 'createGroup(attributes: {name: "team"}) { id }'),
         ("role", 'createRole(attributes: {name: "custom"}) { id }'),
-        ("project", 'createProject(attributes: {name: "own"}) { id }'),
-        ("elsewhere", 'createProject(attributes: {name: "elsewhere"}) { id }'),
+        ("project", 'createProject(attributes: {name: "own", fence: {unrestricted: true}}) { id }'),
+        (
+            "elsewhere",
+            'createProject(attributes: {name: "elsewhere", fence: {unrestricted: true}}) { id }',
+        ),
     ):
         stage.ids[name] = (await stage.made(document))["id"]
     for name in ("createGroupMember", "createTrustRule"):

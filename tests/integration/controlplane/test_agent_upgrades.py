@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from controlplane.access.operations.projects import ProjectChange
-from controlplane.authorization import Scope
+from controlplane.authorization import UNRESTRICTED, Scope
 from controlplane.authorization.roles import BuiltInRole as Role
 from controlplane.clusters.model.cluster import AGENT_TAG, KEEP, Cluster
 from controlplane.clusters.model.commands import CommandKind
@@ -59,7 +59,9 @@ async def test_two_hundred_agents_are_asked_but_for_those_that_stay(world: World
 
 async def test_one_cluster_that_is_not_theirs_stops_it_for_all(world: World) -> None:
     """What somebody sees of a group is no leave to change the rest of it."""
-    project = await world.projects.create(world.admin, ProjectChange(name="own"))
+    project = await world.projects.create(
+        world.admin, ProjectChange(name="own", fence=UNRESTRICTED)
+    )
     group = await group_of(world, 3)
     async with world.deps.store.write() as tx:
         await tx[ClusterStore].change("c002", project_id=project.id)

@@ -9,7 +9,7 @@ import pytest
 from controlplane.access.operations.bindings import Subjects
 from controlplane.access.operations.projects import ProjectChange
 from controlplane.access.operations.roles import AccessControl
-from controlplane.authorization import BUILT_IN, INSTALLATION, Grant, Policy
+from controlplane.authorization import BUILT_IN, INSTALLATION, UNRESTRICTED, Grant, Policy
 from controlplane.clusters.model.cluster import Cluster
 from controlplane.clusters.operations.clusters import ClusterChange
 from controlplane.configuration.operations.contexts import ContextChange, ServiceContexts
@@ -30,6 +30,7 @@ from core.spec.sync import DriftPolicy, Removal
 from tests.integration.controlplane.conftest import Role, World, person
 
 OWN_SETTINGS = {
+    "project_id": "the project of its own cluster",
     "name": "the caller gives it",
     "protect": "a copy can be deleted until somebody protects it",
     "paused": "the operation starts a new service",
@@ -71,7 +72,9 @@ class Original:
 
 @pytest.fixture
 async def original(world: World) -> Original:
-    project = await world.projects.create(world.admin, ProjectChange(name="shop"))
+    project = await world.projects.create(
+        world.admin, ProjectChange(name="shop", fence=UNRESTRICTED)
+    )
     registered = ClusterChange(name="dev", project_id=project.id)
     home, _ = await world.clusters.create(world.admin, registered)
     away, repository = await world.cluster("away"), await world.repository()
@@ -82,6 +85,7 @@ async def original(world: World) -> Original:
     change = ServiceChange(
         name="shop",
         namespace="shop",
+        project_id=project.id,
         repository_id=repository.id,
         ref="stable",
         folder="apps/shop",

@@ -15,6 +15,7 @@ from controlplane.access.operations.bindings import Subjects
 from controlplane.access.operations.projects import ProjectChange
 from controlplane.access.operations.users import GroupChange
 from controlplane.access.ports import ProjectStore
+from controlplane.authorization import UNRESTRICTED
 from controlplane.authorization.roles import BuiltInRole as Role
 from controlplane.clusters.model.groups import ClusterGroup
 from controlplane.clusters.ports import ClusterGroupStore, ClusterStore
@@ -60,7 +61,10 @@ class Crossing:
 async def test_transactions_that_wait_for_each_other_both_succeed(postgres_world: World) -> None:
     """A real deadlock: PostgreSQL gives one of them up, and it is begun again."""
     world = postgres_world
-    one, two = [await world.projects.create(world.admin, ProjectChange(name=n)) for n in "ab"]
+    one, two = [
+        await world.projects.create(world.admin, ProjectChange(name=n, fence=UNRESTRICTED))
+        for n in "ab"
+    ]
     crossing = Crossing(replace(world.deps, clock=SystemClock()))
     async with asyncio.timeout(PATIENCE):
         await asyncio.gather(crossing.describe(one.id, two.id), crossing.describe(two.id, one.id))
@@ -75,7 +79,10 @@ async def test_without_another_try_one_of_them_is_told_to_try_again(
 ) -> None:
     """What cannot be begun again says that nothing was written, and when to come back."""
     world = postgres_world
-    one, two = [await world.projects.create(world.admin, ProjectChange(name=n)) for n in "ab"]
+    one, two = [
+        await world.projects.create(world.admin, ProjectChange(name=n, fence=UNRESTRICTED))
+        for n in "ab"
+    ]
     crossing = Crossing(world.deps)
     verb: Any = Crossing.describe
     once = verb.__wrapped__
@@ -102,7 +109,10 @@ async def test_many_rows_are_locked_in_the_order_of_ids_whatever_changes_of_each
     """Agents tell of many services at once, each of something else, while a context is saved."""
     world = postgres_world
     store = cast("SqlStore", world.deps.store)
-    rows = [await world.projects.create(world.admin, ProjectChange(name=name)) for name in "abc"]
+    rows = [
+        await world.projects.create(world.admin, ProjectChange(name=name, fence=UNRESTRICTED))
+        for name in "abc"
+    ]
     first, second, third = sorted(one.id for one in rows)
     changes = {first: {"name": "x"}, second: {"description": "y"}, third: {"name": "z"}}
 
@@ -141,7 +151,9 @@ class Room:
     async def fill(self) -> "Room":
         """Make them: a group writes to the project, the cluster and the service."""
         world, admin = self.world, self.world.admin
-        self.project = await world.projects.create(admin, ProjectChange(name="payments"))
+        self.project = await world.projects.create(
+            admin, ProjectChange(name="payments", fence=UNRESTRICTED)
+        )
         self.cluster, repository = await world.cluster(connected=False), await world.repository()
         self.service = await world.service(self.cluster, repository)
         self.group = await world.people.create_group(admin, GroupChange(name="team"))

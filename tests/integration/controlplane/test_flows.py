@@ -7,7 +7,7 @@ import pytest
 
 from controlplane.access.operations.projects import ProjectChange
 from controlplane.access.ports import ProjectStore
-from controlplane.authorization import Scope
+from controlplane.authorization import UNRESTRICTED, Scope
 from controlplane.clusters.operations.groups import ClusterGroupChange, ClusterGroups
 from controlplane.clusters.ports import ClusterStore
 from controlplane.configuration.model.flow import Export, Import, ValueType
@@ -135,7 +135,9 @@ async def test_what_is_not_exported_cannot_be_imported(fleet: Fleet) -> None:
 async def test_taking_a_grant_away_fails_the_next_render(fleet: Fleet) -> None:
     """The importer keeps what it has, and says what it lacks."""
     world = fleet.world
-    project = await world.projects.create(world.admin, ProjectChange(name="team"))
+    project = await world.projects.create(
+        world.admin, ProjectChange(name="team", fence=UNRESTRICTED)
+    )
     async with world.deps.store.write() as tx:
         await tx[ServiceStore].change(fleet.services["other"].id, project_id=project.id)
     with pytest.raises(Invalid, match="with other projects"):
@@ -239,7 +241,7 @@ async def test_no_layer_ends_that_its_writer_may_not_see(fleet: Fleet) -> None:
     """What a place has that is hidden is not taken for that of a place which is gone."""
     world, contexts = fleet.world, ServiceContexts(fleet.world.deps)
     hidden = await world.cluster("hidden")
-    team = await world.projects.create(world.admin, ProjectChange(name="team"))
+    team = await world.projects.create(world.admin, ProjectChange(name="team", fence=UNRESTRICTED))
     layers = [ContextOverrideChange(OverrideLayer.CLUSTER, hidden.id, {"size": 2})]
     given = ContextChange({"size": 1}, project_id=team.id, overrides=layers)
     context = await contexts.save(world.admin, "net", given)

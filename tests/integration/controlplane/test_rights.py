@@ -14,6 +14,7 @@ from controlplane.access.ports import ProjectStore, RoleBindingStore, TokenStore
 from controlplane.authorization import (
     DEFAULT_PROJECT,
     INSTALLATION,
+    UNRESTRICTED,
     KubernetesRights,
     KubernetesRule,
     ResourceKind,
@@ -38,7 +39,7 @@ async def two_teams(world: World) -> tuple[Project, Project]:
     """Projects shop and bank, a cluster in each."""
     made = []
     for name in ("shop", "bank"):
-        project = await world.projects.create(world.admin, ProjectChange(name))
+        project = await world.projects.create(world.admin, ProjectChange(name, fence=UNRESTRICTED))
         change = ClusterChange(name=f"{name}-prod", project_id=project.id)
         await world.clusters.create(world.admin, change)
         made.append(project)
@@ -105,7 +106,7 @@ async def test_a_project_ends_when_it_is_empty(world: World) -> None:
     shop, _ = await two_teams(world)
     with pytest.raises(Conflict, match="still has 1 clusters"):
         await world.projects.delete(world.admin, shop.id)
-    lone = await world.projects.create(world.admin, ProjectChange("lone"))
+    lone = await world.projects.create(world.admin, ProjectChange("lone", fence=UNRESTRICTED))
     await world.people.upsert(world.admin, "bo@example.org")
     await world.rights.bind(
         world.admin, BindingDraft(Role.ADMIN, lone.target.scope, user="bo@example.org")
@@ -293,7 +294,9 @@ async def test_refused_lists_of_readers_leave_nothing_made_and_nothing_changed(
         with pytest.raises(Forbidden):
             await verb
     assert await state() == before
-    given = await world.projects.create(world.admin, ProjectChange("new", subjects=asked))
+    given = await world.projects.create(
+        world.admin, ProjectChange("new", subjects=asked, fence=UNRESTRICTED)
+    )
     (view,) = await world.rights.bindings(world.admin, given.target.scope)
     assert (view.role.id, view.row.subject_id) == ("viewer", ann.id)
 

@@ -8,7 +8,7 @@ import pytest
 
 from controlplane.access.operations.projects import ProjectChange
 from controlplane.audit.ports import AuditLog
-from controlplane.authorization import BUILT_IN, INSTALLATION, Grant, Policy, Scope
+from controlplane.authorization import BUILT_IN, INSTALLATION, UNRESTRICTED, Grant, Policy, Scope
 from controlplane.clusters.model.cluster import Cluster
 from controlplane.clusters.operations.groups import ClusterGroupChange, ClusterGroups
 from controlplane.platform.ports import PageQuery
@@ -166,7 +166,9 @@ async def test_a_secret_in_use_stays_and_goes_with_its_last_user(
 async def test_a_project_with_secrets_stays_and_a_service_takes_its_uses_along(
     world: World, secrets: Secrets
 ) -> None:
-    project = await world.projects.create(world.admin, ProjectChange(name="vault"))
+    project = await world.projects.create(
+        world.admin, ProjectChange(name="vault", fence=UNRESTRICTED)
+    )
     secret = await saved(secrets, world, project_id=project.id)
     with pytest.raises(Conflict, match="1 secrets"):
         await world.projects.delete(world.admin, project.id)
@@ -189,7 +191,9 @@ async def test_an_agent_without_a_key_gets_none(world: World, secrets: Secrets) 
 
 async def test_rights_are_asked_for_by_verb(world: World, secrets: Secrets) -> None:
     """Who may change a service may not hand it a secret for that; viewers change nothing."""
-    project = await world.projects.create(world.admin, ProjectChange(name="vault"))
+    project = await world.projects.create(
+        world.admin, ProjectChange(name="vault", fence=UNRESTRICTED)
+    )
     secret = await saved(secrets, world, project_id=project.id)
     service = await user_of(world)
     own = person(Role.EDITOR, "bob", service.target.scope)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from controlplane.access.operations.projects import ProjectChange
-from controlplane.authorization import Scope
+from controlplane.authorization import UNRESTRICTED, Scope
 from controlplane.authorization.roles import BuiltInRole as Role
 from controlplane.clusters.model.cluster import Cluster
 from controlplane.clusters.operations.clusters import ClusterChange
@@ -314,7 +314,7 @@ async def test_a_place_that_another_service_has_is_left_to_it(fleet: Fleet) -> N
 
 async def test_of_a_project_it_reaches_only_its_clusters(fleet: Fleet) -> None:
     world = fleet.world
-    shop = await world.projects.create(world.admin, ProjectChange("shop"))
+    shop = await world.projects.create(world.admin, ProjectChange("shop", fence=UNRESTRICTED))
     await fleet.clusters("other")
     own, _ = await world.clusters.create(world.admin, ClusterChange(name="own", project_id=shop.id))
     editor = person(Role.EDITOR, "ed", Scope(f"project:{shop.id}"))
