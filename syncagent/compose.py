@@ -154,7 +154,7 @@ def build(
     access = access_to(settings.kubernetes, clock)
     client = KubeClient(access, clock, settings.kubernetes.concurrency)
     cluster = KubeCluster(client, clock, policy.check)
-    tenants = _tenants(settings.autonomy)
+    fences, job_fences = _fences(settings.autonomy, client, cluster, clock)
     key = load_or_create_sealing_key(folder / "sealing.key")
     pipe = _pipe(settings.hub)
     endpoint, instance_id = _endpoint(settings.hub, pipe), new_id(clock.now())
@@ -167,11 +167,10 @@ def build(
         SqliteStateStore(database, stored_state_check.check),
     )
     identities = AgeIdentities(settings.secrets.age_keys)
-    fences = KubeFences(client, cluster, policy.check, tenants)
     ports = ReconcilePorts(cluster, fences, bundles, fetcher, memory, reports, KubeMetrics(client))
     engine = ReconcileEngine(ports, clock, key, identities)
     jobs = JobRunner(
-        KubeJobFences(client, KubeCluster(client, clock), tenants),
+        job_fences,
         SqliteJobStore(database),
         reports,
         key,
@@ -349,6 +348,15 @@ def _trusted(settings: AutonomySettings) -> TrustedKeys:
         return TrustedKeys(read_public_keys(settings.trusted_keys.read_bytes()))
     except Invalid as error:
         raise Invalid(f"{settings.trusted_keys} {error.message}") from None
+
+
+def _fences(
+    settings: AutonomySettings, client: KubeClient, cluster: KubeCluster, clock: Clock
+) -> tuple[KubeFences, KubeJobFences]:
+    """Builds the fences of services and of jobs, within the policy of this cluster."""
+    tenants, allowed = _tenants(settings), _policy(settings).check
+    jobs = KubeJobFences(client, KubeCluster(client, clock), tenants)
+    return KubeFences(client, cluster, allowed, tenants), jobs
 
 
 def _tenants(settings: AutonomySettings) -> TenantPolicy:

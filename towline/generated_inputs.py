@@ -261,7 +261,6 @@ class SecretUseAttributes(TypedDict, total=False):
 class ServiceDeploymentAttributes(TypedDict, total=False):
     name: Required[str]
     namespace: Required[str]
-    projectId: str | None
     repositoryId: str | None
     templated: bool | None
     protect: bool | None
@@ -273,6 +272,7 @@ class ServiceDeploymentAttributes(TypedDict, total=False):
     sources: Sequence[ServiceSourceAttributes] | None
     renderedBy: str | None
     verification: VerificationAttributes | None
+    projectId: str | None
     git: GitRefAttributes | None
     kustomize: KustomizeAttributes | None
     helm: HelmConfigAttributes | None

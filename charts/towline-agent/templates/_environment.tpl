@@ -47,6 +47,10 @@
 - name: TOWLINE_AGENT_AUTONOMY_TRUSTED_KEYS
   value: /etc/towline/trusted-keys.pem
 {{- end }}
+{{- if .tenants }}
+- name: TOWLINE_AGENT_AUTONOMY_TENANTS
+  value: /etc/towline/tenants.yaml
+{{- end }}
 {{- if not .jobs }}
 - name: TOWLINE_AGENT_AUTONOMY_JOBS
   value: "false"

@@ -30,3 +30,18 @@
 {{- printf "%s-people" (include "towline-agent.fullname" . | trunc 56 | trimSuffix "-") }}
 {{- end }}
 {{- end }}
+
+{{/* Rights of an agent with tenants: it acts as their service accounts, and writes only events. */}}
+{{- define "towline-agent.tenantRules" -}}
+{{- $accounts := list }}
+{{- range .Values.autonomy.tenants }}
+{{- $accounts = append $accounts (.serviceAccount | splitList ":" | last) }}
+{{- end }}
+- apiGroups: [""]
+  resources: [serviceaccounts]
+  verbs: [impersonate]
+  resourceNames: {{ $accounts | uniq | sortAlpha | toJson }}
+- apiGroups: [""]
+  resources: [events]
+  verbs: [create, patch]
+{{- end }}

@@ -1102,8 +1102,6 @@ export type ServiceDeploymentAttributes = {
   name: string;
   /** Default namespace of the objects. */
   namespace: string;
-  /** ID of the project of a new service. Default: the project of its cluster. */
-  projectId?: string | null | undefined;
   /** ID of the Git repository. Not needed for a chart from a Helm repository. */
   repositoryId?: string | null | undefined;
   /** True renders manifests as Liquid templates. Default: true. */
@@ -1126,6 +1124,8 @@ export type ServiceDeploymentAttributes = {
   renderedBy?: string | null | undefined;
   /** Verification of new bundles. The verification of a pipeline stage takes precedence. 0 seconds remove it. */
   verification?: VerificationAttributes | null | undefined;
+  /** ID of the project of a new service. Default: the project of its cluster. */
+  projectId?: string | null | undefined;
   /** Ref and folder in the repository. Default: the root of `main`. */
   git?: GitRefAttributes | null | undefined;
   /** Kustomize settings. Default: found from the files. */

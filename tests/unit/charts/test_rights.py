@@ -4,6 +4,8 @@ import pytest
 
 from controlplane.authorization import BUILT_IN
 from controlplane.authorization.actor import EVERYBODY
+from core.spec.fences import ServiceFence
+from syncagent.autonomy.tenants import parse_tenants
 from tests.unit.charts.rendering import Json, of_kind, pod_of, render, values_of
 
 AGENT = "towline-agent"
@@ -48,6 +50,28 @@ def test_values_narrow_the_roles() -> None:
         "uids": ["019a0000-0000-7000-8000-00000000ada0"],
         "groups": ["towline:viewers"],
     }
+
+
+def test_an_agent_with_tenants_acts_as_their_accounts_and_writes_only_events() -> None:
+    """The file that it reads names the same accounts."""
+    tenants = {
+        "shop": {"namespaces": ["shop-*"], "serviceAccount": "shop-deployer"},
+        "infra": {"namespaces": ["*"], "serviceAccount": "infra:deployer", "denied": ["Secret"]},
+    }
+    values = values_of(AGENT, "default") | {"autonomy": {"tenants": tenants}}
+    objects = render(AGENT, values)
+    roles = {one["metadata"]["name"] for one in objects if one["kind"] == "ClusterRole"}
+    assert not [name for name in roles if name.endswith("-apply")]
+    written = [rule for rule in rules_of(objects, "tenants") if rule["verbs"] != ["impersonate"]]
+    assert [rule["resources"] for rule in written] == [["events"]]
+    (acting,) = [rule for rule in rules_of(objects, "tenants") if rule not in written]
+    assert acting["resourceNames"] == ["deployer", "shop-deployer"]
+    policy = parse_tenants(
+        of_kind(objects, "ConfigMap", "-tenants")["data"]["tenants.yaml"].encode()
+    )
+    narrowed = policy.narrowed(ServiceFence("shop"), "shop-1")
+    assert narrowed is not None and narrowed.service_account == "shop-1:shop-deployer"
+    assert policy.tenants["infra"].rules.denied == ("Secret",)
 
 
 def test_null_takes_a_binding_out() -> None:

@@ -1,0 +1,352 @@
+"""Fences of projects over the store in memory: who may deploy what, from where, to where."""
+
+from dataclasses import replace
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controlplane.access.model.bindings import Project
+from controlplane.access.operations.projects import ProjectChange, Projects
+from controlplane.access.ports import ProjectStore
+from controlplane.agents.model.jobs import JobRequest
+from controlplane.agents.operations.desired_state import DesiredStateReader
+from controlplane.agents.operations.jobs import ClusterJobs
+from controlplane.authorization import (
+    UNRESTRICTED,
+    DestinationRule,
+    Fence,
+    FenceCluster,
+    FenceSource,
+    Scope,
+    SourceRule,
+)
+from controlplane.authorization.roles import BuiltInRole
+from controlplane.bridges import SERVICE_PARTS
+from controlplane.delivery.operations.render_reconciler import RenderReconciler
+from controlplane.platform.context import DESIRED_STATE
+from controlplane.services.operations.fences import ServiceFences, check_rendered_objects
+from controlplane.services.operations.services import ServiceChange, Services
+from controlplane.services.operations.sources import SourceChange
+from controlplane.services.ports import ServiceStore
+from core.errors import Conflict, Forbidden, Invalid, NotFound
+from core.spec.bundle import KubeObject
+from core.spec.fences import ObjectRules, ServiceFence
+from core.spec.source import RepositorySpec
+from tests.fakes.actors import ADMIN, EDITOR, person
+from tests.fakes.clock import START
+from tests.fakes.manifests import config_map
+from tests.fakes.operations import (
+    MemoryOperations,
+    make_cluster,
+    make_repository,
+    make_service,
+    operations_over_memory,
+)
+
+REPOSITORY = make_repository("shop", url="https://git.example.org/shop/deploy.git")
+FOREIGN = make_repository("bank", url="https://git.example.org/bank/deploy.git")
+PROD = make_cluster("prod", tags={"env": "prod"})
+DEV = make_cluster("dev", tags={"env": "dev"})
+FENCE = Fence(
+    sources=(
+        SourceRule("https://git.example.org/shop/*", folders=("apps/*",), refs=("main", "v*")),
+        SourceRule("https://charts.example.org/*", charts=("redis",)),
+    ),
+    destinations=(
+        DestinationRule(("shop",), "shop-deployer", clusters=("prod",)),
+        DestinationRule(("shop-*",), "", tags={"env": "dev"}),
+    ),
+    cluster_scoped_kinds=("Namespace",),
+    denied_kinds=("ResourceQuota",),
+    max_services=2,
+    max_objects=3,
+)
+SHOP = Project("shop", "shop", START, START, fence=FENCE)
+EVE = person(BuiltInRole.EDITOR, "eve", Scope("project:shop"))
+OWNER = person(BuiltInRole.ADMIN, "sue", Scope("project:shop"))
+WEB = ServiceChange("web", "shop", "shop", "main", "apps/web", project_id="shop")
+
+
+@pytest.fixture
+async def world() -> MemoryOperations:
+    operations = operations_over_memory()
+    repositories = (replace(row, project_id="shop") for row in (REPOSITORY, FOREIGN))
+    await operations.given(PROD, DEV, *repositories, SHOP)
+    return operations
+
+
+@pytest.fixture
+def services(world: MemoryOperations) -> Services:
+    return Services(world.context, SERVICE_PARTS)
+
+
+@pytest.fixture
+def projects(world: MemoryOperations) -> Projects:
+    return Projects(world.context, ServiceFences())
+
+
+async def test_a_tenant_deploys_to_a_shared_cluster_within_its_fence(
+    world: MemoryOperations, services: Services
+) -> None:
+    """Without any role on the cluster; the agent gets the rules and the account."""
+    service = await services.create(EVE, None, "prod", WEB)
+    assert service.project_id == "shop"
+    await world.given()
+    async with world.store.write() as tx:
+        await tx[ServiceStore].change(service.id, generation=1, digest="d")
+    state = await DesiredStateReader(world.store).of(PROD.id)
+    rules = ObjectRules(("shop",), ("Namespace",), ("ResourceQuota",))
+    assert state.fences == {service.id: ServiceFence("shop", "shop:shop-deployer", (rules,), 3)}
+
+
+@pytest.mark.parametrize(
+    ("change", "cluster", "reason"),
+    [
+        ({"namespace": "bank"}, "prod", "no destination rule allows namespace bank"),
+        ({"namespace": "shop-1"}, "prod", "no destination rule allows namespace shop-1"),
+        ({"namespace": "shop"}, "dev", "no destination rule allows namespace shop of cluster dev"),
+        ({"repository_id": "bank"}, "prod", "no source rule allows https://git.example.org/bank"),
+        ({"folder": "secrets"}, "prod", "folder secrets at main"),
+        ({"ref": "feature"}, "prod", "folder apps/web at feature"),
+        (
+            {"helm": {"url": "https://charts.example.org/x", "chart": "kafka"}},
+            "prod",
+            "no source rule allows chart kafka",
+        ),
+        ({"sources": [SourceChange("bank", "main", "apps", "x")]}, "prod", "bank/deploy.git"),
+    ],
+)
+async def test_what_is_outside_is_refused_with_the_rule(
+    world: MemoryOperations, services: Services, change: dict[str, Any], cluster: str, reason: str
+) -> None:
+    for actor in (EVE, ADMIN):
+        with pytest.raises(Forbidden, match="outside the fence of project 'shop'") as error:
+            await services.create(actor, None, cluster, replace(WEB, **change))
+        assert reason in error.value.message
+    assert await world.rows(ServiceStore) == []
+
+
+async def test_a_service_cannot_be_moved_out_by_an_update(
+    world: MemoryOperations, services: Services
+) -> None:
+    service = await services.create(EVE, None, "prod", WEB)
+    for change in (
+        ServiceChange(folder="secrets"),
+        ServiceChange(ref="feature"),
+        ServiceChange(sources=[SourceChange("bank", "main", "apps", "x")]),
+    ):
+        with pytest.raises(Forbidden, match="outside the fence"):
+            await services.update(EVE, service.id, change)
+    assert await world.rows(ServiceStore) == [service]
+    after = await services.update(EVE, service.id, ServiceChange(folder="apps/other"))
+    assert after.spec.folder == "apps/other"
+
+
+async def test_a_cluster_that_no_rule_names_stays_hidden(
+    world: MemoryOperations, services: Services
+) -> None:
+    await world.given(make_cluster("secret"))
+    with pytest.raises(NotFound):
+        await services.create(EVE, None, "secret", WEB)
+
+
+async def test_an_open_fence_does_not_replace_rights_on_the_cluster(
+    world: MemoryOperations, services: Services
+) -> None:
+    async with world.store.write() as tx:
+        await tx[ProjectStore].put(replace(SHOP, fence=UNRESTRICTED))
+    with pytest.raises(NotFound):
+        await services.create(EVE, None, "prod", WEB)
+    with pytest.raises(NotFound):
+        await services.create(EDITOR, None, "prod", replace(WEB, project_id="nowhere"))
+    assert (await services.create(EDITOR, None, "prod", WEB)).project_id == "shop"
+
+
+async def test_the_number_of_services_is_limited(
+    world: MemoryOperations, services: Services
+) -> None:
+    for name in ("a", "b"):
+        await services.create(EVE, None, "prod", replace(WEB, name=name))
+    with pytest.raises(Forbidden, match="may have at most 2 services"):
+        await services.create(EVE, None, "prod", replace(WEB, name="c"))
+    assert len(await world.rows(ServiceStore)) == 2
+
+
+async def test_only_who_administers_all_projects_changes_a_fence(
+    world: MemoryOperations, projects: Projects
+) -> None:
+    wide = ProjectChange(fence=UNRESTRICTED)
+    for actor in (EVE, OWNER):
+        with pytest.raises(Forbidden):
+            await projects.update(actor, "shop", wide)
+    assert await world.row(ProjectStore, "shop") == SHOP
+    assert (await projects.update(ADMIN, "shop", wide)).fence == UNRESTRICTED
+
+
+async def test_a_new_project_denies_everything(
+    world: MemoryOperations, projects: Projects, services: Services
+) -> None:
+    project = await projects.create(ADMIN, ProjectChange("new"))
+    assert project.fence == Fence()
+    with pytest.raises(Forbidden, match="outside the fence of project 'new'"):
+        await services.create(ADMIN, None, "prod", replace(WEB, project_id=project.id))
+
+
+async def test_a_narrower_fence_names_who_stays_outside_and_waits_for_a_confirmation(
+    world: MemoryOperations, services: Services, projects: Projects
+) -> None:
+    """The confirmed one is rendered and sent again."""
+    service = await services.create(EVE, None, "prod", WEB)
+    async with world.store.write() as tx:
+        await tx[ServiceStore].change(service.id, generation=1, digest="d", input_digest="i")
+    narrow = replace(FENCE, destinations=FENCE.destinations[1:])
+    with pytest.raises(Conflict, match=r"leaves 1 services .* outside: prod/web\. Nothing was"):
+        await projects.update(ADMIN, "shop", ProjectChange(fence=narrow))
+    assert await world.row(ProjectStore, "shop") == SHOP
+    world.bus.published.clear()
+    await projects.update(ADMIN, "shop", ProjectChange(fence=narrow, confirm_fence=True))
+    after = await world.row(ServiceStore, service.id)
+    assert after is not None and after.desired.digest == "d"
+    assert (after.desired.generation, after.desired.input_digest) == (2, None)
+    assert (DESIRED_STATE, f"prod/{service.id}") in world.published
+    state = await DesiredStateReader(world.store).of(PROD.id)
+    assert state.fences[service.id].rules == (ObjectRules(),)
+
+
+@pytest.mark.parametrize(
+    ("fence", "field"),
+    [
+        (Fence(sources=(SourceRule("a b"),)), "fence.sources.url"),
+        (Fence(sources=(SourceRule("*", charts=("[a]",)),)), "fence.sources.charts"),
+        (Fence(destinations=(DestinationRule((), clusters=("*",)),)), "fence.destinations"),
+        (Fence(destinations=(DestinationRule(("*",)),)), "fence.destinations"),
+        (
+            Fence(destinations=(DestinationRule(("*",), "A", ("*",)),)),
+            "fence.destinations.serviceAccount",
+        ),
+        (Fence(max_services=-1), "fence.maxServices"),
+        (Fence(sources=(SourceRule("*"),) * 101), "fence"),
+    ],
+)
+async def test_a_malformed_fence_is_refused(projects: Projects, fence: Fence, field: str) -> None:
+    with pytest.raises(Invalid) as error:
+        await projects.create(ADMIN, ProjectChange("new", fence=fence))
+    assert error.value.field == field
+
+
+@pytest.mark.parametrize(
+    ("folder", "content", "reason"),
+    [
+        ("secrets", config_map("a"), "no source rule allows"),
+        ("apps/web", {**config_map("a"), "kind": "ResourceQuota"}, "ResourceQuota are denied"),
+        ("apps/web", config_map("a"), None),
+    ],
+)
+async def test_nothing_outside_is_delivered(
+    world: MemoryOperations, folder: str, content: KubeObject, reason: str | None
+) -> None:
+    """Also for services that a generator made, or that were there before the fence."""
+    service = replace(
+        make_service("web", PROD, ref="main", folder=folder),
+        namespace="shop",
+        project_id="shop",
+        repository_id=REPOSITORY.id,
+    )
+    await world.given(service)
+    world.manifests.follow(RepositorySpec(REPOSITORY.id, REPOSITORY.url, frozenset({"main"})))
+    world.manifests.push(REPOSITORY.id, {folder: [content]})
+    await RenderReconciler(world.context).deliver(REPOSITORY.id)
+    after = await world.row(ServiceStore, service.id)
+    assert after is not None
+    assert (after.desired.digest is None) == (reason is not None)
+    assert (reason or "") in (after.desired.render_error or "")
+
+
+async def test_a_job_stays_inside_the_fence_of_its_cluster_s_project(
+    world: MemoryOperations,
+) -> None:
+    jobs = ClusterJobs(world.context, None)  # ty: ignore[invalid-argument-type]
+    await world.given(replace(make_cluster("own"), project_id="shop"))
+    manifest = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "x"}}
+    with pytest.raises(Forbidden, match="no destination rule allows namespace kube-system"):
+        await jobs.run(EVE, "own", JobRequest("kube-system", manifest))
+    claimed = JobRequest("kube-system", manifest, project_id="default")
+    with pytest.raises(Forbidden, match="outside the fence of project 'shop'"):
+        await jobs.run(EVE, "own", claimed)
+
+
+def _object(api: str, kind: str, namespace: str = "", **rest: Any) -> bytes:
+    place = {"namespace": namespace} if namespace else {}
+    meta = {"name": "x", **place}
+    return orjson.dumps({"apiVersion": api, "kind": kind, "metadata": meta, **rest})
+
+
+@pytest.mark.parametrize(
+    ("bundle", "reason"),
+    [
+        ([_object("v1", "ConfigMap")], ""),
+        ([_object("v1", "Namespace")], "the namespace x is not allowed"),
+        ([_object("v1", "ConfigMap", "bank")], "the namespace bank is not allowed"),
+        ([_object("v1", "ResourceQuota")], "ResourceQuota are denied"),
+        ([_object("rbac.authorization.k8s.io/v1", "ClusterRole", "shop")], "ClusterRole"),
+        (
+            [
+                _object(
+                    "apiextensions.k8s.io/v1",
+                    "CustomResourceDefinition",
+                    spec={"group": "a.b", "scope": "Cluster", "names": {"kind": "Well"}},
+                )
+            ],
+            "CustomResourceDefinition",
+        ),
+        ([_object("v1", "ConfigMap")] * 4, "has 4 objects, but project shop allows 3"),
+    ],
+)
+def test_rendered_objects_stay_inside(bundle: list[bytes], reason: str) -> None:
+    fence = FENCE.of_service("shop", FenceCluster("prod"), "shop")
+    if not reason:
+        check_rendered_objects(fence, "shop", b"\n".join(bundle))
+        return
+    with pytest.raises(Invalid) as error:
+        check_rendered_objects(fence, "shop", b"\n".join(bundle))
+    assert reason in error.value.message
+
+
+_WORDS = st.sampled_from(["shop", "bank", "prod", "dev"])
+_PATTERNS = st.lists(st.sampled_from(["shop", "bank", "prod", "dev", "*"]), max_size=2).map(tuple)
+_FENCES = st.builds(
+    Fence,
+    sources=st.lists(
+        st.builds(SourceRule, _WORDS, folders=_PATTERNS, charts=_PATTERNS), max_size=2
+    ),
+    destinations=st.lists(
+        st.builds(DestinationRule, _PATTERNS, st.just(""), clusters=_PATTERNS), max_size=2
+    ),
+)
+
+
+@given(_FENCES, _WORDS, _WORDS, st.sampled_from(["", "shop", "bank"]))
+def test_a_fence_allows_only_what_one_rule_lists(
+    fence: Fence, url: str, other: str, chart: str
+) -> None:
+    """A reference model in a few lines."""
+
+    def listed(patterns: tuple[str, ...], text: str) -> bool:
+        return "*" in patterns or text in patterns
+
+    source = any(
+        rule.url == url
+        and (listed(rule.charts, chart) if chart else not rule.charts)
+        and (bool(chart) or not rule.folders or listed(rule.folders, other))
+        for rule in fence.sources
+    )
+    assert (fence.source_refusal(FenceSource(url, other, "main", chart)) == "") == source
+    place = any(
+        listed(rule.clusters, url) and listed(rule.namespaces, other) for rule in fence.destinations
+    )
+    assert (fence.destination_refusal(FenceCluster(url), other) == "") == place
+    inside = fence.of_service("p", FenceCluster(url), other)
+    assert place or inside.rules == (ObjectRules(),)
