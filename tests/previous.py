@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-COMMIT = "ee13e6e50bae059b93733bde2601d5dba3a8dacb"
+COMMIT = "03adf82a7467636f47684c0b976f225e753c50f6"
 SCHEMA = "0001"
 _ROOT = Path(__file__).parents[1]
 
