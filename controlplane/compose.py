@@ -29,6 +29,7 @@ from controlplane.audit.http import AuditExport
 from controlplane.audit.loop import RetentionLoop
 from controlplane.audit.model.chains import AuditKind
 from controlplane.audit.operations.blame import Blame
+from controlplane.authorization import UNRESTRICTED, Fence
 from controlplane.bridges import SERVICE_PARTS
 from controlplane.clusters.operations.agent_settings import DeploymentSettingsOperations
 from controlplane.clusters.operations.clusters import Clusters
@@ -292,7 +293,7 @@ def _operations(
         identity=foundation.sign_in.identity,
         people=UserOperations(context),
         accounts=foundation.sign_in.accounts,
-        projects=Projects(context, ServiceFences()),
+        projects=Projects(context, ServiceFences(), _first_fence(foundation.settings.auth)),
         rights=AccessControl(context),
         requests=shared.requests,
         clusters=Clusters(context),
@@ -442,6 +443,11 @@ def _retention(settings: AuditSettings) -> dict[AuditKind, timedelta]:
         AuditKind.AGENT: settings.agent_days,
     }
     return {kind: timedelta(days=count) for kind, count in days.items() if count}
+
+
+def _first_fence(settings: AuthSettings) -> Fence:
+    """Returns the fence of new projects without one."""
+    return UNRESTRICTED if settings.open_projects else Fence()
 
 
 def _scim_issuers(settings: AuthSettings) -> dict[str, str]:

@@ -42,6 +42,10 @@ class AuthSettings(BaseModel):
     """Identity providers."""
     oidc_ca_file: Path | None = None
     """PEM file with the certificate authorities for identity providers, instead of the system's."""
+    open_projects: bool = False
+    """Gives new projects without a fence one that allows everything, for clients that know no
+    fences. By default they allow nothing.
+    """
 
 
 class AuditSettings(BaseModel):

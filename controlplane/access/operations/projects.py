@@ -30,6 +30,7 @@ from core.errors import Conflict
 
 _MAX_DESCRIPTION_LENGTH = 1000
 _MAX_NAMED = 20
+_DENIES_ALL = Fence()
 _WRITE_PROJECTS = (Verb.WRITE, Resource.whole(ResourceKind.PROJECT))
 _ALL_PROJECTS = Resource.whole(ResourceKind.PROJECT)
 
@@ -65,9 +66,13 @@ class ProjectChange:
 class Projects:
     """Operations on projects."""
 
-    def __init__(self, context: StoreContext, effects: FenceEffects) -> None:
+    def __init__(
+        self, context: StoreContext, effects: FenceEffects, fence: Fence = _DENIES_ALL
+    ) -> None:
+        """`fence` is that of new projects without one."""
         self._context = context
         self._effects = effects
+        self._fence = fence
 
     async def page(self, actor: Actor, query: PageQuery) -> Page[Project]:
         require_member(actor)
@@ -98,7 +103,9 @@ class Projects:
     async def create(self, actor: Actor, change: ProjectChange) -> Project:
         now = self._context.clock.now()
         async with self._context.change(actor, "createProject", _WRITE_PROJECTS) as tx:
-            project = change.applied(Project(self._context.new_id(), "", now, now))
+            project = change.applied(
+                Project(self._context.new_id(), "", now, now, fence=self._fence)
+            )
             if (known := await tx[ProjectStore].find(name=project.name)) is not None:
                 raise name_conflict(actor, known, f"project {project.name!r} already exists")
             await tx[ProjectStore].add(project)

@@ -6,6 +6,7 @@
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -27,16 +28,20 @@ ABSENT = "00000000-0000-7000-8000-00000000ffff"
 URL = "https://git.example.org/fleet.git"
 
 
+# The provider knows no fences.
+OPEN_PROJECTS: dict[str, Any] = {"auth": {"open_projects": True}}
+
+
 @pytest.fixture(params=["sqlite", "postgres"])
 async def stored_hub(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Running]:
     """A control plane on each database."""
     if request.param == "sqlite":
-        async with running(tmp_path / "data") as hub:
+        async with running(tmp_path / "data", **OPEN_PROJECTS) as hub:
             yield hub
         return
     server = request.getfixturevalue("postgres")
     database = migrated.new_postgres(server)
-    async with running(tmp_path / "data", database=database) as hub:
+    async with running(tmp_path / "data", database=database, **OPEN_PROJECTS) as hub:
         yield hub
     server.drop_database(database)
 
