@@ -82,7 +82,7 @@ from controlplane.secrets.operations.rotations import Rotations
 from controlplane.secrets.operations.secrets import Secrets
 from controlplane.secrets.ports import KeyEncryption
 from controlplane.services.operations.components import ComponentOperations
-from controlplane.services.operations.fences import ServiceFences
+from controlplane.services.operations.fences import FenceReports, ServiceFences
 from controlplane.services.operations.services import Services
 from controlplane.services.ports import LiveObjects
 from controlplane.settings import (
@@ -299,6 +299,7 @@ def _operations(
         clusters=Clusters(context),
         repositories=shared.repositories,
         services=Services(context, SERVICE_PARTS),
+        fences=FenceReports(context),
         contexts=ServiceContexts(context),
         flows=ConfigurationFlow(context),
         secrets=Secrets(context),

@@ -40,6 +40,7 @@ from controlplane.secrets.operations.refresh import SecretRefresher
 from controlplane.secrets.operations.secrets import Secrets
 from controlplane.services.api.loading import ContextLoader
 from controlplane.services.operations.components import ComponentOperations
+from controlplane.services.operations.fences import FenceReports
 from controlplane.services.operations.services import Services
 from core.runtime.clock import Clock
 
@@ -57,6 +58,7 @@ class Operations:
     clusters: Clusters
     repositories: RepositoryOperations
     services: Services
+    fences: FenceReports
     contexts: ServiceContexts
     flows: ConfigurationFlow
     secrets: Secrets

@@ -33,6 +33,7 @@ from controlplane.repositories.api.repositories import GitRepository
 from controlplane.repositories.operations import RepositoryOperations
 from controlplane.search.api import SearchQuery
 from controlplane.secrets.api import SecretQuery
+from controlplane.services.api.fences import FenceQuery
 from controlplane.services.api.loading import service_type, service_types
 from controlplane.services.api.types import (
     Installation,
@@ -67,6 +68,7 @@ class Query(
     PipelineOverrideQuery,
     WhatIfQuery,
     HelmRepositoryQuery,
+    FenceQuery,
 ):
     """Reads of the installation. Lists contain only resources that the caller may read."""
 

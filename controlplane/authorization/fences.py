@@ -32,6 +32,11 @@ class FenceSource:
     chart: str = ""
     """Name of the chart. Empty: files of a repository."""
 
+    def __str__(self) -> str:
+        if self.chart:
+            return f"chart {self.chart} of {self.url}"
+        return f"{self.url}, folder {self.folder or '/'} at {self.ref}"
+
 
 @dataclass(frozen=True, slots=True)
 class FenceCluster:
@@ -125,9 +130,7 @@ class Fence:
         """Returns why a source is not allowed; empty if it is."""
         if self.unrestricted or any(rule.allows(source) for rule in self.sources):
             return ""
-        what = f"chart {source.chart} of " if source.chart else ""
-        place = "" if source.chart else f", folder {source.folder or '/'} at {source.ref}"
-        return f"no source rule allows {what}{source.url}{place}"
+        return f"no source rule allows {source}"
 
     def reaches(self, cluster: FenceCluster) -> bool:
         """Returns whether a destination rule names a cluster."""

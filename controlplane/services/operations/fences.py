@@ -10,15 +10,18 @@ from controlplane.access.operations.scopes import find_project
 from controlplane.access.ports import ProjectStore
 from controlplane.authorization import (
     DEFAULT_PROJECT,
+    Actor,
     FenceCluster,
     FenceSource,
     Resource,
     ResourceKind,
     Verb,
+    require,
+    require_member,
 )
 from controlplane.clusters.model.cluster import Cluster
 from controlplane.clusters.ports import ClusterStore
-from controlplane.platform.context import RENDER_SERVICES, Change
+from controlplane.platform.context import RENDER_SERVICES, Change, StoreContext
 from controlplane.platform.ports import PageQuery, Transaction
 from controlplane.repositories.model.repository import Repository
 from controlplane.repositories.ports import RepositoryStore
@@ -26,7 +29,7 @@ from controlplane.services.model.service import Service
 from controlplane.services.operations.generations import publish_service
 from controlplane.services.operations.sources import sources_of
 from controlplane.services.ports import ServiceStore
-from core.errors import Forbidden, Invalid
+from core.errors import Forbidden, Invalid, NotFound
 from core.spec.bundle import KubeObject
 from core.spec.fences import ServiceFence
 from core.spec.objects import ObjectRef
@@ -71,6 +74,27 @@ knows the scope of every other kind.
 
 
 @dataclass(frozen=True, slots=True)
+class FenceCheck:
+    """The decision of a fence about one source or destination of a service."""
+
+    subject: str
+    """Source or destination."""
+    refusal: str
+    """Reason why it is outside the fence. Empty: it is inside."""
+
+
+@dataclass(frozen=True, slots=True)
+class FenceReport:
+    """The fence of a service's project, applied to the service."""
+
+    project: Project
+    service_account: str
+    """`NAMESPACE:NAME` of the account that applies the objects. Empty: the agent itself."""
+    checks: tuple[FenceCheck, ...]
+    """Decisions about each source and the destination."""
+
+
+@dataclass(frozen=True, slots=True)
 class FencedService:
     """A service with everything that the fence of its project decides about."""
 
@@ -79,12 +103,16 @@ class FencedService:
     cluster: FenceCluster
     sources: tuple[FenceSource, ...]
 
+    def checks(self) -> list[FenceCheck]:
+        """Returns the decisions about each source and the destination."""
+        fence, namespace = self.project.fence, self.service.namespace
+        place = f"namespace {namespace} of cluster {self.cluster.handle}"
+        checks = [FenceCheck(str(source), fence.source_refusal(source)) for source in self.sources]
+        return [*checks, FenceCheck(place, fence.destination_refusal(self.cluster, namespace))]
+
     def refusal(self) -> str:
         """Returns the rule that the service breaks, for people; empty if it is inside."""
-        fence, namespace = self.project.fence, self.service.namespace
-        reasons = [fence.source_refusal(source) for source in self.sources]
-        reasons.append(fence.destination_refusal(self.cluster, namespace))
-        return next(filter(None, reasons), "")
+        return next((check.refusal for check in self.checks() if check.refusal), "")
 
     def check(self) -> None:
         """Forbidden: the service is outside the fence."""
@@ -140,6 +168,24 @@ async def service_fences(tx: Transaction, services: Sequence[Service]) -> dict[s
         if (project := projects[service.project_id or DEFAULT_PROJECT])
         and service.cluster_id in clusters
     }
+
+
+class FenceReports:
+    """Shows what fences allow."""
+
+    def __init__(self, context: StoreContext) -> None:
+        self._context = context
+
+    async def of_service(self, actor: Actor, id: str) -> FenceReport:
+        """The decisions of its project's fence about a service. NotFound, Forbidden."""
+        require_member(actor)
+        async with self._context.store.read() as tx:
+            service = await tx[ServiceStore].get(id)
+            if service is None:
+                raise NotFound
+            require(actor, Verb.READ, service.target)
+            (fenced,) = await fenced_services(tx, [service])
+        return FenceReport(fenced.project, fenced.part.service_account, tuple(fenced.checks()))
 
 
 class ServiceFences:

@@ -212,6 +212,7 @@ ARGUMENTS = {
     "componentBlame": 'id: "component"',
     "componentEvents": 'id: "component"',
     "serviceEvents": 'serviceId: "{service}"',
+    "serviceFence": 'serviceId: "{service}"',
     "globalService": 'id: "{global}"',
     "globalServiceClusters": 'id: "{global}"',
     "globalServiceServices": 'id: "{global}"',

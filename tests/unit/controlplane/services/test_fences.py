@@ -27,7 +27,11 @@ from controlplane.authorization.roles import BuiltInRole
 from controlplane.bridges import SERVICE_PARTS
 from controlplane.delivery.operations.render_reconciler import RenderReconciler
 from controlplane.platform.context import DESIRED_STATE
-from controlplane.services.operations.fences import ServiceFences, check_rendered_objects
+from controlplane.services.operations.fences import (
+    FenceReports,
+    ServiceFences,
+    check_rendered_objects,
+)
 from controlplane.services.operations.services import ServiceChange, Services
 from controlplane.services.operations.sources import SourceChange
 from controlplane.services.ports import ServiceStore
@@ -35,7 +39,7 @@ from core.errors import Conflict, Forbidden, Invalid, NotFound
 from core.spec.bundle import KubeObject
 from core.spec.fences import ObjectRules, ServiceFence
 from core.spec.source import RepositorySpec
-from tests.fakes.actors import ADMIN, EDITOR, person
+from tests.fakes.actors import ADMIN, EDITOR, NOBODY, person
 from tests.fakes.clock import START
 from tests.fakes.manifests import config_map
 from tests.fakes.operations import (
@@ -350,3 +354,22 @@ def test_a_fence_allows_only_what_one_rule_lists(
     assert (fence.destination_refusal(FenceCluster(url), other) == "") == place
     inside = fence.of_service("p", FenceCluster(url), other)
     assert place or inside.rules == (ObjectRules(),)
+
+
+async def test_a_report_says_what_the_fence_decides(world: MemoryOperations) -> None:
+    outside = replace(
+        make_service("web", PROD, ref="main", folder="secrets"),
+        namespace="shop",
+        project_id="shop",
+        repository_id=REPOSITORY.id,
+    )
+    await world.given(outside)
+    reports = FenceReports(world.context)
+    report = await reports.of_service(EVE, outside.id)
+    assert (report.project.name, report.service_account) == ("shop", "shop:shop-deployer")
+    source, place = report.checks
+    assert source.refusal == f"no source rule allows {source.subject}"
+    assert (place.subject, place.refusal) == ("namespace shop of cluster prod", "")
+    for actor, id in ((NOBODY, outside.id), (ADMIN, "none")):
+        with pytest.raises(NotFound):
+            await reports.of_service(actor, id)
