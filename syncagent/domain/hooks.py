@@ -3,15 +3,16 @@ Supported annotations: `towline.dev/hook`, Argo CD's `argocd.argoproj.io/hook` a
 `helm.sh/hook`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 from core.errors import Invalid
-from core.spec.health import HealthState
+from core.spec.health import HealthRule, HealthState
 from syncagent.domain.directives import annotations_of, directives_of, wave_number
 from syncagent.domain.objects import KubeObject
-from syncagent.domain.observed.health import HealthStatus, assess
+from syncagent.domain.observed.health import HealthStatus
+from syncagent.domain.observed.user_rules import health_of
 
 _POLICIES = (
     "towline.dev/hook-delete-policy",
@@ -90,11 +91,11 @@ def hook_of(obj: KubeObject) -> Hook | None:
     )
 
 
-def hook_result(live: KubeObject) -> HealthStatus | None:
+def hook_result(live: KubeObject, rules: Sequence[HealthRule]) -> HealthStatus | None:
     """Result of a hook's object; None while it runs.
     A Pod ends by its phase, a Job by its conditions, and any other object once it is healthy.
     """
-    verdict = assess(live)
+    verdict = health_of(live, rules)
     phase = (live.get("status") or {}).get("phase")
     if live.get("kind") == "Pod" and phase not in {"Succeeded", "Failed"}:
         return None

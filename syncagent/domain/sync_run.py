@@ -9,11 +9,11 @@ from core.spec.objects import ObjectRef
 class SyncRun:
     """The sync of one digest, begun at sequence `began`; `sequence` is the newest one that requests
     it.
-    `first`: nothing of the service was applied before. `begun`: hooks whose object was created.
-    `ended`: failure reason of each hook that has ended, empty for success. `attempt`: number of
-    repetitions of failed hooks. `made`: hook objects that may still exist. `gate`: the present
-    wait, since `since_ms` (milliseconds since 1970). `broken`: the sync has failed and its
-    sync-fail hooks run. `stopped`: a person has terminated the sync.
+    `first`: nothing of the service was applied before. `begun`: hooks whose object was created,
+    by `moment/kind/namespace/name`. `ended`: failure reason of each hook that has ended, empty for
+    success. `attempt`: number of repetitions of failed hooks. `made`: hook objects that may still
+    exist. `gate`: the present wait, since `since_ms` (milliseconds since 1970). `broken`: the sync
+    has failed and its sync-fail hooks run. `stopped`: a person has terminated the sync.
     """
 
     service_id: str
@@ -30,19 +30,33 @@ class SyncRun:
     broken: bool = False
     stopped: bool = False
 
-    @property
-    def mark(self) -> str:
-        """Value of the annotation on this run's hook objects."""
-        return f"{self.service_id}.{self.began}"
+    def mark(self, moment: str) -> str:
+        """Value of the annotation on the hook objects of a moment of this run."""
+        return f"{self.service_id}.{self.began}.{moment}"
 
     def again(self, sequence: int) -> None:
         """Retries failed hooks, and waits that timed out."""
         self.sequence = sequence
         if self.broken or self.stopped:
             self.attempt += 1
-            self.begun = [hook for hook in self.begun if not self.ended.get(hook)]
-            self.ended = {hook: why for hook, why in self.ended.items() if not why}
+            repeated = self._repeated()
+            self.begun = [hook for hook in self.begun if hook not in repeated]
+            self.ended = {hook: why for hook, why in self.ended.items() if hook not in repeated}
         self.broken, self.stopped, self.gate = False, False, ""
+
+    def _repeated(self) -> set[str]:
+        """Returns the failed hooks, and those whose object was deleted with a failed moment: the
+        failed ones may need it.
+        """
+        failed = {hook for hook, why in self.ended.items() if why}
+        moments = {moment_of(hook) for hook in failed}
+        deleted = self.ended.keys() - self.made.keys()
+        return failed | {hook for hook in deleted if moment_of(hook) in moments}
+
+
+def moment_of(hook: str) -> str:
+    """Returns the moment in the name of a hook in a run."""
+    return hook.partition("/")[0]
 
 
 def run_for(

@@ -7,6 +7,7 @@ Secrets of the service are masked.
 import asyncio
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Protocol
 
 from core.errors import TowlineError
 from core.runtime.clock import Clock
@@ -18,7 +19,7 @@ from syncagent.domain.observed.inventory import OwnedObject
 from syncagent.domain.observed.pods import Crash
 from syncagent.ports import KubeApi
 from syncagent.reconcile.masking import Masking
-from syncagent.reconcile.registry import ServiceRegistry, ServiceState
+from syncagent.reconcile.registry import RunningHook, ServiceRegistry, ServiceState
 
 _TAIL = 600
 _AT_ONCE = 2
@@ -31,6 +32,18 @@ _SILENT = {
     ("apps", "DaemonSet"),
     ("batch", "Job"),
 }
+
+
+class Explained(Protocol):
+    """An object that waits, with the messages of events about it."""
+
+    @property
+    def ref(self) -> ObjectRef: ...
+
+    @property
+    def uid(self) -> str: ...
+
+    diagnosis: str
 
 
 class Diagnostics:
@@ -76,13 +89,19 @@ class Diagnostics:
     def schedule_event_check(self, service: ServiceState, owned: OwnedObject) -> None:
         """Schedules a request for the events of an object that may be stuck."""
         silent = (owned.ref.group, owned.ref.kind) in _SILENT
-        if (
-            silent
-            and owned.verdict.health == HealthState.PROGRESSING
-            and owned.key not in self._asked
-        ):
-            self._asked.add(owned.key)
-            self._tasks.spawn(f"events/{owned.ref.name}", self._ask(service, owned))
+        if silent and owned.verdict.health == HealthState.PROGRESSING:
+            self._schedule(
+                service,
+                owned,
+                lambda: (
+                    owned.verdict.health == HealthState.PROGRESSING
+                    and service.owned.get(owned.key) is owned
+                ),
+            )
+
+    def schedule_hook_check(self, service: ServiceState, hook: RunningHook) -> None:
+        """Schedules a request for the events of a running hook."""
+        self._schedule(service, hook, lambda: self._registry.hook(hook.ref.key) is hook)
 
     async def failure_log(self, service: ServiceState, ref: ObjectRef, uid: str) -> str:
         """Returns the end of the log of a Pod, or of a Job's failed Pod; empty if it cannot be
@@ -106,24 +125,44 @@ class Diagnostics:
         self._registry.tree.put(_with_tail(plain, tail))
         self._tell(child.uid)
 
-    async def _ask(self, service: ServiceState, owned: OwnedObject) -> None:
+    def _schedule(
+        self, service: ServiceState, waiting: Explained, still_waits: Callable[[], bool]
+    ) -> None:
+        if waiting.ref.key not in self._asked:
+            self._asked.add(waiting.ref.key)
+            asking = self._ask(service, waiting, still_waits)
+            self._tasks.spawn(f"events/{waiting.ref.name}", asking)
+
+    async def _ask(
+        self, service: ServiceState, waiting: Explained, still_waits: Callable[[], bool]
+    ) -> None:
         for wait in _ASK_AFTER_S:
             await self._clock.sleep(wait)
-            if (
-                owned.verdict.health != HealthState.PROGRESSING
-                or service.owned.get(owned.key) is not owned
-            ):
+            if not still_waits():
                 break
             async with self._turn:
-                said = await self._warnings(service, owned)
-            if said and said != owned.diagnosis:
-                owned.diagnosis = said
+                said = await self._explain(service, waiting)
+            if said and said != waiting.diagnosis:
+                waiting.diagnosis = said
                 self._mark_changed(service.id)
-        self._asked.discard(owned.key)
+        self._asked.discard(waiting.ref.key)
 
-    async def _warnings(self, service: ServiceState, owned: OwnedObject) -> str:
+    async def _explain(self, service: ServiceState, waiting: Explained) -> str:
+        """Returns the newest warning about an object's first waiting pod, or about itself."""
+        for child in self._registry.tree.descendants_of(waiting.uid):
+            if child.ref.kind != "Pod" or child.health == HealthState.HEALTHY:
+                continue
+            said = (
+                child.message
+                if child.health == HealthState.FAILED
+                else await self._warning(service, child.ref, child.uid)
+            )
+            return f"{child.ref.name}: {said}" if said else ""
+        return await self._warning(service, waiting.ref, waiting.uid)
+
+    async def _warning(self, service: ServiceState, ref: ObjectRef, uid: str) -> str:
         try:
-            said = await self._cluster.warnings(owned.ref, owned.uid)
+            said = await self._cluster.warnings(ref, uid)
         except TowlineError:
             return ""
         return (await self._masking.masked(service, said[0]))[:_TAIL] if said else ""

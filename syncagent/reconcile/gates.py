@@ -3,16 +3,17 @@ A sync that must wait ends, and its condition is stored as a `SyncGate`. Each ob
 awaited object makes the engine check the gate, and resume the sync once it is open.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from core.spec.health import HealthState
 from core.spec.objects import ObjectKey
+from core.spec.reports.inventory import ObservedComponent
 from core.spec.status import Problem
 from syncagent.domain.hooks import hook_result
 from syncagent.domain.observed.inventory import OwnedObject
 from syncagent.domain.sync_run import SyncRun
 from syncagent.reconcile.context import ReconcileContext
-from syncagent.reconcile.registry import ServiceState, SyncGate
+from syncagent.reconcile.registry import ServiceRegistry, ServiceState, SyncGate
 
 WAVE_TIMEOUT_S = 300
 _LOOK_EVERY_S = 5.0
@@ -41,7 +42,7 @@ async def await_stage(
     now = context.clock.monotonic()
     left = _left_s(context, service, run, name)
     if left <= 0:
-        service.failures[None] = _too_late(service, name, waiting, running)
+        service.failures[None] = _too_late(context, service, name, waiting, running)
         return True
     service.gate = SyncGate(
         name, service.desired.sequence, waiting, running, now + left, now + _LOOK_EVERY_S
@@ -78,14 +79,26 @@ def is_ready(owned: OwnedObject) -> bool:
     return owned.verdict.health in _FINE
 
 
-def describe_wait(service: ServiceState) -> str:
-    """Describes the present wait of a service for people."""
-    gate = service.gate
+def describe_wait(
+    service: ServiceState,
+    components: Mapping[ObjectKey, ObservedComponent],
+    registry: ServiceRegistry,
+) -> str:
+    """Describes the present wait of a service for people. An object with a reason stands first."""
+    gate, owned = service.gate, service.owned
     if gate is None:
         return ""
-    owned = service.owned
     waiting = [key for key in gate.objects if key not in owned or not is_ready(owned[key])]
-    return f"{gate.name}: waiting for {_names([*waiting, *gate.hooks])}"
+    reasons = {key: _component_message(components, key) for key in sorted(waiting)}
+    reasons |= {key: registry.hook_diagnosis(key) for key in sorted(gate.hooks)}
+    keys = sorted(reasons, key=lambda key: not reasons[key])
+    reason = f": {reasons[keys[0]]}" if keys and reasons[keys[0]] else ""
+    return f"{gate.name}: waiting for {_names(keys)}{reason}"
+
+
+def _component_message(components: Mapping[ObjectKey, ObservedComponent], key: ObjectKey) -> str:
+    component = components.get(key)
+    return component.message if component else ""
 
 
 def _left_s(context: ReconcileContext, service: ServiceState, run: SyncRun, name: str) -> float:
@@ -100,20 +113,28 @@ def _left_s(context: ReconcileContext, service: ServiceState, run: SyncRun, name
 
 
 def _too_late(
-    service: ServiceState, name: str, waiting: frozenset[ObjectKey], running: frozenset[ObjectKey]
+    context: ReconcileContext,
+    service: ServiceState,
+    name: str,
+    waiting: frozenset[ObjectKey],
+    running: frozenset[ObjectKey],
 ) -> Problem:
     reasons = [
         f"{owned.ref}: {owned.verdict.message or owned.verdict.health.name.lower()}"
         for owned in service.owned.values()
         if owned.key in waiting
     ][:3]
-    text = f"{name} timed out; later stages were not started; waited for "
-    return Problem(text + (", ".join(reasons) or _names(sorted(running))), reason="Timeout")
+    text = ", ".join(reasons) or _names(sorted(running))
+    events = filter(None, map(context.registry.hook_diagnosis, sorted(running)))
+    text = "; ".join([text, *events][:3])
+    return Problem(
+        f"{name} timed out; later stages were not started; waited for {text}", reason="Timeout"
+    )
 
 
 def _has_ended(service: ServiceState, key: ObjectKey) -> bool:
     seen = service.observed_hooks.get(key)
-    return seen is not None and hook_result(seen) is not None
+    return seen is not None and hook_result(seen, service.rules) is not None
 
 
 def _names(keys: list[ObjectKey]) -> str:

@@ -1,10 +1,12 @@
-"""Runs each hook once in a run, despite restarts.
-The end of a hook is stored on disk; its start is read from the annotation of its object. Only
-objects with an annotation of the service are deleted; protected objects need a person's
-confirmation.
+"""Runs each hook once in a moment of a run, despite restarts.
+The end of a hook is stored on disk; its start is read from the annotation of its object. As with
+Helm, delete policies take effect once all hooks of the moment have ended, because a Job may need
+the ServiceAccount of another hook. Only objects with an annotation of the service are deleted;
+protected objects need a person's confirmation.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from core.errors import TowlineError
 from core.spec.health import HealthState
@@ -22,29 +24,45 @@ from syncagent.reconcile import sealed
 from syncagent.reconcile.applier import problem_of, until_gone
 from syncagent.reconcile.context import ReconcileContext
 from syncagent.reconcile.registry import ServiceState
+from syncagent.reconcile.stages import SyncStage
 
 _STOPPED = "terminated on request"
 _VANISHED = "its object was deleted before its end was observed"
 
 
+@dataclass(frozen=True, slots=True)
+class MomentHook:
+    """A hook at one of its moments."""
+
+    moment: HookMoment
+    manifest: HookManifest
+
+    @property
+    def ref(self) -> ObjectRef:
+        return self.manifest.ref
+
+    @property
+    def name(self) -> str:
+        """Returns its name in a run."""
+        return f"{self.moment}/{self.ref.kind}/{self.ref.namespace}/{self.ref.name}"
+
+
 async def run_hooks(
-    context: ReconcileContext,
-    service: ServiceState,
-    run: SyncRun,
-    moment: HookMoment,
-    hooks: Iterable[HookManifest],
+    context: ReconcileContext, service: ServiceState, run: SyncRun, stage: SyncStage
 ) -> list[ObjectKey]:
-    """Starts and monitors hooks; returns the running ones. Failed hooks become failures of the
-    service.
+    """Starts and monitors the hooks of a stage; returns the running ones. Failed hooks become
+    failures of the service.
     """
     running = []
-    for hook in hooks:
-        name = f"{moment}/{hook.ref.kind}/{hook.ref.namespace}/{hook.ref.name}"
+    for hook in stage.hooks:
         try:
-            if not await _has_ended(context, service, run, name, hook):
+            if not await _has_ended(context, service, run, MomentHook(stage.moment, hook)):
                 running.append(hook.ref.key)
         except TowlineError as error:
             service.failures[hook.ref.key] = problem_of(error, hook.ref)
+    hooks = [MomentHook(stage.moment, hook) for hook in stage.moment_hooks]
+    if not running and _is_over(run, hooks):
+        await _delete_by_policy(context, service, run, hooks)
     return running
 
 
@@ -96,53 +114,73 @@ def record_terminated(service: ServiceState) -> None:
 
 
 async def _has_ended(
-    context: ReconcileContext, service: ServiceState, run: SyncRun, name: str, hook: HookManifest
+    context: ReconcileContext, service: ServiceState, run: SyncRun, hook: MomentHook
 ) -> bool:
-    if name in run.ended:
-        _fail(service, hook, run.ended[name])
+    if hook.name in run.ended:
+        _fail(service, hook, run.ended[hook.name])
         return True
     live = await _live(context, service, hook)
     if claimed := _claimed(context, service, hook, live):
         service.failures[hook.ref.key] = Problem(claimed, reason="Claimed", ref=hook.ref)
         return True
-    if live is not None and not _is_current(live, run):
+    if live is not None and not _is_current(live, service, run, hook):
         await _clear(context, service, hook, live)
         live = None
-    elif live is None and name in run.begun:
-        _end(context, service, run, name, hook, _VANISHED)
+    elif live is None and hook.name in run.begun:
+        _end(context, service, run, hook, _VANISHED)
         return True
     if live is None:
-        live = await _start(context, service, run, name, hook)
-    context.registry.note_hook(service, hook.ref, metadata_of(live).get("uid") or "")
+        live = await _start(context, service, run, hook)
+    running = context.registry.note_hook(service, hook.ref, metadata_of(live).get("uid") or "")
     context.watch(hook.ref)
-    verdict = hook_result(live)
+    verdict = hook_result(live, service.rules)
     if verdict is None:
+        context.diagnostics.schedule_hook_check(service, running)
         return False
     why = (
         "" if verdict.health == HealthState.HEALTHY else await _why(context, service, live, verdict)
     )
-    _end(context, service, run, name, hook, why)
-    cleans = (HookDeletePolicy.FAILED if why else HookDeletePolicy.SUCCEEDED) in hook.hook.cleaning
-    if cleans and _may_go(service, hook.ref, live):
-        await context.cluster.delete(hook.ref, live)
-        run.made.pop(name, None)
-        context.memory.runs.keep(run)
+    _end(context, service, run, hook, why)
     return True
 
 
+def _is_over(run: SyncRun, hooks: Sequence[MomentHook]) -> bool:
+    """Reports whether a moment is over: all of its hooks have ended, or one has failed."""
+    ended = [run.ended.get(hook.name) for hook in hooks]
+    return any(ended) or None not in ended
+
+
+async def _delete_by_policy(
+    context: ReconcileContext, service: ServiceState, run: SyncRun, hooks: Sequence[MomentHook]
+) -> None:
+    """Deletes the objects of ended hooks by their policies, the last one first."""
+    for hook in reversed(hooks):
+        why = run.ended.get(hook.name)
+        policy = HookDeletePolicy.FAILED if why else HookDeletePolicy.SUCCEEDED
+        if why is None or hook.name not in run.made or policy not in hook.manifest.hook.cleaning:
+            continue
+        live = await context.cluster.get(hook.ref)
+        if live is not None and _is_of_moment(live, run, hook):
+            if not _may_go(service, hook.ref, live):
+                continue
+            await context.cluster.delete(hook.ref, live)
+        del run.made[hook.name]
+        context.memory.runs.keep(run)
+
+
 async def _live(
-    context: ReconcileContext, service: ServiceState, hook: HookManifest
+    context: ReconcileContext, service: ServiceState, hook: MomentHook
 ) -> KubeObject | None:
     """Returns the hook's object; a deleted one that had ended counts in its last state."""
     live = await context.cluster.get(hook.ref)
     seen = service.observed_hooks.get(hook.ref.key)
-    if live is None and seen is not None and hook_result(seen) is not None:
+    if live is None and seen is not None and hook_result(seen, service.rules) is not None:
         return seen
     return live
 
 
 def _claimed(
-    context: ReconcileContext, service: ServiceState, hook: HookManifest, live: KubeObject | None
+    context: ReconcileContext, service: ServiceState, hook: MomentHook, live: KubeObject | None
 ) -> str:
     """Describes a conflicting owner of the hook's object, for people; empty if there is none."""
     conflicting_owner = context.registry.conflicting_owner(service, hook.ref)
@@ -171,33 +209,37 @@ def _may_go(service: ServiceState, ref: ObjectRef, live: KubeObject) -> bool:
     return DeletionPolicy.AGREED in {said.prune, said.delete}
 
 
-def _is_current(live: KubeObject, run: SyncRun) -> bool:
-    """Reports whether an object belongs to this run, and not to a failed earlier attempt."""
-    mark, _, attempt = (run_of(live) or "").rpartition("/")
-    if mark != run.mark or metadata_of(live).get("deletionTimestamp"):
+def _is_of_moment(live: KubeObject, run: SyncRun, hook: MomentHook) -> bool:
+    """Reports whether an object belongs to this moment of this run."""
+    return (run_of(live) or "").rpartition("/")[0] == run.mark(hook.moment)
+
+
+def _is_current(live: KubeObject, service: ServiceState, run: SyncRun, hook: MomentHook) -> bool:
+    """Reports whether an object belongs to this moment, and not to a failed earlier attempt."""
+    if not _is_of_moment(live, run, hook) or metadata_of(live).get("deletionTimestamp"):
         return False
-    verdict = hook_result(live)
+    verdict = hook_result(live, service.rules)
     failed = verdict is not None and verdict.health == HealthState.FAILED
-    return not failed or attempt == str(run.attempt)
+    return not failed or (run_of(live) or "").rpartition("/")[2] == str(run.attempt)
 
 
 async def _start(
-    context: ReconcileContext, service: ServiceState, run: SyncRun, name: str, hook: HookManifest
+    context: ReconcileContext, service: ServiceState, run: SyncRun, hook: MomentHook
 ) -> KubeObject:
-    run.made[name] = hook.ref
+    run.made[hook.name] = hook.ref
     context.memory.runs.keep(run)
-    body = with_run(hook, f"{run.mark}/{run.attempt}")
+    body = with_run(hook.manifest, f"{run.mark(hook.moment)}/{run.attempt}")
     spec = service.desired.spec
     live = await sealed.apply(
-        context, hook, body, force=spec is None or not spec.options.fail_on_conflict
+        context, hook.manifest, body, force=spec is None or not spec.options.fail_on_conflict
     )
-    run.begun.append(name)
+    run.begun.append(hook.name)
     context.memory.runs.keep(run)
     return live
 
 
 async def _clear(
-    context: ReconcileContext, service: ServiceState, hook: HookManifest, live: KubeObject
+    context: ReconcileContext, service: ServiceState, hook: MomentHook, live: KubeObject
 ) -> None:
     """Deletes the object of an earlier run and waits until it is gone."""
     if not metadata_of(live).get("deletionTimestamp"):
@@ -213,21 +255,16 @@ async def _clear(
 
 
 def _end(
-    context: ReconcileContext,
-    service: ServiceState,
-    run: SyncRun,
-    name: str,
-    hook: HookManifest,
-    why: str,
+    context: ReconcileContext, service: ServiceState, run: SyncRun, hook: MomentHook, why: str
 ) -> None:
-    run.ended[name] = why
+    run.ended[hook.name] = why
     context.memory.runs.keep(run)
     service.observed_hooks.pop(hook.ref.key, None)
     context.registry.end_hook(hook.ref.key)
     _fail(service, hook, why)
 
 
-def _fail(service: ServiceState, hook: HookManifest, why: str) -> None:
+def _fail(service: ServiceState, hook: MomentHook, why: str) -> None:
     if why:
         service.failures[hook.ref.key] = Problem(
             f"hook has failed: {why}", reason="HookFailed", ref=hook.ref

@@ -49,6 +49,15 @@ class SyncGate:
 
 
 @dataclass(slots=True)
+class RunningHook:
+    """The object of a running hook. `diagnosis`: messages of events about it."""
+
+    ref: ObjectRef
+    uid: str
+    diagnosis: str = ""
+
+
+@dataclass(slots=True)
 class ServiceState:
     """In-memory state of one service.
     `busy`: present activity since `busy_since` (monotonic seconds), None if idle. `failures`:
@@ -153,7 +162,7 @@ class ServiceRegistry:
         self._services: dict[str, ServiceState] = {}
         self._claims: dict[ObjectKey, str] = {}
         self._uids: dict[str, str] = {}
-        self._hooks: dict[ObjectKey, tuple[ObjectRef, str]] = {}
+        self._hooks: dict[ObjectKey, RunningHook] = {}
 
     def restore(self, known: list[StoredService], owned: list[OwnedObject]) -> None:
         """Restores the state from the disk or the cluster."""
@@ -204,31 +213,45 @@ class ServiceRegistry:
             self.tree.drop(child.uid)
             self.unmanaged_children.put(child.ref.key, child.ref.api, child.owner_uid)
 
-    def note_hook(self, service: ServiceState, ref: ObjectRef, uid: str) -> None:
+    def note_hook(self, service: ServiceState, ref: ObjectRef, uid: str) -> RunningHook:
         """Registers a running hook, so that its descendants belong to the service."""
-        if uid and self._hooks.get(ref.key) != (ref, uid):
-            self.end_hook(ref.key)
-            self._hooks[ref.key] = (ref, uid)
+        known = self._hooks.get(ref.key)
+        if known is not None and (known.ref, known.uid) == (ref, uid):
+            return known
+        self.end_hook(ref.key)
+        hook = self._hooks[ref.key] = RunningHook(ref, uid)
+        if uid:
             self._uids[uid] = service.id
+        return hook
+
+    def hook(self, key: ObjectKey) -> RunningHook | None:
+        """Returns a running hook by the key of its object."""
+        return self._hooks.get(key)
+
+    def hook_diagnosis(self, key: ObjectKey) -> str:
+        """Returns the message of an event about a running hook; empty if there is none."""
+        hook = self._hooks.get(key)
+        return hook.diagnosis if hook else ""
 
     def end_hook(self, key: ObjectKey) -> None:
         """Removes a hook that has ended."""
-        _, uid = self._hooks.pop(key, (None, ""))
-        self.disown(uid)
+        ended = self._hooks.pop(key, None)
+        if ended is not None:
+            self.disown(ended.uid)
 
     def remove(self, service: ServiceState) -> None:
         """Removes a service with all of its objects."""
         for owned in list(service.owned.values()):
             self.drop(service, owned)
-        for key, (_, uid) in list(self._hooks.items()):
-            if self._uids.get(uid) == service.id:
+        for key, hook in list(self._hooks.items()):
+            if self._uids.get(hook.uid) == service.id:
                 self.end_hook(key)
         self._services.pop(service.id, None)
 
     def uid_of(self, key: ObjectKey) -> str:
         """Returns the uid of our object or hook; empty if it is not known."""
         if key in self._hooks:
-            return self._hooks[key][1]
+            return self._hooks[key].uid
         holder = self.owner_of_key(key)
         return holder.owned[key].uid if holder is not None else ""
 
@@ -240,7 +263,7 @@ class ServiceRegistry:
         """Iterates over all owned objects and running hooks."""
         for service in self._services.values():
             yield from (owned.ref for owned in service.owned.values())
-        yield from (ref for ref, _ in self._hooks.values())
+        yield from (hook.ref for hook in self._hooks.values())
 
     def places_of(self, api: GroupVersionKind) -> set[str]:
         """Returns the namespaces of the owned objects and running hooks of a kind."""

@@ -78,6 +78,6 @@ async def _hooks(
 ) -> None:
     """Runs the hooks of one moment; pauses the removal while they run or after a failure."""
     for stage in hooks_at(moment, plan.hooks, first=False):
-        running = await run_hooks(context, service, run, moment, stage.hooks)
+        running = await run_hooks(context, service, run, stage)
         if await await_stage(context, service, run, stage.name, (), running):
             raise SyncPaused

@@ -170,7 +170,7 @@ class Reporter:
             service.written,
             service.pruned,
             service.awaiting,
-            _message(service, components),
+            self._message(service, components),
             service.planned if service.tried == service.desired.sequence else None,
         )
 
@@ -201,26 +201,27 @@ class Reporter:
     def _is_late(self) -> bool:
         return self._clock.monotonic() > self._settle_until
 
-
-def _message(service: ServiceState, components: Mapping[ObjectKey, ObservedComponent]) -> str:
-    """Describes the present activity for people."""
-    if service.gate is not None:
-        return describe_wait(service)
-    if service.awaiting:
-        return f"{len(service.awaiting)} deletions need confirmation"
-    held = [owned for owned in service.owned.values() if owned.finalizers]
-    if held:
-        return f"{held[0].ref} {held[0].verdict.message}"
-    for component in components.values():
-        if (
-            component.health == HealthState.PROGRESSING
-            and component.reason
-            and not component.owner_uid
-        ):
-            return f"waiting for {component.ref}: {component.message}"
-    if service.quarantine_reason:
-        return f"quarantined; the last good bundle is applied: {service.quarantine_reason}"
-    if service.adopted:
-        taken = ", ".join(f"{count} from {tool}" for tool, count in service.adopted.items())
-        return f"adopted {taken}"
-    return ""
+    def _message(
+        self, service: ServiceState, components: Mapping[ObjectKey, ObservedComponent]
+    ) -> str:
+        """Describes the present activity for people."""
+        if service.gate is not None:
+            return describe_wait(service, components, self._registry)
+        if service.awaiting:
+            return f"{len(service.awaiting)} deletions need confirmation"
+        held = [owned for owned in service.owned.values() if owned.finalizers]
+        if held:
+            return f"{held[0].ref} {held[0].verdict.message}"
+        for component in components.values():
+            if (
+                component.health == HealthState.PROGRESSING
+                and component.reason
+                and not component.owner_uid
+            ):
+                return f"waiting for {component.ref}: {component.message}"
+        if service.quarantine_reason:
+            return f"quarantined; the last good bundle is applied: {service.quarantine_reason}"
+        if service.adopted:
+            taken = ", ".join(f"{count} from {tool}" for tool, count in service.adopted.items())
+            return f"adopted {taken}"
+        return ""

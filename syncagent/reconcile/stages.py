@@ -6,18 +6,20 @@ from dataclasses import dataclass, field
 
 from syncagent.domain.hooks import HookMoment
 from syncagent.domain.ownership import HookManifest, ObjectManifest
+from syncagent.domain.waves import wave_of
 
 
 @dataclass(slots=True)
 class SyncStage:
     """A stage of a sync; the next one begins after its hooks have ended and all objects are
-    healthy.
+    healthy. `moment_hooks`: the hooks of all stages of its moment.
     """
 
     name: str
     moment: HookMoment
     manifests: list[ObjectManifest] = field(default_factory=list)
     hooks: list[HookManifest] = field(default_factory=list)
+    moment_hooks: list[HookManifest] = field(default_factory=list)
 
 
 def stages_of(
@@ -26,35 +28,37 @@ def stages_of(
     """Lists the stages of one sync, in order."""
     hooks = list(hooks)
     return [
-        *_hooked(HookMoment.PRE_SYNC, hooks, first),
-        *_waves(manifests, hooks, first),
-        *_hooked(HookMoment.POST_SYNC, hooks, first),
+        *hooks_at(HookMoment.PRE_SYNC, hooks, first=first),
+        *_waves(manifests, _at(HookMoment.SYNC, hooks, first)),
+        *hooks_at(HookMoment.POST_SYNC, hooks, first=first),
     ]
 
 
 def hooks_at(moment: HookMoment, hooks: Iterable[HookManifest], *, first: bool) -> list[SyncStage]:
-    """Lists the hook stages outside of a sync: after its failure, or on removal of the service."""
-    return _hooked(moment, hooks, first)
+    """Lists the stages of the hooks of one moment, in order."""
+    hooks = _at(moment, hooks, first)
+    waves: dict[int, SyncStage] = {}
+    for hook in hooks:
+        wave = hook.hook.wave
+        name = f"{moment} hooks, wave {wave}" if wave else f"{moment} hooks"
+        waves.setdefault(wave, SyncStage(name, moment, moment_hooks=hooks)).hooks.append(hook)
+    return [waves[number] for number in sorted(waves)]
 
 
-def _waves(
-    manifests: Iterable[ObjectManifest], hooks: Iterable[HookManifest], first: bool
-) -> list[SyncStage]:
-    waves: dict[int, SyncStage] = defaultdict(lambda: SyncStage("", HookMoment.SYNC))
+def _waves(manifests: Iterable[ObjectManifest], hooks: list[HookManifest]) -> list[SyncStage]:
+    waves: dict[int, SyncStage] = defaultdict(
+        lambda: SyncStage("", HookMoment.SYNC, moment_hooks=hooks)
+    )
     for manifest in manifests:
         waves[manifest.wave[0]].manifests.append(manifest)
     for hook in hooks:
-        if hook.hook.runs_at(HookMoment.SYNC, first=first):
-            waves[hook.hook.wave].hooks.append(hook)
+        waves[hook.hook.wave].hooks.append(hook)
     for number, stage in waves.items():
         stage.name = f"wave {number}"
     return [waves[number] for number in sorted(waves)]
 
 
-def _hooked(moment: HookMoment, hooks: Iterable[HookManifest], first: bool) -> list[SyncStage]:
-    waves: dict[int, SyncStage] = {}
-    for hook in hooks:
-        if hook.hook.runs_at(moment, first=first):
-            name = f"{moment} hooks, wave {hook.hook.wave}" if hook.hook.wave else f"{moment} hooks"
-            waves.setdefault(hook.hook.wave, SyncStage(name, moment)).hooks.append(hook)
-    return [waves[number] for number in sorted(waves)]
+def _at(moment: HookMoment, hooks: Iterable[HookManifest], first: bool) -> list[HookManifest]:
+    """Lists the hooks of a moment. Accounts and roles come before the Jobs that use them."""
+    found = [hook for hook in hooks if hook.hook.runs_at(moment, first=first)]
+    return sorted(found, key=lambda hook: wave_of(hook.ref))

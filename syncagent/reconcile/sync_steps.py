@@ -162,7 +162,7 @@ async def run_stages(context: ReconcileContext, sync: SyncPass) -> None:
         if sync.run is None:
             continue
         service = sync.service
-        running = await run_hooks(context, service, sync.run, stage.moment, stage.hooks)
+        running = await run_hooks(context, service, sync.run, stage)
         last = place == len(sync.stages)
         awaited = [] if last else [manifest.key for manifest in stage.manifests]
         if await await_stage(context, service, sync.run, stage.name, awaited, running):
@@ -271,7 +271,7 @@ async def _fail_sync(context: ReconcileContext, sync: SyncPass) -> None:
     run.broken = True
     context.memory.runs.keep(run)
     for stage in hooks_at(HookMoment.SYNC_FAIL, sync.plan.hooks, first=run.first):
-        if await run_hooks(context, service, run, stage.moment, stage.hooks):
+        if await run_hooks(context, service, run, stage):
             break
     raise SyncPaused
 

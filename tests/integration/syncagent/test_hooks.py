@@ -72,3 +72,67 @@ async def test_hooks_around_removal_leave_nothing(bench: Bench) -> None:
         async with asyncio.timeout(60):
             while await bench.get("job", "farewell"):
                 await asyncio.sleep(0.1)
+
+
+def helm(api: str, kind: str, name: str, moments: str, **more: object) -> dict:
+    """An object of a chart's admission webhook or start-up check, with the usual policies."""
+    policy = "before-hook-creation,hook-succeeded"
+    notes = {"helm.sh/hook": moments, "helm.sh/hook-delete-policy": policy}
+    return {
+        "apiVersion": api,
+        "kind": kind,
+        "metadata": {"name": name, "annotations": notes},
+        **more,
+    }
+
+
+def chart(namespace: str, moments: str, name: str, account: str = "") -> list[dict]:
+    """The hooks of ingress-nginx (`pre-install`) and cert-manager (`post-install`): an account,
+    its rights and the Job that runs as it, all of one weight."""
+    rbac, group = "rbac.authorization.k8s.io/v1", "rbac.authorization.k8s.io"
+    subjects = [{"kind": "ServiceAccount", "name": name, "namespace": namespace}]
+    rules = [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "create"]}]
+    wide = f"{namespace}-{name}"
+    run = job(name, "")
+    run["spec"]["template"]["spec"]["serviceAccountName"] = account or name
+    return [
+        helm("batch/v1", "Job", name, moments, spec=run["spec"]),
+        helm("v1", "ServiceAccount", name, moments),
+        helm(rbac, "Role", name, moments, rules=rules),
+        helm(rbac, "RoleBinding", name, moments, subjects=subjects,
+             roleRef={"apiGroup": group, "kind": "Role", "name": name}),
+        helm(rbac, "ClusterRole", wide, moments, rules=rules),
+        helm(rbac, "ClusterRoleBinding", wide, moments, subjects=subjects,
+             roleRef={"apiGroup": group, "kind": "ClusterRole", "name": wide}),
+    ]  # fmt: skip
+
+
+HOOK_KINDS = "job,serviceaccount,role,rolebinding,clusterrole,clusterrolebinding"
+
+
+async def test_charts_with_accounts_for_their_hooks_install(bench: Bench) -> None:
+    """The account outlives the Job that runs as it; after the moment nothing of them is left."""
+    hub, space = bench.hub, bench.namespace
+    before = chart(space, "pre-install,pre-upgrade", "admission-create")
+    after = chart(space, "post-install", "startupapicheck")
+    async with bench.agent():
+        for image in ("nginx:1", "nginx:2"):
+            objects = [*before, *after, bench.deployment("controller", image)]
+            hub.want("ingress", objects, namespace=space)
+            await hub.until_phase("ingress", pb.PHASE_HEALTHY)
+            left = await bench.kubectl("get", HOOK_KINDS, "-A", "-o", "name")
+            assert "admission-create" not in left and "startupapicheck" not in left
+
+
+async def test_a_job_without_its_account_says_so(bench: Bench) -> None:
+    """The Job's own event, which is all that the API server has to say."""
+    hub, space = bench.hub, bench.namespace
+    objects = chart(space, "pre-install", "create", account="missing")
+    async with bench.agent():
+        hub.want("ingress", [*objects, bench.config("c")], namespace=space)
+
+        def told() -> bool:
+            said = hub.status("ingress")
+            return said is not None and 'serviceaccount "missing" not found' in said.message
+
+        await hub.until(told, 20)
