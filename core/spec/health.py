@@ -5,7 +5,7 @@ from enum import IntEnum
 
 
 class HealthState(IntEnum):
-    """Health of an object, in ascending order of severity for summaries."""
+    """Health of an object."""
 
     HEALTHY = 1
     PAUSED = 2
@@ -15,6 +15,8 @@ class HealthState(IntEnum):
     MISSING = 4
     """In the desired state, but not in the cluster."""
     FAILED = 5
+    UNKNOWN = 6
+    """The status expresses no health. An unknown health opens no gate."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from core.errors import Invalid
 from core.spec.health import HealthRule, HealthState
 from syncagent.domain.directives import annotations_of, directives_of, wave_number
 from syncagent.domain.objects import KubeObject
-from syncagent.domain.observed.health import HealthStatus
+from syncagent.domain.observed.object_status import HealthStatus
 from syncagent.domain.observed.user_rules import health_of
 
 _POLICIES = (

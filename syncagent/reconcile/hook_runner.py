@@ -16,7 +16,7 @@ from syncagent.domain.deletion import is_protected
 from syncagent.domain.directives import DeletionPolicy, directives_of
 from syncagent.domain.hooks import HookDeletePolicy, HookMoment, hook_result
 from syncagent.domain.objects import KubeObject, metadata_of, ref_of
-from syncagent.domain.observed.health import HealthStatus
+from syncagent.domain.observed.object_status import HealthStatus
 from syncagent.domain.ownership import HookManifest, claiming_service, run_of, with_run
 from syncagent.domain.sync_run import SyncRun, run_for
 from syncagent.ports import RequestRefused

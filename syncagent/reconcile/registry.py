@@ -12,8 +12,8 @@ from core.spec.reports.inventory import ObservedComponent
 from core.spec.status import Phase, Problem, StageTimes
 from syncagent.domain.events import Observation
 from syncagent.domain.objects import KubeObject, ref_of
-from syncagent.domain.observed.health import HealthStatus
 from syncagent.domain.observed.inventory import DescendantTree, OwnedObject
+from syncagent.domain.observed.object_status import HealthStatus
 from syncagent.domain.observed.unmanaged_children import UnmanagedChildren
 from syncagent.domain.ownership import SERVICE_LABEL, claiming_service, owner_of
 from syncagent.ports import StoredService

@@ -91,7 +91,7 @@ const COMPONENT: Readonly<Record<string, State>> = {
   PAUSED: STATES.suspended,
 };
 
-/** State of an object in a cluster; null: the agent has not reported its health yet. */
+/** State of an object in a cluster; null: its status expresses no health. */
 export const componentState = (reported: string | null): State => COMPONENT[reported ?? ""] ?? STATES.unknown;
 
 const STAGE: Readonly<Record<string, State>> = {

@@ -332,7 +332,7 @@ def _component(
         name=ref.name,
         uid=observed.uid,
         owner_uid=observed.owner_uid,
-        state=STATE_OF_HEALTH[observed.health] if observed.health else None,
+        state=STATE_OF_HEALTH.get(observed.health) if observed.health else None,
         message=observed.message,
         synced=observed.synced,
         images=observed.images,

@@ -43,7 +43,8 @@ STATE_OF_HEALTH: Mapping[HealthState, ComponentState] = {
     HealthState.MISSING: ComponentState.PENDING,
     HealthState.FAILED: ComponentState.FAILED,
 }
-"""The API's name for each health; a missing object is pending."""
+"""The API's name for each health; a missing object is pending. An unknown health has no name,
+because clients fail on further values."""
 HEALTH_OF_STATE: Mapping[ComponentState, HealthState] = {
     ComponentState.RUNNING: HealthState.HEALTHY,
     ComponentState.PENDING: HealthState.PROGRESSING,
@@ -399,7 +400,7 @@ class Component:
     owner_uid: str
     """UID of the owner. Empty for an object from the bundle."""
     state: ComponentState | None
-    """Health of the object. None if it has none."""
+    """Health of the object. None if its status expresses none, which opens no gate."""
     message: str
     """Message about the health. Empty without one."""
     synced: bool

@@ -63,6 +63,7 @@ class Health(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     HEALTH_FAILED: _ClassVar[Health]
     HEALTH_PAUSED: _ClassVar[Health]
     HEALTH_MISSING: _ClassVar[Health]
+    HEALTH_UNKNOWN: _ClassVar[Health]
 
 class Outcome(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -122,6 +123,7 @@ HEALTH_PROGRESSING: Health
 HEALTH_FAILED: Health
 HEALTH_PAUSED: Health
 HEALTH_MISSING: Health
+HEALTH_UNKNOWN: Health
 OUTCOME_UNSPECIFIED: Outcome
 OUTCOME_SUCCEEDED: Outcome
 OUTCOME_FAILED: Outcome

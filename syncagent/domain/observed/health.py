@@ -1,26 +1,38 @@
 """Health of a live object, with a reason for people.
-Built-in kinds have rules of their own. All others follow the kstatus conventions
-(observedGeneration; conditions Stalled, Reconciling, Ready).
+Built-in kinds have rules of their own. Custom resources follow conventions.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import replace
 
 from core.spec.health import HealthState
 from syncagent.domain.objects import KubeFields, KubeObject, api_of, metadata_of
+from syncagent.domain.observed.conventions import by_convention
+from syncagent.domain.observed.custom_kinds import assess_custom
+from syncagent.domain.observed.object_status import (
+    HEALTHY,
+    HealthStatus,
+    condition_of,
+    failed,
+    not_observed,
+    parts_of,
+    progressing,
+)
 from syncagent.domain.observed.pods import pod_health_facts
 
-
-@dataclass(frozen=True, slots=True)
-class HealthStatus:
-    """Health with the reason (Kubernetes' term) and a message for people."""
-
-    health: HealthState
-    message: str = ""
-    reason: str = ""
-
-
-HEALTHY = HealthStatus(HealthState.HEALTHY)
+# Groups of the API server itself. Their kinds have a rule below, or nothing that can fail.
+_BUILT_IN = {
+    *("", "apps", "autoscaling", "batch", "policy"),
+    *(
+        f"{name}.k8s.io"
+        for name in (
+            *("admissionregistration", "apiextensions", "apiregistration", "certificates"),
+            *("coordination", "discovery", "events", "flowcontrol.apiserver"),
+            *("internal.apiserver", "networking", "node", "rbac.authorization", "resource"),
+            *("scheduling", "storage", "storagemigration"),
+        )
+    ),
+}
 
 
 def assess(live: KubeObject) -> HealthStatus:
@@ -30,19 +42,21 @@ def assess(live: KubeObject) -> HealthStatus:
         suffix = f", held by {held_by}" if held_by else ""
         return HealthStatus(HealthState.PROGRESSING, f"is being deleted{suffix}", "Terminating")
     api = api_of(live)
-    return _RULES.get((api.group, api.kind), _by_convention)(live)
+    if api.group not in _BUILT_IN:
+        return assess_custom(live)
+    return _RULES.get((api.group, api.kind), _built_in)(live)
 
 
 def _deployment(live: KubeObject) -> HealthStatus:
-    spec, status = _parts(live)
+    spec, status = parts_of(live)
     if spec.get("paused"):
         return HealthStatus(HealthState.PAUSED, "roll-out is paused", "Paused")
-    if stale := _not_observed(live):
+    if stale := not_observed(live):
         return stale
     for name, bad in (("ReplicaFailure", "True"), ("Progressing", "False")):
-        found = _condition(live, name)
+        found = condition_of(live, name)
         if found.get("status") == bad:
-            return _failed(found)
+            return failed(found)
     return _rolling(
         wanted=_replicas(spec),
         updated=status.get("updatedReplicas", 0),
@@ -52,8 +66,8 @@ def _deployment(live: KubeObject) -> HealthStatus:
 
 
 def _stateful_set(live: KubeObject) -> HealthStatus:
-    spec, status = _parts(live)
-    if stale := _not_observed(live):
+    spec, status = parts_of(live)
+    if stale := not_observed(live):
         return stale
     strategy = spec.get("updateStrategy") or {}
     wanted, updated = _replicas(spec), status.get("updatedReplicas", 0)
@@ -65,8 +79,8 @@ def _stateful_set(live: KubeObject) -> HealthStatus:
 
 
 def _daemon_set(live: KubeObject) -> HealthStatus:
-    spec, status = _parts(live)
-    if stale := _not_observed(live):
+    spec, status = parts_of(live)
+    if stale := not_observed(live):
         return stale
     wanted = status.get("desiredNumberScheduled", 0)
     on_delete = (spec.get("updateStrategy") or {}).get("type") == "OnDelete"
@@ -75,22 +89,22 @@ def _daemon_set(live: KubeObject) -> HealthStatus:
 
 
 def _replica_set(live: KubeObject) -> HealthStatus:
-    spec, status = _parts(live)
-    if stale := _not_observed(live):
+    spec, status = parts_of(live)
+    if stale := not_observed(live):
         return stale
-    failure = _condition(live, "ReplicaFailure")
+    failure = condition_of(live, "ReplicaFailure")
     if failure.get("status") == "True":
-        return _failed(failure)
+        return failed(failure)
     wanted = _replicas(spec)
     return _rolling(wanted, wanted, status.get("availableReplicas", 0), wanted)
 
 
 def _job(live: KubeObject) -> HealthStatus:
-    spec, status = _parts(live)
-    failed = _condition(live, "Failed")
-    if failed.get("status") == "True":
-        return _failed(failed)
-    if _condition(live, "Complete").get("status") == "True":
+    spec, status = parts_of(live)
+    failure = condition_of(live, "Failed")
+    if failure.get("status") == "True":
+        return failed(failure)
+    if condition_of(live, "Complete").get("status") == "True":
         return HealthStatus(HealthState.HEALTHY, "completed", "Complete")
     if spec.get("suspend"):
         return HealthStatus(HealthState.PAUSED, "is suspended", "Suspended")
@@ -112,18 +126,18 @@ def _pod(live: KubeObject) -> HealthStatus:
 
 
 def _claim(live: KubeObject) -> HealthStatus:
-    phase = _parts(live)[1].get("phase", "Pending")
+    phase = parts_of(live)[1].get("phase", "Pending")
     if phase == "Lost":
         return HealthStatus(HealthState.FAILED, "its volume no longer exists", "Lost")
-    if resizing := _condition(live, "FileSystemResizePending") or _condition(live, "Resizing"):
-        return HealthStatus(HealthState.PROGRESSING, _text(resizing), resizing.get("type", ""))
+    if resizing := condition_of(live, "FileSystemResizePending") or condition_of(live, "Resizing"):
+        return replace(progressing(resizing), reason=resizing.get("type", ""))
     if phase == "Bound":
         return HEALTHY
     return HealthStatus(HealthState.PROGRESSING, "waiting for a volume", "Pending")
 
 
 def _service(live: KubeObject) -> HealthStatus:
-    spec, status = _parts(live)
+    spec, status = parts_of(live)
     pending = not (status.get("loadBalancer") or {}).get("ingress")
     if spec.get("type") == "LoadBalancer" and pending:
         return HealthStatus(
@@ -133,85 +147,71 @@ def _service(live: KubeObject) -> HealthStatus:
 
 
 def _definition(live: KubeObject) -> HealthStatus:
-    names = _condition(live, "NamesAccepted")
+    names = condition_of(live, "NamesAccepted")
     if names.get("status") == "False":
-        return _failed(names)
-    if _condition(live, "Established").get("status") == "True":
+        return failed(names)
+    if condition_of(live, "Established").get("status") == "True":
         return HEALTHY
     return HealthStatus(HealthState.PROGRESSING, "is not established yet", "Establishing")
 
 
 def _volume(live: KubeObject) -> HealthStatus:
-    status = _parts(live)[1]
+    status = parts_of(live)[1]
     if status.get("phase") == "Failed":
         return HealthStatus(HealthState.FAILED, status.get("message") or "failed", "Failed")
     return HEALTHY
 
 
 def _api_service(live: KubeObject) -> HealthStatus:
-    available = _condition(live, "Available")
+    available = condition_of(live, "Available")
     if available.get("status") == "False":
-        return HealthStatus(HealthState.PROGRESSING, _text(available), _reason(available))
+        return progressing(available)
     return HEALTHY
 
 
 def _autoscaler(live: KubeObject) -> HealthStatus:
     for name in ("AbleToScale", "ScalingActive"):
-        found = _condition(live, name)
+        found = condition_of(live, name)
         reason = str(found.get("reason", ""))
         if found.get("status") == "False" and reason.startswith(("Failed", "Invalid")):
-            return _failed(found)
+            return failed(found)
     return HEALTHY
 
 
 def _disruption_budget(live: KubeObject) -> HealthStatus:
-    failure = _condition(live, "DisruptionAllowed")
+    failure = condition_of(live, "DisruptionAllowed")
     if failure.get("reason") == "SyncFailed":
-        return _failed(failure)
+        return failed(failure)
     return HEALTHY
 
 
 def _cron_job(live: KubeObject) -> HealthStatus:
-    if _parts(live)[0].get("suspend"):
+    if parts_of(live)[0].get("suspend"):
         return HealthStatus(HealthState.PAUSED, "is suspended", "Suspended")
     return HEALTHY
 
 
 def _signing_request(live: KubeObject) -> HealthStatus:
     for name in ("Denied", "Failed"):
-        if _condition(live, name):
-            return _failed(_condition(live, name))
-    if _parts(live)[1].get("certificate"):
+        if condition_of(live, name):
+            return failed(condition_of(live, name))
+    if parts_of(live)[1].get("certificate"):
         return HEALTHY
     return HealthStatus(HealthState.PROGRESSING, "waiting for its certificate", "Pending")
 
 
 def _node(live: KubeObject) -> HealthStatus:
-    ready = _condition(live, "Ready")
-    return HEALTHY if ready.get("status") == "True" else _failed(ready)
+    ready = condition_of(live, "Ready")
+    return HEALTHY if ready.get("status") == "True" else failed(ready)
 
 
 def _always(live: KubeObject) -> HealthStatus:
     return HEALTHY
 
 
-def _by_convention(live: KubeObject) -> HealthStatus:
-    """Assesses an object by the kstatus conventions; without a schema, any field may have
-    any type.
-    """
-    if "status" not in live:
-        return HEALTHY
-    if (stale := _not_observed(live)) and "observedGeneration" in _parts(live)[1]:
-        return stale
-    stalled = _condition(live, "Stalled")
-    if stalled.get("status") == "True":
-        return _failed(stalled)
-    busy, ready = _condition(live, "Reconciling"), _condition(live, "Ready")
-    if busy.get("status") == "True":
-        return HealthStatus(HealthState.PROGRESSING, _text(busy), _reason(busy))
-    if ready.get("status") in ("False", "Unknown"):
-        return HealthStatus(HealthState.PROGRESSING, _text(ready), _reason(ready))
-    return HEALTHY
+def _built_in(live: KubeObject) -> HealthStatus:
+    verdict = by_convention(live)
+    return HEALTHY if verdict.health == HealthState.UNKNOWN else verdict
 
 
 _RULES: dict[tuple[str, str], Callable[[KubeObject], HealthStatus]] = {
@@ -252,37 +252,3 @@ def _rolling(wanted: int, updated: int, ready: int, total: int) -> HealthStatus:
 def _replicas(spec: KubeFields) -> int:
     wanted = spec.get("replicas")
     return 1 if wanted is None else wanted
-
-
-def _not_observed(live: KubeObject) -> HealthStatus | None:
-    observed = _parts(live)[1].get("observedGeneration", 0)
-    if isinstance(observed, int) and observed < metadata_of(live).get("generation", 0):
-        return HealthStatus(
-            HealthState.PROGRESSING, "its controller has not observed the change yet"
-        )
-    return None
-
-
-def _parts(live: KubeObject) -> tuple[KubeFields, KubeFields]:
-    spec, status = live.get("spec"), live.get("status")
-    return spec if isinstance(spec, dict) else {}, status if isinstance(status, dict) else {}
-
-
-def _condition(live: KubeObject, name: str) -> KubeFields:
-    conditions = _parts(live)[1].get("conditions")
-    for found in conditions if isinstance(conditions, list) else ():
-        if isinstance(found, dict) and found.get("type") == name:
-            return found
-    return {}
-
-
-def _failed(condition: KubeFields) -> HealthStatus:
-    return HealthStatus(HealthState.FAILED, _text(condition), _reason(condition))
-
-
-def _text(condition: KubeFields) -> str:
-    return str(condition.get("message") or "") or _reason(condition)
-
-
-def _reason(condition: dict[str, object]) -> str:
-    return str(condition.get("reason") or "")

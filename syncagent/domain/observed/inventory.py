@@ -14,7 +14,8 @@ from syncagent.domain.objects import (
     ref_of,
     resource_version,
 )
-from syncagent.domain.observed.health import HEALTHY, HealthStatus, assess
+from syncagent.domain.observed.health import assess
+from syncagent.domain.observed.object_status import HEALTHY, HealthStatus
 from syncagent.domain.observed.pods import images_of
 from syncagent.domain.observed.user_rules import health_of
 

@@ -7,6 +7,8 @@ from core.spec.reports.inventory import ObservedComponent
 from core.spec.status import Phase, Problem
 
 MAX_PROBLEMS = 100
+# States of an object that keep its service from being healthy without being a failure.
+WAITING = (HealthState.PROGRESSING, HealthState.MISSING, HealthState.UNKNOWN)
 
 
 def summarize(
@@ -15,7 +17,7 @@ def summarize(
     """Computes phase and problems of a service whose bundle was applied, except for `failures`."""
     failed = list(failures)
     sick = [c for c in components if c.health == HealthState.FAILED]
-    waiting = any(c.health in (HealthState.PROGRESSING, HealthState.MISSING) for c in components)
+    waiting = any(c.health in WAITING for c in components)
     problems = failed + [Problem(c.message, reason=c.reason, ref=c.ref) for c in sick]
     shown = tuple(problems[:MAX_PROBLEMS])
     if failed:

@@ -8,7 +8,8 @@ from core.spec.objects import ObjectRef
 from core.spec.sync import IgnoredDifference
 from syncagent.domain.json_pointers import MISSING, find, steps_of
 from syncagent.domain.objects import KubeObject, api_of, metadata_of
-from syncagent.domain.observed.health import HealthStatus, assess
+from syncagent.domain.observed.health import assess
+from syncagent.domain.observed.object_status import HealthStatus
 
 _FINE = (HealthState.HEALTHY, HealthState.PAUSED)
 

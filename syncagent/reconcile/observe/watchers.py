@@ -15,8 +15,8 @@ from core.spec.objects import GroupVersionKind, ObjectKey, ObjectRef
 from core.spec.status import Problem
 from syncagent.domain.events import ObjectGone, ObjectSeen, Observation, WatchListed, WatchRefused
 from syncagent.domain.objects import KubeObject, key_of, metadata_of, ref_of
-from syncagent.domain.observed.health import HealthStatus
 from syncagent.domain.observed.inventory import OwnedObject
+from syncagent.domain.observed.object_status import HealthStatus
 from syncagent.domain.ownership import SERVICE_LABEL, owner_of, run_of
 from syncagent.ports import KubeApi, RequestRefused
 from syncagent.reconcile.observe.descendants import Descendants

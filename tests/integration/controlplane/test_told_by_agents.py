@@ -188,6 +188,27 @@ async def test_components_are_kept_with_labels_generation_hash_and_finalizers(
     assert one.hash.startswith("sha256:") and one.finalizers == ("kubernetes.io/pvc-protection",)
 
 
+async def test_an_unknown_health_is_no_state_and_no_health_of_the_service(
+    world: World, service: Service
+) -> None:
+    """Clients with closed enums know no further state; gates and stages see no HEALTHY."""
+    component = wire.Component(object=CLAIM, health=wire.HEALTH_UNKNOWN, message="says nothing")
+    inventory = wire.Inventory(service_id=service.id, complete=True, present=[component])
+    await tell(world, service.cluster_id, 1, inventory=inventory)
+    status = wire.ServiceStatus(
+        service_id=service.id,
+        sequence=service.desired.generation,
+        digest=service.desired.digest or "",
+        phase=wire.PHASE_APPLIED,
+        message="waiting for it: says nothing",
+    )
+    await tell(world, service.cluster_id, 2, status=status)
+    found = await world.services.related(world.admin, [service], frozenset({"components"}))
+    assert (found.components[0].state, found.components[0].message) == (None, "says nothing")
+    assert (await world.get(service)).observed.message == "waiting for it: says nothing"
+    assert (await world.get(service)).status is not ServiceStatus.HEALTHY
+
+
 async def test_inventories_that_are_committed_together_count_in_their_order(
     world: World, service: Service
 ) -> None:

@@ -15,6 +15,7 @@ from syncagent.domain.observed.pods import images_of
 from syncagent.domain.observed.summary import summarize
 
 H, P, F, S = HealthState.HEALTHY, HealthState.PROGRESSING, HealthState.FAILED, HealthState.PAUSED
+U = HealthState.UNKNOWN
 
 
 def live(api: str, kind: str, spec=None, status=None, **meta):
@@ -96,7 +97,7 @@ CASES = [
     (live("example.org/v1", "Thing", status=condition("Stalled")), F),
     (live("example.org/v1", "Thing", status={"observedGeneration": 1}), P),
     ({"apiVersion": "example.org/v1", "kind": "Thing", "metadata": {"generation": 4}}, H),
-    ({"apiVersion": "example.org/v1", "kind": "Thing", "status": "odd", "spec": 3}, H),
+    ({"apiVersion": "example.org/v1", "kind": "Thing", "status": "odd", "spec": 3}, U),
     (live("v1", "ConfigMap", deletionTimestamp="2026-01-01T00:00:00Z", finalizers=["a/b"]), P),
 ]
 

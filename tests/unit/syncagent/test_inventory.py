@@ -12,7 +12,6 @@ from core.spec.objects import ObjectKey, ObjectRef
 from core.spec.reports.inventory import InventoryChange, ObservedComponent
 from core.spec.status import Phase, Problem
 from core.wire.report_codec import inventory_from_message, inventory_to_message
-from syncagent.domain.observed.health import HealthStatus
 from syncagent.domain.observed.inventory import (
     DescendantTree,
     OwnedObject,
@@ -21,6 +20,7 @@ from syncagent.domain.observed.inventory import (
     merge_inventories,
     split_inventory,
 )
+from syncagent.domain.observed.object_status import HealthStatus
 from syncagent.domain.observed.summary import summarize
 
 

@@ -548,3 +548,22 @@ async def test_what_is_pruned_last_waits_for_the_rest(stand: Stand) -> None:
     assert has(stand, "", "ConfigMap", "prod", "old")
     roll_out(stand, "web")
     await stand.until(lambda: not has(stand, "", "ConfigMap", "prod", "old"))
+
+
+@pytest.mark.parametrize(
+    ("status", "reason"),
+    [({"phase": "Failed"}, "Failed"), ({"shards": 3}, "add a health rule")],
+)
+async def test_a_custom_resource_that_failed_or_cannot_tell_opens_no_wave(
+    stand: Stand, status: dict[str, Any], reason: str
+) -> None:
+    """The next wave is not applied, and the service is not healthy, before a rule or a repair."""
+    shop = {"apiVersion": "shop.io/v1", "kind": "Shop", "metadata": {"name": "shop"}}
+    late = config("late", notes={"towline.dev/wave": "1"})
+    stand.cluster.put({**shop, "metadata": {"name": "shop", "namespace": "prod"}, "status": status})
+    stand.bring([shop, late], wave_timeout_s=30)
+    found = await stand.phase(Phase.FAILED)
+    assert applied(stand) == ["shop"] and reason in repr(found.problems)
+    key = ("shop.io", "Shop", "prod", "shop")
+    stand.cluster.put(stand.cluster.objects[key] | {"status": {"phase": "Ready"}})
+    await stand.phase(Phase.HEALTHY)
