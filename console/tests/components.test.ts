@@ -13,6 +13,12 @@ it("puts components below their owner", () => {
   expect(names(tree)).toEqual([["deployment", [["set", [["pod", []]]]]]]);
 });
 
+it("puts what fails or waits before what is healthy", () => {
+  const states = ["RUNNING", "PENDING", "FAILED", null] as const;
+  const tree = grow(states.map((state) => ({ ...object(state, null), state })));
+  expect(tree.map(({ component }) => component.state)).toEqual(["FAILED", null, "PENDING", "RUNNING"]);
+});
+
 it("keeps a component whose owner is missing", () => {
   expect(names(grow([object("pod", "gone")]))).toEqual([["pod", []]]);
 });

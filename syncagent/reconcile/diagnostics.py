@@ -24,6 +24,9 @@ from syncagent.reconcile.registry import RunningHook, ServiceRegistry, ServiceSt
 _TAIL = 600
 _AT_ONCE = 2
 _ASK_AFTER_S = (1.0, 5.0, 20.0, 60.0)
+# A roll-out usually ends within this time, and its status says more than events.
+_PATIENCE_S = 4.0
+_MAX_ASKED = 50
 # Their controllers report the reason of a delay only in events.
 _SILENT = {
     ("", "PersistentVolumeClaim"),
@@ -88,8 +91,10 @@ class Diagnostics:
 
     def schedule_event_check(self, service: ServiceState, owned: OwnedObject) -> None:
         """Schedules a request for the events of an object that may be stuck."""
+        if owned.verdict.health != HealthState.PROGRESSING:
+            return
         silent = (owned.ref.group, owned.ref.kind) in _SILENT
-        if silent and owned.verdict.health == HealthState.PROGRESSING:
+        if silent or len(self._asked) < _MAX_ASKED:
             self._schedule(
                 service,
                 owned,
@@ -97,6 +102,7 @@ class Diagnostics:
                     owned.verdict.health == HealthState.PROGRESSING
                     and service.owned.get(owned.key) is owned
                 ),
+                0.0 if silent else _PATIENCE_S,
             )
 
     def schedule_hook_check(self, service: ServiceState, hook: RunningHook) -> None:
@@ -126,16 +132,25 @@ class Diagnostics:
         self._tell(child.uid)
 
     def _schedule(
-        self, service: ServiceState, waiting: Explained, still_waits: Callable[[], bool]
+        self,
+        service: ServiceState,
+        waiting: Explained,
+        still_waits: Callable[[], bool],
+        patience: float = 0.0,
     ) -> None:
         if waiting.ref.key not in self._asked:
             self._asked.add(waiting.ref.key)
-            asking = self._ask(service, waiting, still_waits)
+            asking = self._ask(service, waiting, still_waits, patience)
             self._tasks.spawn(f"events/{waiting.ref.name}", asking)
 
     async def _ask(
-        self, service: ServiceState, waiting: Explained, still_waits: Callable[[], bool]
+        self,
+        service: ServiceState,
+        waiting: Explained,
+        still_waits: Callable[[], bool],
+        patience: float,
     ) -> None:
+        await self._clock.sleep(patience)
         for wait in _ASK_AFTER_S:
             await self._clock.sleep(wait)
             if not still_waits():

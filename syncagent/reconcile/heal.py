@@ -58,6 +58,7 @@ async def process_observation(
         return await _changed(context, service, owned, sighting)
     if not owned.seen and resource_version(sighting.live) == owned.version:
         owned.observe(sighting.live, service.rules)
+        context.diagnostics.schedule_event_check(service, owned)
     return 0.0
 
 

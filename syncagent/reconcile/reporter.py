@@ -8,12 +8,11 @@ import structlog
 
 from core.errors import Unavailable
 from core.runtime.clock import Clock
-from core.spec.health import HealthState
 from core.spec.objects import ObjectKey
 from core.spec.reports.inventory import ObservedComponent
 from core.spec.status import Phase, Problem, SyncStatus
 from syncagent.domain.observed.inventory import components_of, inventory_change, split_inventory
-from syncagent.domain.observed.summary import summarize
+from syncagent.domain.observed.summary import describe_waiting, summarize
 from syncagent.ports import ServiceReports, StateStore
 from syncagent.reconcile.gates import describe_wait
 from syncagent.reconcile.observe.api_server_monitor import ApiServerMonitor
@@ -212,13 +211,8 @@ class Reporter:
         held = [owned for owned in service.owned.values() if owned.finalizers]
         if held:
             return f"{held[0].ref} {held[0].verdict.message}"
-        for component in components.values():
-            if (
-                component.health == HealthState.PROGRESSING
-                and component.reason
-                and not component.owner_uid
-            ):
-                return f"waiting for {component.ref}: {component.message}"
+        if waiting := describe_waiting(components.values()):
+            return waiting
         if service.quarantine_reason:
             return f"quarantined; the last good bundle is applied: {service.quarantine_reason}"
         if service.adopted:

@@ -6,8 +6,11 @@ export type Component = Service["components"][number];
 /** Component and the components that it owns. */
 export type Branch = { readonly component: Component; readonly children: readonly Branch[] };
 
-const byName = (left: Component, right: Component) =>
-  left.kind.localeCompare(right.kind) || left.name.localeCompare(right.name);
+const URGENCY: readonly (string | null)[] = ["FAILED", null, "PENDING", "PAUSED", "RUNNING"];
+
+/** Order of objects: those that fail or wait first. */
+const byUrgency = (left: Component, right: Component) =>
+  URGENCY.indexOf(left.state) - URGENCY.indexOf(right.state) || left.kind.localeCompare(right.kind) || left.name.localeCompare(right.name);
 
 /**
  * Builds ownership trees. A component with a missing owner or a circular ownership becomes a root,
@@ -17,7 +20,7 @@ export function grow(components: readonly Component[]): readonly Branch[] {
   const byUid = new Map(components.flatMap((component) => (component.uid ? [[component.uid, component] as const] : [])));
   const owned = new Map<string, Component[]>();
   const roots: Component[] = [];
-  for (const component of [...components].sort(byName)) {
+  for (const component of [...components].sort(byUrgency)) {
     const owner = component.ownerUid ? byUid.get(component.ownerUid) : undefined;
     if (owner?.uid == null || circular(component, byUid)) roots.push(component);
     else owned.set(owner.uid, [...(owned.get(owner.uid) ?? []), component]);

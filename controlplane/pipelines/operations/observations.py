@@ -234,4 +234,5 @@ def _health(services: Sequence[Service]) -> tuple[Health, str]:
     slow = next((s for s in services if s.status is not ServiceStatus.HEALTHY), None)
     if slow is None:
         return Health.HEALTHY, ""
-    return Health.PROGRESSING, f"{slow.name} is {slow.status.value}"
+    message = f": {slow.observed.message}" if slow.observed.message else ""
+    return Health.PROGRESSING, f"{slow.name} is {slow.status.value}{message}"

@@ -25,3 +25,22 @@ def summarize(
     if sick:
         return Phase.DEGRADED, shown
     return (Phase.APPLIED if waiting else Phase.HEALTHY), shown
+
+
+def describe_waiting(components: Iterable[ObservedComponent]) -> str:
+    """Describes the applied objects that are not healthy yet. The first one with a reason stands
+    first; empty if there are none.
+    """
+    waiting = [c for c in components if c.health in WAITING and not c.owner_uid]
+    if not waiting:
+        return ""
+    first = min(waiting, key=lambda component: (not component.reason, not component.message))
+    more = f" and {len(waiting) - 1} more" if len(waiting) > 1 else ""
+    return f"waiting for {first.ref}{more}: {_because(first)}"
+
+
+def _because(component: ObservedComponent) -> str:
+    reason, message = component.reason, component.message
+    if not message:
+        return reason or "not healthy yet"
+    return message if not reason or reason in message else f"{reason}: {message}"

@@ -267,3 +267,28 @@ async def test_a_failure_becomes_one_event_that_is_counted_up(stand: Stand) -> N
     first, second = stand.cluster.told
     assert second.count > first.count
     assert stand.cluster.told[0].message == "service s: denied by the policy"
+
+
+def web(name: str) -> KubeObject:
+    spec = {"replicas": 1, "template": {"spec": {"containers": [{"name": "main"}]}}}
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name}, "spec": spec}
+
+
+async def test_the_object_that_waits_is_named_with_the_event_of_its_pod(stand: Stand) -> None:
+    """One of many, of a kind whose own status has no reason."""
+    event = "Unhealthy: Readiness probe failed: HTTP probe failed with statuscode: 503"
+    stand.cluster.warned["web-1"] = [event]
+    stand.bring([*(config(f"c{number}") for number in range(130)), web("web")])
+    await stand.phase(Phase.APPLIED)
+    assert stand.hub.statuses[-1].message.startswith("waiting for Deployment prod/web: 0 of 1")
+    owner = stand.cluster.objects["apps", "Deployment", "prod", "web"]["metadata"]["uid"]
+    reference = {"kind": "Deployment", "name": "web", "uid": owner, "controller": True}
+    meta = {"name": "web-1", "namespace": "prod", "uid": "p1", "ownerReferences": [reference]}
+    status = {"phase": "Running", "conditions": [{"type": "Ready", "status": "False"}]}
+    stand.cluster.put({"apiVersion": "v1", "kind": "Pod", "metadata": meta, "status": status})
+    await stand.until(lambda: event in stand.hub.statuses[-1].message)
+    assert "web-1" in stand.hub.statuses[-1].message
+    asked = stand.cluster.count("warnings")
+    for _ in range(100):
+        await stand.clock.advance(10)
+    assert stand.cluster.count("warnings") <= asked + 8

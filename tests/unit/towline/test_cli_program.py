@@ -255,6 +255,8 @@ def test_why_names_what_a_promoted_commit_waits_for() -> None:
         "sha": "a" * 40,
         "deletedAt": None,
         "errors": [{"source": "render", "message": "web.yaml: no kind"}],
+        "message": None,
+        "components": [],
         "cluster": {"handle": "prod", "pingedAt": now},
         "repository": {"url": "https://git.example/x", "error": None, "polledAt": now},
         "revision": {

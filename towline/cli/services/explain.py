@@ -4,10 +4,18 @@ from collections.abc import Iterator
 
 from towline.cli.pipelines.generated import Pipeline, PipelineEdges, pipelines
 from towline.cli.services.find import find_service
-from towline.cli.services.generated import LedgerEvent, Service, ServiceRepository, ledger
+from towline.cli.services.generated import (
+    LedgerEvent,
+    Service,
+    ServiceDetails,
+    ServiceRepository,
+    ledger,
+)
+from towline.cli.services.reasons import waiting_objects
 from towline.cli.shell.output import age, colour, escape_controls, short
 from towline.operations import GraphQLApi
 
+_MAX_OBJECTS = 5
 _DONE, _WAITS, _FAILED = "✓", "…", "✗"
 _COLOURS = {_DONE: "green", _WAITS: "yellow", _FAILED: "red"}
 
@@ -22,6 +30,7 @@ def explain(api: GraphQLApi, name: str) -> Iterator[str]:
         yield f"desired  {short(revision['sha'])}  {revision['subject']} — {who}, {when}"
     else:
         yield "desired  none yet"
+    yield from _waiting(service)
     yield from _holds(service)
     yield _repository(service["repository"])
     yield from _errors(service)
@@ -29,6 +38,19 @@ def explain(api: GraphQLApi, name: str) -> Iterator[str]:
         yield from _pipelines(api, service)
     yield from _walk(service, entries)
     yield _cluster(service)
+
+
+def _waiting(service: ServiceDetails) -> Iterator[str]:
+    """Yields the objects that a sync waits for, with their reasons and newest events."""
+    if service["message"] and service["status"] != "HEALTHY":
+        yield _line(_WAITS, "waits", service["message"])
+    waiting = waiting_objects(service["components"])
+    if len(waiting) == 1 and service["message"]:
+        return  # The message is about this object.
+    for text in waiting[:_MAX_OBJECTS]:
+        yield _line(_WAITS, "object", text)
+    if len(waiting) > _MAX_OBJECTS:
+        yield _line(_WAITS, "object", f"and {len(waiting) - _MAX_OBJECTS} more")
 
 
 def _holds(service: Service) -> Iterator[str]:

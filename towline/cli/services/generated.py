@@ -204,6 +204,7 @@ class Service(TypedDict):
     repository: ServiceRepository | None
     revision: ServiceRevision | None
     errors: list[ServiceErrors]
+    message: str | None
     sources: list[ServiceSources]
     verification: ServiceVerification | None
     hold: ServiceHold | None
@@ -217,6 +218,7 @@ class ServiceDetailsComponents(TypedDict):
     state: str | None
     synced: bool
     message: str | None
+    ownerUid: str | None
     updatedAt: str
 
 
@@ -264,8 +266,8 @@ class LedgerEvent(TypedDict):
     detail: dict[str, object]
 
 
-_SERVICE = 'fragment Service on ServiceDeployment{id name namespace status protect templated dryRun paused promoted sha pinnedSha digest insertedAt updatedAt deletedAt observedAt git{ref folder}kustomize{path}helm{chart version url release values valuesFiles ignoreHooks ignoreCrds}configuration{name value}cluster{id handle pingedAt}repository{id url health error polledAt pulledAt}revision{id sha author subject committedAt insertedAt}errors{source message}sources{repositoryId ref folder path}verification{soakSeconds maxRestarts metric{address query comparison threshold}}hold{revision digest reason at instead liftedBy}}'
-_SERVICE_DETAILS = 'fragment ServiceDetails on ServiceDeployment{...Service components{group kind namespace name state synced message updatedAt}}'
+_SERVICE = 'fragment Service on ServiceDeployment{id name namespace status protect templated dryRun paused promoted sha pinnedSha digest insertedAt updatedAt deletedAt observedAt git{ref folder}kustomize{path}helm{chart version url release values valuesFiles ignoreHooks ignoreCrds}configuration{name value}cluster{id handle pingedAt}repository{id url health error polledAt pulledAt}revision{id sha author subject committedAt insertedAt}errors{source message}message sources{repositoryId ref folder path}verification{soakSeconds maxRestarts metric{address query comparison threshold}}hold{revision digest reason at instead liftedBy}}'
+_SERVICE_DETAILS = 'fragment ServiceDetails on ServiceDeployment{...Service components{group kind namespace name state synced message ownerUid updatedAt}}'
 _PENDING_DELETION = 'fragment PendingDeletion on ObjectReference{kind name namespace group}'
 _REVISION = 'fragment Revision on Revision{id sha digest author subject committedAt insertedAt git{ref folder}}'
 _LEDGER_EVENT = 'fragment LedgerEvent on LedgerEvent{id stage at sequence sha digest revisionId actor message detail}'

@@ -11,8 +11,15 @@ from towline.cli.repositories.find import find_repository
 from towline.cli.services import generated as operations
 from towline.cli.services.explain import explain
 from towline.cli.services.find import find_service, label
-from towline.cli.services.generated import LedgerEvent, Revision, Service, ServiceDetails
+from towline.cli.services.generated import (
+    LedgerEvent,
+    Revision,
+    Service,
+    ServiceDetails,
+    ServiceDetailsComponents,
+)
 from towline.cli.services.pending_deletions import attributes_of, name_of, select_deletions
+from towline.cli.services.reasons import by_urgency, first_problem
 from towline.cli.services.service_diff import diff_service
 from towline.cli.shell.option_groups import OptionGroup, option_groups
 from towline.cli.shell.output import Column, Format, field, say, short, show, since
@@ -37,7 +44,7 @@ COLUMNS: tuple[Column[Service], ...] = (
     Column("COMMIT", lambda row: short(row["sha"])),
     field("REF", "git", "ref"),
     since("LAST SEEN", "observedAt"),
-    Column("PROBLEM", lambda row: first_problem(row)),
+    Column("PROBLEM", first_problem),
 )
 _HISTORY: tuple[Column[LedgerEvent], ...] = (
     field("AT"),
@@ -47,11 +54,6 @@ _HISTORY: tuple[Column[LedgerEvent], ...] = (
     field("BY", "actor"),
     field("MESSAGE"),
 )
-
-
-def first_problem(service: Service) -> str:
-    """First error of a service, or an empty string."""
-    return service["errors"][0]["message"] if service["errors"] else ""
 
 
 @app.command("list")
@@ -78,7 +80,7 @@ def list_services(
 
 @app.command("get")
 def get_service(context: typer.Context, service: Name, output: Output = Format.TABLE) -> None:
-    """Show a service and its objects.
+    """Show a service and its objects, failed and waiting ones first.
 
     \b
     Example:
@@ -88,8 +90,9 @@ def get_service(context: typer.Context, service: Name, output: Output = Format.T
     show(found, COLUMNS, output, label)
     if output is Format.TABLE and found["components"]:
         print()
-        columns = (field("KIND"), field("NAMESPACE"), field("NAME"), field("STATE"))
-        show(found["components"], (*columns, field("MESSAGE")), output, "name")
+        state = Column[ServiceDetailsComponents]("STATE", lambda row: row["state"] or "UNKNOWN")
+        columns = (field("KIND"), field("NAMESPACE"), field("NAME"), state)
+        show(by_urgency(found["components"]), (*columns, field("MESSAGE")), output, "name")
 
 
 class NewServiceOptions(OptionGroup):

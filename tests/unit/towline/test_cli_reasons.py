@@ -1,0 +1,77 @@
+"""Reasons first: the object that a service waits for, among many that are well."""
+
+from typing import Any
+
+from tests.fakes.api import FakeApi
+from towline.cli.services import generated as service_api
+from towline.cli.services.explain import explain
+from towline.cli.services.reasons import by_urgency, first_problem, waiting_objects
+
+EVENT = "web-1: Unhealthy: Readiness probe failed: HTTP 503"
+MESSAGE = f"waiting for Deployment shop/web: 0 of 1 replicas available; {EVENT}"
+
+
+def component(name: str, state: str | None = "RUNNING", message: str = "") -> Any:
+    return {
+        "group": "apps", "kind": "Deployment", "namespace": "shop", "name": name, "state": state,
+        "synced": True, "message": message, "ownerUid": None, "updatedAt": "2026-01-01T00:00:00Z",
+    }  # fmt: skip
+
+
+def service(*components: Any, status: str = "SYNCED", message: str | None = MESSAGE) -> Any:
+    return {
+        "id": "s1", "name": "web", "status": status, "promoted": False, "paused": False,
+        "pinnedSha": None, "sha": None, "deletedAt": None, "errors": [], "message": message,
+        "cluster": None, "repository": None, "revision": None, "components": list(components),
+    }  # fmt: skip
+
+
+def why(found: Any) -> list[str]:
+    info = {"edges": [], "pageInfo": {"hasNextPage": False, "endCursor": None}}
+    answers = {
+        service_api.SERVICE: {"serviceDeployment": found},
+        service_api.LEDGER: {"ledger": info},
+    }
+    return list(explain(FakeApi(answers), "dev/web"))
+
+
+def test_one_of_131_objects_waits_and_stands_first() -> None:
+    """With its reason and its newest event, right below the commit."""
+    many = [component(f"d{number}") for number in range(130)]
+    lines = why(service(*many, component("web", "PENDING", EVENT)))
+    assert EVENT in lines[1] and "Deployment shop/web" in lines[1]
+    assert "SYNCED" in lines[-2] and len(lines) < 8
+
+
+def test_several_are_named_the_failed_one_first() -> None:
+    """Five at most; the others are counted."""
+    slow = [component(f"slow-{number}", "PENDING", "0 of 1") for number in range(8)]
+    lines = why(service(*slow, component("bad", "FAILED", "crash"), component("fine")))
+    objects = [line for line in lines if " object " in line]
+    assert "shop/bad: crash" in objects[0] and objects[-1].endswith("and 4 more")
+    assert len(objects) == 6
+
+
+def test_a_healthy_service_waits_for_nothing() -> None:
+    """An old message of the agent is no reason."""
+    found = service(component("web"), status="HEALTHY")
+    assert first_problem(found) == "" and "waits" not in "".join(why(found))
+
+
+def test_the_first_problem_is_an_error_before_a_wait() -> None:
+    """In the table of `get` and `list`, and in the answer of `wait`."""
+    found = service(component("web", "PENDING"))
+    assert first_problem(found) == MESSAGE
+    found["errors"] = [{"source": "apply", "message": "denied"}]
+    assert first_problem(found) == "denied"
+
+
+def test_order_of_objects() -> None:
+    """What fails or cannot be told comes before what waits; descendants are not waited for."""
+    states = ["RUNNING", "PAUSED", "PENDING", None, "FAILED"]
+    ordered = by_urgency([component("x", state) for state in states])
+    assert [found["state"] for found in ordered] == ["FAILED", None, "PENDING", "PAUSED", "RUNNING"]
+    pod = component("pod", "PENDING") | {"ownerUid": "u1"}
+    assert waiting_objects([pod, component("web", None)]) == [
+        "Deployment shop/web: not healthy yet"
+    ]

@@ -1,0 +1,35 @@
+"""Reasons for which a service is not healthy, the most urgent one first."""
+
+from collections.abc import Iterable
+
+from towline.cli.services.generated import Service, ServiceDetailsComponents
+
+# No state: the status of the object expresses no health.
+_WAITING = ("FAILED", None, "PENDING")
+_URGENCY = (*_WAITING, "PAUSED", "RUNNING")
+
+
+def first_problem(service: Service) -> str:
+    """Returns the first error of a service, or the object that it waits for; empty if healthy."""
+    if service["errors"]:
+        return service["errors"][0]["message"]
+    return "" if service["status"] == "HEALTHY" else service["message"] or ""
+
+
+def by_urgency(components: Iterable[ServiceDetailsComponents]) -> list[ServiceDetailsComponents]:
+    """Sorts objects: failed ones first, healthy ones last."""
+    return sorted(components, key=lambda component: _urgency(component["state"]))
+
+
+def waiting_objects(components: Iterable[ServiceDetailsComponents]) -> list[str]:
+    """Describes the applied objects that are not healthy, the most urgent first."""
+    return [
+        f"{found['kind']} {'/'.join(filter(None, (found['namespace'], found['name'])))}: "
+        f"{found['message'] or 'not healthy yet'}"
+        for found in by_urgency(components)
+        if found["state"] in _WAITING and not found["ownerUid"]
+    ]
+
+
+def _urgency(state: str | None) -> int:
+    return _URGENCY.index(state) if state in _URGENCY else len(_URGENCY)
