@@ -1,12 +1,12 @@
 """Request attributes, read from the path exactly as the API server reads it.
-The path is judged undecoded. The proxy refuses every path that the API server could read in two
-ways, so that the authorized request is the one that is sent.
+Each segment is decoded once, like Go's `URL.Path`. The proxy refuses every path that a second
+reader could take differently, so that the authorized request is the one that is sent.
 """
 
 import re
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, unquote_to_bytes
 
 from core.errors import Invalid
 
@@ -25,9 +25,9 @@ _DISPLAYED_VERBS = frozenset({
 })  # fmt: skip
 _DISPLAYED_SUBRESOURCES = frozenset({"exec", "attach", "portforward", "log", "proxy"})
 _DOT_SEGMENT = re.compile(r"(?i)(^|/|\\|%2f|%5c)(\.|%2e){1,2}(/|\\|%2f|%5c|$)")
-_AMBIGUOUS = re.compile(r"[%;\\]")
+_AMBIGUOUS = re.compile(r"[%/\\]")
 _DROPPED = re.compile(r"(?i);|%(?![0-9a-f]{2})")
-_DOUBTFUL = re.compile(r"[%;\\]|//|/\.|^[^/]")
+_DOUBTFUL = re.compile(r"[^!-~]|[%\\]|//|/\.|^[^/]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,17 +87,13 @@ def read_attributes(method: str, target: str) -> RequestAttributes:
 
 def _read(method: str, target: str) -> RequestAttributes:
     path, _, query = target.partition("?")
-    parts = path.split("/")[1:]
-    if parts and parts[-1] == "":
-        parts.pop()
-    attributes = _resource(method, path, parts) or RequestAttributes(method.lower(), path)
-    if _DOUBTFUL.search(path):
-        _refuse_ambiguous(attributes, parts)
+    read = _read_doubtful if _DOUBTFUL.search(path) else _read_path
+    attributes = read(method, path)
     if attributes.verb == "get" and attributes.resource:
         asked = _asks_to_watch(query)
         verb = "get" if attributes.name else "watch" if asked else "list"
         return replace(attributes, verb=verb, asks_to_watch=asked)
-    if attributes.verb == "delete" and not attributes.name:
+    if attributes.verb == "delete" and attributes.resource and not attributes.name:
         return replace(attributes, verb="deletecollection")
     return attributes
 
@@ -105,14 +101,53 @@ def _read(method: str, target: str) -> RequestAttributes:
 _read_usual = lru_cache(maxsize=4096)(_read)
 
 
-def _resource(method: str, path: str, parts: list[str]) -> RequestAttributes | None:
-    """Reads a resource path; None for other paths (discovery, health, version, metrics)."""
+def _read_path(method: str, path: str) -> RequestAttributes:
+    return _attributes(method, path, _segments(path))[0]
+
+
+def _read_doubtful(method: str, path: str) -> RequestAttributes:
+    """Decodes the path. The segments after `…/proxy/` belong to the workload and stay encoded."""
+    if not path.isascii():
+        raise Invalid("the path must be percent-encoded")
+    if _DOT_SEGMENT.search(path):
+        raise Invalid("dot segments in the path are refused")
+    segments = _segments(path)
+    decoded = [_decoded(segment) for segment in segments]
+    _, own = _attributes(method, path, decoded)
+    if "" in decoded[:own] or not path.startswith("/"):
+        raise Invalid("empty segments in the path are refused")
+    for segment in decoded[:own]:
+        if _AMBIGUOUS.search(segment) or not segment.isprintable():
+            raise Invalid(
+                "the path contains an encoded '/', '\\', '%' or control character, "
+                "or a broken escape: no name of Kubernetes does"
+            )
+    tail = segments[own:] + [""] * path.endswith("/")
+    return _attributes(method, "/".join(["", *decoded[:own], *tail]), decoded)[0]
+
+
+def _segments(path: str) -> list[str]:
+    segments = path.split("/")[1:]
+    if segments and segments[-1] == "":
+        segments.pop()
+    return segments
+
+
+def _decoded(segment: str) -> str:
+    """Decodes a segment once; bytes that are not UTF-8 become surrogates, which do not print."""
+    return unquote_to_bytes(segment).decode("utf-8", "surrogateescape")
+
+
+def _attributes(method: str, path: str, parts: list[str]) -> tuple[RequestAttributes, int]:
+    """Reads decoded segments, and counts those that do not belong to a proxied workload.
+    Paths of discovery, health, version and metrics have no resource.
+    """
     if len(parts) >= 3 and parts[0] == "api":
         group, version, rest = "", parts[1], parts[2:]
     elif len(parts) >= 4 and parts[0] == "apis":
         group, version, rest = parts[1], parts[2], parts[3:]
     else:
-        return None
+        return RequestAttributes(method.lower(), path), len(parts)
     verb = _VERBS.get(method, method.lower())
     if rest[0] in {"watch", "proxy"} and len(rest) > 1:
         verb, rest = rest[0], rest[1:]
@@ -122,22 +157,11 @@ def _resource(method: str, path: str, parts: list[str]) -> RequestAttributes | N
         if len(rest) > 2 and rest[2] not in NAMESPACE_SUBRESOURCES:
             rest = rest[2:]
     resource, name, subresource = (*rest[:3], "", "")[:3]
-    return RequestAttributes(verb, path, group, version, namespace, resource, subresource, name)
-
-
-def _refuse_ambiguous(attributes: RequestAttributes, parts: list[str]) -> None:
-    """Refuses ambiguous paths. The part after `…/proxy/` belongs to the workload; before it nothing
-    is decoded.
-    """
-    if _DOT_SEGMENT.search(attributes.path):
-        raise Invalid("dot segments in the path are refused")
-    own = parts
-    if attributes.subresource == "proxy" and attributes.resource in PROXIED:
-        own = parts[: parts.index(attributes.resource, 2) + 3]
-    if "" in own:
-        raise Invalid("empty segments in the path are refused")
-    if any(_AMBIGUOUS.search(part) for part in own):
-        raise Invalid("encoded characters, ';' and '\\' in the path are refused")
+    if verb == "proxy":
+        subresource = ""
+    read = RequestAttributes(verb, path, group, version, namespace, resource, subresource, name)
+    tail = len(rest) - 3 if subresource == "proxy" and resource in PROXIED else 0
+    return read, len(parts) - tail
 
 
 def _asks_to_watch(query: str) -> bool:

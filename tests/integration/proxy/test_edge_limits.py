@@ -222,6 +222,7 @@ ODD_PATHS = (
     b"/api/v1/namespaces/a/services/https:b:s/proxy/?x=../y",
     b"/api/v1/nodes/n/proxy/logs/",
     b"/apis/x.example/v1/things?fieldSelector=a%3Db&watch=0",
+    b"/apis/rbac.authorization.k8s.io/v1/clusterroles/system%3Anode",
 )
 
 
