@@ -22,10 +22,10 @@ def credential(head: RequestHead) -> Credential | None:
     origin.
     """
     found = [_bearer(value) for value in head.values(b"authorization")]
-    for value in head.values(b"sec-websocket-protocol"):
-        found += [_of_websocket(secret) for secret in credentials_in(value)]
-        if found:
-            _check_origin(head)
+    protocols = head.values(b"sec-websocket-protocol")
+    if shown := [secret for value in protocols for secret in credentials_in(value)]:
+        _check_origin(head)
+        found += [_of_websocket(secret) for secret in shown]
     if len(found) > 1:
         raise BadHead(400, "more than one credential")
     return found[0] if found else _session(head)

@@ -14,6 +14,8 @@ from proxy.gateway.parse.head import RequestHead, parse_head
 BEARER = b"Authorization: Bearer abc\r\n"
 COOKIE = b"Cookie: a=b; towline_session=twx_1; c=d\r\n"
 CSRF = b"X-Towline-CSRF: x\r\n"
+STRANGER = b"Origin: https://evil\r\nSec-Fetch-Site: cross-site\r\n"
+PLAIN_PROTOCOL = b"Sec-WebSocket-Protocol: v5.channel.k8s.io\r\n"
 UPGRADE = b"Connection: Upgrade\r\nUpgrade: websocket\r\n"
 
 
@@ -35,6 +37,7 @@ def head(fields: bytes) -> RequestHead:
         (subprotocol("abc"), CredentialKind.BEARER, "abc"),
         (subprotocol("abc") + b"Origin: https://A:8443\r\n", CredentialKind.BEARER, "abc"),
         (BEARER + b"Origin: https://evil\r\n", CredentialKind.BEARER, "abc"),
+        (BEARER + UPGRADE + PLAIN_PROTOCOL + STRANGER, CredentialKind.BEARER, "abc"),
         (BEARER + COOKIE, CredentialKind.BEARER, "abc"),
         (COOKIE + CSRF, CredentialKind.SESSION, "twx_1"),
         (COOKIE + CSRF + b"Origin: https://a:8443\r\n", CredentialKind.SESSION, "twx_1"),
