@@ -14,6 +14,7 @@ from core.identity import ClusterId, TokenId, UserId
 
 MAX_BLOCK = 16 << 10
 MASTERS = "system:masters"
+AUTHENTICATED = "system:authenticated"
 _PLAIN_KEY = "!#$&'*+-.^_`|~"
 _SYSTEM = "system:"
 _ACCOUNT = "system:serviceaccount:"

@@ -3,7 +3,7 @@
 from urllib.parse import unquote
 
 from core.errors import Forbidden, Invalid
-from proxy.domain.access import AuthenticatedUser, Impersonation, RequestGrant
+from proxy.domain.access import AUTHENTICATED, AuthenticatedUser, Impersonation, RequestGrant
 
 
 def allowed_impersonation(
@@ -21,10 +21,12 @@ def allowed_impersonation(
 
 
 def impersonation_asked(fields: list[tuple[str, str]]) -> Impersonation:
-    """Parses the client's own `Impersonate-*` fields. Invalid: they name no single user."""
+    """Parses the client's own `Impersonate-*` fields. Invalid: they name no single user.
+    Drops the group `system:authenticated`, which the API server gives to every user.
+    """
     users = [value for name, value in fields if name == "impersonate-user"]
     uids = [value for name, value in fields if name == "impersonate-uid"]
-    groups = tuple(value for name, value in fields if name == "impersonate-group")
+    groups = [value for name, value in fields if name == "impersonate-group"]
     extra = tuple(
         (unquote(name.removeprefix("impersonate-extra-")), value)
         for name, value in fields
@@ -33,4 +35,5 @@ def impersonation_asked(fields: list[tuple[str, str]]) -> Impersonation:
     known = len(users) + len(uids) + len(groups) + len(extra)
     if len(users) != 1 or len(uids) > 1 or known != len(fields):
         raise Invalid("Impersonate- fields must name one user, and groups, a uid or extras with it")
-    return Impersonation(users[0], groups, uids[0] if uids else None, extra)
+    named = tuple(group for group in groups if group != AUTHENTICATED)
+    return Impersonation(users[0], named, uids[0] if uids else None, extra)

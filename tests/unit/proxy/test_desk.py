@@ -271,6 +271,19 @@ async def test_impersonation_needs_the_right(office: Office) -> None:
     assert admission.acting_as == Impersonation("bob", extra=(("a/b", "c"),))
 
 
+async def test_every_user_is_authenticated_anyway(office: Office) -> None:
+    """The group needs no right, and the others still do."""
+    root = await office.authorization.identify(ROOT_TOKEN, "here")
+    asked = [("impersonate-user", "bob"), ("impersonate-group", "system:authenticated")]
+    admission = await office.authorization.admit(root, "dev", PODS, asked)
+    assert admission.acting_as == Impersonation("bob")
+    with pytest.raises(Forbidden, match="system:unauthenticated"):
+        asked.append(("impersonate-group", "system:unauthenticated"))
+        await office.authorization.admit(root, "dev", PODS, asked)
+    with pytest.raises(Invalid):
+        await office.authorization.admit(root, "dev", PODS, asked[1:])
+
+
 @pytest.mark.parametrize(
     "asked",
     [
