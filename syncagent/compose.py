@@ -396,7 +396,10 @@ def _companions(
     token = token_of(impersonator, client, clock) if impersonator else access.token
     upstream = Upstream(server.hostname, port, access.tls, token.get)
     egress = EgressPolicy.parse(settings.egress.allow)
-    allow = ImpersonationPolicy(passthrough=settings.kubernetes.passthrough)
+    kubernetes = settings.kubernetes
+    allow = ImpersonationPolicy.parse(
+        kubernetes.system_identities, passthrough=kubernetes.passthrough
+    )
 
     def dial(channel: CallChannel) -> TunnelClient:
         return TunnelClient(

@@ -38,7 +38,8 @@ class KubernetesSettings:
     current one. `concurrency`: maximum number of concurrent requests. `passthrough`: users may
     bring tokens of the API server's own issuer, which the agent passes on unchanged.
     `impersonator`: `namespace:name` of the service account that sends users' requests; empty: the
-    agent's own.
+    agent's own. `system_identities`: comma-separated list of `user:` and `group:` names with the
+    prefix `system:` that users may impersonate, `*` matches any text; empty: none.
     """
 
     kubeconfig: Path | None = None
@@ -46,6 +47,7 @@ class KubernetesSettings:
     concurrency: int = 16
     passthrough: bool = False
     impersonator: str = ""
+    system_identities: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,9 @@
 
 import re
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from core.errors import Invalid
 
 _LINE = re.compile(
     rb"Impersonate-(User|Group|Uid|Extra-[!#$%&'*+.^_`|~0-9A-Za-z-]+): ([^\r\n\0]+)\Z"
@@ -14,8 +17,9 @@ _RESERVED = re.compile(rb"(?i)\r\n(?:authorization|impersonate-[^:\r\n]*|host):"
 _OWN_TOKEN = re.compile(rb"(?i)\r\nauthorization: bearer [^\r\n]+\r\n")
 _OTHERS = re.compile(rb"(?i)\r\n(?:impersonate-[^:\r\n]*|host):")
 _AUTHORIZATION = re.compile(rb"(?i)\r\nauthorization:")
-_NEVER = frozenset({"system:masters"})
+_MASTERS = "system:masters"
 _SYSTEM = "system:"
+_IDENTITY = re.compile(r"(user|group):(system:[^?\[\]]+)")
 
 
 class ForwardingRefused(Exception):
@@ -25,12 +29,36 @@ class ForwardingRefused(Exception):
 @dataclass(frozen=True, slots=True)
 class ImpersonationPolicy:
     """Names with the prefix `system:` that the control plane may impersonate here; none by default.
+    In a name, `*` matches any text, but only the full name `system:masters` permits that group.
     `passthrough`: requests may carry their user's own token instead of an identity.
     """
 
-    system_users: frozenset[str] = frozenset()
-    system_groups: frozenset[str] = frozenset()
+    system_users: tuple[str, ...] = ()
+    system_groups: tuple[str, ...] = ()
     passthrough: bool = False
+
+    @classmethod
+    def parse(cls, text: str, *, passthrough: bool = False) -> "ImpersonationPolicy":
+        """Parses a list such as `user:system:node:*,group:system:nodes`. Invalid: an entry has
+        another form.
+        """
+        names: dict[str, list[str]] = {"user": [], "group": []}
+        for entry in filter(None, map(str.strip, text.split(","))):
+            match = _IDENTITY.fullmatch(entry)
+            if match is None:
+                raise Invalid(
+                    f"{entry!r} is not user:system:NAME or group:system:NAME",
+                    field="kubernetes.system_identities",
+                )
+            names[match[1]].append(match[2])
+        return cls(tuple(names["user"]), tuple(names["group"]), passthrough)
+
+    def allows(self, kind: bytes, name: str) -> bool:
+        """Reports whether a user or a group that begins with `system:` is permitted."""
+        names = self.system_users if kind == b"User" else self.system_groups
+        return name in names or (
+            name != _MASTERS and any(fnmatchcase(name, pattern) for pattern in names)
+        )
 
 
 class Guard:
@@ -85,7 +113,9 @@ class Guard:
     def _check_name(self, kind: bytes, name: str) -> None:
         if kind not in {b"User", b"Group"} or not name.strip().startswith(_SYSTEM):
             return
-        policy = self._policy
-        allowed = policy.system_users if kind == b"User" else policy.system_groups
-        if name in _NEVER or name not in allowed:
-            raise ForwardingRefused(f'"{name}" may not be impersonated in this cluster')
+        if not self._policy.allows(kind, name):
+            raise ForwardingRefused(
+                f'"{name}" may not be impersonated in this cluster; to permit it, list '
+                f"{kind.decode().lower()}:{name} in the agent's setting "
+                "kubernetes.system_identities"
+            )

@@ -18,6 +18,10 @@
 - name: TOWLINE_AGENT_KUBERNETES_IMPERSONATOR
   value: {{ printf "%s:%s" $.Release.Namespace . | quote }}
 {{- end }}
+{{- with include "towline-agent.systemIdentities" . }}
+- name: TOWLINE_AGENT_KUBERNETES_SYSTEM_IDENTITIES
+  value: {{ . | quote }}
+{{- end }}
 {{- if .Values.upgrade.enabled }}
 - name: TOWLINE_AGENT_UPGRADE_NAMESPACE
   value: {{ .Release.Namespace | quote }}

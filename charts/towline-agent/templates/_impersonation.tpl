@@ -21,7 +21,15 @@
   resources: [groups]
   verbs: [impersonate]
   resourceNames:
-    {{- toYaml .Values.impersonation.groups | nindent 4 }}
+    {{- concat .Values.impersonation.groups .Values.impersonation.system.groups | toYaml | nindent 4 }}
+{{- end }}
+
+{{- /* Setting kubernetes.system_identities of the agent. */ -}}
+{{- define "towline-agent.systemIdentities" -}}
+{{- $names := list -}}
+{{- range .Values.impersonation.system.users }}{{ $names = append $names (printf "user:%s" .) }}{{ end -}}
+{{- range .Values.impersonation.system.groups }}{{ $names = append $names (printf "group:%s" .) }}{{ end -}}
+{{- join "," $names -}}
 {{- end }}
 
 {{- /* Service account that sends users' requests; empty: the agent's own account. */ -}}

@@ -16,8 +16,19 @@ def allowed_impersonation(
     target = impersonation_asked(asked)
     part = rule.forbidden_part(target)
     if part is not None:
-        raise Forbidden(f'user "{identity.name}" may not act as {part} on cluster "{handle}"')
+        raise Forbidden(
+            f'user "{identity.name}" may not act as {part} on cluster "{handle}"{_advice(part)}'
+        )
     return target
+
+
+def _advice(part: str) -> str:
+    """Explains that a pattern without `system:` covers no system identity."""
+    kind, _, quoted = part.partition(" ")
+    name = quoted.strip('"')
+    if not name.startswith("system:") or name.startswith("system:serviceaccount:"):
+        return ""
+    return f": a role must list {kind}:{name}, because * covers no system: name"
 
 
 def impersonation_asked(fields: list[tuple[str, str]]) -> Impersonation:

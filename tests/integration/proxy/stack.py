@@ -53,6 +53,8 @@ class Stack:
     tasks: Tasks
     client: TunnelClient | None = None
     """The agent that was started last."""
+    policy: ImpersonationPolicy = ImpersonationPolicy()
+    """Whom the next agent impersonates."""
 
     async def connect(self, upstream: Upstream, token: str = "agent-token") -> asyncio.Task[str]:
         """Start an agent; returns when the door knows it."""
@@ -63,9 +65,7 @@ class Stack:
     async def agent(self, upstream: Upstream, token: str) -> str:
         """Run an agent to the end of its link."""
         async with self.channel() as channel:
-            self.client = TunnelClient(
-                channel, signed(token), upstream, SystemClock(), ImpersonationPolicy()
-            )
+            self.client = TunnelClient(channel, signed(token), upstream, SystemClock(), self.policy)
             return await self.client.run()
 
     @asynccontextmanager

@@ -1,6 +1,7 @@
 """Clients that nobody here wrote, through the proxy."""
 
 import asyncio
+from pathlib import Path
 
 import pytest
 import websocket
@@ -8,7 +9,9 @@ from kubernetes import client
 from kubernetes.client.exceptions import ApiException
 
 from proxy.domain.access import ImpersonationRule
-from tests.integration.proxy.conftest import Kubectl
+from syncagent.tunnel.guard import ImpersonationPolicy
+from syncagent.tunnel.upstream import Upstream
+from tests.integration.proxy.conftest import Kubectl, door_kubectl
 from tests.integration.proxy.stack import Stack
 
 ERROR_CHANNEL = 3
@@ -52,7 +55,7 @@ async def test_a_client_may_name_the_group_that_every_user_has(
     assert rule is not None
     stack.installation.impersonation["ann"] = rule
 
-    def whoami(group: str) -> tuple[str, list[str]]:
+    def whoami(group: str) -> tuple[str | None, list[str] | None]:
         configuration = client.Configuration()
         configuration.host = f"https://127.0.0.1:{stack.port}/k8s/clusters/dev"
         configuration.ssl_ca_cert = str(stack.authority.ca)
@@ -70,3 +73,24 @@ async def test_a_client_may_name_the_group_that_every_user_has(
     )
     with pytest.raises(ApiException, match="system:unauthenticated"):
         await asyncio.to_thread(whoami, "system:unauthenticated")
+
+
+async def test_system_names_need_a_role_and_the_agent(
+    stack: Stack, upstream: Upstream, kubectl_program: Path, tmp_path: Path
+) -> None:
+    """Each refusal names the missing setting; with both, the cluster sees the system's user."""
+    kubectl = door_kubectl(stack, kubectl_program, tmp_path / "root.kubeconfig", "root-token")
+    as_node = ("auth", "whoami", "--as=system:node:n1", "--as-group=system:nodes")
+    agent = await stack.connect(upstream)
+    assert "a role must list user:system:node:n1" in (await kubectl(*as_node)).err
+    rule = ImpersonationRule.of(["*", "user:system:node:*", "group:system:nodes"])
+    assert rule is not None
+    stack.installation.impersonation["root"] = rule
+    stack.door.revoke(user="u2")
+    refused = await kubectl(*as_node)
+    assert "list user:system:node:n1 in the agent's setting kubernetes.system_id" in refused.err
+    agent.cancel()
+    stack.policy = ImpersonationPolicy.parse("user:system:node:*,group:system:nodes")
+    await stack.connect(upstream)
+    allowed = await kubectl(*as_node)
+    assert (allowed.code, b"system:node:n1" in allowed.out) == (0, True), allowed.err

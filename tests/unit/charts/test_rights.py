@@ -84,6 +84,19 @@ def test_null_takes_a_binding_out() -> None:
     assert bound == {"towline:viewers": "view"}
 
 
+def test_system_names_are_permitted_by_both_the_role_and_the_agent() -> None:
+    """The role takes groups by name; users are all in it, so the agent's setting limits them."""
+    system = {"users": ["system:node:*"], "groups": ["system:nodes", "system:masters"]}
+    objects = render(AGENT, values_of(AGENT, "default") | {"impersonation": {"system": system}})
+    rules = of_kind(objects, "ClusterRole", "-impersonate")["rules"]
+    (groups,) = [rule["resourceNames"] for rule in rules if rule["resources"] == ["groups"]]
+    assert groups[-2:] == ["system:nodes", "system:masters"] and "towline:users" in groups
+    variables = {one["name"]: one.get("value") for one in pod_of(objects)["containers"][0]["env"]}
+    assert variables["TOWLINE_AGENT_KUBERNETES_SYSTEM_IDENTITIES"] == (
+        "user:system:node:*,group:system:nodes,group:system:masters"
+    )
+
+
 def test_people_can_be_left_out() -> None:
     """Without impersonation and bindings only the agent's own rights remain."""
     objects = render(AGENT, values_of(AGENT, "everything"))

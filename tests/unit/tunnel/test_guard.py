@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from core.errors import Invalid
 from proxy.domain.access import Impersonation, identity_block
 from proxy.domain.limits import HeadLimits
 from proxy.gateway.parse.head import BadHead, parse_head, rebuild
@@ -57,16 +58,40 @@ def test_heads_that_are_refused(head: bytes) -> None:
         Guard(ImpersonationPolicy()).check(ANN, head)
 
 
-def test_system_names_need_leave_of_the_cluster_and_masters_never_get_it() -> None:
-    """The allow-list is the agent's own."""
+def test_system_names_need_leave_of_the_cluster() -> None:
+    """The allow-list is the agent's own, and the refusal names it."""
     guard = Guard(
-        ImpersonationPolicy(frozenset({"system:a"}), frozenset({"system:b", "system:masters"}))
+        ImpersonationPolicy.parse(
+            "user:system:a, user:system:node:*, group:system:b,group:system:*"
+        )
     )
     guard.check(b"Impersonate-User: system:a\r\nImpersonate-Group: system:b\r\n", HEAD)
-    with pytest.raises(ForwardingRefused):
-        guard.check(b"Impersonate-User: system:b\r\n", HEAD)
-    with pytest.raises(ForwardingRefused):
+    guard.check(b"Impersonate-User: system:node:n1\r\nImpersonate-Group: system:nodes\r\n", HEAD)
+    for user in (b"system:b", b"system:nodes", b" system:a", b"system:admin"):
+        with pytest.raises(ForwardingRefused):
+            guard.check(b"Impersonate-User: %s\r\n" % user, HEAD)
+    with pytest.raises(
+        ForwardingRefused, match="list group:system:masters in .* kubernetes.system_identities"
+    ):
         guard.check(ANN + b"Impersonate-Group: system:masters\r\n", HEAD)
+
+
+def test_masters_must_be_listed_in_full() -> None:
+    """No pattern reaches the group that no RBAC limits."""
+    block = ANN + b"Impersonate-Group: system:masters\r\n"
+    Guard(ImpersonationPolicy.parse("group:system:masters")).check(block, HEAD)
+    for text in ("user:system:masters", "group:system:*", "group:system:master*"):
+        with pytest.raises(ForwardingRefused):
+            Guard(ImpersonationPolicy.parse(text)).check(block, HEAD)
+
+
+@pytest.mark.parametrize(
+    "text", ["system:a", "group:*", "user:ann", "user:system:", "group:system:[a]", "uid:system:1"]
+)
+def test_the_list_takes_system_names_only(text: str) -> None:
+    """A mistake ends the start: it would permit nothing, or too much."""
+    with pytest.raises(Invalid):
+        ImpersonationPolicy.parse(text)
 
 
 def test_a_remembered_identity_does_not_excuse_a_head() -> None:
