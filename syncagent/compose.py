@@ -5,6 +5,7 @@ import ssl
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from urllib.parse import urlsplit
 from uuid import UUID
 
@@ -36,11 +37,11 @@ from syncagent.kube.cluster import KubeCluster
 from syncagent.kube.configmaps import KubeConfigMaps
 from syncagent.kube.facts import KubeFacts
 from syncagent.kube.fenced import KubeFences, KubeJobFences
+from syncagent.kube.impersonation import impersonation_problem
 from syncagent.kube.impersonator import token_of
 from syncagent.kube.metrics import KubeMetrics
 from syncagent.link.channel import LOOPBACK, Endpoint, proxy_to
 from syncagent.link.commands import Commands
-from syncagent.link.connection import Companion
 from syncagent.link.facts import ClusterFactsCache
 from syncagent.link.fetch import BundleTransfer
 from syncagent.link.logs import LogQueue
@@ -68,7 +69,7 @@ from syncagent.state.store import SqliteStateStore
 from syncagent.tunnel.client import TunnelClient
 from syncagent.tunnel.egress import EgressPolicy
 from syncagent.tunnel.guard import ImpersonationPolicy
-from syncagent.tunnel.keeper import TunnelKeeper
+from syncagent.tunnel.keeper import TunnelKeeper, no_check
 from syncagent.tunnel.upstream import Upstream
 from syncagent.upkeep.doctor import ControlPlaneAccess
 from syncagent.upkeep.status_server import StatusServer, Vitals
@@ -162,10 +163,8 @@ def build(
     trusted = _trusted(settings.autonomy)
     sources = _source_policy(settings.autonomy, trusted)
     stored_state_check = StoredStateCheck(trusted, key, settings.autonomy.defines, sources)
-    bundles, memory = (
-        BundleFiles(folder / "bundles"),
-        SqliteStateStore(database, stored_state_check.check),
-    )
+    bundles = BundleFiles(folder / "bundles")
+    memory = SqliteStateStore(database, stored_state_check.check)
     identities = AgeIdentities(settings.secrets.age_keys)
     ports = ReconcilePorts(cluster, fences, bundles, fetcher, memory, reports, KubeMetrics(client))
     engine = ReconcileEngine(ports, clock, key, identities)
@@ -182,6 +181,8 @@ def build(
     refresh, report_all = (local.refresh, local.report_all) if local is not None else (None, None)
     admission = DesiredStateAdmission(engine, trusted, reports, clock, refresh, sources, report_all)
     facts = ClusterFactsCache(KubeFacts(client).look, clock)
+    tunnel = _tunnel(access, client, endpoint, instance_id, settings, clock)
+
     upgrader = Upgrader(_home(settings.upgrade), cluster, jobs, reports, clock)
     orders = RenderOrders(key, renders, fetcher, reports)
     link = LinkSupervisor(
@@ -193,11 +194,11 @@ def build(
             outbox,
             logs,
             clock,
-            lambda: database.disk_error or (local.complaint if local is not None else ""),
+            partial(_complaint, database, local, tunnel),
         ),
         fetcher,
         facts,
-        _companions(access, client, endpoint, instance_id, settings, clock),
+        (tunnel.run,),
     )
     pages = _pages(settings.health, engine, link, outbox, jobs, database)
     return Agent(
@@ -214,6 +215,12 @@ def build(
         pages,
         pipe,
     )
+
+
+def _complaint(database: Database, local: LocalServices | None, tunnel: TunnelKeeper) -> str:
+    """Describes the present problem of the agent; empty: none."""
+    own = local.complaint if local is not None else ""
+    return database.disk_error or own or tunnel.problem
 
 
 def _local(
@@ -376,27 +383,39 @@ def access_to(settings: KubernetesSettings, clock: Clock) -> ApiServerAccess:
     return in_cluster(clock)
 
 
-def _companions(
+def upstream_of(
+    settings: KubernetesSettings, access: ApiServerAccess, client: KubeClient, clock: Clock
+) -> Upstream:
+    """Describes the API server to the tunnel. Invalid: the settings do not fit the kubeconfig."""
+    server = urlsplit(access.server)
+    if server.hostname is None:
+        raise Invalid(f"the kubeconfig's server {access.server!r} has no host")
+    tls, token = access.tls, access.bearer
+    trusts_connections = access.certified or access.token is None
+    if settings.impersonator:
+        tls, token = access.anonymous_tls, token_of(settings.impersonator, client, clock).get
+        trusts_connections = False
+    if settings.passthrough and trusts_connections:
+        raise Invalid(
+            "kubernetes.passthrough needs a kubeconfig with a token: the API server would ignore "
+            "users' tokens beside a client certificate"
+        )
+    port = server.port or (443 if server.scheme == "https" else 80)
+    prefix = server.path.rstrip("/").encode()
+    return Upstream(server.hostname, port, tls, token, prefix, trusts_connections)
+
+
+def _tunnel(
     access: ApiServerAccess,
     client: KubeClient,
     endpoint: Endpoint,
     instance_id: str,
     settings: Settings,
     clock: Clock,
-) -> tuple[Companion, ...]:
-    """Builds the tunnel, if the agent authenticates to its API server with a token alone."""
-    server = urlsplit(access.server)
-    if access.token is None or access.certified or server.path or server.hostname is None:
-        log.warning(
-            "kubectl access disabled: the kubeconfig uses a client certificate or a path prefix"
-        )
-        return ()
-    port = server.port or (443 if server.scheme == "https" else 80)
-    impersonator = settings.kubernetes.impersonator
-    token = token_of(impersonator, client, clock) if impersonator else access.token
-    upstream = Upstream(server.hostname, port, access.tls, token.get)
-    egress = EgressPolicy.parse(settings.egress.allow)
+) -> TunnelKeeper:
     kubernetes = settings.kubernetes
+    upstream = upstream_of(kubernetes, access, client, clock)
+    egress = EgressPolicy.parse(settings.egress.allow)
     allow = ImpersonationPolicy.parse(
         kubernetes.system_identities, passthrough=kubernetes.passthrough
     )
@@ -412,7 +431,8 @@ def _companions(
             egress=egress,
         )
 
-    return (TunnelKeeper(dial, clock).run,)
+    check = partial(impersonation_problem, client) if upstream.prefix else no_check
+    return TunnelKeeper(dial, clock, check)
 
 
 def _pipe(hub: HubSettings) -> WebSocketForwarder | None:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
+from weakref import WeakSet
 
 import orjson
 import yaml
@@ -23,6 +24,7 @@ from core.runtime.clock import Clock
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _TOKEN_LIFE = timedelta(seconds=60)
+_PLUGIN_LIFE = timedelta(minutes=5)
 _EXEC_API = "client.authentication.k8s.io/v1"
 
 Bearer = tuple[str, datetime]
@@ -57,8 +59,9 @@ class BearerToken:
 @dataclass(frozen=True, slots=True)
 class ApiServerAccess:
     """A server (`https://host:port`, possibly with a path) and the credentials for it.
-    `certified`: `tls` has a client certificate, so every request over it has its permissions.
-    `renew` reads authorities and certificates again, which may have been rotated.
+    `certified`: `tls` has a client certificate, or gets one from an exec plugin, so every request
+    over it has its permissions. `renew` reads authorities and certificates again, which may have
+    been rotated. `anonymous_tls` trusts the same authorities and has no certificate.
     """
 
     server: str
@@ -66,10 +69,16 @@ class ApiServerAccess:
     token: BearerToken | None = None
     certified: bool = False
     renew: Callable[[], ssl.SSLContext] | None = None
+    anonymous_tls: ssl.SSLContext | None = None
+
+    async def bearer(self) -> str:
+        """Returns the token for a request; empty: none."""
+        return await self.token.get() if self.token else ""
 
     async def headers(self) -> dict[str, str]:
         """Returns the headers that authenticate a request."""
-        return {"Authorization": f"Bearer {await self.token.get()}"} if self.token else {}
+        token = await self.bearer()
+        return {"Authorization": f"Bearer {token}"} if token else {}
 
 
 def in_cluster(
@@ -85,22 +94,32 @@ def in_cluster(
         return ssl.create_default_context(cafile=str(folder / "ca.crt"))
 
     token = BearerToken(_from_file(folder / "token", clock), clock)
-    return ApiServerAccess(f"https://{address}:{port}", trust(), token, renew=trust)
+    tls = trust()
+    return ApiServerAccess(f"https://{address}:{port}", tls, token, renew=trust, anonymous_tls=tls)
 
 
 def from_kubeconfig(path: Path, context: str | None, clock: Clock) -> ApiServerAccess:
     """Reads the access from a kubeconfig. Invalid: the file or the context is not usable."""
     cluster, user = _read(path, context)
     base, server = path.parent, cluster["server"].rstrip("/")
-    source = _token_source(user, base, clock)
+    plugin = ExecPlugin(user["exec"], base, clock) if user.get("exec") else None
+    source = plugin.run if plugin else _token_source(user, base, clock)
     token = BearerToken(source, clock) if source else None
     if not server.startswith("https:"):
         return ApiServerAccess(server, None, token)
 
     def trust() -> ssl.SSLContext:
-        return _tls(*_read(path, context), base)
+        cluster, user = _read(path, context)
+        tls = _tls(cluster, base)
+        certificate, key = _pair(user, base)
+        if certificate and key:
+            _load_pair(tls, certificate, key)
+        if plugin:
+            plugin.certify(tls)
+        return tls
 
-    return ApiServerAccess(server, trust(), token, all(_pair(user, base)), trust)
+    certified = plugin is not None or all(_pair(user, base))
+    return ApiServerAccess(server, trust(), token, certified, trust, _tls(cluster, base))
 
 
 def _read(path: Path, context: str | None) -> tuple[Section, Section]:
@@ -127,14 +146,11 @@ def _named(items: list[Section], name: str) -> Section:
     raise KeyError(name)
 
 
-def _tls(cluster: dict[str, object], user: dict[str, object], base: Path) -> ssl.SSLContext:
+def _tls(cluster: dict[str, object], base: Path) -> ssl.SSLContext:
     authority = _content(cluster, "certificate-authority", base)
     tls = ssl.create_default_context(cadata=authority.decode() if authority else None)
     if cluster.get("insecure-skip-tls-verify"):
         tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE
-    certificate, key = _pair(user, base)
-    if certificate and key:
-        _load_pair(tls, certificate, key)
     return tls
 
 
@@ -156,8 +172,6 @@ def _content(section: Section, name: str, base: Path) -> bytes | None:
 
 
 def _token_source(user: Section, base: Path, clock: Clock) -> TokenSource | None:
-    if plugin := user.get("exec"):
-        return _from_plugin(plugin, clock)
     if path := user.get("tokenFile"):
         return _from_file(base / path, clock)
     if not (token := user.get("token")):
@@ -179,32 +193,64 @@ def _from_file(path: Path, clock: Clock) -> TokenSource:
     return read
 
 
-def _from_plugin(plugin: Section, clock: Clock) -> TokenSource:
-    environ = {e["name"]: e["value"] for e in plugin.get("env") or ()}
-    request = {"apiVersion": _EXEC_API, "kind": "ExecCredential", "spec": {"interactive": False}}
-    environ["KUBERNETES_EXEC_INFO"] = orjson.dumps(request).decode()
+class ExecPlugin:
+    """A program that returns the credentials: a token, a client certificate, or both.
+    The certificate is loaded into all contexts of `certify` and is valid for new connections.
+    """
 
-    async def run() -> Bearer:
-        process = await asyncio.create_subprocess_exec(
-            plugin["command"],
-            *(plugin.get("args") or ()),
-            env={**os.environ, **environ},
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-        )
+    def __init__(self, plugin: Section, base: Path, clock: Clock) -> None:
+        command = str(plugin["command"])
+        # Like kubectl: a path is relative to the kubeconfig, a mere name is searched in PATH.
+        self._command = str(base / command) if "/" in command else command
+        self._arguments = [str(argument) for argument in plugin.get("args") or ()]
+        self._environ = {e["name"]: e["value"] for e in plugin.get("env") or ()}
+        request = {
+            "apiVersion": plugin.get("apiVersion") or _EXEC_API,
+            "kind": "ExecCredential",
+            "spec": {"interactive": False},
+        }
+        self._environ["KUBERNETES_EXEC_INFO"] = orjson.dumps(request).decode()
+        self._clock = clock
+        self._pair: tuple[bytes, bytes] | None = None
+        self._contexts: WeakSet[ssl.SSLContext] = WeakSet()
+
+    def certify(self, tls: ssl.SSLContext) -> None:
+        """Loads the present certificate into a context, and later ones too."""
+        self._contexts.add(tls)
+        if self._pair is not None:
+            _load_pair(tls, *self._pair)
+
+    async def run(self) -> Bearer:
+        """Runs the program. Returns its token, empty if it returned only a certificate.
+        Unavailable: it failed, or returned no credential.
+        """
+        try:
+            process = await asyncio.create_subprocess_exec(
+                self._command,
+                *self._arguments,
+                env={**os.environ, **self._environ},
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+            )
+        except OSError as error:
+            why = (error.strerror or str(error)).lower()
+            raise Unavailable(f"the exec plugin {self._command} cannot run: {why}") from error
         output, _ = await process.communicate()
         if process.returncode != 0:
-            raise Unavailable(f"{plugin['command']} ended with exit code {process.returncode}")
-        return _credential(plugin["command"], output, clock)
+            raise Unavailable(f"{self._command} ended with exit code {process.returncode}")
+        try:
+            return self._credential(output)
+        except (ValueError, KeyError, TypeError, AttributeError, ssl.SSLError) as error:
+            raise Unavailable(f"{self._command} returned no usable credential") from error
 
-    return run
-
-
-def _credential(command: str, output: bytes, clock: Clock) -> Bearer:
-    try:
+    def _credential(self, output: bytes) -> Bearer:
         status = orjson.loads(output)["status"]
         until = status.get("expirationTimestamp")
-        expires = datetime.fromisoformat(until) if until else clock.now() + timedelta(minutes=5)
-        return status["token"], expires
-    except (ValueError, KeyError, TypeError) as error:
-        raise Unavailable(f"{command} returned no usable credential") from error
+        expires = datetime.fromisoformat(until) if until else self._clock.now() + _PLUGIN_LIFE
+        certificate, key = status.get("clientCertificateData"), status.get("clientKeyData")
+        if not certificate or not key:
+            return status["token"], expires
+        self._pair = certificate.encode(), key.encode()
+        for tls in self._contexts:
+            _load_pair(tls, *self._pair)
+        return status.get("token") or "", expires

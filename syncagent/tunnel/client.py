@@ -42,7 +42,8 @@ class TunnelClient:
     `metadata` must contain the agent's token. `instance`, 16 bytes chosen once per process,
     distinguishes a reconnect from a second agent. `draining` is set when the control plane asks for
     a new connection: dial again, and `finish` this one meanwhile. `egress`: hosts that the control
-    plane may reach through this agent, besides the API server.
+    plane may reach through this agent, besides the API server. `is_open`: the control plane has
+    answered.
     """
 
     def __init__(
@@ -57,10 +58,11 @@ class TunnelClient:
         egress: EgressPolicy = NO_EGRESS,
     ) -> None:
         self.draining = asyncio.Event()
+        self.is_open = False
         self._channel, self._metadata = channel, metadata
         self._clock = clock
         self._instance = instance or secrets.token_bytes(16)
-        self._guard = Guard(allow)
+        self._guard = Guard(allow, below_prefix=bool(upstream.prefix))
         self._egress = egress
         self._pool = UpstreamPool(upstream, clock)
         self._tasks = Tasks("tunnel")
@@ -111,6 +113,7 @@ class TunnelClient:
     # Events of the mux (see `core.mux.mux.MuxOwner`)
 
     def on_ready(self, hello: Hello) -> None:
+        self.is_open = True
         log.info("tunnel open")
 
     def on_open(self, stream: TunnelStream, request: Open) -> None:
@@ -125,6 +128,7 @@ class TunnelClient:
         self.draining.set()
 
     def on_closed(self, reason: str) -> None:
+        self.is_open = False
         log.info("tunnel closed", why=reason)
 
     # Inside
@@ -146,9 +150,6 @@ class TunnelClient:
             self._tasks.spawn("egress", exchange.start())
 
     def _open_http(self, stream: TunnelStream, request: Open) -> None:
-        exchange = UpstreamRequest(stream, request, self._pool)
-        exchange.on_retry = self._start
-        stream.owner = exchange
         if request.kind != KIND_HTTP:
             stream.reset(NOT_SERVED, "does not support this kind of request")
             return
@@ -157,10 +158,13 @@ class TunnelClient:
             check = self._guard.check_passthrough
         try:
             check(request.identity, request.head)
+            exchange = UpstreamRequest(stream, request, self._pool)
         except ForwardingRefused as refused:
             log.warning("request refused", why=str(refused))
             stream.reset(FORBIDDEN, f"refused the request: {refused}")
             return
+        exchange.on_retry = self._start
+        stream.owner = exchange
         if not exchange.try_start():
             self._start(exchange)
 

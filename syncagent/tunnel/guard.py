@@ -17,6 +17,7 @@ _RESERVED = re.compile(rb"(?i)\r\n(?:authorization|impersonate-[^:\r\n]*|host):"
 _OWN_TOKEN = re.compile(rb"(?i)\r\nauthorization: bearer [^\r\n]+\r\n")
 _OTHERS = re.compile(rb"(?i)\r\n(?:impersonate-[^:\r\n]*|host):")
 _AUTHORIZATION = re.compile(rb"(?i)\r\nauthorization:")
+_DOT_SEGMENT = re.compile(rb"(?i)[A-Z]+ [^ ?]*(?:/|\\|%2f|%5c)(?:\.|%2e){1,2}(?:[/\\ ?]|%2f|%5c)")
 _MASTERS = "system:masters"
 _SYSTEM = "system:"
 _IDENTITY = re.compile(r"(user|group):(system:[^?\[\]]+)")
@@ -62,12 +63,14 @@ class ImpersonationPolicy:
 
 
 class Guard:
-    """Checks the identity block and the head of each request; valid blocks are cached."""
+    """Checks the identity block and the head of each request; valid blocks are cached.
+    `below_prefix`: the API server is a path of another server, whose other paths are refused.
+    """
 
     REMEMBERED = 4096
 
-    def __init__(self, policy: ImpersonationPolicy) -> None:
-        self._policy = policy
+    def __init__(self, policy: ImpersonationPolicy, *, below_prefix: bool = False) -> None:
+        self._policy, self._below_prefix = policy, below_prefix
         self._good: set[bytes] = set()
 
     def check(self, identity: bytes, head: bytes) -> None:
@@ -77,8 +80,7 @@ class Guard:
             if len(self._good) >= self.REMEMBERED:
                 self._good.clear()
             self._good.add(identity)
-        if not _HEAD.match(head):
-            raise ForwardingRefused("the head of the request is malformed")
+        self._check_head(head)
         if _RESERVED.search(head):
             raise ForwardingRefused("the request contains an identity of its own")
 
@@ -90,11 +92,16 @@ class Guard:
             raise ForwardingRefused(
                 "this cluster does not accept users' own tokens (setting kubernetes.passthrough)"
             )
-        if not _HEAD.match(head):
-            raise ForwardingRefused("the head of the request is malformed")
+        self._check_head(head)
         tokens = len(_AUTHORIZATION.findall(head))
         if identity or tokens != 1 or not _OWN_TOKEN.search(head) or _OTHERS.search(head):
             raise ForwardingRefused("the request must identify its user by exactly one token")
+
+    def _check_head(self, head: bytes) -> None:
+        if not _HEAD.match(head):
+            raise ForwardingRefused("the head of the request is malformed")
+        if self._below_prefix and _DOT_SEGMENT.match(head):
+            raise ForwardingRefused("the path of the request has dot segments")
 
     def _check_identity(self, identity: bytes) -> None:
         lines = identity.split(b"\r\n")

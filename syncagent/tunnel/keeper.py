@@ -1,7 +1,7 @@
 """Keeps a tunnel open on a connection, and replaces it without interrupting open streams."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import structlog
 
@@ -17,17 +17,35 @@ log = structlog.get_logger(__name__)
 _PAUSE_S = 1.0
 
 Dial = Callable[[CallChannel], TunnelClient]
+Check = Callable[[], Awaitable[str]]
+
+
+async def no_check() -> str:
+    """Finds no problem."""
+    return ""
 
 
 class TunnelKeeper:
     """Dials a tunnel on each connection.
     A tunnel that the control plane wants replaced continues beside the next one until its streams
-    end.
+    end. `check` returns the reason if the API server must not get users' requests; then no tunnel
+    is dialled.
     """
 
-    def __init__(self, dial: Dial, clock: Clock) -> None:
+    def __init__(self, dial: Dial, clock: Clock, check: Check = no_check) -> None:
         self._dial = dial
         self._clock = clock
+        self._check = check
+        self._client: TunnelClient | None = None
+        self._reason = ""
+
+    @property
+    def problem(self) -> str:
+        """Reason why users cannot reach this cluster now; empty: the tunnel is open, or still
+        connecting for the first time.
+        """
+        is_open = self._client is not None and self._client.is_open
+        return f"no tunnel for kubectl: {self._reason}" if self._reason and not is_open else ""
 
     async def run(self, channel: CallChannel, leaving: asyncio.Event) -> None:
         """Serves until cancelled; once `leaving` is set, until the open streams have ended."""
@@ -35,11 +53,15 @@ class TunnelKeeper:
         backoff = Backoff()
         try:
             while not leaving.is_set():
-                client = self._dial(channel)
+                if not await self._is_safe():
+                    await _first(tasks, None, self._clock.sleep(backoff.next()), leaving.wait())
+                    continue
+                client = self._client = self._dial(channel)
                 running = tasks.spawn("run", client.run())
                 await _first(tasks, running, client.draining.wait(), leaving.wait())
                 pause = _PAUSE_S
                 if running.done():
+                    self._reason = running.result()
                     pause = backoff.next()
                 else:
                     finishing.add(tasks.spawn("finish", client.finish()))
@@ -48,7 +70,15 @@ class TunnelKeeper:
             if finishing:
                 await asyncio.wait(finishing)
         finally:
+            self._reason = ""
             await tasks.stop()
+
+    async def _is_safe(self) -> bool:
+        reason = await self._check()
+        if reason and reason != self._reason:
+            log.error("no tunnel", why=reason)
+        self._reason = reason or self._reason
+        return not reason
 
 
 async def _first(tasks: Tasks, running: asyncio.Task[object] | None, *others: Work[object]) -> None:

@@ -17,15 +17,18 @@ TOKEN_SECONDS = 30.0
 @dataclass(frozen=True, slots=True)
 class Upstream:
     """Address and credentials of the API server.
-    `token` returns the bearer token of the agent's service account, which may change between calls.
-    `tls` must not have a client certificate: a request without impersonation would then have its
-    full permissions. None means plain HTTP, for tests.
+    `token` returns the agent's bearer token, which may change between calls; empty: none. `tls`:
+    None means plain HTTP. `prefix`: path before all paths, as in Rancher's kubeconfigs.
+    `trusts_connections`: a connection has permissions without a token, by a client certificate or
+    through `kubectl proxy`, so the framing of each request is checked.
     """
 
     host: str
     port: int
     tls: ssl.SSLContext | None
     token: Callable[[], Awaitable[str]]
+    prefix: bytes = b""
+    trusts_connections: bool = False
 
     @property
     def authority(self) -> bytes:
@@ -39,6 +42,7 @@ class UpstreamPool:
 
     def __init__(self, upstream: Upstream, clock: Clock) -> None:
         self._upstream, self._clock = upstream, clock
+        self.trusts_connections = upstream.trusts_connections
         self._idle: list[UpstreamConnection] = []
         self._fields = b""
         self._fields_until = float("-inf")
@@ -54,13 +58,18 @@ class UpstreamPool:
         """The only header line to add to a request with its own token."""
         return b"Host: %s\r\n" % self._upstream.authority
 
+    def addressed(self, head: bytes) -> bytes:
+        """Returns the head with the path of the API server before its own."""
+        if not self._upstream.prefix:
+            return head
+        method, _, rest = head.partition(b" ")
+        return b"%s %s%s" % (method, self._upstream.prefix, rest)
+
     async def refresh(self) -> bytes:
         """Returns these header lines with a new token."""
-        token = await self._upstream.token()
-        self._fields = b"Host: %s\r\nAuthorization: Bearer %s\r\n" % (
-            self._upstream.authority,
-            token.strip().encode(),
-        )
+        token = (await self._upstream.token()).strip().encode()
+        credential = b"Authorization: Bearer %s\r\n" % token if token else b""
+        self._fields = self.host_field + credential
         self._fields_until = self._clock.monotonic() + TOKEN_SECONDS
         return self._fields
 

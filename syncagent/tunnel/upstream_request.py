@@ -19,6 +19,8 @@ from core.mux.codec import (
 )
 from core.mux.stream import TunnelStream
 from syncagent.tunnel.connection import UpstreamConnection
+from syncagent.tunnel.framing import RequestFraming
+from syncagent.tunnel.guard import ForwardingRefused
 from syncagent.tunnel.upstream import UpstreamPool
 
 log = structlog.get_logger(__name__)
@@ -32,13 +34,14 @@ _REPEATABLE = (b"GET ", b"HEAD ")
 class UpstreamRequest:
     """Owner of a stream at the agent, and user of an upstream connection.
     Bytes of the client wait until there is a connection and, after an upgrade request, until the
-    API server has accepted the upgrade.
+    API server has accepted the upgrade. ForwardingRefused: see `RequestFraming`.
     """
 
     __slots__ = (
         "_answered",
         "_connection",
         "_ended",
+        "_framing",
         "_observer",
         "_owed",
         "_pool",
@@ -59,6 +62,7 @@ class UpstreamRequest:
         self._ended = bool(request.flags & FLAG_NOBODY)
         self._upgrade = bool(request.flags & FLAG_UPGRADE)
         self._answered = self._retried = False
+        self._framing = RequestFraming(request.head) if pool.trusts_connections else None
 
     # Starting
 
@@ -95,7 +99,7 @@ class UpstreamRequest:
     def _begin(self, connection: UpstreamConnection, fields: bytes) -> None:
         self._connection = connection
         connection.user = self
-        head = self._request.head
+        head = self._pool.addressed(self._request.head)
         if self._request.flags & FLAG_PASSTHROUGH:
             fields = self._pool.host_field
         connection.write(b"".join((head[:-2], self._request.identity, fields, b"\r\n")))
@@ -105,6 +109,8 @@ class UpstreamRequest:
     # Events of the stream (see `core.mux.stream.StreamOwner`)
 
     def on_data(self, data: Buffer) -> None:
+        if self._framing is not None and not self._upgrade and not self._is_framed(data):
+            return
         if self._connection is None or (self._upgrade and not self._observer.upgraded):
             self._waiting.append(data)
         else:
@@ -169,7 +175,8 @@ class UpstreamRequest:
     def _finish(self, ready: Buffer) -> None:
         """Handles a complete response; the connection is reused if the request is complete too."""
         connection, self._connection = self._connection, None
-        reusable = self._observer.keep_alive and self._ended and not self._owed
+        complete = self._ended and (self._framing is None or self._framing.done)
+        reusable = self._observer.keep_alive and complete and not self._owed
         self._drop_waiting()
         self._stream.send(ready, END)
         if connection is None:
@@ -202,6 +209,18 @@ class UpstreamRequest:
         self.on_retry(self)
 
     on_retry: Callable[["UpstreamRequest"], None]
+
+    def _is_framed(self, data: Buffer) -> bool:
+        """Checks bytes of the body; ends the request if they do not belong to it."""
+        framing = self._framing
+        try:
+            if framing is not None:
+                framing.check(data)
+        except ForwardingRefused as refused:
+            log.warning("request refused", why=str(refused))
+            self._give_up(f"refused the request: {refused}")
+            return False
+        return True
 
     def _write(self, data: Buffer) -> None:
         connection = self._connection
