@@ -1,14 +1,13 @@
 """Ports of the Kubernetes proxy to the rest of the control plane."""
 
 from collections.abc import Mapping, Sequence, Sized
-from datetime import datetime
 from typing import Protocol
 
 from core.identity import ClusterId, TokenId
 from core.mux.codec import Buffer, Open
 from core.mux.stream import StreamOwner
 from core.open_streams import OpenStream, RecordingPart, StreamFilter
-from proxy.domain.access import AuthenticatedUser, Credential, RequestGrant
+from proxy.domain.access import AuthenticatedUser, Credential, LastContact, RequestGrant
 from proxy.domain.attributes import RequestAttributes
 from proxy.domain.audit import RequestRecord
 from proxy.domain.limits import Load
@@ -87,8 +86,8 @@ class SessionRecorder(Protocol):
 class AgentPresence(Protocol):
     """Last contact of agents that are not connected."""
 
-    async def last_seen(self, cluster_id: ClusterId) -> datetime | None:
-        """Time when the cluster's agent was last seen; None: never."""
+    async def last_seen(self, cluster_id: ClusterId) -> LastContact | None:
+        """Last contact of the cluster's agent; None: it never connected."""
         ...
 
 

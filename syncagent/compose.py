@@ -69,7 +69,7 @@ from syncagent.state.store import SqliteStateStore
 from syncagent.tunnel.client import TunnelClient
 from syncagent.tunnel.egress import EgressPolicy
 from syncagent.tunnel.guard import ImpersonationPolicy
-from syncagent.tunnel.keeper import TunnelKeeper, no_check
+from syncagent.tunnel.keeper import TunnelKeeper
 from syncagent.tunnel.upstream import Upstream
 from syncagent.upkeep.doctor import ControlPlaneAccess
 from syncagent.upkeep.status_server import StatusServer, Vitals
@@ -405,6 +405,16 @@ def upstream_of(
     return Upstream(server.hostname, port, tls, token, prefix, trusts_connections)
 
 
+async def tunnel_problem(
+    settings: KubernetesSettings, access: ApiServerAccess, client: KubeClient, clock: Clock
+) -> str:
+    """Returns the reason if the API server must not get users' requests; empty: it may.
+    Invalid: see `upstream_of`.
+    """
+    below_prefix = upstream_of(settings, access, client, clock).prefix
+    return await impersonation_problem(client) if below_prefix else ""
+
+
 def _tunnel(
     access: ApiServerAccess,
     client: KubeClient,
@@ -431,8 +441,7 @@ def _tunnel(
             egress=egress,
         )
 
-    check = partial(impersonation_problem, client) if upstream.prefix else no_check
-    return TunnelKeeper(dial, clock, check)
+    return TunnelKeeper(dial, clock, partial(tunnel_problem, kubernetes, access, client, clock))
 
 
 def _pipe(hub: HubSettings) -> WebSocketForwarder | None:

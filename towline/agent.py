@@ -2,11 +2,13 @@
 
 import gc
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from core.runtime.clock import SystemClock
 from core.runtime.process import stop_on_signal
 from core.spec.objects import ObjectRef
 from syncagent import compose
+from syncagent.kube.client import KubeClient
 from syncagent.kube.cluster import KubeCluster
 from syncagent.settings import KubernetesSettings, from_environment
 from syncagent.upkeep.doctor import diagnose as examine_steps
@@ -36,11 +38,14 @@ async def run(environ: Mapping[str, str]) -> None:
 
 async def diagnose(environ: Mapping[str, str], show: Show) -> bool:
     """Runs all checks and shows each result; returns true if all required checks passed."""
-    settings, well = from_environment(environ), True
-    client = compose.client_of(settings.kubernetes, SystemClock())
+    settings, clock, well = from_environment(environ), SystemClock(), True
+    kubernetes = settings.kubernetes
+    access = compose.access_to(kubernetes, clock)
+    client = KubeClient(access, clock, kubernetes.concurrency)
+    tunnel_check = partial(compose.tunnel_problem, kubernetes, access, client, clock)
     try:
-        folder = settings.state.directory
-        async for step in examine_steps(compose.control_plane_access(settings.hub), client, folder):
+        hub, folder = compose.control_plane_access(settings.hub), settings.state.directory
+        async for step in examine_steps(hub, client, folder, tunnel_check):
             show(step.good, step.needed, step.step, step.text)
             well = well and (step.good or not step.needed)
     finally:

@@ -115,6 +115,14 @@ class ImpersonationRule:
         return _matches(self.users, name)
 
 
+@dataclass(frozen=True, slots=True)
+class LastContact:
+    """Last contact of an agent. `problem`: its known problem, for people; empty: none."""
+
+    at: datetime
+    problem: str = ""
+
+
 class RecordingPolicy(StrEnum):
     """The part of a terminal session that is recorded."""
 

@@ -57,6 +57,7 @@ class TunnelServer:
         self._claims: TunnelRegistry = claims or SingleReplicaRegistry(clock)
         self._registry = LinkTable()
         self._claimed: dict[Mux, int] = {}
+        self._refused: dict[Mux, TowlineError] = {}
         self._open: set[OpenLink] = set()
         self._violations: dict[ClusterId, tuple[float, str]] = {}
         self._revocations = 0
@@ -137,6 +138,9 @@ class TunnelServer:
             await link.carry(mux, self._clock)
         finally:
             self._open.discard(opened)
+            refused = self._refused.pop(mux, None)
+        if refused is not None:
+            raise refused
 
     def claim_in_background(self, cluster_id: ClusterId, link: Mux, peer: str) -> None:
         """Claims a ready link in the background; it serves requests once claimed."""
@@ -164,6 +168,8 @@ class TunnelServer:
             epoch = await self._epoch(cluster_id, instance_of(link), peer)
         except TowlineError as error:
             log.warning("link refused", cluster=cluster_id, peer=peer, why=error.message)
+            if not link.closed:
+                self._refused[link] = error
             link.close(error.message)
             return
         if link.closed:

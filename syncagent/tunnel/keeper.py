@@ -20,7 +20,7 @@ Dial = Callable[[CallChannel], TunnelClient]
 Check = Callable[[], Awaitable[str]]
 
 
-async def no_check() -> str:
+async def _no_check() -> str:
     """Finds no problem."""
     return ""
 
@@ -32,7 +32,7 @@ class TunnelKeeper:
     is dialled.
     """
 
-    def __init__(self, dial: Dial, clock: Clock, check: Check = no_check) -> None:
+    def __init__(self, dial: Dial, clock: Clock, check: Check = _no_check) -> None:
         self._dial = dial
         self._clock = clock
         self._check = check

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from core.errors import Invalid, TowlineError
 from core.rpc.calls import CallChannel, CallFailed, CallStatus
-from core.rpc.methods import FETCH
+from core.rpc.methods import FETCH, TUNNEL
 from core.spec.bundle import KubeObject
 from core.wire.v1 import agent_pb2 as pb
 
@@ -30,6 +30,9 @@ _PERMISSIONS = (
     ("batch", "jobs", "create", "run jobs"),
     ("", "users", "impersonate", "impersonate users"),
 )
+
+
+TunnelCheck = Callable[[], Awaitable[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +79,16 @@ class ControlPlaneAccess:
         return " (the proxy from HTTPS_PROXY)" if self.proxy else ""
 
 
+async def _unchecked() -> str:
+    return ""
+
+
 async def diagnose(
-    way: ControlPlaneAccess, api: ApiServer, folder: Path
+    way: ControlPlaneAccess, api: ApiServer, folder: Path, tunnel_check: TunnelCheck = _unchecked
 ) -> AsyncIterator[DoctorResult]:
-    """Runs all steps in order; skips steps that depend on a failed one."""
+    """Runs all steps in order; skips steps that depend on a failed one.
+    `tunnel_check` returns the reason if the API server must not get users' requests.
+    """
     reached = True
     for step in (_resolves, _connects, _speaks_tls, _signs_in):
         if not reached:
@@ -89,20 +98,24 @@ async def diagnose(
         yield finding
     version = await _bounded("API server", _version(api))
     yield version
+    if version.good and reached:
+        yield await _bounded("tunnel", _tunnel(way, tunnel_check), needed=False)
     if version.good:
         for group, resource, verb, what in _PERMISSIONS:
             yield await _bounded(f"may {what}", _may(api, group, resource, verb, what))
     yield _disk(folder)
 
 
-async def _bounded(step: str, work: Awaitable[DoctorResult]) -> DoctorResult:
+async def _bounded(
+    step: str, work: Awaitable[DoctorResult], *, needed: bool = True
+) -> DoctorResult:
     try:
         async with asyncio.timeout(_PATIENCE_S):
             return await work
     except TimeoutError:
-        return DoctorResult(step, False, f"no answer within {_PATIENCE_S:.0f} s")
+        return DoctorResult(step, False, f"no answer within {_PATIENCE_S:.0f} s", needed)
     except (OSError, TowlineError, UnicodeError) as error:
-        return DoctorResult(step, False, str(error))
+        return DoctorResult(step, False, str(error), needed)
 
 
 async def _resolves(way: ControlPlaneAccess) -> DoctorResult:
@@ -178,6 +191,22 @@ def _answer(error: CallFailed) -> DoctorResult:
         text = f"{error.message}; create a new token: towline clusters rotate-token"
         return DoctorResult("signs in", False, text)
     return DoctorResult("signs in", False, f"{error.status.name}: {error.message}")
+
+
+async def _tunnel(way: ControlPlaneAccess, check: TunnelCheck) -> DoctorResult:
+    """Checks both ends of the tunnel. Sends nothing, so that a running agent keeps its tunnel."""
+    if reason := await check():
+        return DoctorResult("tunnel", False, f"no tunnel for kubectl: {reason}", needed=False)
+    async with way.connect() as channel:
+        try:
+            call = await channel.call(TUNNEL, (("authorization", f"Bearer {way.token}"),))
+            answered = await call.read() is not None
+            call.cancel()
+        except CallFailed as error:
+            text = f"no tunnel for kubectl: {error.message}"
+            return DoctorResult("tunnel", False, text, needed=False)
+    text = "the control plane accepts it" if answered else "the control plane closes it"
+    return DoctorResult("tunnel", answered, text, needed=False)
 
 
 async def _version(api: ApiServer) -> DoctorResult:

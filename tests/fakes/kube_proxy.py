@@ -2,7 +2,6 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from datetime import datetime
 
 from core.errors import Forbidden, NotFound, Unauthenticated
 from core.identity import ClusterId, TokenId, UserId
@@ -11,6 +10,7 @@ from proxy.domain.access import (
     Credential,
     Impersonation,
     ImpersonationRule,
+    LastContact,
     RecordingPolicy,
     RequestGrant,
 )
@@ -36,7 +36,7 @@ class FakeInstallation:
     forbidden: set[str] = field(default_factory=set)
     opened_rows: list[RequestRecord] = field(default_factory=list)
     closed_rows: list[RequestRecord] = field(default_factory=list)
-    seen: datetime | None = None
+    seen: LastContact | None = None
     asked: list[str] = field(default_factory=list)
     checked: list[RequestAttributes] = field(default_factory=list)
     audit_fails: Exception | None = None
@@ -95,7 +95,7 @@ class FakeInstallation:
     def closed(self, record: RequestRecord) -> None:
         self.closed_rows.append(record)
 
-    async def last_seen(self, cluster_id: ClusterId) -> datetime | None:
+    async def last_seen(self, cluster_id: ClusterId) -> LastContact | None:
         return self.seen
 
     async def agent(self, token: str) -> tuple[ClusterId, TokenId]:

@@ -24,6 +24,7 @@ from proxy.domain.access import (
     CredentialKind,
     Impersonation,
     ImpersonationRule,
+    LastContact,
     RecordingPolicy,
     RequestGrant,
 )
@@ -92,8 +93,9 @@ class ProxyAuthorizer:
             grant_ids=grant.cluster_identity.binding_ids,
         )
 
-    async def last_seen(self, cluster_id: ClusterId) -> datetime | None:
-        return await self._access.last_seen(cluster_id)
+    async def last_seen(self, cluster_id: ClusterId) -> LastContact | None:
+        contact = await self._access.last_seen(cluster_id)
+        return LastContact(*contact) if contact is not None else None
 
 
 class AuditStore(Protocol):

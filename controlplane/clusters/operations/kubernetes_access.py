@@ -80,11 +80,13 @@ class ProxyAccess:
             expires_at=actor.policy.until,
         )
 
-    async def last_seen(self, cluster_id: ClusterId) -> datetime | None:
-        """Time of the last message from the cluster's agent; None if it never connected."""
+    async def last_seen(self, cluster_id: ClusterId) -> tuple[datetime, str] | None:
+        """Time of the last message from the cluster's agent, and the alarm of its cluster; None if
+        it never connected.
+        """
         async with self._context.store.read() as tx:
             cluster = await tx[ClusterStore].get(cluster_id)
-        return cluster.pinged_at if cluster else None
+        return (cluster.pinged_at, cluster.alarm) if cluster and cluster.pinged_at else None
 
     def drop_user(self, user_id: str) -> None:
         """Drops the cached policies of a user; an empty id drops those of all users."""

@@ -38,6 +38,9 @@ class AgentLocator:
         return route.accepts_streams and not route.crowded and len(route.streams) < self._per_agent
 
     async def _describe_absence(self, cluster_id: ClusterId, handle: str) -> str:
-        seen = await self._presence.last_seen(cluster_id)
-        when = f"last seen {age(self._clock.now() - seen)} ago" if seen else "never seen yet"
-        return f'cluster "{handle}" is not connected: agent {when}'
+        contact = await self._presence.last_seen(cluster_id)
+        absent = f'cluster "{handle}" is not connected: agent '
+        if contact is None:
+            return f"{absent}never seen yet"
+        seen = f"{absent}last seen {age(self._clock.now() - contact.at)} ago"
+        return f"{seen}; {contact.problem}" if contact.problem else seen

@@ -10,6 +10,7 @@ import pytest
 
 from core.identity import ClusterId
 from core.runtime.clock import SystemClock
+from proxy.domain.access import LastContact
 from proxy.domain.audit import EndReason
 from proxy.domain.limits import StreamLimits, Timeouts
 from proxy.settings import ProxySettings
@@ -141,7 +142,8 @@ async def test_unreachable_api_server_is_told(stack: Stack, user: User) -> None:
 
 async def test_absent_agent(stack: Stack, user: User) -> None:
     """503 at once, with the age of the last contact and nothing that makes clients try on."""
-    stack.installation.seen = SystemClock().now() - timedelta(minutes=3, seconds=12)
+    at = SystemClock().now() - timedelta(minutes=3, seconds=12)
+    stack.installation.seen = LastContact(at)
     status, head, body = await user.ask(request())
     assert status == 503
     assert b"retry-after" not in head.lower()

@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from core.errors import Unavailable
+from proxy.domain.access import LastContact
 from proxy.domain.limits import StreamLimits
 from proxy.settings import ProxySettings
 from syncagent.tunnel.upstream import Upstream
-from tests.fakes.kube_proxy import ANN
+from tests.fakes.kube_proxy import ANN, CLUSTER
 from tests.fakes.tls import TestAuthority
 from tests.integration.proxy.conftest import Kubectl, door_kubectl
 from tests.integration.proxy.recording import RecordingUpstream, recording_upstream
@@ -38,7 +39,13 @@ async def unknown_cluster(stack: Stack, kubectl: Kubectl) -> None:
 
 
 async def away(stack: Stack, kubectl: Kubectl) -> None:
-    stack.installation.seen = stack.door.gateway.clock.now() - timedelta(minutes=3, seconds=12)
+    at = stack.door.gateway.clock.now() - timedelta(minutes=3, seconds=12)
+    stack.installation.seen = LastContact(at)
+
+
+async def without_tunnel(stack: Stack, kubectl: Kubectl) -> None:
+    problem = "the agent reports: no tunnel for kubectl: gateway"
+    stack.installation.seen = LastContact(stack.door.gateway.clock.now(), problem)
 
 
 async def forbidden(stack: Stack, kubectl: Kubectl) -> None:
@@ -57,6 +64,10 @@ async def unreachable(stack: Stack, kubectl: Kubectl) -> None:
 Prepare = Callable[[Stack, Kubectl], Awaitable[None]]
 CASES: dict[str, tuple[Prepare, str]] = {
     "unknown cluster": (unknown_cluster, 'cluster "other" not found, or you have no access to it'),
+    "agent without a tunnel": (
+        without_tunnel,
+        "s ago; the agent reports: no tunnel for kubectl: gateway",
+    ),
     "agent away": (away, 'cluster "dev" is not connected: agent last seen 3m1'),
     "forbidden": (forbidden, 'user "ann" may not '),
     "token expired": (expired, "run towline login"),
@@ -137,3 +148,20 @@ async def test_who_takes_protobuf_only_gets_it(stack: Stack, user: User) -> None
     assert b"Content-Type: application/vnd.kubernetes.protobuf\r\n" in head
     assert body.startswith(b"k8s\0") and b"run towline login" in body
     assert b'Warning: 299 towline "the request has no token' in head
+
+
+async def test_an_agent_learns_why_it_has_no_tunnel(stack: Stack) -> None:
+    """Of two agents with one token, the one that is refused can tell both addresses."""
+    upstream, reasons = Upstream("127.0.0.1", 1, None, no_token), list[str]()
+    async with asyncio.timeout(30):
+        while not reasons:
+            agent = stack.tasks.spawn("agent", stack.agent(upstream, "agent-token"))
+            link = stack.door.tunnels.find(CLUSTER)
+            await eventually(
+                lambda link=link, agent=agent: (
+                    agent.done() or stack.door.tunnels.find(CLUSTER) not in {None, link}
+                )
+            )
+            if agent.done():
+                reasons.append(agent.result())
+    assert reasons[0].startswith("two agents use this cluster's deploy token")

@@ -74,6 +74,7 @@ async def test_requests_reach_a_cluster_through_the_https_port_alone(tmp_path: P
             )
             found = {one.step: one async for one in diagnose(way, NoApiServer(), tmp_path)}
             steps = ("resolves", "connects", "speaks tls", "signs in")
+            assert "tunnel" not in found
             assert all(found[step].good for step in steps), found
             url = f"{hub.url}/k8s/clusters/{made['handle']}/api/v1/pods"
             headers = {"authorization": f"Bearer {hub.token}"}

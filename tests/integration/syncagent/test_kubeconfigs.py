@@ -8,6 +8,7 @@ import sys
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,9 @@ from core.errors import Invalid
 from core.runtime.clock import SystemClock
 from syncagent import compose
 from syncagent.kube.access import from_kubeconfig
+from syncagent.kube.client import KubeClient
 from syncagent.settings import HubSettings, KubernetesSettings
+from syncagent.upkeep.doctor import DoctorResult, diagnose
 from tests.fakes.kube_proxy import AGENT_TOKEN as AGENT_ID
 from tests.fakes.tls import TestAuthority
 from tests.integration.syncagent.conftest import Bench
@@ -154,11 +157,54 @@ async def test_the_reason_of_a_closed_tunnel_is_reported(bench: Bench, door: Doo
         await door.hub.until(lambda: door.hub.complaints[-1:] == [""])
 
 
+@pytest.mark.parametrize(
+    ("token", "good", "text"),
+    [
+        (AGENT_TOKEN, True, "the control plane accepts it"),
+        ("other", False, "no tunnel for kubectl: not an agent token of this installation"),
+    ],
+)
+async def test_the_doctor_tries_the_tunnel(
+    bench: Bench, door: DoorHub, token: str, good: bool, text: str
+) -> None:
+    """A running agent keeps its own."""
+    async with agent_of(bench, door, bench.cluster.kubeconfig):
+        await until_connected(door)
+        door.hub.token = token
+        hub = HubSettings(door.hub.address, token)
+        found = await _diagnose(bench, hub, bench.cluster.kubeconfig)
+        assert (found.good, found.text, found.needed) == (good, text, False)
+        assert door.connected
+
+
+async def test_the_doctor_finds_a_gateway_that_drops_impersonation(
+    bench: Bench, door: DoorHub, tmp_path: Path
+) -> None:
+    async with _forgetful_gateway(bench) as server:
+        kubeconfig = _kubeconfig(tmp_path, {"server": f"{server}{PREFIX}"}, {"token": "t"})
+        hub = HubSettings(door.hub.address, AGENT_TOKEN)
+        found = await _diagnose(bench, hub, kubeconfig)
+    assert not found.good and "drops Impersonate-User" in found.text
+
+
 async def test_own_tokens_of_users_need_an_agent_with_a_token(bench: Bench) -> None:
     """Beside a client certificate, the API server would not even look at them."""
     kubernetes = KubernetesSettings(bench.cluster.kubeconfig, passthrough=True)
     with pytest.raises(Invalid, match="passthrough needs a kubeconfig with a token"):
         compose.build(replace(bench.settings, kubernetes=kubernetes))
+
+
+async def _diagnose(bench: Bench, hub: HubSettings, kubeconfig: Path) -> DoctorResult:
+    """The doctor's finding on the tunnel."""
+    clock, settings = SystemClock(), KubernetesSettings(kubeconfig)
+    access = compose.access_to(settings, clock)
+    client = KubeClient(access, clock)
+    check = partial(compose.tunnel_problem, settings, access, client, clock)
+    try:
+        steps = diagnose(compose.control_plane_access(hub), client, bench.state, check)
+        return [step async for step in steps if step.step == "tunnel"][0]
+    finally:
+        await client.close()
 
 
 def _parts(bench: Bench) -> tuple[dict[str, str], dict[str, str]]:

@@ -10,7 +10,7 @@ import pytest
 from core.errors import Forbidden, Invalid, LimitExceeded, Unauthenticated, Unavailable
 from core.identity import ClusterId, TokenKind, new_token
 from core.mux.mux import Mux
-from proxy.domain.access import Credential, CredentialKind, Impersonation
+from proxy.domain.access import Credential, CredentialKind, Impersonation, LastContact
 from proxy.domain.attributes import read_attributes
 from proxy.domain.audit import RequestRecord
 from proxy.domain.limits import StreamLimits, Timeouts
@@ -251,13 +251,17 @@ async def test_a_verdict_from_before_a_change_is_not_remembered(office: Office) 
 
 async def test_absent_and_crowded_links_are_told(office: Office) -> None:
     """503 with an age, 429."""
-    office.installation.seen = office.clock.now() - timedelta(hours=5, minutes=2)
+    contact = LastContact(office.clock.now() - timedelta(hours=5, minutes=2))
+    office.installation.seen = contact
     assert office.link is not None
     office.link.crowded = True
     with pytest.raises(LimitExceeded):
         await office.authorization.admit(ANN, "dev", PODS, [])
     office.link = None
-    with pytest.raises(Unavailable, match="last seen 5h02m ago"):
+    with pytest.raises(Unavailable, match="last seen 5h02m ago$"):
+        await office.authorization.admit(ANN, "dev", PODS, [])
+    office.installation.seen = replace(contact, problem="the agent reports: no tunnel: why")
+    with pytest.raises(Unavailable, match="last seen 5h02m ago; the agent reports: no tunnel: why"):
         await office.authorization.admit(ANN, "dev", PODS, [])
 
 

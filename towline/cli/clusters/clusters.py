@@ -34,7 +34,7 @@ COLUMNS: tuple[Column[Cluster], ...] = (
     field("AGENT", "agentVersion"),
     field("NODES", "nodeCount"),
     since("LAST SEEN", "pingedAt"),
-    Column("", lambda row: ENDING if row["deletedAt"] else ""),
+    Column("", lambda row: ENDING if row["deletedAt"] else row["agentAlarm"] or ""),
 )
 
 

@@ -27,6 +27,7 @@ class Cluster(TypedDict):
     insertedAt: str
     pingedAt: str | None
     deletedAt: str | None
+    agentAlarm: str | None
 
 
 class NewCluster(Cluster):
@@ -38,7 +39,7 @@ class Installation(TypedDict):
     agentsPort: int
 
 
-_CLUSTER = 'fragment Cluster on Cluster{id name handle protect metadata tags{name value}currentVersion agentVersion nodeCount insertedAt pingedAt deletedAt}'
+_CLUSTER = 'fragment Cluster on Cluster{id name handle protect metadata tags{name value}currentVersion agentVersion nodeCount insertedAt pingedAt deletedAt agentAlarm}'
 _NEW_CLUSTER = 'fragment NewCluster on Cluster{...Cluster deployToken}'
 
 

@@ -136,5 +136,5 @@ async def test_a_full_cache_is_emptied(
 
 
 async def test_the_last_contact_of_an_agent(access: ProxyAccess) -> None:
-    assert await access.last_seen(DEV.id) == START
+    assert await access.last_seen(DEV.id) == (START, DEV.alarm)
     assert await access.last_seen(ClusterId("none")) is None
