@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class HeadLimits:
-    """Limits of a request head."""
+    """Limits of a request head. A token with many groups may need most of `size` for one field."""
 
     size: int = 64 << 10
     fields: int = 128
-    field: int = 16 << 10
+    field: int = 64 << 10
     target: int = 16 << 10
 
 

@@ -14,6 +14,7 @@ _REASONS = {
     401: "Unauthorized",
     403: "Forbidden",
     404: "NotFound",
+    405: "MethodNotAllowed",
     408: "Timeout",
     409: "Conflict",
     413: "RequestEntityTooLarge",
@@ -59,6 +60,8 @@ def encode(
         f"Content-Length: {len(body)}",
         f'Warning: 299 towline "{_quoted(response.message)}"',
     ]
+    if response.status == 405:
+        lines.append("Allow: GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS")
     if response.status == 401:
         lines.append("WWW-Authenticate: Bearer")
     if response.status == 429:

@@ -14,7 +14,7 @@ from core.errors import Unauthenticated
 ALGORITHMS = frozenset(
     {"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"}
 )
-MAX_TOKEN_LENGTH = 16 << 10
+MAX_TOKEN_LENGTH = 48 << 10
 LEEWAY_SECONDS = 30
 _MAX_TEXT_LENGTH = 512
 # Times and audience are checked here, against our own clock.

@@ -42,7 +42,7 @@ MAX_SCOPES = 20
 _CACHE_SECONDS = 30.0
 _CACHE_SIZE = 10_000
 _LAST_USED_INTERVAL = timedelta(minutes=1)
-_MAX_CREDENTIAL_LENGTH = 16 << 10
+_MAX_CREDENTIAL_LENGTH = 48 << 10
 _INVALID_TOKEN = "invalid token: mistyped, revoked, or issued by another installation"
 _STORED_KINDS = frozenset(
     {TokenKind.USER, TokenKind.SERVICE_ACCOUNT, TokenKind.SESSION, TokenKind.TICKET}

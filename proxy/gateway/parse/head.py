@@ -3,6 +3,7 @@ The proxy passes on no bytes of the client unchanged. It parses method, target a
 writes them again, so that the API server reads the request that was authorized.
 """
 
+import re
 from dataclasses import dataclass, field
 
 import httptools
@@ -19,6 +20,8 @@ DROPPED = frozenset({
     b"audit-id", b"connection", b"upgrade", b"host", b"transfer-encoding",
 })  # fmt: skip
 IMPERSONATE = b"impersonate-"
+_METHOD = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,32} /")
+_UNSUPPORTED_METHOD = "unsupported request method"
 _NOTHING: frozenset[bytes] = frozenset()
 _AUTHORIZATION = frozenset({b"authorization"})
 _EXTENSIONS = frozenset({b"sec-websocket-extensions"})
@@ -82,6 +85,9 @@ def parse_head(data: bytes, limits: HeadLimits) -> RequestHead:
         parser.feed_data(data)
     except httptools.HttpParserUpgrade:
         pass
+    except httptools.HttpParserInvalidMethodError:
+        status = 405 if _METHOD.match(data) else 400
+        raise BadHead(status, _UNSUPPORTED_METHOD) from None
     except httptools.HttpParserError as error:
         raise BadHead(400, f"not an HTTP/1.1 request: {error}") from None
     if not collector.complete:
@@ -101,7 +107,7 @@ def parse_head(data: bytes, limits: HeadLimits) -> RequestHead:
 def validate_head(head: RequestHead) -> None:
     """Refuses heads that the parser accepts but no Kubernetes client sends. BadHead: refused."""
     if head.method not in METHODS:
-        raise BadHead(400, "unsupported request method")
+        raise BadHead(405, _UNSUPPORTED_METHOD)
     if not head.target.startswith(b"/") or b"#" in head.target:
         raise BadHead(400, "the target of a request must be a path")
     if len(head.values(b"host")) != 1:

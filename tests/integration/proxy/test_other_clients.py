@@ -1,6 +1,8 @@
 """Clients that nobody here wrote, through the proxy."""
 
 import asyncio
+import ssl
+from http.client import HTTPSConnection
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ from kubernetes.client.exceptions import ApiException
 from proxy.domain.access import ImpersonationRule
 from syncagent.tunnel.guard import ImpersonationPolicy
 from syncagent.tunnel.upstream import Upstream
+from tests.fakes.kube_proxy import ANN
 from tests.integration.proxy.conftest import Kubectl, door_kubectl
 from tests.integration.proxy.stack import Stack
 
@@ -94,3 +97,34 @@ async def test_system_names_need_a_role_and_the_agent(
     await stack.connect(upstream)
     allowed = await kubectl(*as_node)
     assert (allowed.code, b"system:node:n1" in allowed.out) == (0, True), allowed.err
+
+
+async def test_heads_are_as_long_and_methods_as_known_as_at_the_api_server(
+    through: Kubectl, stack: Stack, upstream: Upstream
+) -> None:
+    """A token with many groups has 40 kB; both ends answer a method that is none with 405."""
+    stack.installation.users["t" * 40_000] = ANN
+    trusted = ssl.create_default_context(cafile=str(stack.authority.ca))
+
+    def ask(connection: HTTPSConnection, path: str, method: str, fields: dict[str, str]) -> int:
+        connection.request(method, path, headers=fields)
+        status = connection.getresponse().status
+        connection.close()
+        return status
+
+    async def through_it(path: str, method: str, token: str) -> int:
+        door = HTTPSConnection("127.0.0.1", stack.port, context=trusted)
+        fields = {"Authorization": f"Bearer {token}"}
+        return await asyncio.to_thread(ask, door, f"/k8s/clusters/dev{path}", method, fields)
+
+    async def past_it(path: str, method: str) -> int:
+        server = HTTPSConnection(upstream.host, upstream.port, context=upstream.tls)
+        user = {"Impersonate-User": "ann", "Impersonate-Group": "devs"}
+        fields = {"Authorization": f"Bearer {await upstream.token()}", **user}
+        return await asyncio.to_thread(ask, server, path, method, fields)
+
+    assert await through_it("/version", "GET", "t" * 40_000) == 200
+    for method in ("BREW", "PROPFIND", "get"):
+        for path in ("/api/v1", "/api/v1/namespaces/default/pods"):
+            assert await past_it(path, method) == 405
+            assert await through_it(path, method, "ann-token") == 405
