@@ -27,7 +27,7 @@ from controlplane.authorization import require_member
 from controlplane.http.metrics import ApiMetrics
 from controlplane.platform.graphql.context import ApiBackend, Context
 from controlplane.platform.graphql.persisted import PersistedQueries, UnknownQueryHash
-from controlplane.platform.http.tokens import token_of
+from controlplane.platform.http.tokens import token_in_payload, token_of
 from controlplane.platform.rate_limits import ADDRESS, RequestLimiter
 from core.errors import Code, TowlineError, Unauthenticated
 from core.identity import TokenKind, token_kind
@@ -139,13 +139,17 @@ class GraphQLEndpoint(GraphQL[Context, None]):
 
         The library has already rejected pages of other origins.
         """
-        params = context.connection_params
-        given = params.get("token") if isinstance(params, dict) else None
-        if isinstance(given, str) and given:
+        if given := token_in_payload(context.connection_params):
             await context.sign_in(given)
         if context.refused is not None or not context.token:
             raise ConnectionRejectionError({"code": "UNAUTHENTICATED"})
         return UNSET
+
+    def is_websocket_origin_allowed(self, request: WebSocket, origin: str) -> bool:
+        """Accepts pages of any origin that send a token: browsers add none on their own, and let no
+        page set this header.
+        """
+        return bool(token_of(request.headers.get("authorization", "")))
 
     def should_render_graphql_ide(self, request: object) -> bool:
         """Never, because GET is only for persisted queries."""

@@ -1,8 +1,11 @@
 """Subscriptions over graphql-transport-ws."""
 
 import asyncio
+import json
+import shutil
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -91,6 +94,74 @@ async def revoke(hub: Running, token: Json) -> None:
 async def test_strangers_are_refused(hub: Running, token: str | None) -> None:
     async with socket(hub) as one:
         assert (await one.init(token))["closed"] in (4401, 4403)
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        {"Authorization": "Bearer TOKEN"},
+        {"authorization": "Token TOKEN"},
+        {"headers": {"Authorization": "Bearer TOKEN"}},
+        {"token": "TOKEN"},
+    ],
+)
+async def test_a_token_may_be_where_other_servers_take_it(hub: Running, payload: Json) -> None:
+    text = json.dumps({"type": "connection_init", "payload": payload}).replace("TOKEN", hub.token)
+    async with socket(hub) as one:
+        await one.raw.send_str(text)
+        assert await one.next() == {"type": "connection_ack"}
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        {"Authorization": "Basic TOKEN"},
+        {"Authorization": "TOKEN"},
+        {"Authorization": ["Bearer TOKEN"]},
+        {"headers": {"headers": {"token": "TOKEN"}}},
+        {"headers": ["Authorization"]},
+    ],
+)
+async def test_what_is_no_token_is_refused(hub: Running, payload: Json) -> None:
+    text = json.dumps({"type": "connection_init", "payload": payload}).replace("TOKEN", hub.token)
+    async with socket(hub) as one:
+        await one.raw.send_str(text)
+        assert (await one.next())["closed"] in (4401, 4403)
+
+
+@pytest.mark.parametrize("origin", [None, "https://tool.example.org"])
+async def test_a_token_in_the_header_of_the_upgrade(hub: Running, origin: str | None) -> None:
+    """No page can make a browser send it, so its origin does not matter."""
+    url = f"{hub.url}/gql".replace("http:", "ws:")
+    headers = {"Authorization": f"Bearer {hub.token}"}
+    async with hub.http.ws_connect(
+        url, protocols=(PROTOCOL,), headers=headers, origin=origin
+    ) as raw:
+        assert await Socket(raw).init(None) == {"type": "connection_ack"}
+
+
+CLIENT = """
+import { createClient } from "graphql-ws";
+const [url, token] = process.argv.slice(1);
+const client = createClient({ url, connectionParams: { Authorization: `Bearer ${token}` } });
+for await (const result of client.iterate({ query: "{ me { email } }" })) {
+  console.log(JSON.stringify(result.data));
+}
+await client.dispose();
+"""
+
+
+async def test_the_usual_client_of_javascript_signs_in(hub: Running) -> None:
+    console = Path(__file__).parents[3] / "console"
+    if not (console / "node_modules" / "graphql-ws").exists() or shutil.which("node") is None:
+        pytest.skip("no graphql-ws on this machine: `make console` installs it")
+    url = f"{hub.url}/gql".replace("http:", "ws:")
+    words = ("--experimental-websocket", "--input-type=module", "-e", CLIENT, url, hub.token)
+    process = await asyncio.create_subprocess_exec(
+        "node", *words, cwd=console, stdout=asyncio.subprocess.PIPE
+    )
+    out, _ = await process.communicate()
+    assert json.loads(out) == {"me": {"email": "admin"}}
 
 
 async def test_nothing_is_answered_before_init(hub: Running) -> None:
