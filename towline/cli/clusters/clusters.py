@@ -1,6 +1,9 @@
 """`towline clusters …`."""
 
+import shlex
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 from urllib.parse import urlsplit
 
@@ -9,6 +12,7 @@ import typer
 from towline.cli.clusters import generated as operations
 from towline.cli.clusters.find import find_cluster
 from towline.cli.clusters.generated import Cluster, NewCluster
+from towline.cli.lazy_import import load
 from towline.cli.shell.output import Column, Format, field, say, show, since
 from towline.cli.shell.session import (
     Output,
@@ -21,6 +25,7 @@ from towline.cli.shell.session import (
 from towline.operations import GraphQLApi
 
 if TYPE_CHECKING:
+    from towline.cluster_join import AgentFolder, JoinedCluster
     from towline.generated_inputs import ClusterAttributes
 
 app = typer.Typer(no_args_is_help=True, help="Clusters and their agents.")
@@ -86,6 +91,78 @@ def create_cluster(
         "tags": named(parse_pairs(tag, "--tag")),
     }
     _show_with_token(context, operations.create_cluster(connect(context), attributes), output)
+
+
+@app.command("join")
+def join_cluster(
+    context: typer.Context,
+    handle: Annotated[str, typer.Argument(help="Handle of the new cluster.")],
+    kubeconfig: Annotated[
+        Path | None,
+        typer.Option(help="Kubeconfig of an administrator of the cluster (default: kubectl's)."),
+    ] = None,
+    kube_context: Annotated[
+        str | None, typer.Option("--context", help="Context of the kubeconfig.")
+    ] = None,
+    tag: Annotated[list[str] | None, typer.Option(help="Tag, as key=value; repeatable.")] = None,
+    data: Annotated[
+        Path | None, typer.Option(help="Folder of the agent (default: ~/.towline/agents/HANDLE).")
+    ] = None,
+    start: Annotated[bool, typer.Option(help="Run the agent, until Ctrl-C.")] = True,
+) -> None:
+    """Register a cluster, bind the groups of users in it, and run its agent here.
+
+    The agent uses the kubeconfig itself: a token, a client certificate, or an exec plugin, also
+    below a path prefix. So it works with the kubeconfigs of kind, k3s, kubeadm and Rancher. Repeat
+    the command to start the agent again.
+
+    \b
+    Example:
+      towline clusters join dev --kubeconfig ~/.kube/config --context kind-dev
+    """
+    target, api = selected_target(context), connect(context)
+    join = load("towline.cluster_join")
+    cluster = join.open_cluster(
+        kubeconfig or load("towline.kubeconfig").default_path(), kube_context
+    )
+    folder = join.AgentFolder(data or Path.home() / ".towline" / "agents" / handle)
+    print(f"found: Kubernetes {cluster.version()} at {cluster.server} (context {cluster.context})")
+    if folder.token.exists():
+        print(f"kept: cluster {handle}, with the deploy token in {folder.token}")
+    else:
+        attributes: ClusterAttributes = {
+            "name": handle,
+            "handle": handle,
+            "tags": named(parse_pairs(tag, "--tag")),
+        }
+        folder.save(operations.create_cluster(api, attributes)["deployToken"] or "", target.ca)
+        print(f"registered: cluster {handle}")
+        print(f"saved: its deploy token in {folder.token}")
+    for binding in cluster.bind_groups():
+        print(f"created: ClusterRoleBinding {binding}")
+    host, port = urlsplit(target.url).hostname, operations.installation(api)["agentsPort"]
+    _start_agent(cluster, folder, f"{host}:{port}", start=start)
+
+
+def _start_agent(
+    cluster: "JoinedCluster", folder: "AgentFolder", address: str, *, start: bool
+) -> None:
+    """Prints the command of an agent, and runs it if `start` is set."""
+    agent = load("towline.cli.operator.agent")
+    options = agent.AgentOptions(
+        url=address,
+        token_file=folder.token,
+        ca_file=folder.authority if folder.authority.exists() else None,
+        kubeconfig=cluster.kubeconfig,
+        context=cluster.context,
+        data=folder.state,
+    )
+    flags = [(f"--{name.replace('_', '-')}", value) for name, value in vars(options).items()]
+    words = [word for flag, value in flags if value is not None for word in (flag, str(value))]
+    print(f"{'starting' if start else 'start it with'}: towline agent {shlex.join(words)}")
+    if start:
+        sys.stdout.flush()
+        agent.start(options)
 
 
 @app.command("delete")

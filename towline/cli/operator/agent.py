@@ -62,8 +62,12 @@ def agent(
       towline agent --url towline.example.org:8444 --ca-file ca.crt --token-file dev.token \\
         --kubeconfig ~/.kube/config --context dev
     """
-    if command.invoked_subcommand is not None:
-        return
+    if command.invoked_subcommand is None:
+        start(options, trusted_key, log_level)
+
+
+def start(options: AgentOptions, trusted_key: Path | None = None, log_level: str = "info") -> None:
+    """Replaces this process by an agent."""
     environ = _environ(options, trusted_key)
     load("syncagent.settings").from_environment(environ)
     # Replaces this process, so that the agent does not keep the command line's modules in memory.
