@@ -78,7 +78,7 @@ def start(options: AgentOptions, trusted_key: Path | None = None, log_level: str
 @app.command()
 @option_groups
 def doctor(options: AgentOptions) -> None:
-    """Diagnose an agent: DNS, port, TLS, token, API server, permissions, disk.
+    """Diagnose an agent: DNS, port, TLS, token, API server, tunnel, permissions, disk.
 
     Exit code 1 if a required check fails.
 
