@@ -50,13 +50,30 @@ def parse_remote(url: str) -> Remote:
     Raises Invalid for schemes other than http, https and ssh, for passwords, and for forms that
     git could take for an option or a command.
     """
-    if len(url) > _MAX_URL or not url.isprintable() or " " in url or url.startswith("-"):
-        raise _invalid("it is too long or contains characters that are not allowed in a URL")
+    _check_text(url)
     if "::" in url.split("/", 1)[0]:
         raise _invalid("remote helpers (`name::…`) are not allowed")
     if "://" not in url and (match := _SCP.fullmatch(url)):
         return _checked("ssh", match["host"], None, match["path"].lstrip("/"), match["user"])
     return _from_parts(url)
+
+
+@lru_cache(4096)
+def parse_chart_remote(url: str) -> Remote:
+    """Parses the URL of a Helm repository, with or without a path, or of an OCI registry.
+
+    An `oci://` URL becomes the URL that requests to the registry use. Raises Invalid for others.
+    """
+    _check_text(url)
+    scheme, _, rest = url.partition("://")
+    if scheme not in ("http", "https", "oci"):
+        raise Invalid("a Helm repository needs https://… or oci://…", field="url")
+    if scheme == "oci":
+        url = f"https://{rest}"
+    remote = _from_parts(url, needs_path=False)
+    if scheme == "oci" and is_loopback_host(remote.host):
+        return _from_parts(f"http://{rest}", needs_path=False)
+    return remote
 
 
 def normalize_proxy_url(url: str) -> str:
@@ -96,7 +113,12 @@ def _is_plain_address(host: str) -> bool:
     return True
 
 
-def _from_parts(url: str) -> Remote:
+def _check_text(url: str) -> None:
+    if len(url) > _MAX_URL or not url.isprintable() or " " in url or url.startswith("-"):
+        raise _invalid("it is too long or contains characters that are not allowed in a URL")
+
+
+def _from_parts(url: str, *, needs_path: bool = True) -> Remote:
     try:
         parts = urlsplit(url)
         port = parts.port
@@ -107,7 +129,10 @@ def _from_parts(url: str) -> Remote:
     if parts.query or parts.fragment:
         raise _invalid("it must not have a query or a fragment")
     _check_user(parts)
-    return _checked(parts.scheme, parts.hostname or "", port, parts.path.strip("/"), parts.username)
+    path = parts.path.strip("/")
+    return _checked(
+        parts.scheme, parts.hostname or "", port, path, parts.username, needs_path=needs_path
+    )
 
 
 def _check_user(parts: SplitResult) -> None:
@@ -115,12 +140,20 @@ def _check_user(parts: SplitResult) -> None:
         raise _invalid("it contains credentials; set them as the repository's credentials instead")
 
 
-def _checked(scheme: str, host: str, port: int | None, path: str, user: str | None) -> Remote:
+def _checked(
+    scheme: str,
+    host: str,
+    port: int | None,
+    path: str,
+    user: str | None,
+    *,
+    needs_path: bool = True,
+) -> Remote:
     if not _HOST.fullmatch(host) or is_ambiguous_address(host):
         raise _invalid("its host name is missing or invalid")
     if user is not None and not _USER.fullmatch(user):
         raise _invalid("its user name is invalid")
-    if not path or path.startswith("-") or ".." in path.split("/"):
+    if (needs_path and not path) or path.startswith("-") or ".." in path.split("/"):
         raise _invalid("its path is missing or invalid")
     return Remote(scheme, host.lower(), port or _PORTS[scheme], path, user)
 

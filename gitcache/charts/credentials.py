@@ -7,12 +7,10 @@ are not polled unless a service follows it. Only repositories of the same projec
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from yarl import URL
-
 from core.errors import Invalid
 from core.identity import RepositoryId
 from core.outbound.credentials import RegistryAccount
-from core.remotes import Remote, is_loopback_host, parse_remote
+from core.remotes import Remote, parse_chart_remote
 from core.spec.source import GitCredentials, RepositorySpec
 
 
@@ -32,7 +30,7 @@ class ChartCredentialFinder:
 
     def of(self, url: str, project: str | None) -> ChartCredentials | None:
         """Returns the account for a chart repository; the longest matching URL wins."""
-        place = URL(url)
+        place = _parsed(url)
         found = [
             (remote.path, spec)
             for spec in self._followed.values()
@@ -45,26 +43,22 @@ class ChartCredentialFinder:
 
 
 def _remote(spec: RepositorySpec) -> Remote | None:
-    if spec.credentials is None or spec.credentials.password is None:
-        return None
-    place = URL(spec.url)
-    if place.scheme == "oci":
-        place = place.with_scheme("http" if is_loopback_host(place.host or "") else "https")
+    has_password = spec.credentials is not None and spec.credentials.password is not None
+    return _parsed(spec.url) if has_password else None
+
+
+def _parsed(url: str) -> Remote | None:
     try:
-        return parse_remote(str(place))
+        return parse_chart_remote(url)
     except Invalid:
         return None
 
 
-def _opens(remote: Remote, place: URL) -> bool:
+def _opens(remote: Remote, place: Remote | None) -> bool:
     """True if a URL is at or below a repository's URL."""
-    host = place.host or ""
-    scheme = place.scheme
-    if scheme == "oci":
-        scheme = "http" if is_loopback_host(host) else "https"
-    port = place.explicit_port or (80 if scheme == "http" else 443)
-    inside = f"{place.path.strip('/')}/".startswith(f"{remote.path.strip('/')}/")
-    return remote.origin == (scheme, host, port) and inside
+    if place is None or place.origin != remote.origin:
+        return False
+    return not remote.path or f"{place.path}/".startswith(f"{remote.path}/")
 
 
 def _account(spec: RepositorySpec) -> RegistryAccount:

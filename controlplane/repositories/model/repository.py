@@ -8,7 +8,7 @@ from enum import StrEnum
 from controlplane.authorization import Resource, ResourceKind
 from core.errors import Invalid
 from core.identity import ClusterId, RepositoryId
-from core.remotes import parse_remote
+from core.remotes import parse_chart_remote, parse_remote
 from core.spec.source import Commit, RepositoryKind
 
 
@@ -88,11 +88,7 @@ def origin_of(url: str, kind: RepositoryKind) -> tuple[object, ...]:
     """Returns the server of a repository's URL. Raises Invalid if the URL does not fit the kind."""
     if kind is RepositoryKind.GIT:
         return parse_remote(url).origin
-    scheme, oci, place = url.partition("oci://")
-    remote = parse_remote(f"https://{place}" if oci and not scheme else url)
-    if not remote.is_http:
-        raise Invalid("a Helm repository needs https://… or oci://…", field="url")
-    return (bool(oci), *remote.origin)
+    return (url.startswith("oci://"), *parse_chart_remote(url).origin)
 
 
 def check_ref(ref: str) -> str:

@@ -83,6 +83,34 @@ async def test_a_helm_repository_is_of_its_own_kind(
 
 
 @pytest.mark.parametrize(
+    "url",
+    [
+        "https://charts.jetstack.io",
+        "https://helm.cilium.io/",
+        "oci://ghcr.io",
+        "oci://ghcr.io/prometheus-community/charts",
+        "oci://localhost:5000",
+    ],
+)
+async def test_a_helm_repository_needs_no_path(
+    world: MemoryOperations, repositories: RepositoryOperations, url: str
+) -> None:
+    made = await repositories.create(EDITOR, RepositoryChange(url), RepositoryKind.HELM)
+    assert world.manifests.specs[made.id].url == url
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["charts", "ssh://git@example.org/x", "oci://", "https://u:p@example.org", "https://x/../y"],
+)
+async def test_an_invalid_helm_repository_is_refused(
+    repositories: RepositoryOperations, url: str
+) -> None:
+    with pytest.raises(Invalid):
+        await repositories.create(EDITOR, RepositoryChange(url), RepositoryKind.HELM)
+
+
+@pytest.mark.parametrize(
     "change",
     [
         RepositoryChange(),
