@@ -63,7 +63,28 @@ subjects:
 {{- end }}
 {{- end }}
 
+{{- /* The schema does not check secrets: its validator refuses the typed maps that programs pass. */ -}}
+{{- define "towline-agent.checkSecrets" -}}
+{{- $known := list "deployToken" "existingSecret" "key" }}
+{{- if not (kindIs "map" .Values.secrets) }}
+{{- fail (printf "secrets: must be a map with %s" (join ", " $known)) }}
+{{- end }}
+{{- range $name, $value := .Values.secrets }}
+{{- if not (has $name $known) }}
+{{- fail (printf "secrets.%s: unknown; set %s" $name (join ", " $known)) }}
+{{- else if not (kindIs "string" $value) }}
+{{- fail (printf "secrets.%s: must be a string; use --set-string" $name) }}
+{{- end }}
+{{- end }}
+{{- with .Values.secrets.existingSecret }}
+{{- if not (regexMatch "^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$" .) }}
+{{- fail "secrets.existingSecret: must be the name of a Secret" }}
+{{- end }}
+{{- end }}
+{{- end }}
+
 {{- define "towline-agent.tokenSecret" -}}
+{{- include "towline-agent.checkSecrets" . }}
 {{- if .Values.secrets.existingSecret }}
 {{- .Values.secrets.existingSecret }}
 {{- else if .Values.secrets.deployToken }}
@@ -74,7 +95,7 @@ subjects:
 {{- end }}
 
 {{- define "towline-agent.tokenKey" -}}
-{{- if .Values.secrets.existingSecret }}{{ .Values.secrets.key }}{{ else }}deployToken{{ end }}
+{{- if .Values.secrets.existingSecret }}{{ default "deployToken" .Values.secrets.key }}{{ else }}deployToken{{ end }}
 {{- end }}
 
 {{- /* Projected volume source of the CA; empty: public CAs. */ -}}

@@ -119,7 +119,7 @@ def test_a_refusal_does_not_repeat_the_token() -> None:
     """Whatever is wrong with the token or beside it, a terminal does not show it."""
     values = changed(AGENT, "secrets.deployToken", 42_4242)
     values["secrets"]["tokn"] = "twa_precious"
-    with pytest.raises(helm.HelmValuesError) as refusal:
+    with pytest.raises(helm.HelmError) as refusal:
         render(AGENT, values)
     assert "424242" not in str(refusal.value)
     assert "twa_precious" not in str(refusal.value)

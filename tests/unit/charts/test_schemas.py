@@ -13,6 +13,8 @@ CHARTS = Path(__file__).parents[3] / "charts"
 def undescribed(schema: dict[str, Any], path: str = "") -> Iterator[str]:
     """Yields the paths of the values without a description."""
     for name, value in schema.get("properties", {}).items():
+        if value is True:
+            continue  # The templates check it; values.yaml and the README describe it.
         if "description" not in value:
             yield f"{path}{name}"
         yield from undescribed(value, f"{path}{name}.")
