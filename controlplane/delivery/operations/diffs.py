@@ -220,7 +220,7 @@ class Diffs:
     ) -> list[Service]:
         """Services whose last render read a path that differs in this commit."""
         paths = {
-            path for service in services for path in service.desired.reads or (service.spec.folder,)
+            path for service in services for path in service.desired.reads or (service.spec.path,)
         }
         ids = await self._context.manifests.trees(repository_id, commit.sha, paths)
         affected = [

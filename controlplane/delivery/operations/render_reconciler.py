@@ -355,7 +355,7 @@ async def read_paths(
     known: Mapping[str, str | None] | None = None,
 ) -> dict[str, str]:
     """Git ids of all paths that a render read; `known` avoids repeated queries."""
-    paths = rendered.reads or (service.spec.folder,)
+    paths = rendered.reads or (service.spec.path,)
     ids = dict(known or {})
     more = [path for path in paths if path not in ids]
     if more and service.repository_id:

@@ -217,7 +217,7 @@ def _completed(service_set: ServiceSet) -> ServiceTemplate:
         elif folders is not None:
             template = template.changed(ref=folders.ref)
     of_chart = follows_chart(template.spec.ref, template.spec.helm)
-    if not template.spec.folder and folders is not None and not of_chart:
+    if not template.spec.path and folders is not None and not of_chart:
         template = template.changed(folder="${folder.path}")
     return template
 

@@ -107,8 +107,13 @@ def check_ref(ref: str) -> str:
 
 
 def check_folder(folder: str) -> str:
-    """Normalizes a folder relative to the repository's root; empty for the root."""
-    parts = [part for part in folder.split("/") if part not in ("", ".")]
-    if ".." in parts or len(folder) > 1024 or any(ord(char) < 32 for char in folder):
+    """Checks a folder relative to the repository's root, and returns it as it is written."""
+    bad = len(folder) > 1024 or any(ord(char) < 32 for char in folder)
+    if bad or ".." in folder.split("/"):
         raise Invalid(f"{folder[:80]!r} leaves the repository", field="git.folder")
-    return "/".join(parts)
+    return folder
+
+
+def normalize_folder(folder: str) -> str:
+    """Returns a checked folder as Git names it: without `.` and further slashes."""
+    return "/".join(part for part in folder.split("/") if part not in ("", "."))

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
+from controlplane.repositories.model.repository import normalize_folder
 from core.identity import ClusterId, RepositoryId, ServiceId
 
 
@@ -36,7 +37,7 @@ class RenderState:
         """Returns the folders and files of the repository that the next render reads, as far as
         known.
         """
-        return self.reads or (self.folder,)
+        return self.reads or (normalize_folder(self.folder),)
 
     @property
     def ignores_commits(self) -> bool:

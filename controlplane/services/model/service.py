@@ -8,6 +8,7 @@ from typing import Any
 
 from controlplane.authorization import Resource, ResourceKind
 from controlplane.platform.parts import part, replace_columns
+from controlplane.repositories.model.repository import normalize_folder
 from controlplane.services.model.helm import release_of
 from controlplane.services.model.ownership import OwnerKind
 from controlplane.services.model.status_codes import ServiceStatus, StatusCode, status_of
@@ -134,6 +135,11 @@ class ServiceSpec:
     of a mirrored service."""
     verification: Verification | None = None
     """Verification of new bundles. The verification of a pipeline stage takes precedence."""
+
+    @property
+    def path(self) -> str:
+        """Returns the folder as Git names it; `folder` is as users wrote it."""
+        return normalize_folder(self.folder)
 
 
 @dataclass(frozen=True, slots=True)
@@ -333,12 +339,13 @@ class Service:
         """Returns the render request of this service at a commit, with its additional sources."""
         if self.repository_id is None:
             raise ValueError("a service without a repository has nothing to render")
+        kustomization = self.spec.kustomize_path
         return RenderRequest(
             repository_id=self.repository_id,
             commit=commit,
-            folder=self.spec.folder,
+            folder=self.spec.path,
             renderer=self.spec.renderer,
-            kustomize_path=self.spec.kustomize_path,
+            kustomize_path=None if kustomization is None else normalize_folder(kustomization),
             templated=self.spec.templated,
             parameters=parameters,
             helm=release_of(self.name, self.namespace, self.spec.helm),

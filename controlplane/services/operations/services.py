@@ -19,7 +19,7 @@ from controlplane.platform.context import RENDER_SERVICES, Change, OperationCont
 from controlplane.platform.names import check_label, check_text
 from controlplane.platform.ports import ANY, Page, PageQuery, Transaction
 from controlplane.platform.retry import retry_operations
-from controlplane.repositories.model.repository import Repository, check_folder, check_ref
+from controlplane.repositories.model.repository import Repository, check_folder, check_ref, normalize_folder
 from controlplane.repositories.operations import find_repository
 from controlplane.repositories.ports import RepositoryStore
 from controlplane.services.model.helm import check_helm
@@ -171,7 +171,7 @@ class ServiceChange:
         """The columns that do not affect the render."""
         columns: dict[str, Any] = {}
         if self.docs_path is not None:
-            columns["docs_path"] = check_folder(self.docs_path) or None
+            columns["docs_path"] = normalize_folder(check_folder(self.docs_path)) or None
         if self.dependencies is not None:
             columns["dependencies"] = check_names(self.dependencies)
         if self.rendered_by is not None:

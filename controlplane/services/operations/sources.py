@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from controlplane.authorization import Verb, require
 from controlplane.platform.context import RENDER_SERVICES, Change, OperationContext
 from controlplane.platform.ports import Transaction
-from controlplane.repositories.model.repository import check_folder, check_ref
+from controlplane.repositories.model.repository import check_folder, check_ref, normalize_folder
 from controlplane.repositories.ports import RepositoryStore
 from controlplane.services.model.service import Service
 from controlplane.services.model.sources import ServiceSource
@@ -36,8 +36,8 @@ class SourceChange:
 
     def checked(self) -> SourceKey:
         """Repository, ref, folder and path in normal form. Invalid: a value is not allowed."""
-        path = check_folder(self.path)
-        return self.repository_id, check_ref(self.ref), check_folder(self.folder), path
+        folder, path = map(normalize_folder, map(check_folder, (self.folder, self.path)))
+        return self.repository_id, check_ref(self.ref), folder, path
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,7 +68,7 @@ async def test_a_configuration_lives_from_create_to_destroy(stored_hub: Running)
     assert cluster.handle == "prod-eu"
     shop = Service("shop", cluster.id, repository_id=repository.id, configuration={"A": "1"})
     web = Service("web", cluster_handle=cluster.handle, repository_id=repository.id)
-    web.kustomize = "overlays/prod"
+    web.folder, web.kustomize = "./deploy/", "overlays/prod/"
     context = Context("vpc", {"id": "vpc-1", "<&>": [1, None]}, {"password": "hidden"})
     await run.side_by_side(*(lambda one=one: one.create(run) for one in (shop, web, context)))
     everywhere = GlobalService("shop-everywhere", shop.id, "EKS", {"stage": "prod"})
@@ -122,7 +122,7 @@ async def change(
     project.writer_groups = (group.id,)
     cluster.tags, cluster.metadata, cluster.protect = {"stage": "dev"}, '{"b": {"c": 2}}', True
     repository.url = "https://git.example.org/moved.git"
-    shop.configuration, shop.folder, shop.templated = {"B": "2"}, "other", False
+    shop.configuration, shop.folder, shop.templated = {"B": "2"}, ".", False
     context.configuration, everywhere.tags = {"new": True}, {"stage": "dev"}
     project.readers = (user.id,)
     every = (user, group, project, cluster, repository, shop, context, everywhere)

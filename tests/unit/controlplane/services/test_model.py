@@ -144,6 +144,20 @@ def test_a_service_renders_its_folder_with_its_sources() -> None:
         HEALTHY.render_request("a" * 40, {})
 
 
+@pytest.mark.parametrize(
+    ("written", "path"),
+    [("", ""), (".", ""), ("./deploy", "deploy"), ("deploy/", "deploy"), ("/a//b/./", "a/b")],
+)
+def test_a_render_reads_folders_in_normal_form(written: str, path: str) -> None:
+    service = make_service(
+        "web", DEV, repository_id="fleet", folder=written, kustomize_path=written
+    )
+    request = service.render_request("a" * 40, {})
+    assert (service.spec.folder, service.spec.kustomize_path) == (written, written)
+    assert (request.folder, request.kustomize_path, service.spec.path) == (path, path, path)
+    assert list(replace(PINNED, folder=written, reads={}).paths) == [path]
+
+
 def test_places_of_services_and_objects() -> None:
     service = replace(HEALTHY, project_id="shop")
     cluster = Resource.within(ResourceKind.CLUSTER, "shop", "dev")

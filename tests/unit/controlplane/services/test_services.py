@@ -162,7 +162,8 @@ async def test_a_created_service_is_stored_audited_and_rendered(
     assert await stored(world, made.id) == made
     assert (made.name, made.namespace, made.repository_id) == ("db", "data", REPOSITORY.id)
     spec = made.spec
-    assert (spec.folder, spec.docs_path, spec.dependencies) == ("apps/db", "docs", ("web",))
+    assert (spec.folder, spec.path) == ("/apps//db/", "apps/db")
+    assert (spec.docs_path, spec.dependencies) == ("docs", ("web",))
     assert (spec.promoted, spec.protect, spec.version) == (True, True, "2.0")
     assert spec.verification == Verification(60)
     (entry,) = await world.ledger()
