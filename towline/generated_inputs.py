@@ -93,7 +93,7 @@ class ClusterAttributes(TypedDict, total=False):
     name: Required[str]
     handle: str | None
     protect: bool | None
-    tags: Sequence[TagAttributes] | None
+    tags: Sequence[TagAttributes | None] | None
     metadata: str | None
     projectId: str | None
 
@@ -104,7 +104,7 @@ class ClusterUpdateAttributes(TypedDict, total=False):
     name: str | None
     handle: str | None
     protect: bool | None
-    tags: Sequence[TagAttributes] | None
+    tags: Sequence[TagAttributes | None] | None
     metadata: str | None
 
 
@@ -140,7 +140,7 @@ class ContextOverrideAttributes(TypedDict, total=False):
 
 class ServiceContextAttributes(TypedDict, total=False):
     configuration: str | None
-    secrets: Sequence[ConfigAttributes] | None
+    secrets: Sequence[ConfigAttributes | None] | None
     projectId: str | None
     secretsByReference: bool | None
     overrides: Sequence[ContextOverrideAttributes] | None
@@ -219,6 +219,7 @@ class VerificationAttributes(TypedDict, total=False):
 class GitRefAttributes(TypedDict, total=False):
     ref: Required[str]
     folder: Required[str]
+    files: Sequence[str] | None
 
 
 class KustomizeAttributes(TypedDict, total=False):
@@ -276,7 +277,7 @@ class ServiceDeploymentAttributes(TypedDict, total=False):
     git: GitRefAttributes | None
     kustomize: KustomizeAttributes | None
     helm: HelmConfigAttributes | None
-    configuration: Sequence[ConfigAttributes] | None
+    configuration: Sequence[ConfigAttributes | None] | None
     dependencies: Sequence[DependencyAttributes] | None
     contextBindings: Sequence[ContextBindingAttributes] | None
     readBindings: Sequence[PolicyBindingAttributes | None] | None
@@ -295,7 +296,7 @@ class GlobalServiceAttributes(TypedDict, total=False):
     onDelete: str | None
     deletionBudget: int | None
     template: ServiceDeploymentAttributes | None
-    tags: Sequence[TagAttributes] | None
+    tags: Sequence[TagAttributes | None] | None
     distro: str | None
     providerId: str | None
     groupIds: Sequence[str] | None
@@ -317,7 +318,7 @@ class GlobalOverrideAttributes(TypedDict, total=False):
     git: GitRefAttributes | None
     kustomize: KustomizeAttributes | None
     helm: HelmConfigAttributes | None
-    configuration: Sequence[ConfigAttributes] | None
+    configuration: Sequence[ConfigAttributes | None] | None
     dependencies: Sequence[DependencyAttributes] | None
     contextBindings: Sequence[ContextBindingAttributes] | None
     readBindings: Sequence[PolicyBindingAttributes | None] | None
@@ -732,7 +733,7 @@ class ServiceUpdateAttributes(TypedDict, total=False):
     git: GitRefAttributes | None
     kustomize: KustomizeAttributes | None
     helm: HelmConfigAttributes | None
-    configuration: Sequence[ConfigAttributes] | None
+    configuration: Sequence[ConfigAttributes | None] | None
     dependencies: Sequence[DependencyAttributes] | None
     contextBindings: Sequence[ContextBindingAttributes] | None
     readBindings: Sequence[PolicyBindingAttributes | None] | None

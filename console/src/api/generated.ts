@@ -110,7 +110,7 @@ export type ClusterAttributes = {
   /** True refuses deletion. Default: false. */
   protect?: boolean | null | undefined;
   /** Tags, used by selectors. Replaces the whole list. Limit: 64. */
-  tags?: Array<TagAttributes> | null | undefined;
+  tags?: Array<TagAttributes | null | undefined> | null | undefined;
   /** Free-form metadata, a JSON object. Replaces the whole object. */
   metadata?: string | null | undefined;
   /** ID of the project. Default: the default project. */
@@ -512,6 +512,8 @@ export type GitRefAttributes = {
   ref: string;
   /** Folder in the repository. Empty for its root. Limit: 1,024 characters. */
   folder: string;
+  /** Not supported. A render reads the files that the folder refers to; add further folders with `sources`. */
+  files?: Array<string> | null | undefined;
 };
 
 /** Changes to files that become one commit. */
@@ -1085,7 +1087,7 @@ export type ServiceContextAttributes = {
   /** Values by key. */
   configuration?: string | null | undefined;
   /** Secret values. Limit: 500 values, 512 KiB together. */
-  secrets?: Array<ConfigAttributes> | null | undefined;
+  secrets?: Array<ConfigAttributes | null | undefined> | null | undefined;
   /** ID of the project. */
   projectId?: string | null | undefined;
   /** True gives templates placeholders, and secrets only to agents. Default: false. */
@@ -1133,7 +1135,7 @@ export type ServiceDeploymentAttributes = {
   /** Helm settings. Default: found from the files. */
   helm?: HelmConfigAttributes | null | undefined;
   /** Values for templates. Limit: 500 values, 512 KiB together. */
-  configuration?: Array<ConfigAttributes> | null | undefined;
+  configuration?: Array<ConfigAttributes | null | undefined> | null | undefined;
   /** Services that must be healthy first. Limit: 64. */
   dependencies?: Array<DependencyAttributes> | null | undefined;
   /** Service contexts whose values the templates may use. Limit: 64. */
@@ -1247,7 +1249,7 @@ export type ServiceUpdateAttributes = {
   /** Helm settings. */
   helm?: HelmConfigAttributes | null | undefined;
   /** Values for templates. Limit: 500 values, 512 KiB together. */
-  configuration?: Array<ConfigAttributes> | null | undefined;
+  configuration?: Array<ConfigAttributes | null | undefined> | null | undefined;
   /** Services that must be healthy first. Limit: 64. */
   dependencies?: Array<DependencyAttributes> | null | undefined;
   /** Service contexts whose values the templates may use. Limit: 64. */

@@ -102,6 +102,8 @@ def _subjects(given: Sequence[PolicyBindingAttributes | None]) -> Subjects:
     if len(given) > _MAX_BINDINGS:
         raise Invalid(f"{len(given)} bindings, {_MAX_BINDINGS} at most", field="bindings")
     named = [binding for binding in given if binding is not None]
+    if any(not binding.user_id and not binding.group_id for binding in named):
+        raise Invalid("a binding needs userId or groupId", field="bindings")
     return Subjects(
         users=frozenset(binding.user_id for binding in named if binding.user_id),
         groups=frozenset(binding.group_id for binding in named if binding.group_id),

@@ -25,7 +25,7 @@ class ClusterAttributes(RbacAttributes, Draft[ClusterChange]):
     """Fields of a cluster to register."""
 
     name: str
-    tags: list[TagAttributes] | None = None
+    tags: list[TagAttributes | None] | None = None
     metadata: Json | None = None
 
     def values(self) -> dict[str, Any]:
@@ -36,7 +36,7 @@ class ClusterAttributes(RbacAttributes, Draft[ClusterChange]):
 class ClusterUpdateAttributes(RbacAttributes, Draft[ClusterChange]):
     """Fields of a cluster to change. A field that is null or absent stays as it is."""
 
-    tags: list[TagAttributes] | None = None
+    tags: list[TagAttributes | None] | None = None
     metadata: Json | None = None
 
     def values(self) -> dict[str, Any]:

@@ -45,7 +45,7 @@ class ServiceContextAttributes(Draft[ContextChange]):
     """
 
     configuration: Json | None = None
-    secrets: list[ConfigAttributes] | None = None
+    secrets: list[ConfigAttributes | None] | None = None
     overrides: list[ContextOverrideAttributes] | None = None
     types: Json | None = None
     """Types by key, such as `NUMBER`."""

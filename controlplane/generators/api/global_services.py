@@ -28,6 +28,7 @@ from controlplane.generators.operations.global_services import (
 from controlplane.platform.graphql import relay
 from controlplane.platform.graphql.context import Context, Info
 from controlplane.platform.graphql.derive import Draft, Output, computed, draft, output
+from controlplane.platform.graphql.inputs import values_by_name
 from controlplane.services.api.inputs import ServiceDeploymentAttributes, ServiceUpdateAttributes
 from controlplane.services.api.loading import service_types, with_related
 from controlplane.services.api.types import ServiceDeployment
@@ -84,7 +85,7 @@ class GlobalServiceAttributes(Draft[GlobalChange]):
 
     name: str
     """Unique name."""
-    tags: list[TagAttributes] | None = None
+    tags: list[TagAttributes | None] | None = None
     """Required tags. Limit: 64."""
     distro: Distribution | None = None
     """Required distribution."""
@@ -112,7 +113,7 @@ class GlobalServiceAttributes(Draft[GlobalChange]):
         if self.distro is not None:
             selector["distribution"] = self.distro
         if self.tags is not None:
-            selector["tags"] = {tag.name: tag.value for tag in self.tags}
+            selector["tags"] = values_by_name(self.tags)
         leave = self.cascade.leave if self.cascade else None
         policies = {"leave": leave, "on_delete": leave}
         return {**policies, **super().values(), "selector": selector}

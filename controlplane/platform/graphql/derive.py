@@ -30,7 +30,7 @@ from strawberry.types.base import has_object_definition
 from strawberry.types.field import StrawberryField
 from strawberry.utils.str_converters import to_camel_case
 
-from controlplane.platform.graphql.inputs import json_object
+from controlplane.platform.graphql.inputs import json_object, values_by_name
 from controlplane.platform.graphql.scalars import Json, Map
 from controlplane.platform.parts import column_names, part_fields, row_of
 
@@ -365,12 +365,7 @@ def _to_mapping(published: str, own: Any, convert: Convert | None) -> Convert | 
     """Returns the conversion of a JSON object, or of a list of names and values, to a mapping."""
     if Json in (own, *get_args(own)):
         return partial(json_object, field=to_camel_case(published))
-    return _by_name if _has(own, (list,)) else convert
-
-
-def _by_name(values: Sequence[Any]) -> dict[str, Any]:
-    """Returns a list of inputs with `name` and `value` as a mapping; null is an empty text."""
-    return {entry.name: "" if entry.value is None else entry.value for entry in values}
+    return values_by_name if _has(own, (list,)) else convert
 
 
 def _input_default(value: Any) -> Any:

@@ -1,6 +1,7 @@
-"""Checks values of JSON inputs."""
+"""Checks and converts values of inputs."""
 
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, Protocol
 
 from core.errors import Invalid
 
@@ -14,3 +15,17 @@ def json_object(value: Any, field: str) -> dict[str, Any]:
 def json_strings(value: Any, field: str) -> dict[str, str]:
     given = {} if value is None else json_object(value, field)
     return {str(name): str(word) for name, word in given.items()}
+
+
+class NamedValue(Protocol):
+    """An input with a name and a value."""
+
+    name: str
+
+    @property
+    def value(self) -> str | None: ...
+
+
+def values_by_name(entries: Iterable[NamedValue | None]) -> dict[str, str]:
+    """Returns the values by name. Leaves out null entries; a null value is an empty text."""
+    return {entry.name: entry.value or "" for entry in entries if entry is not None}

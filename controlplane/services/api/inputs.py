@@ -10,7 +10,7 @@ import strawberry
 
 from controlplane.access.api.inputs import PolicyBindingAttributes, subjects_by_role
 from controlplane.platform.graphql.derive import Draft, draft
-from controlplane.platform.graphql.inputs import json_strings
+from controlplane.platform.graphql.inputs import json_strings, values_by_name
 from controlplane.platform.graphql.scalars import Json
 from controlplane.services.api.verification import VerificationAttributes
 from controlplane.services.model.service import HEALTH_OF_STATE, ComponentState
@@ -39,6 +39,18 @@ class GitRefAttributes:
     """Branch, tag or commit. Limit: 255 characters."""
     folder: str
     """Folder in the repository. Empty for its root. Limit: 1,024 characters."""
+    files: list[str] | None = None
+    """Not supported. A render reads the files that the folder refers to; add further folders with
+    `sources`."""
+
+    def ref_and_folder(self) -> dict[str, str]:
+        if self.files:
+            raise Invalid(
+                "is not supported: a render reads the files that the folder refers to; add "
+                "further folders with `sources`",
+                field="git.files",
+            )
+        return {"ref": self.ref, "folder": self.folder}
 
 
 @strawberry.input
@@ -216,18 +228,18 @@ class _ServiceFields(Draft[ServiceChange]):
     git: GitRefAttributes | None
     kustomize: KustomizeAttributes | None
     helm: HelmConfigAttributes | None
-    configuration: list[ConfigAttributes] | None
+    configuration: list[ConfigAttributes | None] | None
 
     def values(self) -> dict[str, Any]:
         found = super().values()
         if self.git is not None:
-            found |= {"ref": self.git.ref, "folder": self.git.folder}
+            found |= self.git.ref_and_folder()
         if self.kustomize is not None:
             found["kustomize_path"] = self.kustomize.folder()
         if self.helm is not None:
             found["helm"] = self.helm.settings()
         if self.configuration is not None:
-            found["configuration"] = {entry.name: entry.value or "" for entry in self.configuration}
+            found["configuration"] = values_by_name(self.configuration)
         return found
 
 
@@ -271,7 +283,7 @@ class ServiceDeploymentAttributes(_BoundFields):
     """Kustomize settings. Default: found from the files."""
     helm: HelmConfigAttributes | None = None
     """Helm settings. Default: found from the files."""
-    configuration: list[ConfigAttributes] | None = None
+    configuration: list[ConfigAttributes | None] | None = None
     """Values for templates. Limit: 500 values, 512 KiB together."""
     dependencies: list[DependencyAttributes] | None = None
     """Services that must be healthy first. Limit: 64."""
@@ -304,7 +316,7 @@ class ServiceUpdateAttributes(_BoundFields):
     """Kustomize settings."""
     helm: HelmConfigAttributes | None = None
     """Helm settings."""
-    configuration: list[ConfigAttributes] | None = None
+    configuration: list[ConfigAttributes | None] | None = None
     """Values for templates. Limit: 500 values, 512 KiB together."""
     dependencies: list[DependencyAttributes] | None = None
     """Services that must be healthy first. Limit: 64."""
@@ -330,5 +342,5 @@ class ServiceCloneAttributes(_ServiceFields):
     """Kustomize settings."""
     helm: HelmConfigAttributes | None = None
     """Helm settings."""
-    configuration: list[ConfigAttributes] | None = None
+    configuration: list[ConfigAttributes | None] | None = None
     """Values for templates, merged over those of the original."""

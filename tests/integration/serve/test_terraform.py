@@ -233,6 +233,7 @@ async def test_what_cannot_be_done_is_refused_with_a_sentence(hub: Running) -> N
     for attributes, said in (
         ({"helm": {"repository": {"name": "a", "namespace": "b"}}}, "helm.url"),
         ({"kustomize": {"path": "x", "enableHelm": True}}, "create a service from the chart"),
+        ({"git": {"ref": "main", "folder": "x", "files": ["y"]}}, "git.files"),
         ({"readBindings": [{"userId": ABSENT}]}, "could not find"),
     ):
         with pytest.raises(Failed, match=said):
@@ -243,6 +244,9 @@ async def test_what_cannot_be_done_is_refused_with_a_sentence(hub: Running) -> N
             )
     with pytest.raises(Failed, match="git-crypt is not supported"):
         await run.call("CreateGitRepository", attributes={"url": URL + "x", "decrypt": True})
+    nobody = {"readBindings": [], "writeBindings": [{"userId": "", "groupId": None}]}
+    with pytest.raises(Failed, match="a binding needs userId or groupId"):
+        await run.call("UpdateRbac", rbac=nobody, clusterId=cluster.id)
     bound = {"name": "other", "readBindings": [{"userId": ABSENT}]}
     assert await run.gone("CreateCluster", attributes=bound)
     await Cluster("other").create(run)
@@ -251,6 +255,16 @@ async def test_what_cannot_be_done_is_refused_with_a_sentence(hub: Running) -> N
     with pytest.raises(Failed, match="already exists"):
         await Cluster("again", handle="dev").create(run)
     await Service("x", cluster.id, repository_id=repository.id).create(run)
+
+
+async def test_nulls_in_lists_are_left_out(hub: Running) -> None:
+    run = provider(hub)
+    tags = [None, {"name": "stage", "value": "prod"}]
+    made = await run.call("CreateCluster", attributes={"name": "dev", "tags": tags})
+    assert made["tags"] == [{"name": "stage", "value": "prod"}]
+    secrets = [{"name": "a", "value": "b"}, None]
+    attributes = {"configuration": "{}", "secrets": secrets}
+    assert (await run.call("SaveServiceContext", name="vpc", attributes=attributes))["id"]
 
 
 async def test_detaching_forgets_a_cluster_and_protection_keeps_a_service(hub: Running) -> None:

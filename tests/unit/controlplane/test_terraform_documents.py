@@ -4,7 +4,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from graphql import GraphQLEnumType, GraphQLSchema, build_schema, parse, validate
+from graphql import (
+    GraphQLEnumType,
+    GraphQLInputObjectType,
+    GraphQLList,
+    GraphQLNonNull,
+    GraphQLSchema,
+    build_schema,
+    is_required_input_field,
+    parse,
+    validate,
+)
+from graphql.utilities import is_type_sub_type_of
 
 from tests.terraform.provider import (
     NOT_FOUND,
@@ -39,6 +50,28 @@ def test_each_is_valid_against_the_api_and_the_contract(api: GraphQLSchema, name
     parsed = parse(document(name))
     assert [str(error) for error in validate(contract(), parsed)] == []
     assert [str(error) for error in validate(api, parsed)] == []
+
+
+def test_inputs_take_all_values_of_the_contract(api: GraphQLSchema) -> None:
+    """A document may declare variables of nested types, or lists with nulls."""
+    for name, kind in contract().type_map.items():
+        if not isinstance(kind, GraphQLInputObjectType):
+            continue
+        ours = api.type_map[name]
+        assert isinstance(ours, GraphQLInputObjectType)
+        for key, field in kind.fields.items():
+            assert is_type_sub_type_of(
+                contract(), field.type, _of_contract(ours.fields[key].type)
+            ), f"{name}.{key}: {field.type}, but {ours.fields[key].type}"
+        given = {key for key in ours.fields if key not in kind.fields}
+        assert not [key for key in given if is_required_input_field(ours.fields[key])], name
+
+
+def _of_contract(kind: Any) -> Any:
+    """Returns a type of the API with the names of the contract."""
+    if isinstance(kind, GraphQLNonNull | GraphQLList):
+        return type(kind)(_of_contract(kind.of_type))
+    return contract().type_map[kind.name]
 
 
 def test_enums_that_clients_decode_have_no_further_values(api: GraphQLSchema) -> None:
