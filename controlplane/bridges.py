@@ -165,7 +165,7 @@ class ServicesOfRepository(_Bridge):
     async def check_network(self, actor: Actor, cluster_id: str) -> None:
         cluster = await self.tx[ClusterStore].peek(id=cluster_id)
         if cluster is None:
-            raise NotFound
+            raise NotFound(kind=ResourceKind.CLUSTER)
         require(actor, Verb.WRITE, cluster.target)
 
 

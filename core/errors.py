@@ -60,12 +60,16 @@ class Forbidden(TowlineError):
 
 
 class NotFound(TowlineError):
-    """The resource is absent or invisible to the caller; both give the same error."""
+    """The resource is absent or invisible to the caller; both give the same error.
+
+    `kind` is the kind of the resource: a caller that may read none of this kind gets Forbidden.
+    """
 
     code = Code.NOT_FOUND
 
-    def __init__(self, message: str = "could not find resource") -> None:
+    def __init__(self, message: str = "could not find resource", *, kind: str = "") -> None:
         super().__init__(message)
+        self.kind = kind
 
 
 class Invalid(TowlineError):

@@ -24,7 +24,7 @@ from controlplane.api.mutation import Mutation
 from controlplane.api.query import Query
 from controlplane.api.subscription import Subscription
 from controlplane.audit.api.refusals import DenialAudit
-from controlplane.authorization import require_member
+from controlplane.authorization import require_member, without_doubt
 from controlplane.platform.graphql.descriptions import describe
 from controlplane.platform.graphql.execution import FastExecution
 from controlplane.platform.graphql.limits import (
@@ -57,6 +57,7 @@ class CodedErrors(MaskErrors):
     def anonymise_error(self, error: GraphQLError) -> GraphQLError:
         cause = _original_error(error)
         if isinstance(cause, TowlineError):
+            cause = without_doubt(self.execution_context.context.caller, cause)
             current = cause.current if isinstance(cause, Conflict) else {}
             more = {"current": dict(current)} if current else {}
             return _coded(error, cause.code, cause.message, **more)

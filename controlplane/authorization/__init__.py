@@ -11,6 +11,7 @@ from controlplane.authorization.actor import (
     ActorKind,
     require,
     require_member,
+    without_doubt,
 )
 from controlplane.authorization.fences import (
     UNRESTRICTED,
@@ -72,4 +73,5 @@ __all__ = [
     "Visible",
     "require",
     "require_member",
+    "without_doubt",
 ]

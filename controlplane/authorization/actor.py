@@ -5,10 +5,14 @@ from datetime import datetime
 from enum import StrEnum
 
 from controlplane.authorization.policy import NO_PERMISSIONS, Grant, Policy
-from controlplane.authorization.resources import Resource, Verb
+from controlplane.authorization.resources import Resource, ResourceKind, Verb
 from controlplane.authorization.roles import ADMIN, weakest_with
-from core.errors import Forbidden, NotFound, Unauthenticated
+from core.errors import Forbidden, NotFound, TowlineError, Unauthenticated
 
+_SHARED = frozenset(
+    {ResourceKind.USER, ResourceKind.GROUP, ResourceKind.ROLE, ResourceKind.INSTALLATION}
+)
+"""Kinds of resources that are in no project."""
 EVERYBODY = "towline:users"
 """Kubernetes group of all users who connect through the Kubernetes proxy."""
 
@@ -63,7 +67,7 @@ def require(actor: Actor, verb: Verb, target: Resource) -> None:
     if actor.may(verb, target):
         return
     if target.id and not actor.may(Verb.READ, target):
-        raise NotFound
+        raise NotFound(kind=target.kind)
     raise Forbidden(permission_error(actor, verb, target))
 
 
@@ -72,6 +76,20 @@ def require_any(actor: Actor, verb: Verb, kind: "Resource") -> None:
     require_member(actor)
     if not actor.policy.anywhere(verb, kind.kind):
         raise Forbidden(permission_error(actor, verb, kind))
+
+
+def without_doubt(actor: Actor, error: TowlineError) -> TowlineError:
+    """Returns Forbidden instead of NotFound to an actor who may read no resource of this kind.
+
+    Programs such as Terraform take NotFound for a deletion.
+    """
+    if not isinstance(error, NotFound) or not error.kind:
+        return error
+    kind = ResourceKind(error.kind)
+    every = Resource.whole(kind)
+    is_shared = kind in _SHARED
+    may_read = actor.may(Verb.READ, every) if is_shared else actor.policy.anywhere(Verb.READ, kind)
+    return error if may_read else Forbidden(permission_error(actor, Verb.READ, every))
 
 
 def permission_error(actor: Actor, verb: Verb, target: Resource) -> str:

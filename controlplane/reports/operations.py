@@ -140,7 +140,7 @@ class LedgerReports:
             services = await self._concerned(tx, actor, found, repository_id)
             clusters = await _clusters(tx, {service.cluster_id for service in services})
         if not found and not services:
-            raise NotFound
+            raise NotFound(kind=ResourceKind.SERVICE)
         newest = {deployment.service_id: deployment for deployment in found}
         now = self._context.clock.now()
         paths = [

@@ -91,7 +91,7 @@ class RepositoryOperations:
             if found is None and url:
                 found = await tx[RepositoryStore].find(url=url)
         if found is None or found.kind is not kind:
-            raise NotFound
+            raise NotFound(kind=ResourceKind.REPOSITORY)
         require(actor, Verb.READ, found.target)
         return self._with_last_poll(found)
 
@@ -355,5 +355,5 @@ async def find_repository(
     """The repository with this id. NotFound: it does not exist, or has another kind."""
     repository = await tx[RepositoryStore].get(id)
     if repository is None or kind not in (None, repository.kind):
-        raise NotFound
+        raise NotFound(kind=ResourceKind.REPOSITORY)
     return repository

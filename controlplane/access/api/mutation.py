@@ -391,7 +391,7 @@ class AccessMutation:
 
 
 async def _with_bindings(context: Context, row: ProjectRow) -> ProjectType:
-    bindings = await context[AccessControl].bindings(context.actor, row.target.scope)
+    bindings = await context[AccessControl].bindings_of_resources(context.actor, row.target.scope)
     return ProjectType.with_bindings(row, bindings)
 
 

@@ -130,7 +130,7 @@ class AccessQuery:
         query = relay.page_query(first, after, q)
         context, actor = info.context, info.context.actor
         page = await context[Projects].page(actor, query)
-        bindings = await context[AccessControl].bindings(actor)
+        bindings = await context[AccessControl].bindings_of_resources(actor)
         nodes = [ProjectType.with_bindings(row, bindings) for row in page.items]
         return relay.connection(nodes, page.more, query, lambda node: node.id)
 
@@ -145,7 +145,7 @@ class AccessQuery:
         """
         context, actor = info.context, info.context.actor
         row = await context[Projects].get(actor, id, name)
-        bindings = await context[AccessControl].bindings(actor, row.target.scope)
+        bindings = await context[AccessControl].bindings_of_resources(actor, row.target.scope)
         return ProjectType.with_bindings(row, bindings)
 
     @strawberry.field

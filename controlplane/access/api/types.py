@@ -110,11 +110,11 @@ class ProjectType(Output[ProjectRow]):
     disable_insights: bool | None = None
     """Always null. Present for compatibility."""
     read_bindings: list[PolicyBinding] = strawberry.field(default_factory=list)
-    """Users and groups with the role `viewer` in the project. Empty for callers who may not read
-    them."""
+    """Users and groups with the role `viewer` in the project. Empty for callers without
+    the role `editor` there."""
     write_bindings: list[PolicyBinding] = strawberry.field(default_factory=list)
-    """Users and groups with the role `editor` in the project. Empty for callers who may not read
-    them."""
+    """Users and groups with the role `editor` in the project. Empty for callers without
+    the role `editor` there."""
 
     @classmethod
     def with_bindings(cls, row: ProjectRow, bindings: Sequence[BindingView]) -> "ProjectType":

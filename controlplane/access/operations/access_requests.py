@@ -82,7 +82,7 @@ class AccessRequests:
             role = await find_role(tx, role_name)
             target = await scope_target(tx, scope)
             if target.id and not actor.may(Verb.READ, target):
-                raise NotFound
+                raise NotFound(kind=target.kind)
             pending = await tx[AccessRequestStore].select(
                 user_id=actor.id, state=AccessRequestState.PENDING
             )

@@ -3,7 +3,7 @@
 Nobody can grant permissions that they lack: each grant is checked against the grantor's policy.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TypeVar
@@ -178,6 +178,20 @@ class AccessControl:
 
     async def bindings(self, actor: Actor, scope: Scope | None = None) -> list[BindingView]:
         """Role bindings in scopes where the actor may read them, and the actor's own."""
+        return await self._shown_bindings(actor, scope, _may_see)
+
+    async def bindings_of_resources(
+        self, actor: Actor, scope: Scope | None = None
+    ) -> list[BindingView]:
+        """Role bindings as fields of resources: all of a resource, or none.
+
+        Editors of a resource see who else has access. A part of a list would read as the whole.
+        """
+        return await self._shown_bindings(actor, scope, _may_see_all)
+
+    async def _shown_bindings(
+        self, actor: Actor, scope: Scope | None, is_shown: Callable[[Actor, BindingView], bool]
+    ) -> list[BindingView]:
         require_member(actor)
         async with self._context.store.read() as tx:
             equals = {"scope": scope} if scope else {}
@@ -185,7 +199,7 @@ class AccessControl:
             shown: list[BindingView] = []
             for start in range(0, len(rows), _BINDINGS_BATCH):
                 views = await _views(tx, rows[start : start + _BINDINGS_BATCH])
-                shown += (view for view in views if _may_see(actor, view))
+                shown += (view for view in views if is_shown(actor, view))
                 if len(shown) >= _MAX_BINDINGS_SHOWN:
                     break
         return shown[:_MAX_BINDINGS_SHOWN]
@@ -224,11 +238,11 @@ class AccessControl:
             row = await tx[RoleBindingStore].get(id)
             views = await _views(tx, [row]) if row else []
             if row is None or not views:
-                raise NotFound
+                raise NotFound(kind=ResourceKind.BINDING)
             (view,) = views
             bindings = view.target.below(ResourceKind.BINDING)
             if not actor.may(Verb.READ, bindings):
-                raise NotFound
+                raise NotFound(kind=ResourceKind.BINDING)
             tx.authorize(Verb.ADMINISTER, bindings)
             require_permissions_of_role(actor, view.role, view.target)
             if row.subject_id == actor.id:
@@ -266,7 +280,7 @@ class AccessControl:
         async with self._context.store.read() as tx:
             target = await target_of(tx, kind, id)
             if id and not actor.may(Verb.READ, target):
-                raise NotFound
+                raise NotFound(kind=target.kind)
             require(actor, Verb.READ, target.below(ResourceKind.BINDING))
             rows = await tx[RoleBindingStore].select(scope=list(target.path))
             reasons = [
@@ -284,7 +298,7 @@ class AccessControl:
         """
         target = await scope_target(tx, scope, locked=True)
         if target.id and not tx.actor.may(Verb.READ, target):
-            raise NotFound
+            raise NotFound(kind=target.kind)
         tx.authorize(Verb.ADMINISTER, target.below(ResourceKind.BINDING))
         return target
 
@@ -304,6 +318,11 @@ class AccessControl:
 def _may_see(actor: Actor, view: BindingView) -> bool:
     is_own = view.row.subject_id == actor.id
     return is_own or actor.may(Verb.READ, view.target.below(ResourceKind.BINDING))
+
+
+def _may_see_all(actor: Actor, view: BindingView) -> bool:
+    is_editor = actor.may(Verb.WRITE, view.target.below(ResourceKind.SERVICE))
+    return is_editor or actor.may(Verb.READ, view.target.below(ResourceKind.BINDING))
 
 
 async def _subject(tx: Transaction, draft: BindingDraft) -> tuple[SubjectKind, str, str]:

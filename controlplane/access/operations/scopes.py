@@ -40,7 +40,7 @@ async def target_of(
         return Resource.whole(kind)
     found = await tx[ResourceDirectory].find(kind, id, locked=locked)
     if found is None:
-        raise NotFound
+        raise NotFound(kind=kind)
     return found
 
 
@@ -74,14 +74,14 @@ async def check_project(tx: Transaction, actor: Actor, project_id: str | None) -
     if project_id:
         project = await find_project(tx, project_id)
         if not actor.may(Verb.READ, project.target):
-            raise NotFound
+            raise NotFound(kind=ResourceKind.PROJECT)
 
 
 async def find_project(tx: Transaction, id: str | None, name: str | None = None) -> Project:
     """The project with this id or name. NotFound: it does not exist."""
     project = await tx[ProjectStore].get(id) if id else await tx[ProjectStore].find(name=name or "")
     if project is None:
-        raise NotFound
+        raise NotFound(kind=ResourceKind.PROJECT)
     return project
 
 

@@ -114,7 +114,7 @@ class UserOperations:
         async with self._context.store.read() as tx:
             user = await tx[UserStore].find(email=email)
         if user is None:
-            raise NotFound
+            raise NotFound(kind=ResourceKind.USER)
         if user.id != actor.id:
             require(actor, Verb.READ, user.target)
         return user
@@ -416,7 +416,7 @@ async def find_user(tx: Transaction, id: str) -> User:
     """The user with this id. NotFound: it does not exist."""
     user = await tx[UserStore].get(id)
     if user is None:
-        raise NotFound
+        raise NotFound(kind=ResourceKind.USER)
     return user
 
 
@@ -424,7 +424,7 @@ async def find_service_account(tx: Transaction, id: str) -> User:
     """The service account with this id. NotFound: it does not exist."""
     user = await find_user(tx, id)
     if user.kind is not UserKind.SERVICE_ACCOUNT:
-        raise NotFound
+        raise NotFound(kind=ResourceKind.USER)
     return user
 
 

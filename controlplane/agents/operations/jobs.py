@@ -7,7 +7,7 @@ import orjson
 
 from controlplane.agents.model.jobs import ClusterJob, JobRequest
 from controlplane.agents.ports import ClusterJobStore, JobLogs
-from controlplane.authorization import Actor, ActorKind, Verb, require, require_member
+from controlplane.authorization import Actor, ActorKind, ResourceKind, Verb, require, require_member
 from controlplane.clusters.model.cluster import Cluster
 from controlplane.clusters.model.commands import Command, CommandKind, CommandState
 from controlplane.clusters.operations.clusters import find_cluster
@@ -169,7 +169,7 @@ class ClusterJobs:
         job = await tx[ClusterJobStore].get(id)
         cluster = await tx[ClusterStore].get(job.cluster_id) if job else None
         if job is None or cluster is None:
-            raise NotFound
+            raise NotFound(kind=ResourceKind.CLUSTER)
         return job, cluster
 
     def _sealed(self, secrets: Mapping[str, str], job_id: str) -> bytes | None:

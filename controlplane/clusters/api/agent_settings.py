@@ -128,7 +128,7 @@ class DeploymentMutation:
 
 
 async def _type(context: Context, row: SettingsRow) -> DeploymentSettingsType:
-    bindings = await context[AccessControl].bindings(context.actor, INSTALLATION)
+    bindings = await context[AccessControl].bindings_of_resources(context.actor, INSTALLATION)
     editors = bindings_of(bindings, INSTALLATION, "editor")
     return DeploymentSettingsType.of(
         row,

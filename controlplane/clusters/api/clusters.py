@@ -192,6 +192,8 @@ class ClusterType(Output[ClusterRow]):
     status: ClusterStatus | None = None
     """Always null. Present for compatibility."""
     read_bindings: list[PolicyBinding] = strawberry.field(default_factory=list)
-    """Users and groups with the role `viewer` on the cluster."""
+    """Users and groups with the role `viewer` on the cluster. Empty for callers without the role
+    `editor` there."""
     write_bindings: list[PolicyBinding] = strawberry.field(default_factory=list)
-    """Users and groups with the role `editor` on the cluster."""
+    """Users and groups with the role `editor` on the cluster. Empty for callers without the role
+    `editor` there."""

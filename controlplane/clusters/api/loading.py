@@ -32,7 +32,7 @@ async def cluster_types(
     bindings: list[BindingView] = []
     if selected & _BINDINGS:
         scope = next(iter(rows)).target.scope if len(rows) == 1 else None
-        bindings = await context[AccessControl].bindings(context.actor, scope)
+        bindings = await context[AccessControl].bindings_of_resources(context.actor, scope)
     return {
         row.id: ClusterType.of(
             row,

@@ -225,7 +225,7 @@ async def find_cluster(tx: Transaction, id: str | None, handle: str | None = Non
     elif handle:
         cluster = await tx[ClusterStore].find(handle=handle)
     if cluster is None:
-        raise NotFound
+        raise NotFound(kind=ResourceKind.CLUSTER)
     return cluster
 
 
@@ -236,7 +236,7 @@ async def peek_cluster(tx: Transaction, id: str) -> Cluster:
     """
     cluster = await tx[ClusterStore].peek(id=id)
     if cluster is None:
-        raise NotFound
+        raise NotFound(kind=ResourceKind.CLUSTER)
     return cluster
 
 

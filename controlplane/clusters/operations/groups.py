@@ -175,7 +175,7 @@ async def find_cluster_group(
     table = tx[ClusterGroupStore]
     group = await table.get(id) if id else await table.find(name=name or "")
     if group is None:
-        raise NotFound
+        raise NotFound(kind=ResourceKind.CLUSTER)
     return group
 
 
@@ -186,7 +186,7 @@ async def _check_clusters(tx: Transaction, actor: Actor, group: ClusterGroup) ->
     found = await tx[ClusterStore].select(id=set(group.cluster_ids))
     seen = {cluster.id for cluster in found if actor.may(Verb.READ, cluster.target)}
     if set(group.cluster_ids) - seen:
-        raise NotFound
+        raise NotFound(kind=ResourceKind.CLUSTER)
 
 
 def _place(project_id: str | None) -> Resource:

@@ -97,7 +97,7 @@ class ServiceContexts:
         async with self._context.store.read() as tx:
             context = await tx[ContextStore].find(name=name) if name else None
         if context is None:
-            raise NotFound
+            raise NotFound(kind=ResourceKind.CONTEXT)
         require(actor, Verb.READ, context.target)
         return context
 
@@ -376,7 +376,7 @@ async def _save_override(
 async def _find_context(tx: Transaction, id: str) -> ServiceContext:
     context = await tx[ContextStore].get(id)
     if context is None:
-        raise NotFound
+        raise NotFound(kind=ResourceKind.CONTEXT)
     return context
 
 

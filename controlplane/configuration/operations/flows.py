@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from controlplane.authorization import Actor, Verb, require, require_member
+from controlplane.authorization import Actor, ResourceKind, Verb, require, require_member
 from controlplane.clusters.operations.freezes import check_not_frozen
 from controlplane.configuration.model.flow import (
     MAX_NAMES,
@@ -189,7 +189,7 @@ async def _check_source(tx: Transaction, actor: Actor, service: Service, importe
     """Invalid: the service has no such export. NotFound: it does not exist, or cannot be seen."""
     source = await tx[ServiceStore].find(id=imported.source_id)
     if source is None:
-        raise NotFound
+        raise NotFound(kind=ResourceKind.SERVICE)
     require(actor, Verb.READ, source.target)
     row = await tx[ServiceExportStore].find(service_id=source.id, name=imported.export)
     if imported.default is not None:

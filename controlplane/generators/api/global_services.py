@@ -29,7 +29,11 @@ from controlplane.platform.graphql import relay
 from controlplane.platform.graphql.context import Context, Info
 from controlplane.platform.graphql.derive import Draft, Output, computed, draft, output
 from controlplane.platform.graphql.inputs import values_by_name
-from controlplane.services.api.inputs import ServiceDeploymentAttributes, ServiceUpdateAttributes
+from controlplane.services.api.inputs import (
+    ConfigAttributes,
+    ServiceDeploymentAttributes,
+    ServiceUpdateAttributes,
+)
 from controlplane.services.api.loading import service_types, with_related
 from controlplane.services.api.types import ServiceDeployment
 from controlplane.services.model.templates import OverrideDelta
@@ -128,12 +132,16 @@ class GlobalOverrideAttributes(ServiceUpdateAttributes):
     """
 
     def patch(self) -> ServiceChange:
-        kept = [entry for entry in self.configuration or () if entry.value is not None]
+        kept = [entry for entry in self._entries if entry.value is not None]
         return replace(self, configuration=kept or None).change()
 
     @property
     def without(self) -> list[str]:
-        return [entry.name for entry in self.configuration or () if entry.value is None]
+        return [entry.name for entry in self._entries if entry.value is None]
+
+    @property
+    def _entries(self) -> list[ConfigAttributes]:
+        return [entry for entry in self.configuration or () if entry is not None]
 
 
 @strawberry.type

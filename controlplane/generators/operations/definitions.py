@@ -201,7 +201,7 @@ class GeneratorOperations(ABC, Generic[D, C]):
         table = generator_table(tx, self.kind)
         definition = await table.get(id) if id else await table.find(name=name or "")
         if definition is None:
-            raise NotFound
+            raise NotFound(kind=ResourceKind.SERVICE)
         return definition
 
     def _changes(self, before: D, change: C) -> dict[str, Any]:
@@ -228,7 +228,7 @@ async def _scope(tx: Transaction, actor: Actor, project_id: str | None) -> Resou
     if project_id:
         project = await find_project(tx, project_id)
         if not actor.may(Verb.READ, project.target):
-            raise NotFound
+            raise NotFound(kind=ResourceKind.PROJECT)
     return scope_for_services(project_id)
 
 

@@ -243,7 +243,7 @@ def _seen_by(actor: Actor, query: PageQuery) -> PageQuery:
 
 def _found(row: R | None) -> R:
     if row is None:
-        raise NotFound
+        raise NotFound(kind=ResourceKind.NOTIFICATION)
     return row
 
 

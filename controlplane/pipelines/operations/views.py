@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from controlplane.authorization import Actor, Verb
+from controlplane.authorization import Actor, ResourceKind, Verb
 from controlplane.clusters.model.cluster import Cluster
 from controlplane.clusters.ports import ClusterStore
 from controlplane.pipelines.engine import codec
@@ -34,7 +34,7 @@ class PipelineView:
 async def find_pipeline(tx: Transaction, id: str | None, name: str | None) -> PipelineRecord:
     row = await tx[PipelineStore].get(id) if id else await tx[PipelineStore].find(name=name or "")
     if row is None:
-        raise NotFound
+        raise NotFound(kind=ResourceKind.PIPELINE)
     return row
 
 
@@ -83,10 +83,10 @@ async def gate_of(tx: Transaction, id: str) -> tuple[PipelineView, pipeline.Gate
     gate = await tx[PipelineGateStore].get(id)
     row = await tx[PipelineStore].get(gate.pipeline_id) if gate else None
     if row is None:
-        raise NotFound
+        raise NotFound(kind=ResourceKind.PIPELINE)
     view = await view_of(tx, row)
     if all(gate.id != id for _, gate in view.spec.all_gates):
-        raise NotFound
+        raise NotFound(kind=ResourceKind.PIPELINE)
     return view, pipeline.GateId(id)
 
 

@@ -283,7 +283,7 @@ async def find_secret(tx: Transaction, id: str | None, name: str | None = None) 
     table = tx[SecretStore]
     secret = await table.get(id) if id else await table.find(name=name or "")
     if secret is None:
-        raise NotFound
+        raise NotFound(kind=ResourceKind.SECRET)
     return secret
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Sequence
 
-from controlplane.authorization import Actor, Verb, require
+from controlplane.authorization import Actor, ResourceKind, Verb, require
 from controlplane.clusters.operations.freezes import frozen_clusters
 from controlplane.configuration.operations.secret_references import store_secret_flags
 from controlplane.platform.context import OperationContext
@@ -144,7 +144,7 @@ async def usable_secret(tx: Transaction, actor: Actor, id: str) -> Secret:
     """A secret that the actor may use in services. NotFound, Forbidden."""
     secret = await tx[SecretStore].get(id)
     if secret is None:
-        raise NotFound
+        raise NotFound(kind=ResourceKind.SECRET)
     require(actor, Verb.USE, secret.target)
     return secret
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from controlplane.authorization import Actor, Verb, require, require_member
+from controlplane.authorization import Actor, ResourceKind, Verb, require, require_member
 from controlplane.clusters.model.cluster import Cluster
 from controlplane.clusters.operations.clusters import find_cluster
 from controlplane.platform.context import OperationContext
@@ -121,7 +121,7 @@ class ComponentOperations:
         async with self._context.store.read() as tx:
             service = await tx[ServiceStore].find(id=service_id, deleted_at=ANY)
             if service is None:
-                raise NotFound
+                raise NotFound(kind=ResourceKind.SERVICE)
             require(actor, Verb.READ, service.target)
             cluster = await find_cluster(tx, service.cluster_id)
             components = await tx[ComponentStore].select(service_id=service_id)
@@ -138,10 +138,10 @@ class ComponentOperations:
         async with self._context.store.read() as tx:
             component = await tx[ComponentStore].get(id)
             if component is None:
-                raise NotFound
+                raise NotFound(kind=ResourceKind.SERVICE)
             service = await tx[ServiceStore].find(id=component.service_id, deleted_at=ANY)
             if service is None:
-                raise NotFound
+                raise NotFound(kind=ResourceKind.SERVICE)
             require(actor, Verb.READ, service.target)
             return component, await find_cluster(tx, component.cluster_id)
 

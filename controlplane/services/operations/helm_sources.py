@@ -127,6 +127,6 @@ async def _by_url(tx: Change, url: str, project_id: str | None) -> Repository:
 
 def _readable(actor: Actor, repository: Repository) -> Repository:
     if repository.kind is not RepositoryKind.HELM:
-        raise NotFound
+        raise NotFound(kind=ResourceKind.REPOSITORY)
     require(actor, Verb.READ, repository.target)
     return repository

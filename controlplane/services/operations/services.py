@@ -19,7 +19,12 @@ from controlplane.platform.context import RENDER_SERVICES, Change, OperationCont
 from controlplane.platform.names import check_label, check_text
 from controlplane.platform.ports import ANY, Page, PageQuery, Transaction
 from controlplane.platform.retry import retry_operations
-from controlplane.repositories.model.repository import Repository, check_folder, check_ref, normalize_folder
+from controlplane.repositories.model.repository import (
+    Repository,
+    check_folder,
+    check_ref,
+    normalize_folder,
+)
 from controlplane.repositories.operations import find_repository
 from controlplane.repositories.ports import RepositoryStore
 from controlplane.services.model.helm import check_helm
@@ -527,7 +532,7 @@ async def _find_open_cluster(
     cluster = await find_cluster(tx, id, handle)
     shared = project is not None and project.fence.reaches(as_fence_cluster(cluster))
     if not shared and not tx.actor.may(Verb.READ, cluster.target):
-        raise NotFound
+        raise NotFound(kind=ResourceKind.CLUSTER)
     authorize_destination(tx, cluster, project)
     if cluster.ending_at is not None:
         raise Conflict(f"cluster {cluster.handle!r} is being deleted")
@@ -542,7 +547,7 @@ async def _lock_cluster(tx: Change, service_id: str) -> Cluster:
     """
     service = await tx[ServiceStore].peek(id=service_id)
     if service is None:
-        raise NotFound
+        raise NotFound(kind=ResourceKind.SERVICE)
     tx.authorize(Verb.WRITE, service.target)
     return await find_cluster(tx, service.cluster_id)
 
@@ -609,7 +614,7 @@ async def find_service(tx: Transaction, id: str) -> Service:
     """The service with this id. NotFound: it does not exist, or is deleted."""
     service = await tx[ServiceStore].get(id)
     if service is None:
-        raise NotFound
+        raise NotFound(kind=ResourceKind.SERVICE)
     return service
 
 
@@ -622,7 +627,7 @@ async def find_managed_service(tx: Transaction, id: str, *, going: bool = False)
         await tx[ServiceStore].find(id=id, deleted_at=ANY) if going else await find_service(tx, id)
     )
     if service is None:
-        raise NotFound
+        raise NotFound(kind=ResourceKind.SERVICE)
     if service.mirrored:
         raise Conflict(
             f"service {service.name!r} is defined in its cluster by {service.origin}: change it "
@@ -634,7 +639,7 @@ async def find_managed_service(tx: Transaction, id: str, *, going: bool = False)
 async def _readable(tx: Transaction, actor: Actor, **equals: str) -> Service:
     service = await tx[ServiceStore].find(**equals, deleted_at=ANY)
     if service is None:
-        raise NotFound
+        raise NotFound(kind=ResourceKind.SERVICE)
     require(actor, Verb.READ, service.target)
     return service
 

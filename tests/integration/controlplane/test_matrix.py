@@ -28,6 +28,7 @@ async def test_the_matrix_is_what_the_documentation_shows(tmp_path: Path) -> Non
     """
     found = await matrix(tmp_path)
     check_strangers(found)
+    check_absences(found)
     check_order(found)
     assert PAGE.read_text() == page(found)
 
@@ -37,6 +38,13 @@ def check_strangers(found: Matrix) -> None:
     for who, more in (("member", frozenset()), ("admin elsewhere", REGISTRARS)):
         allowed = {name for name, row in found.items() if row[who] == ALLOWED}
         assert allowed == MEMBERS | more, who
+
+
+def check_absences(found: Matrix) -> None:
+    """A caller who may read nothing learns so: programs take ABSENT for a deletion."""
+    absent = {name for name, row in found.items() if row["member"] == ABSENT}
+    own = {"deleteAccessToken", "approveAccess", "denyAccess", "revokeAccess", "endStream"}
+    assert absent == own
 
 
 def check_order(found: Matrix) -> None:

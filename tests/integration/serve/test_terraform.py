@@ -12,7 +12,7 @@ import pytest
 
 from tests import migrated
 from tests.integration.serve.conftest import Running, running
-from tests.terraform.provider import Failed, Provider, definitions
+from tests.terraform.provider import Failed, Gone, Provider, definitions
 from tests.terraform.resources import (
     Cluster,
     Context,
@@ -22,6 +22,7 @@ from tests.terraform.resources import (
     Repository,
     Service,
     User,
+    subjects,
 )
 
 ABSENT = "00000000-0000-7000-8000-00000000ffff"
@@ -49,6 +50,28 @@ async def stored_hub(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIte
 def provider(hub: Running) -> Provider:
     """A run with the administrator's token."""
     return Provider(hub.http, hub.url, hub.token)
+
+
+async def as_user(hub: Running, email: str, role: str | None) -> Provider:
+    """A run with the token of a service account that has this role everywhere, or none."""
+    made = await hub.ask(
+        "mutation ($name: String!) { createServiceAccount(name: $name) { id email } }",
+        name=email.partition("@")[0],
+    )
+    account = made["createServiceAccount"]
+    if role is not None:
+        await hub.ask(
+            """mutation ($email: String!, $role: BuiltInRole!) {
+              upsertUser(attributes: {email: $email, role: $role}) { id } }""",
+            email=account["email"],
+            role=role,
+        )
+    token = await hub.ask(
+        """mutation ($id: ID!) {
+          createServiceAccountToken(id: $id, attributes: {name: "tf"}) { token } }""",
+        id=account["id"],
+    )
+    return Provider(hub.http, hub.url, token["createServiceAccountToken"]["token"])
 
 
 async def test_a_configuration_lives_from_create_to_destroy(stored_hub: Running) -> None:
@@ -220,6 +243,55 @@ async def test_a_token_that_is_no_good_never_reads_as_gone(hub: Running) -> None
         with pytest.raises(Failed, match="not known|revoked") as refused:
             await worthless.call("GetCluster", id=cluster.id)
         assert "could not find resource" not in str(refused.value)
+
+
+async def test_a_token_without_roles_never_reads_as_gone(hub: Running) -> None:
+    """Also of what does not exist: else the answers would tell what exists."""
+    run, stranger = provider(hub), await as_user(hub, "stranger@example.org", None)
+    cluster, repository, project = Cluster("kept"), Repository(URL), Project("kept")
+    for one in (cluster, repository, project):
+        await one.create(run)
+    service, context = Service("s", cluster.id, repository_id=repository.id), Context("vpc", {})
+    for one in (service, context, User("ada@example.org", "Ada")):
+        await one.create(run)
+    reads = [
+        ("GetCluster", [{"id": cluster.id}, {"id": ABSENT}]),
+        ("GetClusterByHandle", [{"handle": "kept"}, {"handle": "absent"}]),
+        ("GetGitRepository", [{"id": repository.id, "url": URL}, {"id": ABSENT}]),
+        ("GetProject", [{"id": project.id}, {"name": "absent"}]),
+        ("GetServiceDeployment", [{"id": service.id}, {"id": ABSENT}]),
+        ("GetServiceContext", [{"name": "vpc"}, {"name": "absent"}]),
+        ("GetUser", [{"email": "ada@example.org"}, {"email": "absent@example.org"}]),
+        ("DeleteServiceDeployment", [{"id": service.id}, {"id": ABSENT}]),
+    ]
+    for name, given in reads:
+        for variables in given:
+            with pytest.raises(Failed, match="may not read .*: needs role") as refused:
+                await stranger.call(name, **variables)
+            assert not isinstance(refused.value, Gone), name
+
+
+async def test_an_editor_plans_what_an_administrator_applied(hub: Running) -> None:
+    """Bindings show as a whole, and a user that the editor may not read is not gone."""
+    run, editor = provider(hub), await as_user(hub, "ed@example.org", "EDITOR")
+    user, group = User("ada@example.org", "Ada"), Group("team")
+    await user.create(run)
+    await group.create(run)
+    project = Project("payments", readers=(user.id,), writer_groups=(group.id,))
+    await project.create(run)
+    cluster = Cluster("dev", project_id=project.id)
+    await cluster.create(run)
+    rights = {"readBindings": [{"userId": user.id}], "writeBindings": [{"groupId": group.id}]}
+    await run.call("UpdateRbac", rbac=rights, clusterId=cluster.id)
+    for one in (project, cluster):
+        assert await one.read(editor) == one.planned()
+    told = await editor.call("GetCluster", id=cluster.id)
+    assert subjects(told["readBindings"]) == {(user.id, None)}
+    assert subjects(told["writeBindings"]) == {(None, group.id)}
+    with pytest.raises(Failed, match="may not read users"):
+        await user.read(editor)
+    viewer = await as_user(hub, "vi@example.org", "VIEWER")
+    assert (await viewer.call("GetCluster", id=cluster.id))["readBindings"] == []
 
 
 async def test_what_cannot_be_done_is_refused_with_a_sentence(hub: Running) -> None:
