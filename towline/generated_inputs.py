@@ -62,6 +62,11 @@ class UserAttributes(TypedDict, total=False):
     role: str | None
 
 
+class ServiceAccountAttributes(TypedDict, total=False):
+    name: str | None
+    email: str | None
+
+
 class ClaimPatternAttributes(TypedDict, total=False):
     name: Required[str]
     value: Required[str]

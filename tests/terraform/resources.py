@@ -362,6 +362,31 @@ class User:
 
 
 @dataclass
+class ServiceAccount:
+    """`plural_service_account`; destroying it makes no call."""
+
+    name: str
+    email: str
+    id: str = ""
+
+    def _attributes(self) -> Json:
+        return {"name": self.name, "email": self.email}
+
+    async def create(self, run: Provider) -> None:
+        self.id = (await run.call("CreateServiceAccount", attributes=self._attributes()))["id"]
+
+    async def read(self, run: Provider) -> Json:
+        found = await run.call("GetUser", email=self.email)
+        return {"id": found["id"], "email": found["email"], "name": found["name"]}
+
+    def planned(self) -> Json:
+        return {"id": self.id, "email": self.email, "name": self.name}
+
+    async def update(self, run: Provider) -> None:
+        await run.call("UpdateServiceAccount", id=self.id, attributes=self._attributes())
+
+
+@dataclass
 class GlobalService:
     """`plural_global_service`; it is never read."""
 

@@ -43,6 +43,8 @@ _OTHERS = {
     "CreateGlobalServiceDeployment": "`plural_global_service`: create",
     "UpdateGlobalService": "`plural_global_service`: update",
     "DeleteGlobalService": "`plural_global_service`: delete",
+    "CreateServiceAccount": "`plural_service_account`: create",
+    "UpdateServiceAccount": "`plural_service_account`: update",
     "AddGroupMember": "`plural_group_member`: create",
     "DeleteGroupMember": "`plural_group_member`: delete",
     "UpdateRbac": "`plural_rbac`: create, update",

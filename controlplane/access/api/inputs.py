@@ -43,6 +43,17 @@ class UserAttributes:
     bound."""
 
 
+@strawberry.input
+class ServiceAccountAttributes:
+    """Fields of a service account. A field that is null or absent stays as it is."""
+
+    name: str | None = None
+    """Name. Required on creation. Limit: 63 characters."""
+    email: str | None = None
+    """E-mail address. Default: `NAME@service-accounts`, for a name of lower-case letters, digits
+    and hyphens."""
+
+
 @draft(Limit, publish_defaults=True)
 class TokenScopeAttributes(Draft[Limit]):
     """Limits of a token to operations, kinds of resources and scopes. An empty list means all."""

@@ -9,6 +9,7 @@ from controlplane.access.api.inputs import (
     RbacAttributes,
     RoleAttributes,
     RoleBindingAttributes,
+    ServiceAccountAttributes,
     TrustRuleAttributes,
     UserAttributes,
     subjects_by_role,
@@ -79,15 +80,29 @@ class AccessMutation:
         return UserType.of(await users.disable(info.context.actor, id, disabled))
 
     @strawberry.mutation
-    async def create_service_account(self, info: Info, name: str) -> UserType | None:
+    async def create_service_account(
+        self, info: Info, attributes: ServiceAccountAttributes
+    ) -> UserType | None:
         """Creates a service account, which authenticates with tokens only.
 
         Args:
-            name: Name of the service account.
+            attributes: Name and address of the service account.
         """
-        return UserType.of(
-            await info.context[UserOperations].create_account(info.context.actor, name)
-        )
+        users, name = info.context[UserOperations], attributes.name or ""
+        return UserType.of(await users.create_account(info.context.actor, name, attributes.email))
+
+    @strawberry.mutation
+    async def update_service_account(
+        self, info: Info, id: strawberry.ID, attributes: ServiceAccountAttributes
+    ) -> UserType | None:
+        """Updates a service account.
+
+        Args:
+            id: ID of the service account.
+            attributes: Fields to change.
+        """
+        users, actor = info.context[UserOperations], info.context.actor
+        return UserType.of(await users.update_account(actor, id, attributes.name, attributes.email))
 
     @strawberry.mutation
     async def create_service_account_token(

@@ -42,7 +42,7 @@ from controlplane.authorization import (
 )
 from controlplane.authorization.roles import BuiltInRole
 from controlplane.platform.conflicts import name_conflict
-from controlplane.platform.context import ACCESS, StoreContext
+from controlplane.platform.context import ACCESS, Change, StoreContext
 from controlplane.platform.names import check_label, check_length, check_text
 from controlplane.platform.ports import Page, PageQuery, Transaction
 from controlplane.platform.retry import retry_operations
@@ -145,30 +145,44 @@ class UserOperations:
     async def update(self, actor: Actor, id: str, name: str | None, email: str | None) -> User:
         """Changes the name or the address of a user. Conflict: another user has the address."""
         async with self._context.change(actor, "updateUser", ADMINISTER_USERS) as tx:
-            before = await find_user(tx, id)
-            user = before
-            if name:
-                user = replace(user, name=check_text(name, "name"))
-            if email and email != before.email:
-                await require_permissions_of_user(tx, actor, before, self._context.clock.now())
-                if (known := await tx[UserStore].find(email=email)) is not None:
-                    raise name_conflict(actor, known, f"user {email} already exists")
-                user = replace(user, email=check_address(email))
-            user = replace(user, updated_at=self._context.clock.now())
-            await tx[UserStore].put(user)
-            tx.audit(user.email, id)
-            tx.publish(ACCESS, id)
+            return await self._updated(tx, await find_user(tx, id), name, email)
+
+    async def create_account(self, actor: Actor, name: str, email: str | None = None) -> User:
+        """Creates a service account: a user that authenticates only with tokens.
+
+        Without an address, the account gets `NAME@service-accounts`.
+        """
+        async with self._context.change(actor, "createServiceAccount", ADMINISTER_USERS) as tx:
+            address = (
+                check_address(email) if email else f"{check_label(name, 'name')}@{_ACCOUNT_DOMAIN}"
+            )
+            user = replace(self._new_user(address, name), kind=UserKind.SERVICE_ACCOUNT)
+            if (known := await tx[UserStore].find(email=address)) is not None:
+                raise name_conflict(actor, known, f"user {address} already exists")
+            await tx[UserStore].add(user)
+            tx.audit(address, user.id)
         return user
 
-    async def create_account(self, actor: Actor, name: str) -> User:
-        """Creates a service account: a user that authenticates only with tokens."""
-        async with self._context.change(actor, "createServiceAccount", ADMINISTER_USERS) as tx:
-            email = f"{check_label(name, 'name')}@{_ACCOUNT_DOMAIN}"
-            user = replace(self._new_user(email, name), kind=UserKind.SERVICE_ACCOUNT)
+    async def update_account(
+        self, actor: Actor, id: str, name: str | None, email: str | None
+    ) -> User:
+        """Like `update`, for service accounts only."""
+        async with self._context.change(actor, "updateServiceAccount", ADMINISTER_USERS) as tx:
+            return await self._updated(tx, await find_service_account(tx, id), name, email)
+
+    async def _updated(self, tx: Change, before: User, name: str | None, email: str | None) -> User:
+        now = self._context.clock.now()
+        user = replace(before, updated_at=now)
+        if name:
+            user = replace(user, name=check_text(name, "name"))
+        if email and email != before.email:
+            await require_permissions_of_user(tx, tx.actor, before, now)
             if (known := await tx[UserStore].find(email=email)) is not None:
-                raise name_conflict(actor, known, f"service account {name!r} already exists")
-            await tx[UserStore].add(user)
-            tx.audit(email, user.id)
+                raise name_conflict(tx.actor, known, f"user {email} already exists")
+            user = replace(user, email=check_address(email))
+        await tx[UserStore].put(user)
+        tx.audit(user.email, user.id)
+        tx.publish(ACCESS, user.id)
         return user
 
     async def account_token(

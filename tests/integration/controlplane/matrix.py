@@ -130,7 +130,8 @@ ARGUMENTS = {
     "cloneService": 'serviceId: "{service}", clusterId: "{cluster}", attributes: {{name: "copy"}}',
     "upsertUser": 'attributes: {{email: "new@example.org"}}',
     "disableUser": 'id: "{other}", disabled: true',
-    "createServiceAccount": 'name: "new"',
+    "createServiceAccount": 'attributes: {{name: "new"}}',
+    "updateServiceAccount": 'id: "{account}", attributes: {{name: "renamed"}}',
     "createServiceAccountToken": 'id: "{account}", attributes: {{name: "x"}}',
     "createTrustRule": 'userId: "{account}", attributes: {{issuer: "https://ci.example.org",'
     ' audience: "a", subject: "s"}}',
@@ -365,7 +366,7 @@ async def _people(stage: Stage) -> None:
         made = await stage.made(f'upsertUser(attributes: {{email: "{email}"}}) {{ id }}')
         stage.ids[name] = made["id"]
     for name, document in (
-        ("account", 'createServiceAccount(name: "robot") { id }'),
+        ("account", 'createServiceAccount(attributes: {name: "robot"}) { id }'),
         ("group", 'createGroup(attributes: {name: "team"}) { id }'),
         ("role", 'createRole(attributes: {name: "custom"}) { id }'),
         ("project", 'createProject(attributes: {name: "own", fence: {unrestricted: true}}) { id }'),

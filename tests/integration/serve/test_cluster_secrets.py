@@ -12,7 +12,7 @@ from tests.integration.serve.waiting import until
 
 __all__ = ["fleet"]
 
-ACCOUNT = 'mutation { createServiceAccount(name: "reader") { id email } }'
+ACCOUNT = 'mutation { createServiceAccount(attributes: {name: "reader"}) { id email } }'
 BIND = """mutation ($user: String!, $scope: String!) {
   createRoleBinding(attributes: {role: "editor", scope: $scope, user: $user}) { id } }"""
 SAVE = """mutation ($source: SecretSourceAttributes!) {

@@ -21,6 +21,7 @@ from tests.terraform.resources import (
     Project,
     Repository,
     Service,
+    ServiceAccount,
     User,
     subjects,
 )
@@ -55,8 +56,9 @@ def provider(hub: Running) -> Provider:
 async def as_user(hub: Running, email: str, role: str | None) -> Provider:
     """A run with the token of a service account that has this role everywhere, or none."""
     made = await hub.ask(
-        "mutation ($name: String!) { createServiceAccount(name: $name) { id email } }",
-        name=email.partition("@")[0],
+        """mutation ($attributes: ServiceAccountAttributes!) {
+          createServiceAccount(attributes: $attributes) { id email } }""",
+        attributes={"name": email, "email": email},
     )
     account = made["createServiceAccount"]
     if role is not None:
@@ -98,8 +100,12 @@ async def test_a_configuration_lives_from_create_to_destroy(stored_hub: Running)
     await everywhere.create(run)
     await rbac(run, cluster, shop, user, group)
 
-    every = (user, group, project, cluster, repository, shop, web, context)
+    account = ServiceAccount("CI bot", "ci@example.org")
+    await account.create(run)
+    every = (user, account, group, project, cluster, repository, shop, web, context)
     await check_unchanged(run, every)
+    account.name = "CD bot"
+    await account.update(run)
     await change(run, user, group, project, cluster, repository, shop, context, everywhere)
     await check_unchanged(run, every)
     await check_sources(run, cluster, project, repository)

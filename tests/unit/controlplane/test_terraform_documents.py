@@ -41,8 +41,8 @@ def api() -> GraphQLSchema:
     return build_schema((ROOT / "schema.graphql").read_text())
 
 
-def test_there_are_38_operations() -> None:
-    assert len(OPERATIONS) == 38
+def test_there_are_40_operations() -> None:
+    assert len(OPERATIONS) == 40
 
 
 @pytest.mark.parametrize("name", OPERATIONS)

@@ -426,11 +426,11 @@ def disable_user(api: GraphQLApi, id: str, disabled: bool) -> User:
     return run(api, DISABLE_USER, id=id, disabled=disabled)
 
 
-CREATE_SERVICE_ACCOUNT: GraphQLDocument[Mapping[str, User | None]] = GraphQLDocument('mutation CreateServiceAccount($name:String!){createServiceAccount(name:$name){...User}}' + _USER)
+CREATE_SERVICE_ACCOUNT: GraphQLDocument[Mapping[str, User | None]] = GraphQLDocument('mutation CreateServiceAccount($attributes:ServiceAccountAttributes!){createServiceAccount(attributes:$attributes){...User}}' + _USER)
 
 
-def create_service_account(api: GraphQLApi, name: str) -> User:
-    return run(api, CREATE_SERVICE_ACCOUNT, name=name)
+def create_service_account(api: GraphQLApi, attributes: "inputs.ServiceAccountAttributes") -> User:
+    return run(api, CREATE_SERVICE_ACCOUNT, attributes=attributes)
 
 
 CREATE_TRUST_RULE: GraphQLDocument[Mapping[str, TrustRule]] = GraphQLDocument('mutation CreateTrustRule($userId:ID!$attributes:TrustRuleAttributes!){createTrustRule(userId:$userId attributes:$attributes){...TrustRule}}' + _TRUST_RULE)

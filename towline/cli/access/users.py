@@ -111,7 +111,8 @@ def create_service_account(
     Example:
       towline users create-service-account ci
     """
-    show(operations.create_service_account(connect(context), name), COLUMNS, output, "email")
+    made = operations.create_service_account(connect(context), {"name": name})
+    show(made, COLUMNS, output, "email")
 
 
 class TrustOptions(OptionGroup):

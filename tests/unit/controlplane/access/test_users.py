@@ -213,7 +213,7 @@ async def test_a_service_account_is_created_once(
     made = await users.create_account(ADMIN, "deploy")
     assert (made.email, made.kind) == ("deploy@service-accounts", UserKind.SERVICE_ACCOUNT)
     assert await world.rows(UserStore) == [made]
-    with pytest.raises(Conflict, match="'deploy' already exists"):
+    with pytest.raises(Conflict, match="deploy@service-accounts already exists"):
         await users.create_account(ADMIN, "deploy")
     for name in ("", "Deploy", "x" * 64):
         with pytest.raises(Invalid) as error:
@@ -221,6 +221,24 @@ async def test_a_service_account_is_created_once(
         assert error.value.field == "name"
     await users.create_account(ADMIN, "x" * 63)
     assert [action for _, action, _ in await world.audited()] == ["createServiceAccount"] * 2
+
+
+async def test_a_service_account_with_an_address_is_updated(
+    world: MemoryOperations, users: UserOperations
+) -> None:
+    await world.given(ADA)
+    made = await users.create_account(ADMIN, "CI bot", "ci@example.org")
+    assert (made.name, made.email) == ("CI bot", "ci@example.org")
+    with pytest.raises(Conflict, match="ada@example.org already exists"):
+        await users.create_account(ADMIN, "ada", ADA.email)
+    after = await users.update_account(ADMIN, made.id, "CD bot", "cd@example.org")
+    assert (after.name, after.email, after.kind) == ("CD bot", "cd@example.org", made.kind)
+    assert await users.update_account(ADMIN, made.id, None, None) == after
+    with pytest.raises(NotFound):
+        await users.update_account(ADMIN, ADA.id, "x", None)
+    with pytest.raises(Forbidden):
+        await users.update_account(EDITOR, made.id, "x", None)
+    assert (await world.audited())[1] == (ADMIN.email, "updateServiceAccount", "cd@example.org")
 
 
 async def test_a_service_account_gets_a_token(
