@@ -11,6 +11,7 @@ from controlplane.platform.context import RENDER_SERVICES, OperationContext
 from controlplane.platform.names import check_text
 from controlplane.platform.parts import part
 from controlplane.platform.ports import Page, PageQuery, Transaction
+from controlplane.platform.references import reference
 from controlplane.platform.retry import retry_operations
 from controlplane.repositories.model.credentials import auth_method_of, merge_credentials
 from controlplane.repositories.model.repository import GitHealth, Repository, origin_of
@@ -346,7 +347,8 @@ def _is_polled(state: RepositoryState) -> bool:
 async def _check_via(tx: Transaction, actor: Actor, change: RepositoryChange) -> None:
     """NotFound: no such cluster. Forbidden: the actor may not use the cluster's network."""
     if change.via:
-        await tx[RepositoryUsers].check_network(actor, change.via)
+        with reference("viaClusterId", change.via):
+            await tx[RepositoryUsers].check_network(actor, change.via)
 
 
 async def find_repository(

@@ -13,6 +13,7 @@ from controlplane.access.ports import RoleBindingStore
 from controlplane.authorization import Actor, Resource, ResourceKind, Role, Verb, require
 from controlplane.platform.context import ACCESS, Change, StoreContext
 from controlplane.platform.ports import Transaction
+from controlplane.platform.references import reference
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +113,8 @@ async def _check_subjects(tx: Transaction, several: Collection[Subjects]) -> Non
     deadlocks.
     """
     for id in sorted({id for subjects in several for id in subjects.groups}):
-        await find_group(tx, id)
+        with reference("bindings.groupId", id):
+            await find_group(tx, id)
     for id in sorted({id for subjects in several for id in subjects.users}):
-        await find_user(tx, id)
+        with reference("bindings.userId", id):
+            await find_user(tx, id)

@@ -44,6 +44,7 @@ from controlplane.authorization.roles import MAX_RULES, check_kubernetes
 from controlplane.platform.context import ACCESS, Change, StoreContext
 from controlplane.platform.names import check_length, check_text
 from controlplane.platform.ports import ReadableRows, Transaction
+from controlplane.platform.references import reference
 from controlplane.platform.retry import retry_operations
 from core.errors import Conflict, Invalid, NotFound
 
@@ -259,7 +260,10 @@ class AccessControl:
         Forbidden: a changed role has permissions there that the actor lacks.
         """
         async with self._context.change(actor, "setBindings") as tx:
-            await change_subjects(tx, await self._authorized_target(tx, scope), roles)
+            kind, _, id = scope.partition(":")
+            with reference(f"{kind}Id", id):
+                target = await self._authorized_target(tx, scope)
+            await change_subjects(tx, target, roles)
 
     async def can(self, actor: Actor, verb: Verb, kind: ResourceKind, id: str) -> bool:
         """True if the caller has the permission; False for resources that do not exist."""

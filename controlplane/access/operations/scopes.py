@@ -25,6 +25,7 @@ from controlplane.authorization import (
     require,
 )
 from controlplane.platform.ports import Transaction
+from controlplane.platform.references import reference
 from core.errors import Invalid, NotFound
 
 
@@ -72,9 +73,8 @@ async def project_for(
 async def check_project(tx: Transaction, actor: Actor, project_id: str | None) -> None:
     """NotFound: the project does not exist, or the actor may not see it. None is allowed."""
     if project_id:
-        project = await find_project(tx, project_id)
-        if not actor.may(Verb.READ, project.target):
-            raise NotFound(kind=ResourceKind.PROJECT)
+        with reference("projectId", project_id):
+            require(actor, Verb.READ, (await find_project(tx, project_id)).target)
 
 
 async def find_project(tx: Transaction, id: str | None, name: str | None = None) -> Project:

@@ -45,6 +45,7 @@ from controlplane.platform.conflicts import name_conflict
 from controlplane.platform.context import ACCESS, Change, StoreContext
 from controlplane.platform.names import check_label, check_length, check_text
 from controlplane.platform.ports import Page, PageQuery, Transaction
+from controlplane.platform.references import reference
 from controlplane.platform.retry import retry_operations
 from core.errors import Conflict, Forbidden, Invalid, NotFound
 from core.identity import TokenKind
@@ -288,7 +289,10 @@ class UserOperations:
         Forbidden: the group has a permission that the actor lacks.
         """
         async with self._context.change(actor, "createGroupMember", _ADMINISTER_GROUPS) as tx:
-            group, user = await find_group(tx, group_id), await find_user(tx, user_id)
+            with reference("groupId", group_id):
+                group = await find_group(tx, group_id)
+            with reference("userId", user_id):
+                user = await find_user(tx, user_id)
             await self._require_covers_group(tx, actor, group_id)
             row = await tx[MembershipStore].find(group_id=group_id, user_id=user_id)
             if row is None:

@@ -33,6 +33,7 @@ from controlplane.configuration.ports import ContextOverrideStore, ContextStore
 from controlplane.platform.context import RENDER_SERVICES, Change, OperationContext
 from controlplane.platform.names import check_text
 from controlplane.platform.ports import ANY, Page, PageQuery, Transaction
+from controlplane.platform.references import reference
 from controlplane.platform.retry import retry_operations
 from controlplane.platform.sealing import Sealer
 from controlplane.services.model.parts import ContextBinding
@@ -297,8 +298,9 @@ async def bind_contexts(
     }
     new, gone = set(context_ids) - bound.keys(), bound.keys() - set(context_ids)
     for id in sorted(new):
-        service_context = await _find_context(tx, id)
-        require(actor, Verb.READ, service_context.target)
+        with reference("contextBindings.contextId", id):
+            service_context = await _find_context(tx, id)
+            require(actor, Verb.READ, service_context.target)
         if service_context.sealed is not None:
             # Templates can expose the secret: binding needs the permission to use secrets.
             require(

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
-from controlplane.access.operations.scopes import find_project
+from controlplane.access.operations.scopes import check_project
 from controlplane.authorization import Actor, Resource, ResourceKind, Verb, require, require_member
 from controlplane.clusters.model.selectors import Selector
 from controlplane.generators.model.definitions import (
@@ -28,6 +28,7 @@ from controlplane.platform.conflicts import name_conflict
 from controlplane.platform.context import GENERATORS, Change, OperationContext
 from controlplane.platform.names import check_label, check_text
 from controlplane.platform.ports import ANY, Page, PageQuery, Transaction
+from controlplane.platform.references import reference
 from controlplane.platform.retry import retry_operations
 from controlplane.repositories.operations import find_repository
 from controlplane.repositories.ports import RepositoryStore
@@ -225,10 +226,7 @@ class GeneratorOperations(ABC, Generic[D, C]):
 
 async def _scope(tx: Transaction, actor: Actor, project_id: str | None) -> Resource:
     """The location of new services. NotFound: the actor may not see the project."""
-    if project_id:
-        project = await find_project(tx, project_id)
-        if not actor.may(Verb.READ, project.target):
-            raise NotFound(kind=ResourceKind.PROJECT)
+    await check_project(tx, actor, project_id)
     return scope_for_services(project_id)
 
 
@@ -262,8 +260,9 @@ async def template_from(
             check = check_text if placeholders else check_label
             columns[name] = check(value, name)
     if change.repository_id:
-        repository = await find_repository(tx, change.repository_id)
-        require(actor, Verb.READ, repository.target)
+        with reference("template.repositoryId", change.repository_id):
+            repository = await find_repository(tx, change.repository_id)
+            require(actor, Verb.READ, repository.target)
         columns["repository_id"] = repository.id
     if change.uses is not None:
         columns["secrets"] = await template_secrets(tx, actor, change.uses)

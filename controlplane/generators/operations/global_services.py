@@ -18,6 +18,7 @@ from controlplane.generators.operations.definitions import (
 from controlplane.generators.operations.generation import template_of
 from controlplane.generators.ports import GlobalOverrideStore
 from controlplane.platform.ports import Transaction
+from controlplane.platform.references import reference
 from controlplane.platform.retry import retry_operations
 from controlplane.services.model.ownership import OwnerKind
 from controlplane.services.model.service import Service
@@ -156,8 +157,9 @@ class GlobalServices(GeneratorOperations[GlobalService, GlobalChange]):
         if bool(change.source_id) == bool(change.template):
             raise Invalid("specify either a service or a template", field="template")
         if change.source_id:
-            source = await find_service(tx, change.source_id)
-            require(actor, Verb.WRITE, source.target)
+            with reference("serviceId", change.source_id):
+                source = await find_service(tx, change.source_id)
+                require(actor, Verb.WRITE, source.target)
             if source.owner_id is not None or source.mirrored:
                 raise Conflict(
                     f"service {source.name!r} is managed by a generator or by its cluster"

@@ -7,6 +7,7 @@ from controlplane.clusters.operations.freezes import frozen_clusters
 from controlplane.configuration.operations.secret_references import store_secret_flags
 from controlplane.platform.context import OperationContext
 from controlplane.platform.ports import ANY, Transaction
+from controlplane.platform.references import reference
 from controlplane.secrets.model.rotation import SecretConsumer
 from controlplane.secrets.model.secret import MAX_USES, Secret, check_name
 from controlplane.secrets.ports import SecretStore, SecretVersionStore
@@ -142,10 +143,11 @@ async def _thawed(
 
 async def usable_secret(tx: Transaction, actor: Actor, id: str) -> Secret:
     """A secret that the actor may use in services. NotFound, Forbidden."""
-    secret = await tx[SecretStore].get(id)
-    if secret is None:
-        raise NotFound(kind=ResourceKind.SECRET)
-    require(actor, Verb.USE, secret.target)
+    with reference("secretId", id):
+        secret = await tx[SecretStore].get(id)
+        if secret is None:
+            raise NotFound(kind=ResourceKind.SECRET)
+        require(actor, Verb.USE, secret.target)
     return secret
 
 

@@ -7,6 +7,7 @@ from controlplane.access.operations.scopes import project_for
 from controlplane.authorization import Actor, ResourceKind, Verb, require
 from controlplane.platform.context import Change
 from controlplane.platform.ports import Transaction
+from controlplane.platform.references import reference
 from controlplane.repositories.model.repository import Repository, origin_of
 from controlplane.repositories.operations import find_repository
 from controlplane.repositories.ports import RepositoryStore
@@ -48,7 +49,8 @@ async def resolve_helm_repository(
     id = settings.pop("repository_id", None)
     if not id:
         return {}
-    repository = _readable(actor, await find_repository(tx, id, RepositoryKind.HELM))
+    with reference("helm.repositoryId", id):
+        repository = _readable(actor, await find_repository(tx, id, RepositoryKind.HELM))
     if repository_id and repository_id != repository.id:
         return {"helm": {**settings, "url": repository.url}}
     return _from(repository, settings)

@@ -18,6 +18,7 @@ from controlplane.platform.conflicts import check_unchanged, name_conflict
 from controlplane.platform.context import RENDER_SERVICES, Change, OperationContext
 from controlplane.platform.names import check_label, check_text
 from controlplane.platform.ports import ANY, Page, PageQuery, Transaction
+from controlplane.platform.references import reference
 from controlplane.platform.retry import retry_operations
 from controlplane.repositories.model.repository import (
     Repository,
@@ -529,10 +530,11 @@ async def _find_open_cluster(
     """The cluster for a new service. Conflict: it is being deleted, or frozen."""
     if not (id or handle):
         raise Invalid("specify the cluster by id or handle", field="clusterId")
-    cluster = await find_cluster(tx, id, handle)
-    shared = project is not None and project.fence.reaches(as_fence_cluster(cluster))
-    if not shared and not tx.actor.may(Verb.READ, cluster.target):
-        raise NotFound(kind=ResourceKind.CLUSTER)
+    with reference("clusterId" if id else "cluster", id or handle):
+        cluster = await find_cluster(tx, id, handle)
+        shared = project is not None and project.fence.reaches(as_fence_cluster(cluster))
+        if not shared:
+            require(tx.actor, Verb.READ, cluster.target)
     authorize_destination(tx, cluster, project)
     if cluster.ending_at is not None:
         raise Conflict(f"cluster {cluster.handle!r} is being deleted")
@@ -651,8 +653,9 @@ def _readables(actor: Actor, rows: Sequence[Related]) -> dict[str, Related]:
 async def _check_renders(tx: Change, columns: Mapping[str, Any]) -> None:
     """NotFound: no such cluster. Forbidden: the actor may not let its agent render."""
     if cluster_id := columns.get("rendered_by"):
-        cluster = await peek_cluster(tx, cluster_id)
-        require(tx.actor, Verb.WRITE, cluster.target)
+        with reference("renderedBy", cluster_id):
+            cluster = await peek_cluster(tx, cluster_id)
+            require(tx.actor, Verb.WRITE, cluster.target)
 
 
 async def _repository_of(tx: Change, change: ServiceChange) -> RepositoryId | None:
@@ -660,8 +663,9 @@ async def _repository_of(tx: Change, change: ServiceChange) -> RepositoryId | No
         return None
     if change.ref is None:
         raise Invalid("is required with a repository", field="git")
-    repository = await find_repository(tx, change.repository_id)
-    require(tx.actor, Verb.READ, repository.target)
+    with reference("repositoryId", change.repository_id):
+        repository = await find_repository(tx, change.repository_id)
+        require(tx.actor, Verb.READ, repository.target)
     return repository.id
 
 

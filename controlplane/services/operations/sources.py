@@ -3,9 +3,10 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from controlplane.authorization import Verb, require
+from controlplane.authorization import ResourceKind, Verb, require
 from controlplane.platform.context import RENDER_SERVICES, Change, OperationContext
 from controlplane.platform.ports import Transaction
+from controlplane.platform.references import reference
 from controlplane.repositories.model.repository import check_folder, check_ref, normalize_folder
 from controlplane.repositories.ports import RepositoryStore
 from controlplane.services.model.service import Service
@@ -68,10 +69,11 @@ async def set_sources(tx: Change, service: Service, changes: Sequence[SourceChan
         for repository in await tx[RepositoryStore].lock({key[0] for key in keys})
     }
     for place, (repository_id, ref, folder, path) in enumerate(keys):
-        repository = found.get(RepositoryId(repository_id))
-        if repository is None:
-            raise NotFound(f"repository {repository_id[:80]!r} does not exist")
-        require(tx.actor, Verb.READ, repository.target)
+        with reference("sources.repositoryId", repository_id):
+            repository = found.get(RepositoryId(repository_id))
+            if repository is None:
+                raise NotFound(kind=ResourceKind.REPOSITORY)
+            require(tx.actor, Verb.READ, repository.target)
         row = ServiceSource(
             tx.context.new_id(), service.id, repository.id, place, ref, folder, path
         )
