@@ -24,6 +24,12 @@ from strawberry.types.unset import UNSET, UnsetType
 
 from controlplane.access.http.browser import Cookies, check_session_request
 from controlplane.authorization import require_member
+from controlplane.http.media_types import (
+    GRAPHQL_RESPONSE,
+    JSON,
+    media_type_for,
+    refusal_status,
+)
 from controlplane.http.metrics import ApiMetrics
 from controlplane.platform.graphql.context import ApiBackend, Context
 from controlplane.platform.graphql.persisted import PersistedQueries, UnknownQueryHash
@@ -107,9 +113,13 @@ class GraphQLEndpoint(GraphQL[Context, None]):
         except HTTPException as error:
             if isinstance(request, WebSocket):
                 raise
-            error_body = {"message": _REASONS.get(error.reason, error.reason)}
-            body = {"data": None, "errors": [{**error_body, "extensions": {"code": "INVALID"}}]}
-            return JSONResponse(body, error.status_code, {"cache-control": "no-store"})
+            reason = _REASONS.get(error.reason, error.reason)
+            body = {"errors": [{"message": reason, "extensions": {"code": "INVALID"}}]}
+            kind = media_type_for(request.headers.get("accept", ""))
+            if kind == JSON:
+                body = {"data": None, **body}
+            headers = {"cache-control": "no-store"}
+            return JSONResponse(body, error.status_code, headers, media_type=_with_charset(kind))
 
     async def get_context(
         self, request: Request | WebSocket, response: Response | WebSocket
@@ -227,14 +237,30 @@ class GraphQLEndpoint(GraphQL[Context, None]):
     def encode_json(self, data: Any) -> str:
         return orjson.dumps(data).decode()
 
+    async def get_sub_response(self, request: Request | WebSocket) -> Response:
+        response = await super().get_sub_response(request)
+        response.media_type = media_type_for(request.headers.get("accept", ""))
+        return response
+
     def create_response(
         self,
         response_data: GraphQLHTTPResponse | list[GraphQLHTTPResponse],
         sub_response: Response,
     ) -> Response:
+        """Responds with the media type and the status that the client asked for."""
+        kind = sub_response.media_type or JSON
+        if kind == GRAPHQL_RESPONSE and not isinstance(response_data, list):
+            sub_response.status_code = status = refusal_status(response_data)  # ty: ignore
+            if status:
+                response_data.pop("data", None)
         response = super().create_response(response_data, sub_response)
+        response.headers["content-type"] = _with_charset(kind)
         response.headers["cache-control"] = "no-store"
         return response
+
+
+def _with_charset(media_type: str) -> str:
+    return f"{media_type}; charset=utf-8"
 
 
 def _refused(message: str, code: str) -> ExecutionResult:

@@ -60,7 +60,8 @@ def viewer(story: DemoSteps, name: str) -> str:
     """Creates a service account with the role viewer and returns its token."""
     ask = story.stage.ask
     account = ask(
-        "mutation ($name: String!) { createServiceAccount(attributes: {name: $name}) { id email } }",
+        """mutation ($name: String!) {
+          createServiceAccount(attributes: {name: $name}) { id email } }""",
         name=name,
     )
     made = account["createServiceAccount"]

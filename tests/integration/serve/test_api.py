@@ -1,7 +1,10 @@
 """GraphQL over HTTP, as clients from outside meet it."""
 
 import asyncio
+import os
+from asyncio.subprocess import PIPE
 from io import BytesIO
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -14,6 +17,17 @@ from tests.integration.serve.conftest import Running
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 ME = "{ me { email } }"
 ABSENT = "00000000-0000-7000-8000-000000000000"
+AUDIT = """
+import { serverAudits } from 'graphql-http'
+
+const [url, token] = process.argv.slice(2)
+const fetchFn = (url, init = {}) =>
+  fetch(url, { ...init, headers: { ...init.headers, authorization: `Bearer ${token}` } })
+for (const audit of serverAudits({ url, fetchFn })) {
+  const { status } = await audit.fn()
+  console.log(status, audit.name)
+}
+"""
 
 
 @pytest.fixture
@@ -123,6 +137,52 @@ async def test_only_post_reaches_the_api(hub: Running, method: str, status: int)
     headers = {"authorization": f"Bearer {hub.token}"}
     async with hub.http.request(method, f"{hub.url}/gql", params=query, headers=headers) as answer:
         assert answer.status in (status, 405)
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "keys"),
+    [
+        ({"query": ME}, 200, {"data"}),
+        ({"query": '{ cluster(handle: "absent") { id } }'}, 200, {"data", "errors"}),
+        ({"query": "{"}, 400, {"errors"}),
+        ({"query": "{ nothing }"}, 400, {"errors"}),
+        ({"query": "query ($x: ID!) { cluster(id: $x) { id } }"}, 400, {"errors"}),
+        ({}, 400, {"errors"}),
+        (b"{", 400, {"errors"}),
+    ],
+)
+async def test_a_client_of_graphql_over_http_gets_its_media_type(
+    hub: Running, body: Any, status: int, keys: set[str]
+) -> None:
+    """With the status that belongs to it; all other clients get 200 for what could be read."""
+    data = body if isinstance(body, bytes) else orjson.dumps(body)
+    kind = "application/graphql-response+json"
+    for accept, expected in ((f"{kind}, application/json", kind), ("*/*", "application/json")):
+        headers = {"content-type": "application/json", "accept": accept}
+        headers["authorization"] = f"Bearer {hub.token}"
+        async with hub.http.post(f"{hub.url}/gql", data=data, headers=headers) as answer:
+            assert (answer.content_type, answer.charset) == (expected, "utf-8")
+            if expected == kind:
+                assert answer.status == status
+                assert orjson.loads(await answer.read()).keys() == keys
+
+
+@pytest.mark.skipif(
+    "GRAPHQL_HTTP_MODULES" not in os.environ,
+    reason="GRAPHQL_HTTP_MODULES names a folder where npm has installed graphql-http",
+)
+async def test_the_audits_of_graphql_over_http_pass(hub: Running, tmp_path: Path) -> None:
+    """Those of the package graphql-http; only what servers MAY support is left out."""
+    (tmp_path / "node_modules").symlink_to(os.environ["GRAPHQL_HTTP_MODULES"])
+    (tmp_path / "audit.mjs").write_text(AUDIT)
+    process = await asyncio.create_subprocess_exec(
+        "node", "audit.mjs", f"{hub.url}/gql", hub.token, cwd=tmp_path, stdout=PIPE
+    )
+    told, _ = await process.communicate()
+    assert process.returncode == 0
+    audits = [line.split(" ", 1) for line in told.decode().splitlines()]
+    assert len(audits) > 50
+    assert [name for status, name in audits if status not in ("ok", "notice")] == []
 
 
 @pytest.mark.parametrize(
