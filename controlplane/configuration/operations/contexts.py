@@ -1,6 +1,6 @@
 """Service contexts: named configuration and secrets that templates of services read."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -59,6 +59,11 @@ class ContextOverrideChange:
     """ID of the project, cluster group or cluster."""
     configuration: Mapping[str, Any]
     """JSON object with values by key."""
+
+    @property
+    def place(self) -> tuple[OverrideLayer, str]:
+        """Layer and ID of the place."""
+        return self.layer, self.place_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,18 +188,22 @@ class ServiceContexts:
         async with self._context.change(actor, "overrideServiceContext") as tx:
             context = await _find_context(tx, id)
             tx.authorize(Verb.WRITE, context.target)
-            after = await self._override(tx, context, change)
+            known = await _overrides_of(tx, id)
+            if change.configuration and len(known.keys() | {change.place}) > _MAX_OVERRIDES:
+                raise Invalid(f"at most {_MAX_OVERRIDES:,} overrides per context")
+            after = await self._override(tx, context, change, known.get(change.place))
             await _mark_users_for_render(tx, id)
         return after if change.configuration else None
 
     async def _override(
-        self, tx: Change, context: ServiceContext, change: ContextOverrideChange
+        self,
+        tx: Change,
+        context: ServiceContext,
+        change: ContextOverrideChange,
+        before: ContextOverride | None,
     ) -> ContextOverride:
         now, who = self._context.clock.now(), (tx.actor.email or tx.actor.name)[:320]
         layer, place = change.layer, change.place_id
-        before = await tx[ContextOverrideStore].find(
-            context_id=context.id, layer=layer, place_id=place
-        )
         ends = before is not None and not change.configuration
         await check_override_place(tx, tx.actor, layer, place, ends=ends)
         check_values(context.types, change.configuration)
@@ -217,15 +226,17 @@ class ServiceContexts:
             return False
         if len(overrides) > _MAX_OVERRIDES:
             raise Invalid(f"must have at most {_MAX_OVERRIDES:,} entries", field="overrides")
-        before = _by_place(await tx[ContextOverrideStore].select(context_id=context.id))
-        after = _by_place(overrides)
+        known = await _overrides_of(tx, context.id)
+        before = {place: dict(override.configuration) for place, override in known.items()}
+        after = {change.place: dict(change.configuration) for change in overrides}
         if len(after) < len(overrides):
             raise Invalid("contains a project, group or cluster twice", field="overrides")
         # Removals come first: they make room for additions.
         places = sorted(before.keys() | after.keys(), key=lambda place: (place in after, place))
         changed = [place for place in places if before.get(place, {}) != after.get(place, {})]
         for place in changed:
-            await self._override(tx, context, ContextOverrideChange(*place, after.get(place, {})))
+            change = ContextOverrideChange(*place, after.get(place, {}))
+            await self._override(tx, context, change, known.get(place))
         return bool(changed)
 
     async def overrides(self, actor: Actor, id: str) -> list[ContextOverride]:
@@ -353,12 +364,12 @@ def _shown(
     return {**values, **dict.fromkeys(secrets, LayeredValue(None, SECRET))}
 
 
-def _by_place(
-    overrides: Iterable[ContextOverride | ContextOverrideChange],
-) -> dict[tuple[OverrideLayer, str], dict[str, Any]]:
-    return {
-        (override.layer, override.place_id): dict(override.configuration) for override in overrides
-    }
+async def _overrides_of(
+    tx: Transaction, context_id: str
+) -> dict[tuple[OverrideLayer, str], ContextOverride]:
+    """The overrides of a context, by layer and place."""
+    rows = await tx[ContextOverrideStore].select(context_id=context_id)
+    return {(row.layer, row.place_id): row for row in rows}
 
 
 async def _save_override(
@@ -369,8 +380,6 @@ async def _save_override(
             await tx[ContextOverrideStore].remove(before.id)
     elif before is not None:
         await tx[ContextOverrideStore].put(after)
-    elif len(await tx[ContextOverrideStore].select(context_id=after.context_id)) >= _MAX_OVERRIDES:
-        raise Invalid(f"at most {_MAX_OVERRIDES:,} overrides per context")
     else:
         await tx[ContextOverrideStore].add(after)
 

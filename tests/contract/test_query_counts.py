@@ -1,0 +1,61 @@
+"""Operations on many rows read them once, not once for each."""
+
+from collections import Counter
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import event
+
+from controlplane.clusters.ports import ClusterStore
+from controlplane.configuration.model.overrides import OverrideLayer
+from controlplane.configuration.operations.contexts import (
+    ContextChange,
+    ContextOverrideChange,
+    ServiceContexts,
+)
+from controlplane.platform.context import OperationContext
+from controlplane.platform.store.engine import make_engine
+from controlplane.platform.store.transaction import SqlStore
+from controlplane.store.repositories import REPOSITORIES
+from tests import migrated
+from tests.fakes.actors import ADMIN
+from tests.fakes.operations import make_cluster, operations_over_memory
+
+Counted = tuple[OperationContext, Counter[str]]
+
+
+@pytest.fixture
+async def counted(tmp_path: Path) -> AsyncIterator[Counted]:
+    """Operations over SQLite, and the number of statements by verb and table."""
+    engine, statements = make_engine(migrated.put_sqlite(tmp_path)), Counter[str]()
+
+    @event.listens_for(engine.sync_engine, "before_cursor_execute")
+    def on_statement(_connection: Any, _cursor: Any, text: str, *_more: Any) -> None:
+        verb = text.split(None, 1)[0]
+        statements.update(f"{verb} {table}" for table in _TABLES if table in text)
+
+    store = SqlStore(engine, REPOSITORIES)
+    yield replace(operations_over_memory().context, store=store), statements
+    await engine.dispose()
+
+
+_TABLES = ("context_overrides", "clusters")
+
+
+@pytest.mark.parametrize("count", [5, 50])
+async def test_overrides_of_a_context_are_read_once(counted: Counted, count: int) -> None:
+    context, statements = counted
+    handles = [f"c{number}" for number in range(count)]
+    async with context.store.write() as tx:
+        for handle in handles:
+            await tx[ClusterStore].add(make_cluster(handle))
+    contexts, layer = ServiceContexts(context), OverrideLayer.CLUSTER
+    for value in (1, 2):
+        changes = [ContextOverrideChange(layer, handle, {"a": value}) for handle in handles]
+        statements.clear()
+        await contexts.save(ADMIN, "base", ContextChange(overrides=changes))
+        assert statements["SELECT context_overrides"] == 1
+        assert statements["SELECT clusters"] <= count + 1
