@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
+import yaml
+
 from controlplane.repositories.model.repository import check_ref
 from core.errors import Invalid
 from core.spec.renderers import HelmRelease, chart_ref
@@ -13,6 +15,9 @@ _FLAGS = ("ignore_hooks", "ignore_crds")
 _MAX_FILES = 64
 _MAX_PATH_LENGTH = 1024
 _SCHEMES = ("https", "http", "oci")
+_PLACEHOLDERS = ("{{", "{%", "${")
+_DOCUMENT_EVENTS = 3
+"""Start of the stream, start of the document, and start of its value."""
 
 
 def check_helm(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -31,6 +36,7 @@ def check_helm(given: Mapping[str, Any]) -> dict[str, Any]:
     if files:
         checked["values_files"] = files
     _check_url(checked)
+    _check_values(checked)
     return checked
 
 
@@ -69,6 +75,32 @@ def follows_chart(ref: str, helm: Mapping[str, Any] | None) -> bool:
 
 def _ref(helm: Mapping[str, Any]) -> str:
     return chart_ref(helm["chart"], helm.get("version") or "")
+
+
+def _check_values(helm: Mapping[str, Any]) -> None:
+    """Raises Invalid unless the values are a YAML map; placeholders may still make them one."""
+    text = helm.get("values", "")
+    wrong = _yaml_problem(text)
+    if wrong and not any(mark in text for mark in _PLACEHOLDERS):
+        raise Invalid(wrong, field="helm.values")
+
+
+def _yaml_problem(text: str) -> str:
+    """Returns why a text is not one YAML map. Reads events: nesting has no limit here."""
+    kinds: list[type[yaml.Event]] = []
+    try:
+        for event in yaml.parse(text, yaml.CBaseLoader):
+            if len(kinds) < _DOCUMENT_EVENTS or isinstance(event, yaml.DocumentStartEvent):
+                kinds.append(type(event))
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 1
+        return f"is not YAML, line {line}: {error.problem}"
+    except yaml.YAMLError as error:
+        return f"is not YAML: {str(error).splitlines()[0]}"
+    if kinds.count(yaml.DocumentStartEvent) > 1:
+        return "must be one YAML document"
+    is_map = yaml.MappingStartEvent in kinds or yaml.DocumentStartEvent not in kinds
+    return "" if is_map else "must be a YAML map"
 
 
 def _check_url(helm: Mapping[str, Any]) -> None:

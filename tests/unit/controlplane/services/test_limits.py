@@ -26,6 +26,19 @@ def rule(message: str = "", *pointers: str) -> SyncOptions:
     return SyncOptions(health_rules=(HealthRule("", "A", HealthState.FAILED, conditions, message),))
 
 
+VALUES = (
+    "replicas: 3",
+    "{a: {b: [1]}}",
+    "# nothing\n",
+    "---\na: 1\n",
+    "a: &x {b: 1}\nc: *x\n",
+    "${item.values}",
+    "a: ${cluster.handle}",
+    "{% if a %}\nb: 1\n{% endif %}",
+    "{{ configuration.values }}",
+)
+
+
 @pytest.mark.parametrize(
     "options",
     [
@@ -74,7 +87,8 @@ def test_sync_options_beyond_their_limits_are_named(options: SyncOptions, field:
         ({"chart": "", "ignore_hooks": False, "values_files": ["", None]}, {}),
         ({"chart": "c" * 256, "version": "1" * 128}, {"chart": "c" * 256, "version": "1" * 128}),
         ({"release": "r" * 53, "ignore_crds": 1}, {"release": "r" * 53, "ignore_crds": True}),
-        ({"values": "v" * 524_288}, {"values": "v" * 524_288}),
+        ({"values": "a: " + "v" * 524_285}, {"values": "a: " + "v" * 524_285}),
+        *(({"values": text}, {"values": text}) for text in VALUES),
         ({"values_files": ["f" * 1024] * 64}, {"values_files": ["f" * 1024] * 64}),
         ({"url": "oci://charts.example.org/x", "chart": "web", "unknown": 1},
          {"url": "oci://charts.example.org/x", "chart": "web"}),
@@ -86,6 +100,16 @@ def test_helm_settings_are_stored_without_empty_values(
     assert check_helm(given) == stored
 
 
+def test_broken_values_are_told_with_their_line() -> None:
+    with pytest.raises(Invalid, match=r"helm.values: is not YAML, line 3: did not find"):
+        check_helm({"values": "a: 1\nb: [2\n"})
+
+
+def test_deeply_nested_values_are_read_without_recursion() -> None:
+    text = "a: " + "[" * 5000 + "]" * 5000
+    assert check_helm({"values": text}) == {"values": text}
+
+
 @pytest.mark.parametrize(
     ("given", "field"),
     [
@@ -93,7 +117,14 @@ def test_helm_settings_are_stored_without_empty_values(
         ({"version": "1" * 129}, "helm.version"),
         ({"url": "https://charts.example.org/" + "x" * 2000, "chart": "c"}, "helm.url"),
         ({"release": "r" * 54}, "helm.release"),
-        ({"values": "v" * 524_289}, "helm.values"),
+        ({"values": "a: " + "v" * 524_286}, "helm.values"),
+        ({"values": "replicas: [1"}, "helm.values"),
+        ({"values": "a: b: c"}, "helm.values"),
+        ({"values": "a:\n\tb: 1"}, "helm.values"),
+        ({"values": "- a"}, "helm.values"),
+        ({"values": "replicas=3"}, "helm.values"),
+        ({"values": "a: 1\n---\nb: 2"}, "helm.values"),
+        ({"values": "a: \x00"}, "helm.values"),
         ({"values_files": ["f"] * 65}, "helm.valuesFiles"),
         ({"values_files": ["f" * 1025]}, "helm.valuesFiles"),
         ({"url": "ftp://charts.example.org", "chart": "c"}, "helm.url"),
