@@ -333,15 +333,15 @@ class RepositoryOperations:
 
 
 def _health(state: RepositoryState) -> GitHealth | None:
-    """Health of a repository; None before its first use."""
+    """Health of a repository; None before the first answer of its server."""
     if state.error:
         return GitHealth.FAILED
     return GitHealth.PULLABLE if _is_polled(state) else None
 
 
 def _is_polled(state: RepositoryState) -> bool:
-    """True if the git cache polls the server; it does not for unused repositories."""
-    return bool(state.error or state.commits or state.missing)
+    """True if the git cache has asked the server."""
+    return bool(state.error or state.reached or state.commits or state.missing)
 
 
 async def _check_via(tx: Transaction, actor: Actor, change: RepositoryChange) -> None:

@@ -93,7 +93,8 @@ class RepositoryState:
 
     `commits` maps each existing followed ref to its commit; after a failure it keeps the last
     good set. `error` is for people and contains no credentials. `size` is the size of the local
-    copy in bytes, and `owner` the replica that fetches it.
+    copy in bytes, and `owner` the replica that fetches it. `reached` is true if the server has
+    answered for this URL and its credentials.
     """
 
     repository_id: RepositoryId
@@ -104,6 +105,7 @@ class RepositoryState:
     fetched_at: datetime | None
     size: int | None = None
     owner: str | None = None
+    reached: bool = False
 
 
 @dataclass(frozen=True, slots=True)

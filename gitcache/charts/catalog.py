@@ -61,6 +61,10 @@ class ChartCatalog:
             f"{URL(spec.url).host} has no chart with the digest sha256:{sha[:12]}…"
         )
 
+    async def check(self, spec: RepositorySpec) -> None:
+        """Downloads the index of a chart repository; registries have none. Raises Unavailable."""
+        await self._charts.check(ChartRef(spec.url, "", project=spec.project))
+
     async def newest(self, spec: RepositorySpec, wanted: ChartRef) -> str:
         """Returns the sha256 of the newest archive. Raises Invalid without any, Unavailable."""
         return await self._note(spec, await self._charts.newest(wanted))

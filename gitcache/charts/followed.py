@@ -14,6 +14,7 @@ from core.spec.source import Commit, RepositorySpec
 from gitcache.charts.catalog import ChartCatalog, parse_chart_ref
 from gitcache.domain.inputs import digest_of_json
 from gitcache.domain.objects import TREE, CommitRecord, Entry
+from gitcache.domain.refs import HEAD
 from gitcache.ports import ON_DEMAND_PIN_PREFIX, Memo
 
 _HEADS = "refs/heads/"
@@ -30,8 +31,11 @@ class ChartMirror:
     async def list_refs(self, spec: RepositorySpec, prefixes: Sequence[str]) -> Mapping[str, str]:
         """Implements `RefLister.list_refs`: lists the newest archive of each chart.
 
-        Omits charts without an archive; raises Invalid if no chart has one. Unavailable.
+        Omits charts without an archive; raises Invalid if no chart has one. Unavailable. HEAD only
+        asks for the index.
         """
+        if HEAD in prefixes:
+            await self._charts.check(spec)
         found: dict[str, str] = {}
         failure: Invalid | None = None
         for prefix in prefixes:

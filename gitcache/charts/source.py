@@ -83,6 +83,11 @@ class ChartSource:
         self._newest.pop(wanted, None)
         return await self.pin(wanted)
 
+    async def check(self, wanted: ChartRef) -> None:
+        """Downloads the index of a repository; registries have none. Raises Unavailable."""
+        if not wanted.repository.startswith("oci://"):
+            await self._index_of(wanted)
+
     async def latest(self, wanted: ChartRef, most: int) -> list[ChartPin]:
         """Pins the newest versions of a chart, regardless of the wanted range."""
         known = {
@@ -166,8 +171,7 @@ class ChartSource:
 
     async def _index(self, wanted: ChartRef) -> Sequence[ChartVersion]:
         """Lists the versions of a chart; parses an unchanged index only once."""
-        url = URL(wanted.repository.rstrip("/") + "/index.yaml")
-        index = await self._get(url, self._headers(wanted), self._limits.index_bytes)
+        index = await self._index_of(wanted)
         key = digest_of_json({"index": digest_of(index), "chart": wanted.name})
         if (memo := await self._memo.get(key)) is None:
             found = await self._workers.versions(index, wanted.name)
@@ -176,6 +180,10 @@ class ChartSource:
             }
             await self._memo.put(key, memo)
         return [ChartVersion(*fields) for fields in memo["versions"]]
+
+    async def _index_of(self, wanted: ChartRef) -> bytes:
+        url = URL(wanted.repository.rstrip("/") + "/index.yaml")
+        return await self._get(url, self._headers(wanted), self._limits.index_bytes)
 
     def _registry(self, wanted: ChartRef) -> OciChartRepository:
         found = self._account(wanted)

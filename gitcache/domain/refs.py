@@ -40,6 +40,10 @@ def candidates(name: str) -> tuple[str, ...]:
     return (f"refs/heads/{name}", f"refs/tags/{name}")
 
 
+HEAD = "HEAD"
+"""Ref that stands for the repository itself."""
+
+
 def prefixes(names: Iterable[str]) -> list[str]:
     """Lists the `ref-prefix` arguments for these names, unique and sorted."""
     return sorted({ref for name in names for ref in candidates(name)})

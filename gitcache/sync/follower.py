@@ -40,6 +40,8 @@ _CHARTS_SECONDS = 300.0
 """Minimum poll interval of chart repositories: an index is large and rarely changes."""
 
 _MEASURE_SECONDS = 600.0
+_UNUSED_SECONDS = 3600.0
+"""Interval of polls of a repository that no service uses."""
 _MAX_USED_PATHS = 50_000
 _MAX_ON_DEMAND_COMMITS = 1_000
 
@@ -104,6 +106,8 @@ class RepositoryFollower:
         self._asked: set[str] = set()
         self._took = 0.0
         self._used: set[str] = set()
+        self._failing = False
+        self._reached = False
         self._tasks = Tasks(f"follower/{spec.id}")
 
     def start(self) -> None:
@@ -116,10 +120,16 @@ class RepositoryFollower:
         await self._source.coordinator.release(self.spec.id)
 
     def replace(self, spec: RepositorySpec) -> None:
-        """Applies a spec with other refs or credentials at once."""
-        if spec != self.spec:
-            self.spec = spec
+        """Applies another spec. New refs and another connection are polled at once.
+
+        New refs do not hurry a server that fails.
+        """
+        before, self.spec = self.spec, spec
+        if _connection(spec) != _connection(before):
             self._backoff.reset()
+            self._reached = False
+            self._wake.set()
+        elif spec.refs - before.refs and not self._failing:
             self._wake.set()
 
     def hint(self, announced: Mapping[str, str] | None) -> None:
@@ -194,12 +204,15 @@ class RepositoryFollower:
             self._publish(spec, error.message)
             if isinstance(error, CommitsRejected):
                 return self._interval()
+            self._failing = True
             return max(1.0, self._backoff.next(), error.retry_after or 0.0)
         except Exception:
             log.exception("repository failed", repository=spec.id)
             self._publish(spec, "internal error; see the log of the git cache")
+            self._failing = True
             return max(1.0, self._backoff.next())
         self._backoff.reset()
+        self._failing = False
         is_first = self._known.measured is None
         if is_first:
             await self._measure(spec)
@@ -213,7 +226,8 @@ class RepositoryFollower:
             return
         for delay in (*HINT_RETRIES, None):
             prefixes = refs.prefixes(spec.refs)
-            listed = await self._list(spec, prefixes) if prefixes else {}
+            # An unused repository is asked as well, so that a wrong URL shows.
+            listed = await self._list(spec, prefixes) if prefixes or not spec.refs else {}
             resolved = refs.resolve(spec.refs, listed)
             if delay is None or self._announced_seen(spec, resolved.commits):
                 break
@@ -225,8 +239,10 @@ class RepositoryFollower:
 
     async def _list(self, spec: RepositorySpec, prefixes: Sequence[str]) -> Mapping[str, str]:
         started = self._clock.monotonic()
-        listed = await self._source.lister.list_refs(spec, prefixes)
+        listed = await self._source.lister.list_refs(spec, prefixes or [refs.HEAD])
         self._took = self._clock.monotonic() - started
+        # A registry has no answer without the name of a chart.
+        self._reached = bool(prefixes) or not spec.url.startswith("oci://")
         return listed
 
     async def _measure(self, spec: RepositorySpec) -> None:
@@ -339,6 +355,7 @@ class RepositoryFollower:
             fetched_at=known.fetched_at,
             size=known.size,
             owner=self._source.owner,
+            reached=self._reached,
         )
         before, self.state = self.state, state
         if before is None or replace(before, polled_at=state.polled_at) != state:
@@ -352,6 +369,8 @@ class RepositoryFollower:
         seconds = pace.poll_with_webhook if recent else pace.poll
         if self.spec.kind is RepositoryKind.HELM:
             seconds = max(seconds, _CHARTS_SECONDS)
+        if not self.spec.refs:
+            seconds = max(seconds, _UNUSED_SECONDS)
         if self._took > _SLOW_SECONDS:
             seconds = max(seconds, min(self._took * _SLOW_FACTOR, pace.longest_backoff))
         return seconds * random.uniform(1 - _SPREAD, 1 + _SPREAD)
@@ -368,6 +387,11 @@ class RepositoryFollower:
     async def _wake_after(self, seconds: float) -> None:
         await self._clock.sleep(seconds)
         self._wake.set()
+
+
+def _connection(spec: RepositorySpec) -> RepositorySpec:
+    """Returns the part of a spec that decides about reaching its server."""
+    return replace(spec, refs=frozenset(), folders=frozenset())
 
 
 async def prefetch(

@@ -50,7 +50,7 @@ function Row({ repository, onEdit, onDelete }: RowProps) {
         <Age at={repository.pulledAt ?? repository.polledAt} />
       </td>
       <td>
-        <button type="button" disabled={fetching} onClick={() => void sync({ id: repository.id }).then((result) => result.error === undefined && toast(repository.health === null ? "The first service that uses this repository starts the first fetch." : "Fetch started"))}>
+        <button type="button" disabled={fetching} onClick={() => void sync({ id: repository.id }).then((result) => result.error === undefined && toast("Fetch started"))}>
           Fetch now
         </button>{" "}
         <button type="button" onClick={onEdit}>

@@ -24,7 +24,7 @@ export function RepositoryForm({ repository, onDone }: Props) {
     const attributes = { url: textOf(form, "url"), username: textOf(form, "username") || null, password: secret("password"), privateKey: secret("privateKey") };
     const result = isNew ? await create({ attributes }) : await update({ id: repository.id, attributes });
     if (result.error !== undefined) return;
-    toast(isNew ? "Repository connected. The first service that uses it starts the first fetch." : "Repository updated");
+    toast(isNew ? "Repository connected" : "Repository updated");
     onDone();
   };
   return (

@@ -71,6 +71,39 @@ async def test_a_signed_hint_delivers_long_before_the_next_poll(
         await hub.service_until(service, lambda seen: seen["sha"] == sha)
 
 
+async def test_a_mistyped_url_shows_before_a_service_uses_it(
+    hub: Running, git_server: GitServer
+) -> None:
+    """In the list and in the repository; the right URL is asked at once."""
+    url = git_server.create_repository("right").url
+    wrong = await hub.repository(f"{url}-mistyped")
+    charts = await hub.ask(
+        """mutation ($url: String!) {
+          createHelmRepository(attributes: {url: $url}) { id } }""",
+        url=f"{url}-charts",
+    )
+
+    async def told() -> Json:
+        return await state(hub, wrong)
+
+    async def helm_told() -> Json:
+        document = "query ($id: ID!) { helmRepository(id: $id) { health error } }"
+        id = charts["createHelmRepository"]["id"]
+        return (await hub.ask(document, id=id))["helmRepository"]
+
+    await until(told, lambda seen: seen["health"] == "FAILED" and seen["error"])
+    await until(helm_told, lambda seen: seen["health"] == "FAILED" and seen["error"])
+    listed = await hub.ask("{ gitRepositories { edges { node { error } } } }")
+    assert [bool(edge["node"]["error"]) for edge in listed["gitRepositories"]["edges"]] == [True]
+    await hub.ask(
+        """mutation ($id: ID!, $url: String!) {
+          updateGitRepository(id: $id, attributes: {url: $url}) { id } }""",
+        id=wrong,
+        url=url,
+    )
+    await until(told, lambda seen: seen == {"health": "PULLABLE", "error": None})
+
+
 async def test_hints_of_strangers_are_refused_alike(hub: Running, git_server: GitServer) -> None:
     """A wrong signature, no secret and no repository cannot be told apart."""
     _, guarded, _ = await shop(hub, git_server, webhookSecret=SECRET)

@@ -8,7 +8,7 @@ import pytest
 
 from core.errors import Invalid, Unavailable
 from core.identity import RepositoryId
-from core.spec.source import RepositorySpec, RepositoryState
+from core.spec.source import GitCredentials, RepositorySpec, RepositoryState
 from gitcache.ports import NotOwner
 from gitcache.sync.follower import HINT_RETRIES, FollowerPorts, PollIntervals, RepositoryFollower
 from tests.fakes.clock import FakeClock
@@ -111,14 +111,60 @@ async def test_a_deleted_branch_becomes_missing(watch: Watch) -> None:
     assert watch.told[-1].missing == {"main"} and watch.sha is None
 
 
-async def test_a_repository_of_which_nothing_is_in_use_is_never_asked() -> None:
+async def test_a_repository_of_which_nothing_is_in_use_is_asked_once_an_hour() -> None:
     watch = Watch(replace(SPEC, refs=frozenset()))
     watch.git.push(MAIN, 1)
     await watch.start()
-    await watch.clock.advance(100)
-    assert watch.git.polls == [] and watch.git.fetches == []
-    assert watch.told[-1].error is None
+    await watch.clock.advance(3000)
+    assert watch.git.polls == [["HEAD"]] and watch.git.fetches == []
+    assert watch.told[-1].error is None and watch.told[-1].reached
+    watch.follower.replace(SPEC)
+    await watch.clock.advance(0)
+    assert watch.sha == watch.git.refs[MAIN]
     await watch.follower.stop()
+
+
+async def test_the_error_of_an_unused_repository_is_told() -> None:
+    watch = Watch(replace(SPEC, refs=frozenset()))
+    watch.git.error = Unavailable("repository not found")
+    await watch.start()
+    assert watch.told[-1].error == "repository not found" and not watch.told[-1].reached
+    watch.git.error = None
+    watch.follower.replace(replace(watch.follower.spec, url="https://git.test/right"))
+    await watch.clock.advance(0)
+    assert watch.told[-1].error is None and watch.told[-1].reached
+    await watch.follower.stop()
+
+
+async def test_changes_of_the_services_do_not_hurry_a_failing_server(watch: Watch) -> None:
+    """Four hundred services of one repository are deleted one after another."""
+    watch.git.error = Unavailable("no")
+    folders = [f"app{number}" for number in range(400)]
+    watch.follower.replace(replace(SPEC, folders=frozenset(folders)))
+    await watch.start()
+    await watch.clock.advance(600)
+    before = len(watch.git.polls)
+    while folders:
+        folders.pop()
+        refs = frozenset({"main", f"branch{len(folders)}"})
+        watch.follower.replace(replace(SPEC, folders=frozenset(folders), refs=refs))
+        await watch.clock.advance(0)
+    assert len(watch.git.polls) - before <= 1
+    watch.git.error = None
+    watch.follower.replace(replace(SPEC, credentials=GitCredentials(password="right")))
+    await watch.clock.advance(0)
+    assert watch.told[-1].error is None
+
+
+async def test_a_service_that_goes_causes_no_poll(watch: Watch) -> None:
+    watch.git.push(MAIN, 1)
+    both = replace(SPEC, folders=frozenset({"a", "b"}), refs=frozenset({"main", "dev"}))
+    watch.follower.replace(both)
+    await watch.start()
+    before = len(watch.git.polls)
+    watch.follower.replace(replace(SPEC, folders=frozenset({"a"})))
+    await watch.clock.advance(0)
+    assert len(watch.git.polls) == before
 
 
 async def test_a_followed_commit_needs_no_poll_and_one_fetch() -> None:

@@ -311,6 +311,7 @@ async def test_the_ref_of_a_service_is_followed_once(
         (state(), GitHealth.PULLABLE, True),
         (state(commits={}, missing=frozenset({"main"})), GitHealth.PULLABLE, True),
         (state(error="no route"), GitHealth.FAILED, True),
+        (state(commits={}, reached=True), GitHealth.PULLABLE, True),
         (state(commits={}), None, False),
     ],
 )
@@ -321,7 +322,7 @@ async def test_the_state_of_a_repository_is_stored(
     health: GitHealth | None,
     polled: bool,
 ) -> None:
-    """A repository without services is not polled, so it has no time of a poll."""
+    """A repository whose server was not asked has no time of a poll."""
     await world.given(GIT)
     await repositories.store_state(replace(told, size=7, owner="replica"))
     row = await world.row(RepositoryStore, "git")
