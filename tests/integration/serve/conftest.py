@@ -1,6 +1,5 @@
 """The whole program in this process, on free ports, spoken to over real sockets."""
 
-import os
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -16,9 +15,6 @@ from tests import migrated
 from tests.integration.serve.waiting import until
 from towline.serve.process import ControlPlaneProcess, ListenerAddresses
 from towline.settings import ServeSettings
-
-# The real provider is nobody's to bring along: see docs/how-to/terraform.md.
-collect_ignore = [] if "PLURAL_PROVIDER_BINARY" in os.environ else ["test_terraform_provider.py"]
 
 ANY_PORT = "127.0.0.1:0"
 Json = dict[str, Any]

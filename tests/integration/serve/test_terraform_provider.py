@@ -1,6 +1,6 @@
 """The example of docs/how-to/terraform.md, applied by Terraform with the real provider.
 
-Collected only where PLURAL_PROVIDER_BINARY names a build of the provider.
+Skipped unless PLURAL_PROVIDER_BINARY names a build of the provider.
 """
 
 import asyncio
@@ -79,6 +79,10 @@ class Terraform:
 SETTLED = {"plural_cluster.prod": ["agent_deployed"]}
 
 
+@pytest.mark.skipif(
+    "PLURAL_PROVIDER_BINARY" not in os.environ,
+    reason="PLURAL_PROVIDER_BINARY names no build of the provider",
+)
 @pytest.mark.timeout(600)
 async def test_the_example_is_applied_changed_and_destroyed(hub: Running, tmp_path: Path) -> None:
     """After each apply a plan has nothing to do; what others change is put back."""
