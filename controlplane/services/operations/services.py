@@ -518,9 +518,9 @@ async def _project_of(tx: Change, change: ServiceChange) -> Project | None:
     """The project that a change names. NotFound: the actor may not see it."""
     if not change.project_id:
         return None
-    project = await find_project(tx, change.project_id)
-    if not tx.actor.may(Verb.READ, project.target):
-        raise NotFound
+    with reference("projectId", change.project_id):
+        project = await find_project(tx, change.project_id)
+        require(tx.actor, Verb.READ, project.target)
     return project
 
 
