@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-COMMIT = "03adf82a7467636f47684c0b976f225e753c50f6"
+COMMIT = "8a2310c97548270a8b29e5149b01208a5480715a"
 SCHEMA = "0001"
 _ROOT = Path(__file__).parents[1]
 
