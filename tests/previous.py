@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-COMMIT = "8a2310c97548270a8b29e5149b01208a5480715a"
+COMMIT = "bed16f277638e1c65388ae21e399d504344bbffc"
 SCHEMA = "0001"
 _ROOT = Path(__file__).parents[1]
 
