@@ -14,10 +14,15 @@ from controlplane.agents.operations.report_batch import ReportLimits
 from controlplane.agents.operations.reports import AgentReports, ReportCommitter
 from controlplane.agents.operations.sessions import AgentConnected, ConnectionRecorder
 from controlplane.agents.ports import ClusterJobStore
-from controlplane.clusters.model.commands import Command, CommandKind, CommandState
+from controlplane.clusters.model.commands import (
+    UPLOADED_DIGEST,
+    Command,
+    CommandKind,
+    CommandState,
+)
 from controlplane.clusters.ports import ClusterStore, CommandStore
 from controlplane.platform.context import CLUSTER, OperationContext
-from controlplane.platform.ports import ANY
+from controlplane.platform.ports import ANY, Transaction
 from controlplane.platform.retry import retry_operations
 from controlplane.secrets.operations.service_secrets import StoredSecrets, sealed_values
 from controlplane.secrets.ports import ServiceSecrets
@@ -179,10 +184,7 @@ class AgentOperations:
         NotFound: it did not, or it no longer waits.
         """
         async with self._context.store.read() as tx:
-            found = await tx[CommandStore].find(id=command_id, cluster_id=cluster_id)
-        waits = found is not None and found.state is CommandState.WAITING
-        if not waits or found.kind is not CommandKind.RENDER:
-            raise NotFound("no command waits for this render: it timed out or was never requested")
+            await _pending_render(tx, cluster_id, command_id)
 
     async def store_render(self, cluster_id: ClusterId, command_id: str, data: bytes) -> str:
         """Stores the bundle that a command asked for, and returns its digest.
@@ -191,7 +193,12 @@ class AgentOperations:
         """
         await self.check_render_pending(cluster_id, command_id)
         bundle = await asyncio.to_thread(parse_bundle, data)
-        return (await self._context.manifests.keep(bundle.data)).digest
+        digest = (await self._context.manifests.keep(bundle.data)).digest
+        async with self._context.store.write() as tx:
+            command = await _pending_render(tx, cluster_id, command_id)
+            uploaded = {**command.payload, UPLOADED_DIGEST: digest}
+            await tx[CommandStore].change(command_id, payload=uploaded)
+        return digest
 
     async def refused(
         self, cluster_id: ClusterId, service_id: str, sequence: int, message: str
@@ -211,3 +218,14 @@ class AgentOperations:
         lists the states `offered` to the agent before their results.
         """
         return await self._reports.record(AgentReports(cluster_id, list(reports), offered))
+
+
+async def _pending_render(tx: Transaction, cluster_id: ClusterId, command_id: str) -> Command:
+    found = await tx[CommandStore].find(id=command_id, cluster_id=cluster_id)
+    if (
+        found is None
+        or found.state is not CommandState.WAITING
+        or found.kind is not CommandKind.RENDER
+    ):
+        raise NotFound("no command waits for this render: it timed out or was never requested")
+    return found

@@ -51,7 +51,11 @@ class AgentBundles:
         clusters, digests = zip(*keys, strict=True)
         async with self._context.store.read() as tx:
             there = await tx[ClusterStore].column("id", set(clusters))
-            found = await tx[ServiceStore].select(cluster_id=set(clusters), digest=set(digests))
+            found = await tx[ServiceStore].select(
+                cluster_id=set(clusters),
+                digest=set(digests),
+                mirrored=False,  # the agent itself names the digest of a mirrored service
+            )
         users = {
             (service.cluster_id, service.desired.digest): service
             for service in found
@@ -90,7 +94,7 @@ class AgentBundles:
 
 async def _belongs_to_other_cluster(tx: Transaction, cluster_id: ClusterId, digest: str) -> bool:
     """True if only services of other clusters use a bundle, and none of this cluster ever did."""
-    if await tx[ServiceStore].find(digest=digest) is None:
+    if await tx[ServiceStore].find(digest=digest, mirrored=False) is None:
         return False
     mine = {
         service.id

@@ -12,7 +12,12 @@ from controlplane.agents.operations.report_batch import ReportBatch
 from controlplane.agents.operations.sessions import facts_columns
 from controlplane.agents.ports import ClusterJobStore
 from controlplane.audit.ports import AuditLog
-from controlplane.clusters.model.commands import Command, CommandKind, CommandState
+from controlplane.clusters.model.commands import (
+    UPLOADED_DIGEST,
+    Command,
+    CommandKind,
+    CommandState,
+)
 from controlplane.clusters.ports import ClusterStore, CommandStore
 from controlplane.delivery.operations.render_reconciler import mark_for_render
 from controlplane.platform.context import (
@@ -235,10 +240,12 @@ class ReportHandler:
 
 def _ended(command: Command, body: CommandAnswer) -> dict[str, Any]:
     """The columns of a command's row after its answer; the result of a render replaces the
-    order."""
+    order. A render with another digest than that of the command's upload has no result."""
     columns: dict[str, Any] = {"state": CommandState(body.outcome), "message": body.message}
     if command.kind is CommandKind.RENDER:
-        columns["payload"] = render_result_to_json(body.rendered) if body.rendered else {}
+        result = body.rendered
+        is_uploaded = result and result.digest == command.payload.get(UPLOADED_DIGEST)
+        columns["payload"] = render_result_to_json(result) if result and is_uploaded else {}
     return columns
 
 

@@ -8,6 +8,9 @@ from typing import Any
 
 from core.identity import ClusterId, ServiceId
 
+UPLOADED_DIGEST = "uploaded"
+"""Name of the digest of an uploaded bundle in the payload of a render command."""
+
 
 class CommandKind(StrEnum):
     """Kinds of commands."""
@@ -34,8 +37,9 @@ class Command:
     """A command that is sent to the agent until it answers; the agent executes each id once.
 
     `payload` depends on the kind: `job` (id of the job to cancel), `version` and `image` (upgrade),
-    `box` (render: the encrypted order in base64). The result of a render replaces `box` with
-    `digest`, `source` and `reads`. A command that runs a job has the job's id.
+    `box` (render: the encrypted order in base64, and `uploaded`, the digest of the bundle that the
+    agent uploaded for it). The result of a render replaces both with `digest`, `source` and
+    `reads`. A command that runs a job has the job's id.
     """
 
     id: str

@@ -202,8 +202,8 @@ class Diffs:
 
     async def _past_bundle(self, service: Service, cluster: Cluster, digest: str | None) -> Bundle:
         """A bundle that the service has or had, rendered again if the git cache lost it."""
-        if digest is None:
-            raise NotFound(f"service {service.name!r} was never rendered")
+        if digest is None or service.mirrored:
+            raise NotFound(f"service {service.name!r} was never rendered here")
         async with self._context.store.read() as tx:
             revisions = await tx[RevisionStore].select(service_id=service.id, digest=digest)
         if not revisions and digest != service.desired.digest:

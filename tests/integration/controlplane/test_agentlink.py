@@ -12,14 +12,15 @@ from controlplane.agents.link.server import AgentLink
 from controlplane.agents.link.session import SMALL_BUNDLE_BYTES
 from controlplane.agents.operations.agents import AgentOperations
 from controlplane.clusters.operations.clusters import ClusterChange
+from controlplane.delivery.operations.diffs import Diffs
 from controlplane.services.model.ledger import LedgerStage
 from controlplane.services.model.parts import SecretValue
 from controlplane.services.model.service import Service
 from controlplane.services.model.status_codes import ServiceStatus
 from controlplane.services.operations.services import ServiceChange
 from controlplane.services.ports import ComponentStore, LedgerStore, ServiceStore
-from core.errors import Unavailable
-from core.identity import ClusterId
+from core.errors import NotFound, Unavailable
+from core.identity import ClusterId, local_id
 from core.rpc.calls import CallFailed, CallStatus, MessageCall, ServerLimits
 from core.rpc.grpcio import GrpcioChannel
 from core.rpc.http2_server import Http2Server
@@ -288,6 +289,30 @@ async def test_bundles_are_fetched_in_chunks_from_an_offset(hub: Hub) -> None:
     with pytest.raises(CallFailed) as caught:
         await fetch("sha256:" + "0" * 64)
     assert caught.value.status is CallStatus.NOT_FOUND
+
+
+async def test_a_mirror_report_gives_no_bundle_of_another_cluster(hub: Hub) -> None:
+    """An agent names the digests of its mirrored services itself, so they open no bundle."""
+    world = hub.world
+    victim, _ = await registered(world, "victim")
+    cluster_id, token = await registered(world, "attacker")
+    service_id = await a_service(world, victim)
+    digest = (await world.services.get(world.admin, service_id)).desired.digest or ""
+    agent = await hub.agent(token)
+    await agent.hello()
+    own_id = local_id("cluster", "shop")
+    mirrored = wire.MirroredService(
+        service_id=own_id, name="shop", namespace="shop", digest=digest, commit="1" * 40, sequence=1
+    )
+    await agent.report(1, mirrored=mirrored)
+    await agent.read("ack")
+    with pytest.raises(CallFailed) as caught:
+        request = wire.FetchRequest(digest=digest)
+        _ = [chunk async for chunk in FETCH.ask(agent.channel, agent.metadata, request)]
+    assert caught.value.status is CallStatus.NOT_FOUND
+    shown = await world.services.named(world.admin, "attacker", "shop")
+    with pytest.raises(NotFound):
+        await Diffs(world.deps).of_service(world.admin, shown.id, new=digest)
 
 
 @pytest.mark.parametrize("token", ["", "twa_wrong", "nonsense"])

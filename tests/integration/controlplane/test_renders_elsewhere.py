@@ -159,6 +159,22 @@ async def test_only_what_was_ordered_is_kept(world: World, placed: AgentRendered
         await world.agents.store_render(cluster.id, command.id, BUNDLE.data)
 
 
+@pytest.mark.parametrize("uploaded", [False, True], ids=["no upload", "another upload"])
+async def test_a_render_is_the_bundle_that_the_agent_uploaded_for_it(
+    world: World, placed: AgentRenderedManifests, uploaded: bool
+) -> None:
+    """The digest of a bundle of another cluster, or of another command, is no result."""
+    cluster = await world.cluster()
+    foreign = await world.manifests.keep(make_bundle([config_map("b", n="canary-of-other")]).data)
+    rendering = asyncio.ensure_future(placed.render(await order(world, cluster)))
+    command = await waiting(world)
+    if uploaded:
+        await world.agents.store_render(cluster.id, command.id, BUNDLE.data)
+    await answer(world, command, RenderedBundle("sha256:in", foreign.digest, 1, 1, False))
+    with pytest.raises(Unavailable, match="sent no bundle"):
+        await rendering
+
+
 async def test_an_agent_that_was_never_there_is_named(
     world: World, placed: AgentRenderedManifests
 ) -> None:
