@@ -143,6 +143,7 @@ def _clients(settings: AuthSettings) -> list[OidcClient]:
             client_secret=issuer.client_secret.get_secret_value(),
             scopes=issuer.scopes,
             groups_claim=issuer.groups_claim,
+            trust_email=issuer.trust_email,
             audience=issuer.audience,
         )
         for issuer in settings.oidc

@@ -21,6 +21,9 @@ class OidcSettings(BaseModel):
     """Label of the sign-in button."""
     scopes: tuple[str, ...] = ("openid", "email", "profile")
     groups_claim: str = "groups"
+    trust_email: bool = False
+    """Accepts addresses of tokens without the claim `email_verified`, such as those of Entra ID.
+    Set it only if users cannot choose their address at the provider."""
     required_groups: tuple[str, ...] = ()
     """Groups of which a user needs at least one to sign in. Empty: no restriction."""
     audience: str = ""

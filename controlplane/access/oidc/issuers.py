@@ -25,6 +25,7 @@ class OidcClient:
     client_secret: str = field(default="", repr=False)
     scopes: tuple[str, ...] = ("openid", "email", "profile")
     groups_claim: str = "groups"
+    trust_email: bool = False
     audience: str = ""
 
 
@@ -125,6 +126,7 @@ class OidcIssuers:
             audience=audience,
             now=self._clock.now(),
             groups_claim=client.groups_claim,
+            trust_email=client.trust_email,
         )
 
     def _client(self, name: str) -> OidcClient:

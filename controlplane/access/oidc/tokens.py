@@ -17,6 +17,7 @@ ALGORITHMS = frozenset(
 MAX_TOKEN_LENGTH = 48 << 10
 LEEWAY_SECONDS = 30
 _MAX_TEXT_LENGTH = 512
+_MAX_ADDRESS_LENGTH = 254
 # Times and audience are checked here, against our own clock.
 _UNCHECKED: Options = {
     "verify_exp": False,
@@ -71,9 +72,11 @@ def validate_claims(
     audience: str,
     now: datetime,
     groups_claim: str = "groups",
+    trust_email: bool = False,
 ) -> Claims:
     """Validates verified claims for this installation and the current time.
 
+    `trust_email`: an address is verified unless the claims deny it.
     Raises Unauthenticated, naming the failed check.
     """
     subject = claims.get("sub")
@@ -87,8 +90,8 @@ def validate_claims(
         issuer=issuer,
         subject=subject,
         expires_at=datetime.fromtimestamp(expires, UTC),
-        email=_text(claims.get("email") or ""),
-        email_verified=claims.get("email_verified") in (True, "true"),
+        email=_address(claims.get("email")),
+        email_verified=_is_true(claims.get("email_verified", trust_email)),
         name=_text(claims.get("name") or claims.get("preferred_username") or ""),
         groups=_groups(claims.get(groups_claim)),
         every=dict(claims),
@@ -125,6 +128,16 @@ def _groups(value: Any) -> tuple[str, ...] | None:
     return tuple(
         group for group in listed if isinstance(group, str) and len(group) <= _MAX_TEXT_LENGTH
     )
+
+
+def _is_true(value: Any) -> bool:
+    """Some providers send booleans as text."""
+    return value is True or value == "true"
+
+
+def _address(value: Any) -> str:
+    """The address in a claim; a part of one would be the address of somebody else."""
+    return value if isinstance(value, str) and len(value) <= _MAX_ADDRESS_LENGTH else ""
 
 
 def _text(value: Any) -> str:

@@ -5,9 +5,11 @@ from datetime import datetime
 from controlplane.access.model.sign_in import Claims
 from controlplane.access.model.users import Group, Login, Membership, User, UserKind
 from controlplane.access.operations.tokens import revoke_user_tokens
+from controlplane.access.operations.users import check_address
 from controlplane.access.ports import GroupStore, Issuers, LoginStore, MembershipStore, UserStore
 from controlplane.authorization import SYSTEM
 from controlplane.platform.context import ACCESS, StoreContext
+from controlplane.platform.names import MAX_TEXT, check_text
 from controlplane.platform.ports import Transaction
 from core.errors import Conflict, Forbidden
 
@@ -31,7 +33,8 @@ class Federation:
 
         Forbidden: the user is in none of the groups that the issuer requires; the user's sessions
         end. Conflict: another account has the address and the issuer does not verify it, or a
-        directory manages the account and another identity signs in to it.
+        directory manages the account and another identity signs in to it. Invalid: the address is
+        reserved.
         """
         required = next((i.required for i in self.issuers.known() if i.url == claims.issuer), ())
         admitted = not required or not set(required).isdisjoint(claims.groups or ())
@@ -53,17 +56,13 @@ class Federation:
             return await tx[UserStore].get(login.user_id)
         if not add:
             return None
-        email = claims.email or f"{claims.subject}@{claims.issuer.partition('://')[2]}"
         now = self._context.clock.now()
-        user = await self._pushed_user(tx, claims) or await self._user_with_address(
-            tx, claims, email
-        )
+        user = await self._pushed_user(tx, claims) or await self._user_with_address(tx, claims)
         if user is None:
-            name = (claims.name or email)[:255]
-            user = User(self._context.new_id(), email[:320], name, now, now)
+            user = self._new_user(claims, now)
             await tx[UserStore].add(user)
             await self._context.audit(
-                tx, SYSTEM, "createUser", email, user.id, issuer=claims.issuer
+                tx, SYSTEM, "createUser", user.email, user.id, issuer=claims.issuer
             )
         elif user.issuer is not None and await tx[LoginStore].find(user_id=user.id) is not None:
             # A directory sets the id and the address of an account, but does not prove who owns it.
@@ -84,16 +83,27 @@ class Federation:
         named = [candidate for candidate in ids if isinstance(candidate, str) and candidate]
         return await tx[UserStore].find(issuer=claims.issuer, external_id=named)
 
-    async def _user_with_address(self, tx: Transaction, claims: Claims, email: str) -> User | None:
-        user = await tx[UserStore].find(email=email[:320])
+    async def _user_with_address(self, tx: Transaction, claims: Claims) -> User | None:
+        user = await tx[UserStore].find(email=claims.email) if claims.email else None
         if user is not None and user.kind is not UserKind.PERSON:
-            raise Conflict(f"{email} is a service account, which cannot sign in")
-        if user is not None and not (claims.email and claims.email_verified):
+            raise Conflict(f"{user.email} is a service account, which cannot sign in")
+        if user is not None and not claims.email_verified:
             raise Conflict(
-                f"account {email} exists, but {claims.issuer} does not verify the address: "
+                f"account {user.email} exists, but {claims.issuer} does not verify the address: "
                 "ask an administrator"
             )
         return user
+
+    def _new_user(self, claims: Claims, now: datetime) -> User:
+        """The first account of a sign-in.
+
+        Without a verified address, its address is the subject at the issuer. RBAC of clusters and
+        approvals trust addresses, and nobody vouches for an unverified one.
+        """
+        subject = f"{claims.subject}@{claims.issuer.partition('://')[2]}"
+        email = check_address(claims.email if claims.email_verified else subject)
+        name = check_text(claims.name or email, "name", 320)[:MAX_TEXT]
+        return User(self._context.new_id(), email, name, now, now)
 
     async def _sync_groups(self, tx: Transaction, user: User, claims: Claims) -> bool:
         """Syncs memberships from the issuer with the claims; True if any changed.

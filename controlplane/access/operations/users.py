@@ -448,7 +448,7 @@ async def find_service_account(tx: Transaction, id: str) -> User:
 
 def check_address(email: str) -> str:
     """A user's address. Invalid: no address, or one in the form of a service account."""
-    if "@" not in email or email.endswith(f"@{_ACCOUNT_DOMAIN}"):
+    if "@" not in email or email.lower().endswith(f"@{_ACCOUNT_DOMAIN}"):
         raise Invalid("must be an e-mail address", field="email")
     return check_text(email, "email", 320)
 

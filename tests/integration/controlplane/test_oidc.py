@@ -16,9 +16,12 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from jwt.algorithms import ECAlgorithm
 
-from controlplane.access.model.sign_in import TrustRuleSpec
+from controlplane.access.model.scim import UserPush
+from controlplane.access.model.sign_in import Issuer, TrustRuleSpec
+from controlplane.access.oidc.issuers import OidcClient, OidcIssuers
 from controlplane.access.oidc.metadata import IssuerHttpClient, check_url
 from controlplane.access.operations.roles import BindingDraft
+from controlplane.access.operations.scim import ScimDirectory
 from controlplane.access.operations.users import GroupChange
 from controlplane.access.ports import UserStore
 from controlplane.authorization import INSTALLATION, Verb
@@ -30,6 +33,7 @@ from tests.fakes.local_server import LocalServer
 from tests.fakes.tls import TestAuthority
 from tests.integration.controlplane.conftest import World
 from tests.integration.controlplane.signin import REDIRECT, Gate, gate
+from tests.integration.controlplane.test_directory import PUSHES, account
 
 
 @pytest.fixture
@@ -257,6 +261,56 @@ async def test_an_address_is_taken_over_only_if_the_provider_vouches(door: Gate)
     door.issuer.claims["email_verified"] = True
     actor = await door.by_provider()
     assert actor.may(Verb.WRITE, (await world.cluster()).target)
+
+
+async def test_an_unverified_address_is_nobodys(door: Gate) -> None:
+    """A stranger of the provider cannot take an address before its owner signs in."""
+    group = await door.world.people.create_group(
+        door.world.admin, GroupChange(name="cluster-admins", issuer=door.issuer.url)
+    )
+    for unverified in (False, None, "no", 1):
+        sub = f"stranger-{unverified}"
+        claims = {"sub": sub, "email": "boss@example.org", "email_verified": unverified}
+        door.issuer.claims |= {**claims, "groups": []}
+        stranger = await door.by_provider()
+        assert stranger.email == f"{sub}@{door.issuer.url.partition('://')[2]}"
+    door.issuer.claims |= {"sub": "boss", "email_verified": True, "groups": ["cluster-admins"]}
+    boss = await door.by_provider()
+    assert boss.email == "boss@example.org" and boss.id != stranger.id
+    assert [found.id for found in await door.world.people.groups_of(boss)] == [group.id]
+    assert await door.world.people.groups_of(stranger) == []
+
+
+async def test_a_directory_takes_over_no_account_with_an_unverified_address(door: Gate) -> None:
+    """The person that it pushes gets an account of their own."""
+    world = door.world
+    directory = ScimDirectory(world.deps, {"corp@service-accounts": door.issuer.url})
+    corp = account("corp", PUSHES)
+    door.issuer.claims = {"sub": "stranger", "email": "boss@example.org", "email_verified": False}
+    stranger = await door.by_provider()
+    user = await directory.add_user(corp, UserPush("boss@example.org", "Boss", "boss-id", True))
+    assert user.id != stranger.id
+    door.issuer.claims = {"sub": "boss-id", "email": "boss@example.org", "email_verified": True}
+    assert (await door.by_provider()).id == user.id
+
+
+@pytest.mark.parametrize("email", ["ci@service-accounts", "CI@Service-Accounts", "a\u202e@b.org"])
+async def test_no_provider_gives_a_reserved_or_deceptive_address(door: Gate, email: str) -> None:
+    door.issuer.claims |= {"email": email, "email_verified": True}
+    with pytest.raises(Invalid):
+        await door.by_provider()
+
+
+@pytest.mark.parametrize(("claim", "trusted"), [(None, True), (False, False)])
+async def test_addresses_of_a_trusted_provider_need_no_claim(
+    door: Gate, claim: bool | None, trusted: bool
+) -> None:
+    """Entra ID sends none; a provider that denies the address is believed."""
+    client = OidcClient(Issuer("corp", door.issuer.url), CLIENT, trust_email=True)
+    issuers = OidcIssuers([client], door.world.clock)
+    token = door.issuer.token(email_verified=claim)
+    assert (await issuers.verify(token)).email_verified is trusted
+    await issuers.close()
 
 
 async def test_nobody_signs_in_as_a_service_account(door: Gate) -> None:
