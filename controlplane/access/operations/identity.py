@@ -19,7 +19,12 @@ from controlplane.access.model.users import (
 from controlplane.access.operations.auth_throttle import AuthThrottle
 from controlplane.access.operations.federation import Federation
 from controlplane.access.operations.scopes import grants_of
-from controlplane.access.operations.tokens import SIGN_IN_KINDS, mint, revoke_user_tokens
+from controlplane.access.operations.tokens import (
+    SIGN_IN_KINDS,
+    latest_expiry,
+    mint,
+    revoke_user_tokens,
+)
 from controlplane.access.operations.users import ADMINISTER_USERS, find_user
 from controlplane.access.ports import DeployTokens, TokenStore, UserStore
 from controlplane.authorization import (
@@ -156,7 +161,8 @@ class CredentialAuthenticator:
     ) -> tuple[Token, str]:
         """Creates a token of the caller; returns its row and the secret, which is shown only once.
 
-        The token has at most the permissions of the token that the caller uses.
+        The token has at most the permissions of the token that the caller uses, and ends with it
+        at the latest, unless the caller has signed in.
         """
         require_member(actor)
         check_text(name, "name")
@@ -174,6 +180,8 @@ class CredentialAuthenticator:
         async with self._context.change(actor, "createAccessToken") as tx:
             tx.authorized_by("own token")
             await find_user(tx, actor.id)
+            if (end := await latest_expiry(tx, actor)) is not None:
+                life = min(life, end - self._context.clock.now())
             row, secret = await mint(
                 tx, self._context, name, user_id=actor.id, life=life, limits=limits
             )

@@ -28,7 +28,12 @@ from controlplane.access.model.users import (
 )
 from controlplane.access.operations.federation import Federation
 from controlplane.access.operations.refresh_tokens import IssuedTokens, RefreshTokens
-from controlplane.access.operations.tokens import SIGN_IN_KINDS, mint, revoke_user_tokens
+from controlplane.access.operations.tokens import (
+    SIGN_IN_KINDS,
+    latest_expiry,
+    mint,
+    revoke_user_tokens,
+)
 from controlplane.access.operations.users import (
     ADMINISTER_USERS,
     find_user,
@@ -200,6 +205,8 @@ class SignIn:
         action = "approveDevice" if approve else "refuseDevice"
         async with self._context.change(actor, action) as tx:
             tx.authorized_by("signed-in user")
+            if await latest_expiry(tx, actor) is not None:
+                raise Forbidden("sign in to decide on devices: your token expires")
             challenge = await self._waiting_device(tx, code)
             decided = {"decision": "yes" if approve else "no", **challenge.detail}
             await tx[ChallengeStore].change(challenge.id, detail=decided, user_id=actor.id)
@@ -271,9 +278,12 @@ class SignIn:
     ) -> User:
         """Sets the caller's password, or that of a user with no more permissions than the actor.
 
-        All sessions of the user end.
+        All sessions of the user end. Forbidden: the caller's token has limited permissions, or is
+        short-lived and would set the first password: the password has neither limit.
         """
         require_member(actor)
+        if actor.policy.limits:
+            raise Forbidden("a token with scopes cannot set a password: sign in")
         hash = await self._passwords.hash(_checked(password))
         async with self._context.store.read() as tx:
             user = await find_user(tx, user_id or actor.id)
@@ -284,6 +294,8 @@ class SignIn:
         async with self._context.change(actor, "setPassword") as tx:
             if is_own:
                 tx.authorized_by("own password")
+                if user.password is None and await latest_expiry(tx, actor) is not None:
+                    raise Forbidden("sign in to set your first password: your token expires")
             else:
                 tx.authorize(*ADMINISTER_USERS)
                 await require_permissions_of_user(tx, actor, user, now)

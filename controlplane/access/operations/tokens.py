@@ -7,11 +7,22 @@ from typing import Any
 
 from controlplane.access.model.users import Token
 from controlplane.access.ports import TokenStore
+from controlplane.authorization import Actor
 from controlplane.platform.context import REVOKED, Change, StoreContext
 from controlplane.platform.ports import Transaction
 from core.identity import TokenKind, new_token, token_hash
 
 SIGN_IN_KINDS = (TokenKind.SESSION, TokenKind.REFRESH)
+
+
+async def latest_expiry(tx: Transaction, actor: Actor) -> datetime | None:
+    """The latest expiry of a credential that the caller creates with its own credential.
+
+    None: the caller has signed in, or its credential does not expire.
+    """
+    row = await tx[TokenStore].get(actor.token_id) if actor.token_id else None
+    is_sign_in = row is not None and (row.kind is TokenKind.SESSION or row.parent_id is not None)
+    return None if is_sign_in else actor.expires_at
 
 
 async def revoke_user_tokens(

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -294,6 +295,32 @@ async def test_a_caller_creates_a_token(
     assert token.expires_at == START + timedelta(days=366)
     assert (await identity.authenticate(secret)).token_id == token.id
     assert (await world.audited())[0] == (ASKER.email, "createAccessToken", token.name)
+
+
+@pytest.mark.parametrize(
+    ("kind", "columns", "life"),
+    [
+        (TokenKind.USER, {}, timedelta(minutes=5)),
+        (None, {}, timedelta(minutes=5)),
+        (TokenKind.SESSION, {}, HOUR),
+        (TokenKind.USER, {"parent_id": "family"}, HOUR),
+    ],
+    ids=["token", "ID token", "session", "device that signed in"],
+)
+async def test_a_token_ends_with_the_token_that_created_it(
+    world: MemoryOperations,
+    identity: CredentialAuthenticator,
+    kind: TokenKind | None,
+    columns: dict[str, Any],
+    life: timedelta,
+) -> None:
+    """Unless its user signed in."""
+    end = START + timedelta(minutes=5)
+    used = make_token(ADA, kind or TokenKind.USER, id="used", expires_at=end, **columns)[0]
+    await world.given(ADA, used)
+    actor = replace(ASKER, token_id=used.id if kind else None, expires_at=end)
+    token, _ = await identity.create_token(actor, "ci", HOUR)
+    assert token.expires_at == START + life
 
 
 @pytest.mark.parametrize(

@@ -338,6 +338,40 @@ async def test_a_caller_sets_the_own_password(
     assert await world.audited() == [(ASKER.email, "setPassword", ADA.email)]
 
 
+async def test_a_token_with_scopes_sets_no_password(
+    world: MemoryOperations, sign_in: SignIn
+) -> None:
+    """Neither the own one, with or without the old one, nor that of another user."""
+    await world.given(replace(ADA, password=None), make_user("bob"))
+    for actor, user_id in ((limited(ASKER), None), (limited(ADMIN), "bob")):
+        with pytest.raises(Forbidden, match="token with scopes"):
+            await sign_in.set_password(actor, "another password", user_id=user_id)
+    assert [user.password for user in await world.rows(UserStore)] == [None, None]
+    assert await world.audited() == []
+
+
+async def test_a_token_that_expires_creates_no_lasting_credential(
+    world: MemoryOperations, sign_in: SignIn
+) -> None:
+    """Its user signs in for a first password, and to approve a device."""
+    token = make_token(ADA, expires_at=START + timedelta(minutes=5))[0]
+    session = make_token(ADA, TokenKind.SESSION, expires_at=START + timedelta(days=7))[0]
+    await world.given(replace(ADA, password=None), token, session)
+    brief = replace(ASKER, token_id=token.id, expires_at=token.expires_at)
+    id_token = replace(ASKER, expires_at=token.expires_at)
+    _, code = await sign_in.begin_device("cli", HOME)
+    for actor in (brief, id_token):
+        with pytest.raises(Forbidden, match="sign in to set your first password"):
+            await sign_in.set_password(actor, "another password")
+        with pytest.raises(Forbidden, match="sign in to decide on devices"):
+            await sign_in.decide_device(actor, code, approve=True)
+    assert await world.audited() == []
+    browser = replace(ASKER, token_id=session.id, expires_at=session.expires_at)
+    await sign_in.decide_device(browser, code, approve=True)
+    await sign_in.set_password(browser, "another password")
+    await sign_in.by_password(ADA.email, "another password", HOME)
+
+
 async def test_an_administrator_sets_the_password_of_a_user_with_no_more_permissions(
     world: MemoryOperations, sign_in: SignIn
 ) -> None:
