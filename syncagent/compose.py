@@ -333,7 +333,7 @@ def _source_policy(settings: AutonomySettings, trusted: TrustedKeys) -> SourcePo
         raise Invalid(
             "autonomy.sources needs autonomy.trusted_keys, because only signatures prove a source"
         )
-    return SourcePolicy.of(_listed(settings.sources))
+    return SourcePolicy.of(_listed(settings.sources), _listed(settings.values))
 
 
 def _job_policy(

@@ -74,7 +74,9 @@ class AutonomySettings:
     that the agent writes to; empty: all. `trusted_keys`: file with the public keys (PEM) of which
     one must have signed a bundle; none: unsigned bundles are accepted. `sources`: repositories, and
     folders in them, that may supply a namespace's signed bundles: `shop=https://git/shop#deploy`,
-    comma-separated, `*` for every namespace; empty: any. `jobs`: run jobs of the control plane.
+    comma-separated, `*` for every namespace; empty: any. `values`: with `sources`, digests of API
+    values (inline Helm values, parameters of templates) that bundles may contain, comma-separated,
+    `*` for any; empty: none. `jobs`: run jobs of the control plane.
     `unsigned_jobs`: run jobs even with trusted keys, because jobs are not signed. `tenants`: YAML
     file of the projects that may deploy here, with their namespaces, kinds and service account;
     none: any, within the fences of the control plane.
@@ -88,6 +90,7 @@ class AutonomySettings:
     namespaces: str = ""
     trusted_keys: Path | None = None
     sources: str = ""
+    values: str = ""
     jobs: bool = True
     unsigned_jobs: bool = False
     tenants: Path | None = None

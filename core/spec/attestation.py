@@ -1,4 +1,4 @@
-"""Signed statements of the render tier: repository, commit and folder of a bundle.
+"""Signed statements of the render tier: all inputs of a bundle.
 
 A statement is canonical JSON (sorted keys, no spaces, as in `core.spec.bundle`). The Ed25519
 signature (RFC 8032) covers a prefix unique to this use of the key, followed by the statement.
@@ -20,24 +20,45 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from core.errors import Invalid
 from core.spec.bundle import Attestation, digest_of
 
-MAX_STATEMENT_BYTES = 8192
-_PREFIX = b"towline attestation 1\n"
+MAX_STATEMENT_BYTES = 32768
+VERSION = 2
+_PREFIX = b"towline attestation 2\n"
 _PEM = re.compile(rb"-----BEGIN PUBLIC KEY-----.+?-----END PUBLIC KEY-----", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
-class AttestationStatement:
-    """Claims that the bundle `digest` (`sha256:<hex>`) was rendered from this folder.
+class SignedSource:
+    """A folder, file or chart that a bundle was rendered from.
 
-    `repository` is a URL without credentials, `folder` is relative to its root, and `renderer`
-    is the name of a renderer.
+    `url` is a repository or registry without credentials. `path` is relative to the root of the
+    repository, or the name of a chart. `revision` is the commit, or the version of the chart.
+    `digest` is the Git object id, or the digest of the chart's archive.
+    """
+
+    url: str
+    path: str
+    revision: str
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class AttestationStatement:
+    """Claims that the bundle `digest` (`sha256:<hex>`) was rendered from these inputs only.
+
+    `sources` has everything that the render read, the service's own folder first. It is empty for
+    a bundle that comes from no source. `renderer` and `tool` are the renderer and the version of
+    its tool. `inputs` is the digest of all inputs. `values` is the digest of the values that came
+    from the API: inline Helm values, and the parameters that templates read. It is empty if there
+    were none.
     """
 
     digest: str
-    repository: str
-    commit: str
-    folder: str
-    renderer: str
+    sources: tuple[SignedSource, ...]
+    renderer: str = ""
+    tool: str = ""
+    inputs: str = ""
+    values: str = ""
+    version: int = VERSION
 
     def encode(self) -> bytes:
         """Encodes the statement canonically. Raises Invalid beyond `MAX_STATEMENT_BYTES`."""
@@ -47,6 +68,10 @@ class AttestationStatement:
                 f"the attestation has {len(data):,} bytes; the limit is {MAX_STATEMENT_BYTES:,}"
             )
         return data
+
+
+_FIELDS = {field.name for field in fields(AttestationStatement)}
+_SOURCE_FIELDS = {field.name for field in fields(SignedSource)}
 
 
 class Signer:
@@ -102,7 +127,7 @@ class TrustedKeys:
             key.verify(attestation.signature, _PREFIX + attestation.statement)
         except InvalidSignature as error:
             raise Invalid(f"the signature of bundle {digest} is wrong") from error
-        statement = _decode(attestation.statement)
+        statement = decode_statement(attestation.statement)
         if statement.digest != digest:
             raise Invalid(
                 f"the signature sent with bundle {digest} belongs to bundle {statement.digest}"
@@ -147,17 +172,28 @@ def _from_line(line: bytes) -> Ed25519PublicKey:
         raise Invalid("a public key must be PEM or a line with the base64 of 32 bytes") from error
 
 
-def _decode(data: bytes) -> AttestationStatement:
+def decode_statement(data: bytes) -> AttestationStatement:
     """Decodes a statement; accepts only its canonical form, so that it has one reading."""
     try:
         raw = orjson.loads(data)
     except orjson.JSONDecodeError as error:
         raise Invalid("the attestation is not JSON") from error
-    names = {field.name for field in fields(AttestationStatement)}
-    known = isinstance(raw, dict) and raw.keys() == names
-    if not known or not all(isinstance(value, str) for value in raw.values()):
-        raise Invalid("the attestation has fields that this agent does not know; upgrade the agent")
-    statement = AttestationStatement(**raw)
+    unknown = Invalid("the attestation has a form that this agent does not know; upgrade the agent")
+    if not isinstance(raw, dict) or raw.keys() != _FIELDS or raw["version"] != VERSION:
+        raise unknown
+    listed = raw.pop("sources")
+    if not isinstance(listed, list) or not all(_is_source(source) for source in listed):
+        raise unknown
+    texts = {name: value for name, value in raw.items() if name != "version"}
+    if not all(isinstance(value, str) for value in texts.values()):
+        raise unknown
+    sources = tuple(SignedSource(**source) for source in listed)
+    statement = AttestationStatement(sources=sources, **texts)
     if statement.encode() != data:
         raise Invalid("the attestation is not in canonical form")
     return statement
+
+
+def _is_source(value: object) -> bool:
+    is_known = isinstance(value, dict) and value.keys() == _SOURCE_FIELDS
+    return is_known and all(isinstance(text, str) for text in value.values())

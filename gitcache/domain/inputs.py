@@ -10,7 +10,7 @@ import orjson
 from core.errors import Invalid
 from gitcache.domain import parameters as given
 
-FORMAT = 2
+FORMAT = 3
 """Increase this whenever the same inputs may give other objects than before."""
 
 _MAX_PARAMETERS = 1 << 20

@@ -27,12 +27,14 @@ class CommitRoot:
 
 @dataclass(frozen=True, slots=True)
 class PlanPart:
-    """A folder or file that a render reads, and its path `at` among the render's files."""
+    """A folder or file of a commit that a render reads, and its path `at` among the render's
+    files."""
 
     spec: RepositorySpec
     path: str
     entry: Entry
     at: str
+    commit: str
     is_mounted: bool = False
 
 
@@ -41,7 +43,7 @@ class RenderPlan:
     """All inputs of a render except parameters; `static` is their digest.
 
     The renderer `renderer` starts in the folder `root`. `settings` are its own settings: they
-    are part of the digest, and the worker receives them.
+    are part of the digest, and the worker receives them. `tool` is the version of its tool.
     """
 
     request: RenderRequest
@@ -52,6 +54,7 @@ class RenderPlan:
     parts: Sequence[PlanPart] = ()
     pins: Mapping[str, ChartPin] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
+    tool: str = ""
     static: str = ""
 
     def source(self, reads: Reads) -> str:

@@ -12,7 +12,6 @@ from prometheus_client.registry import Collector
 
 from core.errors import Invalid, NotFound, TowlineError, Unavailable
 from core.identity import RepositoryId
-from core.remotes import parse_remote
 from core.runtime.clock import Clock
 from core.runtime.tasks import Tasks
 from core.spec.attestation import AttestationStatement, Signer
@@ -36,7 +35,6 @@ from gitcache.ports import (
     Replicas,
 )
 from gitcache.render.plan import CommitRoot
-from gitcache.sync.by_kind import is_git
 from gitcache.sync.followed_repositories import FollowedRepositories
 from gitcache.sync.follower import FollowerPorts, PollIntervals
 from gitcache.sync.render_service import RenderService
@@ -266,10 +264,10 @@ class GitCache:
 
         async def here(spec: RepositorySpec, record: CommitRecord) -> RenderedBundle:
             sources = [(await self._origin(source), source) for source in request.sources]
-            rendered = await self._renders.render(spec, record.tree, request, sources)
+            rendered, statement = await self._renders.render(spec, record.tree, request, sources)
             if (follower := self._following.follower(spec.id)) is not None:
                 follower.prefetch_paths(rendered.reads)
-            return self._attested(rendered, spec, request)
+            return self._attested(rendered, statement)
 
         async def there(member: ReplicaMember) -> RenderedBundle:
             return await self._others.render(member, request)
@@ -291,12 +289,7 @@ class GitCache:
         await self._content.put(digest, data)
         bundle = open_bundle(digest, data)
         rendered = RenderedBundle(digest, digest, len(data), bundle.count, cached=False)
-        if self._signer is None:
-            return rendered
-        statement = AttestationStatement(
-            digest, repository="", commit="", folder="", renderer="raw"
-        )
-        return replace(rendered, attestation=self._signer.sign(statement))
+        return self._attested(rendered, AttestationStatement(digest, sources=()))
 
     async def bundle(self, digest: str) -> bytes:
         """Returns the bytes of a bundle; renders it again if needed and possible.
@@ -333,17 +326,10 @@ class GitCache:
         return CommitRoot(found[0], found[1].tree)
 
     def _attested(
-        self, rendered: RenderedBundle, spec: RepositorySpec, request: RenderRequest
+        self, rendered: RenderedBundle, statement: AttestationStatement
     ) -> RenderedBundle:
         if self._signer is None:
             return rendered
-        statement = AttestationStatement(
-            digest=rendered.digest,
-            repository=parse_remote(spec.url).text if is_git(spec) else spec.url,
-            commit=request.commit,
-            folder=request.folder,
-            renderer=request.renderer,
-        )
         return replace(rendered, attestation=self._signer.sign(statement))
 
     @property

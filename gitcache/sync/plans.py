@@ -64,7 +64,8 @@ class RenderPlanner:
             plan = replace(
                 plan, parts=[*plan.parts, await self._source_part(mounted, source, folder)]
             )
-        return replace(plan, static=await self._static(origin, plan))
+        plan = replace(plan, tool=await self._workers.tool(plan.renderer))
+        return replace(plan, static=self._static(origin, plan))
 
     async def find(self, origin: CommitRoot, path: str) -> Entry | None:
         """Implements `Planning.find`."""
@@ -92,7 +93,7 @@ class RenderPlanner:
         detected = (each for each, listed in marks.items() if any(found[name] for name in listed))
         return next(detected, RENDERERS[-1])
 
-    async def _static(self, origin: CommitRoot, plan: RenderPlan) -> str:
+    def _static(self, origin: CommitRoot, plan: RenderPlan) -> str:
         mounts = [
             (paths.relative(part.at, plan.folder), part.entry.id)
             for part in plan.parts
@@ -103,7 +104,7 @@ class RenderPlanner:
             trees={
                 paths.relative(path, plan.folder): entry.id for path, entry in plan.reads.items()
             },
-            tool=await self._workers.tool(plan.renderer),
+            tool=plan.tool,
             root=paths.relative(plan.root, plan.folder),
             templated=plan.request.templated,
             settings=plan.settings,
@@ -128,12 +129,13 @@ class RenderPlanner:
         at = paths.join(folder, source.path)
         if at is None or not paths.below(at, folder):
             raise Invalid(f"{source.path[:200]!r} leaves the service's folder", field="sources")
-        return PlanPart(origin.spec, path, await self.folder(origin, path, source.commit), at, True)
+        entry = await self.folder(origin, path, source.commit)
+        return PlanPart(origin.spec, path, entry, at, source.commit, is_mounted=True)
 
     async def mounted(self, origin: CommitRoot, plan: RenderPlan, path: str, at: str) -> RenderPlan:
         """Implements `Planning.mounted`."""
         entry = await self.folder(origin, path, plan.request.commit)
-        part = PlanPart(origin.spec, path, entry, at, is_mounted=True)
+        part = PlanPart(origin.spec, path, entry, at, plan.request.commit, is_mounted=True)
         return replace(plan, parts=[*plan.parts, part])
 
     async def reading(
@@ -229,7 +231,8 @@ class RenderPlanner:
 
 
 def _own_parts(origin: CommitRoot, plan: RenderPlan) -> list[PlanPart]:
-    return [PlanPart(origin.spec, path, entry, path) for path, entry in plan.reads.items()]
+    commit = plan.request.commit
+    return [PlanPart(origin.spec, path, entry, path, commit) for path, entry in plan.reads.items()]
 
 
 def _leaves(path: str) -> bool:

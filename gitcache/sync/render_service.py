@@ -3,10 +3,12 @@
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from core.errors import Invalid, Unavailable
 from core.runtime.clock import Clock
 from core.runtime.single_flight import SingleFlight
+from core.spec.attestation import AttestationStatement
 from core.spec.bundle import digest_of
 from core.spec.source import RenderedBundle, RenderRequest, RepositorySpec, SourceFolder
 from gitcache.domain import paths
@@ -14,6 +16,7 @@ from gitcache.domain.objects import Entry
 from gitcache.domain.renders import RenderInputError, RenderJob
 from gitcache.ports import Charts, ContentStore, Decryptor, Memo, RenderWorkers, TreeReader
 from gitcache.render.plan import CommitRoot, PlanPart, RenderPlan
+from gitcache.render.provenance import digest_of_values, statement_of
 from gitcache.render.renderers import renderer_named
 from gitcache.sync.files import read_contents
 from gitcache.sync.plans import RenderPlanner
@@ -21,6 +24,13 @@ from gitcache.sync.render_groups import RenderGroups
 
 _TEMPLATE = ".liquid"
 _MAX_FAILURES = 1000
+
+
+class _Result(NamedTuple):
+    """A stored result: the digest of its inputs, and its memo."""
+
+    source: str
+    memo: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +61,7 @@ class RenderService:
         self._clock = clock
         self._failure_seconds = failure_seconds
         self._failures: OrderedDict[str, tuple[float, str]] = OrderedDict()
-        self._flights: SingleFlight[str, RenderedBundle | None] = SingleFlight()
+        self._flights: SingleFlight[str, _Result | None] = SingleFlight()
 
     async def render(
         self,
@@ -59,8 +69,11 @@ class RenderService:
         tree: str,
         request: RenderRequest,
         sources: Sequence[tuple[CommitRoot, SourceFolder]] = (),
-    ) -> RenderedBundle:
+    ) -> tuple[RenderedBundle, AttestationStatement]:
         """Renders a request; `tree` is the root tree of its commit. Raises Invalid, Unavailable.
+
+        The statement names the caller's own sources; equal inputs of another caller may have been
+        rendered.
 
         A caller waits while another renders for the same group, as far as groups are known. Then
         it checks, by the parameters that were read, if the result is valid for it too.
@@ -68,21 +81,21 @@ class RenderService:
         plan = await self._planner.plan(CommitRoot(spec, tree), request, sources)
         while True:
             if (kept := await self._kept(plan)) is not None:
-                return kept
+                return _rendered(plan, kept, cached=True), _statement(plan, kept)
             group_key = await self._groups.group_key(plan.static, request.parameters)
             turn = _Turn(self, plan)
             done = await self._flights.once(group_key, turn)
             if turn.failure is not None:
                 raise Invalid(turn.failure)
             if turn.taken and done is not None:
-                return done
+                return _rendered(plan, done, cached=False), _statement(plan, done)
 
-    async def _kept(self, plan: RenderPlan) -> RenderedBundle | None:
+    async def _kept(self, plan: RenderPlan) -> _Result | None:
         """Returns a stored result. Raises Invalid if rendering has just failed for these inputs."""
         for source in await self._groups.sources(plan.static, plan.request.parameters):
             memo = await self._ports.memo.get(source)
             if memo is not None and await self._is_there(memo["digest"]):
-                return _rendered(plan, source, memo, cached=True)
+                return _Result(source, memo)
             until, message = self._failures.get(source, (0.0, ""))
             if self._clock.monotonic() < until:
                 raise Invalid(message)
@@ -95,7 +108,7 @@ class RenderService:
         except Unavailable:
             return False
 
-    async def render_now(self, plan: RenderPlan) -> RenderedBundle:
+    async def render_now(self, plan: RenderPlan) -> _Result:
         """Renders in a worker and stores the result. Raises Invalid for bad content."""
         parameters = plan.request.parameters
         try:
@@ -107,9 +120,14 @@ class RenderService:
             raise
         digest = digest_of(result.data)
         await self._ports.content.put(digest, result.data)
-        memo = {"digest": digest, "size": len(result.data), "count": result.count}
+        memo = {
+            "digest": digest,
+            "size": len(result.data),
+            "count": result.count,
+            "values": digest_of_values(plan, result.reads),
+        }
         source = await self._groups.keep(plan.static, parameters, result.reads, memo)
-        return _rendered(plan, source, memo, cached=False)
+        return _Result(source, memo)
 
     async def _job(self, plan: RenderPlan) -> RenderJob:
         files = await self._files(plan)
@@ -180,7 +198,7 @@ class _Turn:
         self.taken = False
         self.failure: str | None = None
 
-    async def __call__(self) -> RenderedBundle | None:
+    async def __call__(self) -> _Result | None:
         self.taken = True
         try:
             return await self._renders.render_now(self._plan)
@@ -189,9 +207,13 @@ class _Turn:
             return None
 
 
-def _rendered(plan: RenderPlan, source: str, memo: Mapping, *, cached: bool) -> RenderedBundle:
-    reads = tuple(plan.reads)
-    return RenderedBundle(source, memo["digest"], memo["size"], memo["count"], cached, reads)
+def _rendered(plan: RenderPlan, result: _Result, *, cached: bool) -> RenderedBundle:
+    memo, reads = result.memo, tuple(plan.reads)
+    return RenderedBundle(result.source, memo["digest"], memo["size"], memo["count"], cached, reads)
+
+
+def _statement(plan: RenderPlan, result: _Result) -> AttestationStatement:
+    return statement_of(plan, result.memo, result.source)
 
 
 def _is_needed(path: str, plan: RenderPlan) -> bool:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from core.errors import Invalid
-from core.spec.attestation import AttestationStatement
+from core.spec.attestation import AttestationStatement, SignedSource
 from core.spec.objects import ObjectRef
 
 
@@ -41,47 +41,58 @@ class LocalPolicy:
 
 @dataclass(frozen=True, slots=True)
 class AllowedSource:
-    """A repository that may supply the services of a namespace; `folder`: only from within it."""
+    """A repository or registry that may supply the services of a namespace; `folder`: only from
+    within it, or the chart of this name."""
 
     namespace: str
-    repository: str
+    url: str
     folder: PurePosixPath
 
-    def allows(self, namespace: str, statement: AttestationStatement) -> bool:
-        """Reports whether this source covers the bundle of a service of `namespace`."""
-        folder = PurePosixPath(statement.folder)
+    def allows(self, namespace: str, source: SignedSource) -> bool:
+        """Reports whether this entry covers a source of a service of `namespace`."""
+        path = PurePosixPath(source.path)
         return (
             self.namespace in ("*", namespace)
-            and self.repository == _plain(statement.repository)
-            and folder.is_relative_to(self.folder)
-            and ".." not in folder.parts
+            and self.url == _plain(source.url)
+            and path.is_relative_to(self.folder)
+            and ".." not in path.parts
         )
 
 
 @dataclass(frozen=True, slots=True)
 class SourcePolicy:
-    """Allow-list of repositories for each namespace's services; an empty list allows all.
-    It is checked against the signed statement only, never against other data of the control plane.
+    """Allow-list of sources for each namespace's services; an empty list allows all.
+    Every source of a bundle must be listed. `values`: digests of values of the API that bundles may
+    contain, `*` for any. It is checked against the signed statement only, never against other data
+    of the control plane.
     """
 
     sources: tuple[AllowedSource, ...] = ()
+    values: frozenset[str] = frozenset()
 
     @classmethod
-    def of(cls, texts: Iterable[str]) -> "SourcePolicy":
+    def of(cls, texts: Iterable[str], values: Iterable[str] = ()) -> "SourcePolicy":
         """Parses `NAMESPACE=URL` or `NAMESPACE=URL#FOLDER`, with `*` for every namespace.
         Invalid.
         """
-        return cls(tuple(_source(text) for text in texts))
+        return cls(tuple(_source(text) for text in texts), frozenset(values))
 
     def check(self, namespace: str, statement: AttestationStatement) -> None:
-        """Raises Invalid if the signed source is not allowed for services of `namespace`."""
-        if not self.sources or any(source.allows(namespace, statement) for source in self.sources):
+        """Raises Invalid if an input of the bundle is not allowed for services of `namespace`."""
+        if not self.sources:
             return
-        where = f"{statement.repository or '(no repository)'}, folder {statement.folder or '/'}"
-        raise Invalid(
-            f"services of the namespace {namespace} may not come from {where}: this agent's own "
-            "settings (autonomy.sources) do not list it. Only the cluster's operator can allow it"
-        )
+        if not statement.sources:
+            raise _source_refusal(namespace, "no source")
+        for source in statement.sources:
+            if not any(entry.allows(namespace, source) for entry in self.sources):
+                where = f"{source.url}, folder {source.path or '/'}"
+                raise _source_refusal(namespace, where)
+        if statement.values and not self.values & {"*", statement.values}:
+            raise Invalid(
+                f"the bundle contains values of the API ({statement.values}): this agent's own "
+                "settings (autonomy.values) do not list them. Only the cluster's operator can "
+                "allow them"
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +128,13 @@ def _source(text: str) -> AllowedSource:
             field="autonomy.sources",
         )
     return AllowedSource(namespace, _plain(repository), PurePosixPath(folder.strip("/")))
+
+
+def _source_refusal(namespace: str, where: str) -> Invalid:
+    return Invalid(
+        f"services of the namespace {namespace} may not come from {where}: this agent's own "
+        "settings (autonomy.sources) do not list it. Only the cluster's operator can allow it"
+    )
 
 
 def _plain(repository: str) -> str:

@@ -47,6 +47,10 @@
 - name: TOWLINE_AGENT_AUTONOMY_SOURCES
   value: {{ join "," . | quote }}
 {{- end }}
+{{- with .values }}
+- name: TOWLINE_AGENT_AUTONOMY_VALUES
+  value: {{ join "," . | quote }}
+{{- end }}
 {{- if .trustedKeys }}
 - name: TOWLINE_AGENT_AUTONOMY_TRUSTED_KEYS
   value: /etc/towline/trusted-keys.pem

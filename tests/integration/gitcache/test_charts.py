@@ -13,6 +13,7 @@ import orjson
 import pytest
 
 from core.errors import TowlineError
+from core.spec.attestation import AttestationStatement, decode_statement
 from core.spec.renderers import HELM, HelmRelease
 from core.spec.source import GitCredentials, RenderedBundle, RenderRequest, SourceFolder
 from gitcache.sync.cache import GitCache
@@ -283,6 +284,28 @@ async def test_a_chart_comes_from_here_and_its_values_from_there(
     assert again.cached and again.source == first.source
     changed = {"stable/web/templates/more.yaml": config_map("more")}
     assert (await rendered(there, charts.commit(changed))).count == 2
+
+
+async def test_a_statement_names_fetched_charts_and_inline_values(
+    room: Room, charts: ChartServer
+) -> None:
+    """A release name, a namespace and the version of the cluster are no values of the API."""
+    charts.publish("db", "1.0.0", archive("db", chart("db")))
+    sha = room.repository.commit({"web/prod.yaml": "other: 1\n"})
+    wanted: dict[str, Any] = {"url": charts.http, "chart": "db", "values_files": ("prod.yaml",)}
+
+    async def statement(**more: Any) -> AttestationStatement:
+        attestation = (await room.rendered(sha, **wanted, **more)).attestation
+        assert attestation is not None
+        return decode_statement(attestation.statement)
+
+    plain = await statement()
+    (_, fetched) = plain.sources
+    assert (fetched.url, fetched.path, fetched.revision) == (charts.http, "db", "1.0.0")
+    assert fetched.digest.startswith("sha256:") and plain.tool and plain.values == ""
+    one, other = await statement(values="v: 1"), await statement(values="v: 2")
+    assert one.values.startswith("sha256:") and one.values != other.values
+    assert (await statement(parameters={"cluster": {"currentVersion": "v1.36.0"}})).values == ""
 
 
 async def test_dependencies_are_fetched_as_the_lock_says(room: Room, charts: ChartServer) -> None:

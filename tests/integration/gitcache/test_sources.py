@@ -8,8 +8,10 @@ import pytest
 
 from core.errors import Invalid
 from core.identity import RepositoryId
+from core.spec.attestation import decode_statement
 from core.spec.source import RenderRequest, SourceFolder
 from gitcache.sync.cache import GitCache
+from syncagent.autonomy.policy import SourcePolicy
 from tests.integration.gitcache.hostile import SYMLINK, blob, commit, tree
 from tests.integration.gitcache.manifests import config_map
 from tests.integration.gitcache.stand import REPOSITORY, at_commit, spec, until
@@ -38,6 +40,57 @@ def objects(cache: GitCache, repository: ServedRepository) -> Objects:
         return {one["metadata"]["name"]: one for one in found}
 
     return objects
+
+
+ROLE = """apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: pwned}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-admin}
+"""
+
+
+async def test_a_statement_covers_every_source_and_value(
+    cache: GitCache, git_server: GitServer
+) -> None:
+    """An agent that lists one folder refuses a bundle with anything from elsewhere."""
+    trusted, evil = git_server.create_repository("trusted"), git_server.create_repository("evil")
+    kustomization = "resources: [../base]\n"
+    good = trusted.commit(
+        {
+            "prod/a.yaml": config_map("honest"),
+            "over/kustomization.yaml": kustomization,
+            "base/kustomization.yaml": "resources: [b.yaml]\n",
+            "base/b.yaml": config_map("base"),
+            "liquid/c.yaml.liquid": "kind: ConfigMap\napiVersion: v1\nmetadata:\n  name: {{ configuration.name }}\n",
+        }
+    )
+    bad = evil.commit({"x/rbac.yaml": ROLE})
+    cache.follow(spec(trusted.url))
+    cache.follow(spec(evil.url, repository_id="evil"))
+    await at_commit(cache, good)
+    await until(cache, lambda state: state.commits, repository_id=RepositoryId("evil"))
+
+    async def refusal(*folders: str, values: tuple[str, ...] = (), **options: Any) -> str:
+        """The reason of an agent that lists these folders; empty if it accepts the bundle."""
+        rendered = await cache.render(RenderRequest(REPOSITORY, good, **options))
+        assert rendered.attestation is not None
+        statement = decode_statement(rendered.attestation.statement)
+        listed = [f"*={trusted.url}#{folder}" for folder in folders]
+        try:
+            SourcePolicy.of(listed, values).check("shop", statement)
+        except Invalid as error:
+            return error.message
+        return ""
+
+    assert await refusal("prod", folder="prod") == ""
+    mounted = SourceFolder(RepositoryId("evil"), bad, "x", "more")
+    assert "evil" in await refusal("prod", folder="prod", sources=(mounted,))
+    assert "folder base" in await refusal("over", folder="over", renderer="kustomize")
+    assert await refusal("over", "base", folder="over", renderer="kustomize") == ""
+    injected = {"configuration": {"name": "a\n---\n" + ROLE}}
+    liquid: dict[str, Any] = {"folder": "liquid", "templated": True, "parameters": injected}
+    assert "values of the API" in await refusal("liquid", **liquid)
+    assert await refusal("liquid", values=("*",), **liquid) == ""
 
 
 MAIN = """

@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from core.runtime.clock import SystemClock
 from core.sealing import placeholder, seal
-from core.spec.attestation import AttestationStatement, Signer
+from core.spec.attestation import AttestationStatement, SignedSource, Signer
 from core.wire.v1 import agent_pb2 as pb
 from syncagent.compose import control_plane_access
 from syncagent.kube.access import from_kubeconfig
@@ -132,9 +132,8 @@ async def test_only_a_signed_bundle_is_applied(keyed: tuple[Bench, Signer]) -> N
     bundle = bench.hub.want("a", objects, namespace=bench.namespace)
     status = await bench.hub.until_phase("a", pb.PHASE_FAILED)
     assert "is not signed" in status.problems[0].message
-    statement = AttestationStatement(
-        bundle.digest, "https://git.example/x.git", "c" * 40, "", "raw"
-    )
+    source = SignedSource("https://git.example/x.git", "", "c" * 40, "d" * 40)
+    statement = AttestationStatement(bundle.digest, (source,), "raw")
     for one, phase in ((thief, pb.PHASE_FAILED), (signer, pb.PHASE_HEALTHY)):
         assert not bench.hub.fetches
         word = one.sign(statement)

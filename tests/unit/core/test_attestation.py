@@ -3,6 +3,7 @@
 import base64
 from dataclasses import replace
 
+import orjson
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from hypothesis import given
@@ -12,14 +13,17 @@ from core.errors import Invalid
 from core.spec.attestation import (
     Attestation,
     AttestationStatement,
+    SignedSource,
     Signer,
     TrustedKeys,
     read_public_keys,
 )
 
 DIGEST = "sha256:" + "a" * 64
+SOURCE = SignedSource("https://git.example/shop.git", "deploy/web", "c" * 40, "d" * 40)
+CHART = SignedSource("https://charts.example", "redis", "1.2.3", "sha256:" + "e" * 64)
 STATEMENT = AttestationStatement(
-    DIGEST, "https://git.example/shop.git", "c" * 40, "deploy/web", "raw"
+    DIGEST, (SOURCE, CHART), "helm", "4.0.1", "sha256:" + "1" * 64, "sha256:" + "2" * 64
 )
 
 
@@ -64,8 +68,13 @@ def test_only_the_canonical_form_counts() -> None:
     """A key that signs by the same rules but in another form is not read by guessing."""
     key = Ed25519PrivateKey.generate()
     signer = Signer(key)
-    for form in (b"{}", b"[]", b"no json", STATEMENT.encode() + b" "):
-        signature = key.sign(b"towline attestation 1\n" + form)
+    whole = orjson.loads(STATEMENT.encode())
+    sources = ([{"url": "u"}], ["u"], "u", [{**whole["sources"][0], "revision": 1}])
+    strange = [{**whole, "sources": value} for value in sources]
+    strange += [{**whole, "version": 1}, {**whole, "tool": 1}, {**whole, "more": ""}]
+    forms = [orjson.dumps(value, option=orjson.OPT_SORT_KEYS) for value in strange]
+    for form in (b"{}", b"[]", b"no json", STATEMENT.encode() + b" ", *forms):
+        signature = key.sign(b"towline attestation 2\n" + form)
         with pytest.raises(Invalid):
             trusting(signer).verify(DIGEST, Attestation(signer.key_id, form, signature))
 
@@ -81,4 +90,4 @@ def test_keys_are_read_from_pem_and_from_lines(signer: Signer) -> None:
 
 def test_a_statement_has_an_end(signer: Signer) -> None:
     with pytest.raises(Invalid, match="the limit is"):
-        signer.sign(replace(STATEMENT, folder="x" * 9000))
+        signer.sign(replace(STATEMENT, sources=(SOURCE,) * 200))

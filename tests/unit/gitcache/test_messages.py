@@ -44,7 +44,7 @@ def test_a_request_and_its_render_come_back_as_they_were() -> None:
     request = RenderRequest(ID, "a" * 40, "web", "raw", parameters={"a": {"b": [1, None]}})
     assert messages.REQUEST.decode(messages.REQUEST.encode(request)) == request
     signer = Signer.from_bytes(b"k" * 32)
-    signed = signer.sign(AttestationStatement("sha256:" + "0" * 64, "r", "c", "f", "raw"))
+    signed = signer.sign(AttestationStatement("sha256:" + "0" * 64, (), "raw"))
     rendered = replace(RenderedBundle("s", "d", 1, 2, True, ("web",)), attestation=signed)
     assert messages.RENDERED.decode(messages.RENDERED.encode(rendered)) == rendered
 

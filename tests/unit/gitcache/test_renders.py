@@ -36,7 +36,12 @@ class Room:
         )
 
     async def render(self, request: RenderRequest = REQUEST):
-        return await self.renders.render(SPEC, ROOT, request)
+        return (await self.renders.render(SPEC, ROOT, request))[0]
+
+    async def sources(self, request: RenderRequest = REQUEST) -> list[tuple[str, str]]:
+        """The path and revision of each source that the render tier would sign."""
+        _, statement = await self.renders.render(SPEC, ROOT, request)
+        return [(source.path, source.revision) for source in statement.sources]
 
 
 PLAIN = {"web/a.yaml": b"a", "web/b.txt": b"b", "api/a.yaml": b"other"}
@@ -61,6 +66,14 @@ async def test_the_same_inputs_never_render_again_even_after_a_restart() -> None
     room.restart()
     second = await room.render(replace(REQUEST, commit=sha_of(3)))
     assert second == replace(first, cached=True)
+    assert len(room.workers.jobs) == 1
+
+
+async def test_a_statement_names_the_commit_of_its_own_request() -> None:
+    """Also if the render of another commit with the same files is taken."""
+    room = Room(PLAIN)
+    assert await room.sources() == [("web", REQUEST.commit)]
+    assert await room.sources(replace(REQUEST, commit=sha_of(3))) == [("web", sha_of(3))]
     assert len(room.workers.jobs) == 1
 
 

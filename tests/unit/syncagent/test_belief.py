@@ -11,7 +11,13 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from core.errors import Invalid
 from core.identity import local_id
 from core.sealing import SealingKey, seal
-from core.spec.attestation import AttestationStatement, Signer, TrustedKeys, read_public_keys
+from core.spec.attestation import (
+    AttestationStatement,
+    SignedSource,
+    Signer,
+    TrustedKeys,
+    read_public_keys,
+)
 from core.spec.desired import BundleSpec, Desired
 from core.spec.objects import ObjectRef
 from core.spec.status import StageTimes, SyncStatus
@@ -24,6 +30,7 @@ from tests.fakes.clock import FakeClock
 
 DIGEST = "sha256:" + "0" * 64
 SIGNER = Signer(Ed25519PrivateKey.generate())
+SOURCE = SignedSource("https://git/x", "web", "c0", "d0")
 OWN = local_id("cluster", "own")
 
 
@@ -39,7 +46,7 @@ def spec(name: str, **more) -> BundleSpec:
 
 
 def signed(signer: Signer) -> BundleSpec:
-    statement = AttestationStatement(DIGEST, "https://git/x", "c0", "web", "raw")
+    statement = AttestationStatement(DIGEST, (SOURCE,), "raw")
     return spec("signed", attestation=signer.sign(statement))
 
 
@@ -150,7 +157,7 @@ def test_unsigned_options_let_no_more_objects_go_where_signatures_count(
 
 def test_what_the_render_tier_has_signed_of_no_repository_is_of_no_listed_source() -> None:
     """Who has the API may have any bundle kept and signed: only a list of sources refuses that."""
-    raw = SIGNER.sign(AttestationStatement(DIGEST, "", "", "", "raw"))
+    raw = SIGNER.sign(AttestationStatement(DIGEST, ()))
     word = Desired("s", 1, spec("s", attestation=raw))
     for sources, count in ((["*=https://git/x"], 0), ([], 1)):
         desires: Any = Desires()
@@ -186,6 +193,38 @@ def test_a_signed_bundle_of_a_place_that_is_not_listed_is_refused(source: str, t
     assert "autonomy.sources" in desires.refused[0].problems[0].message
     with pytest.raises(Invalid, match=r"autonomy\.sources"):
         belief.check(one)
+
+
+VALUES = "sha256:" + "a" * 64
+
+
+@pytest.mark.parametrize(
+    ("more", "values", "policy", "problem"),
+    [
+        ((), "", (), ""),
+        ((replace(SOURCE, path="base"),), "", (), "folder base"),
+        ((replace(SOURCE, url="https://git/evil"),), "", (), "https://git/evil"),
+        ((SignedSource("https://charts", "redis", "1", "sha256:0"),), "", (), ""),
+        ((SignedSource("https://charts", "evil", "1", "sha256:0"),), "", (), "folder evil"),
+        ((SignedSource("oci://evil", "redis", "1", "sha256:0"),), "", (), "oci://evil"),
+        ((), VALUES, (), "values of the API"),
+        ((), VALUES, ("sha256:" + "b" * 64,), "values of the API"),
+        ((), VALUES, (VALUES,), ""),
+        ((), VALUES, ("*",), ""),
+    ],
+)
+def test_every_input_of_a_signed_bundle_must_be_listed(
+    more: tuple[SignedSource, ...], values: str, policy: tuple[str, ...], problem: str
+) -> None:
+    """Further sources, charts, and values that come from the API."""
+    desires: Any = Desires()
+    sources = SourcePolicy.of(["prod=https://git/x#web", "*=https://charts#redis"], policy)
+    statement = AttestationStatement(DIGEST, (SOURCE, *more), "raw", values=values)
+    one = Desired("s", 1, spec("s", attestation=SIGNER.sign(statement)))
+    DesiredStateAdmission(desires, trust(SIGNER), desires, FakeClock(), sources=sources).desire(one)
+    assert bool(desires.taken) is not bool(problem)
+    if problem:
+        assert problem in desires.refused[0].problems[0].message
 
 
 @pytest.mark.parametrize("text", ["prod", "=https://git/x", "prod=", "prod=#web"])

@@ -1,0 +1,63 @@
+"""Inputs of a render for its signed statement."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from core.remotes import parse_remote
+from core.spec.attestation import AttestationStatement, SignedSource
+from core.spec.renderers import HELM
+from core.spec.source import RepositoryKind, RepositorySpec
+from gitcache.domain.inputs import digest_of_json
+from gitcache.domain.parameters import picked
+from gitcache.domain.references import Reads
+from gitcache.render.plan import PlanPart, RenderPlan
+
+# Facts of the cluster, which Helm compares with the requirements of a chart.
+_CAPABILITIES = (["cluster", "currentVersion"], ["cluster", "apiVersions"])
+
+
+def statement_of(
+    plan: RenderPlan, rendered: Mapping[str, Any], inputs: str
+) -> AttestationStatement:
+    """The statement about a stored result, whose memo is `rendered`."""
+    return AttestationStatement(
+        digest=rendered["digest"],
+        sources=tuple(_sources(plan)),
+        renderer=plan.renderer,
+        tool=plan.tool,
+        inputs=inputs,
+        values=rendered["values"],
+    )
+
+
+def digest_of_values(plan: RenderPlan, reads: Reads) -> str:
+    """Digest of the values of the API in a render that read these parameters; empty: none."""
+    is_helm = plan.renderer == HELM
+    read = [list(path) for path in reads if not is_helm or list(path) not in _CAPABILITIES]
+    inline = (plan.request.helm.values or "") if is_helm and plan.request.helm else ""
+    if not read and not inline:
+        return ""
+    return digest_of_json({"helm": inline, "parameters": picked(plan.request.parameters, read)})
+
+
+def _sources(plan: RenderPlan) -> Iterator[SignedSource]:
+    for part in _own_first(plan):
+        yield SignedSource(_url(part.spec), part.path, part.commit, part.entry.id)
+    for _, pin in sorted(plan.pins.items()):
+        yield SignedSource(pin.origin.repository, pin.name, pin.version, pin.digest)
+
+
+def _own_first(plan: RenderPlan) -> list[PlanPart]:
+    """The parts of a plan, except the folder of a chart repository: the pinned chart covers it."""
+    parts = [
+        part
+        for part in plan.parts
+        if part.is_mounted or not plan.pins or part.spec.kind is not RepositoryKind.HELM
+    ]
+    return sorted(
+        parts, key=lambda part: (part.is_mounted, part.path != plan.folder, part.spec.url, part.at)
+    )
+
+
+def _url(spec: RepositorySpec) -> str:
+    return parse_remote(spec.url).text if spec.kind is RepositoryKind.GIT else spec.url
