@@ -143,14 +143,15 @@ class AccessRequests:
             row, _, _, target = await _find(tx, actor, id)
             if row.state is not AccessRequestState.APPROVED or row.binding_id is None:
                 raise Conflict(f"this request is {row.state.value}")
+            now = self._context.clock.now()
+            if row.expires_at is not None and row.expires_at <= now:
+                raise Conflict(f"this access expired at {row.expires_at:%FT%TZ}")
             if row.user_id == actor.id:
                 tx.authorized_by("own access")
             else:
                 tx.authorize(Verb.ADMINISTER, target.below(ResourceKind.BINDING))
             await tx[RoleBindingStore].remove(row.binding_id)
-            row = replace(
-                row, state=AccessRequestState.REVOKED, expires_at=self._context.clock.now()
-            )
+            row = replace(row, state=AccessRequestState.REVOKED, expires_at=now)
             await tx[AccessRequestStore].put(row)
             tx.audit(str(target), id)
             tx.publish(ACCESS, row.user_id)

@@ -191,6 +191,18 @@ async def test_approved_access_is_revoked(
     assert world.published == [(ACCESS, "ada")] * 2
 
 
+async def test_expired_access_stays_as_it_ended(
+    world: MemoryOperations, requests: AccessRequests
+) -> None:
+    """Its end is part of the record."""
+    await world.given(SHOP, ADA, REQUEST)
+    approved = await requests.approve(ADMIN_OF_SHOP, "r")
+    await world.clock.advance(3600)
+    with pytest.raises(Conflict, match="expired at"):
+        await requests.revoke(ADMIN_OF_SHOP, "r")
+    assert await world.rows(AccessRequestStore) == [approved]
+
+
 async def test_only_approved_access_is_revoked(
     world: MemoryOperations, requests: AccessRequests
 ) -> None:
