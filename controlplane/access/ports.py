@@ -32,6 +32,12 @@ class Issuers(Protocol):
         """
         ...
 
+    async def check_reply(self, name: str, issuer: str) -> None:
+        """Checks the parameter `iss` of a reply (RFC 9207). Raises Unauthenticated if the reply is
+        of another issuer, or lacks the parameter although the issuer sends it.
+        """
+        ...
+
     async def finish(
         self, name: str, redirect: str, code: str, verifier: str, nonce: str
     ) -> Claims:

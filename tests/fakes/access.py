@@ -105,6 +105,11 @@ class FakeIssuers:
         self.began.append((redirect, state, nonce, challenge))
         return f"https://idp.example.org/auth?state={state}"
 
+    async def check_reply(self, name: str, issuer: str) -> None:
+        (known,) = (known for known in self._known if known.name == name)
+        if issuer not in ("", known.url):
+            raise Unauthenticated("a reply of another issuer")
+
     async def finish(
         self, name: str, redirect: str, code: str, verifier: str, nonce: str
     ) -> Claims:

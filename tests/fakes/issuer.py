@@ -31,6 +31,7 @@ class FakeIssuer:
         self.key: Any = ec.generate_private_key(ec.SECP256R1())
         self.asked: list[str] = []
         self.is_away = False
+        self.names_itself = False
         self._codes: dict[str, dict[str, str]] = {}
 
     def rotate(self) -> None:
@@ -70,6 +71,7 @@ class FakeIssuer:
                 "authorization_endpoint": f"{self.url}/auth",
                 "token_endpoint": f"{self.url}/token",
                 "jwks_uri": f"{self.url}/jwks",
+                "authorization_response_iss_parameter_supported": self.names_itself,
             }
         )
 

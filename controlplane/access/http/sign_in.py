@@ -14,7 +14,12 @@ from starlette.routing import Route
 from controlplane.access.http.browser import Cookies, check_origin, check_session_request
 from controlplane.access.operations.identity import CredentialAuthenticator
 from controlplane.access.operations.refresh_tokens import IssuedTokens
-from controlplane.access.operations.sign_in import DEVICE_LIFE, DevicePending, SignIn
+from controlplane.access.operations.sign_in import (
+    DEVICE_LIFE,
+    DevicePending,
+    ProviderReply,
+    SignIn,
+)
 from controlplane.access.operations.token_exchange import TokenExchange
 from controlplane.authorization import Actor
 from controlplane.platform.http import pages
@@ -66,7 +71,7 @@ class SignInRoutes:
             ("/device", self.device_page, "GET"),
             ("/pages.css", self.style, "GET"),
             ("/oauth/login", self.begin, "GET"),
-            ("/oauth/callback", self.callback, "GET"),
+            ("/oauth/callback/{provider}", self.callback, "GET"),
             ("/oauth/session", self.sign_in, "POST"),
             ("/oauth/session", self.sign_out, "DELETE"),
             ("/oauth/device/decision", self.decide, "POST"),
@@ -128,8 +133,8 @@ class SignInRoutes:
     async def begin(self, request: Request) -> Response:
         provider = request.query_params.get("provider", "")
         back = local_path(request.query_params.get("back", "/"))
-        redirect = f"{self._cookies.base(request)}/oauth/callback"
-        begun = await self._signin.begin_oidc(provider, redirect, back)
+        redirect = self._redirect(request, provider)
+        begun = await self._signin.begin_oidc(provider, redirect, back, _source(request))
         response = RedirectResponse(begun.url, 302)
         self._cookies.set_login(request, response, begun.browser)
         return response
@@ -139,13 +144,19 @@ class SignInRoutes:
         if "error" in given:
             why = given.get("error_description") or given["error"]
             raise Unauthenticated(f"the identity provider says: {why[:200]}")
-        secret, back = await self._signin.finish_oidc(
+        reply = ProviderReply(
+            self._redirect(request, request.path_params["provider"]),
             given.get("state", "")[:200],
             given.get("code", "")[:4096],
-            self._cookies.login(request),
-            _source(request),
+            given.get("iss", "")[:2000],
         )
+        browser = self._cookies.login(request)
+        secret, back = await self._signin.finish_oidc(reply, browser, _source(request))
         return self._signed_in(request, secret, back)
+
+    def _redirect(self, request: Request, provider: str) -> str:
+        """Returns the redirect URI of a provider; each has its own (RFC 9700, section 4.4)."""
+        return f"{self._cookies.base(request)}/oauth/callback/{provider[:64]}"
 
     async def sign_in(self, request: Request) -> Response:
         form = await self._own_form(request)

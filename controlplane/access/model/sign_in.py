@@ -1,10 +1,12 @@
 """Sign-in: state between its steps, counts of failures, and claims of identity providers."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from fnmatch import fnmatchcase
+from ipaddress import ip_address, ip_network
 from typing import Any
 
 from controlplane.platform.names import check_length, check_text
@@ -16,6 +18,7 @@ MAX_FAILURES_PER_ACCOUNT = 10
 MAX_FAILURES_PER_SOURCE = 50
 _MAX_KEYS_LENGTH = 64 << 10
 _MAX_MINUTES = 24 * 60
+_WILDCARDS = re.compile(r"[*?]|\[[^]]*\]")
 
 
 class ChallengeKind(StrEnum):
@@ -66,7 +69,7 @@ class TrustRuleSpec:
     subject: str
     """Pattern for the subject (`sub`). `*` matches any text."""
     claims: Mapping[str, str] = field(default_factory=dict)
-    """Patterns for further claims. All must match."""
+    """Patterns for further claims. The token needs each of them, and all must match."""
     minutes: int = 60
     """Lifetime of exchanged tokens in minutes. Default: 60. Limit: 1,440."""
     keys: str | None = None
@@ -83,16 +86,17 @@ class TrustRuleSpec:
             raise Invalid(
                 f"must be 1 to {_MAX_MINUTES} minutes, with at most 20 claims", field="minutes"
             )
-        if self.subject.strip("*") == "" and not self.claims:
+        patterns = (self.subject, *self.claims.values())
+        if all(_matches_everything(pattern) for pattern in patterns):
             raise Invalid(
                 "specify a subject or claims: this rule would trust every token", field="subject"
             )
         return replace(self, keys=check_length(self.keys or "", "keys", _MAX_KEYS_LENGTH) or None)
 
     def matches(self, claims: "Claims") -> bool:
-        """Returns whether a token with these claims matches."""
+        """Returns whether a token with these claims matches. An absent claim never matches."""
         return fnmatchcase(claims.subject, self.subject) and all(
-            fnmatchcase(str(claims.every.get(name, "")), pattern)
+            name in claims.every and fnmatchcase(str(claims.every[name]), pattern)
             for name, pattern in self.claims.items()
         )
 
@@ -132,3 +136,17 @@ class Issuer:
     title: str = ""
     required: tuple[str, ...] = ()
     """Groups of which users need at least one. Empty: every user may sign in."""
+
+
+def source_network(source: str) -> str:
+    """The network to count for an address; an IPv6 user can use all addresses of a /64."""
+    try:
+        address = ip_address(source)
+    except ValueError:
+        return source
+    return source if address.version == 4 else str(ip_network((address, 64), strict=False))
+
+
+def _matches_everything(pattern: str) -> bool:
+    """Returns whether a pattern has nothing but wildcards."""
+    return _WILDCARDS.sub("", pattern) == ""

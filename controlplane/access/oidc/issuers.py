@@ -62,6 +62,16 @@ class OidcIssuers:
         }
         return f"{where}{'&' if '?' in where else '?'}{urlencode(parameters)}"
 
+    async def check_reply(self, name: str, issuer: str) -> None:
+        client = self._client(name)
+        if not issuer and not await self._of(client.issuer.url).names_itself():
+            return
+        if issuer != client.issuer.url:
+            raise Unauthenticated(
+                f"this reply is of the issuer {issuer[:200] or '(none)'}, not of "
+                f"{client.issuer.url}: start again"
+            )
+
     async def finish(
         self, name: str, redirect: str, code: str, verifier: str, nonce: str
     ) -> Claims:

@@ -105,6 +105,12 @@ class IssuerMetadata:
         check_url(url)
         return url
 
+    async def names_itself(self) -> bool:
+        """Returns whether each reply of the issuer has the parameter `iss` (RFC 9207)."""
+        async with self._turn:
+            document = await self._discover()
+        return document.get("authorization_response_iss_parameter_supported") is True
+
     async def key(self, kid: str | None, algorithm: str) -> jwt.PyJWK:
         """Returns the key with this id for this algorithm. Raises Unauthenticated if the issuer has
         none.

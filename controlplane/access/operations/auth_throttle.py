@@ -5,6 +5,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import TypeVar
 
+from controlplane.access.model.sign_in import source_network
 from core.errors import LimitExceeded, Unauthenticated
 from core.runtime.clock import Clock
 from core.runtime.token_bucket import RatePolicy, TokenBucket, TokenBuckets
@@ -47,21 +48,22 @@ class AuthThrottle:
         """
         self._check_cached(key)
         counted = key not in self._accepted
+        network = source_network(source)
         if counted:
-            self._count(source)
+            self._count(network, source)
         try:
             yield
         except Unauthenticated as error:
             self._accepted.pop(key, None)
             if counted:
                 now = self._clock.monotonic()
-                self._by_address.of(source, now).take(now)
+                self._by_address.of(network, now).take(now)
             _keep(self._wrong, key, (self._clock.monotonic() + CACHE_SECONDS, error.message))
             raise
         except BaseException:
-            self._return_tokens(source, counted=counted)
+            self._return_tokens(network, counted=counted)
             raise
-        self._return_tokens(source, counted=counted)
+        self._return_tokens(network, counted=counted)
         _keep(self._accepted, key, None)
 
     def expect(self, key: str) -> None:
@@ -77,9 +79,9 @@ class AuthThrottle:
         if known is not None and self._clock.monotonic() < known[0]:
             raise Unauthenticated(known[1])
 
-    def _count(self, source: str) -> None:
+    def _count(self, network: str, source: str) -> None:
         now = self._clock.monotonic()
-        invalid, concurrent = self._by_address.of(source, now), self._concurrent.of(source, now)
+        invalid, concurrent = self._by_address.of(network, now), self._concurrent.of(network, now)
         if wait := max(bucket.wait(now) for bucket in (invalid, concurrent, self._total)):
             raise LimitExceeded(
                 f"too many invalid tokens from {source or 'this address'}: try again in "
@@ -89,9 +91,9 @@ class AuthThrottle:
         concurrent.take(now)
         self._total.take(now)
 
-    def _return_tokens(self, source: str, *, counted: bool) -> None:
+    def _return_tokens(self, network: str, *, counted: bool) -> None:
         if counted:
-            self._concurrent.of(source, self._clock.monotonic()).give_back()
+            self._concurrent.of(network, self._clock.monotonic()).give_back()
             self._total.give_back()
 
 

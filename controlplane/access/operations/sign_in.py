@@ -6,6 +6,7 @@ unknown account takes the same time and gets the same error as a wrong password.
 
 import base64
 import hashlib
+import math
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -18,6 +19,7 @@ from controlplane.access.model.sign_in import (
     ChallengeKind,
     SignInChallenge,
     SignInFailures,
+    source_network,
 )
 from controlplane.access.model.users import (
     SESSION_IDLE,
@@ -36,6 +38,7 @@ from controlplane.access.operations.tokens import (
 )
 from controlplane.access.operations.users import (
     ADMINISTER_USERS,
+    check_address,
     find_user,
     require_permissions_of_user,
 )
@@ -56,8 +59,10 @@ from controlplane.authorization import (
 )
 from controlplane.platform.audit_entry import AuditVerdict
 from controlplane.platform.context import REVOKED, StoreContext
+from controlplane.platform.names import check_text
 from controlplane.platform.notification import NotificationKind, notification
-from controlplane.platform.ports import AuditTrail, NotificationOutbox, Transaction
+from controlplane.platform.ports import AuditTrail, NotificationOutbox, PageQuery, Transaction
+from controlplane.platform.retry import retry_on_collision
 from core.errors import (
     Conflict,
     Forbidden,
@@ -68,6 +73,7 @@ from core.errors import (
     Unauthenticated,
 )
 from core.identity import TokenKind
+from core.runtime.token_bucket import RatePolicy, TokenBuckets
 
 MIN_PASSWORD_LENGTH = 12
 MAX_PASSWORD_LENGTH = 256
@@ -75,6 +81,10 @@ OIDC_LIFE = timedelta(minutes=10)
 DEVICE_LIFE = timedelta(minutes=10)
 SETUP_LIFE = timedelta(days=1)
 MAX_CHALLENGES = 10_000
+MAX_STARTED = 120
+"""Sign-ins that one address starts in a minute."""
+MAX_SOURCES = 20_000
+_EVICTED = 100
 _WRONG = "wrong address or password"
 _LINK_USED = "this link was already used or has expired"
 # Without vowels and lookalikes, so that codes are easy to type and form no words.
@@ -88,6 +98,19 @@ class StartedSignIn:
 
     url: str
     browser: str
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderReply:
+    """The reply of an identity provider, by the browser.
+
+    `redirect` is the URL on which it arrived, and `issuer` its parameter `iss` (RFC 9207).
+    """
+
+    redirect: str
+    state: str
+    code: str
+    issuer: str = ""
 
 
 class DevicePending(TowlineError):
@@ -110,6 +133,8 @@ class SignIn:
         self._passwords = passwords
         self.local = local
         self.refresh_tokens = RefreshTokens(context)
+        policy, now = RatePolicy.per(60.0, MAX_STARTED), context.clock.monotonic()
+        self._started = TokenBuckets[str](policy, now, MAX_SOURCES)
 
     def providers(self) -> list[tuple[str, str]]:
         """(name, title) of each identity provider."""
@@ -126,18 +151,28 @@ class SignIn:
             _counter("account", email.lower()): MAX_FAILURES_PER_ACCOUNT,
             _counter("source", source): MAX_FAILURES_PER_SOURCE,
         }
-        await self._check_failures(counters)
+        # Counted before the check, which is slow: concurrent attempts must not pass the limit.
+        await self._count_attempt(counters)
         async with self._context.store.read() as tx:
             user = await tx[UserStore].find(email=email)
         hash = user.password if user and user.kind is UserKind.PERSON else None
-        is_right = await self._passwords.verify(hash, password[: MAX_PASSWORD_LENGTH + 1])
+        try:
+            is_right = await self._passwords.verify(hash, password[: MAX_PASSWORD_LENGTH + 1])
+        except LimitExceeded:
+            await self._uncount_attempt(counters)
+            raise
         if user is None or not is_right or user.disabled_at is not None:
-            await self._note_failure(counters, email, source)
+            await self._note_failure(email, source)
             raise Unauthenticated(_WRONG)
+        await self._uncount_attempt(counters)
         return await self._session(user, source, "password")
 
-    async def begin_oidc(self, issuer: str, redirect: str, back: str) -> StartedSignIn:
-        """Starts a sign-in at an identity provider; `back` is the local path to open afterwards."""
+    async def begin_oidc(self, issuer: str, redirect: str, back: str, source: str) -> StartedSignIn:
+        """Starts a sign-in at an identity provider; `back` is the local path to open afterwards.
+
+        LimitExceeded: the address `source` starts too many sign-ins.
+        """
+        self._limit_starts(source)
         state, browser = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
         verifier, nonce = secrets.token_urlsafe(48), secrets.token_urlsafe(32)
         digest = hashlib.sha256(verifier.encode()).digest()
@@ -154,19 +189,22 @@ class SignIn:
         await self._add_challenge(ChallengeKind.OIDC, state, OIDC_LIFE, detail)
         return StartedSignIn(url, browser)
 
-    async def finish_oidc(
-        self, state: str, code: str, browser: str, source: str
-    ) -> tuple[str, str]:
+    async def finish_oidc(self, reply: ProviderReply, browser: str, source: str) -> tuple[str, str]:
         """(secret of a new session, path to open).
 
-        Unauthenticated: the sign-in was started in another browser, or finished before.
+        Unauthenticated: the sign-in was started in another browser or at another provider, or
+        finished before.
         """
-        challenge = await self._use_challenge(ChallengeKind.OIDC, state)
+        challenge = await self._use_challenge(ChallengeKind.OIDC, reply.state)
         detail = challenge.detail
         if not secrets.compare_digest(detail["browser"], _hash(browser)):
             raise Unauthenticated("this sign-in was started in another browser: start again")
-        claims = await self._federation.issuers.finish(
-            detail["issuer"], detail["redirect"], code, detail["verifier"], detail["nonce"]
+        issuers = self._federation.issuers
+        if detail["redirect"] != reply.redirect:
+            raise Unauthenticated("this sign-in was started at another provider: start again")
+        await issuers.check_reply(detail["issuer"], reply.issuer)
+        claims = await issuers.finish(
+            detail["issuer"], reply.redirect, reply.code, detail["verifier"], detail["nonce"]
         )
         user = await self._federation.admit(claims)
         if user.disabled_at is not None:
@@ -179,7 +217,10 @@ class SignIn:
         """(device code, user code) for a program without a browser (RFC 8628).
 
         `renewable`: issues a short-lived token with a refresh token instead of a token for 90 days.
+        LimitExceeded: the address `source` starts too many sign-ins.
         """
+        self._limit_starts(source)
+        check_text(client[:80], "client_id")
         device = secrets.token_urlsafe(32)
         code = "".join(secrets.choice(_CODE_LETTERS) for _ in range(_CODE_LENGTH))
         detail = {"client": client[:80], "source": source[:64]}
@@ -259,8 +300,8 @@ class SignIn:
         The link is valid once.
         """
         hash = await self._passwords.hash(_checked(password))
-        if "@" not in email or len(email) > 320:
-            raise Invalid("must be an e-mail address", field="email")
+        check_address(email)
+        check_text(name or email, "name", 320)
         await self._use_challenge(ChallengeKind.SETUP, secret)
         now = self._context.clock.now()
         async with self._context.change(SYSTEM, "setUp") as tx:
@@ -346,31 +387,47 @@ class SignIn:
                 [notification(kind, self._context.clock.now(), subject)]
             )
 
-    async def _check_failures(self, counters: dict[str, int]) -> None:
-        now = self._context.clock.now()
-        async with self._context.store.read() as tx:
-            rows = await tx[SignInFailureStore].select(id=list(counters))
-        for row in rows:
-            if row.until > now and row.count >= counters[row.id]:
-                wait = (row.until - now).total_seconds()
-                raise LimitExceeded(
-                    f"too many failed sign-ins: try again in {wait / 60:.0f} minutes",
-                    retry_after=wait,
-                )
+    @retry_on_collision
+    async def _count_attempt(self, counters: Mapping[str, int]) -> None:
+        """Counts an attempt for each counter, and deletes expired counters.
 
-    async def _note_failure(self, counters: dict[str, int], email: str, source: str) -> None:
-        """Counts a failure, and deletes expired counters."""
+        LimitExceeded: a counter is at its limit.
+        """
         now = self._context.clock.now()
         async with self._context.store.write() as tx:
+            await tx[SignInFailureStore].remove_before("until", now)
+            rows = {row.id: row for row in await tx[SignInFailureStore].lock(list(counters))}
+            for id, most in counters.items():
+                row = rows.get(id)
+                if row is None or row.until <= now:
+                    continue
+                if row.count >= most:
+                    wait = (row.until - now).total_seconds()
+                    raise LimitExceeded(
+                        f"too many failed sign-ins: try again in {wait / 60:.0f} minutes",
+                        retry_after=wait,
+                    )
             for id in counters:
-                row = await tx[SignInFailureStore].find(id=id)
+                row = rows.get(id)
                 if row is not None and row.until > now:
                     await tx[SignInFailureStore].change(id, count=row.count + 1)
                     continue
                 if row is not None:
                     await tx[SignInFailureStore].remove(id)
                 await tx[SignInFailureStore].add(SignInFailures(id, 1, now + FAILURES_WINDOW))
-            await tx[SignInFailureStore].remove_before("until", now)
+
+    @retry_on_collision
+    async def _uncount_attempt(self, counters: Mapping[str, int]) -> None:
+        """Takes back the count of an attempt that did not fail."""
+        async with self._context.store.write() as tx:
+            for row in await tx[SignInFailureStore].lock(list(counters)):
+                if row.count > 1:
+                    await tx[SignInFailureStore].change(row.id, count=row.count - 1)
+                else:
+                    await tx[SignInFailureStore].remove(row.id)
+
+    async def _note_failure(self, email: str, source: str) -> None:
+        async with self._context.store.write() as tx:
             stranger = Actor(ActorKind.ANONYMOUS, name="", source=source)
             entry = self._context.audit_entry(stranger, "signIn", email, "")
             await tx[AuditTrail].append([replace(entry, verdict=AuditVerdict.REFUSED)])
@@ -387,13 +444,24 @@ class SignIn:
         async with self._context.store.write() as tx:
             await tx[ChallengeStore].remove_before("expires_at", now)
             if await tx[ChallengeStore].count() >= MAX_CHALLENGES:
-                raise LimitExceeded(
-                    "too many pending sign-ins: try again in 60 s", retry_after=60.0
-                )
+                # The limit of each address keeps an attacker with few addresses below this number.
+                # One with many must not stop the sign-ins of others, so the oldest end early.
+                started = {"kind": [ChallengeKind.OIDC, ChallengeKind.DEVICE]}
+                oldest = await tx[ChallengeStore].page(PageQuery(_EVICTED, equals=started))
+                await tx[ChallengeStore].remove_each([row.id for row in oldest.items])
             await tx[ChallengeStore].add(
                 SignInChallenge(
                     self._context.new_id(), kind, _hash(secret), now, now + life, code, detail
                 )
+            )
+
+    def _limit_starts(self, source: str) -> None:
+        now = self._context.clock.monotonic()
+        if wait := self._started.of(source_network(source), now).take(now):
+            raise LimitExceeded(
+                f"too many sign-ins were started from {source or 'this address'}: try again in "
+                f"{math.ceil(wait)} s",
+                retry_after=wait,
             )
 
     async def _use_challenge(self, kind: ChallengeKind, secret: str) -> SignInChallenge:

@@ -11,7 +11,7 @@ from controlplane.access.model.sign_in import Issuer
 from controlplane.access.oidc.issuers import OidcClient, OidcIssuers
 from controlplane.access.operations.federation import Federation
 from controlplane.access.operations.identity import CredentialAuthenticator
-from controlplane.access.operations.sign_in import SignIn
+from controlplane.access.operations.sign_in import ProviderReply, SignIn
 from controlplane.access.operations.token_exchange import TokenExchange
 from controlplane.authorization import Actor
 from controlplane.clusters.operations.deploy_tokens import DeployTokenReader
@@ -36,9 +36,11 @@ class Gate:
 
     async def by_provider(self) -> Actor:
         """Whoever the provider says, signed in by a browser."""
-        begun = await self.signin.begin_oidc("corp", REDIRECT, "/clusters")
+        begun = await self.signin.begin_oidc("corp", REDIRECT, "/clusters", "10.0.0.1")
         code, state = await self.issuer.visit(begun.url, self.http)
-        secret, back = await self.signin.finish_oidc(state, code, begun.browser, "10.0.0.1")
+        secret, back = await self.signin.finish_oidc(
+            ProviderReply(REDIRECT, state, code), begun.browser, "10.0.0.1"
+        )
         assert back == "/clusters"
         return await self.identity.authenticate(secret)
 

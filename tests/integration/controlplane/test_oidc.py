@@ -22,6 +22,7 @@ from controlplane.access.oidc.issuers import OidcClient, OidcIssuers
 from controlplane.access.oidc.metadata import IssuerHttpClient, check_url
 from controlplane.access.operations.roles import BindingDraft
 from controlplane.access.operations.scim import ScimDirectory
+from controlplane.access.operations.sign_in import ProviderReply
 from controlplane.access.operations.users import GroupChange
 from controlplane.access.ports import UserStore
 from controlplane.authorization import INSTALLATION, Verb
@@ -174,7 +175,7 @@ async def test_known_keys_serve_while_the_provider_is_away(door: Gate) -> None:
     await door.world.clock.advance(3601)
     await door.identity.authenticate(door.issuer.token(jti="again"))
     with pytest.raises(Unavailable, match="status 503"):
-        await door.signin.begin_oidc("corp", REDIRECT, "/")
+        await door.signin.begin_oidc("corp", REDIRECT, "/", "10.0.0.1")
 
 
 async def test_a_browser_signs_in_by_code_with_proof(door: Gate) -> None:
@@ -188,26 +189,26 @@ async def test_a_browser_signs_in_by_code_with_proof(door: Gate) -> None:
 
 async def test_a_state_serves_once_and_in_its_browser(door: Gate) -> None:
     """Neither a second use nor another browser gets a session."""
-    begun = await door.signin.begin_oidc("corp", REDIRECT, "/")
+    begun = await door.signin.begin_oidc("corp", REDIRECT, "/", "10.0.0.1")
     code, state = await door.issuer.visit(begun.url, door.http)
     with pytest.raises(Unauthenticated, match="another browser"):
-        await door.signin.finish_oidc(state, code, "of somebody else", "")
+        await door.signin.finish_oidc(ProviderReply(REDIRECT, state, code), "of somebody else", "")
     with pytest.raises(Unauthenticated, match="already used"):
-        await door.signin.finish_oidc(state, code, begun.browser, "")
+        await door.signin.finish_oidc(ProviderReply(REDIRECT, state, code), begun.browser, "")
 
 
 async def test_a_replayed_nonce_is_refused(door: Gate) -> None:
     """An ID token of another sign-in does not complete this one."""
     door.issuer.claims["nonce"] = "of-yesterday"
-    begun = await door.signin.begin_oidc("corp", REDIRECT, "/")
+    begun = await door.signin.begin_oidc("corp", REDIRECT, "/", "10.0.0.1")
     code, state = await door.issuer.visit(begun.url, door.http)
     with pytest.raises(Unauthenticated, match="another browser"):
-        await door.signin.finish_oidc(state, code, begun.browser, "")
+        await door.signin.finish_oidc(ProviderReply(REDIRECT, state, code), begun.browser, "")
 
 
 async def test_states_are_long_and_never_the_same(door: Gate) -> None:
     """256 bits each (C21)."""
-    urls = [(await door.signin.begin_oidc("corp", REDIRECT, "/")).url for _ in range(5)]
+    urls = [(await door.signin.begin_oidc("corp", REDIRECT, "/", "10.0.0.1")).url for _ in range(5)]
     from_query = [dict(part.split("=") for part in url.split("?")[1].split("&")) for url in urls]
     for name in ("state", "nonce", "code_challenge"):
         values = {one[name] for one in from_query}
@@ -216,7 +217,7 @@ async def test_states_are_long_and_never_the_same(door: Gate) -> None:
 
 async def test_an_unknown_provider_is_not_found(door: Gate) -> None:
     with pytest.raises(NotFound, match="unknown identity provider"):
-        await door.signin.begin_oidc("other", REDIRECT, "/")
+        await door.signin.begin_oidc("other", REDIRECT, "/", "10.0.0.1")
 
 
 async def test_groups_are_what_the_provider_says(door: Gate) -> None:
@@ -311,6 +312,18 @@ async def test_addresses_of_a_trusted_provider_need_no_claim(
     token = door.issuer.token(email_verified=claim)
     assert (await issuers.verify(token)).email_verified is trusted
     await issuers.close()
+
+
+@pytest.mark.parametrize("names_itself", [False, True])
+async def test_replies_name_their_issuer(door: Gate, names_itself: bool) -> None:
+    """RFC 9207: required of an issuer that announces it, and checked if given."""
+    door.issuer.names_itself = names_itself
+    await door.issuers.check_reply("corp", door.issuer.url)
+    for issuer in ("https://evil.example.org", "" if names_itself else f"{door.issuer.url}/"):
+        with pytest.raises(Unauthenticated, match="not of"):
+            await door.issuers.check_reply("corp", issuer)
+    if not names_itself:
+        await door.issuers.check_reply("corp", "")
 
 
 async def test_nobody_signs_in_as_a_service_account(door: Gate) -> None:

@@ -42,6 +42,7 @@ def objects(cache: GitCache, repository: ServedRepository) -> Objects:
     return objects
 
 
+LIQUID = "kind: ConfigMap\napiVersion: v1\nmetadata:\n  name: {{ configuration.name }}\n"
 ROLE = """apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRoleBinding
 metadata: {name: pwned}
@@ -61,7 +62,7 @@ async def test_a_statement_covers_every_source_and_value(
             "over/kustomization.yaml": kustomization,
             "base/kustomization.yaml": "resources: [b.yaml]\n",
             "base/b.yaml": config_map("base"),
-            "liquid/c.yaml.liquid": "kind: ConfigMap\napiVersion: v1\nmetadata:\n  name: {{ configuration.name }}\n",
+            "liquid/c.yaml.liquid": LIQUID,
         }
     )
     bad = evil.commit({"x/rbac.yaml": ROLE})

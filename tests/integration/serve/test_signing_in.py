@@ -89,7 +89,7 @@ async def test_what_strangers_can_read_is_how_to_sign_in(hub: Running) -> None:
         assert await answer.json() == {"local": True, "providers": []}
     async with hub.http.get(f"{hub.url}/oauth/login?provider=none") as answer:
         assert answer.status == 404
-    async with hub.http.get(f"{hub.url}/oauth/callback?state=x&code=y") as answer:
+    async with hub.http.get(f"{hub.url}/oauth/callback/corp?state=x&code=y") as answer:
         assert answer.status == 401
     async with hub.http.get(f"{hub.url}/device?code=BCDF-GHJK", allow_redirects=False) as answer:
         assert answer.headers["location"].startswith("/login")

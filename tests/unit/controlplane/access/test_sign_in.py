@@ -1,5 +1,6 @@
 """Sign-in by password, identity provider, device code and setup link."""
 
+import asyncio
 import hashlib
 from dataclasses import replace
 from datetime import timedelta
@@ -9,7 +10,7 @@ import pytest
 from controlplane.access.model.sign_in import Claims, Issuer
 from controlplane.access.model.users import Login, User, UserKind
 from controlplane.access.operations.federation import Federation
-from controlplane.access.operations.sign_in import DevicePending, SignIn
+from controlplane.access.operations.sign_in import DevicePending, ProviderReply, SignIn
 from controlplane.access.ports import (
     ChallengeStore,
     SignInFailureStore,
@@ -165,16 +166,20 @@ async def test_a_sign_in_from_a_new_address_is_notified_of(
 async def test_an_identity_provider_signs_a_user_in(
     world: MemoryOperations, sign_in: SignIn, issuers: FakeIssuers
 ) -> None:
-    started = await sign_in.begin_oidc("idp", "https://towline/back", "/clusters")
+    started = await sign_in.begin_oidc("idp", "https://towline/back", "/clusters", HOME)
     ((redirect, state, nonce, challenge),) = issuers.began
     assert (started.url.endswith(state), redirect) == (True, "https://towline/back")
     assert len({state, nonce, challenge, started.browser}) == 4
     issuers.claims["code"] = Claims("https://idp", "u1", START, "ada@example.org")
-    secret, back = await sign_in.finish_oidc(state, "code", started.browser, HOME)
+    secret, back = await sign_in.finish_oidc(
+        ProviderReply("https://towline/back", state, "code"), started.browser, HOME
+    )
     assert (secret.startswith("twx_"), back) == (True, "/clusters")
     assert (await world.rows(TokenStore))[0].name == "session by idp"
     with pytest.raises(Unauthenticated, match="already used"):
-        await sign_in.finish_oidc(state, "code", started.browser, HOME)
+        await sign_in.finish_oidc(
+            ProviderReply("https://towline/back", state, "code"), started.browser, HOME
+        )
     assert len(await world.rows(TokenStore)) == 1
 
 
@@ -189,27 +194,111 @@ async def test_a_sign_in_ends_in_another_browser_too_late_and_for_a_disabled_use
         (600, None, "expired"),
         (0, None, "is disabled"),
     ):
-        started = await sign_in.begin_oidc("idp", "https://towline/back", "/")
+        started = await sign_in.begin_oidc("idp", "https://towline/back", "/", HOME)
         await world.clock.advance(wait)
         with pytest.raises(Unauthenticated, match=text):
             state = issuers.began[-1][1]
-            await sign_in.finish_oidc(state, "code", browser or started.browser, HOME)
+            await sign_in.finish_oidc(
+                ProviderReply("https://towline/back", state, "code"),
+                browser or started.browser,
+                HOME,
+            )
     assert await world.rows(TokenStore) == []
     with pytest.raises(NotFound):
-        await sign_in.begin_oidc("none", "https://towline/back", "/")
+        await sign_in.begin_oidc("none", "https://towline/back", "/", HOME)
 
 
-async def test_pending_sign_ins_are_limited(
+async def test_one_address_starts_few_sign_ins(world: MemoryOperations, sign_in: SignIn) -> None:
+    """All addresses of an IPv6 network count as one; others are not affected."""
+    for number in range(120):
+        await sign_in.begin_device("cli", f"2001:db8::{number:x}")
+    with pytest.raises(LimitExceeded, match="try again in 1 s"):
+        await sign_in.begin_oidc("idp", "https://towline/back", "/", "2001:db8::ffff")
+    await sign_in.begin_oidc("idp", "https://towline/back", "/", "2001:db8:0:1::1")
+    await sign_in.begin_oidc("idp", "https://towline/back", "/", HOME)
+
+
+async def test_many_addresses_stop_no_sign_in(
     world: MemoryOperations, sign_in: SignIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("controlplane.access.operations.sign_in.MAX_CHALLENGES", 2)
-    for _ in range(2):
-        await sign_in.begin_device("cli", HOME)
-    with pytest.raises(LimitExceeded, match="try again in 60 s"):
-        await sign_in.begin_device("cli", HOME)
-    await world.clock.advance(601)
-    await sign_in.begin_device("cli", HOME)
-    assert len(await world.rows(ChallengeStore)) == 1
+    """Above the limit the oldest pending sign-ins end; a setup link stays."""
+    await world.given(ADMINISTRATOR)
+    setup = await sign_in.setup_secret()
+    monkeypatch.setattr("controlplane.access.operations.sign_in.MAX_CHALLENGES", 150)
+    devices = []
+    for number in range(400):
+        devices.append(await sign_in.begin_device("cli", f"198.51.{number // 100}.{number}"))
+        await world.clock.advance(0.001)
+    assert len(await world.rows(ChallengeStore)) <= 150
+    with pytest.raises(DevicePending):
+        await sign_in.poll_device(devices[-1][0])
+    with pytest.raises(Unauthenticated):
+        await sign_in.poll_device(devices[0][0])
+    assert setup is not None
+    await sign_in.set_up(setup, ADA.email, "", PASSWORD, HOME)
+
+
+async def test_concurrent_wrong_passwords_do_not_pass_the_limit(world: MemoryOperations) -> None:
+    """Each attempt counts before the slow check."""
+    await world.given(ADA)
+    passwords = FakePasswords()
+    checked: list[str] = []
+    gate = asyncio.Event()
+
+    class SlowPasswords(FakePasswords):
+        async def verify(self, hash: str | None, password: str) -> bool:
+            checked.append(password)
+            await gate.wait()
+            return await passwords.verify(hash, password)
+
+    federation = Federation(world.context, FakeIssuers())
+    sign_in = SignIn(world.context, federation, SlowPasswords())
+    tries = [
+        asyncio.ensure_future(sign_in.by_password(ADA.email, f"wrong {number}", HOME))
+        for number in range(30)
+    ]
+    for _ in range(500):
+        await asyncio.sleep(0)
+    gate.set()
+    errors = [type(error) for error in await asyncio.gather(*tries, return_exceptions=True)]
+    assert len(checked) == errors.count(Unauthenticated) == 10
+    assert errors.count(LimitExceeded) == 20
+
+
+async def test_an_identity_provider_answers_for_itself_only(
+    world: MemoryOperations, sign_in: SignIn, issuers: FakeIssuers
+) -> None:
+    """A reply on the redirect URI of another provider, or with another `iss`, is refused."""
+    issuers.claims["code"] = Claims("https://idp", "u1", START)
+    back = "https://towline/back/idp"
+    for redirect, issuer, text in (
+        ("https://towline/back/evil", "", "another provider"),
+        (back, "https://evil", "another issuer"),
+    ):
+        started = await sign_in.begin_oidc("idp", back, "/", HOME)
+        reply = ProviderReply(redirect, issuers.began[-1][1], "code", issuer)
+        with pytest.raises(Unauthenticated, match=text):
+            await sign_in.finish_oidc(reply, started.browser, HOME)
+    assert await world.rows(TokenStore) == []
+    started = await sign_in.begin_oidc("idp", back, "/", HOME)
+    reply = ProviderReply(back, issuers.began[-1][1], "code", "https://idp")
+    await sign_in.finish_oidc(reply, started.browser, HOME)
+
+
+async def test_names_of_strangers_have_no_control_characters(
+    world: MemoryOperations, sign_in: SignIn
+) -> None:
+    await world.given(ADMINISTRATOR)
+    secret = await sign_in.setup_secret() or ""
+    for text in ("a\u202eb", "a\x1b[2Jb", "a\nb"):
+        with pytest.raises(Invalid, match="control characters"):
+            await sign_in.begin_device(text, HOME)
+        with pytest.raises(Invalid, match="control characters"):
+            await sign_in.set_up(secret, ADA.email, text, PASSWORD, HOME)
+        with pytest.raises(Invalid, match="control characters"):
+            await sign_in.set_up(secret, f"{text}@example.org", "", PASSWORD, HOME)
+    with pytest.raises(Invalid):
+        await sign_in.set_up(secret, "admin@service-accounts", "", PASSWORD, HOME)
 
 
 @pytest.mark.parametrize("renewable", [False, True])

@@ -251,3 +251,25 @@ async def test_a_token_without_a_matching_rule_is_refused(
     with pytest.raises(Unauthenticated, match="no trust rule matches"):
         await exchange.exchange("jwt")
     assert await world.rows(TokenStore) == [] and await world.audited() == []
+
+
+@pytest.mark.parametrize(
+    ("subject", "claims"),
+    [
+        ("*", {}),
+        ("**", {}),
+        ("?*", {}),
+        ("[!x]*", {}),
+        ("*", {"x": "*"}),
+        ("*", {"x": "?*", "y": "*"}),
+    ],
+)
+def test_a_rule_that_trusts_every_token_is_refused(subject: str, claims: dict[str, str]) -> None:
+    with pytest.raises(Invalid, match="would trust every token"):
+        replace(SPEC, subject=subject, claims=claims).checked()
+
+
+def test_an_absent_claim_matches_no_pattern() -> None:
+    spec = replace(SPEC, claims={"ref": "*"})
+    assert spec.matches(CLAIMS)
+    assert not spec.matches(replace(CLAIMS, every={"aud": "towline"}))
