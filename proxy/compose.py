@@ -7,6 +7,7 @@ from pathlib import Path
 from core.mux.budget import ReceiveBudget
 from core.mux.mux import MuxSettings
 from core.runtime.clock import Clock
+from core.trusted_proxies import TrustedProxies
 from proxy.gateway.authorize.agents import AgentLocator
 from proxy.gateway.authorize.authorizer import RequestAuthorizer
 from proxy.gateway.connection import make_protocol_class
@@ -66,10 +67,12 @@ def build(
     *,
     recordings: Path | None = None,
     replicas: ReplicaConfig | None = None,
+    proxies: TrustedProxies | None = None,
 ) -> KubeProxy:
     """Builds a Kubernetes proxy over these ports.
     `recordings`: folder for recordings of terminal sessions; without it, sessions that must be
-    recorded are refused. `replicas`: the replicas that share agents with this one.
+    recorded are refused. `replicas`: the replicas that share agents with this one. `proxies`: the
+    proxies in front of this one, which name the addresses of users.
     """
     limits, timeouts = settings.streams, settings.timeouts
     open_requests, metrics = OpenRequests(limits), ProxyMetrics()
@@ -95,7 +98,9 @@ def build(
     # Sources of requests: users' connections, this process, other replicas
     internal_reads = InternalReader(handler, settings.head)
     gateway = Gateway(handler, authorizer, internal_reads, clock, timeouts, limits.connections)
-    protocol_class = make_protocol_class(gateway, handler, settings.head)
+    protocol_class = make_protocol_class(
+        gateway, handler, settings.head, proxies or TrustedProxies()
+    )
     here = LocalInspector(gateway, open_requests, sessions)
     relay = None
     if sharing is not None:

@@ -24,6 +24,7 @@ from controlplane.settings import (
 from core.errors import Invalid
 from core.json_object import JsonObject
 from core.rpc.implementations import GrpcImplementation
+from core.trusted_proxies import TrustedProxies
 from gitcache.settings import GitSettings
 from proxy.settings import ProxySettings
 
@@ -84,6 +85,11 @@ class ServeSettings(_SettingsGroup):
 
     Requests for other hosts than these, those of the certificate and of `auth.public_url` are
     refused."""
+    trusted_proxies: tuple[str, ...] = ()
+    """Addresses or networks of proxies in front of this control plane, such as an ingress.
+
+    Their `X-Forwarded-For` and `X-Forwarded-Proto` name the address of a client and its scheme, for
+    rate limits, the audit log and cookies. Headers of others are ignored."""
     introspection: bool = True
     """Allow members to query the API's schema."""
     listen_agents: str = "127.0.0.1:8444"
@@ -125,10 +131,19 @@ class ServeSettings(_SettingsGroup):
     proxy: ProxySettings = ProxySettings()
     """Settings of the Kubernetes proxy; see `proxy.domain.limits` for units."""
 
-    @field_validator("hosts", mode="before")
+    @field_validator("hosts", "trusted_proxies", mode="before")
     @classmethod
-    def _listed(cls, hosts: object) -> object:
-        return [host.strip() for host in hosts.split(",")] if isinstance(hosts, str) else hosts
+    def _listed(cls, items: object) -> object:
+        return [item.strip() for item in items.split(",")] if isinstance(items, str) else items
+
+    @field_validator("trusted_proxies")
+    @classmethod
+    def _networks(cls, networks: tuple[str, ...]) -> tuple[str, ...]:
+        try:
+            TrustedProxies(networks)
+        except Invalid as error:
+            raise ValueError(error.message) from None
+        return networks
 
     @field_validator("data")
     @classmethod

@@ -12,7 +12,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from controlplane.http.console import Console
 from controlplane.http.graphql import MAX_REQUEST_BYTES
 from controlplane.platform.http.hosts import ANY_HOST, KnownHosts
+from controlplane.platform.http.trusted_proxies import ForwardedClients
 from core import __version__
+from core.trusted_proxies import TrustedProxies
 
 MAX_BODY_BYTES = 5 << 20
 
@@ -44,12 +46,13 @@ def make_app(
     routes: Sequence[BaseRoute] = (),
     console: Path | None = None,
     hosts: Collection[str] = (ANY_HOST,),
+    proxies: TrustedProxies | None = None,
 ) -> ASGIApp:
     """Creates the application.
 
     `readiness` returns the reason why this replica is not ready, or None. `console` is the folder
     of the built console; None: this installation has none. `hosts` are the accepted host names; see
-    `KnownHosts`.
+    `KnownHosts`. `proxies` name the addresses of clients; None: no proxy is trusted.
     """
 
     async def healthz(_: Request) -> Response:
@@ -75,7 +78,8 @@ def make_app(
         max_body_size=MAX_BODY_BYTES,
     )
     app.router.default = Console(console)
-    return SecurityHeaders(KnownHosts(app, hosts))
+    answered = SecurityHeaders(KnownHosts(app, hosts))
+    return ForwardedClients(answered, proxies or TrustedProxies())
 
 
 class SecurityHeaders:

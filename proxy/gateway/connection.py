@@ -9,6 +9,7 @@ from uvicorn.config import Config
 from uvicorn.server import ServerState
 
 from core.mux.codec import Buffer
+from core.trusted_proxies import TrustedProxies
 from proxy.domain.audit import EndReason
 from proxy.domain.limits import HeadLimits
 from proxy.gateway.application import Application, ApplicationProtocol, ApplicationRequest
@@ -40,12 +41,14 @@ class UserConnection(asyncio.Protocol):
         handler: RequestHandler,
         parser: RequestParser,
         application: Application,
+        proxies: TrustedProxies,
     ) -> None:
         self.write_paused = False
         self._deadline: float | None = None
         self._allowed: float | None = None
         self._gateway, self._application = gateway, application
         self._handler, self._parser = handler, parser
+        self._proxies, self._behind_proxy = proxies, False
         self._last_parsed: ParsedRequest | None = None
         self._last_authorization: CachedAuthorization | None = None
         self._transport: asyncio.Transport
@@ -75,6 +78,7 @@ class UserConnection(asyncio.Protocol):
         transport.set_write_buffer_limits(high=WRITE_HIGH, low=WRITE_LOW)
         _give_up_on_dead_peers(transport)
         self._source = _peer(transport)
+        self._behind_proxy = self._proxies.trusts(_host(self._source))
         self._application.serve(self)
         if self._gateway.full:
             self._refuse(BadHead(503, "too many connections are open"))
@@ -261,7 +265,7 @@ class UserConnection(asyncio.Protocol):
     def _begin_request(self, parsed: ParsedRequest) -> None:
         if parsed is not self._last_parsed:
             self._last_parsed, self._last_authorization = parsed, None
-        request = self._handler.new_request(self, parsed, self._source)
+        request = self._handler.new_request(self, parsed, self._client(parsed))
         self._current = request
         self._set_deadline(self._gateway.timeouts.answer)
         last = self._last_authorization = self._handler.start_cached(
@@ -269,6 +273,15 @@ class UserConnection(asyncio.Protocol):
         )
         if last is None:
             self._gateway.tasks.spawn("request", self._handler.run(request))
+
+    def _client(self, parsed: ParsedRequest) -> str:
+        """The source of a request: the connection, or the client that a trusted proxy names."""
+        if not self._behind_proxy:
+            return self._source
+        values = parsed.head.values(b"x-forwarded-for")
+        forwarded = [value.decode("latin-1") for value in values]
+        client = self._proxies.client(_host(self._source), forwarded)
+        return self._source if client == _host(self._source) else f"{client}:0"
 
     def _begin_application(self, request: ApplicationHead) -> None:
         if self._application_protocol is None:
@@ -325,6 +338,10 @@ def _peer(transport: asyncio.Transport) -> str:
     return f"{name[0]}:{name[1]}" if isinstance(name, tuple) else "local"
 
 
+def _host(source: str) -> str:
+    return source.rpartition(":")[0]
+
+
 def _give_up_on_dead_peers(transport: asyncio.Transport) -> None:
     """Closes connections whose peer acknowledges nothing for a minute; only Linux has this
     option.
@@ -347,7 +364,7 @@ def _reset_on_close(transport: asyncio.Transport) -> None:
 
 
 def make_protocol_class(
-    gateway: Gateway, handler: RequestHandler, head_limits: HeadLimits
+    gateway: Gateway, handler: RequestHandler, head_limits: HeadLimits, proxies: TrustedProxies
 ) -> type[asyncio.Protocol]:
     """The protocol class to give to `uvicorn.Config(http=...)`."""
 
@@ -360,6 +377,7 @@ def make_protocol_class(
             _loop: asyncio.AbstractEventLoop | None = None,
         ) -> None:
             application = Application(config, server_state, app_state, _loop)
-            super().__init__(gateway, handler, RequestParser(head_limits), application)
+            parser = RequestParser(head_limits)
+            super().__init__(gateway, handler, parser, application, proxies)
 
     return GatewayProtocol

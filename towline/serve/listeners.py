@@ -105,6 +105,7 @@ def http_listener(
         ws_max_size=MAX_BODY_BYTES,
         lifespan="off",
         access_log=False,
+        proxy_headers=False,
         log_config=None,
         server_header=False,
         date_header=False,

@@ -27,6 +27,7 @@ from core.identity import ClusterId, TokenId
 from core.rpc.methods import TUNNEL
 from core.runtime.clock import Clock, SystemClock
 from core.runtime.tasks import Tasks
+from core.trusted_proxies import TrustedProxies
 from gitcache.compose import load_signer
 from gitcache.webhooks import Webhooks
 from proxy import compose as proxy
@@ -213,6 +214,7 @@ class ControlPlaneProcess:
             ),
             recordings=self._settings.data / "recordings",
             replicas=self._replica.neighbours() if self._replica is not None else None,
+            proxies=TrustedProxies(self._settings.trusted_proxies),
         )
 
     def _outside_ports(self) -> controlplane.OutsidePorts:
@@ -250,6 +252,7 @@ class ControlPlaneProcess:
             ],
             console_folder(),
             known_hosts(settings, tls),
+            TrustedProxies(settings.trusted_proxies),
         )
         self._ends.push_async_callback(self._drain)
         addresses = ListenerAddresses(
