@@ -28,6 +28,12 @@ class TerminalSession:
     command: tuple[str, ...] = ()
 
 
+def reaches_kubelet(attributes: RequestAttributes) -> bool:
+    """True for requests to the API of a node: it opens terminals that cannot be recorded."""
+    is_proxy = "proxy" in (attributes.subresource, attributes.verb)
+    return attributes.resource == "nodes" and is_proxy
+
+
 def terminal_session(
     attributes: RequestAttributes, query: str, *, spdy: bool, keep_input: bool
 ) -> TerminalSession | None:

@@ -1,11 +1,13 @@
 """Recordings as files, one for each session, named by the request's id in the audit log.
-A background task writes them twice a second. Another deletes the oldest when they exceed the total
-size or the retention time.
+A background task writes them twice a second. Another deletes those beyond the total size or the
+retention time.
 """
 
 import asyncio
+import json
 import os
 import re
+from collections import defaultdict, deque
 from pathlib import Path
 
 import structlog
@@ -25,6 +27,7 @@ log = structlog.get_logger(__name__)
 WRITE_SECONDS = 0.5
 PRUNE_SECONDS = 600.0
 DAY = 86_400.0
+_MAX_HEADER = 64 << 10
 _ID = re.compile(r"[0-9a-f]{32}\Z")
 
 
@@ -124,15 +127,38 @@ def _read(path: Path, offset: int, most: int) -> bytes:
 
 
 def _make_room(folder: Path, most: int, before: float, keep: set[str]) -> int:
+    """Deletes expired recordings, then the oldest of the user with the most bytes, so that nobody
+    can displace the recordings of others.
+    """
     found = []
     for path in folder.glob("*.cast"):
         status = path.stat()
         found.append((status.st_mtime, status.st_size, path))
-    total = sum(size for _, size, _ in found)
-    gone = 0
+    total, gone = sum(size for _, size, _ in found), 0
+    by_user: dict[str, deque[tuple[int, Path]]] = defaultdict(deque)
     for changed, size, path in sorted(found):
-        if path.stem not in keep and (total > most or changed < before):
+        if path.stem in keep:
+            continue
+        if changed < before:
             path.unlink(missing_ok=True)
-            total -= size
-            gone += 1
+            total, gone = total - size, gone + 1
+        else:
+            by_user[_user(path)].append((size, path))
+    sizes = {user: sum(size for size, _ in files) for user, files in by_user.items()}
+    while total > most and sizes:
+        user = max(sizes, key=lambda name: sizes[name])
+        size, path = by_user[user].popleft()
+        path.unlink(missing_ok=True)
+        total, gone, sizes[user] = total - size, gone + 1, sizes[user] - size
+        if not by_user[user]:
+            del sizes[user]
     return gone
+
+
+def _user(path: Path) -> str:
+    """The user in the first line of a recording; empty if it has none."""
+    try:
+        with path.open("rb") as file:
+            return str(json.loads(file.readline(_MAX_HEADER))["towline"]["user"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""

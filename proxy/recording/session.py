@@ -48,7 +48,10 @@ class LiveRecording:
         streams = SpdyStreams()
 
         def on_data(stream: int, data: bytes) -> None:
-            channel = _CHANNELS.get(streams.types.get(stream, ""))
+            kind = streams.types.get(stream)
+            if kind is None:
+                raise UnrecordableError("data of an unknown SPDY stream")
+            channel = _CHANNELS.get(kind)
             if channel is not None:
                 self._on_piece(channel, data)
 

@@ -13,6 +13,8 @@ from proxy.domain.terminal import UnrecordableError
 MAX_CONTROL = 64 << 10
 MAX_HEADERS = 64 << 10
 MAX_STREAMS = 64
+MAX_FIELDS = 64
+STREAM_TYPES = frozenset({b"stdin", b"stdout", b"stderr", b"error", b"resize"})
 _SYN_STREAM, _SYN_REPLY, _HEADERS = 1, 2, 8
 _BLOCK_AT = {_SYN_STREAM: 10, _SYN_REPLY: 4, _HEADERS: 4}
 
@@ -62,23 +64,30 @@ class SpdyStreams:
             if len(self.types) >= MAX_STREAMS:
                 raise UnrecordableError("too many SPDY streams")
             (stream,) = struct.unpack_from(">I", payload)
-            self.types[stream & 0x7FFFFFFF] = headers.get(b"streamtype", b"").decode("latin-1")
+            stream &= 0x7FFFFFFF
+            kinds = [value for name, value in headers if name.lower() == b"streamtype"]
+            if len(kinds) != 1 or kinds[0] not in STREAM_TYPES or stream in self.types:
+                # The API server could read another type than the recording.
+                raise UnrecordableError("a SPDY stream has no single known type")
+            self.types[stream] = kinds[0].decode()
 
-    def _headers(self, block: bytes) -> dict[bytes, bytes]:
+    def _headers(self, block: bytes) -> list[tuple[bytes, bytes]]:
         """Decompresses a header block; every block must pass through the one decompressor
         in order.
         """
         try:
             plain = self._inflate.decompress(block, MAX_HEADERS)
             (count,) = struct.unpack_from(">I", plain)
+            if count > MAX_FIELDS:
+                raise UnrecordableError("too many SPDY headers")
             texts, at = [], 4
-            for _ in range(min(count, MAX_STREAMS) * 2):
+            for _ in range(count * 2):
                 (size,) = struct.unpack_from(">I", plain, at)
                 texts.append(plain[at + 4 : at + 4 + size])
                 at += 4 + size
         except (zlib.error, struct.error):
             raise UnrecordableError("SPDY headers cannot be parsed") from None
-        return dict(zip(texts[::2], texts[1::2], strict=True))
+        return list(zip(texts[::2], texts[1::2], strict=True))
 
 
 class SpdyReader:

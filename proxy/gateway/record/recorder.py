@@ -1,9 +1,9 @@
 """Records requests: audit rows, metrics, counts of open requests, terminal sessions."""
 
-from core.errors import Unavailable
+from core.errors import Forbidden, Unavailable
 from proxy.domain.access import RecordingPolicy
 from proxy.domain.audit import RequestRecord
-from proxy.domain.terminal import TerminalSession, terminal_session
+from proxy.domain.terminal import TerminalSession, reaches_kubelet, terminal_session
 from proxy.gateway.authorize.authorizer import AuthorizedRequest
 from proxy.gateway.parse.parsed_request import ParsedRequest
 from proxy.gateway.record.metrics import ProxyMetrics
@@ -48,9 +48,18 @@ class RequestRecorder:
     async def start_session(
         self, record: RequestRecord, parsed: ParsedRequest, policy: RecordingPolicy
     ) -> TerminalRecording | None:
-        """Starts a recording if the policy requires one. Unavailable: recording is impossible."""
+        """Starts a recording if the policy requires one. Unavailable: recording is impossible.
+        Forbidden: the request could open a terminal without one.
+        """
         upgrade, attributes = parsed.head.upgrade, record.attributes
-        if policy is RecordingPolicy.OFF or upgrade is None or attributes is None:
+        if policy is RecordingPolicy.OFF or attributes is None:
+            return None
+        if reaches_kubelet(attributes):
+            raise Forbidden(
+                "nodes/proxy can open terminals without a recording, which your role requires: "
+                "use pods/exec and pods/log"
+            )
+        if upgrade is None:
             return None
         session = terminal_session(
             attributes,

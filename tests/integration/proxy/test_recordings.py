@@ -70,6 +70,19 @@ async def test_the_oldest_make_room(tmp_path: Path) -> None:
     assert sorted(path.stem for path in tmp_path.iterdir()) == [record(9).id, "c", "d"]
 
 
+async def test_nobody_displaces_the_recordings_of_others(tmp_path: Path) -> None:
+    """The user with the most bytes loses the oldest ones first."""
+    clock = FakeClock()
+    recorder = FileRecorder(tmp_path, RecordingLimits(total_bytes=1000, days=10), clock)
+    for number, user in enumerate(["ada", "eve", "eve", "eve", "eve"]):
+        path = tmp_path / f"{number}-{user}.cast"
+        path.write_bytes(json.dumps({"towline": {"user": user}}).encode().ljust(300, b"\n"))
+        then = (clock.now() - timedelta(days=9 - number)).timestamp()
+        os.utime(path, (then, then))
+    assert await recorder.make_room() == 2
+    assert sorted(path.stem for path in tmp_path.iterdir()) == ["0-ada", "3-eve", "4-eve"]
+
+
 async def test_what_cannot_be_kept_does_not_begin(tmp_path: Path) -> None:
     """No folder, no session."""
     (tmp_path / "file").write_text("")

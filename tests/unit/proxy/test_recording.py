@@ -14,14 +14,23 @@ from hypothesis import strategies as st
 from wsproto.connection import Connection, ConnectionType
 from wsproto.events import BytesMessage, Ping, TextMessage
 
+from core.errors import Forbidden
 from core.mux.codec import Buffer
+from proxy.domain.access import RecordingPolicy
 from proxy.domain.attributes import read_attributes
 from proxy.domain.audit import RequestRecord
+from proxy.domain.limits import HeadLimits, StreamLimits
 from proxy.domain.terminal import TerminalSession, UnrecordableError, terminal_session
+from proxy.gateway.parse.parsed_request import ParsedRequest
+from proxy.gateway.parse.parser import RequestParser
+from proxy.gateway.record.metrics import ProxyMetrics
+from proxy.gateway.record.open_requests import OpenRequests
+from proxy.gateway.record.recorder import NoSessionRecorder, RequestRecorder
 from proxy.recording.asciicast import AsciicastWriter
 from proxy.recording.session import LiveRecording
 from proxy.recording.spdy import DICTIONARY
 from tests.fakes.clock import FakeClock
+from tests.fakes.kube_proxy import FakeInstallation
 
 MEBIBYTE = 1 << 20
 CHANNELS = ("stdin", "stdout", "stderr", "error", "resize")
@@ -75,9 +84,11 @@ class SpdyClient:
         )
 
     def open(self, stream: int, kind: str) -> bytes:
-        headers = {"streamtype": kind, "port": "80"}
+        return self.open_with(stream, [("streamtype", kind), ("port", "80")])
+
+    def open_with(self, stream: int, headers: list[tuple[str, str]]) -> bytes:
         plain = struct.pack(">I", len(headers))
-        for text in (one for pair in headers.items() for one in pair):
+        for text in (one for pair in headers for one in pair):
             plain += struct.pack(">I", len(text)) + text.encode()
         block = self._deflate.compress(plain) + self._deflate.flush(zlib.Z_SYNC_FLUSH)
         body = struct.pack(">IIH", stream, 0, 0) + block
@@ -229,3 +240,61 @@ def test_only_terminals_are_sessions(
     make = partial(terminal_session, spdy=False, keep_input=False)
     session = make(read_attributes(method, target), target.partition("?")[2])
     assert (session.command if session else None) == kept_as
+
+
+MANY = [(f"x-{number}", "y") for number in range(64)]
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        [("streamtype", "stdout\0x")],
+        [*MANY, ("streamtype", "stdout")],
+        [("streamtype", "error"), ("Streamtype", "stdout")],
+        [("streamtype", "Stdout")],
+        [("port", "80")],
+    ],
+    ids=["two values", "many headers", "two types", "another case", "no type"],
+)
+def test_a_stream_that_the_server_could_read_otherwise_ends_the_session(
+    headers: list[tuple[str, str]],
+) -> None:
+    """Go splits values at NUL, ignores the case of names and takes the first value."""
+    one, client = tape(spdy=True), SpdyClient()
+    with pytest.raises(UnrecordableError):
+        one.from_user(client.open_with(1, headers))
+    one, client = tape(spdy=True), SpdyClient()
+    one.from_user(client.open_with(1, [("StreamType", "stdout")]))
+    one.from_cluster(client.data(1, b"shown"))
+    assert kept(one, "o") == "shown"
+    for sent in (client.open(1, "error"), client.data(3, b"hidden")):
+        with pytest.raises(UnrecordableError):
+            one.from_user(sent)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/api/v1/nodes/n1/proxy/exec/a/p/c?command=sh&output=1",
+        "/api/v1/nodes/n1:10250/proxy/run/a/p/c?cmd=id",
+        "/api/v1/nodes/n1/proxy/%65xec/a/p/c",
+        "/api/v1/nodes/n1/proxy",
+        "/api/v1/proxy/nodes/n1/exec/a/p/c",
+    ],
+)
+async def test_a_session_that_must_be_recorded_does_not_go_through_a_node(path: str) -> None:
+    """With and without an upgrade; without the policy it may."""
+    recorder = RequestRecorder(
+        FakeInstallation(), NoSessionRecorder(), OpenRequests(StreamLimits()), ProxyMetrics()
+    )
+    record = RequestRecord(
+        "0" * 32, datetime(2026, 1, 1, tzinfo=UTC), "", "", "dev", "POST", upgrade=False
+    )
+    record.attributes = read_attributes("POST", path)
+    head = f"POST /k8s/clusters/dev{path} HTTP/1.1\r\nHost: x\r\n\r\n".encode()
+    parsed, _ = RequestParser(HeadLimits()).parse(head) or (None, b"")
+    assert isinstance(parsed, ParsedRequest)
+    for policy in (RecordingPolicy.OUTPUT, RecordingPolicy.ALL):
+        with pytest.raises(Forbidden, match="nodes/proxy"):
+            await recorder.start_session(record, parsed, policy)
+    assert await recorder.start_session(record, parsed, RecordingPolicy.OFF) is None
