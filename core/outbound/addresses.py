@@ -18,12 +18,16 @@ from core.remotes import is_ambiguous_address
 EVERYWHERE = ("0.0.0.0/0", "::/0")
 """All networks. The guard still refuses link-local and special addresses."""
 _RESOLVE_SECONDS = 10.0
-_NAT64 = (ip_network("64:ff9b::/96"), ip_network("64:ff9b:1::/48"))
+_LOCAL_NAT64 = ip_network("64:ff9b:1::/48")
+_NAT64 = (ip_network("64:ff9b::/96"), _LOCAL_NAT64)
+# Bytes of the IPv4 address in a local prefix of 48, 56 and 64 bits (RFC 6052, section 2.2).
+_LOCAL_POSITIONS = ((6, 7, 9, 10), (7, 9, 10, 11), (9, 10, 11, 12))
 # Metadata services of clouds outside of the link-local networks.
 _METADATA = (
     ip_network("fd00:ec2::/32"),
     ip_network("100.100.100.200/32"),
     ip_network("192.0.0.192/32"),
+    ip_network("168.63.129.16/32"),
 )
 
 Address = IPv4Address | IPv6Address
@@ -127,7 +131,17 @@ def _embedded(address: Address) -> IPv4Address | None:
 
 def _is_special(address: Address) -> bool:
     metadata = any(address in network for network in _METADATA)
-    return address.is_link_local or address.is_multicast or address.is_unspecified or metadata
+    local = metadata or address.is_link_local
+    return local or address.is_multicast or address.is_unspecified or _may_embed_special(address)
+
+
+def _may_embed_special(address: Address) -> bool:
+    """True if a translator with a shorter local prefix would reach a local IPv4 address."""
+    if isinstance(address, IPv4Address) or address not in _LOCAL_NAT64:
+        return False
+    octets = address.packed
+    found = [IPv4Address(bytes(octets[at] for at in places)) for places in _LOCAL_POSITIONS]
+    return any(each.is_link_local or any(each in net for net in _METADATA) for each in found)
 
 
 def _is_public(address: Address) -> bool:
