@@ -11,7 +11,7 @@ import structlog
 
 # These libraries log headers, which contain tokens.
 _UNHEARD = ("hpack",)
-_TOKEN = re.compile(r"\btw[uasb]_[0-9A-Za-z]{8,}|(?<=://)[^/@\s]+(?=@)|(?i:bearer\s+)[\w.~+/-]+=*")
+_TOKEN = re.compile(r"\btw[a-z]_[0-9A-Za-z]{8,}|(?<=://)[^/@\s]+(?=@)|(?i:bearer\s+)[\w.~+/-]+=*")
 
 
 def redact(text: str) -> str:

@@ -12,6 +12,7 @@ import hpack
 import pytest
 import structlog
 
+from core.identity import TokenKind, new_token
 from core.runtime import logs
 
 
@@ -123,3 +124,9 @@ def test_no_library_shows_headers_at_any_level(capsys: pytest.CaptureFixture[str
     printed = capsys.readouterr().err
     assert "heard" in printed
     assert token not in printed and "header table" not in printed
+
+
+@pytest.mark.parametrize("kind", TokenKind)
+def test_tokens_of_every_kind_are_left_out(kind: TokenKind) -> None:
+    token = new_token(kind)
+    assert logs.redact(f"got {token}, again {token}") == "got [redacted], again [redacted]"
