@@ -2,11 +2,40 @@
 
 from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 
 
-class OidcSettings(BaseModel):
+class SecretFiles(BaseModel):
+    """Settings whose secrets can come from files: `client_secret_file` is the path of the file with
+    `client_secret`. Environment variables cannot name the items of a list."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_secrets(cls, values: Any) -> Any:
+        if not isinstance(values, dict):
+            return values
+        values = dict(values)
+        for name, field in cls.model_fields.items():
+            path = values.pop(f"{name}_file", None) if field.annotation is SecretStr else None
+            if path is None:
+                continue
+            if name in values:
+                raise ValueError(f"set either {name} or {name}_file")
+            values[name] = _read_secret(f"{name}_file", Path(str(path)))
+        return values
+
+
+def _read_secret(name: str, path: Path) -> str:
+    try:
+        return path.read_text().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not text"
+        raise ValueError(f"{name}: cannot read {path}: {reason}") from None
+
+
+class OidcSettings(SecretFiles):
     """An identity provider for sign-in."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -77,7 +106,7 @@ class NotifySettings(BaseModel):
     """PEM file with the trusted certificate authorities, instead of the system's."""
 
 
-class TraceSettings(BaseModel):
+class TraceSettings(SecretFiles):
     """Export of deployment traces with OTLP over HTTP."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -101,7 +130,7 @@ class KekKind(StrEnum):
     HTTP = "http"
 
 
-class KekSettings(BaseModel):
+class KekSettings(SecretFiles):
     """The key-encryption key: it wraps the data keys that encrypt secrets in the store."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -127,7 +156,7 @@ class KekSettings(BaseModel):
     """PEM file with the trusted certificate authorities, instead of the system's."""
 
 
-class VaultSettings(BaseModel):
+class VaultSettings(SecretFiles):
     """A Vault whose KV engine (version 2) holds values of secrets."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")

@@ -97,3 +97,43 @@ def test_half_a_certificate_is_refused(tmp_path: Path) -> None:
     """A certificate without its key cannot serve."""
     with pytest.raises(Invalid, match="both cert and key"):
         credentials(TlsSettings(cert=tmp_path / "a.crt"), tmp_path, FakeClock())
+
+
+def test_secrets_of_lists_come_from_files(tmp_path: Path) -> None:
+    """Environment variables cannot name an item of a list."""
+    file = tmp_path / "secret"
+    file.write_text("canary-1234file\n")
+    config = tmp_path / "towline.toml"
+    config.write_text(
+        f"""
+[[auth.oidc]]
+name = "corp"
+issuer = "https://idp.example.org"
+client_id = "towline"
+client_secret_file = "{file}"
+[[secrets.vaults]]
+name = "main"
+url = "https://vault.example.org"
+token_file = "{file}"
+[[secrets.previous]]
+kind = "environment"
+value_file = "{file}"
+[traces]
+authorization_file = "{file}"
+"""
+    )
+    settings = load({}, config, {})
+    found = [
+        settings.auth.oidc[0].client_secret,
+        settings.secrets.vaults[0].token,
+        settings.secrets.previous[0].value,
+        settings.traces.authorization,
+    ]
+    assert {secret.get_secret_value() for secret in found} == {"canary-1234file"}
+    assert "canary" not in repr(settings)
+    config.write_text(config.read_text() + 'authorization = "x"\n')
+    with pytest.raises(Invalid, match="either authorization or authorization_file"):
+        load({}, config, {})
+    file.unlink()
+    with pytest.raises(Invalid, match="client_secret_file: cannot read"):
+        load({}, config, {})
