@@ -115,3 +115,17 @@ secret:
   items: [{key: {{ $from.key | quote }}, path: ca.crt}]
 {{- end }}
 {{- end }}
+
+{{- /* Outbound rules: everything except metadata services of clouds. DNS may be link-local. */ -}}
+{{- define "towline-agent.egress" -}}
+{{- with .Values.networkPolicy.egress }}
+{{- toYaml . }}
+{{- else -}}
+- ports:
+    - {port: 53, protocol: UDP}
+    - {port: 53, protocol: TCP}
+- to:
+    - ipBlock: {cidr: 0.0.0.0/0, except: [169.254.0.0/16, 168.63.129.16/32, 100.100.100.200/32]}
+    - ipBlock: {cidr: "::/0", except: ["fe80::/10", "fd00:ec2::/32"]}
+{{- end }}
+{{- end }}

@@ -27,6 +27,17 @@
 {{- if and .Values.certificate.enabled .Values.tls.existingSecret }}
 {{- fail "certificate.enabled: conflicts with tls.existingSecret; set only one of them" }}
 {{- end }}
+{{- range $name := list "ingress" "gateway" }}
+{{- with index $.Values $name }}
+{{- if and .enabled (not .backend) }}
+{{- fail (printf "%s.backend: required; https encrypts the connection to the pods, if the controller supports it; http does not" $name) }}
+{{- end }}
+{{- if and .enabled (not $.Values.trustedProxies) }}
+{{- fail (printf "trustedProxies: required with %s.enabled; set the networks of its pods, so that limits and the audit log name clients" $name) }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- include "towline.checkSecrets" . }}
 {{- with .Values.gateway }}
 {{- if and .enabled (not .parentRefs) }}
 {{- fail "gateway.parentRefs: required; set the Gateway with a listener that terminates TLS" }}
@@ -42,5 +53,21 @@
 {{- if and $target.autoscaling.enabled (lt (int $target.autoscaling.maxReplicas) (int $target.replicas)) }}
 {{- fail "autoscaling.maxReplicas: must be at least replicas" }}
 {{- end }}
+{{- end }}
+{{- end }}
+
+{{- /* Secrets in `config` would be readable in a ConfigMap. */ -}}
+{{- define "towline.checkSecrets" -}}
+{{- $files := "set the path of a file instead; secretFiles mounts Secrets" }}
+{{- $auth := default dict .Values.config.auth }}
+{{- range $auth.oidc }}
+{{- if .client_secret }}{{ fail (printf "config.auth.oidc: client_secret: %s (client_secret_file)" $files) }}{{ end }}
+{{- end }}
+{{- $secrets := default dict .Values.config.secrets }}
+{{- range concat (default list $secrets.vaults) (default list $secrets.previous) (list (default dict $secrets.kek)) }}
+{{- if or .token .value }}{{ fail (printf "config.secrets: token and value: %s (token_file, value_file)" $files) }}{{ end }}
+{{- end }}
+{{- if dig "traces" "authorization" "" .Values.config }}
+{{- fail (printf "config.traces.authorization: %s (authorization_file)" $files) }}
 {{- end }}
 {{- end }}

@@ -101,9 +101,17 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- ternary (include "towline.trial.redis" .) .Values.redis.existingSecret .Values.trial.redis.enabled }}
 {{- end }}
 
-{{- /* True if an ingress or gateway terminates TLS and sends plain HTTP. */ -}}
+{{- /* Not empty if an ingress or gateway terminates TLS and sends plain HTTP. */ -}}
 {{- define "towline.plainHttp" -}}
-{{- if or .Values.ingress.enabled .Values.gateway.enabled }}true{{ end }}
+{{- range list .Values.ingress .Values.gateway }}
+{{- if and .enabled (eq .backend "http") }}true{{ end }}
+{{- end }}
+{{- end }}
+
+{{- /* URL for browsers behind an ingress or gateway; empty: that of each request. */ -}}
+{{- define "towline.publicUrl" -}}
+{{- $front := ternary .Values.ingress .Values.gateway .Values.ingress.enabled }}
+{{- if and $front.enabled $front.host }}https://{{ $front.host }}{{ end }}
 {{- end }}
 
 {{- /* True if several processes share a database, Redis and keys. */ -}}
@@ -114,4 +122,18 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- /* True if more than one control plane replica can run. */ -}}
 {{- define "towline.several" -}}
 {{- if or (gt (int .Values.replicas) 1) .Values.autoscaling.enabled }}true{{ end }}
+{{- end }}
+
+{{- /* Outbound rules: everything except metadata services of clouds. DNS may be link-local. */ -}}
+{{- define "towline.egress" -}}
+{{- with .Values.networkPolicy.egress }}
+{{- toYaml . }}
+{{- else -}}
+- ports:
+    - {port: 53, protocol: UDP}
+    - {port: 53, protocol: TCP}
+- to:
+    - ipBlock: {cidr: 0.0.0.0/0, except: [169.254.0.0/16, 168.63.129.16/32, 100.100.100.200/32]}
+    - ipBlock: {cidr: "::/0", except: ["fe80::/10", "fd00:ec2::/32"]}
+{{- end }}
 {{- end }}

@@ -172,19 +172,45 @@ def test_existing_secrets_of_the_control_plane() -> None:
     assert files == {"towline.toml", "tls/tls.crt", "tls/tls.key", "database/url"}
 
 
-def test_plain_http_listens_only_for_an_ingress() -> None:
-    """Without an ingress neither port, service nor setting speaks HTTP without TLS."""
-    plain = render("towline", {})
-    behind = render("towline", values_of("towline", "ingress"))
-    assert 'listen_http = "off"' in of_kind(plain, "ConfigMap")["data"]["towline.toml"]
-    assert "8080" not in yaml.safe_dump(plain)
+@pytest.mark.parametrize("protocol", ["https", "http"])
+def test_plain_http_listens_only_for_an_ingress_that_asks_for_it(protocol: str) -> None:
+    """Otherwise neither port, service nor setting speaks HTTP without TLS."""
+    values = values_of("towline", "ingress")
+    values["ingress"]["backend"] = protocol
+    behind = render("towline", values)
+    for plain in (render("towline", {}), *([behind] if protocol == "https" else [])):
+        assert 'listen_http = "off"' in of_kind(plain, "ConfigMap")["data"]["towline.toml"]
+        assert "8080" not in yaml.safe_dump(plain)
     backend = of_kind(behind, "Ingress")["spec"]["rules"][0]["http"]["paths"][0]["backend"]
     service = next(
         one
         for one in behind
         if one["kind"] == "Service" and one["metadata"]["name"] == backend["service"]["name"]
     )
-    assert backend["service"]["port"]["name"] in {p["name"] for p in service["spec"]["ports"]}
+    assert backend["service"]["port"]["name"] == protocol
+    assert protocol in {p["name"] for p in service["spec"]["ports"]}
+
+
+@pytest.mark.parametrize("chart", NAMES)
+def test_no_pod_reaches_metadata_services_by_default(chart: str) -> None:
+    """A policy is there by default, and its outbound rules can be replaced."""
+    policy = of_kind(render(chart, values_of(chart, "default")), "NetworkPolicy")["spec"]
+    assert set(policy["policyTypes"]) == {"Ingress", "Egress"}
+    blocks = [to["ipBlock"] for rule in policy["egress"] for to in rule.get("to", ())]
+    assert "169.254.0.0/16" in blocks[0]["except"] and "fe80::/10" in blocks[1]["except"]
+    assert [port["port"] for port in policy["egress"][0]["ports"]] == [53, 53]
+    own = [{"to": [{"ipBlock": {"cidr": "10.0.0.0/8"}}]}]
+    values = {**values_of(chart, "default"), "networkPolicy": {"enabled": True, "egress": own}}
+    assert of_kind(render(chart, values), "NetworkPolicy")["spec"]["egress"] == own
+
+
+def test_secrets_of_settings_are_mounted() -> None:
+    pod = pod_of(render("towline", values_of("towline", "everything")))
+    mounts = {one["mountPath"]: one["name"] for one in pod["containers"][0]["volumeMounts"]}
+    volume = next(
+        one for one in pod["volumes"] if one["name"] == mounts["/etc/towline-secrets/oidc"]
+    )
+    assert volume["secret"] == {"secretName": "oidc", "defaultMode": 0o440}
 
 
 def test_kubernetes_waits_longer_than_the_drain() -> None:

@@ -102,6 +102,17 @@ def test_further_settings_reach_the_program(tmp_path: Path) -> None:
     assert settings.log_level == "debug"
 
 
+def test_an_ingress_sets_the_public_url_and_its_proxies(tmp_path: Path) -> None:
+    """Cookies are bound to https, and limits count each client."""
+    settings = _load(render("towline", values_of("towline", "ingress")), tmp_path)
+    assert settings.auth.public_url == "https://towline.example.org"
+    assert settings.trusted_proxies == ("10.42.0.0/16",)
+    own = {"config": {"auth": {"public_url": "https://other.example.org"}}}
+    given = render("towline", {**values_of("towline", "ingress"), **own})
+    assert _load(given, tmp_path).auth.public_url == "https://other.example.org"
+    assert _load(render("towline", {}), tmp_path).auth.public_url == ""
+
+
 def test_the_certificate_bears_the_names_of_the_services(tmp_path: Path) -> None:
     """Agents and clients inside and outside find the control plane under a name in it."""
     objects = render("towline", values_of("towline", "ingress"), namespace="fleet")
