@@ -6,6 +6,7 @@ bytes between the tunnel and standard input and output.
 
 import base64
 import os
+import re
 import socket
 import sys
 import threading
@@ -13,6 +14,7 @@ from urllib.parse import unquote, urlsplit
 
 PROXY_VARIABLE = "TOWLINE_GIT_PROXY"
 
+_STATUS = re.compile(rb"HTTP/1\.[01] ([0-9]{3})[ \r]")
 _CHUNK = 64 << 10
 _MAX_HEAD = 16 << 10
 _SECONDS = 15.0
@@ -29,9 +31,10 @@ def tunnel(proxy: str, host: str, port: str) -> socket.socket:
         lines.append(f"Proxy-Authorization: Basic {base64.b64encode(pair).decode()}")
     connection.sendall("\r\n".join([*lines, "", ""]).encode())
     head = _read_head(connection)
-    if not head.startswith(b"HTTP/1.") or head.split(b" ", 2)[1:2] != [b"200"]:
-        reason = head[:80].partition(b"\r")[0].decode("latin-1")
-        raise OSError(f"the proxy refused: {reason}")
+    status = _STATUS.match(head)
+    if status is None or status[1] != b"200":
+        # The rest of the head could be the answer of another server, which nobody may read here.
+        raise OSError(f"the proxy refused: status {status[1].decode() if status else 'unknown'}")
     connection.settimeout(None)
     return connection
 

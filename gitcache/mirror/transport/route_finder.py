@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import urlsplit, urlunsplit
 
 from core.errors import Invalid, Unavailable
 from core.identity import ClusterId
@@ -105,9 +105,22 @@ class RouteFinder:
 
     async def _bound(self, route: ServerRoute) -> ServerRoute:
         if route.proxy is not None:
-            return route
+            return await self._with_checked_proxy(route, route.proxy)
         addresses = await self._guard.addresses(route.remote.host, route.remote.port)
         return replace(route, addresses=addresses)
+
+    async def _with_checked_proxy(self, route: ServerRoute, proxy: str) -> ServerRoute:
+        """Names an own proxy of a repository by an allowed address: Git would resolve it again."""
+        if route.outbound.trusted_proxy:
+            return route
+        parts = urlsplit(proxy)
+        host, port = parts.hostname or "", parts.port or 0
+        address = (await self._guard.addresses(host, port))[0]
+        place = f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+        user = parts.netloc.rpartition("@")[0]
+        netloc = f"{user}@{place}" if user else place
+        checked = urlunsplit((parts.scheme, netloc, "", "", ""))
+        return replace(route, outbound=replace(route.outbound, proxy=checked))
 
     def _distrust(self, spec: RepositorySpec) -> bool:
         """Drops a refused token; returns True if a retry with a new one may help."""

@@ -1,5 +1,6 @@
 """Reaching servers: ssh keys, servers of the old protocol, redirects, refused addresses."""
 
+import asyncio
 import stat
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -23,6 +24,7 @@ from gitcache.mirror.transport.git_environment import GitEnvironment, environmen
 from gitcache.mirror.transport.rate_limit import ServerRateLimiter
 from gitcache.mirror.transport.route_finder import RouteFinder
 from gitcache.sync.cache import GitCache
+from tests.fakes.local_server import LocalServer
 from tests.integration.gitcache.manifests import config_map
 from tests.integration.gitcache.stand import at_commit, spec, until
 from towline.demo.git_server import GitServer, ServedRepository
@@ -214,6 +216,39 @@ async def test_private_addresses_are_refused_where_the_setting_says_so(
             with pytest.raises(Invalid, match="private address"):
                 await lister.list_refs(followed, [MAIN])
     assert not git_server.requests
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+@pytest.mark.parametrize("scheme", ["https", "ssh"])
+async def test_a_repository_s_own_proxy_is_no_way_into_private_networks(
+    home: Path, host: str, scheme: str
+) -> None:
+    """By address and by name; with https and ssh; nothing connects to it."""
+    asked: list[bytes] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked.append(await reader.read(60))
+        writer.close()
+
+    async with LocalServer(serve) as server:
+        proxy = f"http://{host}:{server.port}"
+        key = Ed25519PrivateKey.generate().private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.OpenSSH,
+            serialization.NoEncryption(),
+        )
+        given = (
+            GitCredentials(username="a", password="b", proxy=proxy)
+            if scheme == "https"
+            else GitCredentials(private_key=key.decode(), known_hosts="x", proxy=proxy)
+        )
+        user = "git@" if scheme == "ssh" else ""
+        followed = spec(f"{scheme}://{user}8.8.8.8/x.git", credentials=given)
+        async with mirror(home, allow_private_hosts=False) as one:
+            for lister in [one.git_lister, *([one.http_lister] if scheme == "https" else [])]:
+                with pytest.raises(Invalid, match="private address"):
+                    await lister.list_refs(followed, [MAIN])
+    assert asked == []
 
 
 async def test_git_is_bound_to_the_address_that_was_admitted(
