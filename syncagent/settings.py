@@ -18,7 +18,7 @@ PREFIX = "TOWLINE_AGENT_"
 class HubSettings:
     """Connection to the control plane.
     `address`: https://host:port of the agents' listener, or wss://host[:port] of the HTTPS listener
-    for a connection inside a WebSocket; http:// and ws:// are for trusted networks only. Both use
+    for a connection inside a WebSocket; http:// is for this machine only. Both use
     the proxy in HTTPS_PROXY unless NO_PROXY lists the host. `token`: the deploy token. `ca_file`:
     PEM to trust instead of the public authorities. `server_name`: the name in its certificate, if
     not the host. `wire`: `http2`, or `grpcio` to use the gRPC library.

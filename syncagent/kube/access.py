@@ -14,12 +14,14 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 from weakref import WeakSet
 
 import orjson
 import yaml
 
 from core.errors import Invalid, Unavailable
+from core.remotes import is_loopback_host
 from core.runtime.clock import Clock
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -106,6 +108,8 @@ def from_kubeconfig(path: Path, context: str | None, clock: Clock) -> ApiServerA
     source = plugin.run if plugin else _token_source(user, base, clock)
     token = BearerToken(source, clock) if source else None
     if not server.startswith("https:"):
+        if not is_loopback_host(urlsplit(server).hostname or ""):
+            raise Invalid(f"kubeconfig {path}: the server {server} has no TLS: use https")
         return ApiServerAccess(server, None, token)
 
     def trust() -> ssl.SSLContext:
@@ -150,7 +154,10 @@ def _tls(cluster: dict[str, object], base: Path) -> ssl.SSLContext:
     authority = _content(cluster, "certificate-authority", base)
     tls = ssl.create_default_context(cadata=authority.decode() if authority else None)
     if cluster.get("insecure-skip-tls-verify"):
-        tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE
+        raise Invalid(
+            "the kubeconfig turns off the verification of TLS certificates "
+            "(insecure-skip-tls-verify): set certificate-authority instead"
+        )
     return tls
 
 

@@ -5,6 +5,7 @@ from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from core.errors import Invalid
+from core.remotes import is_loopback_host
 from core.rpc.calls import CallChannel, Metadata
 from core.rpc.http2_channel import CallTarget, Http2Channel, client_tls
 from core.rpc.implementations import GrpcImplementation, grpcio
@@ -16,7 +17,8 @@ LOOPBACK = "127.0.0.1"
 @dataclass(frozen=True, slots=True)
 class Endpoint:
     """Address of the control plane, and its trust settings.
-    `address`: `https://host:port` or `host:port`; `http://host:port` uses no TLS. `ca`: PEM of the
+    `address`: `https://host:port` or `host:port`; `http://host:port` uses no TLS, only
+    for this machine. `ca`: PEM of the
     authorities to trust instead of the public ones. `server_name`: the name in the certificate, if
     it is not the host. `wire`: the gRPC implementation.
     """
@@ -58,4 +60,8 @@ def _target(address: str) -> tuple[bool, str, int]:
     parts = urlsplit(address if "://" in address else f"https://{address}")
     if parts.scheme not in {"http", "https"} or not parts.hostname:
         raise Invalid(f"{address!r} is not a valid control plane address")
+    if parts.scheme == "http" and not is_loopback_host(parts.hostname):
+        raise Invalid(
+            f"{address!r} has no TLS, which is only allowed for this machine: use https://"
+        )
     return parts.scheme == "https", parts.hostname, parts.port or 443

@@ -53,10 +53,13 @@ def test_what_is_missing_or_unknown_is_refused(environ: dict[str, str]) -> None:
 
 
 def test_addresses() -> None:
-    """TLS unless http:// is written out; the port may be left out."""
+    """TLS unless http:// is written out for this machine; the port may be left out."""
     assert _target("hub.example.org:8443") == (True, "hub.example.org", 8443)
     assert _target("https://hub.example.org") == (True, "hub.example.org", 443)
     assert _target("http://[::1]:80") == (False, "::1", 80)
     with pytest.raises(Invalid):
         _target("ftp://x")
+    for address in ("http://hub.example.org:80", "http://10.0.0.1"):
+        with pytest.raises(Invalid, match="has no TLS"):
+            _target(address)
     assert "twa_x" not in repr(Endpoint("h", "twa_x"))
