@@ -19,6 +19,7 @@ from strawberry.subscriptions import GRAPHQL_TRANSPORT_WS_PROTOCOL
 from strawberry.subscriptions.protocols.graphql_transport_ws.handlers import (
     BaseGraphQLTransportWSHandler,
 )
+from strawberry.subscriptions.protocols.graphql_transport_ws.types import SubscribeMessage
 from strawberry.types import ExecutionResult
 from strawberry.types.unset import UNSET, UnsetType
 
@@ -70,6 +71,15 @@ class _Connection(BaseGraphQLTransportWSHandler[Context, None]):
                 await super().handle()
         finally:
             await watch.stop()
+
+    async def handle_subscribe(self, message: SubscribeMessage) -> None:
+        """Starts an operation, unless the caller has sent too many requests."""
+        refusal = self.view.rate_refusal(self.context) if self.connection_acknowledged else None
+        if refusal is None:
+            await super().handle_subscribe(message)
+        else:
+            payload = [refusal.formatted]
+            await self.send_message({"id": message["id"], "type": "error", "payload": payload})
 
     async def _watch_token(self) -> None:
         while not isinstance(self.context.refused, Unauthenticated):
@@ -204,15 +214,20 @@ class GraphQLEndpoint(GraphQL[Context, None]):
         self.meters.answered(query, errors, self.clock.monotonic() - began)
         return result
 
+    def rate_refusal(self, context: Context) -> GraphQLError | None:
+        """Counts a request of the caller; returns an error if there were too many."""
+        caller = context.caller.id or f"{ADDRESS}{context.source}"
+        wait = self._rates.take(caller, self.clock.now().timestamp())
+        if not wait:
+            return None
+        return _error(f"too many requests: try again in {math.ceil(wait)} s", Code.LIMIT.value)
+
     def _refusal(self, data: GraphQLRequestData, context: Context) -> ExecutionResult | None:
         """Inserts the text of a persisted query; returns the response
         if execution is not needed.
         """
-        caller = context.caller.id or f"{ADDRESS}{context.source}"
-        wait = self._rates.take(caller, self.clock.now().timestamp())
-        if wait:
-            message = f"too many requests: try again in {math.ceil(wait)} s"
-            return _refused(message, Code.LIMIT.value)
+        if (error := self.rate_refusal(context)) is not None:
+            return ExecutionResult(data=None, errors=[error], extensions={})
         try:
             require_member(context.actor)
             data.query = self._persisted.text(data.query, data.extensions)
@@ -264,6 +279,8 @@ def _with_charset(media_type: str) -> str:
 
 
 def _refused(message: str, code: str) -> ExecutionResult:
-    return ExecutionResult(
-        data=None, errors=[GraphQLError(message, extensions={"code": code})], extensions={}
-    )
+    return ExecutionResult(data=None, errors=[_error(message, code)], extensions={})
+
+
+def _error(message: str, code: str) -> GraphQLError:
+    return GraphQLError(message, extensions={"code": code})
