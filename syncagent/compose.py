@@ -166,7 +166,8 @@ def build(
     bundles = BundleFiles(folder / "bundles")
     memory = SqliteStateStore(database, stored_state_check.check)
     identities = AgeIdentities(settings.secrets.age_keys)
-    ports = ReconcilePorts(cluster, fences, bundles, fetcher, memory, reports, KubeMetrics(client))
+    metrics = KubeMetrics(client, allowed_metrics(settings.autonomy, trusted))
+    ports = ReconcilePorts(cluster, fences, bundles, fetcher, memory, reports, metrics)
     engine = ReconcileEngine(ports, clock, key, identities)
     jobs = JobRunner(
         job_fences,
@@ -334,6 +335,12 @@ def _source_policy(settings: AutonomySettings, trusted: TrustedKeys) -> SourcePo
             "autonomy.sources needs autonomy.trusted_keys, because only signatures prove a source"
         )
     return SourcePolicy.of(_listed(settings.sources), _listed(settings.values))
+
+
+def allowed_metrics(settings: AutonomySettings, trusted: TrustedKeys) -> frozenset[str] | None:
+    """The addresses that verifications may query; None: all."""
+    listed = frozenset(_listed(settings.metrics))
+    return None if "*" in listed or not (listed or trusted) else listed
 
 
 def _job_policy(

@@ -77,6 +77,8 @@ class AutonomySettings:
     comma-separated, `*` for every namespace; empty: any. `values`: with `sources`, digests of API
     values (inline Helm values, parameters of templates) that bundles may contain, comma-separated,
     `*` for any; empty: none. `jobs`: run jobs of the control plane.
+    `metrics`: addresses of Prometheus servers for verifications, `namespace/service:port`,
+    comma-separated, `*` for any; empty: any, but none with trusted keys.
     `unsigned_jobs`: run jobs even with trusted keys, because jobs are not signed. `tenants`: YAML
     file of the projects that may deploy here, with their namespaces, kinds and service account;
     none: any, within the fences of the control plane.
@@ -91,6 +93,7 @@ class AutonomySettings:
     trusted_keys: Path | None = None
     sources: str = ""
     values: str = ""
+    metrics: str = ""
     jobs: bool = True
     unsigned_jobs: bool = False
     tenants: Path | None = None

@@ -1,6 +1,7 @@
 """Metrics of a Prometheus in the cluster, read through the API server's proxy of services."""
 
 import re
+from collections.abc import Collection
 from typing import Any, Final
 
 import orjson
@@ -17,10 +18,10 @@ _MAX_ANSWER = 64 << 10
 
 
 class KubeMetrics:
-    """Implements `ports.Metrics`."""
+    """Implements `ports.Metrics`. `allowed`: the addresses that may be queried; None: all."""
 
-    def __init__(self, client: KubeClient) -> None:
-        self._client = client
+    def __init__(self, client: KubeClient, allowed: Collection[str] | None = None) -> None:
+        self._client, self._allowed = client, allowed
 
     async def value(self, check: MetricCheck) -> float | None:
         """Returns the single value of an instant query (Prometheus' HTTP API); see the port."""
@@ -28,6 +29,11 @@ class KubeMetrics:
         if place is None:
             raise Invalid(
                 f"{check.address[:80]!r} is not a valid address; expected namespace/service:port"
+            )
+        if self._allowed is not None and check.address not in self._allowed:
+            raise Invalid(
+                f"this agent's own settings (autonomy.metrics) do not list {check.address}: only "
+                "the cluster's operator can allow it"
             )
         scheme = place["scheme"] or ""
         path = (

@@ -51,6 +51,10 @@
 - name: TOWLINE_AGENT_AUTONOMY_VALUES
   value: {{ join "," . | quote }}
 {{- end }}
+{{- with .metrics }}
+- name: TOWLINE_AGENT_AUTONOMY_METRICS
+  value: {{ join "," . | quote }}
+{{- end }}
 {{- if .trustedKeys }}
 - name: TOWLINE_AGENT_AUTONOMY_TRUSTED_KEYS
   value: /etc/towline/trusted-keys.pem

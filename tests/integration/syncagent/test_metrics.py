@@ -5,15 +5,19 @@ from collections.abc import AsyncIterator
 import orjson
 import pytest
 from aiohttp import web
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from core.errors import Invalid
 from core.runtime.clock import SystemClock
+from core.spec.attestation import TrustedKeys
 from core.spec.thresholds import Comparison
 from core.spec.verification import MetricCheck
+from syncagent.compose import allowed_metrics
 from syncagent.kube.access import ApiServerAccess
 from syncagent.kube.client import KubeClient
 from syncagent.kube.metrics import KubeMetrics
 from syncagent.ports import RequestRefused
+from syncagent.settings import AutonomySettings
 
 QUERY = 'sum(rate(errors{job="a&b"}[5m])) / 2'
 ANSWER = {"data": {"resultType": "vector", "result": [{"metric": {}, "value": [1, "0.25"]}]}}
@@ -80,3 +84,21 @@ async def test_a_service_that_is_not_there_is_named(asked) -> None:
     metrics, _ = asked
     with pytest.raises(RequestRefused, match="missing"):
         await metrics.value(check("monitoring/missing:9090"))
+
+
+@pytest.mark.parametrize(
+    ("allowed", "trusted", "expected"),
+    [("", False, None), ("", True, frozenset()), ("*", True, None), ("a/b:1", True, {"a/b:1"})],
+)
+def test_the_cluster_decides_which_servers_are_queried(
+    allowed: str, trusted: bool, expected: frozenset[str] | None
+) -> None:
+    keys = TrustedKeys([Ed25519PrivateKey.generate().public_key()] if trusted else [])
+    assert allowed_metrics(AutonomySettings(metrics=allowed), keys) == expected
+
+
+async def test_a_server_that_is_not_listed_is_not_queried() -> None:
+    client = KubeClient(ApiServerAccess("http://127.0.0.1:1", None), SystemClock())
+    with pytest.raises(Invalid, match=r"autonomy\.metrics"):
+        await KubeMetrics(client, {"a/b:1"}).value(check("kube-system/secrets:80"))
+    await client.close()
