@@ -50,6 +50,16 @@ async def referenced_secrets(
     }
 
 
+async def reads_plain_secrets(tx: Transaction, service: Service) -> bool:
+    """True if templates of a service can read values of secrets, instead of placeholders."""
+    if not service.spec.templated:
+        return False
+    rows = await tx[ContextBindingStore].select(service_id=service.id)
+    ids = {row.context_id for row in rows}
+    found = await tx[ContextStore].select(id=ids, by_reference=False) if ids else []
+    return any(context.sealed is not None for context in found)
+
+
 async def store_secret_flags(tx: Transaction, service_ids: Collection[str]) -> None:
     """Stores on services whether their objects may reference secrets; most may not."""
     uses = await tx[SecretUseStore].select(service_id=service_ids)

@@ -8,6 +8,7 @@ from controlplane.authorization import Actor, Verb, require, require_member
 from controlplane.clusters.model.cluster import Cluster
 from controlplane.clusters.ports import ClusterStore
 from controlplane.configuration.operations.contexts import template_values
+from controlplane.configuration.operations.secret_references import reads_plain_secrets
 from controlplane.delivery.operations.render_reconciler import render_parameters
 from controlplane.platform.context import OperationContext
 from controlplane.platform.parts import part
@@ -16,7 +17,7 @@ from controlplane.services.model.service import Service
 from controlplane.services.operations.services import find_service
 from controlplane.services.operations.sources import resolve_sources, sources_of
 from controlplane.services.ports import RevisionStore, ServiceStore
-from core.errors import Conflict, Invalid, LimitExceeded, NotFound, TowlineError
+from core.errors import Conflict, Forbidden, Invalid, LimitExceeded, NotFound, TowlineError
 from core.identity import ClusterId, RepositoryId
 from core.spec.bundle import Bundle, open_bundle
 from core.spec.diff import Difference, compare_bundles
@@ -111,20 +112,22 @@ class Diffs:
         """Difference that a ref would make to a service, or between two of its past digests.
 
         Without `old`, compares with the present digest. NotFound: the ref does not exist, or the
-        service never had the digest. Invalid: it does not render.
+        service never had the digest. Invalid: it does not render. Forbidden: see `_render_for`.
         """
         service, cluster = await self._service(actor, id)
         if ref and not new:
-            return await self._of_ref(service, cluster, ref)
+            return await self._of_ref(actor, service, cluster, ref)
         if new and not ref:
             return await self._of_digests(service, cluster, new, old)
         raise Invalid("specify either ref or newDigest")
 
-    async def _of_ref(self, service: Service, cluster: Cluster, ref: str) -> ServiceDiff:
+    async def _of_ref(
+        self, actor: Actor, service: Service, cluster: Cluster, ref: str
+    ) -> ServiceDiff:
         if service.repository_id is None:
             raise Invalid(f"service {service.name!r} has no repository")
         commit = await self._context.manifests.resolve(service.repository_id, ref)
-        rendered = await self._render(service, cluster, commit.sha)
+        rendered = await self._render_for(actor, service, cluster, commit.sha)
         old = await self._current(service, cluster)
         new = open_bundle(rendered, await self._context.manifests.bundle(rendered))
         return ServiceDiff(
@@ -162,7 +165,7 @@ class Diffs:
         clusters = {cluster.id: cluster for cluster in found}
         commit = await self._context.manifests.resolve(repository.id, ref)
         affected = await self._affected(repository.id, commit, services)
-        outcomes = await self._outcomes(affected, clusters, commit)
+        outcomes = await self._outcomes(actor, affected, clusters, commit)
         groups = [await self._group(key, found.members) for key, found in outcomes.items()]
         groups.sort(key=lambda group: -len(group.services))
         changed = sum(len(group.services) for group in groups)
@@ -183,6 +186,21 @@ class Diffs:
         if cluster is None:
             raise Conflict(f"the cluster of service {service.name!r} was deleted")
         return service, cluster
+
+    async def _render_for(self, actor: Actor, service: Service, cluster: Cluster, sha: str) -> str:
+        """Renders any commit for a user, who sees the result.
+
+        Forbidden: its templates could show secrets to a user who may not change the service.
+        """
+        if not actor.may(Verb.WRITE, service.target):
+            async with self._context.store.read() as tx:
+                shows_secrets = await reads_plain_secrets(tx, service)
+            if shows_secrets:
+                raise Forbidden(
+                    f"templates of {service.name} can read secrets of its contexts: only users who "
+                    "may write the service can render other commits"
+                )
+        return await self._render(service, cluster, sha)
 
     async def _render(self, service: Service, cluster: Cluster, sha: str) -> str:
         async with self._context.store.read() as tx:
@@ -237,7 +255,11 @@ class Diffs:
         return affected
 
     async def _outcomes(
-        self, services: Sequence[Service], clusters: Mapping[ClusterId, Cluster], commit: Commit
+        self,
+        actor: Actor,
+        services: Sequence[Service],
+        clusters: Mapping[ClusterId, Cluster],
+        commit: Commit,
     ) -> dict[tuple[str | None, str | None, str | None], _Affected]:
         outcomes: dict[tuple[str | None, str | None, str | None], _Affected] = {}
         for start in range(0, len(services), _BATCH):
@@ -247,7 +269,10 @@ class Diffs:
                 if service.cluster_id in clusters
             ]
             results = await asyncio.gather(
-                *(self._outcome(service, clusters[service.cluster_id], commit) for service in batch)
+                *(
+                    self._outcome(actor, service, clusters[service.cluster_id], commit)
+                    for service in batch
+                )
             )
             for service, (digest, error) in zip(batch, results, strict=True):
                 if error is None and digest == service.desired.digest:
@@ -258,11 +283,11 @@ class Diffs:
         return outcomes
 
     async def _outcome(
-        self, service: Service, cluster: Cluster, commit: Commit
+        self, actor: Actor, service: Service, cluster: Cluster, commit: Commit
     ) -> tuple[str | None, str | None]:
         """The digest at a commit, or the error of the render."""
         try:
-            return await self._render(service, cluster, commit.sha), None
+            return await self._render_for(actor, service, cluster, commit.sha), None
         except TowlineError as error:
             return None, error.message
 

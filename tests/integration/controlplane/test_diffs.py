@@ -4,10 +4,13 @@ import pytest
 
 from controlplane.api.schema import schema
 from controlplane.authorization.roles import BuiltInRole as Role
+from controlplane.configuration.operations.contexts import ContextChange, ServiceContexts
 from controlplane.delivery.operations.diffs import Diffs
 from controlplane.platform.graphql.context import ApiBackend, Context
+from controlplane.services.model.parts import ContextBinding
 from controlplane.services.operations.services import ServiceChange
-from core.errors import Invalid, NotFound
+from controlplane.services.ports import ContextBindingStore
+from core.errors import Forbidden, Invalid, NotFound
 from core.spec.diff import ObjectChangeKind
 from tests.fakes.manifests import config_map
 from tests.integration.controlplane.conftest import World, person
@@ -187,3 +190,28 @@ async def test_the_api_tells_a_difference_and_the_fleet(world: World) -> None:
         "changed": 1,
         "groups": groups,
     }
+
+
+@pytest.mark.parametrize("by_reference", [False, True])
+async def test_a_diff_of_a_branch_shows_no_secret_to_a_reader(
+    world: World, by_reference: bool
+) -> None:
+    """A template of the branch could print it; placeholders harm nobody."""
+    cluster, repository = await world.cluster(), await world.repository()
+    service = await world.service(cluster, repository)
+    change = ContextChange({}, {"password": CANARY}, by_reference=by_reference)
+    context = await ServiceContexts(world.deps).save(world.admin, "db", change)
+    async with world.deps.store.write() as tx:
+        await tx[ContextBindingStore].add(ContextBinding("b", context.id, service.id))
+    world.manifests.push(repository.id, {"shop": [config_map("a")]})
+    await world.delivery.deliver(repository.id)
+    world.manifests.push(repository.id, {"shop": [config_map("b")]}, ref="feature")
+    diffs, reader = Diffs(world.deps), person(Role.VIEWER)
+    await diffs.of_service(world.admin, service.id, ref="feature")
+    if by_reference:
+        await diffs.of_service(reader, service.id, ref="feature")
+    else:
+        with pytest.raises(Forbidden, match="can read secrets"):
+            await diffs.of_service(reader, service.id, ref="feature")
+        (group,) = (await diffs.of_fleet(reader, repository.id, "feature")).groups
+        assert "can read secrets" in (group.error or "")
