@@ -165,10 +165,9 @@ def build(
     stored_state_check = StoredStateCheck(trusted, key, settings.autonomy.defines, sources)
     bundles = BundleFiles(folder / "bundles")
     memory = SqliteStateStore(database, stored_state_check.check)
-    identities = AgeIdentities(settings.secrets.age_keys)
     metrics = KubeMetrics(client, allowed_metrics(settings.autonomy, trusted))
     ports = ReconcilePorts(cluster, fences, bundles, fetcher, memory, reports, metrics)
-    engine = ReconcileEngine(ports, clock, key, identities)
+    engine = ReconcileEngine(ports, clock, key, AgeIdentities(settings.secrets.age_keys))
     jobs = JobRunner(
         job_fences,
         SqliteJobStore(database),

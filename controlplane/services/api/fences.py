@@ -29,7 +29,7 @@ class FenceReport(Output[FenceReportRow]):
 class FenceQuery:
     @strawberry.field
     async def service_fence(self, info: Info, service_id: strawberry.ID) -> FenceReport | None:
-        """What the fence of its project decides about a service.
+        """Decisions of its project's fence about a service.
 
         Args:
             service_id: ID of the service.

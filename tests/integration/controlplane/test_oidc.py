@@ -117,7 +117,7 @@ BAD: dict[str, Callable[[FakeIssuer], str]] = {
     "a key id that is a query": lambda i: i.token(header={"kid": "' OR 1=1 --"}),
     "the id of a symmetric key": lambda i: i.token(header={"kid": "shared"}),
     "something critical": lambda i: i.token(header={"crit": ["b64"], "b64": False}),
-    "too long": lambda i: i.token(padding="x" * 20_000),
+    "too long": lambda i: i.token(padding="x" * 50_000),
     "cut": lambda i: i.token()[:-4],
     "changed": lambda i: i.token()[:-6] + "AAAAAA",
     "an agent's token": lambda i: new_token(TokenKind.AGENT),
