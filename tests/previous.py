@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-COMMIT = "bed16f277638e1c65388ae21e399d504344bbffc"
+COMMIT = "e78db127c20df240d44796a106037ae3b671e6de"
 SCHEMA = "0001"
 _ROOT = Path(__file__).parents[1]
 
