@@ -106,7 +106,7 @@ class ServicesOfCluster(_Bridge):
     async def mark_for_render(self, cluster_id: str) -> set[str]:
         services = self.tx[ServiceStore]
         repositories = set()
-        for service in await services.select(cluster_id=cluster_id, templated=True):
+        for service in await services.select(cluster_id=cluster_id):
             await services.change(service.id, input_digest=None)
             if service.repository_id:
                 repositories.add(service.repository_id)

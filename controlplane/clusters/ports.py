@@ -39,7 +39,7 @@ class ClusterContents(Protocol):
         ...
 
     async def mark_for_render(self, cluster_id: str) -> set[str]:
-        """Marks the templated services of a cluster; returns the ids of their repositories."""
+        """Marks the services of a cluster; returns the ids of their repositories."""
         ...
 
     async def end_if_empty(self, cluster_id: str, now: datetime, *, forced: bool) -> list[str]:

@@ -150,7 +150,9 @@ def _values(job: WorkerJob, helm: HelmRelease, files: Files) -> dict[str, object
         if path not in files:
             raise Invalid(f"values file {path!r} is not in this commit")
         data = files[path]
-        if job.templated and path.endswith(templates.TEMPLATE_SUFFIX):
+        if not job.templated:
+            templates.check_untemplated({path: data})
+        elif path.endswith(templates.TEMPLATE_SUFFIX):
             data = templates.expand_text(path, data, job.parameters.root)
         result = charts.merged(result, _parsed(path, data))
     inline = (helm.values or "").encode()

@@ -1,5 +1,6 @@
 """Liquid templates: undefined names are errors, and resources are limited."""
 
+import posixpath
 from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING
@@ -13,6 +14,15 @@ if TYPE_CHECKING:
     from liquid.exceptions import LiquidError
 
 TEMPLATE_SUFFIX = ".liquid"
+
+_TURN_ON = (
+    "to expand Liquid templates, set `templated: true` (`towline services update --templated`)"
+)
+_TURN_OFF = (
+    "if the file is not a Liquid template, set `templated: false` "
+    "(`towline services update --no-templated`)"
+)
+_MARKS = (b"{{", b"{%")
 
 
 @cache
@@ -52,13 +62,29 @@ def expand(
     return result
 
 
+def check_untemplated(files: Mapping[str, bytes]) -> None:
+    """Raises Invalid for a template among files that are not expanded."""
+    for path in files:
+        target = path.removesuffix(TEMPLATE_SUFFIX)
+        if target != path and target.endswith(MANIFEST_SUFFIXES):
+            raise Invalid(f"{path}: this service is not templated; {_TURN_ON}")
+
+
+def hint(message: str, files: Mapping[str, bytes]) -> str:
+    """Returns how to expand templates, if an error names a file that looks like one."""
+    for path, data in files.items():
+        if posixpath.basename(path) in message and any(mark in data for mark in _MARKS):
+            return f"; {_TURN_ON}"
+    return ""
+
+
 def expand_text(path: str, data: bytes, parameters: Mapping[str, object]) -> bytes:
     """Renders one template; errors use `path`."""
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
         raise Invalid(f"{path}: not UTF-8 text") from error
-    if "{{" not in text and "{%" not in text:
+    if not any(mark in data for mark in _MARKS):
         return data
     return _render(path, text, parameters).encode()
 
@@ -72,7 +98,7 @@ def _render(path: str, text: str, parameters: Mapping[str, object]) -> str:
     except TemplateNotFoundError as error:
         raise Invalid(f"{path}{_line(error)}: templates cannot include other files") from error
     except LiquidError as error:
-        raise Invalid(f"{path}{_line(error)}: {error.message}") from error
+        raise Invalid(f"{path}{_line(error)}: {error.message}; {_TURN_OFF}") from error
 
 
 def _line(error: "LiquidError") -> str:

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 
 import orjson
 
-from core.errors import Code, TowlineError
+from core.errors import Code, Invalid, TowlineError
 from core.spec.bundle import make_bundle
 from gitcache.render import charts, framing, sandbox, templates
 from gitcache.render.parameters import ParameterRecorder, as_lists
@@ -84,7 +84,13 @@ def _job(
 
 
 def _render(renderer: Renderer, job: WorkerJob) -> Answer:
-    bundle = make_bundle(renderer.render(_expanded(renderer, job)))
+    job = _expanded(renderer, job)
+    try:
+        bundle = make_bundle(renderer.render(job))
+    except Invalid as error:
+        if job.templated or not renderer.uses_liquid:
+            raise
+        raise Invalid(error.message + templates.hint(error.message, job.files)) from error
     return {"count": bundle.count}, {"bundle": bundle.data}
 
 
@@ -103,7 +109,10 @@ _VERBS = {"render": _render, "references": _references, "versions": _versions}
 
 def _expanded(renderer: Renderer, job: WorkerJob) -> WorkerJob:
     """Expands Liquid templates, unless the renderer has its own."""
-    if not job.templated or not renderer.uses_liquid:
+    if not renderer.uses_liquid:
+        return job
+    if not job.templated:
+        templates.check_untemplated(job.files)
         return job
     return replace(job, files=templates.expand(job.files, job.parameters.root))
 

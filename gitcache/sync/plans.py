@@ -18,10 +18,10 @@ from gitcache.ports import Charts, Decryptor, Memo, RenderWorkers, TreeReader
 from gitcache.render.plan import CommitRoot, PlanPart, RenderPlan
 from gitcache.render.renderer import Renderer
 from gitcache.render.renderers import RENDERERS, renderer_named
+from gitcache.render.templates import TEMPLATE_SUFFIX
 from gitcache.sync.files import read_contents, read_link_targets
 from gitcache.sync.render_groups import RenderGroups
 
-_LIQUID = ".liquid"
 _MAX_FOLDERS = 64
 _MAX_CACHED_LINKS = 20_000
 
@@ -248,7 +248,7 @@ def _target(path: str, text: str) -> str | None:
 
 
 def _detected_by(renderer: Renderer, request: RenderRequest) -> list[str]:
-    suffixes = ("", _LIQUID) if request.templated and renderer.uses_liquid else ("",)
+    suffixes = ("", TEMPLATE_SUFFIX) if request.templated and renderer.uses_liquid else ("",)
     return [name + suffix for name in renderer.detected_by for suffix in suffixes]
 
 

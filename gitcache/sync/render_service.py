@@ -18,11 +18,11 @@ from gitcache.ports import Charts, ContentStore, Decryptor, Memo, RenderWorkers,
 from gitcache.render.plan import CommitRoot, PlanPart, RenderPlan
 from gitcache.render.provenance import digest_of_values, statement_of
 from gitcache.render.renderers import renderer_named
+from gitcache.render.templates import TEMPLATE_SUFFIX
 from gitcache.sync.files import read_contents
 from gitcache.sync.plans import RenderPlanner
 from gitcache.sync.render_groups import RenderGroups
 
-_TEMPLATE = ".liquid"
 _MAX_FAILURES = 1000
 
 
@@ -218,5 +218,4 @@ def _statement(plan: RenderPlan, result: _Result) -> AttestationStatement:
 
 def _is_needed(path: str, plan: RenderPlan) -> bool:
     """True for files that the renderer may read."""
-    name = path.removesuffix(_TEMPLATE) if plan.request.templated else path
-    return renderer_named(plan.renderer).may_read(name)
+    return renderer_named(plan.renderer).may_read(path.removesuffix(TEMPLATE_SUFFIX))

@@ -146,7 +146,7 @@ class Service:
     kustomize: str | None = None
     configuration: dict[str, str] = field(default_factory=dict)
     protect: bool = False
-    templated: bool = True
+    templated: bool = False
     namespace: str = "shop"
     id: str = ""
 

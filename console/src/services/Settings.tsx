@@ -21,6 +21,7 @@ function Edit({ service }: { readonly service: Service }) {
     const attributes = {
       git: { ref: text("ref"), folder: text("folder") },
       protect: form.has("protect"),
+      templated: form.has("templated"),
       dryRun: form.has("dryRun"),
       syncConfig: { driftPolicy: POLICIES.find((known) => known === text("drift")) ?? "HEAL" },
     };
@@ -50,6 +51,9 @@ function Edit({ service }: { readonly service: Service }) {
       </label>
       <label className="check">
         <input type="checkbox" name="protect" defaultChecked={service.protect} /> Deletion protection
+      </label>
+      <label className="check">
+        <input type="checkbox" name="templated" defaultChecked={service.templated} /> Expand Liquid templates in manifests
       </label>
       <label className="check">
         <input type="checkbox" name="dryRun" defaultChecked={service.dryRun} /> Dry run: report changes without applying them

@@ -241,8 +241,7 @@ async def peek_cluster(tx: Transaction, id: str) -> Cluster:
 
 
 async def _mark_for_render(tx: Transaction, before: Cluster, after: Cluster) -> set[str]:
-    """Marks templated services whose cluster parameters changed; returns their repositories'
-    ids."""
+    """Marks services whose cluster parameters changed; returns their repositories' ids."""
     if (before.name, before.handle, before.tags, before.metadata) == (
         after.name,
         after.handle,

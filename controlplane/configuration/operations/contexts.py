@@ -331,10 +331,9 @@ async def template_values(
 
     An entry `problem` says why a service cannot be rendered.
     """
-    templated = [service for service in services if service.spec.templated]
-    ids = [service.id for service in templated]
+    ids = [service.id for service in services]
     bound = await _bound(tx, ids)
-    layers = await layers_of(tx, [service for service in templated if service.id in bound], bound)
+    layers = await layers_of(tx, [service for service in services if service.id in bound], bound)
     imports, problems = await flow_values(tx, ids)
     found: dict[str, dict[str, dict[str, Any]]] = {}
     for id in ids:
@@ -411,12 +410,11 @@ async def _users(tx: Transaction, context_id: str) -> list[Service]:
 
 
 async def _mark_users_for_render(tx: Change, context_id: str) -> None:
-    """Marks the templated services of a context for rendering."""
+    """Marks the services of a context for rendering."""
     for service in await _users(tx, context_id):
-        if service.spec.templated:
-            await tx[ServiceStore].change(service.id, input_digest=None)
-            if service.repository_id:
-                tx.publish(RENDER_SERVICES, f"{service.repository_id}/")
+        await tx[ServiceStore].change(service.id, input_digest=None)
+        if service.repository_id:
+            tx.publish(RENDER_SERVICES, f"{service.repository_id}/")
 
 
 def _differ(before: ServiceContext | None, after: ServiceContext) -> bool:

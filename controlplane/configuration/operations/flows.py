@@ -167,7 +167,7 @@ class ConfigurationFlow:
         ids |= (
             {service.id} if _own_imports(before, service) != _own_imports(after, service) else set()
         )
-        rows = await tx[ServiceStore].select(id=ids, templated=True) if ids else []
+        rows = await tx[ServiceStore].select(id=ids) if ids else []
         for row in rows:
             await tx[ServiceStore].change(row.id, input_digest=None)
         known: dict[str, Service] = {row.id: row for row in rows}

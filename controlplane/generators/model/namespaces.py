@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from controlplane.generators.model.definitions import GeneratorDefinition
 from controlplane.platform.names import check_label
 from controlplane.services.model.ownership import OwnerKind
-from controlplane.services.model.service import ServiceSpec
 from controlplane.services.model.templates import ServiceTemplate
 from core.errors import Invalid
 from core.spec.bundle import KubeObject
@@ -58,7 +57,7 @@ class ManagedNamespace(GeneratorDefinition):
     def keeper(self) -> ServiceTemplate:
         """Returns the template of the service that owns the namespace itself."""
         name = f"namespace-{self.namespace}"[:63].rstrip("-")
-        return ServiceTemplate(name, self.namespace, spec=ServiceSpec(templated=False))
+        return ServiceTemplate(name, self.namespace)
 
     def objects(self) -> list[KubeObject]:
         """Returns the objects to apply."""

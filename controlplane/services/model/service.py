@@ -112,7 +112,7 @@ class ServiceSpec:
     """Helm settings. None without Helm."""
     configuration: Mapping[str, str] = field(default_factory=dict)
     """Values for templates."""
-    templated: bool = True
+    templated: bool = False
     """True if manifests are rendered as Liquid templates."""
     protect: bool = False
     """True if the service cannot be deleted."""

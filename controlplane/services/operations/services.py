@@ -112,7 +112,7 @@ class ServiceChange:
     configuration: Mapping[str, str] | None = None
     """Values for templates. Limit: 500 values, 512 KiB together."""
     templated: bool | None = None
-    """True renders manifests as Liquid templates. Default: true."""
+    """True renders manifests as Liquid templates. Default: false."""
     protect: bool | None = None
     """True refuses deletion. Default: false."""
     dry_run: bool | None = None

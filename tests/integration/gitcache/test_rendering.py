@@ -183,7 +183,24 @@ async def test_templates_are_filled_in(repository: ServedRepository, render: Ren
     parameters = {"cluster": {"handle": "eu"}}
     assert names(await render(sha, templated=True, parameters=parameters)) == ["c-eu"]
     message = await refusal(render(sha, templated=True, parameters={"cluster": {}}))
-    assert message.startswith("web/a.yaml.liquid, line 3: ")
+    assert message.startswith("web/a.yaml.liquid, line 3: ") and "`templated: false`" in message
+
+
+async def test_manifests_with_templates_of_others_stay_as_they_are(
+    repository: ServedRepository, render: Render
+) -> None:
+    """Prometheus rules and Grafana dashboards contain `{{ … }}`."""
+    sha = repository.commit(
+        {
+            "web/a.yaml": config_map("a", "{{ $labels.job }} is {% raw %}down"),
+            "api/a.yaml.liquid": config_map("a"),
+            "base/a.yaml": config_map("{{ cluster.handle }}"),
+        }
+    )
+    (rule,) = await render(sha)
+    assert rule["data"] == {"v": "{{ $labels.job }} is {% raw %}down"}
+    for folder in ("api", "base"):
+        assert "`templated: true`" in await refusal(render(sha, folder))
 
 
 @pytest.mark.parametrize(

@@ -77,7 +77,13 @@ class Running:
         return made["createGitRepository"]["id"]
 
     async def service(
-        self, cluster: str, repository: str, folder: str, name: str = "", namespace: str = "shop"
+        self,
+        cluster: str,
+        repository: str,
+        folder: str,
+        name: str = "",
+        namespace: str = "shop",
+        **more: object,
     ) -> str:
         """The id of a service of this folder of branch main."""
         document = """mutation ($cluster: ID!, $attributes: ServiceDeploymentAttributes!) {
@@ -87,6 +93,7 @@ class Running:
             "namespace": namespace,
             "repositoryId": repository,
             "git": {"ref": "main", "folder": folder},
+            **more,
         }
         made = await self.ask(document, cluster=cluster, attributes=attributes)
         return made["createServiceDeployment"]["id"]

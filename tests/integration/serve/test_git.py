@@ -204,7 +204,9 @@ async def test_templates_read_contexts_and_follow_their_changes(
     text = config("web", vpc="{{ contexts.network.vpc }}", key="{{ contexts.network.key }}")
     repository.commit({"web/a.yaml": text})
     cluster = await hub.cluster()
-    service = await hub.service(cluster["id"], await hub.repository(repository.url), "web")
+    service = await hub.service(
+        cluster["id"], await hub.repository(repository.url), "web", templated=True
+    )
     await hub.service_until(service, lambda seen: "network" in str(seen["errors"]))
     bind = """mutation ($id: ID!, $context: ID!) { updateServiceDeployment(id: $id,
       attributes: {contextBindings: [{contextId: $context}]}) { contexts { name } } }"""

@@ -150,7 +150,7 @@ async def change(
     project.writer_groups = (group.id,)
     cluster.tags, cluster.metadata, cluster.protect = {"stage": "dev"}, '{"b": {"c": 2}}', True
     repository.url = "https://git.example.org/moved.git"
-    shop.configuration, shop.folder, shop.templated = {"B": "2"}, ".", False
+    shop.configuration, shop.folder, shop.templated = {"B": "2"}, ".", True
     context.configuration, everywhere.tags = {"new": True}, {"stage": "dev"}
     project.readers = (user.id,)
     every = (user, group, project, cluster, repository, shop, context, everywhere)

@@ -3,7 +3,7 @@
 import pytest
 
 from core.errors import Invalid
-from gitcache.render.templates import expand
+from gitcache.render.templates import check_untemplated, expand, hint
 
 PARAMETERS = {"cluster": {"handle": "prod-eu", "tags": ["a", "b"]}, "configuration": {"size": 3}}
 
@@ -40,3 +40,27 @@ def test_errors_name_file_line_and_reason(text: str, reason: str) -> None:
 def test_two_files_for_one_name_are_refused() -> None:
     with pytest.raises(Invalid, match="remove one of them"):
         expand({"a.yaml": b"", "a.yaml.liquid": b""}, {})
+
+
+def test_an_error_of_a_template_names_the_switch() -> None:
+    """A Prometheus rule is no Liquid template."""
+    with pytest.raises(Invalid, match=r"`templated: false`"):
+        expand({"rule.yaml": b"summary: '{{ $labels.job }} is down'"}, PARAMETERS)
+
+
+@pytest.mark.parametrize("path", ["a.yaml.liquid", "b/kustomization.yml.liquid", "c.json.liquid"])
+def test_a_template_of_an_untemplated_service_names_the_switch(path: str) -> None:
+    with pytest.raises(Invalid, match=rf"^{path}: .*`templated: true`"):
+        check_untemplated({path: b""})
+
+
+def test_files_of_an_untemplated_service_may_look_like_templates() -> None:
+    check_untemplated({"rule.yaml": b"{{ $labels }}", "page.html.liquid": b"{{ page }}"})
+
+
+def test_an_error_of_an_untemplated_file_names_the_switch_only_if_it_looks_like_a_template() -> (
+    None
+):
+    files = {"web/a.yaml": b"n: {{ cluster.handle }}", "web/b.yaml": b"n: {"}
+    assert "`templated: true`" in hint("web/a.yaml, line 1: a key must be text", files)
+    assert hint("web/b.yaml, line 1: did not find", files) == ""

@@ -107,6 +107,9 @@ class NewServiceOptions(OptionGroup):
         str | None, typer.Option(help="Path of the kustomization in the folder.")
     ] = None
     setting: Setting = None
+    templated: Annotated[
+        bool, typer.Option("--templated", help="Expand Liquid templates in the manifests.")
+    ] = False
     protect: Annotated[bool, typer.Option(help="Protect the service from deletion.")] = False
     promoted: Annotated[bool, typer.Option(help="Take commits only from a pipeline.")] = False
 
@@ -115,6 +118,7 @@ class NewServiceOptions(OptionGroup):
         return {
             "name": name,
             "namespace": self.namespace,
+            "templated": self.templated,
             "protect": self.protect,
             "promoted": self.promoted,
             "repositoryId": find_repository(api, self.repo)["id"],
@@ -155,6 +159,9 @@ class ServiceOptions(OptionGroup):
         str | None, typer.Option(help="Path of the kustomization in the folder.")
     ] = None
     setting: Setting = None
+    templated: Annotated[
+        bool | None, typer.Option(help="Expand Liquid templates in the manifests.")
+    ] = None
     protect: Annotated[bool | None, typer.Option(help="Protect the service from deletion.")] = None
     paused: Annotated[
         bool | None,
@@ -172,6 +179,8 @@ class ServiceOptions(OptionGroup):
     def attributes(self, service: Service) -> "ServiceUpdateAttributes":
         """Builds the attributes of the given options."""
         attributes: ServiceUpdateAttributes = {}
+        if self.templated is not None:
+            attributes["templated"] = self.templated
         if self.protect is not None:
             attributes["protect"] = self.protect
         if self.paused is not None:

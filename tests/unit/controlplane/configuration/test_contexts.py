@@ -198,7 +198,7 @@ async def test_a_changed_value_renders_the_services_of_the_context(
     await contexts.save(EDITOR, "base", change)
     rows = {row.name: row.desired.input_digest for row in await world.rows(ServiceStore)}
     digest = None if renders else "x"
-    assert rows == {"web": digest, "plain": "x", "bare": digest}
+    assert rows == {"web": digest, "plain": digest, "bare": digest}
     assert ((RENDER_SERVICES, "fleet/") in world.published) is renders
     assert await world.audited() == [AUDIT]
 
@@ -405,7 +405,11 @@ async def test_a_context_with_secrets_needs_the_permission_to_use_them(
     assert (await values_of(world))["sealed"] == {"k": "v"}
 
 
-async def test_untemplated_services_get_no_values(world: MemoryOperations) -> None:
+async def test_services_get_values_without_liquid(world: MemoryOperations) -> None:
+    """Jsonnet and Helm read them too."""
     async with world.store.read() as tx:
-        plain = WEB.changed(templated=False)
-        assert await template_values(world.context.sealer, tx, [plain]) == {}
+        found = [
+            await template_values(world.context.sealer, tx, [WEB.changed(templated=templated)])
+            for templated in (False, True)
+        ]
+        assert found[0] == found[1] and found[0][WEB.id]["contexts"]

@@ -170,7 +170,7 @@ async def test_changed_imports_render_the_service_itself(
     await world.given(bare, plain)
     for service in (bare, plain):
         await flow.save(EDITOR, service.id, None, [USES_HOST])
-    assert await stale(world) == {"bare"}
+    assert await stale(world) == {"bare", "plain"}
     assert world.published == [(SERVICE, bare.id), (SERVICE, plain.id)]
     view = await flow.save(EDITOR, bare.id, None, [])
     assert (view.imports, view.values) == ((), {})
