@@ -22,7 +22,7 @@ from gitcache.render.templates import TEMPLATE_SUFFIX
 from gitcache.sync.files import read_contents, read_link_targets
 from gitcache.sync.render_groups import RenderGroups
 
-_MAX_FOLDERS = 64
+_MAX_FOLDERS = 256
 _MAX_CACHED_LINKS = 20_000
 
 
@@ -231,8 +231,13 @@ class RenderPlanner:
 
 
 def _own_parts(origin: CommitRoot, plan: RenderPlan) -> list[PlanPart]:
+    """Returns the reads as parts. A base below another base is a part of that one."""
     commit = plan.request.commit
-    return [PlanPart(origin.spec, path, entry, path, commit) for path, entry in plan.reads.items()]
+    return [
+        PlanPart(origin.spec, path, entry, path, commit)
+        for path, entry in plan.reads.items()
+        if not any(paths.below(path, other) for other in plan.reads if other != path)
+    ]
 
 
 def _leaves(path: str) -> bool:

@@ -91,6 +91,26 @@ async def test_a_kustomization_with_a_base_beside_it(
 
 
 @needs_kustomize
+async def test_a_base_below_another_base(repository: ServedRepository, render: Render) -> None:
+    """Argo CD's own manifests are made so: an overlay, a part of a base, then all of it."""
+    sha = repository.commit(
+        {
+            "base/config/kustomization.yaml": "resources: [x.yaml]\n",
+            "base/config/x.yaml": config_map("x"),
+            "base/app/kustomization.yaml": "resources: [y.yaml]\n",
+            "base/app/y.yaml": config_map("y"),
+            "cluster/base/kustomization.yaml": "resources: [../../base/config, ../over]\n",
+            "cluster/over/kustomization.yaml": "resources: [../all]\n",
+            "cluster/all/kustomization.yaml": "resources: [../../base]\n",
+            "base/kustomization.yaml": "resources: [app]\n",
+            "web/kustomization.yaml": "resources: [../base/config, ../base]\n",
+        }
+    )
+    assert sorted(names(await render(sha, "cluster/base"))) == ["x", "y"]
+    assert sorted(names(await render(sha, "web"))) == ["x", "y"]
+
+
+@needs_kustomize
 async def test_a_kustomize_path_below_the_folder(
     repository: ServedRepository, render: Render
 ) -> None:
