@@ -161,6 +161,23 @@ class ClusterGroupAttributes(TypedDict, total=False):
     maxChanging: int | None
 
 
+class RenderValueAttributes(TypedDict, total=False):
+    name: Required[str]
+    value: Required[str]
+    code: bool | None
+
+
+class RenderingAttributes(TypedDict, total=False):
+    recurse: bool | None
+    include: Sequence[str] | None
+    exclude: Sequence[str] | None
+    allowEmpty: bool | None
+    entry: str | None
+    libraries: Sequence[str] | None
+    variables: Sequence[RenderValueAttributes] | None
+    arguments: Sequence[RenderValueAttributes] | None
+
+
 class DiffNormalizerAttributes(TypedDict, total=False):
     group: str | None
     kind: str | None
@@ -269,6 +286,7 @@ class ServiceDeploymentAttributes(TypedDict, total=False):
     namespace: Required[str]
     repositoryId: str | None
     templated: bool | None
+    rendering: RenderingAttributes | None
     protect: bool | None
     dryRun: bool | None
     promoted: bool | None
@@ -311,6 +329,7 @@ class GlobalServiceAttributes(TypedDict, total=False):
 
 class GlobalOverrideAttributes(TypedDict, total=False):
     templated: bool | None
+    rendering: RenderingAttributes | None
     protect: bool | None
     dryRun: bool | None
     paused: bool | None
@@ -726,6 +745,7 @@ class SecretAttributes(TypedDict, total=False):
 
 class ServiceUpdateAttributes(TypedDict, total=False):
     templated: bool | None
+    rendering: RenderingAttributes | None
     protect: bool | None
     dryRun: bool | None
     paused: bool | None

@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 
 from core.errors import Invalid
-from core.spec.renderers import HelmRelease
+from core.spec.renderers import HelmRelease, RenderOptions
 from core.spec.source import (
     GitCredentials,
     RenderRequest,
@@ -68,6 +68,7 @@ def _request(raw: Mapping[str, Any]) -> RenderRequest:
     read: dict[str, Any] = dict(raw)
     if (helm := raw["helm"]) is not None:
         read["helm"] = HelmRelease(**helm | {"values_files": tuple(helm["values_files"])})
+    read["options"] = RenderOptions.of(raw["options"])
     read["sources"] = tuple(SourceFolder(**item) for item in raw["sources"])
     return RenderRequest(**read)
 

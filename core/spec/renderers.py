@@ -1,7 +1,8 @@
-"""Renderers that the control plane names, and the settings of Helm."""
+"""Renderers that the control plane names, and the settings of renderers."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 from urllib.parse import quote, unquote
 
 AUTO: Final = "auto"
@@ -29,6 +30,53 @@ class HelmRelease:
     values_files: tuple[str, ...] = ()
     ignore_hooks: bool = False
     ignore_crds: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RenderValue:
+    """A value that users pass to Jsonnet."""
+
+    name: str
+    """Name of the variable or argument."""
+    value: str
+    """Text, or code with `code`."""
+    code: bool = False
+    """True evaluates the value as Jsonnet code. Default: false."""
+
+
+@dataclass(frozen=True, slots=True)
+class RenderOptions:
+    """Files and values of a render. Patterns contain `*`, `?` and `**`; one without `/` matches
+    names of files at any depth."""
+
+    recurse: bool = True
+    """False reads plain manifests only directly in the folder. Default: true."""
+    include: tuple[str, ...] = ()
+    """Patterns of the plain manifests to read. Default: all. Limit: 64."""
+    exclude: tuple[str, ...] = ()
+    """Patterns of files that are no manifests. They take precedence over `include`. Limit: 64."""
+    allow_empty: bool = False
+    """True accepts a render without objects, which removes all objects. Default: false."""
+    entry: str | None = None
+    """Entry file of Jsonnet, relative to the folder. Default: `main.jsonnet`."""
+    libraries: tuple[str, ...] = ()
+    """Library folders of Jsonnet, relative to the folder; later ones win. The folders `vendor` and
+    `lib` beside a `jsonnetfile.json` follow. Limit: 64."""
+    variables: tuple[RenderValue, ...] = ()
+    """External variables of Jsonnet. They win over parameters. Limit: 100."""
+    arguments: tuple[RenderValue, ...] = ()
+    """Top-level arguments of Jsonnet. They win over parameters. Limit: 100."""
+
+    @classmethod
+    def of(cls, fields: Mapping[str, Any]) -> "RenderOptions":
+        """Reads the JSON form."""
+        read: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value
+            for name, value in fields.items()
+        }
+        for name in ("variables", "arguments"):
+            read[name] = tuple(RenderValue(**value) for value in read[name])
+        return cls(**read)
 
 
 def chart_ref(chart: str, version: str) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 
 from core.identity import ClusterId, RepositoryId
 from core.spec.bundle import Attestation
-from core.spec.renderers import AUTO, HelmRelease
+from core.spec.renderers import AUTO, HelmRelease, RenderOptions
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -137,6 +137,7 @@ class RenderRequest:
     templated: bool = False
     parameters: Mapping[str, Any] = field(default_factory=dict)
     helm: HelmRelease | None = None
+    options: RenderOptions = RenderOptions()
     sources: tuple[SourceFolder, ...] = ()
     by: ClusterId | None = None
 

@@ -2,12 +2,13 @@
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import orjson
 
 from core.errors import Invalid
+from core.spec.renderers import RenderOptions
 from gitcache.domain import parameters as given
 
 FORMAT = 3
@@ -40,6 +41,7 @@ class Inputs:
     submodules: bool = False
     keys: Sequence[str] = ()
     project: str | None = None
+    options: RenderOptions = RenderOptions()
 
     def digest(self) -> str:
         """Hashes the canonical JSON of these inputs as `sha256:<hex>`."""
@@ -55,6 +57,7 @@ class Inputs:
                 "charts": dict(self.charts),
                 "mounts": [list(mount) for mount in self.mounts],
                 "submodules": self.submodules,
+                "options": asdict(self.options),
                 **({"keys": list(self.keys)} if self.keys else {}),
                 **({"project": self.project} if self.project else {}),
             }

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from core.errors import Invalid
+from core.spec.renderers import RenderOptions
 from gitcache.domain.references import ChartRef, Reads
 
 
@@ -26,6 +27,7 @@ class RenderJob:
     templated: bool = False
     settings: Mapping[str, Any] = field(default_factory=dict)
     archives: Mapping[str, str] = field(default_factory=dict)
+    options: RenderOptions = RenderOptions()
 
 
 class RenderInputError(Invalid):

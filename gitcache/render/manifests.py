@@ -1,16 +1,28 @@
 """Reads manifest files: parses objects, flattens lists, checks required fields."""
 
+import hashlib
 import json
+import posixpath
+import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
+
+import orjson
 
 from core.errors import Invalid
 from core.spec.bundle import MAX_OBJECTS, KubeObject, describe_object
+from core.spec.renderers import RenderOptions
 from gitcache.render import kubeyaml
 
 MANIFEST_SUFFIXES = (".yaml", ".yml", ".json")
 MAX_FILE_BYTES = 16 << 20
+HOOK_ANNOTATIONS = frozenset({"towline.dev/hook", "argocd.argoproj.io/hook", "helm.sh/hook"})
+EVERYTHING = RenderOptions()
+_KUSTOMIZATION = "kustomize.config.k8s.io/"
+_WILDCARD = re.compile(r"(\*\*/|\*\*|\*|\?)")
+_REGEX = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,36 +35,66 @@ class LocatedObject:
 
 def parse(path: str, data: bytes) -> Iterator[LocatedObject]:
     """Parses the objects of one file. Raises Invalid, naming file and line."""
-    if len(data) > MAX_FILE_BYTES:
-        raise Invalid(f"{path}: {len(data):,} bytes; the limit is {MAX_FILE_BYTES:,}")
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise Invalid(f"{path}, line {line}: not UTF-8 text") from error
-    for line, value in _documents(path, text):
+    for line, value in _documents(path, _text(path, data)):
         where = f"{path}, line {line}"
         yield from flatten(value, where)
 
 
+def _text(path: str, data: bytes) -> str:
+    if len(data) > MAX_FILE_BYTES:
+        raise Invalid(f"{path}: {len(data):,} bytes; the limit is {MAX_FILE_BYTES:,}")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise Invalid(f"{path}, line {line}: not UTF-8 text") from error
+
+
+class NoObjects(Invalid):
+    """A render without objects, which would remove everything."""
+
+
 def collect(located: Iterable[LocatedObject]) -> list[KubeObject]:
-    """Collects objects in order. Raises Invalid for incomplete, duplicate or no objects."""
-    seen: dict[tuple[str, str, str, str], str] = {}
-    objects = []
-    for item in located:
-        key = _identity(item)
-        if key in seen:
+    """Collects objects in order. Raises Invalid for incomplete or contradictory objects, and
+    NoObjects.
+
+    An object that is there twice in the same form counts once.
+    """
+    seen: dict[tuple[str, str, str, str], LocatedObject] = {}
+    for item in map(_with_name, located):
+        before = seen.setdefault(_identity(item), item)
+        if before.kube_object != item.kube_object:
             raise Invalid(
-                f"{describe_object(item.kube_object)} is defined twice: "
-                f"{seen[key]} and {item.where}"
+                f"{describe_object(item.kube_object)} is defined twice with other content: "
+                f"{before.where} and {item.where}"
             )
-        seen[key] = item.where
-        objects.append(item.kube_object)
-        if len(objects) > MAX_OBJECTS:
+        if len(seen) > MAX_OBJECTS:
             raise Invalid(f"more than {MAX_OBJECTS:,} objects in one service")
-    if not objects:
-        raise Invalid("the folder renders to no objects; to remove everything, delete the service")
-    return objects
+    if not seen:
+        raise NoObjects(
+            "the folder renders to no objects; to remove everything, delete the service, "
+            "or set `rendering.allowEmpty`"
+        )
+    return [item.kube_object for item in seen.values()]
+
+
+def _with_name(item: LocatedObject) -> LocatedObject:
+    """Names a hook with `generateName` after its content; the agent replaces it at each run."""
+    metadata = item.kube_object.get("metadata")
+    if not isinstance(metadata, dict) or metadata.get("name") or not _is_hook(metadata):
+        return item
+    prefix = metadata.get("generateName")
+    if not isinstance(prefix, str) or not prefix:
+        return item
+    content = orjson.dumps(item.kube_object, option=orjson.OPT_SORT_KEYS)
+    name = prefix + hashlib.sha256(content).hexdigest()[:8]
+    kept = {key: value for key, value in metadata.items() if key != "generateName"}
+    return replace(item, kube_object={**item.kube_object, "metadata": {**kept, "name": name}})
+
+
+def _is_hook(metadata: Mapping[str, object]) -> bool:
+    annotations = metadata.get("annotations")
+    return isinstance(annotations, dict) and not HOOK_ANNOTATIONS.isdisjoint(annotations)
 
 
 def _documents(path: str, text: str) -> Iterator[tuple[int, Any]]:
@@ -147,18 +189,62 @@ def _kind_of(value: object) -> str:
     return next((name for kind, name in _KINDS if isinstance(value, kind)), "a single value")
 
 
-def read_folder(folder: str, files: Mapping[str, bytes]) -> list[KubeObject]:
-    """Renders RAW: all manifests in and below the folder, by sorted path, without dot files."""
+def read_folder(
+    folder: str, files: Mapping[str, bytes], options: RenderOptions = EVERYTHING
+) -> list[KubeObject]:
+    """Renders RAW: the manifests of the folder, by sorted path, without dot files.
+
+    YAML and JSON without `apiVersion` and `kind`, and kustomizations, are not manifests.
+    """
     return collect(
         located
         for path in sorted(files)
-        if is_manifest(folder, path)
-        for located in parse(path, files[path])
+        if is_manifest(folder, path, options)
+        for located in _of_file(path, files[path])
     )
 
 
-def is_manifest(folder: str, path: str) -> bool:
+def _of_file(path: str, data: bytes) -> Iterator[LocatedObject]:
+    try:
+        documents = list(_documents(path, _text(path, data)))
+    except Invalid as error:
+        raise Invalid(
+            f"{error.message}; if the file is not a manifest, add it to `rendering.exclude`"
+        ) from error
+    for line, value in documents:
+        if _looks_like_object(value):
+            yield from flatten(value, f"{path}, line {line}")
+
+
+def _looks_like_object(value: object) -> bool:
+    if not isinstance(value, dict) or value.keys().isdisjoint(("apiVersion", "kind")):
+        return False
+    return not str(value.get("apiVersion")).startswith(_KUSTOMIZATION)
+
+
+def is_manifest(folder: str, path: str, options: RenderOptions = EVERYTHING) -> bool:
     """True if RAW rendering of `folder` reads `path` (both relative to the root)."""
     inside = path.removeprefix(f"{folder}/") if folder else path
-    hidden = any(part.startswith(".") for part in inside.split("/"))
-    return path.endswith(MANIFEST_SUFFIXES) and not hidden and (not folder or inside != path)
+    if not path.endswith(MANIFEST_SUFFIXES) or (folder and inside == path):
+        return False
+    if any(part.startswith(".") for part in inside.split("/")):
+        return False
+    if "/" in inside and not options.recurse:
+        return False
+    if options.include and not matches(inside, options.include):
+        return False
+    return not matches(inside, options.exclude)
+
+
+def matches(path: str, patterns: Iterable[str]) -> bool:
+    """Returns whether a path matches a pattern of `RenderOptions`."""
+    name = posixpath.basename(path)
+    return any(
+        _pattern(pattern).fullmatch(path if "/" in pattern else name) for pattern in patterns
+    )
+
+
+@cache
+def _pattern(pattern: str) -> re.Pattern[str]:
+    parts = _WILDCARD.split(pattern.removeprefix("./"))
+    return re.compile("".join(_REGEX.get(part) or re.escape(part) for part in parts), re.DOTALL)

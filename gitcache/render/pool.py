@@ -13,7 +13,7 @@ import sys
 import uuid
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import orjson
@@ -301,6 +301,7 @@ def _request(verb: str, job: RenderJob, command: Sequence[str]) -> bytes:
         "templated": job.templated,
         "settings": dict(job.settings),
         "archives": dict(job.archives),
+        "options": asdict(job.options),
         "command": list(command),
     }
     return framing.encode(fields, job.files)

@@ -1,8 +1,13 @@
 """Renders plain manifests."""
 
+from typing import TYPE_CHECKING
+
 from core.spec.bundle import KubeObject
 from gitcache.render import manifests
 from gitcache.render.renderer import Renderer, WorkerJob
+
+if TYPE_CHECKING:
+    from gitcache.render.plan import RenderPlan
 
 
 class Raw(Renderer):
@@ -10,8 +15,8 @@ class Raw(Renderer):
 
     name = "raw"
 
-    def may_read(self, path: str) -> bool:
-        return path.endswith(manifests.MANIFEST_SUFFIXES)
+    def may_read(self, path: str, plan: "RenderPlan") -> bool:
+        return manifests.is_manifest(plan.folder, path, plan.request.options)
 
     def render(self, job: WorkerJob) -> list[KubeObject]:
-        return manifests.read_folder(job.folder, job.files)
+        return manifests.read_folder(job.folder, job.files, job.options)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from core.spec.bundle import KubeObject
+from core.spec.renderers import RenderOptions
 from gitcache.domain.references import References
 from gitcache.render.parameters import ParameterRecorder
 
@@ -59,6 +60,7 @@ class WorkerJob:
     templated: bool
     settings: Mapping[str, Any]
     archives: Mapping[str, str]
+    options: RenderOptions
     command: Sequence[str]
     scratch: Path
     memory: int
@@ -83,8 +85,10 @@ class Renderer(ABC):
     """External tool of the render."""
     uses_liquid: ClassVar[bool] = True
     """True if Liquid templates are expanded before the render; others have their own."""
+    entry_suffix: ClassVar[str] = ""
+    """Suffix of entry files for which AUTO selects the renderer; empty: none."""
 
-    def may_read(self, path: str) -> bool:
+    def may_read(self, path: str, plan: "RenderPlan") -> bool:
         """Returns whether the render may read a file of this path, without `.liquid`."""
         return True
 

@@ -18,6 +18,14 @@ RENDERERS: tuple[Renderer, ...] = (
 _BY_NAME = {renderer.name: renderer for renderer in RENDERERS}
 
 
+def renderer_of_entry(entry: str) -> Renderer:
+    """Returns the renderer of an entry file. Raises Invalid if there is none."""
+    for renderer in RENDERERS:
+        if renderer.entry_suffix and entry.endswith(renderer.entry_suffix):
+            return renderer
+    raise Invalid(f"{entry[:200]!r} is not an entry file of a renderer", field="rendering.entry")
+
+
 def renderer_named(name: str) -> Renderer:
     """Returns a renderer. Raises Invalid for an unknown name."""
     if name not in _BY_NAME:

@@ -14,8 +14,9 @@ from typing import Any, BinaryIO
 import orjson
 
 from core.errors import Code, Invalid, TowlineError
-from core.spec.bundle import make_bundle
-from gitcache.render import charts, framing, sandbox, templates
+from core.spec.bundle import KubeObject, make_bundle
+from core.spec.renderers import RenderOptions
+from gitcache.render import charts, framing, manifests, sandbox, templates
 from gitcache.render.parameters import ParameterRecorder, as_lists
 from gitcache.render.renderer import Files, Renderer, WorkerJob
 from gitcache.render.renderers import renderer_named
@@ -77,6 +78,7 @@ def _job(
         templated=fields["templated"],
         settings=fields["settings"],
         archives=fields["archives"],
+        options=RenderOptions.of(fields["options"]),
         command=fields["command"],
         scratch=Path(limits["scratch"]),
         memory=limits["memory"],
@@ -84,14 +86,21 @@ def _job(
 
 
 def _render(renderer: Renderer, job: WorkerJob) -> Answer:
-    job = _expanded(renderer, job)
+    bundle = make_bundle(_objects(renderer, _expanded(renderer, job)))
+    return {"count": bundle.count}, {"bundle": bundle.data}
+
+
+def _objects(renderer: Renderer, job: WorkerJob) -> list[KubeObject]:
     try:
-        bundle = make_bundle(renderer.render(job))
+        return renderer.render(job)
+    except manifests.NoObjects:
+        if job.options.allow_empty:
+            return []
+        raise
     except Invalid as error:
         if job.templated or not renderer.uses_liquid:
             raise
         raise Invalid(error.message + templates.hint(error.message, job.files)) from error
-    return {"count": bundle.count}, {"bundle": bundle.data}
 
 
 def _references(renderer: Renderer, job: WorkerJob) -> Answer:

@@ -17,7 +17,7 @@ from gitcache.domain.renders import RenderJob
 from gitcache.ports import Charts, Decryptor, Memo, RenderWorkers, TreeReader
 from gitcache.render.plan import CommitRoot, PlanPart, RenderPlan
 from gitcache.render.renderer import Renderer
-from gitcache.render.renderers import RENDERERS, renderer_named
+from gitcache.render.renderers import RENDERERS, renderer_named, renderer_of_entry
 from gitcache.render.templates import TEMPLATE_SUFFIX
 from gitcache.sync.files import read_contents, read_link_targets
 from gitcache.sync.render_groups import RenderGroups
@@ -84,6 +84,8 @@ class RenderPlanner:
         """Returns the requested renderer, or detects it from the files of the folder."""
         if request.renderer != AUTO:
             return renderer_named(request.renderer)
+        if (entry := request.options.entry) is not None:
+            return renderer_of_entry(entry)
         marks = {
             renderer: [paths.child(root, name) for name in _detected_by(renderer, request)]
             for renderer in RENDERERS
@@ -115,6 +117,7 @@ class RenderPlanner:
             submodules=origin.spec.submodules,
             keys=self._keys(plan),
             project=origin.spec.project,
+            options=plan.request.options,
         ).digest()
 
     def _keys(self, plan: RenderPlan) -> list[str]:

@@ -143,6 +143,7 @@ class RenderService:
             plan.request.templated,
             plan.settings,
             archives,
+            plan.request.options,
         )
 
     async def _files(self, plan: RenderPlan) -> dict[str, bytes]:
@@ -154,12 +155,15 @@ class RenderService:
             for sibling in plan.parts:
                 if (sibling.spec.id, sibling.is_mounted) == (part.spec.id, part.is_mounted):
                     around |= entries[id(sibling)]
-            wanted = {p: e for p, e in entries[id(part)].items() if _is_needed(p, plan)}
+            wanted = {
+                path: entry
+                for path, entry in entries[id(part)].items()
+                if _is_needed(_place(part, path), plan)
+            }
             found = await read_contents(self._ports.reader, part.spec, wanted, around)
             await self._open_files(part.spec, found)
             for path, data in found.items():
-                at = paths.child(part.at, path.removeprefix(part.path).lstrip("/"))
-                at = at.rstrip("/")
+                at = _place(part, path)
                 if at in files:
                     raise Invalid(f"{at} comes from two sources; remove it from one of them")
                 files[at] = data
@@ -216,6 +220,11 @@ def _statement(plan: RenderPlan, result: _Result) -> AttestationStatement:
     return statement_of(plan, result.memo, result.source)
 
 
+def _place(part: PlanPart, path: str) -> str:
+    """Returns the path of a part's file for the renderer."""
+    return paths.child(part.at, path.removeprefix(part.path).lstrip("/")).rstrip("/")
+
+
 def _is_needed(path: str, plan: RenderPlan) -> bool:
     """True for files that the renderer may read."""
-    return renderer_named(plan.renderer).may_read(path.removesuffix(TEMPLATE_SUFFIX))
+    return renderer_named(plan.renderer).may_read(path.removesuffix(TEMPLATE_SUFFIX), plan)

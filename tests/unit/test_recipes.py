@@ -63,7 +63,7 @@ EXAMPLES = (
         RENDERER,
         "(?i:r?jsonnet)",
         (*SOURCES, "pyproject.toml"),
-        frozenset({"gitcache/render/jsonnet.py"}),
+        frozenset({"gitcache/render/jsonnet.py", "console/src/api/generated.ts"}),
     ),
     Example(
         SINK,

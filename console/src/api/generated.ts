@@ -893,6 +893,36 @@ export type PolicyBindingAttributes = {
   groupId?: string | null | undefined;
 };
 
+/** A value to pass to the renderer. */
+export type RenderValueAttributes = {
+  /** Name of the variable or argument. */
+  name: string;
+  /** Text, or code with `code`. */
+  value: string;
+  /** True evaluates the value as Jsonnet code. Default: false. */
+  code?: boolean | null | undefined;
+};
+
+/** Files and values of a render. They replace all earlier options; an absent field gets its default. */
+export type RenderingAttributes = {
+  /** False reads plain manifests only directly in the folder. Default: true. */
+  recurse?: boolean | null | undefined;
+  /** Patterns of the plain manifests to read. Default: all. Limit: 64. */
+  include?: Array<string> | null | undefined;
+  /** Patterns of files that are no manifests. They take precedence over `include`. Limit: 64. */
+  exclude?: Array<string> | null | undefined;
+  /** True accepts a render without objects, which removes all objects. Default: false. */
+  allowEmpty?: boolean | null | undefined;
+  /** Entry file of Jsonnet, relative to the folder. Default: `main.jsonnet`. */
+  entry?: string | null | undefined;
+  /** Library folders of Jsonnet, relative to the folder; later ones win. The folders `vendor` and `lib` beside a `jsonnetfile.json` follow. Limit: 64. */
+  libraries?: Array<string> | null | undefined;
+  /** External variables of Jsonnet. They win over parameters. Limit: 100. */
+  variables?: Array<RenderValueAttributes> | null | undefined;
+  /** Top-level arguments of Jsonnet. They win over parameters. Limit: 100. */
+  arguments?: Array<RenderValueAttributes> | null | undefined;
+};
+
 /** Length of the parts of a report. */
 export type ReportPeriod =
   /** One day. */
@@ -1108,6 +1138,8 @@ export type ServiceDeploymentAttributes = {
   repositoryId?: string | null | undefined;
   /** True renders manifests as Liquid templates. Default: false. */
   templated?: boolean | null | undefined;
+  /** Files and values of the render. They replace all earlier ones. */
+  rendering?: RenderingAttributes | null | undefined;
   /** True refuses deletion. Default: false. */
   protect?: boolean | null | undefined;
   /** True makes the agent plan changes without applying them. Default: false. */
@@ -1224,6 +1256,8 @@ export type ServiceStatusCode =
 export type ServiceUpdateAttributes = {
   /** True renders manifests as Liquid templates. Default: false. */
   templated?: boolean | null | undefined;
+  /** Files and values of the render. They replace all earlier ones. */
+  rendering?: RenderingAttributes | null | undefined;
   /** True refuses deletion. Default: false. */
   protect?: boolean | null | undefined;
   /** True makes the agent plan changes without applying them. Default: false. */
@@ -2402,4 +2436,4 @@ export const DeleteServiceDocument = typed<DeleteServiceMutation, DeleteServiceM
 export const DetachServiceDocument = typed<DetachServiceMutation, DetachServiceMutationVariables>("mutation DetachService($id:ID!){detachServiceDeployment(id:$id){id}}");
 export const TargetsDocument = typed<TargetsQuery, TargetsQueryVariables>("query Targets($cluster:String!$repository:String!){clusters(first:20 q:$cluster){edges{node{id handle}}}gitRepositories(first:20 q:$repository){edges{node{id url}}}cluster(handle:$cluster){id}gitRepository(url:$repository){id}}");
 /** Types without an id. */
-export const KEYLESS: readonly string[] = ["AccessHolder","AccessReason","AiSettings","AnthropicSettings","AppNotificationConnection","AppNotificationEdge","AuditChain","AuditLogConnection","AuditLogEdge","ClaimPattern","ClusterCondition","ClusterConnection","ClusterEdge","ClusterFacts","ClusterGroupConnection","ClusterGroupEdge","ClusterJobConnection","ClusterJobEdge","ClusterJobLog","ClusterSelector","ClusterSnapshot","ClusterStatus","CommitProgress","CommitTrace","ComponentEvent","ContextValue","DefinitionState","DeliveryCounts","DeliveryReport","DeniedRevision","DeploymentRecord","DeprecatedApi","DestinationRule","DiffNormalizer","DryRunPlan","EncryptionKeys","Fence","FenceCheck","FenceReport","FieldBlame","FieldChange","FieldDifference","FleetChange","FleetDelta","FleetDiff","FleetDiffGroup","FleetMap","FleetSnapshot","FlowImport","FlowService","FolderGenerator","FoundObjectConnection","FoundObjectEdge","GateApproval","GateCheck","GateMeasurement","GateOutput","GitChange","GitRef","GitRepositoryConnection","GitRepositoryEdge","GlobalServiceConnection","GlobalServiceDelta","GlobalServiceEdge","GroupConnection","GroupEdge","HealthCondition","HealthRule","HelmChart","HelmRepositoryConnection","HelmRepositoryEdge","HelmSpec","Installation","KubernetesRights","KubernetesRule","Kustomize","LedgerEventConnection","LedgerEventEdge","ManagedNamespaceConnection","ManagedNamespaceEdge","Mutation","NamespaceMetadata","NotificationDeliveryConnection","NotificationDeliveryEdge","NotificationFilter","NotificationRouterConnection","NotificationRouterEdge","NotificationSinkConnection","NotificationSinkEdge","ObjectChange","ObjectReference","OpenStreams","OpenaiSettings","PageInfo","PipelineConnection","PipelineEdge","PipelineEvent","PipelineWhatIf","PlannedChange","ProjectConnection","ProjectEdge","Query","RefCommit","RequestGenerator","RevisionConnection","RevisionEdge","RoleRule","SecretConnection","SecretEdge","SecretRotation","SecretSource","ServiceConfiguration","ServiceContextConnection","ServiceContextEdge","ServiceDependency","ServiceDeploymentConnection","ServiceDeploymentEdge","ServiceDiff","ServiceError","ServiceExport","ServiceFlow","ServiceHold","ServiceImport","ServiceMetadata","ServiceMetricCheck","ServiceRevision","ServiceSetConnection","ServiceSetEdge","ServiceSnapshot","ServiceSource","ServiceTemplate","ServiceVerification","SessionRecording","SourceRule","StackOutput","StageRollout","StageService","StageTime","Subscription","SyncConfig","Tag","Taint","TargetPlan","TemplateSecret","UserConnection","UserEdge","WhatIfStep","WhatIfWaiting"];
+export const KEYLESS: readonly string[] = ["AccessHolder","AccessReason","AiSettings","AnthropicSettings","AppNotificationConnection","AppNotificationEdge","AuditChain","AuditLogConnection","AuditLogEdge","ClaimPattern","ClusterCondition","ClusterConnection","ClusterEdge","ClusterFacts","ClusterGroupConnection","ClusterGroupEdge","ClusterJobConnection","ClusterJobEdge","ClusterJobLog","ClusterSelector","ClusterSnapshot","ClusterStatus","CommitProgress","CommitTrace","ComponentEvent","ContextValue","DefinitionState","DeliveryCounts","DeliveryReport","DeniedRevision","DeploymentRecord","DeprecatedApi","DestinationRule","DiffNormalizer","DryRunPlan","EncryptionKeys","Fence","FenceCheck","FenceReport","FieldBlame","FieldChange","FieldDifference","FleetChange","FleetDelta","FleetDiff","FleetDiffGroup","FleetMap","FleetSnapshot","FlowImport","FlowService","FolderGenerator","FoundObjectConnection","FoundObjectEdge","GateApproval","GateCheck","GateMeasurement","GateOutput","GitChange","GitRef","GitRepositoryConnection","GitRepositoryEdge","GlobalServiceConnection","GlobalServiceDelta","GlobalServiceEdge","GroupConnection","GroupEdge","HealthCondition","HealthRule","HelmChart","HelmRepositoryConnection","HelmRepositoryEdge","HelmSpec","Installation","KubernetesRights","KubernetesRule","Kustomize","LedgerEventConnection","LedgerEventEdge","ManagedNamespaceConnection","ManagedNamespaceEdge","Mutation","NamespaceMetadata","NotificationDeliveryConnection","NotificationDeliveryEdge","NotificationFilter","NotificationRouterConnection","NotificationRouterEdge","NotificationSinkConnection","NotificationSinkEdge","ObjectChange","ObjectReference","OpenStreams","OpenaiSettings","PageInfo","PipelineConnection","PipelineEdge","PipelineEvent","PipelineWhatIf","PlannedChange","ProjectConnection","ProjectEdge","Query","RefCommit","RequestGenerator","RevisionConnection","RevisionEdge","RoleRule","SecretConnection","SecretEdge","SecretRotation","SecretSource","ServiceConfiguration","ServiceContextConnection","ServiceContextEdge","ServiceDependency","ServiceDeploymentConnection","ServiceDeploymentEdge","ServiceDiff","ServiceError","ServiceExport","ServiceFlow","ServiceHold","ServiceImport","ServiceMetadata","ServiceMetricCheck","ServiceRenderValue","ServiceRendering","ServiceRevision","ServiceSetConnection","ServiceSetEdge","ServiceSnapshot","ServiceSource","ServiceTemplate","ServiceVerification","SessionRecording","SourceRule","StackOutput","StageRollout","StageService","StageTime","Subscription","SyncConfig","Tag","Taint","TargetPlan","TemplateSecret","UserConnection","UserEdge","WhatIfStep","WhatIfWaiting"];

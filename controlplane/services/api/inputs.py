@@ -12,6 +12,7 @@ from controlplane.access.api.inputs import PolicyBindingAttributes, subjects_by_
 from controlplane.platform.graphql.derive import Draft, draft
 from controlplane.platform.graphql.inputs import json_strings, values_by_name
 from controlplane.platform.graphql.scalars import Json
+from controlplane.services.api.rendering import RenderingAttributes
 from controlplane.services.api.verification import VerificationAttributes
 from controlplane.services.model.service import HEALTH_OF_STATE, ComponentState
 from controlplane.services.operations.services import ServiceChange
@@ -327,6 +328,7 @@ class ServiceUpdateAttributes(_BoundFields):
     write_bindings: list[PolicyBindingAttributes | None] | None = None
     """Users and groups with the role `editor` on the service. Limit: 500."""
     rendered_by: strawberry.ID | None = None
+    rendering: RenderingAttributes | None = None
     verification: VerificationAttributes | None = None
     """Verification of new bundles. `soakSeconds: 0` removes it."""
 

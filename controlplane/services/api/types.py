@@ -13,6 +13,7 @@ from controlplane.clusters.api.clusters import ClusterType
 from controlplane.platform.graphql.derive import Output, computed, output
 from controlplane.platform.graphql.scalars import Map
 from controlplane.repositories.api.repositories import GitRef, GitRepository
+from controlplane.services.api.rendering import ServiceRendering
 from controlplane.services.api.verification import ServiceHold
 from controlplane.services.model.ledger import LedgerEntry
 from controlplane.services.model.service import (
@@ -291,6 +292,7 @@ class ServiceDeployment(Output[Service]):
     """A folder of a Git repository, or a Helm chart, that runs in a cluster."""
 
     rendered_by: strawberry.ID | None
+    rendering: ServiceRendering
     status: ServiceStatus = computed(lambda service: service.status)
     """State of the service."""
     git: GitRef | None = computed(

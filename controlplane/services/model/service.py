@@ -17,7 +17,7 @@ from core.identity import ClusterId, RepositoryId, ServiceId
 from core.spec.bundle import Attestation
 from core.spec.health import HealthState
 from core.spec.objects import ObjectRef
-from core.spec.renderers import AUTO
+from core.spec.renderers import AUTO, RenderOptions
 from core.spec.source import RenderRequest, SourceFolder
 from core.spec.status import Phase, Problem
 from core.spec.sync import Removal, SyncOptions
@@ -114,6 +114,8 @@ class ServiceSpec:
     """Values for templates."""
     templated: bool = False
     """True if manifests are rendered as Liquid templates."""
+    rendering: RenderOptions = field(default_factory=RenderOptions)
+    """Files and values of the render."""
     protect: bool = False
     """True if the service cannot be deleted."""
     dry_run: bool = False
@@ -349,6 +351,7 @@ class Service:
             templated=self.spec.templated,
             parameters=parameters,
             helm=release_of(self.name, self.namespace, self.spec.helm),
+            options=self.spec.rendering,
             sources=sources,
             by=self.spec.rendered_by,
         )

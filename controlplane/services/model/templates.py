@@ -8,7 +8,7 @@ from controlplane.platform.parts import column_names, column_values, part, repla
 from controlplane.services.model.helm import follows_chart, ref_of_chart
 from controlplane.services.model.service import Service, ServiceSpec
 from core.errors import Invalid
-from core.spec.renderers import HELM, KUSTOMIZE
+from core.spec.renderers import HELM, KUSTOMIZE, RenderOptions
 from core.spec.sync import SyncOptions
 
 _MERGED = ("configuration", "helm")
@@ -63,6 +63,7 @@ class TemplateOverride:
     helm: Mapping[str, Any] | None = None
     configuration: Mapping[str, str | None] | None = None
     templated: bool | None = None
+    rendering: RenderOptions | None = None
     protect: bool | None = None
     dry_run: bool | None = None
     version: str | None = None

@@ -31,6 +31,7 @@ from controlplane.repositories.ports import RepositoryStore
 from controlplane.services.model.helm import check_helm
 from controlplane.services.model.ledger import LedgerEntry, LedgerStage
 from controlplane.services.model.parts import UsedSecrets
+from controlplane.services.model.rendering import check_render_options
 from controlplane.services.model.service import Component, Revision, Service
 from controlplane.services.model.sources import ServiceSource
 from controlplane.services.model.sync_options import check_sync_options
@@ -65,7 +66,7 @@ from controlplane.services.ports import (
 )
 from core.errors import Conflict, Invalid, NotFound
 from core.identity import RepositoryId, ServiceId
-from core.spec.renderers import HELM, KUSTOMIZE
+from core.spec.renderers import HELM, KUSTOMIZE, RenderOptions
 from core.spec.sync import Removal, SyncOptions
 from core.spec.verification import Verification
 
@@ -83,6 +84,7 @@ _RENDERED_FROM = frozenset(
         "helm",
         "configuration",
         "templated",
+        "rendering",
         "dependencies",
         "rendered_by",
     }
@@ -113,6 +115,8 @@ class ServiceChange:
     """Values for templates. Limit: 500 values, 512 KiB together."""
     templated: bool | None = None
     """True renders manifests as Liquid templates. Default: false."""
+    rendering: RenderOptions | None = None
+    """Files and values of the render. They replace all earlier ones."""
     protect: bool | None = None
     """True refuses deletion. Default: false."""
     dry_run: bool | None = None
@@ -169,6 +173,8 @@ class ServiceChange:
         if self.helm is not None:
             columns["helm"] = check_helm(self.helm)
             columns["renderer"] = HELM
+        if self.rendering is not None:
+            columns["rendering"] = check_render_options(self.rendering)
         if self.configuration is not None:
             columns["configuration"] = _check_configuration(self.configuration)
         return columns | self._others()
@@ -602,6 +608,7 @@ def _settings_of(model: Service, context_ids: Sequence[str]) -> ServiceChange:
         kustomize_path=spec.kustomize_path,
         helm=spec.helm,
         templated=spec.templated,
+        rendering=spec.rendering,
         dry_run=spec.dry_run,
         version=spec.version,
         options=spec.options,

@@ -30,6 +30,7 @@ from controlplane.services.model.service import ComponentState, Confirmation
 from controlplane.services.model.verification import Quarantine
 from core.spec.objects import ObjectRef
 from core.spec.plan import PlannedChange
+from core.spec.renderers import RenderOptions
 from core.spec.status import Phase, Problem
 from core.spec.sync import Removal, SyncOptions
 from core.spec.verification import Verification
@@ -65,6 +66,7 @@ services = Table(
     Column("helm", JsonColumn(dict[str, Any])),
     Column("configuration", JsonColumn(dict[str, str]), nullable=False),
     Column("templated", Boolean, nullable=False),
+    Column("rendering", JsonColumn(RenderOptions), nullable=False),
     Column("protect", Boolean, nullable=False),
     Column("dry_run", Boolean, nullable=False),
     Column("paused", Boolean, nullable=False),

@@ -11,6 +11,7 @@ import orjson
 import pytest
 
 from core.errors import Invalid, NotFound, TowlineError, Unavailable
+from core.spec.renderers import RenderOptions
 from core.spec.source import RenderRequest
 from gitcache.sync.cache import GitCache
 from tests.integration.gitcache.hostile import SYMLINK, blob, commit, commit_folder, tree
@@ -206,6 +207,23 @@ async def test_templates_are_filled_in(repository: ServedRepository, render: Ren
     assert message.startswith("web/a.yaml.liquid, line 3: ") and "`templated: false`" in message
 
 
+async def test_files_that_a_service_excludes_are_not_read(
+    repository: ServedRepository, render: Render
+) -> None:
+    link = {"web/a.yaml": config_map("a"), "web/tpl/b.yaml": "{{ if }}\nkind: [", "web/c.json": "["}
+    sha = repository.commit(link)
+    assert "web/c.json, line 1" in await refusal(render(sha))
+    options = RenderOptions(exclude=("tpl/**", "*.json"))
+    assert names(await render(sha, options=options)) == ["a"]
+    assert names(await render(sha, options=RenderOptions(recurse=False, exclude=("c.*",)))) == ["a"]
+
+
+async def test_an_empty_render_needs_a_switch(repository: ServedRepository, render: Render) -> None:
+    sha = repository.commit({"web/README.md": "nothing yet"})
+    assert "`rendering.allowEmpty`" in await refusal(render(sha))
+    assert await render(sha, options=RenderOptions(allow_empty=True)) == []
+
+
 async def test_manifests_with_templates_of_others_stay_as_they_are(
     repository: ServedRepository, render: Render
 ) -> None:
@@ -228,11 +246,14 @@ async def test_manifests_with_templates_of_others_stay_as_they_are(
     [
         ({"web/a.yaml": "a: [\n"}, "web/a.yaml, line"),
         ({"web/a.yaml": "# nothing\n"}, "no objects"),
-        ({"web/a.yaml": config_map("x"), "web/b.yaml": config_map("x")}, "web/a.yaml, line 1 and"),
+        (
+            {"web/a.yaml": config_map("x"), "web/b.yaml": config_map("x", "2")},
+            "web/a.yaml, line 1 and",
+        ),
         ({"web/a.yaml": b"a: \xff\n"}, "not UTF-8"),
         ({"web/a.yaml": "- " * 300_000}, "nested too deeply"),
         ({"web/a.yaml": "[" * 300_000}, "nested too deeply"),
-        ({"web/a.yaml": "---\na: 1\n" * 50_000}, "a.yaml"),
+        ({"web/a.yaml": "---\na: 1\n" * 50_001}, "a.yaml"),
         ({"web/a.yaml": "x" * (17 << 20)}, "the limit is"),
         ({"web/a.json": "[" * 300_000}, "nested too deeply"),
         ({"other/a.yaml": config_map("x")}, "folder 'web' is not in commit"),

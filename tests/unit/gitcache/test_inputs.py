@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.errors import Invalid
-from core.spec.renderers import KUSTOMIZE
+from core.spec.renderers import KUSTOMIZE, RenderOptions
 from gitcache.domain.inputs import Inputs, source_of
 from gitcache.domain.parameters import union
 
@@ -50,6 +50,7 @@ def test_the_union_of_read_sets_has_no_path_below_another() -> None:
     "other",
     [
         replace(BASE, renderer=KUSTOMIZE),
+        replace(BASE, options=RenderOptions(recurse=False)),
         replace(BASE, trees={".": "2" * 40}),
         replace(BASE, trees={".": "1" * 40, "../base": "2" * 40}),
         replace(BASE, tool="kustomize v5"),

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from core.errors import Invalid
 from core.spec.bundle import make_bundle
+from core.spec.renderers import RenderOptions
 from gitcache.render import manifests
 
 
@@ -51,9 +52,10 @@ def test_lists_are_flattened() -> None:
         (b"apiVersion: v1\nkind: A\nmetadata: {}", "A has no `metadata.name`"),
         (b"apiVersion: v1\nkind: A\nmetadata: {name: 012}", "not text (quote it?)"),
         (b"apiVersion: v1\nkind: A\nmetadata: {generateName: x-}", "each apply would make another"),
-        (b"- a", "web/a.yaml, line 1: not a Kubernetes object but a list"),
-        (b"text", "not a Kubernetes object but text"),
+        (b"kind: List\nitems: [a]", "web/a.yaml, line 1, item 1: not a Kubernetes object but text"),
+        (b"kind: List\nitems: [[a]]", "item 1: not a Kubernetes object but a list"),
         (b"a: [", "web/a.yaml, line"),
+        (b"a: [", "add it to `rendering.exclude`"),
         (b"a: 1\na: 2", "web/a.yaml, line 2: duplicate key 'a'"),
         (b"a: \xff\xfe", "web/a.yaml, line 1: not UTF-8 text"),
     ],
@@ -64,12 +66,87 @@ def test_errors_name_file_line_and_reason(data: bytes, reason: str) -> None:
     assert reason in caught.value.message
 
 
-def test_an_object_that_is_there_twice_names_both_places() -> None:
-    files = {"web/a.yaml": config_map("x"), "web/b.yaml": b"# c\n" + config_map("x")}
+def test_an_object_with_two_contents_names_both_places() -> None:
+    other = config_map("x", ", labels: {a: b}")
+    files = {"web/a.yaml": config_map("x"), "web/b.yaml": b"# c\n" + other}
     with pytest.raises(Invalid) as caught:
         manifests.read_folder("web", files)
-    expected = "ConfigMap x is defined twice: web/a.yaml, line 1 and web/b.yaml, line 2"
+    expected = (
+        "ConfigMap x is defined twice with other content: web/a.yaml, line 1 and web/b.yaml, line 2"
+    )
     assert caught.value.message == expected
+
+
+def test_the_same_object_twice_counts_once() -> None:
+    files = {
+        "web/a.yaml": config_map("x"),
+        "web/b.yaml": config_map("z") + b"---\n" + config_map("x"),
+    }
+    assert names(files) == ["x", "z"]
+
+
+@pytest.mark.parametrize(
+    "stray",
+    [
+        b"- a",
+        b"text",
+        b"replicas: 3\nimage: {kind: local}",
+        b"apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources: [a.yaml]",
+        b"apiVersion: kustomize.config.k8s.io/v1alpha1\nkind: Component",
+        b"resources: [a.yaml]",
+        b'{"name": "console", "version": "1.0.0"}',
+    ],
+)
+def test_files_that_are_no_manifests_are_left_out(stray: bytes) -> None:
+    assert names({"web/a.yaml": config_map("a"), "web/b/kustomization.yaml": stray}) == ["a"]
+
+
+def test_a_kustomization_of_flux_is_a_manifest() -> None:
+    data = b"apiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\nmetadata: {name: x}"
+    assert names({"web/kustomization.yaml": data}) == ["x"]
+
+
+@pytest.mark.parametrize(
+    "annotation", ["argocd.argoproj.io/hook", "helm.sh/hook", "towline.dev/hook"]
+)
+def test_a_hook_with_a_generated_name_is_named_after_its_content(annotation: str) -> None:
+    def hook(value: str) -> bytes:
+        return (
+            "apiVersion: batch/v1\nkind: Job\n"
+            f"metadata: {{generateName: sync-, annotations: {{{annotation}: PreSync}}}}\n"
+            f"spec: {{parallelism: {value}}}"
+        ).encode()
+
+    first, again = names({"web/a.yaml": hook("1")}), names({"web/b.yaml": hook("1")})
+    assert first == again and first[0].startswith("sync-") and len(first[0]) == len("sync-") + 8
+    both = manifests.read_folder("web", {"web/a.yaml": hook("1"), "web/b.yaml": hook("2")})
+    assert len({one["metadata"]["name"] for one in both}) == 2
+    assert not any("generateName" in one["metadata"] for one in both)
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (RenderOptions(), ["a", "b", "c", "d"]),
+        (RenderOptions(recurse=False), ["a", "b"]),
+        (RenderOptions(include=("a.yaml",)), ["a"]),
+        (RenderOptions(include=("*.json",)), ["d"]),
+        (RenderOptions(include=("sub/*",)), ["c"]),
+        (RenderOptions(include=("sub/**",)), ["c", "d"]),
+        (RenderOptions(include=("**/?.yaml",)), ["a", "b", "c"]),
+        (RenderOptions(exclude=("sub/**", "b.*")), ["a"]),
+        (RenderOptions(include=("*.yaml",), exclude=("a.yaml",)), ["b", "c"]),
+    ],
+)
+def test_patterns_choose_files(options: RenderOptions, expected: list[str]) -> None:
+    files = {
+        "web/a.yaml": config_map("a"),
+        "web/b.yaml": config_map("b"),
+        "web/sub/c.yaml": config_map("c"),
+        "web/sub/x/d.json": b'{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"d"}}',
+    }
+    found = manifests.read_folder("web", files, options)
+    assert [one["metadata"]["name"] for one in found] == expected
 
 
 def test_the_same_name_in_another_namespace_is_another_object() -> None:

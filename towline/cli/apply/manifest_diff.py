@@ -5,8 +5,13 @@ from towline.cli.shell.output import Row
 
 # At these paths a manifest is partial; everywhere else it replaces the whole value.
 _PARTIAL = (
-    *("", "git", "kustomize", "helm", "verification", "verification.metric"),
-    *("template helm", "template verification", "template verification.metric"),
+    *("", "git", "kustomize", "helm", "rendering", "verification", "verification.metric"),
+    *(
+        "template helm",
+        "template rendering",
+        "template verification",
+        "template verification.metric",
+    ),
 )
 
 

@@ -87,6 +87,29 @@ class TemplateConfiguration(TypedDict):
     value: str
 
 
+class TemplateRenderingVariables(TypedDict):
+    name: str
+    value: str
+    code: bool
+
+
+class TemplateRenderingArguments(TypedDict):
+    name: str
+    value: str
+    code: bool
+
+
+class TemplateRendering(TypedDict):
+    recurse: bool
+    include: list[str]
+    exclude: list[str]
+    allowEmpty: bool
+    entry: str | None
+    libraries: list[str]
+    variables: list[TemplateRenderingVariables]
+    arguments: list[TemplateRenderingArguments]
+
+
 class TemplateSecrets(TypedDict):
     name: str
     secretId: str
@@ -114,6 +137,7 @@ class Template(TypedDict):
     kustomizePath: str | None
     helm: dict[str, object] | None
     configuration: list[TemplateConfiguration]
+    rendering: TemplateRendering
     templated: bool
     protect: bool
     dryRun: bool
@@ -246,7 +270,7 @@ class PreviewServiceSet(TypedDict):
 _CLUSTER_GROUP = 'fragment ClusterGroup on ClusterGroup{id name description tags{name value}clusterIds project{id name}frozen frozenReason frozenBy frozenAt maxChanging}'
 _SELECTOR = 'fragment Selector on ClusterSelector{tags{name value}distro projectId groupIds ignoredClusterIds}'
 _GENERATOR_STATE = 'fragment GeneratorState on DefinitionState{waiting problem evaluatedAt deletedAt}'
-_TEMPLATE = 'fragment Template on ServiceTemplate{name namespace version repositoryId git{ref folder}kustomizePath helm configuration{name value}templated protect dryRun secrets{name secretId}verification{soakSeconds maxRestarts metric{address query comparison threshold}}}'
+_TEMPLATE = 'fragment Template on ServiceTemplate{name namespace version repositoryId git{ref folder}kustomizePath helm configuration{name value}rendering{recurse include exclude allowEmpty entry libraries variables{name value code}arguments{name value code}}templated protect dryRun secrets{name secretId}verification{soakSeconds maxRestarts metric{address query comparison threshold}}}'
 _GENERATED_SERVICE = 'fragment GeneratedService on ServiceDeployment{id name namespace status cluster{handle}}'
 _GLOBAL_SERVICE = 'fragment GlobalService on GlobalService{id name service{id name}selector{...Selector}onLeave onDelete deletionBudget project{id name}state{...GeneratorState}template{...Template}}'
 _CLUSTER_OVERRIDE = 'fragment ClusterOverride on GlobalServiceCluster{id cluster{handle}overriddenBy overriddenAt delta{field inherited effective}}'

@@ -121,6 +121,29 @@ class ServiceConfiguration(TypedDict):
     value: str
 
 
+class ServiceRenderingVariables(TypedDict):
+    name: str
+    value: str
+    code: bool
+
+
+class ServiceRenderingArguments(TypedDict):
+    name: str
+    value: str
+    code: bool
+
+
+class ServiceRendering(TypedDict):
+    recurse: bool
+    include: list[str]
+    exclude: list[str]
+    allowEmpty: bool
+    entry: str | None
+    libraries: list[str]
+    variables: list[ServiceRenderingVariables]
+    arguments: list[ServiceRenderingArguments]
+
+
 class ServiceCluster(TypedDict):
     id: str
     handle: str
@@ -200,6 +223,7 @@ class Service(TypedDict):
     kustomize: ServiceKustomize | None
     helm: ServiceHelm | None
     configuration: list[ServiceConfiguration]
+    rendering: ServiceRendering
     cluster: ServiceCluster | None
     repository: ServiceRepository | None
     revision: ServiceRevision | None
@@ -266,7 +290,7 @@ class LedgerEvent(TypedDict):
     detail: dict[str, object]
 
 
-_SERVICE = 'fragment Service on ServiceDeployment{id name namespace status protect templated dryRun paused promoted sha pinnedSha digest insertedAt updatedAt deletedAt observedAt git{ref folder}kustomize{path}helm{chart version url release values valuesFiles ignoreHooks ignoreCrds}configuration{name value}cluster{id handle pingedAt}repository{id url health error polledAt pulledAt}revision{id sha author subject committedAt insertedAt}errors{source message}message sources{repositoryId ref folder path}verification{soakSeconds maxRestarts metric{address query comparison threshold}}hold{revision digest reason at instead liftedBy}}'
+_SERVICE = 'fragment Service on ServiceDeployment{id name namespace status protect templated dryRun paused promoted sha pinnedSha digest insertedAt updatedAt deletedAt observedAt git{ref folder}kustomize{path}helm{chart version url release values valuesFiles ignoreHooks ignoreCrds}configuration{name value}rendering{recurse include exclude allowEmpty entry libraries variables{name value code}arguments{name value code}}cluster{id handle pingedAt}repository{id url health error polledAt pulledAt}revision{id sha author subject committedAt insertedAt}errors{source message}message sources{repositoryId ref folder path}verification{soakSeconds maxRestarts metric{address query comparison threshold}}hold{revision digest reason at instead liftedBy}}'
 _SERVICE_DETAILS = 'fragment ServiceDetails on ServiceDeployment{...Service components{group kind namespace name state synced message ownerUid updatedAt}}'
 _PENDING_DELETION = 'fragment PendingDeletion on ObjectReference{kind name namespace group}'
 _REVISION = 'fragment Revision on Revision{id sha digest author subject committedAt insertedAt git{ref folder}}'

@@ -1135,6 +1135,7 @@ def _services() -> None:
         sa.Column("helm", JSON_TEXT, nullable=True),
         sa.Column("configuration", JSON_TEXT, nullable=False),
         sa.Column("templated", sa.Boolean(), nullable=False),
+        sa.Column("rendering", JSON_TEXT, nullable=False),
         sa.Column("protect", sa.Boolean(), nullable=False),
         sa.Column("dry_run", sa.Boolean(), nullable=False),
         sa.Column("paused", sa.Boolean(), nullable=False),
