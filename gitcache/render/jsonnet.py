@@ -2,17 +2,24 @@
 
 import posixpath
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import orjson
 
 from core.errors import Invalid
 from core.spec.bundle import KubeObject
+from core.spec.renderers import RenderValue
 from gitcache.domain import paths
 from gitcache.domain.references import References
 from gitcache.render import kubeyaml, manifests
 from gitcache.render.parameters import ParameterRecorder, plain
 from gitcache.render.renderer import Files, Renderer, RenderTool, WorkerJob
+
+if TYPE_CHECKING:
+    # Workers do not plan, and should start fast.
+    from gitcache.render.plan import CommitRoot, Planning, RenderPlan
 
 ENTRY = "main.jsonnet"
 SUFFIXES = (".jsonnet", ".libsonnet")
@@ -23,6 +30,9 @@ _MAX_DEPTH = 20
 _MAX_TOLD = 2000
 # Prefix of file names for the library, which would resolve others in its working directory.
 _ROOT = "/commit/"
+_PROJECT = "jsonnetfile.json"
+_PROJECT_LIBRARIES = ("lib", "vendor")
+_MISSING = "which is not in this commit"
 
 
 class Jsonnet(Renderer):
@@ -30,24 +40,46 @@ class Jsonnet(Renderer):
 
     name = "jsonnet"
     detected_by = (ENTRY,)
+    entry_suffix = SUFFIXES[0]
     reference_files = r".*\.(jsonnet|libsonnet)"
     tool = RenderTool("Jsonnet", "install rjsonnet", library="rjsonnet")
     uses_liquid = False
+
+    async def plan(
+        self, planning: "Planning", origin: "CommitRoot", plan: "RenderPlan", *, any_sources: bool
+    ) -> "RenderPlan":
+        options = plan.request.options
+        given = [paths.inside(plan.folder, name, "libraries") for name in options.libraries]
+        libraries = [*reversed(given), *await _bundler_folders(planning, origin, plan)]
+        entry = paths.inside(plan.root, options.entry or ENTRY, "entry")
+        plan = replace(plan, settings={"entry": entry, "libraries": libraries})
+        return await planning.reading(origin, plan, [*libraries, entry])
 
     def references(self, folder: str, files: Files) -> References:
         return References(referenced_paths(folder, files))
 
     def render(self, job: WorkerJob) -> list[KubeObject]:
-        entry = paths.child(job.root, ENTRY)
+        entry = job.settings["entry"]
         if entry not in job.files:
             raise Invalid(f"{entry}: not found; it is the entry file of Jsonnet")
-        arguments = _arguments(_text(entry, job.files[entry]), job.parameters)
-        result = _evaluated(entry, job.files, _variables(job.files, job.parameters), arguments)
+        result = _evaluated(entry, job)
         try:
             value = manifests.load_json(result)
         except kubeyaml.YamlError as error:
             raise Invalid(f"{entry}: the result is malformed: {error}") from error
         return manifests.collect(_objects(value, entry, 0))
+
+
+async def _bundler_folders(
+    planning: "Planning", origin: "CommitRoot", plan: "RenderPlan"
+) -> list[str]:
+    """Returns the library folders of jsonnet-bundler and Tanka, of the nearest project around."""
+    folder = plan.root
+    while await planning.find(origin, paths.child(folder, _PROJECT)) is None:
+        if not folder:
+            return []
+        folder = posixpath.dirname(folder)
+    return [paths.child(folder, name) for name in _PROJECT_LIBRARIES]
 
 
 def referenced_paths(folder: str, files: Files) -> list[str]:
@@ -65,42 +97,60 @@ def referenced_paths(folder: str, files: Files) -> list[str]:
     return sorted(found)
 
 
-def _evaluated(
-    entry: str,
-    files: Files,
-    variables: Mapping[str, str],
-    arguments: Mapping[str, str],
-) -> str:
+def _evaluated(entry: str, job: WorkerJob) -> str:
     """Evaluates the entry to JSON with the library, which is imported on demand."""
     import rjsonnet
 
+    files, options = job.files, job.options
+    arguments = _arguments(_text(entry, files[entry]), job.parameters)
     try:
         return rjsonnet.evaluate_snippet(
             "entry",
             f"import {orjson.dumps(_ROOT + entry).decode()}",
-            import_callback=_Imports(files),
+            import_callback=_Imports(files, job.settings["libraries"]),
             ext_vars={},
-            ext_codes=dict(variables),
+            ext_codes=_variables(files, job.parameters) | _codes(options.variables),
             tla_vars={},
-            tla_codes=dict(arguments),
+            tla_codes=arguments | _codes(options.arguments),
             native_callbacks={},
         )
     except (RuntimeError, ValueError) as error:
-        raise Invalid(_error_text(str(error))) from error
+        raise Invalid(f"{entry}: {_error_text(str(error))}") from error
+
+
+def _codes(values: Sequence[RenderValue]) -> dict[str, str]:
+    return {
+        given.name: given.value if given.code else orjson.dumps(given.value).decode()
+        for given in values
+    }
 
 
 class _Imports:
-    """Resolves imports among the given files only."""
+    """Resolves imports among the given files only: beside the importing file, then in libraries."""
 
-    def __init__(self, files: Files) -> None:
+    def __init__(self, files: Files, libraries: Sequence[str]) -> None:
         self._files = files
+        self._libraries = libraries
 
     def __call__(self, folder: str, name: str) -> tuple[str, str]:
+        if name.startswith(_ROOT):
+            return name, self._text(name.removeprefix(_ROOT))
         place = folder.removeprefix(_ROOT.rstrip("/")).strip("/")
-        inside = name.removeprefix(_ROOT) if name.startswith(_ROOT) else paths.join(place, name)
-        if inside is None or inside not in self._files:
-            raise RuntimeError(f"{name[:200]} is imported but is not in this commit")
-        return _ROOT + inside, _text(inside, self._files[inside])
+        for base in (place, *self._libraries):
+            inside = paths.join(base, name)
+            if inside is not None and inside in self._files:
+                return _ROOT + inside, self._text(inside)
+        raise RuntimeError(f"{self._importer(place, name)} imports {name[:200]}, {_MISSING}")
+
+    def _text(self, path: str) -> str:
+        return _text(path, self._files[path])
+
+    def _importer(self, folder: str, name: str) -> str:
+        """Returns the file that contains an import; the library tells only its folder."""
+        for path, data in self._files.items():
+            if posixpath.dirname(path) == folder and name.encode() in data:
+                return path
+        return folder or "a file"
 
 
 def _variables(files: Files, recorder: ParameterRecorder) -> dict[str, str]:

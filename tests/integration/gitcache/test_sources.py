@@ -1,6 +1,7 @@
 """What a render reads besides its folder: Jsonnet imports, links, other repositories."""
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -9,6 +10,7 @@ import pytest
 from core.errors import Invalid
 from core.identity import RepositoryId
 from core.spec.attestation import decode_statement
+from core.spec.renderers import RenderOptions, RenderValue
 from core.spec.source import RenderRequest, SourceFolder
 from gitcache.sync.cache import GitCache
 from syncagent.autonomy.policy import SourcePolicy
@@ -143,6 +145,57 @@ async def test_jsonnet_that_cannot_be_is_told(
     with pytest.raises(Invalid) as caught:
         await objects(sha)
     assert reason in caught.value.message and CANARY not in caught.value.message
+
+
+async def test_jsonnet_of_a_bundler_project(
+    repository: ServedRepository, objects: Objects, cache: GitCache
+) -> None:
+    """An entry file below the project, libraries in `vendor` and `lib`, variables, arguments."""
+    sha = repository.commit(
+        {
+            "jsonnetfile.json": "{}",
+            "vendor/github.com/org/maps/maps.libsonnet": LIB,
+            "vendor/deep.libsonnet": "import 'github.com/org/maps/maps.libsonnet'",
+            "lib/maps.libsonnet": "import 'deep.libsonnet'",
+            "own/maps.libsonnet": "import '../vendor/deep.libsonnet'",
+            "web/prod/app.jsonnet": (
+                "local maps = import 'maps.libsonnet';\n"
+                "function(name, size=1) maps.map(name, std.extVar('env') + size)"
+            ),
+        }
+    )
+    options = RenderOptions(
+        entry="prod/app.jsonnet",
+        variables=(RenderValue("env", "prod"),),
+        arguments=(RenderValue("name", "a"), RenderValue("size", "1 + 1", code=True)),
+    )
+    found = await objects(sha, options=options)
+    assert found["a"]["data"] == {"v": "prod2"}
+    request = RenderRequest(REPOSITORY, sha, "web", options=options)
+    reads = (await cache.render(request)).reads
+    assert reads == ("web", "lib", "vendor")
+    own = await objects(sha, options=replace(options, libraries=("../own",)))
+    assert own == found
+    without = replace(options, arguments=())
+    with pytest.raises(Invalid, match=r"^web/prod/app\.jsonnet: jsonnet: .*argument"):
+        await objects(sha, options=without)
+    with pytest.raises(Invalid, match=r"'x\.txt' is not an entry file"):
+        await objects(sha, options=RenderOptions(entry="x.txt"))
+
+
+async def test_jsonnet_errors_name_the_file(repository: ServedRepository, objects: Objects) -> None:
+    sha = repository.commit(
+        {
+            "web/main.jsonnet": "import 'a.libsonnet'",
+            "web/a.libsonnet": "import 'gone/b.libsonnet'",
+            "api/main.jsonnet": "import 'a.libsonnet'",
+            "api/a.libsonnet": "{\n a: error 'bad' }",
+        }
+    )
+    with pytest.raises(Invalid, match=r"web/a\.libsonnet imports gone/b\.libsonnet, which is not"):
+        await objects(sha)
+    with pytest.raises(Invalid, match=r"bad; api/a\.libsonnet:2"):
+        await objects(sha, folder="api")
 
 
 async def test_a_link_to_a_file_of_the_same_commit_is_followed_and_counts(
