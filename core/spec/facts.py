@@ -32,6 +32,7 @@ class ClusterFacts:
     pod_capacity: int = 0
     """Maximum number of pods."""
     api_versions: tuple[str, ...] = ()
-    """API versions that the cluster serves, such as `apps/v1` or `v1`."""
+    """API versions that the cluster serves, such as `apps/v1` or `v1`, then their kinds, such as
+    `apps/v1/Deployment`: the capabilities of a Helm release."""
     deprecated: tuple[DeprecatedApi, ...] = ()
     """Deprecated APIs in use."""

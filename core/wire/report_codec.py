@@ -42,7 +42,8 @@ PLANNED_ACTION = EnumCodec(PlannedAction, pb.Change, "CHANGE_")
 _EPOCH = datetime.fromtimestamp(0, UTC)
 _LATEST_MS = int(datetime(2100, 1, 1, tzinfo=UTC).timestamp() * 1000)
 _MAX_FIELDS = 32
-_MAX_APIS = 1000
+_MAX_APIS = 4000
+_MAX_DEPRECATED = 1000
 _MAX_LABELS = 64
 _MAX_NAMES = 64
 _MAX_OUTPUTS = 32
@@ -123,8 +124,8 @@ def cluster_facts_to_message(facts: ClusterFacts) -> pb.ClusterFacts:
         cpu_millis=facts.cpu_millis,
         memory_bytes=facts.memory_bytes,
         pod_capacity=facts.pod_capacity,
-        api_versions=[cut_text(api, 320) for api in facts.api_versions[:_MAX_APIS]],
-        deprecated=[deprecated_api_to_message(api) for api in facts.deprecated[:_MAX_APIS]],
+        api_versions=[cut_text(api, 384) for api in facts.api_versions[:_MAX_APIS]],
+        deprecated=[deprecated_api_to_message(api) for api in facts.deprecated[:_MAX_DEPRECATED]],
     )
 
 

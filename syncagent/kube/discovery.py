@@ -1,6 +1,7 @@
 """Discovery of the API server's kinds, their paths, and their scope."""
 
 import asyncio
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from core.spec.bundle import KubeObject
@@ -63,6 +64,20 @@ class ApiDiscovery:
                     found.setdefault((resource.api.group, resource.api.kind), resource)
         return list(found.values())
 
+    async def api_versions(self) -> list[str]:
+        """Lists all versions, and then all kinds as `group/version/Kind`, as Helm reads them."""
+        versions, kinds = {"v1"}, set()
+        for path in ("/api", "/apis"):
+            answer = await self._client.request("GET", path, accept=_AGGREGATED)
+            for group in answer.get("items") or ():
+                for version, served in _kinds_of_group(group):
+                    versions.add(version)
+                    kinds |= {f"{version}/{kind}" for kind in served}
+            # A server before Kubernetes 1.27 lists only its groups.
+            for group in answer.get("groups") or ():
+                versions |= {version["groupVersion"] for version in group.get("versions") or ()}
+        return [*sorted(versions), *sorted(kinds)]
+
     async def _read(self, api: GroupVersionKind) -> None:
         root = f"/apis/{api.group_version}" if api.group else f"/api/{api.version}"
         try:
@@ -75,6 +90,18 @@ class ApiDiscovery:
             if "/" not in item["name"]:
                 found = GroupVersionKind(api.group, api.version, item["kind"])
                 self._known[found] = Resource(found, root, item["name"], item["namespaced"])
+
+
+def _kinds_of_group(group: KubeObject) -> Iterator[tuple[str, set[str]]]:
+    """Yields the versions of one entry of an APIGroupDiscoveryList, each with its kinds."""
+    name = (group.get("metadata") or {}).get("name")
+    for version in group.get("versions") or ():
+        kinds = set()
+        for item in version.get("resources") or ():
+            for resource in (item, *(item.get("subresources") or ())):
+                kinds.add((resource.get("responseKind") or {}).get("kind"))
+        served = f"{name}/{version['version']}" if name else version["version"]
+        yield served, {kind for kind in kinds if kind}
 
 
 def _of_group(group: KubeObject) -> list[Resource]:

@@ -8,6 +8,7 @@ from core.errors import TowlineError
 from core.spec.bundle import KubeObject
 from core.spec.facts import ClusterFacts, DeprecatedApi
 from syncagent.kube.client import KubeClient
+from syncagent.kube.discovery import ApiDiscovery
 
 _DISTRIBUTIONS = ("eks", "gke", "aks", "k3s", "rke2", "k0s")
 _PAGE = "500"
@@ -43,7 +44,7 @@ class KubeFacts:
             cpu_millis=int(sum(quantity(node.get("cpu"), _MILLIS) for node in allocatable)),
             memory_bytes=int(sum(quantity(node.get("memory"), _BYTES) for node in allocatable)),
             pod_capacity=int(sum(quantity(node.get("pods"), _BYTES) for node in allocatable)),
-            api_versions=tuple(sorted(await _unless_refused(self._api_versions, []))),
+            api_versions=tuple(await _unless_refused(ApiDiscovery(self._client).api_versions, [])),
             deprecated=tuple(await _unless_refused(self._deprecated, [])),
         )
 
@@ -56,11 +57,6 @@ class KubeFacts:
             if not more:
                 return found
             query["continue"] = more
-
-    async def _api_versions(self) -> list[str]:
-        answer = await self._client.request("GET", "/apis")
-        groups = answer.get("groups") or ()
-        return ["v1", *(v["groupVersion"] for group in groups for v in group.get("versions") or ())]
 
     async def _deprecated(self) -> list[DeprecatedApi]:
         """Reads the metrics in pieces: they are megabytes, and only a few lines matter."""

@@ -303,7 +303,7 @@ def test_long_lists_of_reported_values_are_cut() -> None:
     planned = PlannedChange(ref, PlannedAction.UPDATE, (change,) * 40)
     limits.check(report_codec.planned_change_to_message(planned))
     api = DeprecatedApi("", "v1", "x", "1.25")
-    facts = ClusterFacts(api_versions=("v1",) * 2000, deprecated=(api,) * 2000)
+    facts = ClusterFacts(api_versions=("v1",) * 5000, deprecated=(api,) * 2000)
     limits.check(report_codec.cluster_facts_to_message(facts))
 
 
