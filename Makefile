@@ -202,7 +202,7 @@ operations: setup ## check the GraphQL documents of the command line, and genera
 .PHONY: lock
 lock: setup ## update the pinned requirements; needs uv
 	@lock="uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-header --no-annotate"; \
-	$$lock pyproject.toml --extra helm --extra otel --extra postgres --extra s3 -o requirements.lock; \
+	$$lock pyproject.toml --extra otel --extra postgres --extra s3 -o requirements.lock; \
 	$$lock pyproject.toml --extra otel --extra postgres --extra s3 --group dev -o requirements-dev.lock; \
 	$$lock --group go -o towline/demo/clusters/assets/go-toolchain.lock; \
 	for server in postgres redis; do $$lock --group $$server -o tests/servers/$$server.lock; done; \

@@ -1,6 +1,7 @@
 """Renders Helm charts: merges values, renders templates, keeps or drops hooks."""
 
 import hashlib
+import re
 import tempfile
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -29,11 +30,12 @@ _HOOK = "helm.sh/hook"
 _TESTS = {"test", "test-success", "test-failure"}
 _CLUSTER_MARKS = (b"Capabilities", b"kubeVersion")
 _MAX_TOLD = 2000
+_SEPARATOR = re.compile(r"(\A|\n)---(?=[^\s-])")
 _MAX_LOADED_CHARTS = 8
 _FETCHED_CHART = ".fetched-chart"
 _TOOL = RenderTool(
     "Helm",
-    "install towline[helm], or add `helm` to the PATH",
+    "install helm-python-sdk, or add `helm` to the PATH",
     library="helm-python-sdk",
     commands=(ToolCommand("helm", version=("version", "--short")),),
 )
@@ -217,7 +219,12 @@ def _rendered(texts: str | Mapping[str, str]) -> Iterator[manifests.LocatedObjec
         return
     for path in sorted(texts):
         if not path.endswith("NOTES.txt") and texts[path].strip():
-            yield from manifests.parse(path, texts[path].encode())
+            yield from manifests.parse(path, _separated(texts[path]).encode())
+
+
+def _separated(text: str) -> str:
+    """Ends the lines of document separators where Helm does: `---# comment` is one for Helm."""
+    return _SEPARATOR.sub(lambda match: match[1] + "---\n", text)
 
 
 def _is_kept(item: manifests.LocatedObject, wanted: HelmRelease) -> bool:

@@ -12,8 +12,12 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+import structlog
+
 from core.errors import Unavailable
 from gitcache.render.renderer import RenderTool
+
+log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +37,8 @@ class RenderTools:
     async def find(self, tool: RenderTool) -> FoundTool:
         """Finds a tool. Raises Unavailable if it is missing."""
         if tool.title not in self._found:
-            self._found[tool.title] = await _find(tool)
+            found = self._found[tool.title] = await _find(tool)
+            log.info("renderer tool found", tool=tool.title, version=found.version)
         return self._found[tool.title]
 
 

@@ -127,6 +127,26 @@ async def test_a_chart_that_asks_for_the_version_of_its_cluster_gets_it(room: Ro
         assert await room.values(sha, parameters=parameters) == {"rel-web": version}
 
 
+async def test_separators_with_a_comment_are_those_of_helm(room: Room) -> None:
+    """cert-manager begins its documents so."""
+    text = (
+        f"---# first\n{config_map('a')}\n---# second\n{config_map('b')}"
+        f"\n---\n{config_map('c', '---# text')}"
+    )
+    sha = room.repository.commit(below("web", chart() | {"templates/map.yaml": text}))
+    assert await room.values(sha) == {"a": "1", "b": "1", "c": "---# text"}
+
+
+async def test_a_chart_finds_the_kinds_of_its_cluster(room: Room) -> None:
+    monitor = '{{ .Capabilities.APIVersions.Has "monitoring.coreos.com/v1/ServiceMonitor" }}'
+    sha = room.repository.commit(
+        below("web", chart() | {"templates/map.yaml": config_map("a", monitor)})
+    )
+    for versions, seen in (([], "false"), (["monitoring.coreos.com/v1/ServiceMonitor"], "true")):
+        parameters = {"cluster": {"apiVersions": ["v1", *versions]}}
+        assert await room.values(sha, parameters=parameters) == {"a": seen}
+
+
 async def test_crds_come_hooks_stay_and_tests_go(room: Room) -> None:
     def hook(name: str, event: str) -> str:
         annotations = f"annotations: {{helm.sh/hook: {event}}}"
