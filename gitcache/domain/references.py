@@ -12,13 +12,14 @@ class ChartRef:
     """A reference to a chart: `version` is exact, a range, or empty for the newest.
 
     `repository` is the URL of a chart repository, `oci://…`, or `file://…` relative to the
-    chart. Credentials are those of `project`.
+    chart. Credentials are those of `project`. `folder` is that of a kustomization with the chart.
     """
 
     repository: str
     name: str
     version: str = ""
     project: str | None = None
+    folder: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     # Workers do not plan, and should start fast.
     from gitcache.render.plan import CommitRoot, Planning, RenderPlan
 
+CHART_SCHEMES = ("https://", "http://", "oci://")
+NO_REPOSITORY = "has no supported repository: set an https or oci URL, or add the chart to charts/"
 _HOOK = "helm.sh/hook"
 _TESTS = {"test", "test-success", "test-failure"}
 _CLUSTER_MARKS = (b"Capabilities", b"kubeVersion")
@@ -93,19 +95,31 @@ class Helm(Renderer):
 
     def render(self, job: WorkerJob) -> list[KubeObject]:
         wanted = HelmRelease(**job.settings)
-        files = _with_archives(job.archives, job.files)
-        inside = {path: data for path, data in files.items() if paths.below(path, job.root)}
+        files = with_archives(job.archives, job.files)
+        chart = files_below(files, job.root)
         values = _values(job, wanted, files)
         options = {
             "name": wanted.release,
             "namespace": wanted.namespace,
-            **_capabilities(inside, values, job.parameters),
+            **_capabilities(chart, values, job.parameters),
         }
-        chart = dict(_relative(inside, job.root))
-        engine = _engine(job.command, job.memory)
-        texts = engine.render(chart, values, options, job.scratch)
-        found = [*_crds(chart, values, wanted), *_rendered(texts)]
-        return manifests.collect(located for located in found if _is_kept(located, wanted))
+        engine = engine_of(job.command, job.memory)
+        return manifests.collect(chart_objects(engine, chart, values, options, wanted, job.scratch))
+
+
+def chart_objects(
+    engine: HelmEngine,
+    chart: Files,
+    values: dict[str, Any],
+    options: Mapping[str, Any],
+    wanted: HelmRelease,
+    scratch: Path,
+) -> Iterator[manifests.LocatedObject]:
+    """Yields the objects of a release: CRDs first, then templates by path, without tests."""
+    texts = engine.render(chart, values, options, scratch)
+    for located in (*_crds(chart, values, wanted), *_rendered(texts)):
+        if _is_kept(located, wanted):
+            yield located
 
 
 async def _with_dependency(
@@ -113,11 +127,8 @@ async def _with_dependency(
 ) -> "RenderPlan":
     place = paths.child(plan.root, f"charts/{chart.name}")
     if not chart.repository.startswith("file://"):
-        if not chart.repository.startswith(("https://", "http://", "oci://")):
-            raise Invalid(
-                f"the chart's dependency {chart.name!r} has no supported repository: "
-                "set an https or oci URL, or add the chart to charts/"
-            )
+        if not chart.repository.startswith(CHART_SCHEMES):
+            raise Invalid(f"the chart's dependency {chart.name!r} {NO_REPOSITORY}")
         pin = await planning.charts.pin(replace(chart, project=origin.spec.project))
         return replace(plan, pins={**plan.pins, place: pin})
     path = paths.inside(plan.root, chart.repository.removeprefix("file://"), "dependencies")
@@ -129,7 +140,7 @@ def _values_files(folder: str, helm: HelmRelease) -> list[str]:
     return [paths.inside(folder, file, "valuesFiles") for file in helm.values_files]
 
 
-def _with_archives(archives: Mapping[str, str], files: Files) -> Mapping[str, bytes]:
+def with_archives(archives: Mapping[str, str], files: Files) -> Mapping[str, bytes]:
     """Unpacks fetched chart archives into their target folders."""
     if not archives:
         return files
@@ -140,9 +151,13 @@ def _with_archives(archives: Mapping[str, str], files: Files) -> Mapping[str, by
     return result
 
 
-def _relative(files: Files, root: str) -> Iterator[tuple[str, bytes]]:
-    for path, data in files.items():
-        yield (path.removeprefix(f"{root}/") if root else path), data
+def files_below(files: Files, root: str) -> dict[str, bytes]:
+    """Returns the files of a folder by their path in it."""
+    return {
+        path.removeprefix(f"{root}/") if root else path: data
+        for path, data in files.items()
+        if paths.below(path, root)
+    }
 
 
 def _values(job: WorkerJob, helm: HelmRelease, files: Files) -> dict[str, object]:
@@ -156,14 +171,15 @@ def _values(job: WorkerJob, helm: HelmRelease, files: Files) -> dict[str, object
             templates.check_untemplated({path: data})
         elif path.endswith(templates.TEMPLATE_SUFFIX):
             data = templates.expand_text(path, data, job.parameters.root)
-        result = charts.merged(result, _parsed(path, data))
+        result = charts.merged(result, parsed_values(path, data))
     inline = (helm.values or "").encode()
     if job.templated:
         inline = templates.expand_text("helm.values", inline, job.parameters.root)
-    return charts.merged(result, _parsed("helm.values", inline))
+    return charts.merged(result, parsed_values("helm.values", inline))
 
 
-def _parsed(path: str, data: bytes) -> dict[str, Any]:
+def parsed_values(path: str, data: bytes) -> dict[str, Any]:
+    """Parses a values file. Raises Invalid, naming the file."""
     if len(data) > manifests.MAX_FILE_BYTES:
         raise Invalid(f"{path}: {len(data):,} bytes; the limit is {manifests.MAX_FILE_BYTES:,}")
     try:
@@ -237,7 +253,8 @@ def _is_kept(item: manifests.LocatedObject, wanted: HelmRelease) -> bool:
     return not wanted.ignore_hooks and not events <= _TESTS
 
 
-def _engine(command: Sequence[str], memory: int) -> HelmEngine:
+def engine_of(command: Sequence[str], memory: int) -> HelmEngine:
+    """Returns the engine: the library, or a command."""
     return _Command(command) if command else _library(memory)
 
 

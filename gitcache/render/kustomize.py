@@ -5,16 +5,23 @@ import posixpath
 import re
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from core.errors import Invalid
 from core.spec.bundle import KubeObject
-from core.spec.renderers import KUSTOMIZE
-from gitcache.domain.references import References
-from gitcache.render import kubeyaml, manifests
+from core.spec.renderers import HELM, KUSTOMIZE
+from gitcache.domain import paths
+from gitcache.domain.references import ChartRef, References
+from gitcache.render import kubeyaml, kustomize_charts, manifests
+from gitcache.render.helm import CHART_SCHEMES, NO_REPOSITORY, with_archives
 from gitcache.render.renderer import Files, Renderer, RenderTool, ToolCommand, WorkerJob
 from gitcache.render.tool_runner import materialise, run_tool
+
+if TYPE_CHECKING:
+    # Workers do not plan, and should start fast.
+    from gitcache.render.plan import CommitRoot, Planning, RenderPlan
 
 NAMES = ("kustomization.yaml", "kustomization.yml", "Kustomization")
 
@@ -31,7 +38,7 @@ _LISTS = (
 )
 _WITH_PATH = ("patches", "patchesJson6902", "replacements", "openapi")
 _GENERATORS = ("configMapGenerator", "secretGenerator")
-_PLUGINS = ("helmCharts", "helmChartInflationGenerator")
+_PLUGINS = ("helmChartInflationGenerator",)
 _REMOTE = re.compile(
     r"^[a-zA-Z][a-zA-Z0-9+.-]*::?//|^[\w.-]+@[\w.-]+:|^(github\.com|gitlab\.com|bitbucket\.org)[/:]"
     r"|://|^git::|[?&](ref|version|timeout|submodules)=|(?<=[^/])//|\.git(/|\?|$)"
@@ -62,15 +69,90 @@ class Kustomize(Renderer):
         ),
     )
 
+    async def complete(
+        self, planning: "Planning", origin: "CommitRoot", plan: "RenderPlan"
+    ) -> "RenderPlan":
+        """Fetches the charts of all kustomizations that the render reads."""
+        pins, settings = dict(plan.pins), dict(plan.settings)
+        for path, entry in plan.reads.items():
+            found = (await planning.references(origin, entry, plan)).charts if entry.is_tree else ()
+            for chart in found:
+                settings[HELM] = await planning.tool(HELM)
+                if not chart.repository:
+                    continue
+                if not chart.repository.startswith(CHART_SCHEMES):
+                    raise Invalid(f"the chart {chart.name!r} {NO_REPOSITORY}")
+                wanted = replace(chart, folder="", project=origin.spec.project)
+                folder = paths.child(path, chart.folder).rstrip("/")
+                place = kustomize_charts.fetched_chart(folder, chart)
+                pins[place] = await planning.charts.pin(wanted)
+        return replace(plan, pins=pins, settings=settings)
+
     def references(self, folder: str, files: Files) -> References:
-        return References(referenced_paths(folder, files))
+        return References(referenced_paths(folder, files), list(_charts(folder, files)))
 
     def render(self, job: WorkerJob) -> list[KubeObject]:
         with tempfile.TemporaryDirectory(dir=job.scratch, prefix="k") as name:
             top = Path(name) / "repository"
-            materialise(top, job.files)
+            materialise(top, _with_charts(job))
             output = _run([*job.command, str(top / job.root)], Path(name), top)
-        return manifests.collect(manifests.parse("(output of kustomize)", output))
+        found = manifests.parse("(output of kustomize)", output)
+        return manifests.collect(
+            replace(located, kube_object=kustomize_charts.without_mark(located.kube_object))
+            for located in found
+        )
+
+
+def _charts(folder: str, files: Files) -> Iterator[ChartRef]:
+    for path, value in _kustomizations(folder, files):
+        yield from kustomize_charts.chart_refs(posixpath.dirname(path), value)
+
+
+def _with_charts(job: WorkerJob) -> Files:
+    """Adds the rendered charts of kustomizations to the files."""
+    job = replace(job, files=with_archives(job.archives, job.files))
+    if not job.settings:
+        return job.files
+    found = dict(_kustomizations("", job.files))
+    around = dict(_namespaces(job.root, {posixpath.dirname(path): found[path] for path in found}))
+    changed: dict[str, bytes] = {}
+    for path, value in found.items():
+        if kustomize_charts.has_charts(value):
+            namespace = around.get(posixpath.dirname(path), "")
+            changed |= kustomize_charts.inflate(path, value, job, namespace)
+    return {**job.files, **changed}
+
+
+def _namespaces(root: str, folders: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
+    """Yields the folders of kustomizations with the namespace of the nearest one around."""
+    seen: set[str] = set()
+    waiting = [(root, "")]
+    while waiting:
+        folder, inherited = waiting.pop()
+        if folder in seen or folder not in folders:
+            continue
+        seen.add(folder)
+        namespace = str(folders[folder].get("namespace") or inherited)
+        yield folder, namespace
+        for name in _named(folders[folder]):
+            below = paths.join(folder, name)
+            if below is not None:
+                waiting.append((below, namespace))
+
+
+def _kustomizations(folder: str, files: Files) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yields the kustomizations at and below a folder. Raises Invalid for a malformed one."""
+    for path, data in sorted(files.items()):
+        if posixpath.basename(path) not in NAMES or not _inside(path, folder):
+            continue
+        try:
+            documents = list(kubeyaml.load_all(data.decode("utf-8-sig"), 10))
+        except (kubeyaml.YamlError, UnicodeDecodeError) as error:
+            raise Invalid(f"{path}, {error}") from error
+        for _, value in documents:
+            if not isinstance(value, dict):
+                raise Invalid(f"{path}: not a kustomization")
+            yield path, value
 
 
 def referenced_paths(folder: str, files: Files) -> list[str]:
@@ -80,10 +162,8 @@ def referenced_paths(folder: str, files: Files) -> list[str]:
     malformed kustomization or one with network references.
     """
     found = set()
-    for path, data in sorted(files.items()):
-        if posixpath.basename(path) not in NAMES or not _inside(path, folder):
-            continue
-        for reference in _checked(path, data):
+    for path, value in _kustomizations(folder, files):
+        for reference in _checked(path, value):
             joined = posixpath.join(posixpath.dirname(path), reference)
             found.add(posixpath.normpath(joined))
     return sorted(found)
@@ -93,28 +173,22 @@ def _inside(path: str, folder: str) -> bool:
     return not folder or path.startswith(f"{folder}/")
 
 
-def _checked(path: str, data: bytes) -> Iterator[str]:
-    try:
-        documents = list(kubeyaml.load_all(data.decode("utf-8-sig"), 10))
-    except (kubeyaml.YamlError, UnicodeDecodeError) as error:
-        raise Invalid(f"{path}, {error}") from error
-    for _, value in documents:
-        if not isinstance(value, dict):
-            raise Invalid(f"{path}: not a kustomization")
-        for name in _PLUGINS:
-            if value.get(name):
-                raise Invalid(f"{path}: `{name}` is not supported")
-        for reference in _named(value):
-            if _REMOTE.search(reference):
-                raise Invalid(
-                    f"{path}: {reference[:120]!r} is a remote reference; rendering has no "
-                    "network access, so add it to the repository"
-                )
-            yield reference
+def _checked(path: str, kustomization: Mapping[str, Any]) -> Iterator[str]:
+    for name in _PLUGINS:
+        if kustomization.get(name):
+            raise Invalid(f"{path}: `{name}` is not supported; use `helmCharts`")
+    for reference in _named(kustomization):
+        if _REMOTE.search(reference):
+            raise Invalid(
+                f"{path}: {reference[:120]!r} is a remote reference; rendering has no "
+                "network access, so add it to the repository"
+            )
+        yield reference
 
 
 def _named(kustomization: Mapping[str, Any]) -> Iterator[str]:
     """Yields every value of a kustomization that kustomize treats as a path."""
+    yield from kustomize_charts.chart_paths(kustomization)
     for name in _LISTS:
         yield from (item for item in _list(kustomization.get(name)) if _is_path(item))
     for name in _WITH_PATH:

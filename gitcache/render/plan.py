@@ -70,6 +70,10 @@ class Planning(Protocol):
         """Returns the source of charts."""
         ...
 
+    async def tool(self, renderer: str) -> str:
+        """Returns name and version of a renderer's tool. Raises Unavailable if it is missing."""
+        ...
+
     async def find(self, origin: CommitRoot, path: str) -> Entry | None:
         """Finds a folder or file of the commit."""
         ...

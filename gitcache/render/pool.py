@@ -103,7 +103,12 @@ class WorkerPool:
         """Implements `RenderWorkers.references`."""
         answer = await self._run("references", job)
         charts = [
-            ChartRef(str(chart["repository"]), str(chart["name"]), str(chart["version"]))
+            ChartRef(
+                str(chart["repository"]),
+                str(chart["name"]),
+                str(chart["version"]),
+                folder=str(chart["folder"]),
+            )
             for chart in answer.fields.get("charts", [])
         ]
         return References(

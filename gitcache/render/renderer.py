@@ -100,6 +100,12 @@ class Renderer(ABC):
             await planning.folder(origin, plan.root, plan.request.commit)
         return plan
 
+    async def complete(
+        self, planning: "Planning", origin: "CommitRoot", plan: "RenderPlan"
+    ) -> "RenderPlan":
+        """Completes a plan whose reads are known: charts of its files."""
+        return plan
+
     def references(self, folder: str, files: Files) -> References:
         """Finds the references in the reference files below a folder."""
         return References()

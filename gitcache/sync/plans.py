@@ -59,6 +59,7 @@ class RenderPlanner:
         plan = RenderPlan(request, renderer.name, folder, start, {folder: own})
         plan = await renderer.plan(self, origin, plan, any_sources=bool(sources))
         plan = replace(plan, reads=await self._closure(origin, plan))
+        plan = await renderer.complete(self, origin, plan)
         plan = replace(plan, parts=[*plan.parts, *_own_parts(origin, plan)])
         for mounted, source in sources:
             plan = replace(
@@ -66,6 +67,10 @@ class RenderPlanner:
             )
         plan = replace(plan, tool=await self._workers.tool(plan.renderer))
         return replace(plan, static=self._static(origin, plan))
+
+    async def tool(self, renderer: str) -> str:
+        """Implements `Planning.tool`."""
+        return await self._workers.tool(renderer)
 
     async def find(self, origin: CommitRoot, path: str) -> Entry | None:
         """Implements `Planning.find`."""
@@ -199,10 +204,10 @@ class RenderPlanner:
         kept: dict[str, Any] | None = await self._groups.find(static, parameters)
         if kept is None:
             found = await self._scan(origin, entry, plan)
-            charts = [[chart.repository, chart.name, chart.version] for chart in found.charts]
+            charts = [_chart_fields(chart) for chart in found.charts]
             kept = {"paths": list(found.paths), "links": list(found.links), "charts": charts}
             await self._groups.keep(static, parameters, found.reads, kept)
-        charts = [ChartRef(*fields) for fields in kept["charts"]]
+        charts = [ChartRef(**fields) for fields in kept["charts"]]
         return References(kept["paths"], charts, links=kept["links"])
 
     async def _links(self, origin: CommitRoot, entry: Entry, plan: RenderPlan) -> References:
@@ -231,6 +236,11 @@ class RenderPlanner:
         request = plan.request
         job = RenderJob(plan.renderer, "", "", files | named, request.parameters, request.templated)
         return replace(await self._workers.references(job), links=targets)
+
+
+def _chart_fields(chart: ChartRef) -> dict[str, str]:
+    names = ("repository", "name", "version", "folder")
+    return {name: getattr(chart, name) for name in names}
 
 
 def _own_parts(origin: CommitRoot, plan: RenderPlan) -> list[PlanPart]:

@@ -632,7 +632,7 @@ export type KubernetesRuleAttributes = {
 export type KustomizeAttributes = {
   /** Folder of the kustomization, relative to the folder of the service. */
   path: string;
-  /** Not supported: true is rejected. Create a service from the chart instead. */
+  /** Present for compatibility: `helmCharts` of a kustomization are always rendered. */
   enableHelm?: boolean | null | undefined;
 };
 

@@ -61,15 +61,7 @@ class KustomizeAttributes:
     path: str
     """Folder of the kustomization, relative to the folder of the service."""
     enable_helm: bool | None = None
-    """Not supported: true is rejected. Create a service from the chart instead."""
-
-    def folder(self) -> str:
-        if self.enable_helm:
-            raise Invalid(
-                "charts inside kustomizations are not supported; create a service from the chart",
-                field="kustomize.enableHelm",
-            )
-        return self.path
+    """Present for compatibility: `helmCharts` of a kustomization are always rendered."""
 
 
 @strawberry.input
@@ -236,7 +228,7 @@ class _ServiceFields(Draft[ServiceChange]):
         if self.git is not None:
             found |= self.git.ref_and_folder()
         if self.kustomize is not None:
-            found["kustomize_path"] = self.kustomize.folder()
+            found["kustomize_path"] = self.kustomize.path
         if self.helm is not None:
             found["helm"] = self.helm.settings()
         if self.configuration is not None:

@@ -224,6 +224,47 @@ async def test_a_chart_beside_the_folder_and_a_dependency_in_the_repository(room
     assert (await room.rendered(changed, **more)).source != rendered.source
 
 
+@pytest.mark.skipif(
+    not (shutil.which("kustomize") or shutil.which("kubectl")), reason="no kustomize"
+)
+async def test_charts_of_a_kustomization(room: Room, charts: ChartServer) -> None:
+    """One from a chart repository, one from the commit, in a base of the service."""
+    charts.publish("web", "1.2.0", archive("web", chart("web", "1.2.0")))
+    text = f"""
+helmCharts:
+- {{name: web, repo: {charts.http}, version: 1.2.0, releaseName: far, namespace: shop,
+   valuesFile: values.yaml, valuesInline: {{v: inline}}}}
+- {{name: near, releaseName: near, namespace: infra, valuesFile: values.yaml,
+   valuesInline: {{v: inline}}, valuesMerge: merge}}
+"""
+    sha = room.repository.commit(
+        {
+            "web/kustomization.yaml": "resources: [../base]\nnamePrefix: prod-\n",
+            "base/kustomization.yaml": text,
+            "base/values.yaml": "v: file\n",
+            **below("base/charts/near", chart("near")),
+        }
+    )
+
+    async def objects(sha: str) -> dict[str, Any]:
+        room.cache.follow(spec(room.repository.url))
+        await at_commit(room.cache, sha)
+        rendered = await room.cache.render(RenderRequest(REPOSITORY, sha, "web"))
+        found = map(orjson.loads, (await room.cache.bundle(rendered.digest)).splitlines())
+        return {one["metadata"].pop("name"): (one["metadata"], one["data"]["v"]) for one in found}
+
+    assert await objects(sha) == {
+        "prod-far-web": ({"namespace": "shop"}, "inline"),
+        "prod-near-near": ({"namespace": "infra"}, "file"),
+    }
+    evil = room.repository.commit({"base/kustomization.yaml": "helmCharts: [{name: ../../../x}]\n"})
+    with pytest.raises(TowlineError, match="leaves the repository"):
+        await objects(evil)
+    gone = room.repository.commit({"base/kustomization.yaml": "helmCharts: [{name: gone}]\n"})
+    with pytest.raises(TowlineError, match="'base/charts/gone' is not a Helm chart"):
+        await objects(gone)
+
+
 @pytest.mark.parametrize("kind", ["http", "oci"])
 async def test_charts_come_from_repositories_and_registries_and_are_fetched_once(
     room: Room, charts: ChartServer, kind: str

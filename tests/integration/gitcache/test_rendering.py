@@ -148,7 +148,12 @@ async def test_what_kustomize_says_comes_without_paths_of_this_machine(
         "configMapGenerator: [{name: x, files: [/etc/passwd]}]",
         "configMapGenerator: [{name: x, files: [../../../../../../../../../etc/passwd]}]",
         "patches: [{path: ../../../../../../../etc/passwd}]",
-        "helmCharts: [{name: x, repo: 'https://charts.test'}]",
+        "helmCharts: [{name: x, repo: 'file:///etc'}]",
+        "helmCharts: [{name: x, repo: /etc}]",
+        "helmCharts: [{name: ../../../../../../etc}]",
+        "{helmGlobals: {chartHome: ../../../../../../etc}, helmCharts: [{name: x}]}",
+        "helmCharts: [{name: x, valuesFile: ../../../../../../etc/passwd}]",
+        "helmChartInflationGenerator: [{chartName: x}]",
         "generators: [./exec.yaml]",
     ],
 )

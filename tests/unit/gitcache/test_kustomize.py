@@ -66,7 +66,9 @@ def test_what_is_on_the_network_is_refused(field: str, reference: str) -> None:
         named(field.format(reference))
 
 
-@pytest.mark.parametrize("text", ["helmCharts: [{name: x}]", "[1]", "a: [", "\xff"])
+@pytest.mark.parametrize(
+    "text", ["helmChartInflationGenerator: [{chartName: x}]", "[1]", "a: [", "\xff"]
+)
 def test_unreadable_or_unsupported_kustomizations_are_refused(text: str) -> None:
     with pytest.raises(Invalid, match=r"kustomization\.yaml"):
         referenced_paths("", {"kustomization.yaml": text.encode("latin-1")})
