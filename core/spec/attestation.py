@@ -48,8 +48,8 @@ class AttestationStatement:
     `sources` has everything that the render read, the service's own folder first. It is empty for
     a bundle that comes from no source. `renderer` and `tool` are the renderer and the version of
     its tool. `inputs` is the digest of all inputs. `values` is the digest of the values that came
-    from the API: inline Helm values, and the parameters that templates read. It is empty if there
-    were none.
+    from the API: inline Helm values, render options, and the parameters that templates read. It is
+    empty if there were none.
     """
 
     digest: str

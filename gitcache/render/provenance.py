@@ -1,11 +1,12 @@
 """Inputs of a render for its signed statement."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from typing import Any
 
 from core.remotes import parse_remote
 from core.spec.attestation import AttestationStatement, SignedSource
-from core.spec.renderers import HELM
+from core.spec.renderers import HELM, RenderOptions
 from core.spec.source import RepositoryKind, RepositorySpec
 from gitcache.domain.inputs import digest_of_json
 from gitcache.domain.parameters import picked
@@ -35,9 +36,11 @@ def digest_of_values(plan: RenderPlan, reads: Reads) -> str:
     is_helm = plan.renderer == HELM
     read = [list(path) for path in reads if not is_helm or list(path) not in _CAPABILITIES]
     inline = (plan.request.helm.values or "") if is_helm and plan.request.helm else ""
-    if not read and not inline:
+    options = plan.request.options
+    if not read and not inline and options == RenderOptions():
         return ""
-    return digest_of_json({"helm": inline, "parameters": picked(plan.request.parameters, read)})
+    parameters = picked(plan.request.parameters, read)
+    return digest_of_json({"helm": inline, "options": asdict(options), "parameters": parameters})
 
 
 def _sources(plan: RenderPlan) -> Iterator[SignedSource]:

@@ -90,6 +90,8 @@ async def test_a_statement_covers_every_source_and_value(
     assert "evil" in await refusal("prod", folder="prod", sources=(mounted,))
     assert "folder base" in await refusal("over", folder="over", renderer="kustomize")
     assert await refusal("over", "base", folder="over", renderer="kustomize") == ""
+    without = RenderOptions(exclude=("policy.yaml",))
+    assert "values" in await refusal("prod", folder="prod", options=without)
     injected = {"configuration": {"name": "a\n---\n" + ROLE}}
     liquid: dict[str, Any] = {"folder": "liquid", "templated": True, "parameters": injected}
     assert "values of the API" in await refusal("liquid", **liquid)

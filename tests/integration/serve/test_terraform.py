@@ -309,7 +309,6 @@ async def test_what_cannot_be_done_is_refused_with_a_sentence(hub: Running) -> N
     service["git"] = {"ref": "main", "folder": "x"}
     for attributes, said in (
         ({"helm": {"repository": {"name": "a", "namespace": "b"}}}, "helm.url"),
-        ({"kustomize": {"path": "x", "enableHelm": True}}, "create a service from the chart"),
         ({"git": {"ref": "main", "folder": "x", "files": ["y"]}}, "git.files"),
     ):
         with pytest.raises(Failed, match=said):
