@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-COMMIT = "e78db127c20df240d44796a106037ae3b671e6de"
+COMMIT = "9999fe4288b3c11c198f5c54f20fe5584216f148"
 SCHEMA = "0001"
 _ROOT = Path(__file__).parents[1]
 
