@@ -65,14 +65,16 @@ def build(
     clock: Clock,
     ports: ProxyPorts,
     *,
+    public_url: str = "",
     recordings: Path | None = None,
     replicas: ReplicaConfig | None = None,
     proxies: TrustedProxies | None = None,
 ) -> KubeProxy:
     """Builds a Kubernetes proxy over these ports.
-    `recordings`: folder for recordings of terminal sessions; without it, sessions that must be
-    recorded are refused. `replicas`: the replicas that share agents with this one. `proxies`: the
-    proxies in front of this one, which name the addresses of users.
+    `public_url`: URL of this installation for browsers. `recordings`: folder for recordings of
+    terminal sessions; without it, sessions that must be recorded are refused. `replicas`: the
+    replicas that share agents with this one. `proxies`: the proxies in front of this one, which
+    name the addresses of users.
     """
     limits, timeouts = settings.streams, settings.timeouts
     open_requests, metrics = OpenRequests(limits), ProxyMetrics()
@@ -99,7 +101,7 @@ def build(
     internal_reads = InternalReader(handler, settings.head)
     gateway = Gateway(handler, authorizer, internal_reads, clock, timeouts, limits.connections)
     protocol_class = make_protocol_class(
-        gateway, handler, settings.head, proxies or TrustedProxies()
+        gateway, handler, settings.head, public_url, proxies or TrustedProxies()
     )
     here = LocalInspector(gateway, open_requests, sessions)
     relay = None

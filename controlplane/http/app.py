@@ -33,7 +33,8 @@ _POLICY = "; ".join(
 )
 _SECURITY_HEADERS = (
     (b"x-content-type-options", b"nosniff"),
-    (b"referrer-policy", b"no-referrer"),
+    # With no-referrer, browsers would send our own forms with `Origin: null`.
+    (b"referrer-policy", b"same-origin"),
     (b"content-security-policy", _POLICY.encode()),
 )
 

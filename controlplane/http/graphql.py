@@ -107,6 +107,7 @@ class GraphQLEndpoint(GraphQL[Context, None]):
             allow_queries_via_get=True,
             subscription_protocols=(GRAPHQL_TRANSPORT_WS_PROTOCOL,),
             max_subscriptions_per_connection=_MAX_SUBSCRIPTIONS,
+            allowed_origins=cookies.origins if cookies else (),
             connection_init_wait_timeout=timedelta(seconds=_INIT_SECONDS),
         )
         self._backend = backend

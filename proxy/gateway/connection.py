@@ -364,7 +364,11 @@ def _reset_on_close(transport: asyncio.Transport) -> None:
 
 
 def make_protocol_class(
-    gateway: Gateway, handler: RequestHandler, head_limits: HeadLimits, proxies: TrustedProxies
+    gateway: Gateway,
+    handler: RequestHandler,
+    head_limits: HeadLimits,
+    public_url: str,
+    proxies: TrustedProxies,
 ) -> type[asyncio.Protocol]:
     """The protocol class to give to `uvicorn.Config(http=...)`."""
 
@@ -377,7 +381,7 @@ def make_protocol_class(
             _loop: asyncio.AbstractEventLoop | None = None,
         ) -> None:
             application = Application(config, server_state, app_state, _loop)
-            parser = RequestParser(head_limits)
+            parser = RequestParser(head_limits, public_url)
             super().__init__(gateway, handler, parser, application, proxies)
 
     return GatewayProtocol

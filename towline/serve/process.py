@@ -212,6 +212,7 @@ class ControlPlaneProcess:
             proxy.ProxyPorts(
                 ProxyAuthenticator(identity), access, self._audit, access, authenticate_agent
             ),
+            public_url=self._settings.auth.public_url,
             recordings=self._settings.data / "recordings",
             replicas=self._replica.neighbours() if self._replica is not None else None,
             proxies=TrustedProxies(self._settings.trusted_proxies),

@@ -10,10 +10,10 @@ from starlette.requests import HTTPConnection
 from starlette.responses import Response
 
 from core.errors import Forbidden, Unauthenticated
+from core.origins import is_foreign
 
 CSRF_HEADER = "x-towline-csrf"
 LOGIN_SECONDS = 600
-_SAFE_SITES = frozenset({"same-origin", "none"})
 
 
 class Cookies:
@@ -21,6 +21,12 @@ class Cookies:
 
     def __init__(self, public_url: str = "") -> None:
         self._public = public_url.rstrip("/")
+
+    @property
+    def origins(self) -> tuple[str, ...]:
+        """Returns the origin of our pages behind a reverse proxy; empty without one."""
+        parts = urlsplit(self._public)
+        return (f"{parts.scheme}://{parts.netloc}",) if self._public else ()
 
     def base(self, request: HTTPConnection) -> str:
         """Returns the URL under which the browser reaches this installation."""
@@ -76,11 +82,11 @@ def check_origin(request: HTTPConnection, base: str, *, needed: bool = False) ->
     `needed`: the Origin header is required.
     """
     origin, site = request.headers.get("origin"), request.headers.get("sec-fetch-site")
-    own = {urlsplit(base).netloc.lower(), request.headers.get("host", "").lower()}
-    if site is not None and site.lower() not in _SAFE_SITES:
-        raise Forbidden("requests from pages of another origin are refused")
-    if origin is not None and urlsplit(origin).netloc.lower() not in own:
-        raise Forbidden("requests from pages of another origin are refused")
+    if is_foreign(site, origin, request.headers.get("host", ""), base):
+        raise Forbidden(
+            f'a page of origin "{(origin or "unknown")[:200]}" may not send requests to {base}; '
+            "behind a reverse proxy, set auth.public_url to the URL that browsers use"
+        )
     if needed and origin is None and site is None:
         raise Forbidden("the Origin header is missing")
 

@@ -6,6 +6,7 @@ WebSocket, so the proxy accepts those from its own origin only.
 from http.cookies import CookieError, SimpleCookie
 
 from core.identity import TokenKind, token_kind
+from core.origins import is_foreign
 from proxy.domain.access import Credential, CredentialKind
 from proxy.gateway.parse.bad_head import BadHead
 from proxy.gateway.parse.head import RequestHead
@@ -13,22 +14,22 @@ from proxy.gateway.parse.subprotocols import credentials_in
 
 SESSION_COOKIES = ("__Host-towline_session", "towline_session")
 CSRF_FIELD = b"x-towline-csrf"
-_SAFE_SITES = frozenset({b"same-origin", b"none"})
 
 
-def credential(head: RequestHead) -> Credential | None:
+def credential(head: RequestHead, public_url: str = "") -> Credential | None:
     """Reads the credential of a request; None if it has none.
+    `public_url`: URL of this installation for browsers, if a reverse proxy replaces the Host.
     BadHead: more than one credential, not a bearer token, or one that a browser sent from another
     origin.
     """
     found = [_bearer(value) for value in head.values(b"authorization")]
     protocols = head.values(b"sec-websocket-protocol")
     if shown := [secret for value in protocols for secret in credentials_in(value)]:
-        _check_origin(head)
+        _check_origin(head, public_url)
         found += [_of_websocket(secret) for secret in shown]
     if len(found) > 1:
         raise BadHead(400, "more than one credential")
-    return found[0] if found else _session(head)
+    return found[0] if found else _session(head, public_url)
 
 
 def _bearer(value: bytes) -> Credential:
@@ -43,7 +44,7 @@ def _of_websocket(secret: str) -> Credential:
     return Credential(CredentialKind.TICKET if is_ticket else CredentialKind.BEARER, secret)
 
 
-def _session(head: RequestHead) -> Credential | None:
+def _session(head: RequestHead, public_url: str) -> Credential | None:
     """Reads a browser session; a foreign page cannot set the header that must accompany the
     cookie.
     """
@@ -55,7 +56,7 @@ def _session(head: RequestHead) -> Credential | None:
     tokens = head.values(CSRF_FIELD)
     if len(tokens) != 1 or not tokens[0]:
         raise BadHead(401, "a session cookie needs the X-Towline-CSRF header with it")
-    _check_origin(head)
+    _check_origin(head, public_url)
     return Credential(CredentialKind.SESSION, secret)
 
 
@@ -71,13 +72,14 @@ def _cookie(head: RequestHead) -> str | None:
     return next((jar[name].value for name in SESSION_COOKIES if name in jar), None)
 
 
-def _check_origin(head: RequestHead) -> None:
-    """Compares the origin with the Host. BadHead: the page belongs to another origin."""
-    site = head.values(b"sec-fetch-site")
-    origin = head.values(b"origin")
-    foreign = bool(site) and site[0].lower() not in _SAFE_SITES
-    if origin:
-        host = origin[0].partition(b"://")[2].lower()
-        foreign = foreign or len(origin) > 1 or host != head.values(b"host")[0].lower()
-    if foreign:
+def _check_origin(head: RequestHead, public_url: str) -> None:
+    """BadHead: a page of another origin sent the request."""
+    site, origin = _field(head, b"sec-fetch-site"), _field(head, b"origin")
+    if is_foreign(site, origin, _field(head, b"host") or "", public_url):
         raise BadHead(403, "a page of another origin may not use this cluster")
+
+
+def _field(head: RequestHead, name: bytes) -> str | None:
+    """Returns the value of a field. Several values become one that equals none of them."""
+    values = head.values(name)
+    return b", ".join(values).decode("latin-1") if values else None

@@ -28,17 +28,18 @@ class ParsedRequest:
     attributes: RequestAttributes | None
     credential: Credential | None
     plain: bool
+    _public_url: str
     _rebuilt: tuple[bytes, bytes]
 
     @classmethod
-    def of(cls, head: RequestHead, route: ClusterRoute) -> "ParsedRequest":
-        """Parses the head of a request to a cluster."""
+    def of(cls, head: RequestHead, route: ClusterRoute, public_url: str = "") -> "ParsedRequest":
+        """Parses the head of a request to a cluster. `public_url`: see `credential`."""
         agents = head.values(b"user-agent")
         before, _, after = rebuild(head, route.target, _PLACEHOLDER).partition(
             _PLACEHOLDER.encode()
         )
         method = head.method.decode()
-        attributes, shown = _attributes(method, route), _credential(head)
+        attributes, shown = _attributes(method, route), _credential(head, public_url)
         known = attributes is not None and shown is not None
         return cls(
             head,
@@ -48,6 +49,7 @@ class ParsedRequest:
             attributes,
             shown,
             known and head.upgrade is None and not head.impersonation,
+            public_url,
             (before, after),
         )
 
@@ -62,7 +64,7 @@ class ParsedRequest:
 
     def read_credential(self) -> Credential | None:
         """Reads the credential. BadHead: it is refused."""
-        return self.credential or credential(self.head)
+        return self.credential or credential(self.head, self._public_url)
 
 
 def _attributes(method: str, route: ClusterRoute) -> RequestAttributes | None:
@@ -72,8 +74,8 @@ def _attributes(method: str, route: ClusterRoute) -> RequestAttributes | None:
         return None
 
 
-def _credential(head: RequestHead) -> Credential | None:
+def _credential(head: RequestHead, public_url: str) -> Credential | None:
     try:
-        return credential(head)
+        return credential(head, public_url)
     except BadHead:
         return None

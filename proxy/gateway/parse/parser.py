@@ -22,8 +22,8 @@ class RequestParser:
     cached.
     """
 
-    def __init__(self, limits: HeadLimits) -> None:
-        self._limits = limits
+    def __init__(self, limits: HeadLimits, public_url: str = "") -> None:
+        self._limits, self._public_url = limits, public_url
         self._last_raw = b""
         self._last: ParsedRequest | ApplicationHead | None = None
 
@@ -52,15 +52,14 @@ class RequestParser:
     def _parse_head(self, raw: bytes, *, for_cluster: bool) -> ParsedRequest | ApplicationHead:
         try:
             head = parse_head(raw, self._limits)
-            return _parse_request(head) if for_cluster else ApplicationHead(head, raw)
+            return self._parse_request(head) if for_cluster else ApplicationHead(head, raw)
         except BadHead as error:
             error.start = raw
             raise
 
-
-def _parse_request(head: RequestHead) -> ParsedRequest:
-    validate_head(head)
-    route = find_route(head.target)
-    if route is None:
-        raise BadHead(404, "the path must be /k8s/clusters/<handle>/…")
-    return ParsedRequest.of(head, route)
+    def _parse_request(self, head: RequestHead) -> ParsedRequest:
+        validate_head(head)
+        route = find_route(head.target)
+        if route is None:
+            raise BadHead(404, "the path must be /k8s/clusters/<handle>/…")
+        return ParsedRequest.of(head, route, self._public_url)

@@ -2,11 +2,10 @@
 
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from urllib.parse import urlencode
-from urllib.request import Request, urlopen
 
 import pytest
 from playwright.sync_api import (
@@ -28,6 +27,8 @@ BUILT = ROOT / "console" / "dist"
 AXE = ROOT / "console" / "node_modules" / "axe-core" / "axe.min.js"
 ARTEFACTS = ROOT / "artifacts" / "console"
 EMAIL, PASSWORD = "ada@example.org", "correct-horse-battery"
+PUBLIC_HOST = "towline.example.org"
+"""Name of this machine for the browser alone, as behind a reverse proxy."""
 PATIENCE = 30_000
 SCREEN: ViewportSize = {"width": 1440, "height": 900}
 expect.set_options(timeout=PATIENCE)
@@ -77,6 +78,35 @@ def viewer(story: DemoSteps, name: str) -> str:
     )["createServiceAccountToken"]["token"]
 
 
+def sign_in(page: Page, email: str = EMAIL, password: str = PASSWORD) -> None:
+    """Fills in the sign-in form of the console or of the sign-in page."""
+    page.get_by_label("E-mail").fill(email)
+    page.get_by_label("Password").fill(password)
+    page.keyboard.press("Enter")
+
+
+def set_up(page: Page, url: str, data: Path) -> None:
+    """Opens the setup link of a data directory at this URL, and becomes the administrator."""
+    _, path, token = (data / "setup.url").read_text().strip().partition("/setup")
+    page.goto(url + path + token)
+    page.get_by_label("E-mail").fill(EMAIL)
+    page.get_by_label("Name").fill("Ada Lovelace")
+    page.get_by_label("Password").fill(PASSWORD)
+    page.get_by_role("button", name="Set up").click()
+    expect(page.get_by_role("heading", name="Fleet")).to_be_visible()
+
+
+@contextmanager
+def launched() -> Generator[Browser]:
+    """Runs a browser; one at a time, because its driver occupies the event loop."""
+    program = browser_program()
+    with sync_playwright() as playwright:
+        arguments = ["--no-sandbox", f"--host-resolver-rules=MAP {PUBLIC_HOST} 127.0.0.1"]
+        browser = playwright.chromium.launch(executable_path=program, args=arguments)
+        yield browser
+        browser.close()
+
+
 @dataclass
 class Desk:
     """Browser tab of a user; records errors of the page."""
@@ -105,9 +135,7 @@ class Desk:
         return self.page
 
     def sign_in(self, email: str = EMAIL, password: str = PASSWORD) -> None:
-        self.page.get_by_label("E-mail").fill(email)
-        self.page.get_by_label("Password").fill(password)
-        self.page.keyboard.press("Enter")
+        sign_in(self.page, email, password)
 
     def _note(self, message: ConsoleMessage) -> None:
         if message.type == "error" and not _EXPECTED.search(message.text):
@@ -121,21 +149,18 @@ class Desk:
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
     """Starts a browser per module: its driver occupies the event loop that other modules need."""
-    program = browser_program()
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+    with launched() as browser:
         yield browser
-        browser.close()
 
 
 @pytest.fixture(scope="session")
 def stage(kubernetes: Path) -> Iterator[DemoEnvironment]:
     """Starts a demo stage: two clusters with agents, and an administrator with a password."""
-    browser_program()
     with DemoEnvironment(lambda _: None) as made:
         put_sqlite(made.data)
         made.start()
-        _set_up(made)
+        with launched() as browser:
+            set_up(browser.new_page(), made.http_url, made.data)
         yield made
 
 
@@ -153,12 +178,11 @@ def signed_in(chromium: Browser, stage: DemoEnvironment) -> Iterator[BrowserCont
     """Browser context with the administrator's session."""
     context = chromium.new_context(viewport=SCREEN)
     context.set_default_timeout(PATIENCE)
-    answer = context.request.post(
-        stage.http_url + "/oauth/session",
-        headers={"X-Towline-CSRF": "console", "Origin": stage.http_url},
-        data={"email": EMAIL, "password": PASSWORD},
-    )
-    assert answer.ok, answer.text()
+    page = context.new_page()
+    page.goto(stage.http_url + "/login")
+    sign_in(page)
+    page.get_by_role("heading", name="Fleet").wait_for()
+    page.close()
     yield context
     context.close()
 
@@ -185,13 +209,3 @@ def _watched(context: BrowserContext, stage: DemoEnvironment) -> Iterator[Desk]:
     yield desk
     desk.page.close()
     assert desk.complaints == []
-
-
-def _set_up(stage: DemoEnvironment) -> None:
-    """Creates the administrator with the setup link."""
-    token = (stage.data / "setup.url").read_text().strip().partition("token=")[2]
-    given = {"token": token, "email": EMAIL, "name": "Ada Lovelace", "password": PASSWORD}
-    request = Request(stage.http_url + "/setup", data=urlencode(given).encode())
-    request.add_header("Origin", stage.http_url)
-    with urlopen(request) as answer:
-        assert answer.status == 200
