@@ -6,11 +6,11 @@ compares the result with the projection made right after our own apply.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import orjson
 
 from core.spec.objects import FieldChange
+from core.spec.projection import index_by_name, project
 from syncagent.domain.field_change import field_change, is_secret, limit_changes
 from syncagent.domain.json_pointers import MISSING, find, pointer_of
 from syncagent.domain.objects import KubeFields, KubeObject, metadata_of
@@ -18,21 +18,7 @@ from syncagent.domain.ownership import FIELD_MANAGER, fingerprint
 
 Path = tuple[str, ...]
 
-_NESTED = (dict, list)
 _COUNTED = {("metadata", name) for name in ("managedFields", "resourceVersion", "generation")}
-
-
-def project(manifest: Any, live: Any) -> Any:
-    """Projects `live` onto the fields of `manifest`."""
-    if isinstance(manifest, dict) and isinstance(live, dict):
-        return {
-            k: project(v, live[k]) if isinstance(v, _NESTED) else live[k]
-            for k, v in manifest.items()
-            if k in live
-        }
-    if isinstance(manifest, list) and isinstance(live, list):
-        return _project_list(manifest, live)
-    return live
 
 
 def live_digest(manifest: KubeObject, live: KubeObject) -> str:
@@ -108,23 +94,6 @@ def _is_bookkeeping(path: Path) -> bool:
     return path[0] == "metadata" and path[-1].startswith("towline.dev/")
 
 
-def _project_list(manifest: list[Any], live: list[Any]) -> list[Any]:
-    theirs = _by_name(live)
-    if theirs is not None and _by_name(manifest) is not None:
-        return [project(m, theirs[m["name"]]) for m in manifest if m["name"] in theirs]
-    if len(manifest) == len(live):
-        return [project(m, live_item) for m, live_item in zip(manifest, live, strict=True)]
-    return live
-
-
-def _by_name(items: list[Any]) -> KubeFields | None:
-    """Indexes items by name; None unless every item has a unique name."""
-    if not all(isinstance(item, dict) and isinstance(item.get("name"), str) for item in items):
-        return None
-    named = {item["name"]: item for item in items}
-    return named if len(named) == len(items) else None
-
-
 def _differences(before: object, after: object, path: Path) -> Iterator[Path]:
     if isinstance(before, dict) and isinstance(after, dict):
         for name in before.keys() | after.keys():
@@ -137,7 +106,7 @@ def _differences(before: object, after: object, path: Path) -> Iterator[Path]:
 
 
 def _list_differences(before: list[object], after: list[object], path: Path) -> Iterator[Path]:
-    old, new = _by_name(before), _by_name(after)
+    old, new = index_by_name(before), index_by_name(after)
     if old is not None and new is not None:
         for name in old.keys() | new.keys():
             yield from _differences(old.get(name), new.get(name), (*path, f"[name={name}]"))

@@ -11,6 +11,7 @@ import { Table } from "../ui/Table";
 type Field = ComponentBlameQuery["componentBlame"][number];
 
 const TOWLINE = "towline";
+const STATUS = "status";
 const MAX_ROWS = 200;
 
 /** Origin of a field: a commit, a user, or only the field manager. */
@@ -55,7 +56,7 @@ export function OutsideChanges({ id }: { readonly id: string }) {
   const [{ data, error }] = useQuery({ query: ComponentBlameDocument, variables: { id }, requestPolicy: "network-only" });
   if (error !== undefined && data == null) return <Problem error={error} />;
   if (data == null) return <Skeleton lines={3} />;
-  const foreign = data.componentBlame.filter(({ manager, subresource }) => manager !== TOWLINE && subresource === null);
+  const foreign = data.componentBlame.filter(({ manager, subresource }) => manager !== TOWLINE && subresource !== STATUS);
   if (foreign.length === 0) return <p className="quiet">No fields changed outside Git.</p>;
   return <Fields label="Changed outside Git" fields={[...foreign].sort((left, right) => (right.at ?? "").localeCompare(left.at ?? "")).slice(0, MAX_ROWS)} />;
 }

@@ -15,8 +15,7 @@ from controlplane.services.model.blame import ManagedField, managed_fields, valu
 from controlplane.services.model.service import Component, Revision
 from controlplane.services.operations.components import ComponentOperations, ManagedObject
 from controlplane.services.ports import RevisionStore
-from core.errors import NotFound, TowlineError
-from core.spec.bundle import open_bundle
+from core.errors import TowlineError
 
 _MAX_REVISIONS = 30
 _WRITES = ("patch", "update")
@@ -36,6 +35,13 @@ class FieldBlame:
     request: AuditEntry | None = None
     """Request through the Kubernetes proxy that wrote a field of no service, if the actor may read
     the audit log."""
+
+
+_Writer = tuple[str, str, datetime | None]
+
+
+def _writer(field: ManagedField) -> _Writer:
+    return field.subresource, field.manager, field.at
 
 
 class Blame:
@@ -58,21 +64,21 @@ class Blame:
         return [
             _from_history(field, history)
             if field.is_ours
-            else FieldBlame(field, request=requests.get((field.subresource, field.at)))
+            else FieldBlame(field, request=requests.get(_writer(field)))
             for field in fields
         ]
 
     async def _requests(
         self, actor: Actor, seen: ManagedObject, fields: Sequence[ManagedField]
-    ) -> dict[tuple[str, datetime | None], AuditEntry]:
-        """The requests through the proxy that are closest to the times of the fields."""
-        times = {(field.subresource, field.at) for field in fields if not field.is_ours}
-        found: dict[tuple[str, datetime | None], AuditEntry] = {}
+    ) -> dict["_Writer", AuditEntry]:
+        """The requests through the proxy that wrote the fields."""
+        writers = {_writer(field) for field in fields if not field.is_ours}
+        found: dict[_Writer, AuditEntry] = {}
         async with self._context.store.read() as tx:
-            for subresource, at in times:
-                row = await _request(tx, actor, seen, subresource, at) if at else None
+            for writer in writers:
+                row = await _request(tx, actor, seen, writer)
                 if row is not None:
-                    found[subresource, at] = row
+                    found[writer] = row
         return found
 
     async def _history(self, component: Component) -> list[tuple[Revision, Any]]:
@@ -88,24 +94,13 @@ class Blame:
         found: list[tuple[Revision, Any]] = []
         for row in rows:
             try:
-                found.append((row, await self._object_in(row.digest, component)))
+                manifest = await self._components.manifest_of(component, row.digest)
             except TowlineError:
                 break
+            if manifest is None:
+                break
+            found.append((row, manifest))
         return found
-
-    async def _object_in(self, digest: str, component: Component) -> Any:
-        bundle = open_bundle(digest, await self._context.manifests.bundle(digest))
-        for manifest in bundle.objects():
-            metadata = manifest.get("metadata") or {}
-            group = str(manifest.get("apiVersion", "")).rpartition("/")[0]
-            is_same = (group, manifest.get("kind"), metadata.get("name")) == (
-                component.group,
-                component.kind,
-                component.name,
-            )
-            if is_same and metadata.get("namespace", component.namespace) == component.namespace:
-                return manifest
-        raise NotFound
 
 
 def _from_history(field: ManagedField, history: Sequence[tuple[Revision, Any]]) -> FieldBlame:
@@ -120,9 +115,16 @@ def _from_history(field: ManagedField, history: Sequence[tuple[Revision, Any]]) 
 
 
 async def _request(
-    tx: Transaction, actor: Actor, seen: ManagedObject, subresource: str, at: datetime
+    tx: Transaction, actor: Actor, seen: ManagedObject, writer: _Writer
 ) -> AuditEntry | None:
-    """The audit entry of the write to an object, or to one of its subresources, around `at`."""
+    """The audit entry of the write to an object, or to one of its subresources.
+
+    Kubernetes keeps no time for fields that were written with the subresource `scale`. Then it is
+    the newest write of a client that has the name of the field manager.
+    """
+    subresource, manager, at = writer
+    if at is None and not subresource:
+        return None
     component = seen.live.component
     what = "/".join(part for part in (seen.resource, subresource) if part)
     where = "/".join(part for part in (component.namespace, component.name) if part)
@@ -132,9 +134,17 @@ async def _request(
             kind=AuditKind.REQUEST,
             target=f"{seen.cluster}: {verb} {what} {where}",
             verdict=AuditVerdict.ALLOWED,
-            since=at - _CLOCK_TOLERANCE,
-            until=at + _CLOCK_TOLERANCE,
+            since=at - _CLOCK_TOLERANCE if at else None,
+            until=at + _CLOCK_TOLERANCE if at else None,
         )
         query = PageQuery(visible=actor.policy.visible(ResourceKind.AUDIT), newest=True)
         rows += (await tx[AuditLog].search(writes, query)).items
-    return min(rows, key=lambda row: abs(row.at - at), default=None)
+    if at is not None:
+        return min(rows, key=lambda row: abs(row.at - at), default=None)
+    named = [row for row in rows if _client(row) == manager]
+    return max(named, key=lambda row: row.at, default=None)
+
+
+def _client(row: AuditEntry) -> str:
+    """The name that Kubernetes derives from a client's user agent for its field manager."""
+    return str(row.detail.get("user_agent", "")).partition("/")[0]

@@ -59,6 +59,7 @@ _WEIGHTS = {
     "fleetDiff": 10_000,
     "whoCan": 1_000,
     "componentBlame": 2_000,
+    "content": 2_000,
 }
 # Unlike DEEPEST, this counts inline fragments and spreads.
 _MAX_NESTING = 100

@@ -1,15 +1,17 @@
 """Output types. Compatible clients determine names and nullability.
 
-`of` converts a value of the domain; nothing here reads the store.
+`of` converts a value of the domain.
 """
 
 from collections.abc import Mapping
 from typing import Any
 
+import orjson
 import strawberry
 from strawberry.types.lazy_type import LazyType
 
 from controlplane.clusters.api.clusters import ClusterType
+from controlplane.platform.graphql.context import Info
 from controlplane.platform.graphql.derive import Output, computed, output
 from controlplane.platform.graphql.scalars import Map
 from controlplane.repositories.api.repositories import GitRef, GitRepository
@@ -25,6 +27,7 @@ from controlplane.services.model.service import (
 )
 from controlplane.services.model.sources import ServiceSource
 from controlplane.services.model.status_codes import ServiceStatus
+from controlplane.services.operations.components import ComponentOperations
 from core.spec.health import FieldCondition, HealthRule
 from core.spec.objects import ObjectRef
 from core.spec.status import Problem
@@ -188,15 +191,22 @@ class RevisionType(Output[Revision]):
     """Ref and folder in the repository."""
 
 
+def _yaml(manifest: Mapping[str, Any] | None) -> str | None:
+    """Formats an object as YAML; JSON is YAML, and clients format it for people."""
+    return (
+        None if manifest is None else orjson.dumps(manifest, option=orjson.OPT_SORT_KEYS).decode()
+    )
+
+
 @strawberry.type
 class ComponentContent:
     """Live and desired state of an object."""
 
     id: strawberry.ID
     live: str | None
-    """Live state as YAML. Null if the object does not exist."""
+    """Live state of the desired fields as YAML. Null if the object does not exist."""
     desired: str | None
-    """Desired state as YAML. Null if the object should not exist."""
+    """Desired state as YAML. Null if the object is not in the rendered bundle."""
 
 
 @output(
@@ -207,11 +217,18 @@ class ComponentContent:
 class ServiceComponent(Output[Component]):
     """An object of a service in its cluster."""
 
+    id: strawberry.ID
     group: str | None
     version: str | None
     generation: float | None
-    content: ComponentContent | None = None
-    """Always null. Use `componentLive`."""
+
+    @strawberry.field
+    async def content(self, info: Info) -> ComponentContent | None:
+        """Desired and live state of the object, read with the permissions of the caller."""
+        found = await info.context[ComponentOperations].compare(info.context.actor, self.id)
+        return ComponentContent(
+            id=strawberry.ID(self.id), live=_yaml(found.live), desired=_yaml(found.desired)
+        )
 
 
 @strawberry.type

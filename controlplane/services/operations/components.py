@@ -1,6 +1,6 @@
 """Objects of services: their owners, and their live state in the cluster."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -21,6 +21,8 @@ from controlplane.services.model.live_state import (
 from controlplane.services.model.service import Component
 from controlplane.services.ports import ComponentStore, LiveObjects, ServiceStore
 from core.errors import Conflict, NotFound, Unavailable
+from core.spec.bundle import open_bundle
+from core.spec.projection import project
 
 _MAX_NAMESPACES = 5
 
@@ -41,6 +43,14 @@ class LiveObject:
     component: Component
     object: dict[str, Any]
     read_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedObject:
+    """An object's manifest, and its live state in the same fields. None: it does not exist."""
+
+    desired: dict[str, Any] | None
+    live: dict[str, Any] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +116,33 @@ class ComponentOperations:
             managed_fields if isinstance(managed_fields, list) else [],
         )
 
+    async def compare(self, actor: Actor, id: str) -> ComparedObject:
+        """The manifest of an object, and its live state; values of Secrets are hidden.
+
+        Raises the errors of `look`.
+        """
+        component, _ = await self._find(actor, id)
+        async with self._context.store.read() as tx:
+            service = await tx[ServiceStore].find(id=component.service_id, deleted_at=ANY)
+        digest = service.desired.digest if service is not None else None
+        desired = await self.manifest_of(component, digest) if digest else None
+        try:
+            live = (await self.look(actor, id)).object
+        except NotFound:
+            live = None
+        if desired is None:
+            return ComparedObject(None, live)
+        shown = redact_object(desired)
+        return ComparedObject(shown, project(shown, live) if live is not None else None)
+
+    async def manifest_of(self, component: Component, digest: str) -> dict[str, Any] | None:
+        """The object in a rendered bundle; None: the bundle does not contain it.
+
+        Unavailable, NotFound: the bundle is not stored.
+        """
+        bundle = open_bundle(digest, await self._context.manifests.bundle(digest))
+        return next((m for m in bundle.objects() if _is_manifest_of(m, component)), None)
+
     async def events(self, actor: Actor, id: str) -> list[ObjectEvent]:
         """Kubernetes events of an object, newest first, read as the actor."""
         component, cluster = await self._find(actor, id)
@@ -149,6 +186,15 @@ class ComponentOperations:
         if self._live is None:
             raise Unavailable("this process has no connection to clusters")
         return self._live
+
+
+def _is_manifest_of(manifest: Mapping[str, Any], component: Component) -> bool:
+    metadata = manifest.get("metadata") or {}
+    group = str(manifest.get("apiVersion", "")).rpartition("/")[0]
+    named = (group, manifest.get("kind"), metadata.get("name"))
+    if named != (component.group, component.kind, component.name):
+        return False
+    return metadata.get("namespace", component.namespace) == component.namespace
 
 
 def _items(response: Any) -> Sequence[Any]:

@@ -105,5 +105,26 @@ async def test_a_field_that_somebody_edited_comes_from_their_request(stand: Stan
     assert (await stand.of(viewer))["/data/extra"].request is None
 
 
+async def test_a_scale_comes_from_the_newest_request_of_that_client(stand: Stand) -> None:
+    """Kubernetes keeps no time for what was written with the subresource `scale`."""
+    scaled = {"manager": "kubectl", "operation": "Update", "subresource": "scale",
+              "fieldsV1": {"f:data": {"f:extra": {}}}}  # fmt: skip
+    stand.live.answers[PATH]["metadata"]["managedFields"][1:] = [scaled]
+    at = stand.world.clock.now()
+    row = AuditEntry(at, "eve@example.org", "kubernetes.patch", AuditVerdict.ALLOWED,
+                     target="dev: patch configmaps/scale shop/web", request_id="r1",
+                     target_id=stand.service.cluster_id,
+                     detail={"user_agent": "kubectl/v1.36.3 (linux/amd64)"})  # fmt: skip
+    others = [
+        replace(row, request_id="earlier", at=at - timedelta(days=1)),
+        replace(row, request_id="other", at=at + timedelta(1), detail={"user_agent": "k9s/1"}),
+        replace(row, request_id="refused", at=at + timedelta(1), verdict=AuditVerdict.REFUSED),
+    ]
+    async with stand.world.deps.store.write() as tx:
+        await tx[AuditLog].append([*others, row])
+    request = (await stand.of(stand.world.admin))["/data/extra"].request
+    assert request and (request.actor, request.request_id) == ("eve@example.org", "r1")
+
+
 async def test_only_the_pointer_that_is_asked_for_is_told(stand: Stand) -> None:
     assert set(await stand.of(stand.world.admin, "/data/new")) == {"/data/new"}

@@ -3,7 +3,8 @@
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from syncagent.domain.drift import changed_paths, foreign_manager, format_path, live_digest, project
+from core.spec.projection import project
+from syncagent.domain.drift import changed_paths, foreign_manager, format_path, live_digest
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.text(max_size=5),

@@ -1,0 +1,37 @@
+"""Projection of a live object onto the fields that its manifest sets."""
+
+from typing import Any
+
+from core.json_object import JsonObject
+
+_NESTED = (dict, list)
+
+
+def project(manifest: Any, live: Any) -> Any:
+    """Projects `live` onto the fields of `manifest`."""
+    if isinstance(manifest, dict) and isinstance(live, dict):
+        return {
+            k: project(v, live[k]) if isinstance(v, _NESTED) else live[k]
+            for k, v in manifest.items()
+            if k in live
+        }
+    if isinstance(manifest, list) and isinstance(live, list):
+        return _project_list(manifest, live)
+    return live
+
+
+def index_by_name(items: list[Any]) -> JsonObject | None:
+    """Indexes items by name; None unless every item has a unique name."""
+    if not all(isinstance(item, dict) and isinstance(item.get("name"), str) for item in items):
+        return None
+    named = {item["name"]: item for item in items}
+    return named if len(named) == len(items) else None
+
+
+def _project_list(manifest: list[Any], live: list[Any]) -> list[Any]:
+    theirs = index_by_name(live)
+    if theirs is not None and index_by_name(manifest) is not None:
+        return [project(m, theirs[m["name"]]) for m in manifest if m["name"] in theirs]
+    if len(manifest) == len(live):
+        return [project(m, live_item) for m, live_item in zip(manifest, live, strict=True)]
+    return live
