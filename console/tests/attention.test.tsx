@@ -23,8 +23,18 @@ function show(rows: readonly MapRowFragment[], failed: readonly object[] = []) {
   return screen.getByRole("region", { name: /^Needs attention/ }).textContent;
 }
 
-it("says that all services are healthy", () => {
-  expect(show([row("dev", "2026-11-22T11:59:50Z")])).toContain("All services healthy");
+it("says that all shown services are healthy", () => {
+  expect(show([row("dev", "2026-11-22T11:59:50Z")])).toContain("All shown services healthy");
+});
+
+it("claims no health for a filter without matches", () => {
+  const text = show([]);
+  expect(text).toContain("No services shown");
+  expect(text).not.toContain("healthy");
+});
+
+it("says how many services are healthy while others progress", () => {
+  expect(show([{ ...row("dev", "2026-11-22T11:59:50Z"), services: "HPZ" }])).toContain("No failed services; 1 of 3 services healthy");
 });
 
 it("shows offline clusters with the age of their data", () => {

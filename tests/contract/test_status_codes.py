@@ -28,6 +28,7 @@ VALUES: dict[str, tuple[Any, ...]] = {
     "observed_generation": (0, 1),
     "generation": (1,),
     "phase": (None, *Phase),
+    "dry_run": (False, True),
 }
 CASES = [dict(zip(VALUES, case, strict=True)) for case in product(*VALUES.values())]
 Write = Callable[[ServiceStore, Mapping[str, dict[str, Any]]], Awaitable[None]]

@@ -5,10 +5,12 @@ import { BindingsDocument, GrantRoleDocument, RevokeRoleDocument, type BindingsQ
 import { exactly } from "../text/time";
 import { Confirm } from "../ui/Confirm";
 import { textOf } from "../ui/form";
+import { FilterField } from "../ui/FilterField";
 import { FormBar } from "../ui/FormBar";
 import { Problem } from "../ui/Problem";
 import { Skeleton } from "../ui/Skeleton";
 import { Table } from "../ui/Table";
+import { useParam } from "../ui/useParam";
 import { UnknownScope } from "./UnknownScope";
 import { SCOPE_HINT, scopeId } from "./scopes";
 
@@ -76,11 +78,13 @@ function GrantForm({ roles, onDone }: { readonly roles: readonly string[]; reado
 /** Role bindings that the user may read. */
 export function Bindings({ roles }: { readonly roles: readonly string[] }) {
   const [{ data, error }] = useQuery({ query: BindingsDocument });
+  const [q] = useParam("q");
   const [revoked, revoke] = useMutation(RevokeRoleDocument);
   const [isGranting, grant] = useState(false);
   const [chosen, choose] = useState<Binding | null>(null);
   if (error !== undefined && data == null) return <Problem error={error} />;
   if (data == null) return <Skeleton lines={4} />;
+  const shown = data.roleBindings.filter((binding) => holderOf(binding).toLowerCase().includes(q.toLowerCase()));
   const end = async () => {
     if (chosen === null) return;
     choose(null);
@@ -91,6 +95,7 @@ export function Bindings({ roles }: { readonly roles: readonly string[] }) {
     <>
       <div className="bar">
         <h2>Role bindings</h2>
+        <FilterField label="Filter by subject" />
         <span className="fill" />
         <button type="button" onClick={() => grant(true)}>
           Grant role
@@ -98,11 +103,11 @@ export function Bindings({ roles }: { readonly roles: readonly string[] }) {
       </div>
       {isGranting && <GrantForm roles={roles} onDone={() => grant(false)} />}
       {revoked.error !== undefined && <Problem error={revoked.error} />}
-      {data.roleBindings.length === 0 ? (
-        <p className="quiet">No role bindings that you may read.</p>
+      {shown.length === 0 ? (
+        <p className="quiet">{q === "" ? "No role bindings that you may read." : `No role bindings of ${q} that you may read.`}</p>
       ) : (
         <Table label="Role bindings" titles={["Subject", "Role", "Scope", "Granted by", "Reason", "Expires", ""]}>
-          {data.roleBindings.map((binding) => (
+          {shown.map((binding) => (
             <tr key={binding.id}>
               <td>{holderOf(binding)}</td>
               <td>{binding.role.name}</td>

@@ -1191,7 +1191,11 @@ export type ServiceDeploymentStatus =
   /** Rendering, applying or a health check failed. */
   | 'FAILED'
   /** A user paused the service. */
-  | 'PAUSED';
+  | 'PAUSED'
+  /** Deletions await a confirmation. */
+  | 'AWAITING_APPROVAL'
+  /** The agent has planned the changes and applies nothing. */
+  | 'DRY_RUN';
 
 /** A value to export. */
 export type ServiceExportAttributes = {
@@ -1250,7 +1254,9 @@ export type ServiceStatusCode =
   /** A user paused the service. */
   | 'PAUSED'
   /** Deletions await a confirmation. */
-  | 'AWAITING';
+  | 'AWAITING'
+  /** The agent has planned the changes and applies nothing. */
+  | 'DRY_RUN';
 
 /** Fields of a service to change. A field that is null or absent stays as it is; a given list replaces the whole list. */
 export type ServiceUpdateAttributes = {
@@ -1456,6 +1462,11 @@ export type ProfileQueryVariables = Exact<{ [key: string]: never; }>;
 
 
 export type ProfileQuery = { me: { id: string, name: string, email: string, role: BuiltInRole | null, kind: UserKind }, myAccess: Array<{ role: string, scope: string, why: string, expiresAt: string | null }>, myGroups: Array<{ id: string, name: string }> };
+
+export type MyAccessQueryVariables = Exact<{ [key: string]: never; }>;
+
+
+export type MyAccessQuery = { myAccess: Array<{ role: string }> };
 
 export type SessionsQueryVariables = Exact<{ [key: string]: never; }>;
 
@@ -1667,6 +1678,13 @@ export type RotateTokenMutationVariables = Exact<{
 
 export type RotateTokenMutation = { rotateClusterToken: { id: string, deployToken: string | null } | null };
 
+export type LastSeenQueryVariables = Exact<{
+  id: string;
+}>;
+
+
+export type LastSeenQuery = { cluster: { id: string, pingedAt: string | null } | null };
+
 export type OpenStreamsQueryVariables = Exact<{
   cluster?: string | null | undefined;
 }>;
@@ -1763,6 +1781,13 @@ export type FleetChangesSubscriptionVariables = Exact<{
 
 export type FleetChangesSubscription = { fleetDelta: { gone: Array<string>, rows: Array<{ id: string, handle: string, name: string, projectId: string | null, pingedAt: string | null, services: string, tags: Array<{ name: string, value: string }> }> } };
 
+export type FleetLastSeenQueryVariables = Exact<{
+  filter?: FleetFilter | null | undefined;
+}>;
+
+
+export type FleetLastSeenQuery = { fleetMap: { rows: Array<{ id: string, pingedAt: string | null }> } };
+
 export type FleetAtQueryVariables = Exact<{
   at: string;
 }>;
@@ -1829,7 +1854,14 @@ export type ComponentQueryVariables = Exact<{
 }>;
 
 
-export type ComponentQuery = { component: { id: string, component: { labels: Record<string, unknown>, finalizers: Array<string>, generation: number | null, id: string, uid: string | null, ownerUid: string | null, group: string | null, version: string | null, kind: string, namespace: string | null, name: string, state: ComponentState | null, synced: boolean, message: string | null, images: Array<string>, updatedAt: string, content: { id: string, live: string | null, desired: string | null } | null }, parents: Array<{ id: string, kind: string, name: string, state: ComponentState | null, labels: Record<string, unknown> }>, children: Array<{ id: string, kind: string, name: string, namespace: string | null, state: ComponentState | null, message: string | null }> } | null };
+export type ComponentQuery = { component: { id: string, component: { labels: Record<string, unknown>, finalizers: Array<string>, generation: number | null, id: string, uid: string | null, ownerUid: string | null, group: string | null, version: string | null, kind: string, namespace: string | null, name: string, state: ComponentState | null, synced: boolean, message: string | null, images: Array<string>, updatedAt: string }, parents: Array<{ id: string, kind: string, name: string, state: ComponentState | null, labels: Record<string, unknown> }>, children: Array<{ id: string, kind: string, name: string, namespace: string | null, state: ComponentState | null, message: string | null }> } | null };
+
+export type ComponentContentQueryVariables = Exact<{
+  id: string;
+}>;
+
+
+export type ComponentContentQuery = { component: { id: string, component: { id: string, synced: boolean, content: { id: string, live: string | null, desired: string | null } | null } } | null };
 
 export type ComponentLiveQueryVariables = Exact<{
   id: string;
@@ -2325,6 +2357,7 @@ const ServiceFullText = "fragment ServiceFull on ServiceDeployment{...ServiceRow
 const ComponentRowText = "fragment ComponentRow on ServiceComponent{id uid ownerUid group version kind namespace name state synced message images updatedAt}";
 const ChangeText = "fragment Change on ObjectChange{change apiVersion kind namespace name more fields{pointer old new}}";
 export const ProfileDocument = typed<ProfileQuery, ProfileQueryVariables>("query Profile{me{id name email role kind}myAccess{role scope why expiresAt}myGroups{id name}}");
+export const MyAccessDocument = typed<MyAccessQuery, MyAccessQueryVariables>("query MyAccess{myAccess{role}}");
 export const SessionsDocument = typed<SessionsQuery, SessionsQueryVariables>("query Sessions{sessions{id name insertedAt expiresAt lastUsedAt revokedAt}}");
 export const TokensDocument = typed<TokensQuery, TokensQueryVariables>("query Tokens{accessTokens{id name insertedAt expiresAt lastUsedAt revokedAt}}");
 export const CreateTokenDocument = typed<CreateTokenMutation, CreateTokenMutationVariables>("mutation CreateToken($attributes:AccessTokenAttributes!){createAccessToken(attributes:$attributes){id name token expiresAt}}");
@@ -2354,6 +2387,7 @@ export const ClusterDocument = typed<ClusterQuery, ClusterQueryVariables>("query
 export const CreateClusterDocument = typed<CreateClusterMutation, CreateClusterMutationVariables>("mutation CreateCluster($attributes:ClusterAttributes!){createCluster(attributes:$attributes){id handle name deployToken}}");
 export const DetachClusterDocument = typed<DetachClusterMutation, DetachClusterMutationVariables>("mutation DetachCluster($id:ID!){detachCluster(id:$id){id}}");
 export const RotateTokenDocument = typed<RotateTokenMutation, RotateTokenMutationVariables>("mutation RotateToken($id:ID!){rotateClusterToken(id:$id){id deployToken}}");
+export const LastSeenDocument = typed<LastSeenQuery, LastSeenQueryVariables>("query LastSeen($id:ID!){cluster(id:$id){id pingedAt}}");
 export const OpenStreamsDocument = typed<OpenStreamsQuery, OpenStreamsQueryVariables>("query OpenStreams($cluster:String){openStreams(cluster:$cluster){silent nodes{id since cluster user actingAs what kind source bytesIn bytesOut recorded}}}");
 export const EndStreamDocument = typed<EndStreamMutation, EndStreamMutationVariables>("mutation EndStream($id:ID!){endStream(id:$id){id}}");
 export const HandlesDocument = typed<HandlesQuery, HandlesQueryVariables>("query Handles($after:String){clusters(first:100 after:$after){pageInfo{hasNextPage endCursor}edges{node{id handle}}}}");
@@ -2366,6 +2400,7 @@ export const LayersDocument = typed<LayersQuery, LayersQueryVariables>("query La
 export const LayerDocument = typed<LayerQuery, LayerQueryVariables>("query Layer($id:ID!$isProject:Boolean!$isGroup:Boolean!$isCluster:Boolean!){project(id:$id)@include(if:$isProject){id name}clusterGroup(id:$id)@include(if:$isGroup){id name}cluster(id:$id)@include(if:$isCluster){id handle}}");
 export const OverrideContextDocument = typed<OverrideContextMutation, OverrideContextMutationVariables>("mutation OverrideContext($id:ID!$layer:ContextLayer!$placeId:ID!$configuration:Json!){overrideServiceContext(id:$id layer:$layer placeId:$placeId configuration:$configuration){id}}");
 export const FleetChangesDocument = typed<FleetChangesSubscription, FleetChangesSubscriptionVariables>("subscription FleetChanges($filter:FleetFilter){fleetDelta(filter:$filter){gone rows{...MapRow}}}" + MapRowText);
+export const FleetLastSeenDocument = typed<FleetLastSeenQuery, FleetLastSeenQueryVariables>("query FleetLastSeen($filter:FleetFilter){fleetMap(filter:$filter){rows{id pingedAt}}}");
 export const FleetAtDocument = typed<FleetAtQuery, FleetAtQueryVariables>("query FleetAt($at:DateTime!){fleet(at:$at){at clusters{clusterId cluster services{serviceId service statusCode}}}}");
 export const LastHourDocument = typed<LastHourQuery, LastHourQueryVariables>("query LastHour($then:DateTime!$now:DateTime!){fleetChanges(then:$then now:$now){kind serviceId service clusterId cluster shaBefore shaAfter statusBefore statusAfter}}");
 export const FailedServicesDocument = typed<FailedServicesQuery, FailedServicesQueryVariables>("query FailedServices($q:String$projectId:ID$status:[ServiceDeploymentStatus!]){serviceDeployments(first:40 q:$q projectId:$projectId status:$status){totalCount totalCountKind edges{node{id name status updatedAt cluster{id handle pingedAt}errors{source message}message}}}}");
@@ -2374,7 +2409,8 @@ export const ProjectsDocument = typed<ProjectsQuery, ProjectsQueryVariables>("qu
 export const ServiceValuesDocument = typed<ServiceValuesQuery, ServiceValuesQueryVariables>("query ServiceValues($id:ID!){serviceFlow(serviceId:$id){serviceId problem exports{name type value shared}imports{alias sourceId export default value origin}}affectedServices(serviceId:$id){serviceId name clusterId}serviceContextValues(serviceId:$id){context key value origin}}");
 export const FlowOfDocument = typed<FlowOfQuery, FlowOfQueryVariables>("query FlowOf($id:ID!){serviceFlow(serviceId:$id){problem imports{alias sourceId export}}serviceDeployment(id:$id){id name status cluster{id handle}}}");
 export const SaveFlowDocument = typed<SaveFlowMutation, SaveFlowMutationVariables>("mutation SaveFlow($id:ID!$attributes:ServiceFlowAttributes!){saveServiceFlow(serviceId:$id attributes:$attributes){serviceId problem}}");
-export const ComponentDocument = typed<ComponentQuery, ComponentQueryVariables>("query Component($id:ID!){component(id:$id){id component{...ComponentRow labels finalizers generation content{id live desired}}parents{id kind name state labels}children{id kind name namespace state message}}}" + ComponentRowText);
+export const ComponentDocument = typed<ComponentQuery, ComponentQueryVariables>("query Component($id:ID!){component(id:$id){id component{...ComponentRow labels finalizers generation}parents{id kind name state labels}children{id kind name namespace state message}}}" + ComponentRowText);
+export const ComponentContentDocument = typed<ComponentContentQuery, ComponentContentQueryVariables>("query ComponentContent($id:ID!){component(id:$id){id component{id synced content{id live desired}}}}");
 export const ComponentLiveDocument = typed<ComponentLiveQuery, ComponentLiveQueryVariables>("query ComponentLive($id:ID!){componentLive(id:$id){id object readAt}}");
 export const ComponentEventsDocument = typed<ComponentEventsQuery, ComponentEventsQueryVariables>("query ComponentEvents($id:ID!){componentEvents(id:$id){kind namespace name type reason message count source firstAt lastAt}}");
 export const OwnerServiceDocument = typed<OwnerServiceQuery, OwnerServiceQueryVariables>("query OwnerService($id:ID!){serviceDeployment(id:$id){id name cluster{id handle pingedAt}}}");

@@ -12,7 +12,7 @@ import { Skeleton } from "../ui/Skeleton";
 import { Table } from "../ui/Table";
 import { Tabs } from "../ui/Tabs";
 import { toast } from "../ui/toast";
-import { OFFLINE_AFTER } from "./offline";
+import { LastSeen } from "./LastSeen";
 import { Presence } from "./ClustersPage";
 import { ActiveSessions } from "./ActiveSessions";
 import "./clusters.css";
@@ -136,7 +136,7 @@ export function ClusterPage() {
         </div>
         <Presence pingedAt={cluster.pingedAt} />
         <span className="quiet">
-          last seen <Age at={cluster.pingedAt} staleAfter={OFFLINE_AFTER} />, registered <Age at={cluster.insertedAt} />
+          last seen <LastSeen cluster={cluster} />, registered <Age at={cluster.insertedAt} />
         </span>
         <span className="fill" />
         {cluster.tags.map(({ name, value }) => (

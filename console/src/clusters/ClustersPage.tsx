@@ -9,6 +9,7 @@ import { PagedTable } from "../ui/PagedTable";
 import { STATES } from "../ui/states";
 import { Status } from "../ui/Status";
 import { useNow } from "../live/clock";
+import { LAST_SEEN_INTERVAL } from "../live/useFollow";
 import { useParam } from "../ui/useParam";
 import { useRowKeys } from "../ui/useRowKeys";
 import { OFFLINE_AFTER, isOffline } from "./offline";
@@ -83,6 +84,7 @@ export function ClustersPage() {
         pick={(data) => data.clusters}
         row={(cluster) => <Row key={cluster.id} cluster={cluster} />}
         counted={["cluster", "clusters"]}
+      follow={LAST_SEEN_INTERVAL}
         empty={<Nothing filtered={q !== "" || health !== ""} />}
       />
     </>

@@ -1,7 +1,7 @@
 import { useCallback, useMemo } from "react";
 import { useQuery } from "urql";
 import { useLocation } from "wouter";
-import { ProjectsDocument, type FleetFilter, type MapRowFragment, type ServiceDeploymentStatus } from "../api/generated";
+import { ProjectsDocument, type FleetFilter, type MapRowFragment } from "../api/generated";
 import { isOffline } from "../clusters/offline";
 import { NoClusters } from "../clusters/NoClusters";
 import { useNow } from "../live/clock";
@@ -16,6 +16,7 @@ import { HealthMap } from "./HealthMap";
 import { LastHour } from "./LastHour";
 import { cellSize, countOf, type Hit } from "./layout";
 import { namesIn } from "./names";
+import { STATUSES } from "./statusCodes";
 import { Summary } from "./Summary";
 import { TimeTravel } from "./TimeTravel";
 import { useFleetAt, useLiveFleet } from "./useFleet";
@@ -23,7 +24,6 @@ import { useMoment } from "./useMoment";
 import { NeedsAttention } from "./NeedsAttention";
 import "./fleet.css";
 
-const STATUSES: readonly ServiceDeploymentStatus[] = ["FAILED", "STALE", "SYNCED", "HEALTHY", "PAUSED"];
 const COARSE = 10_000;
 
 function useFilter(): FleetFilter {

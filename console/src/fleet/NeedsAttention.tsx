@@ -9,10 +9,21 @@ import { Age } from "../ui/Age";
 import { Problem } from "../ui/Problem";
 import { Skeleton } from "../ui/Skeleton";
 import { STATES } from "../ui/states";
+import { countOf } from "./layout";
+import { count, letterOf } from "./statusCodes";
 
 const MAX_OFFLINE = 5;
 
 type Props = { readonly rows: readonly MapRowFragment[]; readonly q: string; readonly now: number; readonly moves: number };
+
+/** Says no more than the shown services allow: a filter may match none, and some may not be healthy yet. */
+function NothingFailed({ rows }: { readonly rows: readonly MapRowFragment[] }) {
+  const total = countOf(rows);
+  const healthy = count(rows).get(letterOf("HEALTHY")) ?? 0;
+  if (total === 0) return <p className="quiet">No services shown</p>;
+  if (healthy < total) return <p className="quiet">{`No failed services; ${healthy.toLocaleString()} of ${counted(total, "service")} healthy`}</p>;
+  return <p className="all-healthy">{STATES.healthy.shape} All shown services healthy</p>;
+}
 
 /** Failed services, followed by clusters whose agent is offline. */
 export function NeedsAttention({ rows, q, now, moves }: Props) {
@@ -29,7 +40,7 @@ export function NeedsAttention({ rows, q, now, moves }: Props) {
       <h2 id="attention">
         Needs attention <small>{edges.length === 0 && offline.length === 0 ? "none" : [counted(totalCount ?? edges.length, "service"), counted(offline.length, "cluster")].join(", ")}</small>
       </h2>
-      {edges.length === 0 && offline.length === 0 && <p className="all-healthy">{STATES.healthy.shape} All services healthy</p>}
+      {edges.length === 0 && offline.length === 0 && <NothingFailed rows={rows} />}
       <ul className="attention">
         {edges.map(({ node }) => (
           <li key={node.id} className={`tone-${STATES.failed.tone}`}>

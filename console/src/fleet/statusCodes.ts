@@ -5,22 +5,26 @@ import { CELL_STATES, STATES, type State } from "../ui/states";
 export type StatusCode = {
   readonly letter: string;
   readonly state: State;
-  /** Status that lists filter by; several codes can share one. */
+  /** Status that lists filter by. */
   readonly status: ServiceDeploymentStatus;
 };
 
 /** All codes, the most urgent first. */
 export const STATUS_CODES: readonly StatusCode[] = [
   { letter: "F", state: CELL_STATES.FAILED, status: "FAILED" },
-  { letter: "A", state: CELL_STATES.AWAITING, status: "STALE" },
+  { letter: "A", state: CELL_STATES.AWAITING, status: "AWAITING_APPROVAL" },
   { letter: "P", state: CELL_STATES.PROGRESSING, status: "STALE" },
   { letter: "S", state: CELL_STATES.SYNCED, status: "SYNCED" },
   { letter: "H", state: CELL_STATES.HEALTHY, status: "HEALTHY" },
+  { letter: "D", state: CELL_STATES.DRY_RUN, status: "DRY_RUN" },
   { letter: "Z", state: CELL_STATES.PAUSED, status: "PAUSED" },
 ];
 
+/** Statuses that lists filter by, the most urgent first. */
+export const STATUSES: readonly ServiceDeploymentStatus[] = STATUS_CODES.map(({ status }) => status);
+
 const BY_LETTER = new Map(STATUS_CODES.map(({ letter, state }) => [letter, state]));
-const LETTERS: Record<ServiceStatusCode, string> = { HEALTHY: "H", SYNCED: "S", PROGRESSING: "P", FAILED: "F", PAUSED: "Z", AWAITING: "A" };
+const LETTERS: Record<ServiceStatusCode, string> = { HEALTHY: "H", SYNCED: "S", PROGRESSING: "P", FAILED: "F", PAUSED: "Z", AWAITING: "A", DRY_RUN: "D" };
 
 /** State of a letter. */
 export const stateOfLetter = (letter: string): State => BY_LETTER.get(letter) ?? STATES.unknown;

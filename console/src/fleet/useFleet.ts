@@ -1,8 +1,9 @@
 // Rows of the map: live from the subscription, or at a point in time.
 import { useCallback, useMemo, useState } from "react";
 import { useQuery, useSubscription, type CombinedError } from "urql";
-import { FleetAtDocument, FleetChangesDocument, type FleetChangesSubscription, type FleetFilter, type MapRowFragment } from "../api/generated";
+import { FleetAtDocument, FleetChangesDocument, FleetLastSeenDocument, type FleetChangesSubscription, type FleetFilter, type FleetLastSeenQuery, type MapRowFragment } from "../api/generated";
 import { UNCACHED } from "../api/uncached";
+import { LAST_SEEN_INTERVAL, useFollow } from "../live/useFollow";
 import { letterOf } from "./statusCodes";
 
 export type Fleet = {
@@ -24,6 +25,14 @@ export function merge(known: ReadonlyMap<string, MapRowFragment>, delta: FleetCh
   return next;
 }
 
+const later = (left: string | null, right: string | null): string | null => ((left ?? "") < (right ?? "") ? right : left);
+
+/** Rows with the newest time at which each agent was seen; the subscription sends it only with other changes. */
+export function withLastSeen(rows: readonly MapRowFragment[], seen: FleetLastSeenQuery["fleetMap"]["rows"]): readonly MapRowFragment[] {
+  const times = new Map(seen.map(({ id, pingedAt }) => [id, pingedAt]));
+  return rows.map((row) => ({ ...row, pingedAt: later(row.pingedAt, times.get(row.id) ?? null) }));
+}
+
 /** Live map. The first message has all rows, also after a reconnect. */
 export function useLiveFleet(filter: FleetFilter, paused: boolean): Fleet {
   const key = JSON.stringify(filter);
@@ -37,7 +46,10 @@ export function useLiveFleet(filter: FleetFilter, paused: boolean): Fleet {
   );
   const [{ data, error }] = useSubscription({ query: FleetChangesDocument, variables: { filter }, pause: paused, context: UNCACHED }, take);
   const [last, setLast] = useState<readonly MapRowFragment[] | undefined>();
-  const rows = useMemo(() => (data == null ? undefined : [...data.rows.values()].sort(byHandle)), [data]);
+  const [seen, refetch] = useQuery({ query: FleetLastSeenDocument, variables: { filter }, pause: paused, context: UNCACHED });
+  useFollow(refetch, paused ? null : LAST_SEEN_INTERVAL);
+  const times = seen.data?.fleetMap.rows;
+  const rows = useMemo(() => (data == null ? undefined : withLastSeen([...data.rows.values()].sort(byHandle), times ?? [])), [data, times]);
   // Keep the old rows until the first message for a new filter arrives.
   if (rows !== undefined && rows !== last) setLast(rows);
   return { rows: rows ?? last, error, moves: data?.moves ?? 0 };

@@ -3,6 +3,7 @@ import { useQuery, useSubscription } from "urql";
 import { Link, useParams } from "wouter";
 import { ComponentDocument, ComponentEventsDocument, ComponentLiveDocument, OwnerServiceDocument, ServiceDeltaDocument, type ComponentQuery } from "../api/generated";
 import { OFFLINE_AFTER } from "../clusters/offline";
+import { LastSeen } from "../clusters/LastSeen";
 import { useRefetch } from "../live/useRefetch";
 import { componentState, STATES } from "../ui/states";
 import { toYaml } from "../text/yaml";
@@ -142,7 +143,7 @@ export function ObjectPage() {
           changed <Age at={component.updatedAt} />
           {service?.cluster != null && (
             <>
-              , agent last seen <Age at={service.cluster.pingedAt} staleAfter={OFFLINE_AFTER} />
+              , agent last seen <LastSeen cluster={service.cluster} />
             </>
           )}
         </span>

@@ -14,7 +14,7 @@ type Place = PlacesQuery["places"][number];
 const PATHS: Record<Place["kind"], (place: Place) => string> = {
   CLUSTER: ({ name }) => `/clusters/${name}`,
   SERVICE: ({ id }) => `/services/${id}`,
-  GROUP: ({ name }) => `/clusters?q=${encodeURIComponent(name)}`,
+  GROUP: ({ name }) => `/access?tab=roles&q=${encodeURIComponent(name)}`,
   REPOSITORY: ({ name }) => `/repositories?q=${encodeURIComponent(name)}`,
   PIPELINE: ({ id }) => `/pipelines/${id}`,
 };

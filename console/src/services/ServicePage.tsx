@@ -2,10 +2,9 @@ import { lazy, useState } from "react";
 import { useQuery, useSubscription } from "urql";
 import { Link, useParams } from "wouter";
 import { ServiceDocument, ServiceLiveDocument } from "../api/generated";
-import { OFFLINE_AFTER } from "../clusters/offline";
+import { LastSeen } from "../clusters/LastSeen";
 import { Logs, MAX_PODS } from "../objects/Logs";
 import { EventsTable } from "../objects/Events";
-import { Age } from "../ui/Age";
 import { ResourceError, ResourceNotFound } from "../ui/ResourceNotFound";
 import { Skeleton } from "../ui/Skeleton";
 import { Status } from "../ui/Status";
@@ -40,9 +39,11 @@ function Head({ service }: { readonly service: Service }) {
         </h1>
       </div>
       <span className="fill" />
-      <span className="quiet">
-        agent last seen <Age at={service.cluster?.pingedAt ?? null} staleAfter={OFFLINE_AFTER} />
-      </span>
+      {service.cluster !== null && (
+        <span className="quiet">
+          agent last seen <LastSeen cluster={service.cluster} />
+        </span>
+      )}
       <ServiceActions service={service} />
     </header>
   );

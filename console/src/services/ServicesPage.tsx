@@ -1,6 +1,9 @@
 import { Link } from "wouter";
 import { useSubscription } from "urql";
 import { ServiceDeltaDocument, ServicesDocument, type ServiceDeploymentStatus } from "../api/generated";
+import { NothingYet } from "../access/NothingYet";
+import { LAST_SEEN_INTERVAL } from "../live/useFollow";
+import { STATUSES } from "../fleet/statusCodes";
 import { Chips } from "../ui/Chips";
 import { Empty } from "../ui/Empty";
 import { FilterField } from "../ui/FilterField";
@@ -10,8 +13,7 @@ import { useParam } from "../ui/useParam";
 import { useRowKeys } from "../ui/useRowKeys";
 import { SERVICE_TITLES, ServiceRow } from "./ServiceRow";
 
-const FILTERED: readonly ServiceDeploymentStatus[] = ["FAILED", "STALE", "SYNCED", "HEALTHY", "PAUSED"];
-const STATUSES: readonly (readonly [ServiceDeploymentStatus | "", string])[] = [["", "All"], ...FILTERED.map((status) => [status, serviceState(status).label] as const)];
+const OPTIONS: readonly (readonly [ServiceDeploymentStatus | "", string])[] = [["", "All"], ...STATUSES.map((status) => [status, serviceState(status).label] as const)];
 
 export type Filter = { readonly q?: string; readonly status?: string; readonly clusterId?: string; readonly repositoryId?: string };
 
@@ -24,7 +26,7 @@ export function ServicesPage() {
       <div className="bar">
         <h1>Services</h1>
         <FilterField label="Filter services" />
-        <Chips label="Status" name="status" options={STATUSES} />
+        <Chips label="Status" name="status" options={OPTIONS} />
         <span className="fill" />
         <Link className="button primary" href="/services/new">
           New service
@@ -39,7 +41,7 @@ export function ServicesPage() {
 export function ServiceList({ filter }: { readonly filter: Filter }) {
   useSubscription({ query: ServiceDeltaDocument });
   useRowKeys();
-  const known = STATUSES.find(([status]) => status === filter.status)?.[0];
+  const known = OPTIONS.find(([status]) => status === filter.status)?.[0];
   const variables = {
     q: filter.q || null,
     clusterId: filter.clusterId ?? null,
@@ -55,6 +57,7 @@ export function ServiceList({ filter }: { readonly filter: Filter }) {
       pick={(data) => data.serviceDeployments}
       row={(service) => <ServiceRow key={service.id} service={service} />}
       counted={["service", "services"]}
+      follow={LAST_SEEN_INTERVAL}
       empty={<NoServices filtered={Boolean(filter.q) || Boolean(filter.status)} />}
     />
   );
@@ -63,11 +66,11 @@ export function ServiceList({ filter }: { readonly filter: Filter }) {
 function NoServices({ filtered }: { readonly filtered: boolean }) {
   if (filtered) return <Empty title="No matching services">Change the filter, or search everything with Ctrl-K.</Empty>;
   return (
-    <Empty title="No services yet">
+    <NothingYet title="No services yet">
       <p>A service deploys a folder of a Git repository to a cluster.</p>
       <Link className="button primary" href="/services/new">
         Create service
       </Link>
-    </Empty>
+    </NothingYet>
   );
 }

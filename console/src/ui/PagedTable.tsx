@@ -1,5 +1,6 @@
 import { useCallback, useEffect, useRef, useState, type ReactNode, type RefObject } from "react";
 import { useQuery, type AnyVariables, type TypedDocumentNode } from "urql";
+import { useFollow } from "../live/useFollow";
 import { More } from "./More";
 import { Problem } from "./Problem";
 import { Skeleton } from "./Skeleton";
@@ -22,7 +23,7 @@ type Props<Data, Variables extends AnyVariables, Node> = {
   readonly empty: ReactNode;
   /** Noun of a row, singular and plural, for the count above the table. */
   readonly counted?: readonly [string, string];
-  /** Interval in milliseconds at which the first page is fetched again. */
+  /** Interval in milliseconds at which the pages near the visible area are fetched again. */
   readonly follow?: number | null;
 };
 
@@ -79,11 +80,7 @@ function Page<Data, Variables extends AnyVariables, Node>({ titles, query, varia
   useEffect(() => {
     if (rows !== undefined) report(after, { rows, next, count });
   }, [report, after, rows, next, count]);
-  useEffect(() => {
-    if (follow == null) return undefined;
-    const timer = setInterval(() => refetch({ requestPolicy: "network-only" }), follow);
-    return () => clearInterval(timer);
-  }, [follow, refetch]);
+  useFollow(refetch, far === null ? (follow ?? null) : null);
   const filled = (content: ReactNode) => (
     <tr>
       <td colSpan={titles.length}>{content}</td>
@@ -115,8 +112,8 @@ function Rows<Data, Variables extends AnyVariables, Node>(props: Props<Data, Var
       {/* An empty list still polls, so that the first row appears without a reload. */}
       <div hidden={isEmpty}>
         <TableFrame label={props.label} titles={props.titles}>
-          {cursors.map((after, index) => (
-            <Page key={after ?? ""} {...props} follow={index === 0 ? (props.follow ?? null) : null} after={after} report={report} />
+          {cursors.map((after) => (
+            <Page key={after ?? ""} {...props} after={after} report={report} />
           ))}
         </TableFrame>
       </div>

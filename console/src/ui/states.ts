@@ -1,5 +1,5 @@
 // All states that the console shows. Every screen takes label, colour and shape from this module.
-import type { AccessRequestState, AuditRowFragment, ChangeFragment, CommitStanding, GateJobQuery, SecretRotationPhase, ServiceStatusCode } from "../api/generated";
+import type { AccessRequestState, AuditRowFragment, ChangeFragment, CommitStanding, GateJobQuery, SecretRotationPhase, ServiceDeploymentStatus, ServiceStatusCode } from "../api/generated";
 
 /** Colour of a state; the names are those of the theme. */
 export type Tone = "ok" | "busy" | "warn" | "bad" | "idle";
@@ -37,6 +37,7 @@ export const STATES = {
   awaitingApproval: state("warn", "Awaiting approval"),
   waiting: state("warn", "Waiting"),
   blocked: state("warn", "Blocked"),
+  dryRun: state("idle", "Dry run"),
   outOfSync: state("warn", "Out of sync"),
   offline: state("warn", "Offline"),
   recorded: state("warn", "Recorded"),
@@ -63,21 +64,27 @@ export const STATES = {
   unknown: state("idle", "Unknown"),
 } as const satisfies Record<string, State>;
 
-const SERVICE: Readonly<Record<string, State>> = {
+const SERVICE: Readonly<Record<ServiceDeploymentStatus, State>> = {
   HEALTHY: STATES.healthy,
   SYNCED: STATES.applied,
   STALE: STATES.progressing,
+  AWAITING_APPROVAL: STATES.awaitingApproval,
+  DRY_RUN: STATES.dryRun,
   FAILED: STATES.failed,
   PAUSED: STATES.suspended,
 };
 
 /** State of a service's status. */
-export const serviceState = (status: string): State => SERVICE[status] ?? STATES.unknown;
+export const serviceState = (status: string): State => {
+  const known: Readonly<Record<string, State | undefined>> = SERVICE;
+  return known[status] ?? STATES.unknown;
+};
 
 /** State of a cell of the fleet map, in more detail than a service's status. */
 export const CELL_STATES: Readonly<Record<ServiceStatusCode, State>> = {
   FAILED: STATES.failed,
   AWAITING: STATES.awaitingApproval,
+  DRY_RUN: STATES.dryRun,
   PROGRESSING: STATES.progressing,
   SYNCED: STATES.applied,
   HEALTHY: STATES.healthy,

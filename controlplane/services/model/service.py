@@ -73,6 +73,7 @@ class StatusFields:
     observed_generation: int
     generation: int
     phase: Phase | None
+    dry_run: bool
 
     @property
     def code(self) -> StatusCode:
@@ -83,6 +84,8 @@ class StatusFields:
             return StatusCode.FAILED
         if self.waiting or self.digest is None or self.observed_generation < self.generation:
             return StatusCode.PROGRESSING
+        if self.dry_run and self.phase is Phase.APPLIED:
+            return StatusCode.DRY_RUN
         return _CODE_OF_PHASE.get(self.phase, StatusCode.PROGRESSING)
 
 
@@ -262,6 +265,7 @@ class Service:
             observed_generation=observed.observed_generation,
             generation=desired.generation,
             phase=observed.phase,
+            dry_run=spec.dry_run,
         ).code
 
     @property

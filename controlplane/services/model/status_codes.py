@@ -19,12 +19,14 @@ class ServiceStatus(StrEnum):
     """Rendering, applying or a health check failed."""
     PAUSED = "PAUSED"
     """A user paused the service."""
+    AWAITING_APPROVAL = "AWAITING_APPROVAL"
+    """Deletions await a confirmation."""
+    DRY_RUN = "DRY_RUN"
+    """The agent has planned the changes and applies nothing."""
 
 
 class StatusCode(StrEnum):
-    """The status codes. Awaiting approval is stale in the API's one word, and a code of its own
-    here.
-    """
+    """The status codes, one for each status."""
 
     HEALTHY = "H"
     """All objects are applied and healthy."""
@@ -38,6 +40,8 @@ class StatusCode(StrEnum):
     """A user paused the service."""
     AWAITING = "A"
     """Deletions await a confirmation."""
+    DRY_RUN = "D"
+    """The agent has planned the changes and applies nothing."""
 
 
 _STATUS_OF_CODE = {
@@ -46,7 +50,8 @@ _STATUS_OF_CODE = {
     StatusCode.PROGRESSING: ServiceStatus.STALE,
     StatusCode.FAILED: ServiceStatus.FAILED,
     StatusCode.PAUSED: ServiceStatus.PAUSED,
-    StatusCode.AWAITING: ServiceStatus.STALE,
+    StatusCode.AWAITING: ServiceStatus.AWAITING_APPROVAL,
+    StatusCode.DRY_RUN: ServiceStatus.DRY_RUN,
 }
 
 
@@ -76,6 +81,6 @@ class ClusterMapRow:
     """Time of the last report of the agent. None if it has never connected."""
     status_codes: str
     """One letter per service, sorted by name: H healthy, S synced, P progressing, F failed, Z
-    paused, A awaiting approval."""
+    paused, A awaiting approval, D dry run."""
     tags: Mapping[str, str] = field(default_factory=dict)
     """Tags of the cluster."""

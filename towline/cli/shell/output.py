@@ -31,6 +31,8 @@ _COLOURS = {
     "FAILED": "red",
     "CLOSED": "red",
     "STALE": "yellow",
+    "AWAITING_APPROVAL": "yellow",
+    "DRY_RUN": "cyan",
     "PENDING": "yellow",
     "RUNNING": "yellow",
 }

@@ -46,7 +46,9 @@ BAD = Quarantine("sha256:bad", "crashes", START, "sha256:good")
     [
         ({}, StatusCode.HEALTHY, ServiceStatus.HEALTHY),
         ({"phase": Phase.APPLIED}, StatusCode.SYNCED, ServiceStatus.SYNCED),
-        ({"phase": Phase.AWAITING}, StatusCode.AWAITING, ServiceStatus.STALE),
+        ({"phase": Phase.AWAITING}, StatusCode.AWAITING, ServiceStatus.AWAITING_APPROVAL),
+        ({"phase": Phase.APPLIED, "dry_run": True}, StatusCode.DRY_RUN, ServiceStatus.DRY_RUN),
+        ({"phase": Phase.FAILED, "dry_run": True}, StatusCode.FAILED, ServiceStatus.FAILED),
         ({"phase": Phase.DEGRADED}, StatusCode.FAILED, ServiceStatus.FAILED),
         ({"phase": Phase.APPLYING}, StatusCode.PROGRESSING, ServiceStatus.STALE),
         ({"phase": None}, StatusCode.PROGRESSING, ServiceStatus.STALE),
@@ -65,7 +67,7 @@ def test_the_status_follows_from_the_fields(
 
 
 def test_a_filter_by_status_finds_all_its_codes() -> None:
-    assert set(status_codes_of([ServiceStatus.STALE, ServiceStatus.PAUSED])) == {"P", "A", "Z"}
+    assert set(status_codes_of([ServiceStatus.STALE, ServiceStatus.PAUSED])) == {"P", "Z"}
     assert status_codes_of([]) == ()
 
 
