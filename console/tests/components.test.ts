@@ -15,7 +15,7 @@ it("puts components below their owner", () => {
 
 it("puts what fails or waits before what is healthy", () => {
   const states = ["RUNNING", "PENDING", "FAILED", null] as const;
-  const tree = grow(states.map((state) => ({ ...object(state, null), state })));
+  const tree = grow(states.map((state) => ({ ...object(state ?? "unknown", null), state })));
   expect(tree.map(({ component }) => component.state)).toEqual(["FAILED", null, "PENDING", "RUNNING"]);
 });
 

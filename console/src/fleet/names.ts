@@ -1,9 +1,9 @@
 // Names of the services in the cells. The map has only letters, so names are fetched on hover.
 import { client } from "../api/client";
-import { CellNamesDocument, type CellNamesQuery, type ServiceDeploymentStatus } from "../api/generated";
+import { CellNamesDocument, type CellNamesQuery, type ServiceState } from "../api/generated";
 
 export type CellService = { readonly id: string; readonly name: string };
-type Filter = { readonly q: string | null; readonly status: ServiceDeploymentStatus[] | null };
+type Filter = { readonly q: string | null; readonly status: ServiceState[] | null };
 
 async function pageOf(clusterId: string, after: string | null, filter: Filter): Promise<CellNamesQuery["serviceDeployments"]> {
   const { data, error } = await client.query(CellNamesDocument, { clusterId, after, ...filter }).toPromise();

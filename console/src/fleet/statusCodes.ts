@@ -1,12 +1,12 @@
 // Status codes of the fleet map: one letter for each service.
-import type { ServiceDeploymentStatus, ServiceStatusCode } from "../api/generated";
+import type { ServiceState, ServiceStatusCode } from "../api/generated";
 import { CELL_STATES, STATES, type State } from "../ui/states";
 
 export type StatusCode = {
   readonly letter: string;
   readonly state: State;
   /** Status that lists filter by. */
-  readonly status: ServiceDeploymentStatus;
+  readonly status: ServiceState;
 };
 
 /** All codes, the most urgent first. */
@@ -21,7 +21,7 @@ export const STATUS_CODES: readonly StatusCode[] = [
 ];
 
 /** Statuses that lists filter by, the most urgent first. */
-export const STATUSES: readonly ServiceDeploymentStatus[] = STATUS_CODES.map(({ status }) => status);
+export const STATUSES: readonly ServiceState[] = STATUS_CODES.map(({ status }) => status);
 
 const BY_LETTER = new Map(STATUS_CODES.map(({ letter, state }) => [letter, state]));
 const LETTERS: Record<ServiceStatusCode, string> = { HEALTHY: "H", SYNCED: "S", PROGRESSING: "P", FAILED: "F", PAUSED: "Z", AWAITING: "A", DRY_RUN: "D" };

@@ -1,6 +1,6 @@
 import { Link } from "wouter";
 import { useSubscription } from "urql";
-import { ServiceDeltaDocument, ServicesDocument, type ServiceDeploymentStatus } from "../api/generated";
+import { ServiceDeltaDocument, ServicesDocument, type ServiceState } from "../api/generated";
 import { NothingYet } from "../access/NothingYet";
 import { LAST_SEEN_INTERVAL } from "../live/useFollow";
 import { STATUSES } from "../fleet/statusCodes";
@@ -13,7 +13,7 @@ import { useParam } from "../ui/useParam";
 import { useRowKeys } from "../ui/useRowKeys";
 import { SERVICE_TITLES, ServiceRow } from "./ServiceRow";
 
-const OPTIONS: readonly (readonly [ServiceDeploymentStatus | "", string])[] = [["", "All"], ...STATUSES.map((status) => [status, serviceState(status).label] as const)];
+const OPTIONS: readonly (readonly [ServiceState | "", string])[] = [["", "All"], ...STATUSES.map((status) => [status, serviceState(status).label] as const)];
 
 export type Filter = { readonly q?: string; readonly status?: string; readonly clusterId?: string; readonly repositoryId?: string };
 

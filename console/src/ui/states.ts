@@ -1,5 +1,5 @@
 // All states that the console shows. Every screen takes label, colour and shape from this module.
-import type { AccessRequestState, AuditRowFragment, ChangeFragment, CommitStanding, GateJobQuery, SecretRotationPhase, ServiceDeploymentStatus, ServiceStatusCode } from "../api/generated";
+import type { AccessRequestState, AuditRowFragment, ChangeFragment, CommitStanding, GateJobQuery, SecretRotationPhase, ServiceState, ServiceStatusCode } from "../api/generated";
 
 /** Colour of a state; the names are those of the theme. */
 export type Tone = "ok" | "busy" | "warn" | "bad" | "idle";
@@ -64,7 +64,7 @@ export const STATES = {
   unknown: state("idle", "Unknown"),
 } as const satisfies Record<string, State>;
 
-const SERVICE: Readonly<Record<ServiceDeploymentStatus, State>> = {
+const SERVICE: Readonly<Record<ServiceState, State>> = {
   HEALTHY: STATES.healthy,
   SYNCED: STATES.applied,
   STALE: STATES.progressing,

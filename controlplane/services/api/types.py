@@ -4,6 +4,7 @@
 """
 
 from collections.abc import Mapping
+from enum import StrEnum
 from typing import Any
 
 import orjson
@@ -36,7 +37,25 @@ from core.spec.sync import DriftPolicy, IgnoredDifference, SyncOptions
 # Lazily: the module of contexts imports this one.
 _SERVICE_CONTEXT: Any = LazyType("ServiceContextType", "controlplane.configuration.api.contexts")
 
-strawberry.enum(ServiceStatus, name="ServiceDeploymentStatus", description="State of a service.")
+strawberry.enum(ServiceStatus, name="ServiceState", description="State of a service.")
+
+
+@strawberry.enum
+class ServiceDeploymentStatus(StrEnum):
+    """State of a service, in a closed list of values: Terraform fails on any other."""
+
+    STALE = "STALE"
+    SYNCED = "SYNCED"
+    HEALTHY = "HEALTHY"
+    FAILED = "FAILED"
+    PAUSED = "PAUSED"
+
+    @classmethod
+    def of(cls, state: ServiceStatus) -> "ServiceDeploymentStatus":
+        """Returns the nearest value: whatever waits is stale."""
+        return cls(state.value) if state.value in cls.__members__ else cls.STALE
+
+
 strawberry.enum(ComponentState, name="ComponentState")
 strawberry.enum(DriftPolicy, name="DriftPolicy")
 
@@ -310,8 +329,12 @@ class ServiceDeployment(Output[Service]):
 
     rendered_by: strawberry.ID | None
     rendering: ServiceRendering
-    status: ServiceStatus = computed(lambda service: service.status)
+    state: ServiceStatus = computed(lambda service: service.status)
     """State of the service."""
+    status: ServiceDeploymentStatus = computed(
+        lambda service: ServiceDeploymentStatus.of(service.status)
+    )
+    """State of the service, in the closed list of values that Terraform knows; see `state`."""
     git: GitRef | None = computed(
         lambda service: GitRef.of(service.spec) if service.repository_id or service.origin else None
     )
