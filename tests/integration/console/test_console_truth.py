@@ -25,7 +25,7 @@ def test_a_filter_without_matches_claims_no_health(ada: Desk, story: DemoSteps) 
 
 def test_users_without_a_role_see_why_they_see_nothing(stranger: Desk, story: DemoSteps) -> None:
     ask = story.stage.ask
-    account = ask('mutation { createServiceAccount(name: "nobody") { id } }')
+    account = ask('mutation { createServiceAccount(attributes: {name: "nobody"}) { id } }')
     token = ask(
         "mutation ($id: ID!) { createServiceAccountToken("
         'id: $id, attributes: {name: "browser"}) { token } }',
