@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-COMMIT = "9999fe4288b3c11c198f5c54f20fe5584216f148"
+COMMIT = "00cb839decea1138364ea0dbb5a1e0e97aa4dd4e"
 SCHEMA = "0001"
 _ROOT = Path(__file__).parents[1]
 
