@@ -1,10 +1,12 @@
 """Reading our own kinds, and bringing the control plane to what they say."""
 
+import io
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from core.errors import Conflict, Invalid, NotFound
 from tests.fakes.api import FakeApi
@@ -12,6 +14,7 @@ from towline.cli.apply.manifests import KINDS, Manifest, read_manifests
 from towline.cli.apply.plan import ManifestPlanner
 from towline.cli.clusters import generated as cluster_api
 from towline.cli.pipelines import generated as pipeline_api
+from towline.cli.program import app
 from towline.cli.repositories import generated as repository_api
 from towline.cli.services import generated as service_api
 from towline.generated_inputs import StageRolloutAttributes
@@ -133,8 +136,34 @@ def test_what_cannot_be_meant_is_refused_with_its_place(
 
 
 def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(Invalid, match="does not exist"):
+    with pytest.raises(Invalid, match="No such file"):
         read_manifests(tmp_path / "none.yaml")
+
+
+def test_several_files_and_standard_input_are_read_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.yaml").write_text(SERVICE)
+    (tmp_path / "b.yaml").write_text(CLUSTER)
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(REPOSITORY.encode())))
+    found = read_manifests(tmp_path / "a.yaml", tmp_path / "b.yaml", Path("-"))
+    assert [one.kind for one in found] == ["Repository", "Cluster", "Service"]
+
+
+def test_each_given_path_has_documents(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(CLUSTER)
+    (tmp_path / "b.yaml").write_text("# nothing yet")
+    with pytest.raises(Invalid, match="b.yaml contains no towline/v1 documents"):
+        read_manifests(tmp_path / "a.yaml", tmp_path / "b.yaml")
+
+
+def test_apply_takes_the_option_several_times(tmp_path: Path) -> None:
+    """The last one won: the others were lost without a word."""
+    (tmp_path / "a.yaml").write_text("apiVersion: towline/v1\nkind: Pod")
+    (tmp_path / "b.yaml").write_text(CLUSTER)
+    files = ["-f", str(tmp_path / "a.yaml"), "-f", str(tmp_path / "b.yaml")]
+    refused = CliRunner().invoke(app, ["--url", "http://127.0.0.1:1", "apply", *files])
+    assert "a.yaml, document 1: unknown kind 'Pod'" in str(refused.exception)
 
 
 def test_what_is_missing_is_created_with_all_that_was_written(tmp_path: Path) -> None:

@@ -15,7 +15,12 @@ _COLOURS = {"+": "green", "~": "yellow"}
 def apply(
     context: typer.Context,
     file: Annotated[
-        Path, typer.Option("-f", "--file", help="YAML file, or a folder of YAML files.")
+        list[Path],
+        typer.Option(
+            "-f",
+            "--file",
+            help="YAML file, or a folder of YAML files; - reads standard input; repeatable.",
+        ),
     ],
     dry_run: Annotated[bool, typer.Option(help="Print the changes without making them.")] = False,
 ) -> None:
@@ -27,8 +32,9 @@ def apply(
     Example:
       towline apply -f fleet/ --dry-run
       towline apply -f fleet/
+      towline apply -f clusters.yaml -f services.yaml
     """
-    manifests = load("towline.cli.apply.manifests").read_manifests(file)
+    manifests = load("towline.cli.apply.manifests").read_manifests(*file)
     planner = load("towline.cli.apply.plan").ManifestPlanner(connect(context), dry_run=dry_run)
     for manifest in manifests:
         for line in planner.apply(manifest):

@@ -16,6 +16,7 @@ from towline.cli.apply.shapes import ANYTHING, SOURCE, STRING_MAP, Fields, check
 from towline.cli.generators.generated import Template
 from towline.cli.lazy_import import load
 from towline.cli.services.generated import Service
+from towline.input_files import read_text
 
 API_VERSION = "towline/v1"
 MAX_BYTES = 5 << 20
@@ -162,29 +163,32 @@ class Manifest:
         return f"{self.kind} {fields[_REQUIRED[self.kind][0]]}"
 
 
-def read_manifests(path: Path) -> list[Manifest]:
-    """Reads a file, or all YAML files under a folder, and sorts the documents by kind.
+def read_manifests(*paths: Path) -> list[Manifest]:
+    """Reads files, and all YAML files under folders, and sorts the documents by kind.
 
-    Invalid: a document is wrong; the message names the document and the field.
+    The path `-` is standard input. Invalid: a path has no documents, or a document is wrong; the
+    message names the document and the field.
     """
-    if not path.exists():
-        raise Invalid(f"file {path} does not exist")
-    files = [path]
-    if path.is_dir():
-        files = sorted(file for file in path.rglob("*") if file.suffix in _SUFFIXES)
-    found = [manifest for file in files for manifest in _read(file)]
-    if not found:
-        raise Invalid(f"{path} contains no {API_VERSION} documents")
+    found: list[Manifest] = []
+    for path in paths:
+        before = len(found)
+        found += [manifest for file in _files(path) for manifest in _read(file)]
+        if len(found) == before:
+            raise Invalid(f"{path} contains no {API_VERSION} documents")
     return sorted(found, key=lambda manifest: KINDS.index(manifest.kind))
+
+
+def _files(path: Path) -> list[Path]:
+    if path.is_dir():
+        return sorted(file for file in path.rglob("*") if file.suffix in _SUFFIXES)
+    return [path]
 
 
 def _read(path: Path) -> Iterator[Manifest]:
     yaml = load("yaml")
-    if path.stat().st_size > MAX_BYTES:
-        raise Invalid(f"{path} is larger than {MAX_BYTES:,} bytes; split it into several files")
     try:
-        documents = list(yaml.safe_load_all(path.read_text()))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        documents = list(yaml.safe_load_all(read_text(path, "--file", limit=MAX_BYTES)))
+    except yaml.YAMLError as error:
         raise Invalid(f"{path} is not YAML: {error}") from None
     for number, document in enumerate(documents, 1):
         if document is not None:

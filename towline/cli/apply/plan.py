@@ -24,6 +24,7 @@ from towline.cli.services import generated as services
 from towline.cli.services.generated import Service
 from towline.cli.shell.output import Row
 from towline.cli.shell.session import configuration_of, found_or_none, named
+from towline.input_files import read_text
 from towline.operations import GraphQLApi
 
 if TYPE_CHECKING:
@@ -287,10 +288,7 @@ class ManifestPlanner:
             return self._environ[source["env"]]
         if set(source) != {"file"}:
             raise Invalid("a secret needs either env or file as its source")
-        try:
-            return Path(source["file"]).read_text()
-        except OSError as error:
-            raise Invalid(f"cannot read {source['file']}: {error.strerror}") from None
+        return read_text(Path(source["file"]))
 
 
 def _chart_as_meant(fields: JsonObject, place: str | None, found: Service) -> JsonObject:
