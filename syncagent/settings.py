@@ -12,6 +12,7 @@ from core.errors import Invalid
 from core.rpc.implementations import GrpcImplementation
 
 PREFIX = "TOWLINE_AGENT_"
+_MAX_TOKEN_CHARACTERS = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +197,7 @@ def from_environment(environ: Mapping[str, str]) -> Settings:
 
 def _value(variable: str, group: str, name: str, text: str) -> tuple[str, object]:
     if (group, name) == ("hub", "token_file"):
-        return "token", _read(Path(text)).strip()
+        return "token", _token(Path(text))
     kinds = {f.name: str(f.type) for f in fields(_GROUPS[group])} if group in _GROUPS else {}
     if name not in kinds:
         raise Invalid(f"{variable} is not a setting of the agent")
@@ -222,8 +223,15 @@ def _wire(variable: str, text: str) -> GrpcImplementation:
         raise Invalid(f"{variable} must be one of {', '.join(GrpcImplementation)}") from None
 
 
-def _read(path: Path) -> str:
+def _token(path: Path) -> str:
     try:
-        return path.read_text()
-    except OSError as error:
-        raise Invalid(f"{path} cannot be read: {error.strerror}") from None
+        with path.open() as file:
+            token = file.read(_MAX_TOKEN_CHARACTERS + 1).strip()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not text"
+        raise Invalid(f"the token file {path} cannot be read: {reason}") from None
+    if not token:
+        raise Invalid(f"the token file {path} is empty")
+    if len(token) > _MAX_TOKEN_CHARACTERS or len(token.split()) > 1:
+        raise Invalid(f"the token file {path} holds more than a deploy token")
+    return token

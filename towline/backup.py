@@ -83,6 +83,8 @@ def backup(
     """
     if recipients:
         encrypt(b"", recipients)
+    if not target.parent.is_dir():
+        raise Invalid(f"cannot create {target}: there is no folder {target.parent}")
     if target.exists():
         raise Conflict(f"{target} already exists: choose another name")
     if not settings.data.is_dir():
@@ -253,7 +255,11 @@ def _member(archive: tarfile.TarFile, name: str) -> BinaryIO:
 def _open_archive(
     source: Path, identities: Sequence[AgeIdentity]
 ) -> Generator[tarfile.TarFile, None, None]:
-    with source.open("rb") as file, tempfile.TemporaryFile() as plain:
+    try:
+        opened = source.open("rb")
+    except OSError as error:
+        raise Invalid(f"cannot read {source}: {error.strerror}") from None
+    with opened as file, tempfile.TemporaryFile() as plain:
         encrypted = file.read(len(_AGE)) == _AGE
         file.seek(0)
         if encrypted and not identities:

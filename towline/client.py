@@ -149,7 +149,7 @@ class GraphQLClient:
             answer = json.loads(body)
         except ValueError:
             answer = None
-        if isinstance(answer, dict) and (answer.get("errors") or answer.get("data") is not None):
+        if isinstance(answer, dict) and _is_response(answer):
             return answer
         raise Unavailable(_not_towline(self._url, status))
 
@@ -166,6 +166,13 @@ def _trust(ca: str) -> ssl.SSLContext:
         return ssl.create_default_context(cadata=ca or None)
     except ssl.SSLError:
         raise Invalid("the file is not a certificate in PEM format", field="ca-file") from None
+
+
+def _is_response(answer: _Response) -> bool:
+    """Reports whether a JSON object has the form of a GraphQL response."""
+    if errors := answer.get("errors"):
+        return isinstance(errors, list) and isinstance(errors[0], dict)
+    return bool(answer.get("data")) and isinstance(answer["data"], dict)
 
 
 def _error(error: _Error) -> TowlineError:

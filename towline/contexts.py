@@ -16,6 +16,7 @@ from core.json_object import JsonObject
 _TEXTS = frozenset({"url", "token", "ca", "refresh"})
 _KEYS = _TEXTS | {"expires"}
 _SECTION = "[contexts."
+_MAX_BYTES = 4 << 20
 FilePath = str | os.PathLike[str]
 
 
@@ -118,8 +119,6 @@ def read(path: FilePath) -> SavedContexts:
         return SavedContexts()
     except OSError as error:
         raise Invalid(f"cannot read {path}: {error.strerror}") from None
-    except UnicodeDecodeError as error:
-        raise Invalid(f"{path} is not TOML: {error}") from None
     data = _as_written(text) or _parse(path, text)
     if unknown := data.keys() - {"current", "contexts"}:
         raise Invalid(f"{path}: unknown key {min(unknown)}")
@@ -185,8 +184,14 @@ def _secret(name: str, environ: Mapping[str, str]) -> str:
 
 
 def _text_of(path: FilePath) -> str:
-    with open(path, encoding="utf-8") as file:
-        return file.read()
+    with open(path, "rb") as file:
+        content = file.read(_MAX_BYTES + 1)
+    if len(content) > _MAX_BYTES:
+        raise Invalid(f"{path} is larger than {_MAX_BYTES:,} bytes")
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        raise Invalid(f"{path} is not a text file") from None
 
 
 def _read_text(path: FilePath) -> str:

@@ -27,6 +27,7 @@ from core.rpc.implementations import GrpcImplementation
 from core.trusted_proxies import TrustedProxies
 from gitcache.settings import GitSettings
 from proxy.settings import ProxySettings
+from towline.input_files import read_text
 
 _PREFIX = "TOWLINE_"
 _AGENT_PREFIX = "AGENT_"
@@ -170,9 +171,7 @@ def load(
 
 def _read_file(path: Path) -> dict[str, object]:
     try:
-        return tomllib.loads(path.read_text())
-    except OSError as error:
-        raise Invalid(f"cannot read {path}: {error.strerror}") from None
+        return tomllib.loads(read_text(path, "config"))
     except tomllib.TOMLDecodeError as error:
         raise Invalid(f"{path} is not TOML: {error}") from None
 
@@ -197,11 +196,7 @@ def _from_environment(environ: Mapping[str, str]) -> JsonObject:
 
 
 def _secret(variable: str, path: Path) -> str:
-    try:
-        return path.read_text().strip()
-    except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is not text"
-        raise Invalid(f"{variable}: cannot read {path}: {why}") from None
+    return read_text(path, variable).strip()
 
 
 def _merged(low: Mapping[str, Any], high: Mapping[str, Any]) -> JsonObject:

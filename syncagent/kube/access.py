@@ -131,23 +131,29 @@ def _read(path: Path, context: str | None) -> tuple[Section, Section]:
     try:
         config = yaml.load(path.read_text(), Loader=yaml.CSafeLoader)
         name = context or config["current-context"]
-        chosen = _named(config["contexts"], name)["context"]
-        cluster = _named(config["clusters"], chosen["cluster"])["cluster"]
-        user = _named(config["users"], chosen["user"])["user"] or {}
+        chosen = _named(config, "context", name)
+        cluster = _named(config, "cluster", chosen["cluster"])
+        user = _named(config, "user", chosen["user"])
         return {**cluster, "server": str(cluster["server"])}, user
-    except (OSError, yaml.YAMLError, KeyError, TypeError) as error:
-        raise Invalid(f"kubeconfig {path} is not usable: {error!r}") from error
+    except OSError as error:
+        raise Invalid(f"kubeconfig {path} is not usable: {error.strerror}") from error
+    except KeyError as error:
+        raise Invalid(f"kubeconfig {path} is not usable: it has no {error.args[0]}") from error
+    except (ValueError, yaml.YAMLError, TypeError) as error:
+        raise Invalid(f"kubeconfig {path} is not usable: {error}") from error
 
 
 def _pair(user: dict[str, object], base: Path) -> Pair:
     return _content(user, "client-certificate", base), _content(user, "client-key", base)
 
 
-def _named(items: list[Section], name: str) -> Section:
+def _named(config: Section, kind: str, name: str) -> Section:
+    items = config.get(f"{kind}s") or []
     for item in items:
         if item["name"] == name:
-            return item
-    raise KeyError(name)
+            return item[kind] or {}
+    known = ", ".join(item["name"] for item in items) or "none"
+    raise KeyError(f"{kind} {name!r}; known: {known}")
 
 
 def _tls(cluster: dict[str, object], base: Path) -> ssl.SSLContext:

@@ -135,6 +135,10 @@ def main() -> None:
     except TowlineError as error:
         print(f"towline: {escape_controls(error.message)}", file=sys.stderr)
         sys.exit(exit_code(error))
+    except OSError as error:
+        place = f"{error.filename}: " if error.filename else ""
+        print(f"towline: {escape_controls(f'{place}{error.strerror or error}')}", file=sys.stderr)
+        sys.exit(1)
 
 
 def exit_code(error: TowlineError) -> int:

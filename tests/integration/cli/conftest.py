@@ -93,7 +93,9 @@ def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installat
     """A control plane of the module's own, signed in to as its first administrator."""
     folder = tmp_path_factory.mktemp("installation")
     group = ProcessGroup()
-    environment = {"PATH": os.environ["PATH"], "HOME": str(folder / "home")}
+    # PYTHONPATH selects the code of the tests in a second checkout.
+    kept = {name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ}
+    environment = {**kept, "HOME": str(folder / "home")}
     made = Installation(folder, group, environment)
     try:
         migrated.put_sqlite(made.data)

@@ -12,6 +12,7 @@ from towline.cli.access.generated import Role
 from towline.cli.lazy_import import load
 from towline.cli.shell.output import Column, Format, field, show
 from towline.cli.shell.session import Output, connect
+from towline.input_files import read_text
 
 app = typer.Typer(no_args_is_help=True, help="Roles: named sets of permissions.")
 
@@ -58,7 +59,11 @@ def set_role(
     Example:
       towline roles set -f debugger.yaml
     """
-    given = load("yaml").safe_load(file.read_text())
+    yaml = load("yaml")
+    try:
+        given = yaml.safe_load(read_text(file, "--file"))
+    except yaml.YAMLError as error:
+        raise Invalid(f"{file} is not YAML: {error}") from None
     if not isinstance(given, dict) or not isinstance(given.get("name"), str):
         raise Invalid(f"{file}: a role requires the field name")
     given["rules"] = [_upper(rule) for rule in given.get("rules") or ()]

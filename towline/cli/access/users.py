@@ -11,6 +11,7 @@ from towline.cli.access.generated import TrustRule, User
 from towline.cli.shell.option_groups import OptionGroup, option_groups
 from towline.cli.shell.output import Column, Format, field, show
 from towline.cli.shell.session import Output, Search, connect, named, parse_pairs
+from towline.input_files import read_text
 
 if TYPE_CHECKING:
     from towline.generated_inputs import TrustRuleAttributes, UserAttributes
@@ -155,7 +156,7 @@ def trust(
         "subject": rule.subject,
         "claims": named(parse_pairs(rule.claim, "claim")),
         "minutes": rule.minutes,
-        "keys": rule.keys.read_text() if rule.keys else None,
+        "keys": read_text(rule.keys, "--keys") if rule.keys else None,
     }
     user = operations.user(api, email)
     show(operations.create_trust_rule(api, user["id"], attributes), _TRUST, output, "id")

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from core.errors import Invalid
 from towline.cli.lazy_import import load
 from towline.cli.shell.output import Format, field, say, show
 from towline.cli.shell.session import Output
+from towline.input_files import STDIN, read_text
 
 if TYPE_CHECKING:
     from towline.settings import ServeSettings
@@ -102,7 +104,7 @@ def restore(
     Example:
       towline admin restore towline.backup --identity key.txt --data /var/lib/towline
     """
-    keys = load("core.age").identities_in(identity.read_text()) if identity else []
+    keys = load("core.age").identities_in(read_text(identity, "--identity")) if identity else []
     work = load("towline.backup").restore
     with _rows() as progress:
         found = work(_settings(config, data), file, keys, progress)
@@ -185,10 +187,14 @@ def support_bundle(
     collect, settings = load("towline.support").write_support_bundle, _settings(config, data)
     if log is None:
         made = collect(settings, file)
-    elif str(log) == "-":
+    elif log == STDIN:
         made = collect(settings, file, sys.stdin)
     else:
-        with log.open(errors="replace") as lines:
+        try:
+            lines = log.open(errors="replace")
+        except OSError as error:
+            raise Invalid(f"cannot read {log}: {error.strerror}", field="--log") from None
+        with lines:
             made = collect(settings, file, lines)
     say(f"{', '.join(made)} in {file}; review it before you share it")
 

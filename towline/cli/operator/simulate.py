@@ -13,6 +13,7 @@ from towline.cli.lazy_import import load
 from towline.cli.shell.option_groups import OptionGroup, option_groups
 from towline.cli.shell.output import Format, escape_controls, field, say, show
 from towline.cli.shell.session import global_flags, selected_target
+from towline.input_files import read_text
 
 _COLUMNS = (
     field("SCENARIO"),
@@ -148,7 +149,7 @@ def _existing_control_plane(context: typer.Context, options: SimulationOptions) 
     return load("towline.simulate.control_plane").existing_control_plane(
         selected_target(context),
         tuple(options.agents),
-        options.agents_ca.read_text(),
+        read_text(options.agents_ca, "--agents-ca"),
         options.metrics,
     )
 

@@ -16,6 +16,7 @@ from towline.cli.shell.option_groups import OptionGroup, option_groups
 from towline.cli.shell.output import Column, Format, field, show
 from towline.cli.shell.plugin_kinds import SINK_KINDS
 from towline.cli.shell.session import Output, Search, connect
+from towline.input_files import read_secret
 from towline.operations import PAGE, GraphQLApi
 
 if TYPE_CHECKING:
@@ -137,14 +138,14 @@ class SinkOptions(OptionGroup):
 
     def configuration(self, api: GraphQLApi, kind: SinkType) -> "SinkConfigurationAttributes":
         """Settings of the sink's kind. Raises Invalid if the kind lacks one, or needs another."""
-        repository = find_repository(api, self.repository)["id"] if self.repository else None
         given = {
-            "url": _text(self.url_file),
-            "token": _text(self.token_file),
+            "url": read_secret(self.url_file, "--url-file"),
+            "token": read_secret(self.token_file, "--token-file"),
             "apiUrl": self.api_url,
-            "repositoryId": repository,
             **_setting_files(self.setting_file or []),
         }
+        repository = find_repository(api, self.repository)["id"] if self.repository else None
+        given["repositoryId"] = repository
         return sink_configuration(kind.name, given)
 
 
@@ -337,7 +338,7 @@ def _setting_files(given: list[str]) -> dict[str, str | None]:
     pairs = [text.partition("=") for text in given]
     if not all(path for _, _, path in pairs):
         raise Invalid("must be NAME=FILE", field="--setting-file")
-    return {name: _text(Path(path)) for name, _, path in pairs}
+    return {name: read_secret(Path(path), "--setting-file") for name, _, path in pairs}
 
 
 def _sink_id(api: GraphQLApi, name: str) -> str:
@@ -349,12 +350,3 @@ def _named(rows: Iterable[Resource], what: str, name: str) -> Resource:
     if not found:
         raise NotFound(f"could not find {what} {name}")
     return found[0]
-
-
-def _text(path: Path | None) -> str | None:
-    """Reads a file or standard input; secrets never appear on a command line."""
-    if path is None:
-        return None
-    if str(path) == "-":
-        return typer.get_text_stream("stdin").read().strip()
-    return path.read_text().strip()

@@ -9,9 +9,9 @@ from towline.cli.projects.find import find_project
 from towline.cli.repositories import generated as operations
 from towline.cli.repositories.find import find_helm_repository
 from towline.cli.repositories.generated import HelmRepository, HelmRepositoryCharts
-from towline.cli.repositories.repositories import secret_of
 from towline.cli.shell.output import Column, Format, field, show, since
 from towline.cli.shell.session import Output, Search, connect
+from towline.input_files import read_secret
 
 if TYPE_CHECKING:
     from towline.generated_inputs import HelmRepositoryAttributes
@@ -84,7 +84,7 @@ def create_helm_repository(
     attributes: HelmRepositoryAttributes = {
         "url": url,
         "username": username,
-        "password": secret_of(password_file, "--password-file"),
+        "password": read_secret(password_file, "--password-file"),
         "projectId": find_project(api, project)["id"] if project else None,
     }
     show(operations.create_helm_repository(api, attributes), COLUMNS, output, "url")
@@ -109,7 +109,7 @@ def update_helm_repository(
     attributes: HelmRepositoryAttributes = {
         "url": url,
         "username": username,
-        "password": secret_of(password_file, "--password-file"),
+        "password": read_secret(password_file, "--password-file"),
     }
     id = find_helm_repository(api, repository)["id"]
     show(operations.update_helm_repository(api, id, attributes), COLUMNS, output, "url")

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from core.errors import Invalid
 from towline.cli.clusters.find import find_cluster
 from towline.cli.repositories import generated as operations
 from towline.cli.repositories.find import find_repository
@@ -13,6 +12,7 @@ from towline.cli.repositories.generated import Repository
 from towline.cli.shell.option_groups import OptionGroup, option_groups
 from towline.cli.shell.output import Column, Format, amount, field, show, since
 from towline.cli.shell.session import Output, Search, connect
+from towline.input_files import read_secret
 from towline.operations import GraphQLApi
 
 if TYPE_CHECKING:
@@ -76,9 +76,9 @@ class RepositoryOptions(OptionGroup):
         return {
             "url": url,
             "username": self.username,
-            "password": secret_of(self.password_file, "--password-file"),
+            "password": read_secret(self.password_file, "--password-file"),
             "privateKey": key_of(self.private_key_file, "--private-key-file"),
-            "passphrase": secret_of(self.passphrase_file, "--passphrase-file"),
+            "passphrase": read_secret(self.passphrase_file, "--passphrase-file"),
             "appId": self.app_id,
             "installationId": self.installation_id,
             "apiUrl": self.api_url,
@@ -86,8 +86,8 @@ class RepositoryOptions(OptionGroup):
             "clientKey": key_of(self.client_key_file, "--client-key-file"),
             "authority": key_of(self.authority_file, "--authority-file"),
             "knownHosts": key_of(self.known_hosts_file, "--known-hosts-file"),
-            "proxy": secret_of(self.proxy_file, "--proxy-file"),
-            "webhookSecret": secret_of(self.webhook_secret_file, "--webhook-secret-file"),
+            "proxy": read_secret(self.proxy_file, "--proxy-file"),
+            "webhookSecret": read_secret(self.webhook_secret_file, "--webhook-secret-file"),
             "viaClusterId": find_cluster(api, self.via)["id"] if self.via else self.via,
             "recurseSubmodules": self.submodules,
         }
@@ -174,8 +174,9 @@ def update_repository(
       towline repos update https://git.example.org/shop.git --username bot --password-file token
     """
     api = connect(context)
+    attributes = options.attributes(api, url or "")
     found = find_repository(api, repository)
-    attributes = options.attributes(api, url or found["url"])
+    attributes["url"] = url or found["url"]
     show(operations.update_repository(api, found["id"], attributes), COLUMNS, output, "url")
 
 
@@ -209,17 +210,7 @@ def sync_repository(
     show(operations.sync_repository(api, found["id"]), COLUMNS, output, "url")
 
 
-def secret_of(path: Path | None, option: str) -> str | None:
-    """Reads a secret from a file, without trailing line ends. Invalid: unreadable file."""
-    if path is None:
-        return None
-    try:
-        return path.read_text().rstrip("\r\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise Invalid(f"cannot read {path}: {error}", field=option) from None
-
-
 def key_of(path: Path | None, option: str) -> str | None:
     """Reads a private key from a file; OpenSSH requires a trailing line end."""
-    text = secret_of(path, option)
+    text = read_secret(path, option)
     return None if text is None else f"{text}\n"

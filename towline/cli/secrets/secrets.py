@@ -1,7 +1,6 @@
 """`towline secrets …`: reads values from standard input or a file, and never prints them."""
 
 import base64
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,6 +15,7 @@ from towline.cli.services.find import find_service
 from towline.cli.shell.option_groups import OptionGroup, option_groups
 from towline.cli.shell.output import Column, Format, field, say, show, since
 from towline.cli.shell.session import Output, Search, connect, parse_pairs
+from towline.input_files import STDIN, read_bytes
 from towline.operations import GraphQLApi
 
 if TYPE_CHECKING:
@@ -109,8 +109,8 @@ def set_value(
       towline secrets set db-password < password
       towline secrets set db-password --batch 1 --soak 300 < new-password
     """
+    given = read_bytes(file or STDIN, "--file")
     api = connect(context)
-    given = file.read_bytes() if file else sys.stdin.buffer.read()
     attributes: SecretAttributes = {
         "valueBase64": base64.b64encode(given.removesuffix(b"\n")).decode()
     }
