@@ -1,6 +1,7 @@
 """Settings of `towline serve`, from flags, environment `TOWLINE_…`, file and defaults.
 
-Flags come first, defaults last. Unknown keys are errors. A secret can also come from a file, for
+Flags come first, defaults last. Unknown keys of the file are errors; unknown variables are logged,
+because the environment belongs to other programs too. A secret can also come from a file, for
 example `TOWLINE_DATABASE_FILE`.
 """
 
@@ -30,7 +31,7 @@ from proxy.settings import ProxySettings
 from towline.input_files import read_text
 
 _PREFIX = "TOWLINE_"
-_AGENT_PREFIX = "AGENT_"
+_AGENT_PREFIX = "TOWLINE_AGENT_"
 _CLIENT_VARIABLES = frozenset({"URL", "TOKEN", "CA_FILE", "TOKEN_FILE", "CONFIG"})
 
 
@@ -183,16 +184,44 @@ def _from_environment(environ: Mapping[str, str]) -> JsonObject:
     """
     values: JsonObject = {}
     for variable, value in environ.items():
-        name = variable.removeprefix(_PREFIX)
-        if name == variable or name in _CLIENT_VARIABLES or name.startswith(_AGENT_PREFIX):
+        if not variable.startswith(_PREFIX) or not _is_setting(variable):
             continue
-        if name.endswith("_FILE"):
-            name, value = name.removesuffix("_FILE"), _secret(variable, Path(value))
+        if variable.endswith("_FILE"):
+            value = _secret(variable, Path(value))
         nested: Any = value
-        for part in reversed(name.lower().split("__")):
+        for part in reversed(_path_of(variable)):
             nested = {part: nested}
         values = _merged(values, nested)
     return values
+
+
+def unknown_variables(environ: Mapping[str, str] = os.environ) -> list[str]:
+    """Names of `TOWLINE_…` variables that no program of Towline reads."""
+    others = tuple(f"{_PREFIX}{name}" for name in _CLIENT_VARIABLES)
+    return sorted(
+        variable
+        for variable in environ
+        if variable.startswith(_PREFIX)
+        and variable not in others
+        and not variable.startswith(_AGENT_PREFIX)
+        and not _is_setting(variable)
+    )
+
+
+def _path_of(variable: str) -> list[str]:
+    """Path of a setting, such as `git`, `poll`, `seconds`."""
+    return variable.removeprefix(_PREFIX).removesuffix("_FILE").lower().split("__")
+
+
+def _is_setting(variable: str) -> bool:
+    model: Any = ServeSettings
+    for part in _path_of(variable):
+        if not (isinstance(model, type) and issubclass(model, BaseModel)):
+            return True
+        if part not in model.model_fields:
+            return False
+        model = model.model_fields[part].annotation
+    return True
 
 
 def _secret(variable: str, path: Path) -> str:

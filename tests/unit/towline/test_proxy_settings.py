@@ -21,7 +21,6 @@ def test_limits_of_the_door_can_be_set(tmp_path: Path) -> None:
     ("variable", "value", "said"),
     [
         ("TOWLINE_PROXY__STREAMS__PER_AGNT", "7", "proxy.streams.per_agnt"),
-        ("TOWLINE_PROXY__STREAMZ__PER_AGENT", "7", "proxy.streamz"),
         ("TOWLINE_PROXY__TIMEOUTS__RECHECK", "0", "timeouts.recheck must be above 0"),
         ("TOWLINE_PROXY__HEAD__SIZE", "big", "proxy.head.size"),
     ],

@@ -8,7 +8,7 @@ from core.errors import Invalid
 from tests.fakes.clock import FakeClock
 from towline.certificate_authority import certificate_names
 from towline.serve.listeners import credentials
-from towline.settings import TlsSettings, load
+from towline.settings import TlsSettings, load, unknown_variables
 
 
 def test_a_flag_wins_over_environment_file_and_default(tmp_path: Path) -> None:
@@ -50,7 +50,6 @@ def test_a_secret_may_come_from_a_file_and_is_never_shown(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("environ", "message"),
     [
-        ({"TOWLINE_LISTN": "x"}, "setting listn: extra inputs are not permitted"),
         ({"TOWLINE_GIT__POLL__SECONDS": "often"}, "setting git.poll.seconds"),
         ({"TOWLINE_DRAIN_SECONDS": "-1"}, "setting drain_seconds"),
     ],
@@ -59,6 +58,31 @@ def test_unknown_and_wrong_settings_are_named(environ: dict[str, str], message: 
     """A typing error is refused with its name, never passed over."""
     with pytest.raises(Invalid, match=message):
         load({}, environ=environ)
+
+
+def test_unknown_keys_of_the_file_are_named(tmp_path: Path) -> None:
+    config = tmp_path / "serve.toml"
+    config.write_text("listn = 1")
+    with pytest.raises(Invalid, match="setting listn: extra inputs are not permitted"):
+        load({}, config, {})
+
+
+@pytest.mark.parametrize(
+    "variable",
+    [
+        "TOWLINE_LISTN",
+        "TOWLINE_GIT__POL__SECONDS",
+        "TOWLINE_SERVICE_PORT",
+        "TOWLINE_PROXY__STREAMZ__X",
+    ],
+)
+def test_unknown_variables_are_reported_and_ignored(variable: str) -> None:
+    """Kubernetes sets `TOWLINE_SERVICE_PORT` in each pod beside a Service `towline`."""
+    environ = {variable: "x", "TOWLINE_LISTEN": "a:1", "TOWLINE_TOKEN": "x", "PATH": "/"}
+    environ |= {"TOWLINE_GIT__POLL__SECONDS": "7", "TOWLINE_AGENT_X": "y"}
+    environ |= {"TOWLINE_AUTH__OIDC": "[]"}
+    assert unknown_variables(environ) == [variable]
+    assert load({}, environ={variable: "x", "TOWLINE_LISTEN": "a:1"}).listen == "a:1"
 
 
 def test_settings_of_an_agent_on_the_same_machine_are_not_ours() -> None:

@@ -75,9 +75,16 @@ def serve(options: ServeOptions) -> None:
     Example:
       towline serve --data ./data --listen 0.0.0.0:8443
     """
-    settings = load("towline.settings").load(options.flags(), options.config)
+    module = load("towline.settings")
+    settings = module.load(options.flags(), options.config)
     os.environ.setdefault(*NO_FORK_HANDLERS)
     load("core.runtime.logs").configure(settings.log_level)
+    if unknown := module.unknown_variables():
+        load("structlog").get_logger(__name__).warning(
+            "variables ignored: they are no settings of the control plane",
+            action="serve.unknown_variables",
+            variables=unknown,
+        )
     sys.setswitchinterval(_SWITCH_SECONDS)
     load("uvloop").run(load(_PROCESSES[settings.target]).run(settings))
 
