@@ -349,6 +349,13 @@ def log_addresses(addresses: ListenerAddresses, data: Path) -> None:
         data=str(data),
         version=__version__,
     )
+    if addresses.http:
+        log.warning(
+            "HTTP without TLS is open, for this machine or an ingress; disable it with "
+            "--listen-http off",
+            action="serve.plain_http",
+            http=f"http://{addresses.http}",
+        )
 
 
 def _plane_settings(settings: ServeSettings) -> ControlPlaneSettings:
