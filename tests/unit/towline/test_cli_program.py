@@ -110,6 +110,36 @@ def test_ages_are_told_in_their_largest_unit(ago: float, text: str) -> None:
     assert age(then.isoformat()) == f"{text} ago"
 
 
+@pytest.mark.parametrize(("later", "text"), [(130, "2m"), (7_300, "2h"), (2e5, "2d"), (2, "0s")])
+def test_times_to_come_are_told_in_their_largest_unit(later: float, text: str) -> None:
+    then = datetime.now(UTC) + timedelta(seconds=later)  # noqa: TID251
+    assert age(then.isoformat()) == (f"in {text}" if later > 5 else "0s ago")
+
+
+def test_every_time_in_a_table_is_an_age() -> None:
+    """Columns had two formats; JSON and YAML keep the exact time."""
+    at = (datetime.now(UTC) - timedelta(seconds=130)).isoformat()  # noqa: TID251
+    assert table([{"at": at}], (field("AT"),))[1] == "2m ago"
+    assert table([{"at": at.replace("+00:00", "Z")}], (field("AT"),))[1] == "2m ago"
+
+
+def test_an_empty_table_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    show([], COLUMNS, Format.TABLE, "name")
+    said = capsys.readouterr()
+    assert (said.out, said.err) == ("", "nothing found\n")
+    show([], COLUMNS, Format.JSON, "name")
+    assert capsys.readouterr() == ("[]\n", "")
+
+
+def test_a_global_service_without_a_selector_is_refused() -> None:
+    """It reached every cluster at once."""
+    words = "--url http://127.0.0.1:1 globals create x --repo r".split()
+    for more in ([], ["--tag", "a=b", "--all-clusters"]):
+        refused = CliRunner().invoke(app, [*words, *more]).exception
+        assert isinstance(refused, Invalid)
+        assert "--all-clusters" in refused.message
+
+
 def test_what_never_happened_has_no_age() -> None:
     assert age(None) == "never"
 

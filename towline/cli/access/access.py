@@ -53,7 +53,7 @@ COLUMNS: tuple[Column[Binding], ...] = (
     Column("SUBJECT", _subject),
     field("ROLE", "role", "name"),
     field("SCOPE", "place"),
-    field("EXPIRES", "expiresAt"),
+    since("EXPIRES", "expiresAt"),
     field("GRANTED BY", "givenBy"),
     field("ID"),
 )
@@ -260,7 +260,7 @@ def sessions(
         ended = operations.sign_out_everywhere(api)
         say(f"ended {ended} session{'' if ended == 1 else 's'}")
         return
-    columns = (field("NAME"), since("LAST USED", "lastUsedAt"), field("EXPIRES", "expiresAt"))
+    columns = (field("NAME"), since("LAST USED", "lastUsedAt"), since("EXPIRES", "expiresAt"))
     show(operations.sessions(api), columns, output, "id")
 
 

@@ -8,7 +8,7 @@ from core.errors import Invalid
 from towline.cli.access import generated as operations
 from towline.cli.access.generated import NewToken, Token
 from towline.cli.access.resource_names import scope_of
-from towline.cli.shell.output import Column, Format, field, say, show, since
+from towline.cli.shell.output import Column, Format, age, field, say, show, since
 from towline.cli.shell.session import Output, connect
 from towline.operations import GraphQLApi
 
@@ -22,7 +22,7 @@ COLUMNS: tuple[Column[Token], ...] = (
     field("NAME"),
     since("CREATED", "insertedAt"),
     since("LAST USED", "lastUsedAt"),
-    field("EXPIRES", "expiresAt"),
+    since("EXPIRES", "expiresAt"),
     field("REVOKED", "revokedAt"),
 )
 
@@ -71,7 +71,7 @@ def create_token(
     made = _make(api, attributes, service_account)
     if output is Format.TABLE:
         print(made["token"])
-        say(f"token {made['id']}, shown only once, expires at {made['expiresAt']}")
+        say(f"token {made['id']}, shown only once, expires {age(made['expiresAt'])}")
     else:
         show(made, COLUMNS, output, "id")
 

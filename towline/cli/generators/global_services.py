@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from core.errors import Invalid
 from towline.cli.clusters.find import find_cluster
 from towline.cli.generators import generated as operations
 from towline.cli.generators.generated import ClusterOverride, TemplateGit
@@ -74,6 +75,9 @@ class GlobalServiceOptions(OptionGroup):
     ref: Annotated[str, typer.Option(help="Branch, tag or commit.")] = "main"
     namespace: Annotated[str, typer.Option(help="Target namespace.")] = "default"
     tag: Tags = None
+    all_clusters: Annotated[
+        bool, typer.Option("--all-clusters", help="Deploy to every cluster, also to later ones.")
+    ] = False
     setting: Settings = None
     cascade: Annotated[
         bool,
@@ -105,12 +109,16 @@ def create_global(
 ) -> None:
     """Replicate a service, or a folder of a repository, to all matching clusters.
 
+    Select the clusters with --tag, or use --all-clusters.
+
     \b
     Example:
       towline globals create monitoring --repo https://git.example.org/fleet.git \\
         --folder monitoring --namespace monitoring --tag tier=prod
-      towline globals create monitoring --service home/monitoring
+      towline globals create monitoring --service home/monitoring --all-clusters
     """
+    if bool(options.tag) == options.all_clusters:
+        raise Invalid("select clusters with --tag, or use --all-clusters for every cluster")
     api = connect(context)
     attributes: GlobalServiceAttributes = {
         "name": name,

@@ -18,12 +18,14 @@ Row = Mapping[str, object]
 R = TypeVar("R", bound=Row)
 RowOfColumn = TypeVar("RowOfColumn", bound=Row, contravariant=True)
 MAX_CELL_WIDTH = 60
+_CLOCK_SKEW_SECONDS = 5
 
 # C0 and C1 controls except tab and line feed, and bidirectional controls: names, URLs and messages
 # are untrusted, and a terminal would interpret them.
 _CONTROLS = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 )
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")
 _COLOURS = {
     "HEALTHY": "green",
     "OPEN": "green",
@@ -94,6 +96,8 @@ def show(
         print(*(escape_controls(str(name)) for name in names), sep="\n", end="\n" if many else "")
     elif many:
         print(*table(many, columns), sep="\n")
+    else:
+        say("nothing found")
 
 
 def table(rows: Sequence[R], columns: Sequence[Column[R]]) -> list[str]:
@@ -118,15 +122,21 @@ def escape_controls(text: str) -> str:
 
 
 def age(moment: str | None) -> str:
-    """Age of an RFC 3339 time in its largest unit; `never` for None."""
+    """Age of an RFC 3339 time in its largest unit: `2m ago`, `in 3d`; `never` for None."""
     if moment is None:
         return "never"
     then = datetime.fromisoformat(moment.replace("Z", "+00:00"))
     seconds = int((load("core.runtime.clock").SystemClock().now() - then).total_seconds())
+    if seconds < -_CLOCK_SKEW_SECONDS:
+        return f"in {_largest_unit(-seconds)}"
+    return f"{_largest_unit(max(0, seconds))} ago"
+
+
+def _largest_unit(seconds: int) -> str:
     for unit, size in (("d", 86_400), ("h", 3_600), ("m", 60)):
         if seconds >= 2 * size:
-            return f"{seconds // size}{unit} ago"
-    return f"{max(0, seconds)}s ago"
+            return f"{seconds // size}{unit}"
+    return f"{seconds}s"
 
 
 def _value_at(row: Row, keys: Sequence[str]) -> object:
@@ -186,6 +196,9 @@ def _by_meaning(text: str) -> str:
 
 
 def _text(value: object) -> str:
+    """Formats a cell; a time is its age, as in all columns."""
+    if isinstance(value, str) and _TIME.fullmatch(value):
+        return age(value)
     if isinstance(value, bool):
         return "yes" if value else "no"
     return escape_controls(" ".join(str("" if value is None else value).split()))
