@@ -77,6 +77,7 @@ class Installation:
             text=True,
             timeout=120,
             check=False,
+            cwd=self.folder,
             env={**self.environment, **environ},
         )
         assert done.returncode == code, f"{words}: {done.returncode}\n{done.stdout}{done.stderr}"

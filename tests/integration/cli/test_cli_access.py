@@ -32,7 +32,7 @@ def test_a_team_gets_its_project(installation: Installation, tmp_path: Path) -> 
     run("roles", "set", "-f", str(file))
     run("access", "grant", "looker", "project/shop", "--user", "ann@example.org", "--hours", "8")
     run("access", "can", "administer", "user")
-    run("projects", "delete", "shop")
+    run("projects", "delete", "shop", "--yes")
 
 
 def test_a_narrow_token_may_what_it_names(installation: Installation) -> None:

@@ -29,7 +29,7 @@ def test_sinks_and_routers_are_set_and_deleted(installation: Installation, tmp_p
     assert "whsec_" not in installation.run("notifications", "sinks", "-o", "json").stdout
     router = ("--sink", "ops", "--event", "service.*", "--severity", "error")
     assert "service.*" in installation.run("notifications", "set-router", "r", *router).stdout
-    assert "r" in installation.run("notifications", "delete-sink", "ops", code=1).stderr
-    installation.run("notifications", "delete-router", "r")
-    installation.run("notifications", "delete-sink", "ops")
+    assert "r" in installation.run("notifications", "delete-sink", "ops", "--yes", code=1).stderr
+    installation.run("notifications", "delete-router", "r", "--yes")
+    installation.run("notifications", "delete-sink", "ops", "--yes")
     assert installation.run("notifications", "sinks", "-o", "json").stdout.strip() == "[]"

@@ -129,5 +129,5 @@ def test_definitions_are_applied_and_reach_the_clusters(
     poll_until(lambda: services("sets", "tenants"), lambda found: found == [], 30)
 
     for name in ("monitoring", "cache"):
-        run("globals", "delete", name)
+        run("globals", "delete", name, "--yes")
     poll_until(lambda: told("globals", "list"), lambda found: found == [], 30)

@@ -57,9 +57,7 @@ def commit(repository: ServedRepository, greeting: str) -> str:
 @pytest.fixture
 def agent(installation: Installation, cluster: LocalCluster, tmp_path: Path) -> Iterator[None]:
     """A cluster registered by the command line, with an agent started by it."""
-    words = ("clusters", "create", "journey", "-o", "json")
-    token = json.loads(installation.run(*words).stdout)["deployToken"]
-    (tmp_path / "token").write_text(token)
+    installation.run("clusters", "create", "journey", "--token-file", str(tmp_path / "token"))
     kubeconfig = agent_kubeconfig(cluster.access, tmp_path / "kubeconfig")
     argv = [TOWLINE, "agent", "--url", f"127.0.0.1:{installation.ports[1]}"]
     argv += ["--ca-file", str(installation.ca), "--token-file", str(tmp_path / "token")]

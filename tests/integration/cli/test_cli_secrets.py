@@ -103,12 +103,12 @@ def test_a_secret_from_its_first_value_to_its_end(
     assert [(one["name"], one["secretName"], one["version"]) for one in uses] == [
         ("key", "api-key", 2)
     ]
-    refused = run("secrets", "delete", "api-key", code=1)
+    refused = run("secrets", "delete", "api-key", "--yes", code=1)
     assert "shop" in refused.stderr
     run("secrets", "use", "dev/shop", "db=db@1")
     for words in (
         ("list",), ("versions", "api-key"), ("consumers", "db"), ("rotate-keys",), ("keys",),
-        ("revoke", "api-key", "1"), ("delete", "api-key"),
+        ("revoke", "api-key", "1", "--yes"), ("delete", "api-key", "--yes"),
     ):  # fmt: skip
         done = run("secrets", *words)
         said += done.stdout + done.stderr

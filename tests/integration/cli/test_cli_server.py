@@ -109,16 +109,24 @@ def test_a_wrong_token_is_refused_and_a_dead_server_unreachable(
 
 def test_a_cluster_is_made_shown_and_forgotten(installation: Installation) -> None:
     words = ("clusters", "create", "Made here", "--handle", "made", "--tag", "env=test")
-    made = json.loads(installation.run(*words, "-o", "json").stdout)
-    assert made["deployToken"].startswith("twa_")
+    told = installation.run(*words, "-o", "json")
+    made, file = json.loads(told.stdout), installation.folder / "made.token"
+    token = file.read_text().strip()
+    assert token.startswith("twa_") and token not in told.stdout + told.stderr
+    assert file.stat().st_mode & 0o777 == 0o600
     assert made["tags"] == [{"name": "env", "value": "test"}]
-    again = json.loads(installation.run("clusters", "rotate-token", "made", "-o", "json").stdout)
-    assert again["deployToken"] not in ("", made["deployToken"])
+    installation.run("clusters", "rotate-token", "made")
+    second = file.read_text().strip()
+    assert second.startswith("twa_") and second != token
+    words_of_ci = ("clusters", "rotate-token", "made", "--show-token", "-o", "json")
+    assert json.loads(installation.run(*words_of_ci).stdout)["deployToken"] not in (token, second)
     shown = yaml.safe_load(installation.run("clusters", "get", "made", "-o", "yaml").stdout)
     assert shown["id"] == made["id"]
     assert "deployToken" not in shown
+    assert "made.token already exists" in installation.run(*words, code=2).stderr
+    file.unlink()
     installation.run(*words, code=1)
-    installation.run("clusters", "detach", "made")
+    installation.run("clusters", "detach", "made", "--yes")
     assert "made" not in installation.run("clusters", "list", "-o", "name").stdout.split()
 
 
@@ -173,9 +181,9 @@ def test_services_are_made_changed_and_deleted_by_commands(
     vain = installation.run("services", "wait", "lonely/tool", "--timeout", "1s", code=6)
     assert "timed out after 1 s: lonely/tool is " in vain.stderr
     installation.run("services", "sync", "lonely/tool")
-    installation.run("services", "delete", "lonely/tool")
+    installation.run("services", "delete", "lonely/tool", "--yes")
     assert "lonely/tool" not in installation.run("services", "list", "-o", "name").stdout
-    installation.run("repos", "delete", repository.url)
+    installation.run("repos", "delete", repository.url, "--yes")
 
 
 def shows_its_copy(installation: Installation, git_server: GitServer, url: str) -> None:
@@ -211,7 +219,7 @@ def test_tokens_are_made_used_and_revoked(installation: Installation) -> None:
     assert "admin" in installation.run("whoami", environ=mine).stdout
     rows = json.loads(installation.run("tokens", "list", "-o", "json").stdout)
     (robot,) = [row for row in rows if row["name"] == "robot"]
-    installation.run("tokens", "delete", robot["id"])
+    installation.run("tokens", "delete", robot["id"], "--yes")
     installation.run("whoami", code=4, environ=mine)
     assert "deleteAccessToken" in installation.run("audit", "-q", "deleteAccessToken").stdout
 

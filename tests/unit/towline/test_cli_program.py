@@ -1,10 +1,12 @@
 """The command line as people meet it: help, exit codes, formats, waiting."""
 
+import io
 import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+import typer
 import yaml
 from typer.testing import CliRunner
 
@@ -18,6 +20,7 @@ from core.errors import (
     Unavailable,
 )
 from tests.fakes.api import FakeApi
+from tests.fakes.command_line import Leaf, leaves, run_in_process
 from towline.cli.clusters import clusters
 from towline.cli.clusters import generated as cluster_api
 from towline.cli.clusters.find import find_cluster
@@ -29,6 +32,7 @@ from towline.cli.reports.audit import newer, newest
 from towline.cli.services import generated as service_api
 from towline.cli.services.explain import explain
 from towline.cli.services.find import find_service
+from towline.cli.shell.confirmation import confirm_deletion
 from towline.cli.shell.output import Format, age, field, show, table
 from towline.cli.shell.polling import WaitTimeout, poll_until, seconds
 from towline.cli.shell.session import parse_pairs
@@ -129,6 +133,48 @@ def test_an_empty_table_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     assert (said.out, said.err) == ("", "nothing found\n")
     show([], COLUMNS, Format.JSON, "name")
     assert capsys.readouterr() == ("[]\n", "")
+
+
+DELETIONS = [
+    leaf
+    for leaf in leaves()
+    if leaf.words[-1].startswith("delete")
+    or leaf.words in {("clusters", "detach"), ("secrets", "revoke")}
+]
+
+
+@pytest.mark.parametrize("leaf", DELETIONS, ids=lambda leaf: " ".join(leaf.words))
+def test_a_deletion_asks_unless_told_otherwise(
+    leaf: Leaf, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Without a terminal nobody can answer; with `--yes` it goes on to the control plane."""
+    monkeypatch.setenv("TOWLINE_URL", "http://127.0.0.1:1")
+    monkeypatch.setenv("TOWLINE_TOKEN", "x")
+    refused = run_in_process(leaf.called(), monkeypatch, capfd)
+    assert refused.code == 2 and "--yes" in refused.err
+    assert run_in_process([*leaf.called(), "--yes"], monkeypatch, capfd).code == 5
+
+
+@pytest.mark.parametrize(("answer", "deletes"), [("n\n", False), ("", False), ("y\n", True)])
+def test_a_deletion_tells_what_goes_along(
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    answer: str,
+    deletes: bool,
+) -> None:
+    terminal = io.StringIO(answer)
+    monkeypatch.setattr(terminal, "isatty", lambda: True)
+    monkeypatch.setattr("sys.stdin", terminal)
+    refused = False
+    try:
+        confirm_deletion("cluster dev", yes=False, along=lambda: [f"s{n}" for n in range(22)])
+    except typer.Abort:
+        refused = True
+    said = capfd.readouterr()
+    assert refused is not deletes
+    assert said.out.strip() == ""
+    assert "also deletes s0" in said.err and "and 2 more" in said.err
+    assert "Delete cluster dev?" in said.err
 
 
 def test_a_global_service_without_a_selector_is_refused() -> None:

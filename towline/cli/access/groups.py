@@ -8,6 +8,7 @@ import typer
 from towline.cli.access import generated as operations
 from towline.cli.access import users
 from towline.cli.access.generated import Group, Member
+from towline.cli.shell.confirmation import Yes, confirm_deletion
 from towline.cli.shell.output import Column, Format, field, show
 from towline.cli.shell.session import Output, Search, connect
 from towline.operations import GraphQLApi
@@ -65,13 +66,16 @@ def create_group(
 
 
 @app.command("delete")
-def delete_group(context: typer.Context, name: Name, output: Output = Format.TABLE) -> None:
+def delete_group(
+    context: typer.Context, name: Name, yes: Yes = False, output: Output = Format.TABLE
+) -> None:
     """Delete a group and its role bindings.
 
     \b
     Example:
       towline groups delete shop-team
     """
+    confirm_deletion(f"group {name}", yes=yes)
     api = connect(context)
     show(operations.delete_group(api, _id(api, name)), COLUMNS, output, "name")
 

@@ -10,6 +10,7 @@ from core.errors import Invalid
 from towline.cli.access import generated as operations
 from towline.cli.access.generated import Role
 from towline.cli.lazy_import import load
+from towline.cli.shell.confirmation import Yes, confirm_deletion
 from towline.cli.shell.output import Column, Format, field, show
 from towline.cli.shell.session import Output, connect
 from towline.input_files import read_text
@@ -80,6 +81,7 @@ def set_role(
 def delete_role(
     context: typer.Context,
     name: Annotated[str, typer.Argument(help="Name of the role.")],
+    yes: Yes = False,
     output: Output = Format.TABLE,
 ) -> None:
     """Delete a role without bindings.
@@ -88,6 +90,7 @@ def delete_role(
     Example:
       towline roles delete debugger
     """
+    confirm_deletion(f"role {name}", yes=yes)
     api = connect(context)
     role = operations.role(api, name)
     show(operations.delete_role(api, role["id"]), COLUMNS, output, "name")

@@ -8,6 +8,7 @@ from core.errors import Invalid
 from towline.cli.access import generated as operations
 from towline.cli.access.generated import NewToken, Token
 from towline.cli.access.resource_names import scope_of
+from towline.cli.shell.confirmation import Yes, confirm_deletion
 from towline.cli.shell.output import Column, Format, age, field, say, show, since
 from towline.cli.shell.session import Output, connect
 from towline.operations import GraphQLApi
@@ -92,6 +93,7 @@ def delete_token(
     token: Annotated[
         str, typer.Argument(metavar="ID", help="Id of the token, as `list` shows it.")
     ],
+    yes: Yes = False,
     output: Output = Format.TABLE,
 ) -> None:
     """Revoke a token; its open sessions end within seconds.
@@ -100,4 +102,5 @@ def delete_token(
     Example:
       towline tokens delete 01890a5d-ac96-774b-bcce-b302099a8057
     """
+    confirm_deletion(f"token {token}", yes=yes)
     show(operations.delete_token(connect(context), token), COLUMNS, output, "id")

@@ -4,15 +4,18 @@ import shlex
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 from urllib.parse import urlsplit
 
 import typer
 
+from core.errors import Invalid
+from core.runtime.atomic_files import write_atomically
 from towline.cli.clusters import generated as operations
 from towline.cli.clusters.find import find_cluster
 from towline.cli.clusters.generated import Cluster, NewCluster
 from towline.cli.lazy_import import load
+from towline.cli.shell.confirmation import Yes, confirm_deletion
 from towline.cli.shell.output import Column, Format, field, say, show, since
 from towline.cli.shell.session import (
     Output,
@@ -31,6 +34,13 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True, help="Clusters and their agents.")
 
 Name = Annotated[str, typer.Argument(help="Handle or id of the cluster.")]
+TokenFile = Annotated[
+    Path | None,
+    typer.Option(help="File for the deploy token, mode 0600 (default: HANDLE.token)."),
+]
+ShowToken = Annotated[
+    bool, typer.Option("--show-token", help="Print the deploy token instead of writing a file.")
+]
 ENDING = "deleting: waiting for the agent to remove the services; detach does not wait"
 COLUMNS: tuple[Column[Cluster], ...] = (
     field("HANDLE"),
@@ -76,13 +86,19 @@ def create_cluster(
     ] = None,
     tag: Annotated[list[str] | None, typer.Option(help="Tag, as key=value; repeatable.")] = None,
     protect: Annotated[bool, typer.Option(help="Protect the cluster from deletion.")] = False,
+    token_file: TokenFile = None,
+    show_token: ShowToken = False,
     output: Output = Format.TABLE,
 ) -> None:
-    """Register a cluster; prints its deploy token once, and the command that starts its agent.
+    """Register a cluster, and write the deploy token of its agent to a file.
+
+    Towline shows a token only once. The output has it only with --show-token, so that logs of CI
+    do not keep it.
 
     \b
     Example:
       towline clusters create "Production EU" --handle prod-eu --tag env=prod
+      towline clusters create ci --show-token -o json
     """
     attributes: ClusterAttributes = {
         "name": name,
@@ -90,7 +106,12 @@ def create_cluster(
         "protect": protect,
         "tags": named(parse_pairs(tag, "--tag")),
     }
-    _show_with_token(context, operations.create_cluster(connect(context), attributes), output)
+    known = token_file or (_token_path(handle, None) if handle else None)
+    if known and known.exists() and not show_token:
+        raise Invalid(f"{known} already exists; choose another file", field="--token-file")
+    made = operations.create_cluster(connect(context), attributes)
+    file = None if show_token else _token_path(made["handle"], token_file)
+    _show_with_token(context, made, file, output)
 
 
 @app.command("join")
@@ -166,38 +187,57 @@ def _start_agent(
 
 
 @app.command("delete")
-def delete_cluster(context: typer.Context, cluster: Name, output: Output = Format.TABLE) -> None:
+def delete_cluster(
+    context: typer.Context, cluster: Name, yes: Yes = False, output: Output = Format.TABLE
+) -> None:
     """Delete a cluster; its agent first removes everything that Towline deployed.
 
     \b
     Example:
       towline clusters delete staging
     """
+    confirm_deletion(f"cluster {cluster}", yes=yes, along=lambda: _services(context, cluster))
     _change(context, operations.delete_cluster, cluster, output)
 
 
 @app.command("detach")
-def detach_cluster(context: typer.Context, cluster: Name, output: Output = Format.TABLE) -> None:
+def detach_cluster(
+    context: typer.Context, cluster: Name, yes: Yes = False, output: Output = Format.TABLE
+) -> None:
     """Remove a cluster from Towline and leave its workloads running.
 
     \b
     Example:
       towline clusters detach staging
     """
+    confirm_deletion(f"cluster {cluster} from Towline", yes=yes)
     _change(context, operations.detach_cluster, cluster, output)
 
 
 @app.command("rotate-token")
-def rotate_token(context: typer.Context, cluster: Name, output: Output = Format.TABLE) -> None:
-    """Create a new deploy token and print it once; older tokens stop working immediately.
+def rotate_token(
+    context: typer.Context,
+    cluster: Name,
+    token_file: TokenFile = None,
+    show_token: ShowToken = False,
+    output: Output = Format.TABLE,
+) -> None:
+    """Create a new deploy token and write it to a file; older tokens stop working immediately.
 
     \b
     Example:
-      towline clusters rotate-token prod-eu -o json
+      towline clusters rotate-token prod-eu --token-file prod-eu.token
     """
     api = connect(context)
     found = find_cluster(api, cluster)
-    _show_with_token(context, operations.rotate_cluster_token(api, found["id"]), output)
+    file = None if show_token else _token_path(found["handle"], token_file)
+    _show_with_token(context, operations.rotate_cluster_token(api, found["id"]), file, output)
+
+
+def _services(context: typer.Context, cluster: str) -> list[str]:
+    api = connect(context)
+    services = operations.cluster_services(api, find_cluster(api, cluster)["id"])
+    return [f"service {service['name']} and its objects" for service in services]
 
 
 def _change(
@@ -210,16 +250,33 @@ def _change(
     show(change(api, find_cluster(api, cluster)["id"]), COLUMNS, output, "handle")
 
 
-def _show_with_token(context: typer.Context, cluster: NewCluster, output: Format) -> None:
-    show(cluster, COLUMNS, output, "handle")
+def _show_with_token(
+    context: typer.Context, cluster: NewCluster, file: Path | None, output: Format
+) -> None:
+    """Writes the deploy token to a file; without one, prints it."""
+    token = cluster["deployToken"] or ""
+    if file is None:
+        show(cluster, COLUMNS, output, "handle")
+    else:
+        write_atomically(file, f"{token}\n".encode())
+        shown = cast(
+            Cluster, {key: value for key, value in cluster.items() if key != "deployToken"}
+        )
+        show(shown, COLUMNS, output, "handle")
+        say(f"wrote the deploy token to {file}; Towline does not show it again")
     if output is Format.TABLE:
+        if file is None:
+            print(f"\ndeploy token, shown only once: {token}")
         host = urlsplit(selected_target(context).url).hostname
         port = operations.installation(connect(context))["agentsPort"]
-        print(f"\ndeploy token, shown only once: {cluster['deployToken']}")
-        say(_way_to_start(cluster["handle"], f"{host}:{port}"))
+        say(_way_to_start(f"{host}:{port}", file or Path(f"{cluster['handle']}.token")))
 
 
-def _way_to_start(handle: str, address: str) -> str:
+def _token_path(handle: str, given: Path | None) -> Path:
+    return given or Path(f"{handle}.token")
+
+
+def _way_to_start(address: str, token_file: Path) -> str:
     return f"""
-Save the token to a file, then start the agent with a kubeconfig of the cluster:
-  towline agent --url {address} --ca-file ca.crt --token-file {handle}.token --kubeconfig …"""
+Start the agent with a kubeconfig of the cluster:
+  towline agent --url {address} --ca-file ca.crt --token-file {token_file} --kubeconfig …"""

@@ -30,6 +30,10 @@ class Cluster(TypedDict):
     agentAlarm: str | None
 
 
+class ClusterServicesNode(TypedDict):
+    name: str
+
+
 class NewCluster(Cluster):
     deployToken: str | None
 
@@ -55,6 +59,13 @@ CLUSTER: GraphQLDocument[Mapping[str, Cluster | None]] = GraphQLDocument('query 
 
 def cluster(api: GraphQLApi, *, id: str | None = None, handle: str | None = None) -> Cluster:
     return run(api, CLUSTER, id=id, handle=handle)
+
+
+CLUSTER_SERVICES: GraphQLDocument[Mapping[str, Page[ClusterServicesNode]]] = GraphQLDocument('query ClusterServices($first:Int$after:String$clusterId:ID!){serviceDeployments(first:$first after:$after clusterId:$clusterId){edges{node{name}}pageInfo{hasNextPage endCursor}}}')
+
+
+def cluster_services(api: GraphQLApi, cluster_id: str) -> Iterator[ClusterServicesNode]:
+    return pages(api, CLUSTER_SERVICES, clusterId=cluster_id)
 
 
 CREATE_CLUSTER: GraphQLDocument[Mapping[str, NewCluster | None]] = GraphQLDocument('mutation CreateCluster($attributes:ClusterAttributes!){createCluster(attributes:$attributes){...NewCluster}}' + _NEW_CLUSTER + _CLUSTER)

@@ -13,6 +13,7 @@ from towline.cli.generators.generated import (
     UpgradeAgents,
 )
 from towline.cli.generators.generators import Name, Tags
+from towline.cli.shell.confirmation import Yes, confirm_deletion
 from towline.cli.shell.output import Column, Format, field, show, since
 from towline.cli.shell.session import Output, Search, connect, named, parse_pairs
 
@@ -163,13 +164,16 @@ def upgrade_agents(
 
 
 @app.command("delete")
-def delete(context: typer.Context, name: Name, output: Output = Format.TABLE) -> None:
+def delete(
+    context: typer.Context, name: Name, yes: Yes = False, output: Output = Format.TABLE
+) -> None:
     """Delete a group that no selector refers to.
 
     \b
     Example:
       towline cluster-groups delete eu
     """
+    confirm_deletion(f"cluster group {name}", yes=yes)
     api = connect(context)
     id = find_group(api, name)["id"]
     show(operations.delete_cluster_group(api, id), COLUMNS, output, "name")

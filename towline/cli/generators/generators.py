@@ -1,5 +1,6 @@
 """Options and columns of the commands for global services, service sets and namespaces."""
 
+from collections.abc import Iterable
 from typing import Annotated
 
 import typer
@@ -30,3 +31,15 @@ SERVICES: tuple[Column[GeneratedService], ...] = (
     field("NAMESPACE"),
     field("STATUS"),
 )
+
+
+def deleted_services(
+    definition: GlobalService | ServiceSet | Namespace, services: Iterable[GeneratedService]
+) -> list[str]:
+    """Names of the services that go with a definition, as its policy says."""
+    objects = "and its objects" if definition["onDelete"] == "DELETE" else "but not its objects"
+    return [
+        f"service {service['cluster']['handle'] if service['cluster'] else '?'}/{service['name']} "
+        f"{objects}"
+        for service in services
+    ]

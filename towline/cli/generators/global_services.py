@@ -8,9 +8,17 @@ from core.errors import Invalid
 from towline.cli.clusters.find import find_cluster
 from towline.cli.generators import generated as operations
 from towline.cli.generators.generated import ClusterOverride, TemplateGit
-from towline.cli.generators.generators import COLUMNS, SERVICES, Confirm, Name, Tags
+from towline.cli.generators.generators import (
+    COLUMNS,
+    SERVICES,
+    Confirm,
+    Name,
+    Tags,
+    deleted_services,
+)
 from towline.cli.repositories.find import find_repository
 from towline.cli.services.find import find_service
+from towline.cli.shell.confirmation import Yes, confirm_deletion
 from towline.cli.shell.option_groups import OptionGroup, option_groups
 from towline.cli.shell.output import Column, Format, field, show, since
 from towline.cli.shell.session import (
@@ -222,13 +230,22 @@ def sync(
 
 
 @app.command("delete")
-def delete(context: typer.Context, name: Name, output: Output = Format.TABLE) -> None:
+def delete(
+    context: typer.Context, name: Name, yes: Yes = False, output: Output = Format.TABLE
+) -> None:
     """Delete a global service; its policy decides what happens to its services.
 
     \b
     Example:
       towline globals delete monitoring
     """
+    confirm_deletion(f"global service {name}", yes=yes, along=lambda: _services(context, name))
     api = connect(context)
     id = operations.global_service(api, name=name)["id"]
     show(operations.delete_global_service(api, id), COLUMNS, output, "name")
+
+
+def _services(context: typer.Context, name: str) -> list[str]:
+    api = connect(context)
+    found = operations.global_service(api, name=name)
+    return deleted_services(found, operations.global_service_services(api, found["id"]))

@@ -3,7 +3,8 @@
 import typer
 
 from towline.cli.generators import generated as operations
-from towline.cli.generators.generators import COLUMNS, SERVICES, Confirm, Name
+from towline.cli.generators.generators import COLUMNS, SERVICES, Confirm, Name, deleted_services
+from towline.cli.shell.confirmation import Yes, confirm_deletion
 from towline.cli.shell.output import Format, show
 from towline.cli.shell.session import Output, Search, connect
 
@@ -52,13 +53,22 @@ def sync(
 
 
 @app.command("delete")
-def delete(context: typer.Context, name: Name, output: Output = Format.TABLE) -> None:
+def delete(
+    context: typer.Context, name: Name, yes: Yes = False, output: Output = Format.TABLE
+) -> None:
     """Delete a managed namespace; its policy decides what happens to its services.
 
     \b
     Example:
       towline namespaces delete team-a
     """
+    confirm_deletion(f"managed namespace {name}", yes=yes, along=lambda: _services(context, name))
     api = connect(context)
     id = operations.namespace(api, name=name)["id"]
     show(operations.delete_namespace(api, id), COLUMNS, output, "name")
+
+
+def _services(context: typer.Context, name: str) -> list[str]:
+    api = connect(context)
+    found = operations.namespace(api, name=name)
+    return deleted_services(found, operations.namespace_services(api, found["id"]))

@@ -4,7 +4,8 @@ import typer
 
 from towline.cli.generators import generated as operations
 from towline.cli.generators.generated import PlannedService
-from towline.cli.generators.generators import COLUMNS, SERVICES, Confirm, Name
+from towline.cli.generators.generators import COLUMNS, SERVICES, Confirm, Name, deleted_services
+from towline.cli.shell.confirmation import Yes, confirm_deletion
 from towline.cli.shell.output import Column, Format, field, say, show
 from towline.cli.shell.session import Output, Search, connect
 
@@ -68,13 +69,16 @@ def sync(
 
 
 @app.command("delete")
-def delete(context: typer.Context, name: Name, output: Output = Format.TABLE) -> None:
+def delete(
+    context: typer.Context, name: Name, yes: Yes = False, output: Output = Format.TABLE
+) -> None:
     """Delete a service set; its policy decides what happens to its services.
 
     \b
     Example:
       towline sets delete previews
     """
+    confirm_deletion(f"service set {name}", yes=yes, along=lambda: _services(context, name))
     api = connect(context)
     id = operations.service_set(api, name=name)["id"]
     show(operations.delete_service_set(api, id), COLUMNS, output, "name")
@@ -105,3 +109,9 @@ def preview(context: typer.Context, name: Name, output: Output = Format.TABLE) -
     show(rows, PLANNED, output, "name")
     if plan["problem"]:
         say(plan["problem"])
+
+
+def _services(context: typer.Context, name: str) -> list[str]:
+    api = connect(context)
+    found = operations.service_set(api, name=name)
+    return deleted_services(found, operations.service_set_services(api, found["id"]))

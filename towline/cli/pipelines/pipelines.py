@@ -25,6 +25,7 @@ from towline.cli.pipelines.generated import (
     StageRelease,
     StageRollout,
 )
+from towline.cli.shell.confirmation import Yes, confirm_deletion
 from towline.cli.shell.output import (
     Column,
     Format,
@@ -487,13 +488,16 @@ def resume(context: typer.Context, pipeline: Name, output: Output = Format.TABLE
 
 
 @app.command("delete")
-def delete_pipeline(context: typer.Context, pipeline: Name, output: Output = Format.TABLE) -> None:
+def delete_pipeline(
+    context: typer.Context, pipeline: Name, yes: Yes = False, output: Output = Format.TABLE
+) -> None:
     """Delete a pipeline; its services keep running.
 
     \b
     Example:
       towline pipelines delete shop
     """
+    confirm_deletion(f"pipeline {pipeline}", yes=yes)
     _changed(context, operations.delete_pipeline, pipeline, output)
 
 

@@ -7,6 +7,7 @@ import typer
 from towline.cli.projects import generated as operations
 from towline.cli.projects.find import find_project
 from towline.cli.projects.generated import Project
+from towline.cli.shell.confirmation import Yes, confirm_deletion
 from towline.cli.shell.output import Column, Format, field, show, since
 from towline.cli.shell.session import Output, Search, connect
 
@@ -55,12 +56,15 @@ def create_project(
 
 
 @app.command("delete")
-def delete_project(context: typer.Context, name: Name, output: Output = Format.TABLE) -> None:
+def delete_project(
+    context: typer.Context, name: Name, yes: Yes = False, output: Output = Format.TABLE
+) -> None:
     """Delete an empty project and its role bindings.
 
     \b
     Example:
       towline projects delete shop
     """
+    confirm_deletion(f"project {name}", yes=yes)
     api = connect(context)
     show(operations.delete_project(api, find_project(api, name)["id"]), COLUMNS, output, "name")

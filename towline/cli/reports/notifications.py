@@ -12,6 +12,7 @@ from towline.cli.reports import generated as operations
 from towline.cli.reports.audit import KindFilter
 from towline.cli.reports.generated import Delivery, NotificationsNode, Router, Sink
 from towline.cli.repositories.find import find_repository
+from towline.cli.shell.confirmation import Yes, confirm_deletion
 from towline.cli.shell.option_groups import OptionGroup, option_groups
 from towline.cli.shell.output import Column, Format, field, show
 from towline.cli.shell.plugin_kinds import SINK_KINDS
@@ -186,6 +187,7 @@ def set_sink(
 def delete_sink(
     context: typer.Context,
     name: Annotated[str, typer.Argument(help="Name of the sink.")],
+    yes: Yes = False,
     output: Output = Format.TABLE,
 ) -> None:
     """Delete a sink that no router uses.
@@ -194,6 +196,7 @@ def delete_sink(
     Example:
       towline notifications delete-sink ops
     """
+    confirm_deletion(f"sink {name}", yes=yes)
     api = connect(context)
     show(operations.delete_sink(api, _sink_id(api, name)), _SINKS, output, "name")
 
@@ -274,6 +277,7 @@ def set_router(
 def delete_router(
     context: typer.Context,
     name: Annotated[str, typer.Argument(help="Name of the router.")],
+    yes: Yes = False,
     output: Output = Format.TABLE,
 ) -> None:
     """Delete a router; its sinks stay.
@@ -282,6 +286,7 @@ def delete_router(
     Example:
       towline notifications delete-router alerts
     """
+    confirm_deletion(f"router {name}", yes=yes)
     api = connect(context)
     router = _named(operations.routers(api, q=name), "router", name)
     show(operations.delete_router(api, router["id"]), _ROUTERS, output, "name")

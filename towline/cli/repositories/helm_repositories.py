@@ -9,6 +9,7 @@ from towline.cli.projects.find import find_project
 from towline.cli.repositories import generated as operations
 from towline.cli.repositories.find import find_helm_repository
 from towline.cli.repositories.generated import HelmRepository, HelmRepositoryCharts
+from towline.cli.shell.confirmation import Yes, confirm_deletion
 from towline.cli.shell.output import Column, Format, field, show, since
 from towline.cli.shell.session import Output, Search, connect
 from towline.input_files import read_secret
@@ -117,7 +118,7 @@ def update_helm_repository(
 
 @app.command("delete")
 def delete_helm_repository(
-    context: typer.Context, repository: Name, output: Output = Format.TABLE
+    context: typer.Context, repository: Name, yes: Yes = False, output: Output = Format.TABLE
 ) -> None:
     """Delete a chart repository that no service uses.
 
@@ -125,6 +126,7 @@ def delete_helm_repository(
     Example:
       towline helm-repos delete https://charts.example.org
     """
+    confirm_deletion(f"chart repository {repository}", yes=yes)
     api = connect(context)
     id = find_helm_repository(api, repository)["id"]
     show(operations.delete_helm_repository(api, id), COLUMNS, output, "url")

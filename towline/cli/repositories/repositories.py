@@ -9,6 +9,7 @@ from towline.cli.clusters.find import find_cluster
 from towline.cli.repositories import generated as operations
 from towline.cli.repositories.find import find_repository
 from towline.cli.repositories.generated import Repository
+from towline.cli.shell.confirmation import Yes, confirm_deletion
 from towline.cli.shell.option_groups import OptionGroup, option_groups
 from towline.cli.shell.output import Column, Format, amount, field, show, since
 from towline.cli.shell.session import Output, Search, connect
@@ -182,7 +183,7 @@ def update_repository(
 
 @app.command("delete")
 def delete_repository(
-    context: typer.Context, repository: Name, output: Output = Format.TABLE
+    context: typer.Context, repository: Name, yes: Yes = False, output: Output = Format.TABLE
 ) -> None:
     """Delete a repository.
 
@@ -190,6 +191,7 @@ def delete_repository(
     Example:
       towline repos delete https://git.example.org/shop.git
     """
+    confirm_deletion(f"repository {repository}", yes=yes)
     api = connect(context)
     found = find_repository(api, repository)
     show(operations.delete_repository(api, found["id"]), COLUMNS, output, "url")

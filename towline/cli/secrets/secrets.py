@@ -12,6 +12,7 @@ from towline.cli.secrets import generated as operations
 from towline.cli.secrets.find import find_secret
 from towline.cli.secrets.generated import DataKey, Secret, SecretUse, SecretVersions
 from towline.cli.services.find import find_service
+from towline.cli.shell.confirmation import Yes, confirm_deletion
 from towline.cli.shell.option_groups import OptionGroup, option_groups
 from towline.cli.shell.output import Column, Format, field, say, show, since
 from towline.cli.shell.session import Output, Search, connect, parse_pairs
@@ -212,6 +213,7 @@ def revoke(
     context: typer.Context,
     name: Name,
     version: Annotated[int, typer.Argument(help="Number of the version.")],
+    yes: Yes = False,
     output: Output = Format.TABLE,
 ) -> None:
     """Destroy the value of a version that no service uses.
@@ -220,6 +222,7 @@ def revoke(
     Example:
       towline secrets revoke db-password 1
     """
+    confirm_deletion(f"version {version} of secret {name}", yes=yes)
     api = connect(context)
     found = operations.revoke_secret_version(api, _id(api, name), version)
     show(found, COLUMNS, output, "name")
@@ -238,13 +241,16 @@ def refresh(context: typer.Context, name: Name, output: Output = Format.TABLE) -
 
 
 @app.command("delete")
-def delete(context: typer.Context, name: Name, output: Output = Format.TABLE) -> None:
+def delete(
+    context: typer.Context, name: Name, yes: Yes = False, output: Output = Format.TABLE
+) -> None:
     """Delete an unused secret and all its values.
 
     \b
     Example:
       towline secrets delete db-password
     """
+    confirm_deletion(f"secret {name} and all its values", yes=yes)
     api = connect(context)
     show(operations.delete_secret(api, _id(api, name)), COLUMNS, output, "name")
 

@@ -21,6 +21,7 @@ from towline.cli.services.generated import (
 from towline.cli.services.pending_deletions import attributes_of, name_of, select_deletions
 from towline.cli.services.reasons import by_urgency, first_problem
 from towline.cli.services.service_diff import diff_service
+from towline.cli.shell.confirmation import Yes, confirm_deletion
 from towline.cli.shell.option_groups import OptionGroup, option_groups
 from towline.cli.shell.output import Column, Format, field, say, short, show, since
 from towline.cli.shell.polling import poll_until, seconds
@@ -229,6 +230,7 @@ def delete_service(
     context: typer.Context,
     service: Name,
     detach: Annotated[bool, typer.Option(help="Keep its objects in the cluster.")] = False,
+    yes: Yes = False,
     output: Output = Format.TABLE,
 ) -> None:
     """Delete a service and its objects.
@@ -237,6 +239,9 @@ def delete_service(
     Example:
       towline services delete dev/web
     """
+    confirm_deletion(
+        f"service {service}", yes=yes, along=lambda: () if detach else _objects(context, service)
+    )
     delete = operations.detach_service if detach else operations.delete_service
     _change(context, delete, service, output)
 
@@ -376,6 +381,11 @@ def wait(
         output,
         label,
     )
+
+
+def _objects(context: typer.Context, service: str) -> list[str]:
+    found = find_service(connect(context), service)
+    return [name_of(component) for component in found["components"]]
 
 
 def _standing(service: Service, wanted: str) -> str:
