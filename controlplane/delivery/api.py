@@ -8,9 +8,11 @@ from controlplane.delivery.operations.diffs import (
     FleetGroup,
     ServiceDiff,
     ServiceInCluster,
+    ServiceManifests,
 )
 from controlplane.platform.graphql.context import Info
 from controlplane.platform.graphql.derive import Output, computed, output
+from controlplane.platform.graphql.scalars import Map
 from core.spec.diff import ObjectChange, ObjectChangeKind
 from core.spec.objects import FieldChange
 
@@ -35,6 +37,18 @@ class ServiceDiffType(Output[ServiceDiff]):
     """ID of the service."""
     sha: str | None = computed(lambda diff: diff.commit.sha if diff.commit else None)
     """Commit of the new bundle. Null if it was selected by digest."""
+
+
+@output(ServiceManifests, hide={"service", "commit", "objects"})
+class ServiceManifestsType(Output[ServiceManifests]):
+    """Rendered objects of a service. Values of Secrets are masked."""
+
+    service_id: strawberry.ID = computed(lambda rendered: rendered.service.id)
+    """ID of the service."""
+    sha: str | None = computed(lambda rendered: rendered.commit.sha if rendered.commit else None)
+    """Commit that was rendered. Null if no ref was given."""
+    objects: list[Map] = computed(lambda rendered: list(rendered.objects))
+    """Objects. Limit: 500 per request; use `skip` for the next ones."""
 
 
 @output(ServiceInCluster, hide={"service"})
@@ -88,6 +102,27 @@ class DiffQuery:
         diffs, actor = info.context[Diffs], info.context.actor
         found = await diffs.of_service(actor, id, ref=ref, new=new_digest, old=old_digest)
         return ServiceDiffType.of(found)
+
+    @strawberry.field
+    async def service_manifests(
+        self,
+        info: Info,
+        id: strawberry.ID,
+        ref: str | None = None,
+        digest: str | None = None,
+        skip: int = 0,
+    ) -> ServiceManifestsType:
+        """Rendered manifests of a service.
+
+        Args:
+            id: ID of the service.
+            ref: Branch, tag or commit to render. Default: the desired state.
+            digest: Digest that the service has or had. It takes precedence over `ref`.
+            skip: Number of objects to skip.
+        """
+        diffs, actor = info.context[Diffs], info.context.actor
+        found = await diffs.manifests(actor, id, ref=ref, digest=digest, skip=skip)
+        return ServiceManifestsType.of(found)
 
     @strawberry.field
     async def fleet_diff(

@@ -95,6 +95,18 @@ def compare_bundles(
     )
 
 
+def mask_secrets(kube_object: KubeObject) -> KubeObject:
+    """Copies an object, with masked values of a Secret and of the last-applied annotation."""
+    group, kind, _, _ = _key(kube_object)
+    masked = _without_secrets(kube_object)
+    assert isinstance(masked, dict)
+    if kind == "Secret" and not group:
+        for part in ("data", "stringData"):
+            if isinstance(masked.get(part), dict):
+                masked[part] = dict.fromkeys(masked[part], MASKED)
+    return masked
+
+
 def _keyed(bundle: Bundle | None) -> dict[Key, KubeObject]:
     return {_key(obj): obj for obj in bundle.objects()} if bundle is not None else {}
 

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 
 from controlplane.authorization import Actor, Verb, require, require_member
 from controlplane.clusters.model.cluster import Cluster
@@ -19,8 +20,8 @@ from controlplane.services.operations.sources import resolve_sources, sources_of
 from controlplane.services.ports import RevisionStore, ServiceStore
 from core.errors import Conflict, Forbidden, Invalid, LimitExceeded, NotFound, TowlineError
 from core.identity import ClusterId, RepositoryId
-from core.spec.bundle import Bundle, open_bundle
-from core.spec.diff import Difference, compare_bundles
+from core.spec.bundle import Bundle, KubeObject, open_bundle
+from core.spec.diff import MAX_OBJECTS, Difference, compare_bundles, mask_secrets
 from core.spec.source import Commit
 
 _BATCH = 32
@@ -41,6 +42,21 @@ class ServiceDiff:
     commit: Commit | None
     """Commit of the new bundle. None if it was selected by digest."""
     difference: Difference = part(Difference)
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceManifests:
+    """Rendered objects of a service."""
+
+    service: Service
+    digest: str
+    """Digest of the bundle."""
+    commit: Commit | None
+    """Commit that was rendered. None for the desired state."""
+    count: int
+    """Number of objects of the bundle."""
+    objects: tuple[KubeObject, ...]
+    """Objects, with masked values of Secrets. Limit: 500 per request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,12 +137,41 @@ class Diffs:
             return await self._of_digests(service, cluster, new, old)
         raise Invalid("specify either ref or newDigest")
 
+    async def manifests(
+        self,
+        actor: Actor,
+        id: str,
+        *,
+        ref: str | None = None,
+        digest: str | None = None,
+        skip: int = 0,
+    ) -> ServiceManifests:
+        """Objects that a service applies, that it would apply at a ref, or that it had applied.
+
+        NotFound: the service was never rendered, or never had the digest. Invalid: the ref does not
+        render. Forbidden: see `_render_for`.
+        """
+        service, cluster = await self._service(actor, id)
+        commit = None
+        if ref and not digest:
+            commit = await self._resolve(service, ref)
+            rendered = await self._render_for(actor, service, cluster, commit.sha)
+            bundle = open_bundle(rendered, await self._context.manifests.bundle(rendered))
+        else:
+            bundle = await self._past_bundle(service, cluster, digest or service.desired.digest)
+        page = islice(bundle.objects(), max(0, skip), max(0, skip) + MAX_OBJECTS)
+        objects = tuple(mask_secrets(found) for found in page)
+        return ServiceManifests(service, bundle.digest, commit, bundle.count, objects)
+
+    async def _resolve(self, service: Service, ref: str) -> Commit:
+        if service.repository_id is None:
+            raise Invalid(f"service {service.name!r} has no repository")
+        return await self._context.manifests.resolve(service.repository_id, ref)
+
     async def _of_ref(
         self, actor: Actor, service: Service, cluster: Cluster, ref: str
     ) -> ServiceDiff:
-        if service.repository_id is None:
-            raise Invalid(f"service {service.name!r} has no repository")
-        commit = await self._context.manifests.resolve(service.repository_id, ref)
+        commit = await self._resolve(service, ref)
         rendered = await self._render_for(actor, service, cluster, commit.sha)
         old = await self._current(service, cluster)
         new = open_bundle(rendered, await self._context.manifests.bundle(rendered))

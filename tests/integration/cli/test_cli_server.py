@@ -181,6 +181,8 @@ def test_services_are_made_changed_and_deleted_by_commands(
     vain = installation.run("services", "wait", "lonely/tool", "--timeout", "1s", code=6)
     assert "timed out after 1 s: lonely/tool is " in vain.stderr
     installation.run("services", "sync", "lonely/tool")
+    shown = yaml.safe_load(installation.run("services", "manifests", "lonely/tool").stdout)
+    assert (shown["kind"], shown["metadata"]["name"]) == ("ConfigMap", "tool")
     installation.run("services", "delete", "lonely/tool", "--yes")
     assert "lonely/tool" not in installation.run("services", "list", "-o", "name").stdout
     installation.run("repos", "delete", repository.url, "--yes")

@@ -88,6 +88,7 @@ ARGUMENTS = {
     "clusterJobs": 'clusterId: "{cluster}"',
     "sessionRecording": 'requestId: "{cluster}", offset: 0',
     "serviceDiff": 'id: "{service}", ref: "main"',
+    "serviceManifests": 'id: "{service}"',
     "fleetDiff": 'repositoryId: "{repository}", ref: "main"',
     "search": 'q: "kind:Pod"',
     "places": 'q: "e"',

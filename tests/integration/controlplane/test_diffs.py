@@ -213,5 +213,7 @@ async def test_a_diff_of_a_branch_shows_no_secret_to_a_reader(
     else:
         with pytest.raises(Forbidden, match="can read secrets"):
             await diffs.of_service(reader, service.id, ref="feature")
+        with pytest.raises(Forbidden, match="can read secrets"):
+            await diffs.manifests(reader, service.id, ref="feature")
         (group,) = (await diffs.of_fleet(reader, repository.id, "feature")).groups
         assert "can read secrets" in (group.error or "")

@@ -69,6 +69,13 @@ class Places(TypedDict):
     within: str | None
 
 
+class ServiceManifests(TypedDict):
+    digest: str
+    sha: str | None
+    count: int
+    objects: list[dict[str, object]]
+
+
 class ServiceDiffObjectsFields(TypedDict):
     pointer: str
     old: str | None
@@ -323,6 +330,13 @@ PLACES: GraphQLDocument[Mapping[str, list[Places]]] = GraphQLDocument('query Pla
 
 def places(api: GraphQLApi, q: str, first: int) -> list[Places]:
     return run(api, PLACES, q=q, first=first)
+
+
+SERVICE_MANIFESTS: GraphQLDocument[Mapping[str, ServiceManifests]] = GraphQLDocument('query ServiceManifests($id:ID!$ref:String$digest:String$skip:Int){serviceManifests(id:$id ref:$ref digest:$digest skip:$skip){digest sha count objects}}')
+
+
+def service_manifests(api: GraphQLApi, id: str, *, ref: str | None = None, digest: str | None = None, skip: int | None = None) -> ServiceManifests:
+    return run(api, SERVICE_MANIFESTS, id=id, ref=ref, digest=digest, skip=skip)
 
 
 SERVICE_DIFF: GraphQLDocument[Mapping[str, ServiceDiff]] = GraphQLDocument('query ServiceDiff($id:ID!$ref:String$newDigest:String$oldDigest:String){serviceDiff(id:$id ref:$ref newDigest:$newDigest oldDigest:$oldDigest){serviceId oldDigest newDigest sha added removed changed objects{change apiVersion kind namespace name more fields{pointer old new}}}}')

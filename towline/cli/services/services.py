@@ -21,6 +21,7 @@ from towline.cli.services.generated import (
 from towline.cli.services.pending_deletions import attributes_of, name_of, select_deletions
 from towline.cli.services.reasons import by_urgency, first_problem
 from towline.cli.services.service_diff import diff_service
+from towline.cli.services.service_manifests import show_manifests
 from towline.cli.shell.confirmation import Yes, confirm_deletion
 from towline.cli.shell.option_groups import OptionGroup, option_groups
 from towline.cli.shell.output import Column, Format, field, say, short, show, since
@@ -336,6 +337,7 @@ def unpin(context: typer.Context, service: Name, output: Output = Format.TABLE) 
 
 
 app.command("diff")(diff_service)
+app.command("manifests")(show_manifests)
 
 
 @app.command("why")

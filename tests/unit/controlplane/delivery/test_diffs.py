@@ -4,14 +4,14 @@ from typing import Any
 
 import pytest
 
-from controlplane.authorization import ANONYMOUS, Scope
+from controlplane.authorization import ANONYMOUS, Actor, Scope
 from controlplane.authorization.roles import BuiltInRole
 from controlplane.clusters.ports import ClusterStore
 from controlplane.delivery.operations.diffs import Diffs
 from controlplane.delivery.operations.render_reconciler import RenderReconciler
 from controlplane.services.model.service import Service
 from controlplane.services.ports import RevisionStore, ServiceStore
-from core.errors import Conflict, Invalid, NotFound, Unauthenticated
+from core.errors import Conflict, Invalid, NotFound, TowlineError, Unauthenticated
 from core.spec.source import RepositorySpec
 from tests.fakes.actors import NOBODY, VIEWER, person
 from tests.fakes.manifests import config_map
@@ -23,6 +23,7 @@ from tests.fakes.operations import (
     operations_over_memory,
 )
 
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 DEV, PROD = make_cluster("dev"), make_cluster("prod")
 FLEET = make_repository("fleet")
 WEB = make_service("web", DEV, repository_id=FLEET.id, folder="web")
@@ -243,3 +244,50 @@ async def test_the_largest_groups_are_listed_and_others_counted(
     push(world, "next", web="three", **folders)
     found = await operations.of_fleet(VIEWER, "fleet", "next")
     assert (len(found.groups), found.more, found.unchanged) == (200, 2, 0)
+
+
+async def test_rendered_manifests_are_those_of_the_desired_state_of_a_ref_or_of_a_digest(
+    world: MemoryOperations, operations: Diffs
+) -> None:
+    first, second = await digests(world)
+    now = await operations.manifests(VIEWER, WEB.id)
+    assert (now.digest, now.commit, now.count) == (second, None, 1)
+    assert now.objects[0]["data"] == {"key": "two"}
+    coming = await operations.manifests(VIEWER, WEB.id, ref="next")
+    assert coming.objects[0]["data"] == {"key": "three"} and coming.commit is not None
+    past = await operations.manifests(VIEWER, WEB.id, digest=first)
+    assert past.objects[0]["data"] == {"key": "one"}
+    assert (await operations.manifests(VIEWER, WEB.id, skip=1)).objects == ()
+    assert world.published == []
+
+
+async def test_rendered_manifests_hide_the_values_of_secrets(
+    world: MemoryOperations, operations: Diffs
+) -> None:
+    secret = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": "s", "annotations": {LAST_APPLIED: '{"data": {"a": "canary-1"}}'}},
+        "data": {"a": "Y2FuYXJ5"},
+        "stringData": {"b": "hidden"},
+    }
+    world.manifests.push("fleet", {"web": [secret]}, "next")
+    (shown,) = (await operations.manifests(VIEWER, WEB.id, ref="next")).objects
+    assert (shown["data"], shown["stringData"]) == ({"a": "(masked)"}, {"b": "(masked)"})
+    assert shown["metadata"]["annotations"] == {LAST_APPLIED: "(masked)"}
+
+
+@pytest.mark.parametrize(
+    ("actor", "asked", "error"),
+    [
+        (ANONYMOUS, {}, Unauthenticated),
+        (NOBODY, {}, NotFound),
+        (VIEWER, {"digest": "sha256:0"}, NotFound),
+        (VIEWER, {"ref": "none"}, NotFound),
+    ],
+)
+async def test_rendered_manifests_are_read_with_permission_only(
+    operations: Diffs, actor: Actor, asked: dict[str, str], error: type[TowlineError]
+) -> None:
+    with pytest.raises(error):
+        await operations.manifests(actor, WEB.id, **asked)

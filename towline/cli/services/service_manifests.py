@@ -1,0 +1,50 @@
+"""`towline services manifests`: prints the rendered objects of a service."""
+
+import sys
+from typing import Annotated
+
+import typer
+
+from towline.cli.lazy_import import load
+from towline.cli.services import generated as operations
+from towline.cli.services.find import find_service
+from towline.cli.shell.output import escape_controls, say, short
+from towline.cli.shell.session import connect
+from towline.operations import GraphQLApi
+
+
+def show_manifests(
+    context: typer.Context,
+    service: Annotated[
+        str, typer.Argument(metavar="CLUSTER/NAME", help="Service, by cluster and name, or by id.")
+    ],
+    ref: Annotated[
+        str | None,
+        typer.Option(help="Branch, tag or commit to render (default: the desired state)."),
+    ] = None,
+    digest: Annotated[str | None, typer.Option(help="An earlier digest of the service.")] = None,
+) -> None:
+    """Print the rendered manifests of a service as YAML, with masked values of Secrets.
+
+    \b
+    Example:
+      towline services manifests prod-eu/web
+      towline services manifests prod-eu/web --ref feature-1
+    """
+    api = connect(context)
+    dump = load("yaml").safe_dump
+    objects = _objects(api, find_service(api, service)["id"], ref, digest)
+    for number, manifest in enumerate(objects):
+        sys.stdout.write("---\n" if number else "")
+        sys.stdout.write(escape_controls(dump(manifest, sort_keys=False, allow_unicode=True)))
+
+
+def _objects(api: GraphQLApi, id: str, ref: str | None, digest: str | None) -> list[dict[str, object]]:
+    """All objects of one bundle, page by page."""
+    found = operations.service_manifests(api, id, ref=ref, digest=digest)
+    objects = list(found["objects"])
+    while found["objects"] and len(objects) < found["count"]:
+        found = operations.service_manifests(api, id, digest=found["digest"], skip=len(objects))
+        objects += found["objects"]
+    say(f"# {len(objects)} objects, {short(found['digest'])}")
+    return objects
