@@ -13,7 +13,7 @@ from towline.cli.apply import apply
 from towline.cli.clusters import clusters
 from towline.cli.configuration import contexts, flow
 from towline.cli.generators import cluster_groups, global_services, namespaces, service_sets
-from towline.cli.operator import admin, agent, processes, simulate
+from towline.cli.operator import admin, agent, completion, processes, simulate
 from towline.cli.pipelines import pipelines
 from towline.cli.projects import projects
 from towline.cli.reports import audit, fleet, notifications, streams
@@ -22,6 +22,7 @@ from towline.cli.secrets import secrets
 from towline.cli.services import blame, search, services
 from towline.cli.shell.output import escape_controls
 from towline.cli.shell.polling import WaitTimeout
+from towline.cli.shell.watching import watchable
 from towline.contexts import GlobalFlags
 
 _EXIT_CODES = {
@@ -65,12 +66,16 @@ for _group, _name in (
     (tokens.app, "tokens"),
     (users.app, "users"),
 ):
+    for _registered in _group.registered_commands:
+        if _registered.name == "list" and _registered.callback:
+            _registered.callback = watchable(_registered.callback)
     app.add_typer(_group, name=_name)
 for _command, _name in (
     (processes.serve, "serve"),
     (processes.demo, "demo"),
     (simulate.simulate, "simulate"),
     (simulate.record_churn, "record-churn"),
+    (completion.completion, "completion"),
     (login.login, "login"),
     (login.logout, "logout"),
     (login.whoami, "whoami"),

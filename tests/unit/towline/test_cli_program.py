@@ -36,6 +36,7 @@ from towline.cli.shell.confirmation import confirm_deletion
 from towline.cli.shell.output import Format, age, field, show, table
 from towline.cli.shell.polling import WaitTimeout, poll_until, seconds
 from towline.cli.shell.session import parse_pairs
+from towline.cli.shell.watching import watchable
 
 
 def commands() -> list[list[str]]:
@@ -375,3 +376,31 @@ def test_a_cluster_that_waits_for_its_agent_says_so() -> None:
     assert "detach does not wait" in str(cells[-1])
     assert clusters.COLUMNS[-1].cell(living) == ""
     assert clusters.COLUMNS[-1].cell(alarmed) == "the agent reports: no tunnel for kubectl: x"
+
+
+LISTS = [leaf for leaf in leaves() if leaf.words[-1] == "list"]
+
+
+@pytest.mark.parametrize("leaf", LISTS, ids=lambda leaf: " ".join(leaf.words))
+def test_every_list_can_be_watched(leaf: Leaf) -> None:
+    assert "--watch" in CliRunner().invoke(app, [*leaf.words, "--help"]).output
+
+
+def test_watching_shows_a_list_when_it_changes(capsys: pytest.CaptureFixture[str]) -> None:
+    answers = iter(("a", "a", "b"))
+
+    def command(*, name: str) -> None:
+        found = next(answers, None)
+        if found is None:
+            raise KeyboardInterrupt
+        print(name, found)
+
+    slept: list[float] = []
+    watchable(command, sleep=slept.append)(name="x", watch=True)
+    assert capsys.readouterr().out == "x a\nx b\n"
+    assert slept == [2.0, 2.0, 2.0]
+
+
+def test_a_list_that_is_not_watched_runs_once(capsys: pytest.CaptureFixture[str]) -> None:
+    watchable(lambda: print("once"))(watch=False)
+    assert capsys.readouterr().out == "once\n"

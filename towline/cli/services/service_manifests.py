@@ -39,7 +39,9 @@ def show_manifests(
         sys.stdout.write(escape_controls(dump(manifest, sort_keys=False, allow_unicode=True)))
 
 
-def _objects(api: GraphQLApi, id: str, ref: str | None, digest: str | None) -> list[dict[str, object]]:
+def _objects(
+    api: GraphQLApi, id: str, ref: str | None, digest: str | None
+) -> list[dict[str, object]]:
     """All objects of one bundle, page by page."""
     found = operations.service_manifests(api, id, ref=ref, digest=digest)
     objects = list(found["objects"])

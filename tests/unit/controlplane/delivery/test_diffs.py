@@ -289,5 +289,6 @@ async def test_rendered_manifests_hide_the_values_of_secrets(
 async def test_rendered_manifests_are_read_with_permission_only(
     operations: Diffs, actor: Actor, asked: dict[str, str], error: type[TowlineError]
 ) -> None:
+    ref, digest = asked.get("ref"), asked.get("digest")
     with pytest.raises(error):
-        await operations.manifests(actor, WEB.id, **asked)
+        await operations.manifests(actor, WEB.id, ref=ref, digest=digest)

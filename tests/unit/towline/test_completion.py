@@ -1,0 +1,147 @@
+"""Completion in shells: commands, options, words and names."""
+
+import http.server
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from graphql import build_schema, parse, validate
+from typer.main import get_command
+
+from towline.cli.program import app
+from towline.completion import candidates as module
+from towline.completion import scripts, tree
+from towline.completion.candidates import candidates
+
+ROOT = Path(__file__).parents[3]
+CONFIG = """current = "here"
+[contexts.here]
+url = "http://127.0.0.1:1"
+token = "x"
+[contexts.there]
+url = "http://127.0.0.1:2"
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("clusters ro", ["rotate-token"]),
+        ("services list --o", ["--output"]),
+        ("services list -o j", ["json"]),
+        ("services list --output ", ["json", "name", "table", "yaml"]),
+        ("services wait --timeout ", []),
+        ("--url https://x pipelines ap", ["apply", "approve"]),
+        ("completion ", ["bash", "fish", "zsh"]),
+        ("apply -f ", None),
+        ("apply --dry-run -f a -f ", None),
+    ],
+)
+def test_commands_options_and_words_are_completed(line: str, found: list[str] | None) -> None:
+    assert candidates(line.split(" ")) == found
+
+
+def test_contexts_are_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "config.toml").write_text(CONFIG)
+    monkeypatch.setenv("TOWLINE_CONFIG", str(tmp_path / "config.toml"))
+    assert candidates(["contexts", "use", ""]) == ["here", "there"]
+    assert candidates(["--context", "t"]) == ["there"]
+
+
+class _ControlPlane(http.server.BaseHTTPRequestHandler):
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+    def do_POST(self) -> None:
+        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        shop = {"handle": "dev", "name": "shop", "url": "https://git/shop", "cluster": None}
+        nodes = [{"node": shop}, {"node": {**shop, "handle": "prod", "cluster": shop}}]
+        root = asked["query"].split("{")[1].split("(")[0].strip()
+        body = json.dumps({"data": {root: {"edges": nodes}}}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+
+@pytest.fixture
+def control_plane(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), _ControlPlane) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        monkeypatch.setenv("TOWLINE_URL", f"http://127.0.0.1:{server.server_port}")
+        monkeypatch.setenv("TOWLINE_TOKEN", "x")
+        yield
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("clusters get ", ["dev", "prod"]),
+        ("services list --cluster p", ["prod"]),
+        ("services get dev/s", ["dev/shop"]),
+        ("repos sync https://g", ["https://git/shop"] * 2),
+        ("secrets versions ", ["shop"] * 2),
+    ],
+)
+def test_names_come_from_the_control_plane(
+    control_plane: None, line: str, found: list[str]
+) -> None:
+    assert candidates(line.split(" ")) == found
+
+
+def test_queries_for_names_fit_the_schema() -> None:
+    schema = build_schema((ROOT / "schema.graphql").read_text())
+    for root, fields in module.QUERIES.values():
+        assert validate(schema, parse(module.document(root, fields))) == []
+
+
+def test_the_commands_are_those_of_the_program() -> None:
+    """`.venv/bin/python docs/generate.py` would change nothing."""
+    assert tree.COMMANDS.read_text() == tree.text(get_command(app))
+
+
+def test_nothing_slow_is_loaded() -> None:
+    """A shell waits for each completion: the modules of commands would take 200 ms."""
+    code = (
+        "import sys; sys.argv = ['towline', '__complete', 'clu']; import towline.cli as cli;"
+        "cli.main(); print(*{'typer', 'pydantic', 'yaml', 'ssl', 'asyncio'} & set(sys.modules))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    assert done.stdout.split() == ["cluster-groups", "clusters"]
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("towline clusters ro", ["rotate-token"]),
+        ("towline  services list -o ", ["json", "name", "table", "yaml"]),
+        ("towline apply -f fi", ["file.yaml"]),
+        ("towline repos sync https:", ["//git"]),
+    ],
+)
+def test_bash_completes_a_line(tmp_path: Path, line: str, found: list[str]) -> None:
+    (tmp_path / "file.yaml").touch()
+    program = tmp_path / "towline"
+    call = f"{sys.executable} -c 'import towline.cli; towline.cli.main()' \"$@\""
+    program.write_text(f'#!/bin/sh\nif [ "$2" = repos ]; then echo https://git; else {call}; fi\n')
+    program.chmod(0o755)
+    shell = f"{scripts.BASH}\nCOMP_LINE='{line}' COMP_POINT={len(line)}\n"
+    shell += "compopt() { :; }\n_towline\nprintf '%s\\n' \"${COMPREPLY[@]}\""
+    done = subprocess.run(
+        ["bash", "--norc", "-c", shell],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=tmp_path,
+        env={"PATH": f"{tmp_path}:/usr/bin:/bin", "PYTHONPATH": str(ROOT)},
+    )
+    assert done.stdout.split() == found, done.stderr
