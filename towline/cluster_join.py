@@ -1,8 +1,14 @@
 """Joins a cluster with the kubeconfig of its administrator, as kind, k3s, kubeadm and Rancher
-write them.
+write them: creates the objects that an agent needs in the cluster, and deletes them.
 """
 
+import base64
+import json
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
 from pathlib import Path
 
 from kubernetes import client, config
@@ -13,11 +19,15 @@ from yaml import YAMLError
 from core.errors import Forbidden, Invalid, Unavailable
 from towline.context_file import write_private
 
+AGENT = "towline-agent"
 _SECONDS = 15
-_CONFLICT, _FORBIDDEN = 409, 403
+_TOKEN_SECONDS = 30 * 24 * 3600
+_FORBIDDEN, _NOT_FOUND, _CONFLICT = 403, 404, 409
 _RBAC = "rbac.authorization.k8s.io"
 # The same bindings as in docs/examples/agent-access.yaml.
 _ROLES = {"admins": "cluster-admin", "editors": "edit", "viewers": "view"}
+# Leaving deletes only objects with this label, and so keeps those of a chart or a manifest.
+_MANAGER = ("app.kubernetes.io/managed-by", "towline-clusters-join")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,47 +36,131 @@ class JoinedCluster:
 
     kubeconfig: Path
     context: str
-    server: str
     api: client.ApiClient
+
+    @property
+    def server(self) -> str:
+        return self.api.configuration.host
 
     def version(self) -> str:
         """Returns the version of the API server. Unavailable: it does not answer."""
-        try:
+        with self._named_errors():
             return client.VersionApi(self.api).get_code(_request_timeout=_SECONDS).git_version
+
+    def create_objects(self, *, account: bool) -> list[str]:
+        """Binds the groups of Towline's roles to cluster roles; with `account`, also creates the
+        agent's service account, which is cluster-admin. Returns the created objects.
+        Forbidden: the user of the kubeconfig may not do this.
+        """
+        core, rbac = client.CoreV1Api(self.api), client.RbacAuthorizationV1Api(self.api)
+        bindings = {
+            f"towline-{name}": (role, {"kind": "Group", "name": f"towline:{name}"})
+            for name, role in _ROLES.items()
+        }
+        created: list[str] = []
+        if account:
+            subject = {"kind": "ServiceAccount", "name": AGENT, "namespace": AGENT}
+            bindings[AGENT] = ("cluster-admin", subject)
+            create_account = partial(core.create_namespaced_service_account, AGENT)
+            created += self._create(core.create_namespace, "Namespace", AGENT)
+            created += self._create(create_account, "ServiceAccount", AGENT)
+        for name, (role, subject) in bindings.items():
+            reference = {"apiGroup": _RBAC, "kind": "ClusterRole", "name": role}
+            create = partial(self._create, rbac.create_cluster_role_binding, "ClusterRoleBinding")
+            made = create(name, roleRef=reference, subjects=[subject])
+            created += [f"{binding} ({role})" for binding in made]
+        return created
+
+    def objects(self) -> list[str]:
+        """Names of the objects that joining created in the cluster."""
+        with self._named_errors():
+            return [name for name, _ in self._deletions()]
+
+    def delete_objects(self) -> list[str]:
+        """Deletes the objects that joining created in the cluster; returns their names."""
+        deleted = []
+        with self._named_errors():
+            for name, delete in list(self._deletions()):
+                try:
+                    delete(_request_timeout=_SECONDS)
+                except ApiException as error:
+                    if error.status != _NOT_FOUND:
+                        raise
+                deleted.append(name)
+        return deleted
+
+    def create_kubeconfig(self, path: Path) -> datetime:
+        """Writes a kubeconfig with a new token of the agent's service account; returns the end of
+        the token, after 30 days or earlier if the API server shortens it.
+        """
+        spec = client.V1TokenRequestSpec(audiences=[], expiration_seconds=_TOKEN_SECONDS)
+        request = client.AuthenticationV1TokenRequest(spec=spec)
+        create = client.CoreV1Api(self.api).create_namespaced_service_account_token
+        with self._named_errors():
+            status = create(AGENT, AGENT, request, _request_timeout=_SECONDS).to_dict()["status"]
+        kubeconfig = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": self.context, "cluster": self._cluster_entry()}],
+            "users": [{"name": AGENT, "user": {"token": status["token"]}}],
+            "contexts": [{"name": AGENT, "context": {"cluster": self.context, "user": AGENT}}],
+            "current-context": AGENT,
+        }
+        write_private(path, json.dumps(kubeconfig, indent=2))
+        return status["expiration_timestamp"]
+
+    def _cluster_entry(self) -> dict[str, object]:
+        entry: dict[str, object] = {"server": self.server}
+        if authority := self.api.configuration.ssl_ca_cert:
+            text = base64.b64encode(Path(authority).read_bytes()).decode()
+            entry["certificate-authority-data"] = text
+        return entry
+
+    def _create(
+        self, create: Callable[..., object], kind: str, name: str, **fields: object
+    ) -> list[str]:
+        """Creates an object; returns its name, or nothing if it exists."""
+        metadata = {"name": name, "labels": dict([_MANAGER])}
+        with self._named_errors():
+            try:
+                create({"metadata": metadata, **fields}, _request_timeout=_SECONDS)
+            except ApiException as error:
+                if error.status != _CONFLICT:
+                    raise
+                return []
+        return [f"{kind} {name}"]
+
+    def _deletions(self) -> Iterator[tuple[str, Callable[..., object]]]:
+        core, rbac = client.CoreV1Api(self.api), client.RbacAuthorizationV1Api(self.api)
+        accounts = partial(core.list_namespaced_service_account, AGENT)
+        delete_account = partial(core.delete_namespaced_service_account, namespace=AGENT)
+        bindings = rbac.list_cluster_role_binding
+        kinds = (
+            ("ClusterRoleBinding", bindings, rbac.delete_cluster_role_binding),
+            ("ServiceAccount", accounts, delete_account),
+            ("Namespace", core.list_namespace, core.delete_namespace),
+        )
+        for kind, list_objects, delete in kinds:
+            found = list_objects(label_selector="=".join(_MANAGER), _request_timeout=_SECONDS)
+            for item in found.items:
+                name = item.to_dict()["metadata"]["name"]
+                yield f"{kind} {name}", partial(delete, name=name)
+
+    @contextmanager
+    def _named_errors(self) -> Generator[None]:
+        """Translates errors of the library to Forbidden and Unavailable."""
+        try:
+            yield
         except ApiException as error:
-            raise Unavailable(f"{self.server} refuses the kubeconfig: {error.reason}") from None
+            if error.status == _FORBIDDEN:
+                raise Forbidden(
+                    f"{_message(error)}; context {self.context} needs the permissions of an "
+                    "administrator of the cluster"
+                ) from None
+            raise Unavailable(f"{self.server} refuses the request: {_message(error)}") from None
         except (HTTPError, OSError) as error:
             reason = getattr(error, "reason", error)
             raise Unavailable(f"cannot reach {self.server}: {reason}") from None
-
-    def bind_groups(self) -> list[str]:
-        """Binds the groups of Towline's roles to cluster roles; returns the created bindings.
-        Forbidden: the user of the kubeconfig may not do this.
-        """
-        return [
-            f"towline-{name} ({role})" for name, role in _ROLES.items() if self._bind(name, role)
-        ]
-
-    def _bind(self, name: str, role: str) -> bool:
-        binding = client.V1ClusterRoleBinding(
-            metadata=client.V1ObjectMeta(name=f"towline-{name}"),
-            role_ref=client.V1RoleRef(api_group=_RBAC, kind="ClusterRole", name=role),
-            subjects=[client.RbacV1Subject(api_group=_RBAC, kind="Group", name=f"towline:{name}")],
-        )
-        try:
-            client.RbacAuthorizationV1Api(self.api).create_cluster_role_binding(
-                binding, _request_timeout=_SECONDS
-            )
-        except ApiException as error:
-            if error.status == _CONFLICT:
-                return False
-            if error.status == _FORBIDDEN:
-                raise Forbidden(
-                    f"the user of context {self.context} may not create ClusterRoleBindings; join "
-                    "with the kubeconfig of an administrator of the cluster"
-                ) from None
-            raise Unavailable(f"{self.server}: {error.reason}") from None
-        return True
 
 
 def open_cluster(kubeconfig: Path, context: str | None) -> JoinedCluster:
@@ -74,33 +168,19 @@ def open_cluster(kubeconfig: Path, context: str | None) -> JoinedCluster:
     configuration = client.Configuration()
     configuration.retries = False
     try:
-        name = context or config.list_kube_config_contexts(str(kubeconfig))[1]["name"]
+        contexts, current = config.list_kube_config_contexts(str(kubeconfig))
+        name, names = context or current["name"], [entry["name"] for entry in contexts]
+        if name not in names:
+            raise Invalid(f"{kubeconfig} has no context {name!r}; known: {', '.join(names)}")
         config.load_kube_config(str(kubeconfig), name, configuration, persist_config=False)
     except (config.ConfigException, OSError, ValueError, TypeError, YAMLError) as error:
         raise Invalid(f"kubeconfig {kubeconfig} is not usable: {error}") from None
-    return JoinedCluster(kubeconfig, name, configuration.host, client.ApiClient(configuration))
+    return JoinedCluster(kubeconfig, name, client.ApiClient(configuration))
 
 
-@dataclass(frozen=True, slots=True)
-class AgentFolder:
-    """Files of an agent that `towline clusters join` starts."""
-
-    path: Path
-
-    @property
-    def token(self) -> Path:
-        return self.path / "token"
-
-    @property
-    def authority(self) -> Path:
-        return self.path / "ca.crt"
-
-    @property
-    def state(self) -> Path:
-        return self.path / "state"
-
-    def save(self, token: str, authority: str) -> None:
-        """Saves the deploy token and the CA of the control plane."""
-        write_private(self.token, token + "\n")
-        if authority:
-            write_private(self.authority, authority)
+def _message(error: ApiException) -> str:
+    """Message of the API server; else the reason of the HTTP status."""
+    try:
+        return str(json.loads(error.body or "")["message"])
+    except (ValueError, KeyError, TypeError):
+        return str(error.reason)

@@ -66,6 +66,19 @@ def merge_into_file(path: Path, new: Entry) -> None:
     write_private(path.resolve(), dump(merge(_read(path), new)))
 
 
+def remove_from_file(path: Path, handle: str) -> bool:
+    """Removes the context of a cluster, which `build` made. Returns false if there was none."""
+    name, data = f"towline-{handle}", dict(_read(path))
+    if not any(entry.get("name") == name for entry in data.get("contexts") or ()):
+        return False
+    for key in ("clusters", "contexts"):
+        data[key] = [entry for entry in data.get(key) or () if entry.get("name") != name]
+    if data.get("current-context") == name:
+        data["current-context"] = ""
+    write_private(path.resolve(), dump(data))
+    return True
+
+
 def dump(kubeconfig: Entry) -> str:
     """Formats a kubeconfig as YAML."""
     return yaml.safe_dump(kubeconfig, sort_keys=False)

@@ -131,3 +131,43 @@ def greeting(cluster: LocalCluster, namespace: str, name: str) -> str:
     """What the live object says."""
     path = "jsonpath={.data.greeting}"
     return cluster.kubectl("get", "configmap", name, "-n", namespace, "-o", path)
+
+
+def test_five_commands_lead_to_a_healthy_service_and_one_leaves(
+    installation: Installation, kubernetes: Path, git_server: GitServer, tmp_path: Path
+) -> None:
+    """`serve` and `login` ran before; the cluster is of the test's own, because it is left."""
+    repository = git_server.create_repository("first")
+    commit(repository, "hello")
+    with LocalCluster("joined", kubernetes) as cluster:
+        agents = installation.folder / "home" / ".towline" / "agents"
+        config = tmp_path / "config"
+        config.write_text(cluster.access.kubeconfig.read_text())
+        environ = {"KUBECONFIG": str(config)}
+        log = installation.folder / "join.log"
+        argv = [TOWLINE, "clusters", "join", "joined"]
+        agent = installation.group.spawn(argv, log=log, env=installation.environment | environ)
+        poll_until(lambda: agent.poll() is not None or "starting: " in log.read_text(), bool, 60)
+        words = "--cluster joined --folder dev --namespace default --wait --repo".split()
+        told = installation.run("services", "create", "web", *words, repository.url)
+        assert "added repository" in told.stderr and "HEALTHY" in told.stdout
+        installation.run("kubeconfig", "joined", "--merge", environ=environ)
+        assert "towline-joined" in config.read_text()
+        refused = installation.run("clusters", "leave", "joined", "--yes", code=2)
+        assert "is registered" in refused.stderr
+        installation.run("clusters", "delete", "joined", "--yes")
+        poll_until(
+            lambda: installation.run("clusters", "list", "-o", "name").stdout.split(),
+            lambda found: "joined" not in found,
+            60,
+        )
+        agent.terminate()
+        agent.wait(20)
+        told = installation.run("clusters", "leave", "joined", "--yes", environ=environ)
+        assert told.stdout.count("deleted: ClusterRoleBinding") == 3, told.stdout
+        assert not (agents / "joined").exists()
+        assert "towline-joined" not in config.read_text()
+        left = cluster.kubectl("get", "clusterrolebindings", "-o", "name")
+        assert "towline" not in left
+        again = installation.run("clusters", "leave", "joined", "--yes", code=3)
+        assert "did not join" in again.stderr

@@ -2,11 +2,29 @@
 
 import json
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
+import yaml
 
 from tests.integration.cli.conftest import TOWLINE, Installation
 from towline.cli.shell.polling import poll_until
 from towline.demo.clusters.cluster import LocalCluster
+
+
+@pytest.fixture
+def cluster(kubernetes: Path) -> Iterator[LocalCluster]:
+    """A cluster of the test's own, which no other agent has joined."""
+    with LocalCluster("joining", kubernetes) as cluster:
+        yield cluster
+
+
+def objects(cluster: LocalCluster) -> list[str]:
+    """Objects of Towline in the cluster."""
+    kinds = "clusterrolebindings,namespaces,serviceaccounts"
+    found = cluster.kubectl("get", kinds, "-A", "-o", "name").split()
+    return [name for name in found if "towline" in name]
 
 
 def handles(installation: Installation) -> list[str]:
@@ -49,6 +67,43 @@ def test_a_cluster_joins_by_one_command(
         program.terminate()
         assert program.wait(20) == 0, log.read_text()
     assert "starting: towline agent --url" in log.read_text()
+    assert "serviceaccount" not in "".join(objects(cluster))
+
+
+def test_an_agent_gets_an_account_on_request(
+    installation: Installation, cluster: LocalCluster, tmp_path: Path
+) -> None:
+    """Repeating renews its token; the doctor tells the end; leaving removes only what it made."""
+    cluster.kubectl("create", "clusterrolebinding", "towline-viewers", "--clusterrole=view")
+    folder = ("--data", str(tmp_path / "agent"))
+    words = ["clusters", "join", "account", *folder, "--service-account", "--no-start"]
+    said = installation.run(*words, "--kubeconfig", str(cluster.kubeconfig)).stdout
+    assert "created: ServiceAccount towline-agent" in said and "its token ends at" in said
+    assert "created: ClusterRoleBinding towline-agent (cluster-admin)" in said
+    assert "towline-viewers" not in said
+    own = tmp_path / "agent" / "kubeconfig"
+    assert f"--kubeconfig {own}" in said and own.stat().st_mode & 0o777 == 0o600
+    before = yaml.safe_load(own.read_text())["users"]
+    # Without options, the command uses the context that joined, not kubectl's current one.
+    assert "created" not in installation.run(*words).stdout
+    assert yaml.safe_load(own.read_text())["users"] != before
+    doctor = ["agent", "doctor", "--url", "127.0.0.1:1"]
+    doctor += ["--token-file", str(tmp_path / "agent" / "token"), "--kubeconfig"]
+    assert "ok    credentials: the token" in installation.run(*doctor, str(own), code=1).stdout
+    own_certificate = installation.run(*doctor, str(cluster.kubeconfig), code=1).stdout
+    assert "credentials" not in own_certificate
+
+    installation.run("clusters", "leave", "account", *folder, "--yes", code=2)
+    installation.run("clusters", "detach", "account", "--yes")
+    refused = installation.run(*words, code=2).stderr
+    assert "towline clusters leave account" in refused
+    installation.run("clusters", "leave", "account", *folder, "--yes")
+    assert not (tmp_path / "agent").exists()
+    poll_until(
+        lambda: objects(cluster),
+        lambda found: found == ["clusterrolebinding.rbac.authorization.k8s.io/towline-viewers"],
+        60,
+    )
 
 
 def test_a_cluster_that_does_not_answer_is_not_registered(
@@ -70,4 +125,8 @@ def test_a_cluster_that_does_not_answer_is_not_registered(
         assert wrong in refused.stderr and "Traceback" not in refused.stderr
     words = ("clusters", "join", "gone", "--kubeconfig", str(file), "--context", "other")
     assert "other" in installation.run(*words, code=2).stderr
+    config["clusters"] = [{"name": "c", "cluster": {"server": "http://192.0.2.1"}}]
+    file.write_text(json.dumps(config))
+    words = ("clusters", "join", "gone", "--kubeconfig", str(file))
+    assert "has no TLS" in installation.run(*words, code=2).stderr
     assert "gone" not in handles(installation)

@@ -16,7 +16,8 @@ import pytest
 
 from core.errors import Unavailable
 from tests.fakes.local_server import LocalServer
-from towline.demo.clusters.agent_access import AGENT, agent_kubeconfig
+from towline.cluster_join import AGENT
+from towline.demo.clusters.agent_access import agent_kubeconfig
 from towline.demo.clusters.cluster import LocalCluster, start_all
 from towline.demo.ports import free_ports
 

@@ -23,7 +23,7 @@ users: [{name: me, user: {token: x}}]
 """
 # Files and folders that commands create; a missing one is no error.
 _OUTPUTS = {"admin backup file", "admin support-bundle file", "record-churn file"}
-_OUTPUTS |= {"audit replay save"}
+_OUTPUTS |= {"audit replay save", "clusters create token_file", "clusters rotate-token token_file"}
 
 
 def inputs() -> list[Any]:

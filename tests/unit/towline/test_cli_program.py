@@ -3,6 +3,7 @@
 import io
 import json
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -134,6 +135,16 @@ def test_an_empty_table_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     assert (said.out, said.err) == ("", "nothing found\n")
     show([], COLUMNS, Format.JSON, "name")
     assert capsys.readouterr() == ("[]\n", "")
+
+
+@pytest.mark.parametrize("file", ["absent/token", "."])
+def test_no_token_is_created_that_cannot_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = ["--url", "http://127.0.0.1:1", "clusters", "create", "x", "--token-file", file]
+    refused = CliRunner().invoke(app, words).exception
+    assert isinstance(refused, Invalid) and f"cannot write {Path(file)}" in refused.message
 
 
 DELETIONS = [

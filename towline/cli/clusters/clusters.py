@@ -1,7 +1,6 @@
 """`towline clusters …`."""
 
-import shlex
-import sys
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
@@ -14,7 +13,7 @@ from core.runtime.atomic_files import write_atomically
 from towline.cli.clusters import generated as operations
 from towline.cli.clusters.find import find_cluster
 from towline.cli.clusters.generated import Cluster, NewCluster
-from towline.cli.lazy_import import load
+from towline.cli.clusters.joining import join, leave
 from towline.cli.shell.confirmation import Yes, confirm_deletion
 from towline.cli.shell.output import Column, Format, field, say, show, since
 from towline.cli.shell.session import (
@@ -28,7 +27,6 @@ from towline.cli.shell.session import (
 from towline.operations import GraphQLApi
 
 if TYPE_CHECKING:
-    from towline.cluster_join import AgentFolder, JoinedCluster
     from towline.generated_inputs import ClusterAttributes
 
 app = typer.Typer(no_args_is_help=True, help="Clusters and their agents.")
@@ -107,83 +105,17 @@ def create_cluster(
         "tags": named(parse_pairs(tag, "--tag")),
     }
     known = token_file or (_token_path(handle, None) if handle else None)
-    if known and known.exists() and not show_token:
-        raise Invalid(f"{known} already exists; choose another file", field="--token-file")
+    if known and not show_token:
+        _check_writable(known)
+        if known.exists():
+            raise Invalid(f"{known} already exists; choose another file", field="--token-file")
     made = operations.create_cluster(connect(context), attributes)
     file = None if show_token else _token_path(made["handle"], token_file)
     _show_with_token(context, made, file, output)
 
 
-@app.command("join")
-def join_cluster(
-    context: typer.Context,
-    handle: Annotated[str, typer.Argument(help="Handle of the new cluster.")],
-    kubeconfig: Annotated[
-        Path | None,
-        typer.Option(help="Kubeconfig of an administrator of the cluster (default: kubectl's)."),
-    ] = None,
-    kube_context: Annotated[
-        str | None, typer.Option("--context", help="Context of the kubeconfig.")
-    ] = None,
-    tag: Annotated[list[str] | None, typer.Option(help="Tag, as key=value; repeatable.")] = None,
-    data: Annotated[
-        Path | None, typer.Option(help="Folder of the agent (default: ~/.towline/agents/HANDLE).")
-    ] = None,
-    start: Annotated[bool, typer.Option(help="Run the agent, until Ctrl-C.")] = True,
-) -> None:
-    """Register a cluster, bind the groups of users in it, and run its agent here.
-
-    The agent uses the kubeconfig itself: a token, a client certificate, or an exec plugin, also
-    below a path prefix. So it works with the kubeconfigs of kind, k3s, kubeadm and Rancher. Repeat
-    the command to start the agent again.
-
-    \b
-    Example:
-      towline clusters join dev --kubeconfig ~/.kube/config --context kind-dev
-    """
-    target, api = selected_target(context), connect(context)
-    join = load("towline.cluster_join")
-    cluster = join.open_cluster(
-        kubeconfig or load("towline.kubeconfig").default_path(), kube_context
-    )
-    folder = join.AgentFolder(data or Path.home() / ".towline" / "agents" / handle)
-    print(f"found: Kubernetes {cluster.version()} at {cluster.server} (context {cluster.context})")
-    if folder.token.exists():
-        print(f"kept: cluster {handle}, with the deploy token in {folder.token}")
-    else:
-        attributes: ClusterAttributes = {
-            "name": handle,
-            "handle": handle,
-            "tags": named(parse_pairs(tag, "--tag")),
-        }
-        folder.save(operations.create_cluster(api, attributes)["deployToken"] or "", target.ca)
-        print(f"registered: cluster {handle}")
-        print(f"saved: its deploy token in {folder.token}")
-    for binding in cluster.bind_groups():
-        print(f"created: ClusterRoleBinding {binding}")
-    host, port = urlsplit(target.url).hostname, operations.installation(api)["agentsPort"]
-    _start_agent(cluster, folder, f"{host}:{port}", start=start)
-
-
-def _start_agent(
-    cluster: "JoinedCluster", folder: "AgentFolder", address: str, *, start: bool
-) -> None:
-    """Prints the command of an agent, and runs it if `start` is set."""
-    agent = load("towline.cli.operator.agent")
-    options = agent.AgentOptions(
-        url=address,
-        token_file=folder.token,
-        ca_file=folder.authority if folder.authority.exists() else None,
-        kubeconfig=cluster.kubeconfig,
-        context=cluster.context,
-        data=folder.state,
-    )
-    flags = [(f"--{name.replace('_', '-')}", value) for name, value in vars(options).items()]
-    words = [word for flag, value in flags if value is not None for word in (flag, str(value))]
-    print(f"{'starting' if start else 'start it with'}: towline agent {shlex.join(words)}")
-    if start:
-        sys.stdout.flush()
-        agent.start(options)
+app.command("join")(join)
+app.command("leave")(leave)
 
 
 @app.command("delete")
@@ -231,6 +163,8 @@ def rotate_token(
     api = connect(context)
     found = find_cluster(api, cluster)
     file = None if show_token else _token_path(found["handle"], token_file)
+    if file:
+        _check_writable(file)
     _show_with_token(context, operations.rotate_cluster_token(api, found["id"]), file, output)
 
 
@@ -274,6 +208,12 @@ def _show_with_token(
 
 def _token_path(handle: str, given: Path | None) -> Path:
     return given or Path(f"{handle}.token")
+
+
+def _check_writable(file: Path) -> None:
+    """Raises Invalid before a token is created that could not be written."""
+    if file.is_dir() or not os.access(file.parent, os.W_OK):
+        raise Invalid(f"cannot write {file}", field="--token-file")
 
 
 def _way_to_start(address: str, token_file: Path) -> str:

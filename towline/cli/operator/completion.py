@@ -19,7 +19,7 @@ class Shell(StrEnum):
 def completion(shell: Annotated[Shell, typer.Argument(help="Shell.")]) -> None:
     """Print a script that completes commands, options and names of resources.
 
-    \\b
+    \b
     Example:
       towline completion bash
       source <(towline completion zsh)

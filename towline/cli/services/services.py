@@ -7,7 +7,7 @@ import typer
 
 from core.errors import Invalid, NotFound
 from towline.cli.clusters.find import find_cluster, find_cluster_id
-from towline.cli.repositories.find import find_repository
+from towline.cli.repositories.find import find_or_add_repository
 from towline.cli.services import generated as operations
 from towline.cli.services.explain import explain
 from towline.cli.services.find import find_service, label
@@ -101,7 +101,7 @@ class NewServiceOptions(OptionGroup):
     """Options of a new service."""
 
     cluster: Annotated[str, typer.Option(help="Handle or id of the cluster.")]
-    repo: Annotated[str, typer.Option(help="URL or id of the repository.")]
+    repo: Annotated[str, typer.Option(help="URL or id of the repository; an unknown URL is added.")]
     folder: Annotated[str, typer.Option(help="Folder in the repository.")]
     namespace: Annotated[str, typer.Option(help="Target namespace.")]
     ref: Annotated[str, typer.Option(help="Branch, tag or commit.")] = "main"
@@ -123,7 +123,7 @@ class NewServiceOptions(OptionGroup):
             "templated": self.templated,
             "protect": self.protect,
             "promoted": self.promoted,
-            "repositoryId": find_repository(api, self.repo)["id"],
+            "repositoryId": find_or_add_repository(api, self.repo)["id"],
             "git": {"ref": self.ref, "folder": self.folder},
             "kustomize": {"path": self.kustomize} if self.kustomize else None,
             "configuration": configuration_of(parse_pairs(self.setting, "--set")) or None,
@@ -136,6 +136,9 @@ def create_service(
     context: typer.Context,
     name: Annotated[str, typer.Argument(help="Name of the service in its cluster.")],
     options: NewServiceOptions,
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Wait until the service is healthy, at most 5 min.")
+    ] = False,
     output: Output = Format.TABLE,
 ) -> None:
     """Deploy a folder of a repository to a cluster.
@@ -143,13 +146,16 @@ def create_service(
     \b
     Example:
       towline services create web --cluster dev --namespace shop \\
-        --repo https://git.example.org/shop.git --folder deploy/dev
+        --repo https://git.example.org/shop.git --folder deploy/dev --wait
     """
     api = connect(context)
     attributes = options.attributes(api, name)
     cluster_id = find_cluster(api, options.cluster)["id"]
     made = operations.create_service(api, attributes, cluster_id=cluster_id)
-    show(made, COLUMNS, output, label)
+    if wait:
+        wait_for_status(context, label(made), output=output)
+    else:
+        show(made, COLUMNS, output, label)
 
 
 class ServiceOptions(OptionGroup):
@@ -352,7 +358,7 @@ def why(context: typer.Context, service: Name) -> None:
 
 
 @app.command("wait")
-def wait(
+def wait_for_status(
     context: typer.Context,
     service: Name,
     status: Annotated[str, typer.Option("--for", help="Status to wait for.")] = "HEALTHY",

@@ -1,0 +1,204 @@
+"""`towline clusters join` and `leave`: an agent on this machine, for a cluster of a kubeconfig."""
+
+import json
+import shlex
+import shutil
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+from urllib.parse import urlsplit
+
+import typer
+
+from core.errors import Invalid, NotFound
+from core.runtime.clock import SystemClock
+from towline.cli.clusters import generated as operations
+from towline.cli.clusters.find import find_cluster
+from towline.cli.lazy_import import load
+from towline.cli.operator.agent import AgentOptions, start
+from towline.cli.shell.confirmation import Yes, confirm_deletion
+from towline.cli.shell.session import connect, found_or_none, named, parse_pairs, selected_target
+from towline.context_file import write_private
+
+if TYPE_CHECKING:
+    from towline.cluster_join import JoinedCluster
+    from towline.generated_inputs import ClusterAttributes
+
+Handle = Annotated[str, typer.Argument(help="Handle of the cluster in Towline.")]
+Kubeconfig = Annotated[
+    Path | None,
+    typer.Option(help="Kubeconfig of an administrator (default: the last one, else kubectl's)."),
+]
+KubeContext = Annotated[
+    str | None, typer.Option("--context", help="Context of the kubeconfig (default: as above).")
+]
+Data = Annotated[
+    Path | None, typer.Option(help="Folder of the agent (default: ~/.towline/agents/HANDLE).")
+]
+
+
+@dataclass(frozen=True, slots=True)
+class AgentFolder:
+    """Files of an agent that `towline clusters join` starts."""
+
+    path: Path
+
+    @property
+    def token(self) -> Path:
+        return self.path / "token"
+
+    @property
+    def authority(self) -> Path:
+        return self.path / "ca.crt"
+
+    @property
+    def account(self) -> Path:
+        return self.path / "kubeconfig"
+
+    @property
+    def state(self) -> Path:
+        return self.path / "state"
+
+    @property
+    def _source(self) -> Path:
+        return self.path / "cluster.json"
+
+    def save_source(self, cluster: "JoinedCluster") -> None:
+        """Saves which context joined, so that a later command does not use another one."""
+        source = {"kubeconfig": str(cluster.kubeconfig.absolute()), "context": cluster.context}
+        write_private(self._source, json.dumps(source))
+
+    def open(self, kubeconfig: Path | None, context: str | None) -> "JoinedCluster":
+        """Opens the given context, else the one that joined, else the current one of kubectl."""
+        if kubeconfig is None and context is None and self._source.exists():
+            source = json.loads(self._source.read_text())
+            kubeconfig, context = Path(source["kubeconfig"]), source["context"]
+        path = kubeconfig or load("towline.kubeconfig").default_path()
+        return load("towline.cluster_join").open_cluster(path, context)
+
+
+def join(
+    context: typer.Context,
+    handle: Handle,
+    kubeconfig: Kubeconfig = None,
+    kube_context: KubeContext = None,
+    service_account: Annotated[
+        bool,
+        typer.Option("--service-account", help="Create an account for the agent in the cluster."),
+    ] = False,
+    tag: Annotated[list[str] | None, typer.Option(help="Tag, as key=value; repeatable.")] = None,
+    data: Data = None,
+    run: Annotated[
+        bool, typer.Option("--start/--no-start", help="Run the agent, until Ctrl-C.")
+    ] = True,
+) -> None:
+    """Register a cluster, bind the groups of users in it, and run its agent here.
+
+    The agent uses the kubeconfig itself: a token, a client certificate, or an exec plugin, also
+    below a path prefix. So it works with the kubeconfigs of kind, k3s, kubeadm and Rancher. Repeat
+    the command to start the agent again. With --service-account, the agent uses an account of its
+    own, whose token ends after 30 days; repeating the command renews it.
+
+    \b
+    Example:
+      towline clusters join dev --kubeconfig ~/.kube/config --context kind-dev
+    """
+    folder = _folder(handle, data)
+    cluster = folder.open(kubeconfig, kube_context)
+    # Refuses what the agent refuses, for example a server without TLS, before it registers.
+    read_access = load("syncagent.kube.access").from_kubeconfig
+    read_access(cluster.kubeconfig, cluster.context, SystemClock())
+    print(f"found: Kubernetes {cluster.version()} at {cluster.server} (context {cluster.context})")
+    _register(context, handle, folder, tag)
+    folder.save_source(cluster)
+    for name in cluster.create_objects(account=service_account):
+        print(f"created: {name}")
+    if service_account:
+        end = cluster.create_kubeconfig(folder.account)
+        print(f"saved: kubeconfig {folder.account}; its token ends at {end:%Y-%m-%d %H:%M} UTC")
+    target = selected_target(context)
+    port = operations.installation(connect(context))["agentsPort"]
+    options = AgentOptions(
+        url=f"{urlsplit(target.url).hostname}:{port}",
+        token_file=folder.token,
+        ca_file=folder.authority if folder.authority.exists() else None,
+        kubeconfig=folder.account if service_account else cluster.kubeconfig,
+        context=None if service_account else cluster.context,
+        data=folder.state,
+    )
+    flags = [(f"--{name.replace('_', '-')}", value) for name, value in vars(options).items()]
+    words = [word for flag, value in flags if value is not None for word in (flag, str(value))]
+    print(f"{'starting' if run else 'start it with'}: towline agent {shlex.join(words)}")
+    if run:
+        sys.stdout.flush()
+        start(options)
+
+
+def leave(
+    context: typer.Context,
+    handle: Handle,
+    kubeconfig: Kubeconfig = None,
+    kube_context: KubeContext = None,
+    data: Data = None,
+    yes: Yes = False,
+) -> None:
+    """Remove all that `join` made: objects in the cluster, the agent's folder and the context.
+
+    First delete the cluster with `towline clusters delete`, and stop its agent.
+
+    \b
+    Example:
+      towline clusters leave dev
+    """
+    folder = _folder(handle, data)
+    if not folder.path.exists() and kubeconfig is None and kube_context is None:
+        raise NotFound(f"{folder.path} does not exist: {handle} did not join with this folder")
+    cluster, module = folder.open(kubeconfig, kube_context), load("towline.kubeconfig")
+    if found_or_none(lambda: find_cluster(connect(context), handle)) is not None:
+        raise Invalid(f"cluster {handle} is registered; run `towline clusters delete {handle}`")
+    path = module.default_path()
+
+    def along() -> list[str]:
+        return [*cluster.objects(), str(folder.path), f"context towline-{handle} of {path}"]
+
+    confirm_deletion(f"what joining {handle} made", yes=yes, along=along)
+    for name in cluster.delete_objects():
+        print(f"deleted: {name}")
+    if module.remove_from_file(path, handle):
+        print(f"deleted: context towline-{handle} of {path}")
+    if folder.path.exists():
+        shutil.rmtree(folder.path)
+        print(f"deleted: {folder.path}")
+
+
+def _register(
+    context: typer.Context, handle: str, folder: AgentFolder, tags: list[str] | None
+) -> None:
+    """Registers the cluster unless the folder has its token. Invalid: it was deleted since."""
+    api = connect(context)
+    if folder.token.exists():
+        if found_or_none(lambda: find_cluster(api, handle)) is None:
+            raise Invalid(
+                f"cluster {handle} is not registered, but {folder.token} exists; "
+                f"run `towline clusters leave {handle}` first"
+            )
+        print(f"kept: cluster {handle}, with the deploy token in {folder.token}")
+    else:
+        attributes: ClusterAttributes = {
+            "name": handle,
+            "handle": handle,
+            "tags": named(parse_pairs(tags, "--tag")),
+        }
+        made = operations.create_cluster(api, attributes)
+        write_private(folder.token, f"{made['deployToken']}\n")
+        print(f"registered: cluster {handle}")
+        print(f"saved: its deploy token in {folder.token}")
+    if authority := selected_target(context).ca:
+        write_private(folder.authority, authority)
+
+
+def _folder(handle: str, given: Path | None) -> AgentFolder:
+    if not handle or "/" in handle or handle.startswith("."):
+        raise Invalid(f"{handle!r} is not the handle of a cluster")
+    return AgentFolder((given or Path.home() / ".towline" / "agents" / handle).absolute())
