@@ -11,6 +11,7 @@ from syncagent import compose
 from syncagent.kube.client import KubeClient
 from syncagent.kube.cluster import KubeCluster
 from syncagent.settings import KubernetesSettings, from_environment
+from syncagent.upkeep.credentials import check_token
 from syncagent.upkeep.doctor import diagnose as examine_steps
 from syncagent.upkeep.upgrade import replace_image
 from towline.cli.lazy_import import load
@@ -46,6 +47,10 @@ async def diagnose(environ: Mapping[str, str], show: Show) -> bool:
     try:
         hub, folder = compose.control_plane_access(settings.hub), settings.state.directory
         async for step in examine_steps(hub, client, folder, tunnel_check):
+            show(step.good, step.needed, step.step, step.text)
+            well = well and (step.good or not step.needed)
+        if access.fixed_token:
+            step = check_token(access.fixed_token, clock.now())
             show(step.good, step.needed, step.step, step.text)
             well = well and (step.good or not step.needed)
     finally:

@@ -63,7 +63,8 @@ class ApiServerAccess:
     """A server (`https://host:port`, possibly with a path) and the credentials for it.
     `certified`: `tls` has a client certificate, or gets one from an exec plugin, so every request
     over it has its permissions. `renew` reads authorities and certificates again, which may have
-    been rotated. `anonymous_tls` trusts the same authorities and has no certificate.
+    been rotated. `anonymous_tls` trusts the same authorities and has no certificate. `fixed_token`
+    is in the kubeconfig itself, so nothing renews it.
     """
 
     server: str
@@ -72,6 +73,7 @@ class ApiServerAccess:
     certified: bool = False
     renew: Callable[[], ssl.SSLContext] | None = None
     anonymous_tls: ssl.SSLContext | None = None
+    fixed_token: str = ""
 
     async def bearer(self) -> str:
         """Returns the token for a request; empty: none."""
@@ -107,10 +109,11 @@ def from_kubeconfig(path: Path, context: str | None, clock: Clock) -> ApiServerA
     plugin = ExecPlugin(user["exec"], base, clock) if user.get("exec") else None
     source = plugin.run if plugin else _token_source(user, base, clock)
     token = BearerToken(source, clock) if source else None
+    fixed_token = "" if plugin or user.get("tokenFile") else str(user.get("token") or "")
     if not server.startswith("https:"):
         if not is_loopback_host(urlsplit(server).hostname or ""):
             raise Invalid(f"kubeconfig {path}: the server {server} has no TLS: use https")
-        return ApiServerAccess(server, None, token)
+        return ApiServerAccess(server, None, token, fixed_token=fixed_token)
 
     def trust() -> ssl.SSLContext:
         cluster, user = _read(path, context)
@@ -123,7 +126,8 @@ def from_kubeconfig(path: Path, context: str | None, clock: Clock) -> ApiServerA
         return tls
 
     certified = plugin is not None or all(_pair(user, base))
-    return ApiServerAccess(server, trust(), token, certified, trust, _tls(cluster, base))
+    anonymous_tls = _tls(cluster, base)
+    return ApiServerAccess(server, trust(), token, certified, trust, anonymous_tls, fixed_token)
 
 
 def _read(path: Path, context: str | None) -> tuple[Section, Section]:
