@@ -51,9 +51,10 @@ async def referenced_secrets(
 
 
 async def reads_plain_secrets(tx: Transaction, service: Service) -> bool:
-    """True if templates of a service can read values of secrets, instead of placeholders."""
-    if not service.spec.templated:
-        return False
+    """True if a render of a service can read values of secrets, instead of placeholders.
+
+    Jsonnet and Helm read contexts as well as Liquid templates do.
+    """
     rows = await tx[ContextBindingStore].select(service_id=service.id)
     ids = {row.context_id for row in rows}
     found = await tx[ContextStore].select(id=ids, by_reference=False) if ids else []
