@@ -53,7 +53,7 @@ async def referenced_secrets(
 async def reads_plain_secrets(tx: Transaction, service: Service) -> bool:
     """True if a render of a service can read values of secrets, instead of placeholders.
 
-    Jsonnet and Helm read contexts as well as Liquid templates do.
+    Renderers read contexts too, not only Liquid templates.
     """
     rows = await tx[ContextBindingStore].select(service_id=service.id)
     ids = {row.context_id for row in rows}
