@@ -28,7 +28,7 @@ from controlplane.pipelines.operations.stages import pipeline_of
 from controlplane.pipelines.operations.trigger_rows import SEAL_CONTEXT
 from controlplane.pipelines.ports import PipelineStore, PipelineTriggerStore
 from controlplane.platform.context import OperationContext
-from controlplane.platform.ports import ANY, Transaction
+from controlplane.platform.ports import ProjectRows, ReadableRows, Transaction
 from controlplane.repositories.ports import FollowedFiles, RepositoryStore, RepositoryUsers
 from controlplane.secrets.operations.sealed_columns import SealedColumn
 from controlplane.secrets.operations.uses import set_uses
@@ -45,7 +45,7 @@ from controlplane.services.ports import (
 from core.errors import NotFound
 from core.spec.sync import Removal
 
-_STORES: Mapping[ResourceKind, type[Any]] = {
+_STORES: Mapping[ResourceKind, type[ReadableRows[Any]]] = {
     ResourceKind.PROJECT: ProjectStore,
     ResourceKind.CLUSTER: ClusterStore,
     ResourceKind.SERVICE: ServiceStore,
@@ -55,7 +55,7 @@ _STORES: Mapping[ResourceKind, type[Any]] = {
     ResourceKind.USER: UserStore,
     ResourceKind.GROUP: GroupStore,
 }
-_IN_PROJECTS: Mapping[str, type[Any]] = {
+_IN_PROJECTS: Mapping[str, type[ProjectRows[Any]]] = {
     "clusters": ClusterStore,
     "repositories": RepositoryStore,
     "pipelines": PipelineStore,
@@ -83,13 +83,13 @@ class StoredResources(_Bridge):
         if store is None:
             return Resource.whole(kind, id)
         rows = self.tx[store]
-        deleted = {"deleted_at": ANY} if kind is ResourceKind.SERVICE else {}
-        row = await (rows.find if locked else rows.peek)(id=id, **deleted)
+        deleted = {"deleted": True} if kind is ResourceKind.SERVICE else {}
+        row = await (rows.get if locked else rows.peek)(id, **deleted)
         return None if row is None else row.target
 
     async def project_contents(self, project_id: str) -> str:
         for nouns, store in _IN_PROJECTS.items():
-            if rows := await self.tx[store].select(project_id=project_id):
+            if rows := await self.tx[store].of_project(project_id):
                 return f"{len(rows)} {nouns}"
         return ""
 
@@ -100,14 +100,14 @@ class ServicesOfCluster(_Bridge):
     async def begin_removal(
         self, context: OperationContext, actor: Actor, cluster: Cluster, removal: Removal
     ) -> None:
-        for service in await self.tx[ServiceStore].select(cluster_id=cluster.id):
+        for service in await self.tx[ServiceStore].of_clusters(cluster.id):
             await begin_removal(context, self.tx, actor, service, removal, cluster)
 
     async def mark_for_render(self, cluster_id: str) -> set[str]:
         services = self.tx[ServiceStore]
         repositories = set()
-        for service in await services.select(cluster_id=cluster_id):
-            await services.change(service.id, input_digest=None)
+        for service in await services.of_clusters(cluster_id):
+            await services.mark_for_render(service.id)
             if service.repository_id:
                 repositories.add(service.repository_id)
         return repositories
@@ -121,10 +121,10 @@ class DefinitionsOfGroup(_Bridge):
 
     async def first_user(self, group_id: str) -> str:
         for kind in OwnerKind:
-            for definition in await generator_table(self.tx, kind).select():
+            for definition in await generator_table(self.tx, kind).all():
                 if group_id in definition.selector.groups:
                     return f"{kind.noun} {definition.name!r}"
-        for row in await self.tx[PipelineStore].select():
+        for row in await self.tx[PipelineStore].all():
             if group_id in codec.pipeline_from_json(row.spec).groups:
                 return f"pipeline {row.name!r}"
         return ""
@@ -134,16 +134,21 @@ class ServicesOfRepository(_Bridge):
     """Implements `RepositoryUsers` with services and their further sources."""
 
     async def followed(self, repository_id: str | None = None) -> Mapping[str, FollowedFiles]:
-        only = {} if repository_id is None else {"repository_id": repository_id}
+        states, sources = self.tx[RenderStateStore], self.tx[ServiceSourceStore]
+        if repository_id is None:
+            found, further = await states.all(), await sources.all()
+        else:
+            found = await states.of_repository(repository_id)
+            further = await sources.of_repository(repository_id)
         refs: dict[str, set[str]] = {}
         folders: dict[str, set[str]] = {}
-        for service in await self.tx[RenderStateStore].select(**only):
+        for service in found:
             id = service.repository_id or ""
             refs.setdefault(id, set()).add(service.target_ref)
             # Services that agents render need the refs, to detect changes, but not the files.
             if service.rendered_by is None:
                 folders.setdefault(id, set()).update(service.paths)
-        for source in await self.tx[ServiceSourceStore].select(**only):
+        for source in further:
             refs.setdefault(source.repository_id, set()).add(source.ref)
             folders.setdefault(source.repository_id, set()).add(source.folder)
         return {
@@ -157,13 +162,13 @@ class ServicesOfRepository(_Bridge):
 
     async def service_names(self, repository_id: str) -> list[str]:
         services = self.tx[ServiceStore]
-        users = await services.select(repository_id=repository_id, deleted_at=ANY)
-        sources = await self.tx[ServiceSourceStore].select(repository_id=repository_id)
-        users += await services.select(id={source.service_id for source in sources})
+        users = await services.of_repository_ever(repository_id)
+        sources = await self.tx[ServiceSourceStore].of_repository(repository_id)
+        users += await services.by_ids({source.service_id for source in sources})
         return [service.name for service in users]
 
     async def check_network(self, actor: Actor, cluster_id: str) -> None:
-        cluster = await self.tx[ClusterStore].peek(id=cluster_id)
+        cluster = await self.tx[ClusterStore].peek(cluster_id)
         if cluster is None:
             raise NotFound(kind=ResourceKind.CLUSTER)
         require(actor, Verb.WRITE, cluster.target)

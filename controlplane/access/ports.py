@@ -1,20 +1,30 @@
 """Ports of access."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
 from typing import Protocol
 
-from controlplane.access.model.bindings import AccessRequest, Binding, Project
+from controlplane.access.model.bindings import AccessRequest, AccessRequestState, Binding, Project
 from controlplane.access.model.sign_in import (
+    ChallengeKind,
     Claims,
     Issuer,
     SignInChallenge,
     SignInFailures,
     TrustRule,
 )
-from controlplane.access.model.users import Group, Login, Membership, Token, User
+from controlplane.access.model.users import (
+    Group,
+    Login,
+    Membership,
+    Token,
+    TokenKind,
+    User,
+    UserKind,
+)
 from controlplane.authorization import Resource, ResourceKind, Role
 from controlplane.platform.context import Change
-from controlplane.platform.ports import Rows, Transaction
+from controlplane.platform.ports import Ids, NamedRows, Rows, Transaction
 from core.identity import ClusterId
 
 
@@ -90,49 +100,177 @@ class Passwords(Protocol):
 class UserStore(Rows[User], Protocol):
     """Users and service accounts."""
 
+    async def by_email(self, email: str) -> User | None:
+        return await self.find(email=email)
+
+    async def by_emails(self, emails: Collection[str]) -> list[User]:
+        return await self.select(email=emails)
+
+    async def by_external_id(self, issuer: str, ids: Ids) -> User | None:
+        return await self.find(issuer=issuer, external_id=ids)
+
+    async def with_external_id(self, issuer: str, external_id: str) -> list[User]:
+        return await self.select(issuer=issuer, external_id=external_id)
+
+    async def of_issuer_by_ids(self, issuer: str, ids: Collection[str]) -> list[User]:
+        return await self.select(issuer=issuer, id=ids)
+
+    async def of_issuer(self, issuer: str) -> list[User]:
+        return await self.select(issuer=issuer)
+
+    async def people(self) -> list[User]:
+        return await self.select(kind=UserKind.PERSON)
+
+    async def set_password(self, id: str, hash: str, at: datetime) -> None:
+        await self.change(id, password=hash, updated_at=at)
+
 
 class TokenStore(Rows[Token], Protocol):
     """Tokens of users and agents, by their hashes."""
 
+    async def by_hash(self, hash: str) -> Token | None:
+        return await self.find(hash=hash)
 
-class GroupStore(Rows[Group], Protocol):
+    async def by_hashes(self, hashes: Collection[str]) -> list[Token]:
+        return await self.select(hash=hashes)
+
+    async def of_kind(self, kind: TokenKind) -> list[Token]:
+        return await self.select(kind=kind)
+
+    async def children_of(self, parent_id: str | None) -> list[Token]:
+        return await self.select(parent_id=parent_id)
+
+    async def of_user(self, user_id: str, *kinds: TokenKind) -> list[Token]:
+        return await self.select(user_id=user_id, kind=kinds)
+
+    async def usable_of_user(self, user_id: str, *kinds: TokenKind) -> list[Token]:
+        return await self.select(user_id=user_id, kind=kinds, revoked_at=None)
+
+    async def usable_children_of(
+        self, user_id: str, parents: Collection[str | None]
+    ) -> list[Token]:
+        return await self.select(user_id=user_id, parent_id=parents, revoked_at=None)
+
+    async def usable_of_cluster(self, cluster_id: str) -> list[Token]:
+        return await self.select(cluster_id=cluster_id, revoked_at=None)
+
+    async def unused_of_cluster(self, cluster_id: str) -> list[Token]:
+        return await self.select(cluster_id=cluster_id, revoked_at=None, last_used_at=None)
+
+    async def revoke(self, id: str, at: datetime) -> None:
+        await self.change(id, revoked_at=at)
+
+
+class GroupStore(NamedRows[Group], Protocol):
     """Groups of users."""
+
+    async def for_everyone(self) -> list[Group]:
+        return await self.select(everyone=True)
+
+    async def of_issuer(self, issuer: str) -> list[Group]:
+        return await self.select(issuer=issuer)
+
+    async def of_issuer_by_name(self, issuer: str, name: str) -> list[Group]:
+        return await self.select(issuer=issuer, name=name)
+
+    async def with_external_id(self, issuer: str, external_id: str) -> list[Group]:
+        return await self.select(issuer=issuer, external_id=external_id)
 
 
 class MembershipStore(Rows[Membership], Protocol):
     """Members of groups."""
 
+    async def of_member(self, group_id: str, user_id: str) -> Membership | None:
+        return await self.find(group_id=group_id, user_id=user_id)
+
+    async def of_groups(self, groups: Ids) -> list[Membership]:
+        return await self.select(group_id=groups)
+
+    async def of_user(self, user_id: str) -> list[Membership]:
+        return await self.select(user_id=user_id)
+
+    async def of_groups_from(self, groups: Ids, issuer: str) -> list[Membership]:
+        return await self.select(group_id=groups, issuer=issuer)
+
+    async def of_user_from(self, user_id: str, issuer: str) -> list[Membership]:
+        return await self.select(user_id=user_id, issuer=issuer)
+
 
 class LoginStore(Rows[Login], Protocol):
     """Identities of users at identity providers."""
 
+    async def by_identity(self, issuer: str, subject: str) -> Login | None:
+        return await self.find(issuer=issuer, subject=subject)
 
-class ProjectStore(Rows[Project], Protocol):
+    async def of_user(self, user_id: str) -> Login | None:
+        return await self.find(user_id=user_id)
+
+    async def of_user_at(self, user_id: str, issuer: str) -> Login | None:
+        return await self.find(user_id=user_id, issuer=issuer)
+
+
+class ProjectStore(NamedRows[Project], Protocol):
     """Projects."""
 
 
-class RoleStore(Rows[Role], Protocol):
+class RoleStore(NamedRows[Role], Protocol):
     """Roles."""
 
 
 class RoleBindingStore(Rows[Binding], Protocol):
     """Bindings of roles to users and groups."""
 
+    async def of_role(self, role_id: str) -> list[Binding]:
+        return await self.select(role_id=role_id)
+
+    async def in_scopes(self, scopes: Ids) -> list[Binding]:
+        return await self.select(scope=scopes)
+
+    async def of_subjects(self, subjects: Ids) -> list[Binding]:
+        return await self.select(subject_id=subjects)
+
+    async def of_subjects_in(self, subjects: Ids, scope: str) -> list[Binding]:
+        return await self.select(subject_id=subjects, scope=scope)
+
+    async def permanent(self, role_id: str, scope: str) -> list[Binding]:
+        return await self.select(role_id=role_id, scope=scope, expires_at=None)
+
 
 class AccessRequestStore(Rows[AccessRequest], Protocol):
     """Requests for temporary access."""
+
+    async def pending_of(self, user_id: str) -> list[AccessRequest]:
+        return await self.select(user_id=user_id, state=AccessRequestState.PENDING)
 
 
 class ChallengeStore(Rows[SignInChallenge], Protocol):
     """Sign-ins in progress."""
 
+    async def by_hash(self, hash: str, kind: ChallengeKind) -> SignInChallenge | None:
+        return await self.find(hash=hash, kind=kind)
+
+    async def by_code(self, code: str) -> SignInChallenge | None:
+        return await self.find(code=code, kind=ChallengeKind.DEVICE)
+
+    async def take(self, id: str, at: datetime) -> None:
+        await self.change(id, taken_at=at)
+
+    async def decide(self, id: str, user_id: str, detail: Mapping[str, str]) -> None:
+        await self.change(id, user_id=user_id, detail=detail)
+
 
 class SignInFailureStore(Rows[SignInFailures], Protocol):
     """Counts of failed sign-ins."""
 
+    async def set_count(self, id: str, count: int) -> None:
+        await self.change(id, count=count)
+
 
 class TrustRuleStore(Rows[TrustRule], Protocol):
     """Rules that trust tokens of other issuers."""
+
+    async def of_issuer(self, issuer: str) -> list[TrustRule]:
+        return await self.select(issuer=issuer)
 
 
 class ResourceDirectory(Protocol):

@@ -33,9 +33,8 @@ from controlplane.access.ports import (
 from controlplane.authorization import Fence, KubernetesRights, Role
 from controlplane.platform.store.columns import EnumColumn, JsonColumn, UtcColumn
 from controlplane.platform.store.rights import LimitsColumn, RulesColumn
-from controlplane.platform.store.rows import rows
+from controlplane.platform.store.rows import TableRows, tables
 from controlplane.platform.store.schema import id_column, metadata, time_columns
-from controlplane.platform.store.transaction import Repositories
 from core.identity import TokenKind
 
 users = Table(
@@ -206,17 +205,17 @@ tokens = Table(
     Column("source", String(64), nullable=False),
 )
 
-REPOSITORIES: Repositories = {
-    UserStore: rows(users, User, ("email", "name")),
-    TokenStore: rows(tokens, Token, ("name",)),
-    GroupStore: rows(groups, Group, ("name",)),
-    MembershipStore: rows(memberships, Membership),
-    LoginStore: rows(logins, Login),
-    ProjectStore: rows(projects, Project, ("name",)),
-    RoleStore: rows(roles, Role, ("name",)),
-    RoleBindingStore: rows(role_bindings, Binding),
-    AccessRequestStore: rows(access_requests, AccessRequest),
-    ChallengeStore: rows(challenges, SignInChallenge),
-    SignInFailureStore: rows(failures, SignInFailures),
-    TrustRuleStore: rows(trust_rules, TrustRule),
-}
+REPOSITORIES = tables(
+    TableRows(UserStore, users, User, ("email", "name")),
+    TableRows(TokenStore, tokens, Token, ("name",)),
+    TableRows(GroupStore, groups, Group, ("name",)),
+    TableRows(MembershipStore, memberships, Membership),
+    TableRows(LoginStore, logins, Login),
+    TableRows(ProjectStore, projects, Project, ("name",)),
+    TableRows(RoleStore, roles, Role, ("name",)),
+    TableRows(RoleBindingStore, role_bindings, Binding),
+    TableRows(AccessRequestStore, access_requests, AccessRequest),
+    TableRows(ChallengeStore, challenges, SignInChallenge),
+    TableRows(SignInFailureStore, failures, SignInFailures),
+    TableRows(TrustRuleStore, trust_rules, TrustRule),
+)

@@ -22,9 +22,8 @@ from controlplane.clusters.model.commands import Command
 from controlplane.clusters.ports import CommandStore
 from controlplane.clusters.store import commands
 from controlplane.platform.store.columns import EnumColumn, JsonColumn, UtcColumn
-from controlplane.platform.store.rows import rows
+from controlplane.platform.store.rows import TableRows, tables
 from controlplane.platform.store.schema import id_column, metadata
-from controlplane.platform.store.transaction import Repositories
 from core.spec.jobs import JobPhase
 from core.spec.objects import ObjectRef
 from core.spec.tunnels import Tunnel
@@ -76,9 +75,9 @@ tunnels = Table(
     Column("swaps", JsonColumn(tuple[datetime, ...]), nullable=False),
 )
 
-REPOSITORIES: Repositories = {
-    CommandStore: rows(commands, Command),
-    ClusterJobStore: rows(cluster_jobs, ClusterJob),
-    ReplicaStore: rows(replicas, Replica),
-    TunnelStore: rows(tunnels, Tunnel),
-}
+REPOSITORIES = tables(
+    TableRows(CommandStore, commands, Command),
+    TableRows(ClusterJobStore, cluster_jobs, ClusterJob),
+    TableRows(ReplicaStore, replicas, Replica),
+    TableRows(TunnelStore, tunnels, Tunnel),
+)

@@ -1,20 +1,36 @@
 """Ports of clusters: what its operations need of the store and of the world."""
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Protocol
 
 from controlplane.authorization import Actor
 from controlplane.clusters.model.agent_settings import DeploymentSettings
 from controlplane.clusters.model.cluster import Cluster
-from controlplane.clusters.model.commands import Command
-from controlplane.clusters.model.groups import ClusterGroup
+from controlplane.clusters.model.commands import Command, CommandKind, CommandState
+from controlplane.clusters.model.groups import MAX_CHANGING_CLUSTERS, ClusterGroup
 from controlplane.platform.context import OperationContext
-from controlplane.platform.ports import Rows
+from controlplane.platform.ports import DeletableRows, Ids, NamedRows, ProjectRows, Rows
 from core.spec.sync import Removal
 
 
-class ClusterStore(Rows[Cluster], Protocol):
+class ClusterStore(DeletableRows[Cluster], ProjectRows[Cluster], Protocol):
     """Clusters."""
+
+    async def by_handle(self, handle: str) -> Cluster | None:
+        return await self.find(handle=handle)
+
+    async def not_ending(self) -> list[Cluster]:
+        return await self.select(ending_at=None)
+
+    async def set_alarm(self, id: str, text: str) -> None:
+        await self.change(id, alarm=text)
+
+    async def begin_removal(self, id: str, at: datetime) -> None:
+        await self.change(id, ending_at=at)
+
+    async def delete(self, id: str, at: datetime) -> None:
+        await self.change(id, deleted_at=at)
 
 
 class DeploymentSettingsStore(Rows[DeploymentSettings], Protocol):
@@ -24,9 +40,28 @@ class DeploymentSettingsStore(Rows[DeploymentSettings], Protocol):
 class CommandStore(Rows[Command], Protocol):
     """Commands to agents."""
 
+    async def in_cluster(self, id: str, cluster_id: str) -> Command | None:
+        return await self.find(id=id, cluster_id=cluster_id)
 
-class ClusterGroupStore(Rows[ClusterGroup], Protocol):
+    async def waiting(self, clusters: Ids) -> list[Command]:
+        return await self.select(cluster_id=clusters, state=CommandState.WAITING)
+
+    async def waiting_of_kind(self, cluster_id: str, kind: CommandKind) -> list[Command]:
+        return await self.select(cluster_id=cluster_id, state=CommandState.WAITING, kind=kind)
+
+    async def set_payload(self, id: str, payload: Mapping[str, object]) -> None:
+        await self.change(id, payload=payload)
+
+
+class ClusterGroupStore(NamedRows[ClusterGroup], ProjectRows[ClusterGroup], Protocol):
     """Groups of clusters."""
+
+    async def with_budget(self) -> list[ClusterGroup]:
+        """Returns the groups that limit how many clusters pipelines change at the same time."""
+        return await self.select(max_changing=range(1, MAX_CHANGING_CLUSTERS + 1))
+
+    async def frozen(self) -> list[ClusterGroup]:
+        return await self.select(frozen=True)
 
 
 class ClusterContents(Protocol):

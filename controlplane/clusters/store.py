@@ -21,9 +21,8 @@ from controlplane.clusters.model.commands import CommandKind, CommandState
 from controlplane.clusters.model.groups import ClusterGroup
 from controlplane.clusters.ports import ClusterGroupStore, ClusterStore, DeploymentSettingsStore
 from controlplane.platform.store.columns import EnumColumn, JsonColumn, UtcColumn
-from controlplane.platform.store.rows import rows
+from controlplane.platform.store.rows import TableRows, tables
 from controlplane.platform.store.schema import id_column, metadata, named_columns, time_columns
-from controlplane.platform.store.transaction import Repositories
 from core.spec.facts import ClusterFacts
 
 clusters = Table(
@@ -88,11 +87,11 @@ Index(
 Index("ix_clusters_liveness", clusters.c.deleted_at, clusters.c.pinged_at)
 
 
-REPOSITORIES: Repositories = {
-    ClusterStore: rows(clusters, Cluster, ("handle", "name")),
-    DeploymentSettingsStore: rows(deployment_settings, DeploymentSettings),
-    ClusterGroupStore: rows(cluster_groups, ClusterGroup, ("name",)),
-}
+REPOSITORIES = tables(
+    TableRows(ClusterStore, clusters, Cluster, ("handle", "name")),
+    TableRows(DeploymentSettingsStore, deployment_settings, DeploymentSettings),
+    TableRows(ClusterGroupStore, cluster_groups, ClusterGroup, ("name",)),
+)
 
 
 commands = Table(

@@ -23,9 +23,8 @@ from controlplane.configuration.ports import (
     ServiceImportStore,
 )
 from controlplane.platform.store.columns import JSON_TEXT, EnumColumn, JsonColumn, UtcColumn
-from controlplane.platform.store.rows import rows
+from controlplane.platform.store.rows import TableRows, tables
 from controlplane.platform.store.schema import id_column, metadata, time_columns
-from controlplane.platform.store.transaction import Repositories
 from controlplane.services.model.parts import ContextBinding
 from controlplane.services.ports import ContextBindingStore
 
@@ -92,10 +91,10 @@ context_bindings = Table(
     UniqueConstraint("service_id", "context_id"),
 )
 
-REPOSITORIES: Repositories = {
-    ContextStore: rows(contexts, ServiceContext, ("name",)),
-    ContextBindingStore: rows(context_bindings, ContextBinding),
-    ServiceExportStore: rows(service_exports, ServiceExport),
-    ServiceImportStore: rows(service_imports, ServiceImport),
-    ContextOverrideStore: rows(context_overrides, ContextOverride),
-}
+REPOSITORIES = tables(
+    TableRows(ContextStore, contexts, ServiceContext, ("name",)),
+    TableRows(ContextBindingStore, context_bindings, ContextBinding),
+    TableRows(ServiceExportStore, service_exports, ServiceExport),
+    TableRows(ServiceImportStore, service_imports, ServiceImport),
+    TableRows(ContextOverrideStore, context_overrides, ContextOverride),
+)

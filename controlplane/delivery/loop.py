@@ -100,7 +100,7 @@ class RenderLoop:
 
     async def _schedule_all(self) -> None:
         async with self._store.read() as tx:
-            repositories = await tx[RepositoryStore].select()
+            repositories = await tx[RepositoryStore].all()
         for repository in repositories:
             await self._repositories.update_followed_refs(repository.id)
             self._ask(repository.id)

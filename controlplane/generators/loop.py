@@ -100,7 +100,7 @@ class GeneratorLoop:
     async def _clusters(self, ids: set[str]) -> None:
         """Reconciles all generators if a change of these clusters matters to selectors."""
         async with self._store.read() as tx:
-            found = {cluster.id: cluster for cluster in await tx[ClusterStore].select(id=ids)}
+            found = {cluster.id: cluster for cluster in await tx[ClusterStore].by_ids(ids)}
         marks: dict[str, object] = {
             id: _selector_properties(found.get(ClusterId(id))) for id in ids
         }

@@ -5,7 +5,7 @@ from typing import Protocol
 from controlplane.generators.model.global_service import GlobalOverride, GlobalService
 from controlplane.generators.model.namespaces import ManagedNamespace
 from controlplane.generators.model.service_set import ServiceSet
-from controlplane.platform.ports import Rows
+from controlplane.platform.ports import NamedRows, ProjectRows, Rows
 from core.identity import RepositoryId
 from core.spec.edits import OpenMergeRequest
 
@@ -24,17 +24,29 @@ class PullRequests(Protocol):
         ...
 
 
-class GlobalServiceStore(Rows[GlobalService], Protocol):
+class GlobalServiceStore(NamedRows[GlobalService], ProjectRows[GlobalService], Protocol):
     """Global services."""
+
+    async def of_source(self, source_id: str) -> list[GlobalService]:
+        return await self.select(source_id=source_id)
+
+    async def active_of_source(self, source_id: str) -> list[GlobalService]:
+        return await self.select(source_id=source_id, ending_at=None)
 
 
 class GlobalOverrideStore(Rows[GlobalOverride], Protocol):
     """Overrides of global services by cluster."""
 
+    async def of_cluster(self, global_id: str, cluster_id: str) -> GlobalOverride | None:
+        return await self.find(global_id=global_id, cluster_id=cluster_id)
 
-class ServiceSetStore(Rows[ServiceSet], Protocol):
+    async def of_definition(self, global_id: str) -> list[GlobalOverride]:
+        return await self.select(global_id=global_id)
+
+
+class ServiceSetStore(NamedRows[ServiceSet], ProjectRows[ServiceSet], Protocol):
     """Service sets."""
 
 
-class ManagedNamespaceStore(Rows[ManagedNamespace], Protocol):
+class ManagedNamespaceStore(NamedRows[ManagedNamespace], ProjectRows[ManagedNamespace], Protocol):
     """Managed namespaces."""

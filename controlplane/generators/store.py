@@ -16,9 +16,8 @@ from controlplane.generators.ports import (
     ServiceSetStore,
 )
 from controlplane.platform.store.columns import EnumColumn, JsonColumn, UtcColumn
-from controlplane.platform.store.rows import rows
+from controlplane.platform.store.rows import TableRows, tables
 from controlplane.platform.store.schema import metadata, named_columns
-from controlplane.platform.store.transaction import Repositories
 from controlplane.services.model.templates import ServiceTemplate, TemplateOverride
 
 
@@ -77,9 +76,9 @@ managed_namespaces = Table(
     Column("template", JsonColumn(ServiceTemplate)),
 )
 
-REPOSITORIES: Repositories = {
-    GlobalServiceStore: rows(global_services, GlobalService, ("name",)),
-    GlobalOverrideStore: rows(global_overrides, GlobalOverride),
-    ServiceSetStore: rows(service_sets, ServiceSet, ("name",)),
-    ManagedNamespaceStore: rows(managed_namespaces, ManagedNamespace, ("name", "namespace")),
-}
+REPOSITORIES = tables(
+    TableRows(GlobalServiceStore, global_services, GlobalService, ("name",)),
+    TableRows(GlobalOverrideStore, global_overrides, GlobalOverride),
+    TableRows(ServiceSetStore, service_sets, ServiceSet, ("name",)),
+    TableRows(ManagedNamespaceStore, managed_namespaces, ManagedNamespace, ("name", "namespace")),
+)

@@ -6,12 +6,16 @@ from typing import Any, Protocol
 
 from controlplane.notifications.model.notification import Delivery, NotificationKey, Router, Sink
 from controlplane.platform.notification import Notification
-from controlplane.platform.ports import AppendOnlyRows, Rows
+from controlplane.platform.ports import AppendOnlyRows, NamedRows, Rows
 from controlplane.services.model.ledger import LedgerStage
 
 
 class NotificationStore(AppendOnlyRows[Notification], Protocol):
     """Notifications: written together with their cause, routed afterwards."""
+
+    async def by_id(self, id: int) -> Notification | None:
+        found = await self.select(id=id)
+        return found[0] if found else None
 
     async def add(self, row: Notification) -> int:
         """Appends a notification; returns its id."""
@@ -59,9 +63,15 @@ class NotificationKeyStore(Rows[NotificationKey], Protocol):
     """Conditions that have been notified and still hold."""
 
 
-class SinkStore(Rows[Sink], Protocol):
+class SinkStore(NamedRows[Sink], Protocol):
     """Notification sinks."""
 
+    async def leased(self, id: str, until: datetime | None) -> Sink | None:
+        return await self.find(id=id, due_at=until)
 
-class RouterStore(Rows[Router], Protocol):
+    async def lease(self, id: str, until: datetime) -> None:
+        await self.change(id, due_at=until)
+
+
+class RouterStore(NamedRows[Router], Protocol):
     """Notification routers."""

@@ -116,7 +116,7 @@ class PipelineLoop:
 
     async def _all(self) -> list[str]:
         async with self._store.read() as tx:
-            return [row.id for row in await tx[PipelineStore].select()]
+            return [row.id for row in await tx[PipelineStore].all()]
 
     async def _follow(self) -> None:
         async for topic, key in self._bus.subscribe(

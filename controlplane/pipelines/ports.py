@@ -1,32 +1,64 @@
 """Ports of pipelines: what its operations need of the store and of the world."""
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from controlplane.pipelines.model.records import (
+    Measurement,
     PipelineEvent,
     PipelineGate,
     PipelineRecord,
     PipelineService,
     PipelineTrigger,
 )
-from controlplane.platform.ports import Rows
+from controlplane.platform.ports import Ids, NamedRows, ProjectRows, Rows
 
 
-class PipelineStore(Rows[PipelineRecord], Protocol):
+class PipelineStore(NamedRows[PipelineRecord], ProjectRows[PipelineRecord], Protocol):
     """Pipelines and the states of their engines."""
 
 
 class PipelineServiceStore(Rows[PipelineService], Protocol):
     """Services that each stage holds."""
 
+    async def changing(self) -> list[PipelineService]:
+        return await self.select(changing=True)
+
+    async def of_pipeline(self, pipeline_id: str) -> list[PipelineService]:
+        return await self.select(pipeline_id=pipeline_id)
+
+    async def of_services(self, services: Ids) -> list[PipelineService]:
+        return await self.select(service_id=services)
+
+    async def promoted(self, services: Ids) -> list[PipelineService]:
+        return await self.select(service_id=services, promoted=True)
+
+    async def set_promoted(self, id: str, promoted: bool) -> None:
+        await self.change(id, promoted=promoted)
+
 
 class PipelineEventStore(Rows[PipelineEvent], Protocol):
     """Events of pipelines."""
+
+    async def of_pipeline(self, pipeline_id: str) -> list[PipelineEvent]:
+        return await self.select(pipeline_id=pipeline_id)
 
 
 class PipelineGateStore(Rows[PipelineGate], Protocol):
     """Gates by the rows that answer them."""
 
+    async def of_pipeline(self, pipeline_id: str) -> list[PipelineGate]:
+        return await self.select(pipeline_id=pipeline_id)
+
+    async def set_measured(self, id: str, measured: Sequence[Measurement]) -> None:
+        await self.change(id, measured=measured)
+
 
 class PipelineTriggerStore(Rows[PipelineTrigger], Protocol):
     """Triggers of pipelines."""
+
+    async def of_pipeline(self, pipeline_id: str) -> list[PipelineTrigger]:
+        return await self.select(pipeline_id=pipeline_id)
+
+    async def set_webhook(self, id: str, sealed: bytes | None) -> None:
+        await self.change(id, sealed_webhook=sealed)

@@ -20,9 +20,8 @@ from controlplane.pipelines.ports import (
     PipelineTriggerStore,
 )
 from controlplane.platform.store.columns import JsonColumn, UtcColumn
-from controlplane.platform.store.rows import rows
+from controlplane.platform.store.rows import TableRows, tables
 from controlplane.platform.store.schema import id_column, metadata, time_columns
-from controlplane.platform.store.transaction import Repositories
 from controlplane.services.model.quarantine import DeniedRevision
 from controlplane.services.ports import DeniedRevisionStore
 
@@ -90,11 +89,11 @@ pipelines = Table(
     Column("project_id", String(36), index=True),
 )
 
-REPOSITORIES: Repositories = {
-    PipelineStore: rows(pipelines, PipelineRecord, ("name",)),
-    PipelineServiceStore: rows(pipeline_services, PipelineService),
-    PipelineEventStore: rows(pipeline_events, PipelineEvent),
-    PipelineGateStore: rows(pipeline_gates, PipelineGate),
-    PipelineTriggerStore: rows(pipeline_triggers, PipelineTrigger),
-    DeniedRevisionStore: rows(refused_revisions, DeniedRevision),
-}
+REPOSITORIES = tables(
+    TableRows(PipelineStore, pipelines, PipelineRecord, ("name",)),
+    TableRows(PipelineServiceStore, pipeline_services, PipelineService),
+    TableRows(PipelineEventStore, pipeline_events, PipelineEvent),
+    TableRows(PipelineGateStore, pipeline_gates, PipelineGate),
+    TableRows(PipelineTriggerStore, pipeline_triggers, PipelineTrigger),
+    TableRows(DeniedRevisionStore, refused_revisions, DeniedRevision),
+)

@@ -18,8 +18,10 @@ MAX_PAGE_ROWS = 100
 MAX_COUNTED = 10_000
 MAX_FOUND = 1_000
 """Maximum number of rows that a count reports."""
-ANY: Any = object()
+ANY = object()
 """Matches every value of a column: `deleted_at=ANY` finds deleted rows as well."""
+Ids = str | Collection[str]
+"""An id, or several of which any matches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +37,7 @@ class PageQuery:
 
     first: int = 50
     after: str | None = None
-    equals: Mapping[str, Any] = field(default_factory=dict)
+    equals: Mapping[str, object] = field(default_factory=dict)
     text: str | None = None
     newest: bool = False
     visible: Visible = ()
@@ -60,19 +62,34 @@ class Page(Generic[T]):
 
 
 class ReadableRows(Protocol[T]):
-    """Rows of one kind, as domain values. Absent rows are None; deleted rows are absent."""
+    """Rows of one kind, as domain values. Absent rows are None; deleted rows are absent.
 
-    async def get(self, id: str) -> T | None: ...
+    The ports of the nouns add verbs, which say what they ask. Only verbs use `find`, `select`,
+    `find_unlocked` and `change`, which name columns.
+    """
 
-    async def find(self, **equals: Any) -> T | None:
+    async def get(self, id: str) -> T | None:
+        return await self.find(id=id)
+
+    async def peek(self, id: str) -> T | None:
+        """Same as `get`, without a lock: other transactions may change the row meanwhile."""
+        return await self.find_unlocked(id=id)
+
+    async def by_ids(self, ids: Collection[str]) -> list[T]:
+        return await self.select(id=ids)
+
+    async def all(self) -> list[T]:
+        return await self.select()
+
+    async def find(self, **equals: object) -> T | None:
         """Returns the one row whose columns equal the values."""
         ...
 
-    async def peek(self, **equals: Any) -> T | None:
-        """Same as `find`, without a lock: other transactions may change the row meanwhile."""
+    async def find_unlocked(self, **equals: object) -> T | None:
+        """Same as `find`, without a lock."""
         ...
 
-    async def select(self, **equals: Any) -> list[T]:
+    async def select(self, **equals: object) -> list[T]:
         """Returns all rows whose columns equal the values; a
         collection matches any of its members.
         """
@@ -114,11 +131,11 @@ class Rows(ReadableRows[T], Protocol[T]):
         """Writes all columns of an existing row."""
         ...
 
-    async def change(self, id: str, **columns: Any) -> bool:
+    async def change(self, id: str, **columns: object) -> bool:
         """Writes some columns; returns whether the row exists."""
         ...
 
-    async def change_each(self, changes: Mapping[str, Mapping[str, Any]]) -> None:
+    async def change_each(self, changes: Mapping[str, Mapping[str, object]]) -> None:
         """Writes some columns of many rows, by id."""
         ...
 
@@ -137,6 +154,35 @@ class Rows(ReadableRows[T], Protocol[T]):
         ...
 
 
+class NamedRows(Rows[T], Protocol[T]):
+    """Rows with unique names."""
+
+    async def by_name(self, name: str) -> T | None:
+        return await self.find(name=name)
+
+
+class ProjectRows(Rows[T], Protocol[T]):
+    """Rows of projects."""
+
+    async def of_project(self, project_id: str | None) -> list[T]:
+        return await self.select(project_id=project_id)
+
+
+class DeletableRows(Rows[T], Protocol[T]):
+    """Rows that stay after their deletion, until the last reference to them is gone."""
+
+    async def get(self, id: str, *, deleted: bool = False) -> T | None:
+        """Returns a row; with `deleted`, also a deleted one."""
+        return await (self.find(id=id, deleted_at=ANY) if deleted else self.find(id=id))
+
+    async def peek(self, id: str, *, deleted: bool = False) -> T | None:
+        more = {"deleted_at": ANY} if deleted else {}
+        return await self.find_unlocked(id=id, **more)
+
+    async def by_ids(self, ids: Collection[str], *, deleted: bool = False) -> list[T]:
+        return await (self.select(id=ids, deleted_at=ANY) if deleted else self.select(id=ids))
+
+
 class AppendOnlyRows(Protocol[T]):
     """Append-only rows."""
 
@@ -144,7 +190,7 @@ class AppendOnlyRows(Protocol[T]):
 
     async def page(self, query: PageQuery) -> Page[T]: ...
 
-    async def select(self, **equals: Any) -> list[T]: ...
+    async def select(self, **equals: object) -> list[T]: ...
 
 
 class JobStore(Protocol):

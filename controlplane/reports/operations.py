@@ -9,7 +9,7 @@ from controlplane.authorization import Actor, ResourceKind, Verb, require_member
 from controlplane.clusters.model.cluster import Cluster
 from controlplane.clusters.ports import ClusterStore
 from controlplane.platform.context import OperationContext
-from controlplane.platform.ports import ANY, Transaction
+from controlplane.platform.ports import Transaction
 from controlplane.reports.model.dora import (
     Deployment,
     DeploymentChange,
@@ -169,7 +169,7 @@ class LedgerReports:
     ) -> list[Service]:
         """The services of a repository; without one, those that had the commit."""
         if repository_id:
-            services = await tx[ServiceStore].select(repository_id=repository_id)
+            services = await tx[ServiceStore].of_repository(repository_id)
         else:
             services = await _services(tx, {deployment.service_id for deployment in found})
         if len(services) > _MAX_SERVICES:
@@ -192,7 +192,7 @@ async def _named(tx: Transaction, deployments: Sequence[Deployment]) -> NamedDep
 async def _services(tx: Transaction, ids: set[str]) -> list[Service]:
     found: list[Service] = []
     for part in _parts(ids):
-        found += await tx[ServiceStore].select(id=part, deleted_at=ANY)
+        found += await tx[ServiceStore].by_ids(part, deleted=True)
     return found
 
 
@@ -200,7 +200,7 @@ async def _clusters(tx: Transaction, ids: set[str]) -> dict[str, Cluster]:
     rows = [
         cluster
         for part in _parts(ids)
-        for cluster in await tx[ClusterStore].select(id=part, deleted_at=ANY)
+        for cluster in await tx[ClusterStore].by_ids(part, deleted=True)
     ]
     return {cluster.id: cluster for cluster in rows}
 

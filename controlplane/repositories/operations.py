@@ -90,7 +90,7 @@ class RepositoryOperations:
         async with self._context.store.read() as tx:
             found = await tx[RepositoryStore].get(id) if id else None
             if found is None and url:
-                found = await tx[RepositoryStore].find(url=url)
+                found = await tx[RepositoryStore].by_url(url)
         if found is None or found.kind is not kind:
             raise NotFound(kind=ResourceKind.REPOSITORY)
         require(actor, Verb.READ, found.target)
@@ -110,7 +110,7 @@ class RepositoryOperations:
             tx.authorize(Verb.WRITE, Resource.within(ResourceKind.REPOSITORY, project))
             await _check_via(tx, actor, change)
             repository = self._changed(replace(blank, project_id=project), change)
-            if (known := await tx[RepositoryStore].find(url=repository.url)) is not None:
+            if (known := await tx[RepositoryStore].by_url(repository.url)) is not None:
                 message = f"a repository with the URL {repository.url} already exists"
                 raise name_conflict(actor, known, message)
             await tx[RepositoryStore].add(repository)
@@ -178,7 +178,7 @@ class RepositoryOperations:
         A registry is added like any repository, by its https URL; the longest matching URL wins.
         """
         async with self._context.store.read() as tx:
-            rows = await tx[RepositoryStore].select(project_id=project_id)
+            rows = await tx[RepositoryStore].of_project(project_id)
         prefixes = {row.url.partition("://")[2].rstrip("/"): row for row in rows}
         matching = [prefix for prefix in prefixes if f"{image}/".startswith(f"{prefix}/")]
         row = prefixes[max(matching, key=len)] if matching else None
@@ -193,7 +193,7 @@ class RepositoryOperations:
         TowlineError: a secret was encrypted with another key.
         """
         async with self._context.store.read() as tx:
-            repositories = await tx[RepositoryStore].select()
+            repositories = await tx[RepositoryStore].all()
         for repository in repositories:
             self._credentials(repository)
             self._webhook_secret(repository)
@@ -201,7 +201,7 @@ class RepositoryOperations:
     async def follow_all(self) -> None:
         """Tells the git cache at start about all repositories and the refs in use."""
         async with self._context.store.read() as tx:
-            repositories = await tx[RepositoryStore].select()
+            repositories = await tx[RepositoryStore].all()
             files = await tx[RepositoryUsers].followed()
         for repository in repositories:
             self.follow(repository, files.get(repository.id, FollowedFiles()))
@@ -255,7 +255,7 @@ class RepositoryOperations:
     async def store_polls(self) -> None:
         """Stores the last poll of each repository; writes nothing if it did not change."""
         async with self._context.store.read() as tx:
-            stored = await tx[RepositoryStore].select()
+            stored = await tx[RepositoryStore].all()
         polled = [
             latest
             for repository in stored
@@ -264,7 +264,7 @@ class RepositoryOperations:
         if polled:
             async with self._context.store.write() as tx:
                 for repository in polled:
-                    await tx[RepositoryStore].change(repository.id, polled_at=repository.polled_at)
+                    await tx[RepositoryStore].set_polled(repository.id, repository.polled_at)
 
     def _with_last_poll(self, stored: Repository) -> Repository:
         """The repository with the last poll time that this process knows."""

@@ -6,8 +6,8 @@ from datetime import datetime
 from typing import Protocol
 
 from controlplane.authorization import Actor
-from controlplane.platform.ports import Rows
-from controlplane.repositories.model.repository import Repository
+from controlplane.platform.ports import ProjectRows
+from controlplane.repositories.model.repository import GitHealth, Repository
 from core.identity import RepositoryId
 from core.outbound.credentials import RegistryAccount
 from core.spec.source import GitCredentials
@@ -44,8 +44,17 @@ class Registries(Protocol):
         ...
 
 
-class RepositoryStore(Rows[Repository], Protocol):
+class RepositoryStore(ProjectRows[Repository], Protocol):
     """Connected repositories of manifests and charts."""
+
+    async def by_url(self, url: str) -> Repository | None:
+        return await self.find(url=url)
+
+    async def failed(self) -> list[Repository]:
+        return await self.select(health=GitHealth.FAILED)
+
+    async def set_polled(self, id: str, at: datetime | None) -> None:
+        await self.change(id, polled_at=at)
 
 
 @dataclass(frozen=True, slots=True)

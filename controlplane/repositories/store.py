@@ -3,9 +3,8 @@
 from sqlalchemy import BigInteger, Boolean, Column, LargeBinary, String, Table, Text
 
 from controlplane.platform.store.columns import EnumColumn, JsonColumn, UtcColumn
-from controlplane.platform.store.rows import rows
+from controlplane.platform.store.rows import TableRows, tables
 from controlplane.platform.store.schema import id_column, metadata, time_columns
-from controlplane.platform.store.transaction import Repositories
 from controlplane.repositories.model.repository import AuthMethod, GitHealth, Repository
 from controlplane.repositories.ports import RepositoryStore
 from core.spec.source import Commit, RepositoryKind
@@ -35,6 +34,6 @@ repositories = Table(
     Column("kind", EnumColumn(RepositoryKind), nullable=False),
 )
 
-REPOSITORIES: Repositories = {
-    RepositoryStore: rows(repositories, Repository, ("url",)),
-}
+REPOSITORIES = tables(
+    TableRows(RepositoryStore, repositories, Repository, ("url",)),
+)

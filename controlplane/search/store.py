@@ -144,7 +144,7 @@ class SqlSearch:
         return [NamedItem(kind, *row) for row in rows]
 
     async def _found(self, ids: Sequence[str]) -> list[SearchHit]:
-        rows = await self._components.select(id=list(ids)) if ids else []
+        rows = await self._components.by_ids(ids) if ids else []
         cluster = await self._by_id(clusters, {row.cluster_id for row in rows}, "handle")
         service = await self._by_id(services, {row.service_id for row in rows}, "name")
         return [

@@ -1,9 +1,10 @@
 """Ports for secrets, passwords and keys, as Protocols."""
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any, Protocol
 
-from controlplane.platform.ports import Rows
+from controlplane.platform.ports import Ids, NamedRows, ProjectRows, Rows
 from controlplane.platform.sealing import Sealer
 from controlplane.secrets.model.data_keys import DataKey
 from controlplane.secrets.model.secret import Secret, SecretVersion
@@ -82,16 +83,34 @@ class ServiceSecrets(Protocol):
         ...
 
 
-class SecretStore(Rows[Secret], Protocol):
+class SecretStore(NamedRows[Secret], ProjectRows[Secret], Protocol):
     """Secrets, without their values."""
+
+    async def set_due(self, id: str, at: datetime) -> None:
+        await self.change(id, due_at=at)
 
 
 class SecretVersionStore(Rows[SecretVersion], Protocol):
     """Sealed values of secrets."""
 
+    async def numbered(self, secret_id: str, number: int) -> SecretVersion | None:
+        return await self.find(secret_id=secret_id, number=number)
+
+    async def of_secret(self, secret_id: str) -> list[SecretVersion]:
+        return await self.select(secret_id=secret_id)
+
+    async def usable(self, secrets: Ids) -> list[SecretVersion]:
+        return await self.select(secret_id=secrets, revoked_at=None)
+
+    async def revoke(self, id: str, at: datetime) -> None:
+        await self.change(id, sealed=None, revoked_at=at)
+
 
 class DataKeyStore(Rows[DataKey], Protocol):
     """Wrapped data keys of the installation."""
+
+    async def set_wrapped(self, id: str, wrapped: bytes, kek: str) -> None:
+        await self.change(id, wrapped=wrapped, kek=kek)
 
 
 class SealedTable(Protocol):

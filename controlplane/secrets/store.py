@@ -17,9 +17,8 @@ from sqlalchemy import (
 )
 
 from controlplane.platform.store.columns import JsonColumn, UtcColumn
-from controlplane.platform.store.rows import rows
+from controlplane.platform.store.rows import TableRows, tables
 from controlplane.platform.store.schema import metadata
-from controlplane.platform.store.transaction import Repositories
 from controlplane.secrets.model.data_keys import DataKey
 from controlplane.secrets.model.rotation import Rotation
 from controlplane.secrets.model.secret import Secret, SecretVersion
@@ -87,9 +86,9 @@ data_keys = Table(
     Column("begins_at", UtcColumn, nullable=False),
 )
 
-REPOSITORIES: Repositories = {
-    SecretStore: rows(secrets, Secret, ("name", "description")),
-    SecretVersionStore: rows(secret_versions, SecretVersion),
-    SecretUseStore: rows(secret_uses, SecretUse),
-    DataKeyStore: rows(data_keys, DataKey),
-}
+REPOSITORIES = tables(
+    TableRows(SecretStore, secrets, Secret, ("name", "description")),
+    TableRows(SecretVersionStore, secret_versions, SecretVersion),
+    TableRows(SecretUseStore, secret_uses, SecretUse),
+    TableRows(DataKeyStore, data_keys, DataKey),
+)

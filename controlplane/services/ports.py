@@ -7,15 +7,26 @@ from typing import Any, Protocol, TypeVar
 
 from controlplane.authorization import Actor, Visible
 from controlplane.platform.context import OperationContext
-from controlplane.platform.ports import AppendOnlyRows, PageQuery, ReadableRows, Rows, Transaction
-from controlplane.services.model.ledger import LedgerEntry
+from controlplane.platform.ports import (
+    ANY,
+    AppendOnlyRows,
+    DeletableRows,
+    Ids,
+    PageQuery,
+    ProjectRows,
+    ReadableRows,
+    Rows,
+    Transaction,
+)
+from controlplane.services.model.ledger import LedgerEntry, LedgerStage
 from controlplane.services.model.objects import DryRunResult
 from controlplane.services.model.parts import ContextBinding, SecretUse, UsedSecrets
 from controlplane.services.model.quarantine import DeniedRevision
 from controlplane.services.model.render_state import RenderState
-from controlplane.services.model.service import Component, Revision, Service
+from controlplane.services.model.service import Component, Confirmation, Revision, Service
 from controlplane.services.model.sources import ServiceSource
 from controlplane.services.model.status_codes import ClusterMapRow
+from core.spec.sync import Removal
 
 P = TypeVar("P")
 ReplacePart = Callable[[OperationContext, Transaction, Actor, Service, P], Awaitable[bool]]
@@ -23,6 +34,9 @@ ReplacePart = Callable[[OperationContext, Transaction, Actor, Service, P], Await
 
 class ComponentStore(ReadableRows[Component], Protocol):
     """The inventory of cluster objects."""
+
+    async def of_services(self, services: Ids) -> list[Component]:
+        return await self.select(service_id=services)
 
     async def upsert(self, components: Iterable[Component]) -> None: ...
 
@@ -39,8 +53,79 @@ class ComponentStore(ReadableRows[Component], Protocol):
         ...
 
 
-class ServiceStore(Rows[Service], Protocol):
+class ServiceStore(DeletableRows[Service], ProjectRows[Service], Protocol):
     """Services, and the fleet map."""
+
+    async def in_cluster(self, id: str, cluster_id: str) -> Service | None:
+        return await self.find(id=id, cluster_id=cluster_id)
+
+    async def by_name(self, cluster_id: str, name: str) -> Service | None:
+        """Returns the service with a name, also a deleted one: it keeps the name meanwhile."""
+        return await self.find(cluster_id=cluster_id, name=name, deleted_at=ANY)
+
+    async def peek_by_name(self, cluster_id: str, name: str) -> Service | None:
+        """Same as `by_name`, without a lock."""
+        return await self.find_unlocked(cluster_id=cluster_id, name=name, deleted_at=ANY)
+
+    async def reported(self, ids: Collection[str], clusters: Collection[str]) -> list[Service]:
+        """Returns services of these clusters, also deleted ones."""
+        return await self.select(id=ids, cluster_id=clusters, deleted_at=ANY)
+
+    async def with_digest(self, digest: str) -> Service | None:
+        """Returns a service with a digest that its agent did not report, as for a mirrored one."""
+        return await self.find(digest=digest, mirrored=False)
+
+    async def with_names(self, clusters: Ids, names: Ids) -> list[Service]:
+        return await self.select(cluster_id=clusters, name=names)
+
+    async def with_digests(self, clusters: Ids, digests: Ids) -> list[Service]:
+        """Returns services with digests that their agent did not report, as for mirrored ones."""
+        return await self.select(cluster_id=clusters, digest=digests, mirrored=False)
+
+    async def of_clusters(self, clusters: Ids) -> list[Service]:
+        return await self.select(cluster_id=clusters)
+
+    async def of_clusters_ever(self, clusters: Ids) -> list[Service]:
+        return await self.select(cluster_id=clusters, deleted_at=ANY)
+
+    async def mirrored(self, cluster_id: str) -> list[Service]:
+        return await self.select(cluster_id=cluster_id, mirrored=True)
+
+    async def unpinned(self, clusters: Ids) -> list[Service]:
+        return await self.select(cluster_id=clusters, promoted=False, pinned_sha=None)
+
+    async def waiting(self, clusters: Ids) -> list[Service]:
+        return await self.select(cluster_id=clusters, waiting=True)
+
+    async def of_repository(self, repository_id: str) -> list[Service]:
+        return await self.select(repository_id=repository_id)
+
+    async def of_repository_ever(self, repository_id: str) -> list[Service]:
+        return await self.select(repository_id=repository_id, deleted_at=ANY)
+
+    async def following(self, repository_id: str, ref: str) -> list[Service]:
+        return await self.select(repository_id=repository_id, ref=ref)
+
+    async def of_owner(self, owner_id: str) -> list[Service]:
+        return await self.select(owner_id=owner_id)
+
+    async def of_owner_ever(self, owner_id: str) -> list[Service]:
+        return await self.select(owner_id=owner_id, deleted_at=ANY)
+
+    async def previews(self, owner_id: str, ref: str) -> list[Service]:
+        return await self.select(owner_id=owner_id, ref=ref)
+
+    async def quarantined(self, revision: str) -> list[Service]:
+        return await self.select(quarantined=revision)
+
+    async def mark_for_render(self, id: str) -> None:
+        await self.change(id, input_digest=None)
+
+    async def set_ref(self, id: str, ref: str) -> None:
+        await self.change(id, ref=ref)
+
+    async def set_generation(self, id: str, generation: int) -> None:
+        await self.change(id, generation=generation)
 
     async def fleet_map(
         self, query: PageQuery, clusters: Collection[str] | None = None
@@ -58,6 +143,24 @@ class ServiceStore(Rows[Service], Protocol):
         """Returns the ids of services that were changed, observed or removed since a moment."""
         ...
 
+    async def confirm(self, id: str, confirmed: Confirmation, generation: int) -> None:
+        await self.change(id, confirmed=confirmed, generation=generation)
+
+    async def set_uses_secrets(self, id: str, uses: bool) -> None:
+        await self.change(id, uses_secrets=uses)
+
+    async def remove_owner(self, id: str) -> None:
+        await self.change(id, owner_kind=None, owner_id=None)
+
+    async def promote(self, id: str, sha: str | None) -> None:
+        await self.change(id, promoted=True, pinned_sha=sha)
+
+    async def unpin(self, id: str) -> None:
+        await self.change(id, promoted=False, pinned_sha=None)
+
+    async def mark_deleted(self, id: str, removal: Removal, generation: int, at: datetime) -> None:
+        await self.change(id, deleted_at=at, removal=removal, generation=generation, updated_at=at)
+
 
 class LiveObjects(Protocol):
     """Live objects of clusters, read with the permissions of the requesting user."""
@@ -74,13 +177,42 @@ class LiveObjects(Protocol):
 class RenderStateStore(ReadableRows[RenderState], Protocol):
     """The part of each service that decides whether it is rendered again."""
 
+    async def of_repository(self, repository_id: str) -> list[RenderState]:
+        return await self.select(repository_id=repository_id)
+
+    async def of_repository_among(
+        self, repository_id: str, ids: Collection[str]
+    ) -> list[RenderState]:
+        return await self.select(repository_id=repository_id, id=ids)
+
 
 class ServiceSourceStore(Rows[ServiceSource], Protocol):
     """Further sources of services."""
 
+    async def of_services(self, services: Ids) -> list[ServiceSource]:
+        return await self.select(service_id=services)
+
+    async def of_repository(self, repository_id: str) -> list[ServiceSource]:
+        return await self.select(repository_id=repository_id)
+
+    async def following(self, repository_id: str, ref: str) -> list[ServiceSource]:
+        return await self.select(repository_id=repository_id, ref=ref)
+
+    async def set_tree(self, id: str, sha: str, tree: str) -> None:
+        await self.change(id, sha=sha, tree=tree)
+
 
 class RevisionStore(Rows[Revision], Protocol):
     """Revisions of services."""
+
+    async def of_services(self, services: Ids) -> list[Revision]:
+        return await self.select(service_id=services)
+
+    async def with_digest(self, services: Ids, digest: str) -> list[Revision]:
+        return await self.select(service_id=services, digest=digest)
+
+    async def of_commits(self, services: Ids, commits: Ids) -> list[Revision]:
+        return await self.select(service_id=services, sha=commits)
 
 
 class PlanStore(Rows[DryRunResult], Protocol):
@@ -94,13 +226,37 @@ class DeniedRevisionStore(Rows[DeniedRevision], Protocol):
 class LedgerStore(AppendOnlyRows[LedgerEntry], Protocol):
     """The deployment ledger, append-only."""
 
+    async def held(self, services: Ids) -> list[LedgerEntry]:
+        return await self.select(service_id=services, stage=LedgerStage.HELD)
+
 
 class SecretUseStore(Rows[SecretUse], Protocol):
     """Secrets that services use."""
 
+    async def of_services(self, services: Ids) -> list[SecretUse]:
+        return await self.select(service_id=services)
+
+    async def of_secret(self, secret_id: str) -> list[SecretUse]:
+        return await self.select(secret_id=secret_id)
+
+    async def of_version(self, secret_id: str, version: int) -> list[SecretUse]:
+        return await self.select(secret_id=secret_id, version=version)
+
+    async def following(self, secret_id: str) -> list[SecretUse]:
+        return await self.select(secret_id=secret_id, pinned=False)
+
+    async def unpinned(self) -> list[SecretUse]:
+        return await self.select(pinned=False)
+
 
 class ContextBindingStore(Rows[ContextBinding], Protocol):
     """Contexts that services use."""
+
+    async def of_services(self, services: Ids) -> list[ContextBinding]:
+        return await self.select(service_id=services)
+
+    async def of_context(self, context_id: str) -> list[ContextBinding]:
+        return await self.select(context_id=context_id)
 
 
 class FlowStore(Protocol):

@@ -109,7 +109,7 @@ async def test_no_more_clusters_of_a_group_change_than_it_lets(store: Store) -> 
     await fleet.go_on()
     async with store.read() as tx:
         promoted = await tx[LedgerStore].select(stage=LedgerStage.PROMOTED)
-        assert await tx[PipelineServiceStore].select(changing=True) == []
+        assert await tx[PipelineServiceStore].changing() == []
     assert sorted(one.service_id or "" for one in promoted) == sorted(s.id for s in fleet.services)
 
 

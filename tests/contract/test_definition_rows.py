@@ -99,7 +99,7 @@ async def test_one_patch_a_cluster(store: Store) -> None:
         async with store.write() as tx:
             await tx[GlobalOverrideStore].add(replace(row, id="2"))
     async with store.read() as tx:
-        assert await tx[GlobalOverrideStore].find(global_id="1", cluster_id="c1") == row
+        assert await tx[GlobalOverrideStore].of_cluster("1", "c1") == row
 
 
 @pytest.mark.parametrize(

@@ -313,7 +313,7 @@ class TwoStores(RuleBasedStateMachine):
 
     @rule()
     def read_what_migrations_added(self) -> None:
-        self.both(lambda tx: tx[ProjectStore].select())
+        self.both(lambda tx: tx[ProjectStore].all())
 
 
 TestTwoStores = TwoStores.TestCase
@@ -329,12 +329,12 @@ async def test_a_reader_refuses_writes_and_sees_one_moment() -> None:
     async with store.read() as before:
         async with store.write() as tx:
             await tx[ClusterStore].add(row)
-            assert await before[ClusterStore].select() == []
-        assert await before[ClusterStore].select() == []
+            assert await before[ClusterStore].all() == []
+        assert await before[ClusterStore].all() == []
         with pytest.raises(RuntimeError, match="read-only"):
             await before[ClusterStore].add(row)
     async with store.read() as after:
-        assert await after[ClusterStore].select() == [row]
+        assert await after[ClusterStore].all() == [row]
 
 
 async def test_a_transaction_ends_with_its_first_refused_write() -> None:
@@ -345,6 +345,6 @@ async def test_a_transaction_ends_with_its_first_refused_write() -> None:
             await tx[ClusterStore].add(row)
             with pytest.raises(Conflict):
                 await tx[ClusterStore].add(replace(row, id=ClusterId("c2")))
-            await tx[ClusterStore].select()
+            await tx[ClusterStore].all()
     async with store.read() as tx:
-        assert await tx[ClusterStore].select() == []
+        assert await tx[ClusterStore].all() == []

@@ -79,7 +79,7 @@ async def at_once(
 
 async def phases(store: Store) -> list[Phase | None]:
     async with store.read() as tx:
-        return [one.observed.phase for one in await tx[ServiceStore].select()]
+        return [one.observed.phase for one in await tx[ServiceStore].all()]
 
 
 async def test_what_clusters_tell_at_once_is_all_kept(
@@ -91,7 +91,7 @@ async def test_what_clusters_tell_at_once_is_all_kept(
     woken = {(await anext(wakes))[1] for _ in CLUSTERS}
     assert woken == {f"in-{id}" for id in CLUSTERS}
     async with store.read() as tx:
-        assert [one.acknowledged for one in await tx[ClusterStore].select()] == [2] * 4
+        assert [one.acknowledged for one in await tx[ClusterStore].all()] == [2] * 4
         assert await tx[ComponentStore].count_by_cluster(CLUSTERS) == dict.fromkeys(CLUSTERS, 1)
         for id in CLUSTERS:
             rows = await tx[LedgerStore].select(cluster_id=id)
@@ -122,7 +122,7 @@ async def test_what_cannot_be_kept_of_one_cluster_fails_no_other(
     assert await phases(store) == [Phase.HEALTHY, Phase.HEALTHY, None, Phase.HEALTHY]
     async with store.read() as tx:
         rows = await tx[LedgerStore].select(cluster_id=CLUSTERS[2])
-        clusters = await tx[ClusterStore].select()
+        clusters = await tx[ClusterStore].all()
     assert rows == [] and [one.acknowledged for one in clusters] == [2, 2, 0, 2]
 
 
@@ -155,7 +155,7 @@ async def test_each_cluster_has_bounds_of_its_own(store: Store, reporting: Repor
     assert await at_once(reporting, more) == [4, 4, 4, 4]
     async with store.read() as tx:
         counted = await tx[ComponentStore].count_by_cluster(CLUSTERS)
-        alarmed = [one.id for one in await tx[ClusterStore].select() if one.alarm]
+        alarmed = [one.id for one in await tx[ClusterStore].all() if one.alarm]
     assert counted == dict.fromkeys(CLUSTERS, 3) | {CLUSTERS[1]: 1}
     assert alarmed == [CLUSTERS[1]]
 

@@ -42,7 +42,7 @@ def said(engine: AsyncEngine) -> list[str]:
 
 async def count(store: SqlStore) -> int:
     async with store.read() as tx:
-        return len(await tx[ClusterStore].select())
+        return len(await tx[ClusterStore].all())
 
 
 async def test_a_read_says_its_statements_and_nothing_else(

@@ -39,7 +39,7 @@ async def test_what_is_let_go_takes_back_no_sequence(store: Store) -> None:
         assert held is not None
         leaving = asyncio.ensure_future(let_go())
         await asyncio.wait([leaving], timeout=0.3)
-        await tx[ServiceStore].change(service.id, generation=held.desired.generation + 1)
+        await tx[ServiceStore].set_generation(service.id, held.desired.generation + 1)
     await leaving
     after = await world.get(service)
     assert (after.desired.generation, after.desired.stage_verification) == (9, None)

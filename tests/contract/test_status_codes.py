@@ -100,7 +100,7 @@ async def test_the_stored_code_is_the_status_of_the_model(store: Store, name: st
     async with store.write() as tx:
         await WRITES[name](tx[ServiceStore], cases)
     async with store.read() as tx:
-        services = {str(one.id): one for one in await tx[ServiceStore].select()}
+        services = {str(one.id): one for one in await tx[ServiceStore].all()}
         stored = await tx[ServiceStore].column("status_code", cases)
     wrong = {
         id: f"{name} stores {stored[id]!r} for {case}, but the model says {code.value!r}"
@@ -156,7 +156,7 @@ async def test_lists_are_filtered_and_counted(store: Store) -> None:
         assert [one.id for one in (await tx[ClusterStore].page(heard)).items] == ["c1"]
         forward = (await tx[ServiceStore].page(PageQuery(first=7))).items
         last = await tx[ServiceStore].page(PageQuery(first=13, backwards=True))
-        assert (*forward, *last.items) == tuple(await tx[ServiceStore].select()) and last.more
+        assert (*forward, *last.items) == tuple(await tx[ServiceStore].all()) and last.more
         before = PageQuery(first=3, after=forward[5].id, backwards=True)
         assert (await tx[ServiceStore].page(before)).items == forward[2:5]
 

@@ -62,7 +62,7 @@ async def test_rows_are_written_together_each_with_its_own_columns(store: Store)
             await tx[ServiceStore].add(a_service(number))
         await tx[ServiceStore].change_each(changes)
         await tx[ServiceStore].change_each({})
-        found = await tx[ServiceStore].select()
+        found = await tx[ServiceStore].all()
     expected = [a_service(n).changed(**changes.get(f"service-{n:04}", {})) for n in range(1, 5)]
     assert found == expected
 
@@ -119,7 +119,7 @@ async def test_a_block_that_raises_leaves_nothing(store: Store) -> None:
             await tx[ClusterStore].add(a_cluster())
             raise RuntimeError
     async with store.read() as tx:
-        assert await tx[ClusterStore].select() == []
+        assert await tx[ClusterStore].all() == []
 
 
 async def test_a_taken_name_is_a_conflict(store: Store) -> None:
@@ -131,10 +131,10 @@ async def test_a_taken_name_is_a_conflict(store: Store) -> None:
         async with store.write() as tx:
             await tx[ClusterStore].add(again)
     async with store.write() as tx:
-        await tx[ClusterStore].change("cluster-0001", deleted_at=NOW)
+        await tx[ClusterStore].delete("cluster-0001", NOW)
         await tx[ClusterStore].add(again)
     async with store.read() as tx:
-        assert (await tx[ClusterStore].find(handle="c1")) == again
+        assert (await tx[ClusterStore].by_handle("c1")) == again
 
 
 async def test_a_taken_name_is_a_conflict_among_many_rows_as_well(store: Store) -> None:
@@ -154,17 +154,17 @@ async def test_a_read_only_transaction_refuses_to_write(store: Store) -> None:
         async with store.read() as tx:
             await tx[ClusterStore].add(a_cluster())
     async with store.read() as tx:
-        assert await tx[ClusterStore].select() == []
+        assert await tx[ClusterStore].all() == []
 
 
 async def test_deleted_rows_are_absent_unless_asked_for(store: Store) -> None:
     """`deleted_at=ANY` finds what every other question passes over."""
     async with store.write() as tx:
         await tx[ClusterStore].add(a_cluster())
-        await tx[ClusterStore].change("cluster-0001", deleted_at=NOW)
+        await tx[ClusterStore].delete("cluster-0001", NOW)
     async with store.read() as tx:
         assert await tx[ClusterStore].get("cluster-0001") is None
-        assert await tx[ClusterStore].select() == []
+        assert await tx[ClusterStore].all() == []
         assert len(await tx[ClusterStore].select(deleted_at=ANY)) == 1
 
 
@@ -224,7 +224,7 @@ async def test_one_column_is_read_of_rows_that_are_there(store: Store) -> None:
     many = [a_cluster(number) for number in range(1, 603)]
     async with store.write() as tx:
         await tx[ClusterStore].add_each([replace(one, alarm=one.handle) for one in many])
-        await tx[ClusterStore].change(many[0].id, deleted_at=NOW)
+        await tx[ClusterStore].delete(many[0].id, NOW)
     async with store.read() as tx:
         found = await tx[ClusterStore].column("alarm", [*(one.id for one in many), "never"])
         assert found == {one.id: one.handle for one in many[1:]}
@@ -269,13 +269,13 @@ async def test_inventory_is_replaced_by_id(store: Store) -> None:
         await tx[ComponentStore].upsert([healthy])
         await tx[ComponentStore].upsert([])
     async with store.read() as tx:
-        assert await tx[ComponentStore].select(service_id="s") == [healthy]
+        assert await tx[ComponentStore].of_services("s") == [healthy]
         assert await tx[ComponentStore].component_ids({"s", "other"}) == {"s": {"id"}}
         assert await tx[ComponentStore].component_ids(()) == {}
     async with store.write() as tx:
         await tx[ComponentStore].forget(["id"])
     async with store.read() as tx:
-        assert await tx[ComponentStore].select() == []
+        assert await tx[ComponentStore].all() == []
 
 
 async def test_a_job_is_claimed_once_until_its_lease_ends(store: Store) -> None:

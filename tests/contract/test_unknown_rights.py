@@ -34,7 +34,7 @@ async def roles_of(sql_store: SqlStore, *written: list[dict[str, Any]]) -> list[
             await tx[RoleStore].add(Role(str(number), str(number), NOW, NOW))
     await write_raw(sql_store, "roles", "rules", list(written))
     async with sql_store.read() as tx:
-        return sorted(await tx[RoleStore].select(), key=lambda role: role.id)
+        return sorted(await tx[RoleStore].all(), key=lambda role: role.id)
 
 
 async def test_what_a_rule_says_beside_an_unknown_verb_still_holds(sql_store: SqlStore) -> None:
@@ -73,7 +73,7 @@ async def test_a_limit_gets_no_wider(sql_store: SqlStore) -> None:
             await tx[TokenStore].add(Token(str(number), TokenKind.USER, "t", f"hash{number}", NOW))
     await write_raw(sql_store, "tokens", "limits", [limits for limits, _ in newer])
     async with sql_store.read() as tx:
-        tokens = sorted(await tx[TokenStore].select(), key=lambda token: token.id)
+        tokens = sorted(await tx[TokenStore].all(), key=lambda token: token.id)
     for token, (_, allowed) in zip(tokens, newer, strict=True):
         policy = Policy((Grant(EVERYTHING),), limits=token.limits)
         assert {one for one in (PIPELINE, CLUSTER) if policy.may(Verb.READ, one)} == allowed

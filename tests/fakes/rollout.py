@@ -113,7 +113,7 @@ class FleetRollout:
     async def services(self) -> list[Service]:
         """Those of the second stage."""
         async with self._store.read() as tx:
-            return [one for one in await tx[ServiceStore].select() if one.id != "s0000"]
+            return [one for one in await tx[ServiceStore].all() if one.id != "s0000"]
 
     async def ledger(self, stage: LedgerStage) -> list[LedgerEntry]:
         """What the ledger has of a stage, in its order."""
@@ -164,7 +164,7 @@ class FleetRollout:
         async with self._store.read() as tx:
             fresh = [
                 one
-                for one in await tx[ServiceStore].select()
+                for one in await tx[ServiceStore].all()
                 if one.desired.generation > one.observed.observed_generation
             ]
         for one in fresh:

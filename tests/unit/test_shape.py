@@ -157,6 +157,20 @@ def test_our_own_code_is_imported_at_the_head_of_a_file() -> None:
     assert {where: one.imports for where, one in found if one.imports} == {}
 
 
+def test_only_ports_and_stores_select_rows_by_column() -> None:
+    """Operations call the verbs of a port, whose arguments have types."""
+    verbs = {"find", "find_unlocked", "select"}
+    found = [
+        f"{path.relative_to(ROOT)}:{node.lineno}"
+        for path in modules("controlplane")
+        if path.name != "ports.py" and "store" not in (path.stem, path.parent.name)
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call) and node.keywords and not node.args
+        and isinstance(node.func, ast.Attribute) and node.func.attr in verbs
+    ]  # fmt: skip
+    assert found == []
+
+
 def is_own_import(node: ast.Import | ast.ImportFrom) -> bool:
     """Whether a statement imports one of our packages."""
     if isinstance(node, ast.ImportFrom):

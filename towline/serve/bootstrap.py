@@ -70,7 +70,7 @@ def _token_file_exists(path: Path) -> bool:
 
 async def _any_token_used(store: Store) -> bool:
     async with store.read() as tx:
-        tokens = await tx[TokenStore].select(kind=TokenKind.USER)
+        tokens = await tx[TokenStore].of_kind(TokenKind.USER)
     return any(token.last_used_at is not None for token in tokens)
 
 

@@ -22,13 +22,13 @@ class StoreLiveDigests:
     async def live(self) -> Collection[str] | None:
         """See `LiveDigests.live`. Unavailable: the store is not reachable."""
         async with self._store.read() as tx:
-            services = await tx[ServiceStore].select()
+            services = await tx[ServiceStore].all()
         digests = {service.desired.digest for service in services if service.desired.digest}
         ids = [service.id for service in services]
         for start in range(0, len(ids), _BATCH_SIZE):
             async with self._store.read() as tx:
                 some = ids[start : start + _BATCH_SIZE]
-                digests |= _newest(await tx[RevisionStore].select(service_id=some))
+                digests |= _newest(await tx[RevisionStore].of_services(some))
         return digests
 
 

@@ -55,7 +55,7 @@ class AccessRequests:
         """The caller's own requests and those that the caller may decide; newest first."""
         require_member(actor)
         async with self._context.store.read() as tx:
-            rows = await tx[AccessRequestStore].select()
+            rows = await tx[AccessRequestStore].all()
             views = [await _view(tx, row) for row in reversed(rows[-500:])]
         return [view for view in views if view and _may_see(actor, view)]
 
@@ -83,9 +83,7 @@ class AccessRequests:
             target = await scope_target(tx, scope)
             if target.id and not actor.may(Verb.READ, target):
                 raise NotFound(kind=target.kind)
-            pending = await tx[AccessRequestStore].select(
-                user_id=actor.id, state=AccessRequestState.PENDING
-            )
+            pending = await tx[AccessRequestStore].pending_of(actor.id)
             if len(pending) >= _MAX_PENDING:
                 raise LimitExceeded(f"you already have {_MAX_PENDING} pending requests")
             now = self._context.clock.now()
@@ -214,8 +212,8 @@ def _may_see(actor: Actor, view: AccessRequestView) -> bool:
 
 async def _view(tx: Transaction, row: AccessRequest) -> AccessRequestView | None:
     """A request with its user, role and target; None if one was deleted."""
-    user = await tx[UserStore].peek(id=row.user_id)
-    role = BUILT_IN.get(row.role_id) or await tx[RoleStore].peek(id=row.role_id)
+    user = await tx[UserStore].peek(row.user_id)
+    role = BUILT_IN.get(row.role_id) or await tx[RoleStore].peek(row.role_id)
     if user is None or role is None:
         return None
     try:

@@ -85,9 +85,7 @@ async def _replace(
     subjects: Subjects,
 ) -> list[Binding]:
     """Adds and deletes bindings of a role until it has these subjects; returns the changed ones."""
-    bindings = await tx[RoleBindingStore].select(
-        scope=target.scope, role_id=role.id, expires_at=None
-    )
+    bindings = await tx[RoleBindingStore].permanent(role.id, target.scope)
     known = {(binding.subject_kind, binding.subject_id): binding for binding in bindings}
     expected = {
         *((SubjectKind.USER, id) for id in subjects.users),

@@ -51,7 +51,7 @@ class Federation:
         return user
 
     async def _find_or_add_user(self, tx: Transaction, claims: Claims, *, add: bool) -> User | None:
-        login = await tx[LoginStore].find(issuer=claims.issuer, subject=claims.subject)
+        login = await tx[LoginStore].by_identity(claims.issuer, claims.subject)
         if login is not None:
             return await tx[UserStore].get(login.user_id)
         if not add:
@@ -64,7 +64,7 @@ class Federation:
             await self._context.audit(
                 tx, SYSTEM, "createUser", user.email, user.id, issuer=claims.issuer
             )
-        elif user.issuer is not None and await tx[LoginStore].find(user_id=user.id) is not None:
+        elif user.issuer is not None and await tx[LoginStore].of_user(user.id) is not None:
             # A directory sets the id and the address of an account, but does not prove who owns it.
             raise Conflict(
                 f"another identity signs in to the account {user.email}: an administrator must "
@@ -81,10 +81,10 @@ class Federation:
         """
         ids = [claims.subject, claims.every.get("oid")]
         named = [candidate for candidate in ids if isinstance(candidate, str) and candidate]
-        return await tx[UserStore].find(issuer=claims.issuer, external_id=named)
+        return await tx[UserStore].by_external_id(claims.issuer, named)
 
     async def _user_with_address(self, tx: Transaction, claims: Claims) -> User | None:
-        user = await tx[UserStore].find(email=claims.email) if claims.email else None
+        user = await tx[UserStore].by_email(claims.email) if claims.email else None
         if user is not None and user.kind is not UserKind.PERSON:
             raise Conflict(f"{user.email} is a service account, which cannot sign in")
         if user is not None and not claims.email_verified:
@@ -113,10 +113,10 @@ class Federation:
         if claims.groups is None:
             return False
         named = frozenset(claims.groups[:MAX_GROUPS])
-        every = await tx[GroupStore].select(issuer=claims.issuer)
+        every = await tx[GroupStore].of_issuer(claims.issuer)
         pushed = {group.id for group in every if group.external_id is not None}
         claimed = [group for group in every if group.name in named and group.id not in pushed]
-        memberships = await tx[MembershipStore].select(user_id=user.id)
+        memberships = await tx[MembershipStore].of_user(user.id)
         others = {row.group_id for row in memberships if row.issuer != claims.issuer}
         synced = {
             membership.group_id: membership

@@ -138,18 +138,14 @@ class CredentialAuthenticator:
         """The caller's own tokens, oldest first."""
         require_member(actor)
         async with self._context.store.read() as tx:
-            return await tx[TokenStore].select(
-                user_id=actor.id, kind=[TokenKind.USER, TokenKind.SERVICE_ACCOUNT]
-            )
+            return await tx[TokenStore].of_user(actor.id, TokenKind.USER, TokenKind.SERVICE_ACCOUNT)
 
     async def sessions(self, actor: Actor) -> list[Token]:
         """The caller's active sessions, oldest first."""
         require_member(actor)
         now = self._context.clock.now()
         async with self._context.store.read() as tx:
-            rows = await tx[TokenStore].select(
-                user_id=actor.id, kind=TokenKind.SESSION, revoked_at=None
-            )
+            rows = await tx[TokenStore].usable_of_user(actor.id, TokenKind.SESSION)
         return [row for row in rows if row.expires_at is None or row.expires_at > now]
 
     async def create_token(
@@ -202,7 +198,7 @@ class CredentialAuthenticator:
                 raise NotFound
             tx.authorized_by("own token, or user administrator")
             now = self._context.clock.now()
-            await tx[TokenStore].change(id, revoked_at=now)
+            await tx[TokenStore].revoke(id, now)
             tx.audit(token.name, id)
             tx.publish(REVOKED, id)
         self.forget(id)
@@ -256,7 +252,7 @@ class CredentialAuthenticator:
         """The actor of a token's hash."""
         now = self._context.clock.now()
         async with self._context.store.read() as tx:
-            row = await tx[TokenStore].find(hash=key)
+            row = await tx[TokenStore].by_hash(key)
             if row is None:
                 raise Unauthenticated(_INVALID_TOKEN)
             user = await tx[UserStore].get(row.user_id) if row.user_id else None
@@ -269,11 +265,11 @@ class CredentialAuthenticator:
         """The actor of the token that created a ticket; the ticket ends."""
         now = self._context.clock.now()
         async with self._context.store.write() as tx:
-            ticket = await tx[TokenStore].find(hash=key)
+            ticket = await tx[TokenStore].by_hash(key)
             if ticket is None or ticket.parent_id is None:
                 raise Unauthenticated(_INVALID_TOKEN)
             ticket.check(now)
-            await tx[TokenStore].change(ticket.id, revoked_at=now)
+            await tx[TokenStore].revoke(ticket.id, now)
             parent = await tx[TokenStore].get(ticket.parent_id)
             user = await tx[UserStore].get(ticket.user_id) if ticket.user_id else None
             if parent is None:

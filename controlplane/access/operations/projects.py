@@ -97,7 +97,7 @@ class Projects:
         if not ids:
             return {}
         async with self._context.store.read() as tx:
-            rows = await tx[ProjectStore].select(id=set(ids))
+            rows = await tx[ProjectStore].by_ids(set(ids))
         return {row.id: row for row in rows if actor.may(Verb.READ, row.target)}
 
     async def create(self, actor: Actor, change: ProjectChange) -> Project:
@@ -106,7 +106,7 @@ class Projects:
             project = change.applied(
                 Project(self._context.new_id(), "", now, now, fence=self._fence)
             )
-            if (known := await tx[ProjectStore].find(name=project.name)) is not None:
+            if (known := await tx[ProjectStore].by_name(project.name)) is not None:
                 raise name_conflict(actor, known, f"project {project.name!r} already exists")
             await tx[ProjectStore].add(project)
             tx.audit(project.name, project.id)
@@ -145,7 +145,7 @@ class Projects:
             project = await find_project(tx, id)
             tx.authorize(Verb.ADMINISTER, project.target)
             await _check_empty(tx, project)
-            for binding in await tx[RoleBindingStore].select(scope=project.target.scope):
+            for binding in await tx[RoleBindingStore].in_scopes(project.target.scope):
                 await tx[RoleBindingStore].remove(binding.id)
             await tx[ProjectStore].remove(id)
             tx.audit(project.name, id)

@@ -43,7 +43,7 @@ class RefreshTokens:
     async def begin(self, tx: Transaction, name: str, user_id: str, source: str) -> IssuedTokens:
         """Issues the first tokens of a family, which ends after 7 days like a session."""
         now = self._context.clock.now()
-        for old in await tx[TokenStore].select(user_id=user_id, kind=TokenKind.REFRESH):
+        for old in await tx[TokenStore].of_user(user_id, TokenKind.REFRESH):
             if old.expires_at is not None and old.expires_at <= now:
                 await tx[TokenStore].remove(old.id)
         family, end = self._context.new_id(), now + SESSION_LIFE
@@ -57,7 +57,7 @@ class RefreshTokens:
         ended: list[str] = []
         async with self._context.store.write() as tx:
             row = await self._find(tx, refresh)
-            family = await tx[TokenStore].select(parent_id=row.parent_id)
+            family = await tx[TokenStore].children_of(row.parent_id)
             if row.revoked_at is None and not _is_ended(family):
                 return await self._next(tx, row, family, source)
             ended = await self._end(tx, row, family, source)
@@ -67,7 +67,7 @@ class RefreshTokens:
 
     async def _find(self, tx: Transaction, refresh: str) -> Token:
         is_refresh = token_kind(refresh) is TokenKind.REFRESH
-        row = await tx[TokenStore].find(hash=token_hash(refresh)) if is_refresh else None
+        row = await tx[TokenStore].by_hash(token_hash(refresh)) if is_refresh else None
         if row is None or row.expires_at is None or row.expires_at <= self._context.clock.now():
             raise Unauthenticated(_SPENT)
         return row
@@ -80,7 +80,7 @@ class RefreshTokens:
         if user.disabled_at is not None or row.expires_at is None or row.parent_id is None:
             raise Unauthenticated(_SPENT)
         now = self._context.clock.now()
-        await tx[TokenStore].change(row.id, revoked_at=now)
+        await tx[TokenStore].revoke(row.id, now)
         for token in family:
             is_over = token.expires_at is not None and token.expires_at <= now
             if token.kind is TokenKind.USER and is_over:
@@ -110,7 +110,7 @@ class RefreshTokens:
         """Revokes the remaining tokens of a family; returns their ids."""
         live = [token.id for token in family if token.revoked_at is None]
         for id in live:
-            await tx[TokenStore].change(id, revoked_at=self._context.clock.now())
+            await tx[TokenStore].revoke(id, self._context.clock.now())
         if live:
             user = await find_user(tx, row.user_id or "")
             actor = Actor(ActorKind.USER, user.id, user.name, user.email, source=source)

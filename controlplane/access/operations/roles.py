@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import TypeVar
 
 from controlplane.access.model.bindings import Binding, SubjectKind
-from controlplane.access.model.users import Group, User, UserKind
+from controlplane.access.model.users import Group, User
 from controlplane.access.operations.bindings import RoleSubjects, change_subjects
 from controlplane.access.operations.scopes import (
     find_role,
@@ -136,7 +136,7 @@ class AccessControl:
         """All roles, built-in ones first."""
         require_member(actor)
         async with self._context.store.read() as tx:
-            return [*BUILT_IN.values(), *await tx[RoleStore].select()]
+            return [*BUILT_IN.values(), *await tx[RoleStore].all()]
 
     async def role(self, actor: Actor, name: str) -> Role:
         """The role with this id or name. NotFound: it does not exist."""
@@ -171,7 +171,7 @@ class AccessControl:
         """Deletes a role. Conflict: it is still bound."""
         async with self._context.change(actor, "deleteRole", _ADMINISTER_ROLES) as tx:
             role = await self._find_custom(tx, id)
-            if used := await tx[RoleBindingStore].select(role_id=id):
+            if used := await tx[RoleBindingStore].of_role(id):
                 raise Conflict(f"role {role.name!r} has {len(used)} bindings: delete them first")
             await tx[RoleStore].remove(id)
             tx.audit(role.name, id)
@@ -195,8 +195,8 @@ class AccessControl:
     ) -> list[BindingView]:
         require_member(actor)
         async with self._context.store.read() as tx:
-            equals = {"scope": scope} if scope else {}
-            rows = await tx[RoleBindingStore].select(**equals)
+            bindings = tx[RoleBindingStore]
+            rows = await (bindings.in_scopes(scope) if scope else bindings.all())
             shown: list[BindingView] = []
             for start in range(0, len(rows), _BINDINGS_BATCH):
                 views = await _views(tx, rows[start : start + _BINDINGS_BATCH])
@@ -286,7 +286,7 @@ class AccessControl:
             if id and not actor.may(Verb.READ, target):
                 raise NotFound(kind=target.kind)
             require(actor, Verb.READ, target.below(ResourceKind.BINDING))
-            rows = await tx[RoleBindingStore].select(scope=list(target.path))
+            rows = await tx[RoleBindingStore].in_scopes(list(target.path))
             reasons = [
                 (row, grant)
                 for row in rows
@@ -315,7 +315,7 @@ class AccessControl:
         return role
 
     async def _is_taken(self, tx: Transaction, role: Role) -> bool:
-        other = await tx[RoleStore].find(name=role.name)
+        other = await tx[RoleStore].by_name(role.name)
         return other is not None and other.id != role.id
 
 
@@ -334,12 +334,12 @@ async def _subject(tx: Transaction, draft: BindingDraft) -> tuple[SubjectKind, s
     if bool(draft.user) == bool(draft.group):
         raise Invalid("specify either a user or a group", field="subject")
     if draft.user:
-        user = await tx[UserStore].find(email=draft.user) or await tx[UserStore].get(draft.user)
+        user = await tx[UserStore].by_email(draft.user) or await tx[UserStore].get(draft.user)
         if user is None:
             raise NotFound(f"user {draft.user[:80]!r} does not exist")
         return SubjectKind.USER, user.id, user.email
     name = draft.group or ""
-    group = await tx[GroupStore].find(name=name) or await tx[GroupStore].get(name)
+    group = await tx[GroupStore].by_name(name) or await tx[GroupStore].get(name)
     if group is None:
         raise NotFound(f"group {name[:80]!r} does not exist")
     return SubjectKind.GROUP, group.id, group.name
@@ -351,7 +351,7 @@ async def _views(tx: Transaction, rows: Sequence[Binding]) -> list[BindingView]:
     groups = {row.id: row for row in await _subjects(tx[GroupStore], rows, SubjectKind.GROUP)}
     targets = await _targets(tx, {row.scope for row in rows})
     custom = {row.role_id for row in rows} - BUILT_IN.keys()
-    found = await tx[RoleStore].select(id=custom) if custom else []
+    found = await tx[RoleStore].by_ids(custom) if custom else []
     roles: Mapping[str, Role] = {**BUILT_IN, **{role.id: role for role in found}}
     return [
         BindingView(
@@ -368,7 +368,7 @@ async def _views(tx: Transaction, rows: Sequence[Binding]) -> list[BindingView]:
 
 async def _subjects(table: ReadableRows[T], rows: Sequence[Binding], kind: SubjectKind) -> list[T]:
     ids = {row.subject_id for row in rows if row.subject_kind is kind}
-    return await table.select(id=ids) if ids else []
+    return await table.by_ids(ids) if ids else []
 
 
 async def _targets(tx: Transaction, scopes: set[Scope]) -> dict[Scope, Resource]:
@@ -406,8 +406,8 @@ async def _users_of(tx: Transaction, row: Binding) -> list[tuple[User, str]]:
     if group is None:
         return []
     if group.everyone:
-        found = await tx[UserStore].select(kind=UserKind.PERSON)
+        found = await tx[UserStore].people()
     else:
-        members = await tx[MembershipStore].select(group_id=group.id)
-        found = await tx[UserStore].select(id=[m.user_id for m in members]) if members else []
+        members = await tx[MembershipStore].of_groups(group.id)
+        found = await tx[UserStore].by_ids([m.user_id for m in members]) if members else []
     return [(user, f"group {group.name}") for user in found]

@@ -46,12 +46,12 @@ class ScimDirectory:
         issuer = self._issuer(actor, ResourceKind.USER)
         async with self._context.store.read() as tx:
             if condition is None:
-                found = await tx[UserStore].select(issuer=issuer)
+                found = await tx[UserStore].of_issuer(issuer)
             elif condition.attribute == "username":
                 users = await _find_by_address(tx, condition.value)
                 found = [user for user in users if user.issuer == issuer]
             else:
-                found = await tx[UserStore].select(issuer=issuer, external_id=condition.value)
+                found = await tx[UserStore].with_external_id(issuer, condition.value)
         return [user for user in found if user.external_id is not None]
 
     async def user(self, actor: Actor, id: str) -> User:
@@ -107,7 +107,7 @@ class ScimDirectory:
             disabled = _applied(before, UserPush(active=False), issuer, self._context.clock.now())
             user = replace(disabled, external_id=None)
             await tx[UserStore].put(user)
-            rows = await tx[MembershipStore].select(user_id=id, issuer=issuer)
+            rows = await tx[MembershipStore].of_user_from(id, issuer)
             await tx[MembershipStore].remove_each([row.id for row in rows])
             await _revoke_if_disabled(tx, before, user)
             tx.audit(user.email, id, directory=issuer, removed=True)
@@ -117,17 +117,19 @@ class ScimDirectory:
         """All groups with members from the provider, or those that match."""
         issuer = self._issuer(actor, ResourceKind.GROUP)
         async with self._context.store.read() as tx:
-            is_name = condition is not None and condition.attribute == "displayname"
-            column = "name" if is_name else "external_id"
-            equals = {column: condition.value} if condition else {}
-            return await tx[GroupStore].select(issuer=issuer, **equals)
+            groups = tx[GroupStore]
+            if condition is None:
+                return await groups.of_issuer(issuer)
+            if condition.attribute == "displayname":
+                return await groups.of_issuer_by_name(issuer, condition.value)
+            return await groups.with_external_id(issuer, condition.value)
 
     async def with_members(self, actor: Actor, groups: Sequence[Group]) -> list[ScimGroup]:
         """Groups with their members."""
         issuer = self._issuer(actor, ResourceKind.GROUP)
         async with self._context.store.read() as tx:
             ids = [group.id for group in groups if group.issuer == issuer]
-            rows = await tx[MembershipStore].select(group_id=ids, issuer=issuer) if ids else []
+            rows = await tx[MembershipStore].of_groups_from(ids, issuer) if ids else []
         members: dict[str, list[str]] = {}
         for row in rows:
             members.setdefault(row.group_id, []).append(row.user_id)
@@ -219,7 +221,7 @@ class ScimDirectory:
         """True if the account belongs to the provider and no directory manages it yet."""
         if user.kind is not UserKind.PERSON or user.external_id is not None:
             return False
-        login = await tx[LoginStore].find(user_id=user.id, issuer=issuer)
+        login = await tx[LoginStore].of_user_at(user.id, issuer)
         return user.issuer == issuer or login is not None
 
     async def _set_members(
@@ -231,7 +233,7 @@ class ScimDirectory:
         """
         if not push.edits:
             return frozenset()
-        rows = await tx[MembershipStore].select(group_id=group.id)
+        rows = await tx[MembershipStore].of_groups(group.id)
         synced = {row.user_id: row.id for row in rows if row.issuer == issuer}
         members = push.members(synced)
         new = members - {row.user_id for row in rows}
@@ -245,7 +247,7 @@ class ScimDirectory:
         return new | removed
 
     async def _require_managed(self, tx: Transaction, issuer: str, ids: Collection[str]) -> None:
-        known = await tx[UserStore].select(issuer=issuer, id=list(ids)) if ids else []
+        known = await tx[UserStore].of_issuer_by_ids(issuer, ids) if ids else []
         unknown = set(ids) - {user.id for user in known if user.external_id is not None}
         if unknown:
             first = min(unknown)
@@ -289,7 +291,7 @@ def _action(before: User, after: User) -> str:
 
 async def _find_by_address(tx: Transaction, address: str) -> list[User]:
     """The account with an address, compared without case; at most one."""
-    exact = await tx[UserStore].select(email={address, address.lower()})
+    exact = await tx[UserStore].by_emails({address, address.lower()})
     if exact:
         return sorted(exact, key=lambda user: user.email != address)
     page = await tx[UserStore].page(PageQuery(MAX_PAGE_ROWS, text=address))
@@ -302,5 +304,5 @@ async def _require_unused(tx: Transaction, user: User) -> None:
 
 
 async def _require_free(tx: Transaction, name: str) -> None:
-    if await tx[GroupStore].find(name=name) is not None:
+    if await tx[GroupStore].by_name(name) is not None:
         raise Conflict(f"group {name!r} already exists")

@@ -79,7 +79,7 @@ async def check_project(tx: Transaction, actor: Actor, project_id: str | None) -
 
 async def find_project(tx: Transaction, id: str | None, name: str | None = None) -> Project:
     """The project with this id or name. NotFound: it does not exist."""
-    project = await tx[ProjectStore].get(id) if id else await tx[ProjectStore].find(name=name or "")
+    project = await tx[ProjectStore].get(id) if id else await tx[ProjectStore].by_name(name or "")
     if project is None:
         raise NotFound(kind=ResourceKind.PROJECT)
     return project
@@ -87,9 +87,7 @@ async def find_project(tx: Transaction, id: str | None, name: str | None = None)
 
 async def find_role(tx: Transaction, name: str) -> Role:
     """The role with this id or name, built-in ones included. NotFound: it does not exist."""
-    role = (
-        BUILT_IN.get(name) or await tx[RoleStore].get(name) or await tx[RoleStore].find(name=name)
-    )
+    role = BUILT_IN.get(name) or await tx[RoleStore].get(name) or await tx[RoleStore].by_name(name)
     if role is None:
         raise NotFound(f"role {name[:80]!r} does not exist")
     return role
@@ -98,17 +96,15 @@ async def find_role(tx: Transaction, name: str) -> Role:
 async def grants_of(tx: Transaction, user: User, now: datetime) -> tuple[Grant, ...]:
     """All grants of a user at this moment, direct and through groups."""
     subjects = await _subjects(tx, user)
-    bindings = await tx[RoleBindingStore].select(subject_id=list(subjects))
+    bindings = await tx[RoleBindingStore].of_subjects(list(subjects))
     return await grants_from_bindings(tx, bindings, now, subjects)
 
 
 async def groups_of(tx: Transaction, user_id: str, *, is_person: bool) -> list[Group]:
     """The groups of a user; people are also in the groups that contain everyone."""
-    joined = {
-        membership.group_id for membership in await tx[MembershipStore].select(user_id=user_id)
-    }
-    groups = await tx[GroupStore].select(id=joined) if joined else []
-    everyone = await tx[GroupStore].select(everyone=True) if is_person else []
+    joined = {membership.group_id for membership in await tx[MembershipStore].of_user(user_id)}
+    groups = await tx[GroupStore].by_ids(joined) if joined else []
+    everyone = await tx[GroupStore].for_everyone() if is_person else []
     return groups + [group for group in everyone if group.id not in joined]
 
 
@@ -120,7 +116,7 @@ async def grants_from_bindings(
         binding for binding in bindings if binding.expires_at is None or binding.expires_at > now
     ]
     custom = {binding.role_id for binding in live} - BUILT_IN.keys()
-    found = await tx[RoleStore].select(id=custom) if custom else []
+    found = await tx[RoleStore].by_ids(custom) if custom else []
     roles = {**BUILT_IN, **{role.id: role for role in found}}
     return tuple(
         Grant(

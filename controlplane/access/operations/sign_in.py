@@ -154,7 +154,7 @@ class SignIn:
         # Counted before the check, which is slow: concurrent attempts must not pass the limit.
         await self._count_attempt(counters)
         async with self._context.store.read() as tx:
-            user = await tx[UserStore].find(email=email)
+            user = await tx[UserStore].by_email(email)
         hash = user.password if user and user.kind is UserKind.PERSON else None
         try:
             is_right = await self._passwords.verify(hash, password[: MAX_PASSWORD_LENGTH + 1])
@@ -250,7 +250,7 @@ class SignIn:
                 raise Forbidden("sign in to decide on devices: your token expires")
             challenge = await self._waiting_device(tx, code)
             decided = {"decision": "yes" if approve else "no", **challenge.detail}
-            await tx[ChallengeStore].change(challenge.id, detail=decided, user_id=actor.id)
+            await tx[ChallengeStore].decide(challenge.id, actor.id, decided)
             tx.audit(decided["client"], challenge.id, device=decided["source"])
 
     async def poll_device(self, device: str) -> IssuedTokens:
@@ -263,7 +263,7 @@ class SignIn:
             challenge = await self._find_challenge(tx, ChallengeKind.DEVICE, device)
             if challenge.user_id is None:
                 raise DevicePending("not decided yet")
-            await tx[ChallengeStore].change(challenge.id, taken_at=now)
+            await tx[ChallengeStore].take(challenge.id, now)
             if challenge.detail.get("decision") == "yes":
                 user = await find_user(tx, challenge.user_id)
                 return await self._token_of_device(tx, challenge.detail, user.id)
@@ -286,8 +286,8 @@ class SignIn:
         None after any user has set a password or signed in through a provider.
         """
         async with self._context.store.read() as tx:
-            users = await tx[UserStore].select()
-            logins = await tx[LoginStore].select()
+            users = await tx[UserStore].all()
+            logins = await tx[LoginStore].all()
         if not self.local or logins or any(user.password for user in users):
             return None
         secret = secrets.token_urlsafe(32)
@@ -306,8 +306,8 @@ class SignIn:
         now = self._context.clock.now()
         async with self._context.change(SYSTEM, "setUp") as tx:
             tx.authorized_by("setup link")
-            admin = await tx[UserStore].find(email="admin")
-            if admin is None or await tx[UserStore].find(email=email) is not None:
+            admin = await tx[UserStore].by_email("admin")
+            if admin is None or await tx[UserStore].by_email(email) is not None:
                 raise Conflict("the first administrator is already set up")
             user = replace(admin, email=email, name=name or email, password=hash, updated_at=now)
             await tx[UserStore].put(user)
@@ -340,7 +340,7 @@ class SignIn:
             else:
                 tx.authorize(*ADMINISTER_USERS)
                 await require_permissions_of_user(tx, actor, user, now)
-            await tx[UserStore].change(user.id, password=hash, updated_at=now)
+            await tx[UserStore].set_password(user.id, hash, now)
             await revoke_user_tokens(tx, user.id, SIGN_IN_KINDS)
             tx.audit(user.email, user.id)
         return user
@@ -352,7 +352,7 @@ class SignIn:
             return
         async with self._context.change(actor, "signOut") as tx:
             tx.authorized_by("own session")
-            await tx[TokenStore].change(actor.token_id, revoked_at=self._context.clock.now())
+            await tx[TokenStore].revoke(actor.token_id, self._context.clock.now())
             tx.audit(actor.email, actor.token_id)
             tx.publish(REVOKED, actor.token_id)
 
@@ -379,7 +379,7 @@ class SignIn:
     async def _notify_of_new_address(self, tx: Transaction, user: User, source: str) -> None:
         """Notifies of a sign-in from a new address; an account's first sign-in is no new
         address."""
-        known = await tx[TokenStore].select(user_id=user.id, kind=TokenKind.SESSION)
+        known = await tx[TokenStore].of_user(user.id, TokenKind.SESSION)
         if known and all(session.source != source for session in known):
             subject = f"{user.email} signed in from a new address: {source}"
             kind = NotificationKind.LOGIN_NEW_PLACE
@@ -410,7 +410,7 @@ class SignIn:
             for id in counters:
                 row = rows.get(id)
                 if row is not None and row.until > now:
-                    await tx[SignInFailureStore].change(id, count=row.count + 1)
+                    await tx[SignInFailureStore].set_count(id, row.count + 1)
                     continue
                 if row is not None:
                     await tx[SignInFailureStore].remove(id)
@@ -422,7 +422,7 @@ class SignIn:
         async with self._context.store.write() as tx:
             for row in await tx[SignInFailureStore].lock(list(counters)):
                 if row.count > 1:
-                    await tx[SignInFailureStore].change(row.id, count=row.count - 1)
+                    await tx[SignInFailureStore].set_count(row.id, row.count - 1)
                 else:
                     await tx[SignInFailureStore].remove(row.id)
 
@@ -468,13 +468,13 @@ class SignIn:
         """Marks a challenge as used, and returns it."""
         async with self._context.store.write() as tx:
             challenge = await self._find_challenge(tx, kind, secret)
-            await tx[ChallengeStore].change(challenge.id, taken_at=self._context.clock.now())
+            await tx[ChallengeStore].take(challenge.id, self._context.clock.now())
         return challenge
 
     async def _find_challenge(
         self, tx: Transaction, kind: ChallengeKind, secret: str
     ) -> SignInChallenge:
-        challenge = await tx[ChallengeStore].find(hash=_hash(secret), kind=kind)
+        challenge = await tx[ChallengeStore].by_hash(_hash(secret), kind)
         now = self._context.clock.now()
         if challenge is None or challenge.taken_at is not None or challenge.expires_at <= now:
             raise Unauthenticated(_LINK_USED)
@@ -482,7 +482,7 @@ class SignIn:
 
     async def _waiting_device(self, tx: Transaction, code: str) -> SignInChallenge:
         plain = code.upper().replace("-", "").replace(" ", "")
-        challenge = await tx[ChallengeStore].find(code=plain, kind=ChallengeKind.DEVICE)
+        challenge = await tx[ChallengeStore].by_code(plain)
         now = self._context.clock.now()
         if challenge is None or challenge.user_id is not None or challenge.expires_at <= now:
             raise NotFound("no device waits for this code: it is mistyped or has expired")

@@ -33,7 +33,7 @@ class TokenExchange:
         """Lists all trust rules."""
         require(actor, Verb.READ, Resource.whole(ResourceKind.USER))
         async with self._context.store.read() as tx:
-            return await tx[TrustRuleStore].select()
+            return await tx[TrustRuleStore].all()
 
     async def trust(self, actor: Actor, user_id: str, spec: TrustRuleSpec) -> TrustRule:
         """Creates a trust rule: matching tokens are exchanged for tokens of a service account.
@@ -45,7 +45,7 @@ class TokenExchange:
             spec = spec.checked()
             user = await find_service_account(tx, user_id)
             await require_permissions_of_user(tx, actor, user, now)
-            rules = await tx[TrustRuleStore].select(issuer=spec.issuer)
+            rules = await tx[TrustRuleStore].of_issuer(spec.issuer)
             if len(rules) >= MAX_RULES_PER_ISSUER:
                 raise Invalid(f"at most {MAX_RULES_PER_ISSUER} rules per issuer", field="issuer")
             rule = TrustRule(self._context.new_id(), user_id, now, spec)
@@ -70,7 +70,7 @@ class TokenExchange:
         """
         issuer = self._issuers.unverified_issuer(token)
         async with self._context.store.read() as tx:
-            rules = await tx[TrustRuleStore].select(issuer=issuer)
+            rules = await tx[TrustRuleStore].of_issuer(issuer)
         for rule in rules:
             try:
                 claims = await self._issuers.verify_for_audience(

@@ -32,22 +32,22 @@ async def revoke_user_tokens(
 
     The commit ends everything that they opened. Returns their IDs.
     """
-    live = await tx[TokenStore].select(user_id=user_id, kind=list(kinds), revoked_at=None)
+    live = await tx[TokenStore].usable_of_user(user_id, *kinds)
     if families := {token.parent_id for token in live if token.kind is TokenKind.REFRESH}:
-        issued = await tx[TokenStore].select(user_id=user_id, parent_id=families, revoked_at=None)
+        issued = await tx[TokenStore].usable_children_of(user_id, families)
         live = list({token.id: token for token in (*live, *issued)}.values())
     now = tx.context.clock.now()
     for token in live:
-        await tx[TokenStore].change(token.id, revoked_at=now)
+        await tx[TokenStore].revoke(token.id, now)
         tx.publish(REVOKED, token.id)
     return [token.id for token in live]
 
 
 async def revoke_cluster_tokens(tx: Transaction, cluster_id: str, now: datetime) -> list[str]:
     """Revokes all deploy tokens of a cluster; returns their IDs."""
-    live = await tx[TokenStore].select(cluster_id=cluster_id, revoked_at=None)
+    live = await tx[TokenStore].usable_of_cluster(cluster_id)
     for token in live:
-        await tx[TokenStore].change(token.id, revoked_at=now)
+        await tx[TokenStore].revoke(token.id, now)
     return [token.id for token in live]
 
 

@@ -103,7 +103,7 @@ class UserOperations:
         may = actor.may(Verb.READ, _USERS)
         ids = [user.id for user in users if may or user.id == actor.id]
         async with self._context.store.read() as tx:
-            rows = await tx[RoleBindingStore].select(subject_id=ids, scope=INSTALLATION)
+            rows = await tx[RoleBindingStore].of_subjects_in(ids, INSTALLATION)
         order = list(BUILT_IN)
         rows = [row for row in rows if row.role_id in BUILT_IN]
         rows.sort(key=lambda row: order.index(row.role_id))
@@ -113,7 +113,7 @@ class UserOperations:
         """The user with this address. NotFound: it does not exist, or the actor may not see it."""
         require_member(actor)
         async with self._context.store.read() as tx:
-            user = await tx[UserStore].find(email=email)
+            user = await tx[UserStore].by_email(email)
         if user is None:
             raise NotFound(kind=ResourceKind.USER)
         if user.id != actor.id:
@@ -128,7 +128,7 @@ class UserOperations:
         None leaves a field unchanged. New users have no permissions until a role is bound to them.
         """
         async with self._context.change(actor, "updateUser", ADMINISTER_USERS) as tx:
-            known = await tx[UserStore].find(email=email)
+            known = await tx[UserStore].by_email(email)
             user = known or self._new_user(check_address(email), name)
             if known is None:
                 await tx[UserStore].add(user)
@@ -158,7 +158,7 @@ class UserOperations:
                 check_address(email) if email else f"{check_label(name, 'name')}@{_ACCOUNT_DOMAIN}"
             )
             user = replace(self._new_user(address, name), kind=UserKind.SERVICE_ACCOUNT)
-            if (known := await tx[UserStore].find(email=address)) is not None:
+            if (known := await tx[UserStore].by_email(address)) is not None:
                 raise name_conflict(actor, known, f"user {address} already exists")
             await tx[UserStore].add(user)
             tx.audit(address, user.id)
@@ -178,7 +178,7 @@ class UserOperations:
             user = replace(user, name=check_text(name, "name"))
         if email and email != before.email:
             await require_permissions_of_user(tx, tx.actor, before, now)
-            if (known := await tx[UserStore].find(email=email)) is not None:
+            if (known := await tx[UserStore].by_email(email)) is not None:
                 raise name_conflict(tx.actor, known, f"user {email} already exists")
             user = replace(user, email=check_address(email))
         await tx[UserStore].put(user)
@@ -232,7 +232,7 @@ class UserOperations:
         """The group with this name. NotFound: it does not exist."""
         require_member(actor)
         async with self._context.store.read() as tx:
-            group = await tx[GroupStore].find(name=name) if name else None
+            group = await tx[GroupStore].by_name(name) if name else None
         if group is None:
             raise NotFound
         return group
@@ -241,8 +241,8 @@ class UserOperations:
         """The users in a group; empty for a group that contains everyone."""
         require(actor, Verb.READ, _USERS)
         async with self._context.store.read() as tx:
-            rows = await tx[MembershipStore].select(group_id=group_id)
-            return await tx[UserStore].select(id=[row.user_id for row in rows]) if rows else []
+            rows = await tx[MembershipStore].of_groups(group_id)
+            return await tx[UserStore].by_ids([row.user_id for row in rows]) if rows else []
 
     async def groups_of(self, actor: Actor) -> list[Group]:
         """The caller's own groups."""
@@ -254,7 +254,7 @@ class UserOperations:
         now = self._context.clock.now()
         async with self._context.change(actor, "createGroup", _ADMINISTER_GROUPS) as tx:
             group = change.applied(Group(self._context.new_id(), "", now, now))
-            if (known := await tx[GroupStore].find(name=group.name)) is not None:
+            if (known := await tx[GroupStore].by_name(group.name)) is not None:
                 raise name_conflict(actor, known, f"group {group.name!r} already exists")
             await tx[GroupStore].add(group)
             tx.audit(group.name, group.id)
@@ -294,7 +294,7 @@ class UserOperations:
             with reference("userId", user_id):
                 user = await find_user(tx, user_id)
             await self._require_covers_group(tx, actor, group_id)
-            row = await tx[MembershipStore].find(group_id=group_id, user_id=user_id)
+            row = await tx[MembershipStore].of_member(group_id, user_id)
             if row is None:
                 now = self._context.clock.now()
                 row = Membership(self._context.new_id(), group_id, user_id, now)
@@ -309,7 +309,7 @@ class UserOperations:
         """Removes a user from a group. NotFound: the user is not a member."""
         async with self._context.change(actor, "deleteGroupMember", _ADMINISTER_GROUPS) as tx:
             group, user = await find_group(tx, group_id), await find_user(tx, user_id)
-            row = await tx[MembershipStore].find(group_id=group_id, user_id=user_id)
+            row = await tx[MembershipStore].of_member(group_id, user_id)
             if row is None:
                 raise NotFound
             await self._require_covers_group(tx, actor, group_id)
@@ -341,7 +341,7 @@ class UserOperations:
             )
         async with self._context.change(actor, "createAccessToken") as tx:
             tx.authorized_by("operator of the installation")
-            user = await tx[UserStore].find(email=email)
+            user = await tx[UserStore].by_email(email)
             if user is None:
                 raise NotFound(f"no user has the address {email}")
             row, secret = await mint(tx, self._context, name, user_id=user.id, life=USER_TOKEN_LIFE)
@@ -349,14 +349,14 @@ class UserOperations:
         return secret
 
     async def _require_covers_group(self, tx: Transaction, actor: Actor, group_id: str) -> None:
-        bindings = await tx[RoleBindingStore].select(subject_id=group_id)
+        bindings = await tx[RoleBindingStore].of_subjects(group_id)
         await _require_all(
             tx, actor, await grants_from_bindings(tx, bindings, self._context.clock.now(), {})
         )
 
     async def _set_role(self, tx: Transaction, actor: Actor, user: User, role: Role) -> None:
         """Makes this role the user's only installation-wide role."""
-        bindings = await tx[RoleBindingStore].select(subject_id=user.id, scope=INSTALLATION)
+        bindings = await tx[RoleBindingStore].of_subjects_in(user.id, INSTALLATION)
         if [(binding.role_id, binding.expires_at) for binding in bindings] == [(role.id, None)]:
             return
         if user.id == actor.id:
@@ -422,10 +422,10 @@ async def find_group(tx: Transaction, id: str) -> Group:
 async def delete_group_rows(tx: Transaction, id: str) -> None:
     """Deletes a group with its memberships and role bindings."""
     await tx[MembershipStore].remove_each(
-        [membership.id for membership in await tx[MembershipStore].select(group_id=id)]
+        [membership.id for membership in await tx[MembershipStore].of_groups(id)]
     )
     await tx[RoleBindingStore].remove_each(
-        [binding.id for binding in await tx[RoleBindingStore].select(subject_id=id)]
+        [binding.id for binding in await tx[RoleBindingStore].of_subjects(id)]
     )
     await tx[GroupStore].remove(id)
 

@@ -148,7 +148,7 @@ class AgentRenderedManifests:
         ids = {request.repository_id, *(source.repository_id for source in request.sources)}
         async with self._context.store.read() as tx:
             cluster = await tx[ClusterStore].get(by)
-            repositories = await tx[RepositoryStore].select(id=ids)
+            repositories = await tx[RepositoryStore].by_ids(ids)
         if cluster is None:
             raise Unavailable("the cluster of the rendering agent was deleted: select another one")
         now = self._context.clock.now()

@@ -22,7 +22,7 @@ from controlplane.clusters.model.commands import (
 )
 from controlplane.clusters.ports import ClusterStore, CommandStore
 from controlplane.platform.context import CLUSTER, OperationContext
-from controlplane.platform.ports import ANY, Transaction
+from controlplane.platform.ports import Transaction
 from controlplane.platform.retry import retry_operations
 from controlplane.secrets.operations.service_secrets import StoredSecrets, sealed_values
 from controlplane.secrets.ports import ServiceSecrets
@@ -100,12 +100,12 @@ class AgentOperations:
         sequences. If the store was `rewound`, the same sequence may mean another state now.
         """
         async with self._context.store.write() as tx:
-            for service in await tx[ServiceStore].select(cluster_id=cluster_id, deleted_at=ANY):
+            for service in await tx[ServiceStore].of_clusters_ever(cluster_id):
                 ahead = generations.get(service.id, 0)
                 older = 0 < service.desired.generation < ahead + rewound
                 if older and 0 < ahead <= _MAX_AGENT_GENERATION and not service.mirrored:
                     log.warning("agent is ahead of the store", service=service.id, held=ahead)
-                    await tx[ServiceStore].change(service.id, generation=ahead + 1)
+                    await tx[ServiceStore].set_generation(service.id, ahead + 1)
 
     async def job(self, cluster_id: ClusterId, id: str) -> JobSpec:
         """A job of the cluster with its secrets, encrypted for the agent.
@@ -113,7 +113,7 @@ class AgentOperations:
         NotFound: the job was deleted. Conflict: the agent has no key.
         """
         async with self._context.store.read() as tx:
-            job = await tx[ClusterJobStore].find(id=id, cluster_id=cluster_id)
+            job = await tx[ClusterJobStore].in_cluster(id, cluster_id)
             cluster = await tx[ClusterStore].get(cluster_id)
             if job is None or cluster is None:
                 raise NotFound("this job was deleted")
@@ -144,7 +144,7 @@ class AgentOperations:
     async def owns_job(self, cluster_id: ClusterId, job_id: str) -> bool:
         """True if the job belongs to this cluster."""
         async with self._context.store.read() as tx:
-            return await tx[ClusterJobStore].find(id=job_id, cluster_id=cluster_id) is not None
+            return await tx[ClusterJobStore].in_cluster(job_id, cluster_id) is not None
 
     async def reject_command(self, cluster_id: ClusterId, command: Command, message: str) -> None:
         """Records why a command can never be sent to its agent."""
@@ -161,7 +161,7 @@ class AgentOperations:
     async def alarm(self, cluster_id: ClusterId, text: str) -> None:
         """Sets the alarm that is shown for a cluster's agents; an empty text clears it."""
         async with self._context.store.write() as tx:
-            await tx[ClusterStore].change(cluster_id, alarm=text)
+            await tx[ClusterStore].set_alarm(cluster_id, text)
         self._context.bus.publish(CLUSTER, cluster_id)
 
     async def bundle(self, cluster_id: ClusterId, digest: str) -> bytes:
@@ -197,7 +197,7 @@ class AgentOperations:
         async with self._context.store.write() as tx:
             command = await _pending_render(tx, cluster_id, command_id)
             uploaded = {**command.payload, UPLOADED_DIGEST: digest}
-            await tx[CommandStore].change(command_id, payload=uploaded)
+            await tx[CommandStore].set_payload(command_id, uploaded)
         return digest
 
     async def refused(
@@ -221,7 +221,7 @@ class AgentOperations:
 
 
 async def _pending_render(tx: Transaction, cluster_id: ClusterId, command_id: str) -> Command:
-    found = await tx[CommandStore].find(id=command_id, cluster_id=cluster_id)
+    found = await tx[CommandStore].in_cluster(command_id, cluster_id)
     if (
         found is None
         or found.state is not CommandState.WAITING

@@ -11,7 +11,7 @@ from controlplane.clusters.ports import ClusterStore
 from controlplane.configuration.operations.contexts import template_values
 from controlplane.delivery.operations.render_reconciler import render_parameters
 from controlplane.platform.context import OperationContext
-from controlplane.platform.ports import ANY, Transaction
+from controlplane.platform.ports import Transaction
 from controlplane.services.model.service import Service
 from controlplane.services.operations.sources import resolve_sources, sources_of
 from controlplane.services.ports import RevisionStore, ServiceStore
@@ -51,11 +51,7 @@ class AgentBundles:
         clusters, digests = zip(*keys, strict=True)
         async with self._context.store.read() as tx:
             there = await tx[ClusterStore].column("id", set(clusters))
-            found = await tx[ServiceStore].select(
-                cluster_id=set(clusters),
-                digest=set(digests),
-                mirrored=False,  # the agent itself names the digest of a mirrored service
-            )
+            found = await tx[ServiceStore].with_digests(set(clusters), set(digests))
         users = {
             (service.cluster_id, service.desired.digest): service
             for service in found
@@ -94,10 +90,7 @@ class AgentBundles:
 
 async def _belongs_to_other_cluster(tx: Transaction, cluster_id: ClusterId, digest: str) -> bool:
     """True if only services of other clusters use a bundle, and none of this cluster ever did."""
-    if await tx[ServiceStore].find(digest=digest, mirrored=False) is None:
+    if await tx[ServiceStore].with_digest(digest) is None:
         return False
-    mine = {
-        service.id
-        for service in await tx[ServiceStore].select(cluster_id=cluster_id, deleted_at=ANY)
-    }
-    return not (mine and await tx[RevisionStore].select(service_id=mine, digest=digest))
+    mine = {service.id for service in await tx[ServiceStore].of_clusters_ever(cluster_id)}
+    return not (mine and await tx[RevisionStore].with_digest(mine, digest))

@@ -52,7 +52,7 @@ class AgentCommands:
                 raise Conflict(f"not awaiting confirmation: {', '.join(unknown[:5])}")
             sequence = service.desired.generation + 1
             confirmed = Confirmation(sequence, tuple(waiting[name.key] for name in objects))
-            await tx[ServiceStore].change(service.id, generation=sequence, confirmed=confirmed)
+            await tx[ServiceStore].confirm(service.id, confirmed, sequence)
             names = [str(name) for name in confirmed.objects]
             await tx[LedgerStore].append([self._entry(service, sequence, actor, names)])
             tx.audit(service.name, service.id, objects=names[:100])
@@ -105,7 +105,7 @@ class AgentCommands:
             tx.authorize(Verb.WRITE, group.target)
             clusters = [
                 cluster
-                for cluster in await tx[ClusterStore].select(ending_at=None)
+                for cluster in await tx[ClusterStore].not_ending()
                 if group.holds(cluster)
                 and not cluster.skips_agent_upgrades
                 and cluster.id not in without

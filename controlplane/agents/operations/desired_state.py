@@ -4,9 +4,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from controlplane.clusters.model.commands import Command, CommandState
+from controlplane.clusters.model.commands import Command
 from controlplane.clusters.ports import CommandStore
-from controlplane.platform.ports import ANY, Store
+from controlplane.platform.ports import Store
 from controlplane.services.model.service import Service
 from controlplane.services.operations.fences import service_fences
 from controlplane.services.ports import ServiceStore
@@ -66,13 +66,11 @@ class DesiredStateReader:
             id for query in queries if query.cluster_id not in whole for id in query.services or ()
         }
         async with self._store.read() as tx:
-            found = await tx[ServiceStore].select(cluster_id=whole, deleted_at=ANY) if whole else []
+            found = await tx[ServiceStore].of_clusters_ever(whole) if whole else []
             if named:
-                found += await tx[ServiceStore].select(id=named, deleted_at=ANY)
+                found += await tx[ServiceStore].by_ids(named, deleted=True)
             clusters = {query.cluster_id for query in queries}
-            commands = await tx[CommandStore].select(
-                cluster_id=clusters, state=CommandState.WAITING
-            )
+            commands = await tx[CommandStore].waiting(clusters)
             defined = [
                 service
                 for service in found

@@ -9,7 +9,7 @@ from controlplane.agents.model.jobs import ClusterJob, JobRequest
 from controlplane.agents.ports import ClusterJobStore, JobLogs
 from controlplane.authorization import Actor, ActorKind, ResourceKind, Verb, require, require_member
 from controlplane.clusters.model.cluster import Cluster
-from controlplane.clusters.model.commands import Command, CommandKind, CommandState
+from controlplane.clusters.model.commands import Command, CommandKind
 from controlplane.clusters.operations.clusters import find_cluster
 from controlplane.clusters.ports import ClusterStore, CommandStore
 from controlplane.platform.context import CLUSTER_JOB, DESIRED_STATE, Change, OperationContext
@@ -47,7 +47,7 @@ class ClusterJobs:
         async with self._context.change(actor, "runClusterJob") as tx:
             cluster = await find_cluster(tx, cluster_id)
             tx.authorize(Verb.WRITE, cluster.target)
-            known = await tx[ClusterJobStore].find(key=request.key) if request.key else None
+            known = await tx[ClusterJobStore].by_key(request.key) if request.key else None
             if known is not None:
                 if known.cluster_id != cluster.id:
                     raise Conflict("this key belongs to a job of another cluster")
@@ -145,9 +145,7 @@ class ClusterJobs:
         _publish(tx, job)
 
     async def _request_cancel(self, tx: Transaction, job: ClusterJob) -> None:
-        waiting = await tx[CommandStore].select(
-            cluster_id=job.cluster_id, state=CommandState.WAITING, kind=CommandKind.CANCEL_JOB
-        )
+        waiting = await tx[CommandStore].waiting_of_kind(job.cluster_id, CommandKind.CANCEL_JOB)
         if any(command.payload["job"] == job.id for command in waiting):
             return
         await tx[CommandStore].add(

@@ -6,7 +6,7 @@ from typing import Any, Self
 
 import structlog
 
-from controlplane.platform.ports import ANY, Transaction
+from controlplane.platform.ports import Transaction
 from controlplane.services.model.ledger import LedgerEntry
 from controlplane.services.model.service import Component, Service
 from controlplane.services.ports import ComponentStore, LedgerStore, ServiceStore
@@ -55,10 +55,8 @@ class ReportBatch:
         """Creates a batch for each cluster, with the services that its reports name."""
         batches = {id: cls(tx, id, limits) for id in news}
         bodies = [(id, report.body) for id, reports in news.items() for report in reports]
-        if named := {getattr(body, "service_id", None) for _, body in bodies} - {None}:
-            for service in await tx[ServiceStore].select(
-                id=named, cluster_id=set(news), deleted_at=ANY
-            ):
+        if named := {id for _, body in bodies if (id := getattr(body, "service_id", None))}:
+            for service in await tx[ServiceStore].reported(named, news.keys()):
                 batches[service.cluster_id].services[service.id] = service
         inventories = [(id, body) for id, body in bodies if isinstance(body, InventoryChange)]
         whole = {body.service_id for _, body in inventories if body.complete}
@@ -72,7 +70,7 @@ class ReportBatch:
 
     async def look(self, service_id: str) -> None:
         """Reads a service that was written outside of the batch."""
-        found = await self.tx[ServiceStore].find(id=service_id, cluster_id=self.cluster_id)
+        found = await self.tx[ServiceStore].in_cluster(service_id, self.cluster_id)
         if found is not None:
             self.services[service_id] = found
 
@@ -84,7 +82,7 @@ class ReportBatch:
         """
         if service_id not in self.services:
             return None
-        found = await self.tx[ServiceStore].find(id=service_id, cluster_id=self.cluster_id)
+        found = await self.tx[ServiceStore].in_cluster(service_id, self.cluster_id)
         return found.changed(**self._columns.get(service_id, {})) if found else None
 
     def change(self, service: Service, **columns: Any) -> None:
@@ -107,7 +105,7 @@ class ReportBatch:
     async def reserve_mirrored(self) -> bool:
         """True if the cluster may show one more mirrored service, which then counts."""
         if self._mirrored is None:
-            found = await self.tx[ServiceStore].select(cluster_id=self.cluster_id, mirrored=True)
+            found = await self.tx[ServiceStore].mirrored(self.cluster_id)
             self._mirrored = len(found)
         if self._mirrored >= self._limits.mirrored:
             self._refuse("services")
@@ -143,7 +141,7 @@ class ReportBatch:
             counted = await self.tx[ComponentStore].count_by_cluster({self.cluster_id})
             self._components = counted.get(self.cluster_id, 0)
         if self._components + more > most:
-            known = await self.tx[ComponentStore].select(id={component.id for component in present})
+            known = await self.tx[ComponentStore].by_ids({component.id for component in present})
             ids = {component.id for component in known}
             self._refuse("components")
             return [component for component in present if component.id in ids]

@@ -29,7 +29,7 @@ from controlplane.platform.context import (
     OperationContext,
 )
 from controlplane.platform.names import is_label
-from controlplane.platform.ports import ANY, Transaction
+from controlplane.platform.ports import Transaction
 from controlplane.services.model.ledger import LedgerEntry, LedgerStage
 from controlplane.services.model.objects import DryRunResult
 from controlplane.services.model.service import STATE_OF_HEALTH, Component, Service
@@ -115,7 +115,7 @@ class ReportHandler:
     @take.register
     async def _(self, body: CommandAnswer, batch: ReportBatch, at: datetime) -> None:
         tx, cluster_id, changed = batch.tx, batch.cluster_id, batch.changed
-        command = await tx[CommandStore].find(id=body.command_id, cluster_id=cluster_id)
+        command = await tx[CommandStore].in_cluster(body.command_id, cluster_id)
         if command is not None and command.state is CommandState.WAITING:
             state = CommandState(body.outcome)
             await tx[CommandStore].change(command.id, finished_at=at, **_ended(command, body))
@@ -194,7 +194,7 @@ class ReportHandler:
     @take.register
     async def _(self, body: JobStatus, batch: ReportBatch, at: datetime) -> None:
         tx, cluster_id, changed = batch.tx, batch.cluster_id, batch.changed
-        job = await tx[ClusterJobStore].find(id=body.command_id, cluster_id=cluster_id)
+        job = await tx[ClusterJobStore].in_cluster(body.command_id, cluster_id)
         if job is None or job.phase.final:
             return
         await tx[ClusterJobStore].change(
@@ -226,7 +226,7 @@ class ReportHandler:
         tx, cluster_id, changed = batch.tx, batch.cluster_id, batch.changed
         if not is_local_id(body.service_id):
             return
-        known = await tx[ServiceStore].find(id=body.service_id, deleted_at=ANY)
+        known = await tx[ServiceStore].get(body.service_id, deleted=True)
         if known is not None and (known.cluster_id != cluster_id or not known.mirrored):
             return
         if body.removed and known is not None:
@@ -268,7 +268,7 @@ async def _end_job(tx: Transaction, id: str, message: str, at: datetime) -> None
     """Ends a job that never started because the agent refused its command."""
     job = await tx[ClusterJobStore].get(id)
     if job is not None and not job.phase.final:
-        await tx[ClusterJobStore].change(id, phase=JobPhase.FAILED, message=message, finished_at=at)
+        await tx[ClusterJobStore].fail(id, message, at)
 
 
 async def _mirror(
@@ -282,7 +282,7 @@ async def _mirror(
     cluster = await tx[ClusterStore].get(cluster_id)
     if cluster is None or not is_label(body.name) or not is_label(body.namespace):
         return
-    namesake = await tx[ServiceStore].find(cluster_id=cluster_id, name=body.name, deleted_at=ANY)
+    namesake = await tx[ServiceStore].by_name(cluster_id, body.name)
     free = namesake is None or namesake.id == body.service_id
     name = body.name if free else f"{body.name[:54]}-{body.service_id[:8]}"
     columns = {

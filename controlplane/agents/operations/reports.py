@@ -96,7 +96,7 @@ class ReportCommitter:
         """Records why a desired state cannot be sent to its agent."""
         now = self._context.clock.now()
         async with self._context.store.write() as tx:
-            service = await tx[ServiceStore].find(id=service_id, cluster_id=cluster_id)
+            service = await tx[ServiceStore].in_cluster(service_id, cluster_id)
             if service is None or service.observed.observed_generation >= sequence:
                 return
             body = SyncStatus(

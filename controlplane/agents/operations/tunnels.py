@@ -41,17 +41,17 @@ class TunnelClaims:
         now = self._context.clock.now()
         me = Replica(id, address, now)
         async with self._context.store.write() as tx:
-            if not await tx[ReplicaStore].change(id, address=address, heartbeat=now):
+            if not await tx[ReplicaStore].beat(id, address, now):
                 await tx[ReplicaStore].add(me)
             await tx[ReplicaStore].remove_before("heartbeat", now - _REPLICA_EXPIRY)
-            return await tx[ReplicaStore].select()
+            return await tx[ReplicaStore].all()
 
     async def leave(self, id: str) -> None:
         """Removes a replica that shuts down, and releases its tunnels."""
         async with self._context.store.write() as tx:
-            tunnels = await tx[TunnelStore].select(replica_id=id)
+            tunnels = await tx[TunnelStore].of_replica(id)
             for tunnel in tunnels:
-                await tx[TunnelStore].change(tunnel.id, replica_id=None)
+                await tx[TunnelStore].release(tunnel.id)
             await tx[ReplicaStore].remove(id)
         for tunnel in tunnels:
             self._context.bus.publish(TUNNEL, f"{tunnel.id} ")
@@ -78,13 +78,11 @@ class TunnelClaims:
     async def lost(self, replica_id: str, epochs: Mapping[ClusterId, int]) -> list[Tunnel]:
         """The tunnels among `epochs` (by cluster id) that the replica no longer owns."""
         async with self._context.store.read() as tx:
-            mine = {
-                tunnel.id: tunnel for tunnel in await tx[TunnelStore].select(replica_id=replica_id)
-            }
+            mine = {tunnel.id: tunnel for tunnel in await tx[TunnelStore].of_replica(replica_id)}
             doubtful = [
                 id for id, epoch in epochs.items() if id not in mine or mine[id].epoch != epoch
             ]
-            rows = await tx[TunnelStore].select(id=doubtful) if doubtful else []
+            rows = await tx[TunnelStore].by_ids(doubtful) if doubtful else []
         return [row for row in rows if row.epoch > epochs[row.id]]
 
     async def _claim(self, claims: Sequence[TunnelClaim]) -> list[Tunnel | TowlineError]:
@@ -101,7 +99,7 @@ class TunnelClaims:
                 try:
                     after = before.claimed(claim.replica_id, claim.instance, claim.peer, now)
                 except LimitExceeded as error:
-                    await tx[ClusterStore].change(claim.id, alarm=error.message)
+                    await tx[ClusterStore].set_alarm(claim.id, error.message)
                     answers.append(error)
                 else:
                     claimed[claim.id] = after

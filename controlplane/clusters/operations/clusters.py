@@ -115,7 +115,7 @@ class Clusters:
         async with self._context.change(actor, "createCluster") as tx:
             await check_project(tx, actor, project)
             tx.authorize(Verb.WRITE, Resource.within(ResourceKind.CLUSTER, project))
-            known = await tx[ClusterStore].find(handle=cluster.handle)
+            known = await tx[ClusterStore].by_handle(cluster.handle)
             if known is not None:
                 raise name_conflict(
                     actor, known, f"a cluster with the handle {cluster.handle!r} already exists"
@@ -183,9 +183,9 @@ class Clusters:
         async with self._context.change(actor, "readDeployToken") as tx:
             cluster = await find_cluster(tx, id)
             tx.authorize(Verb.WRITE, cluster.target)
-            unused = await tx[TokenStore].select(cluster_id=id, revoked_at=None, last_used_at=None)
+            unused = await tx[TokenStore].unused_of_cluster(id)
             for token in unused[: max(0, len(unused) - _MAX_UNUSED_TOKENS + 1)]:
-                await tx[TokenStore].change(token.id, revoked_at=now)
+                await tx[TokenStore].revoke(token.id, now)
                 tx.publish(REVOKED, token.id)
             row, secret = await self._mint(tx, cluster)
             tx.audit(cluster.handle, id, token=row.id)
@@ -207,7 +207,7 @@ class Clusters:
                 )
             contents = tx[ClusterContents]
             await contents.begin_removal(self._context, actor, cluster, removal)
-            await tx[ClusterStore].change(id, ending_at=now)
+            await tx[ClusterStore].begin_removal(id, now)
             revoked = await contents.end_if_empty(id, now, forced=removal is Removal.ORPHAN)
             tx.audit(cluster.handle, id)
             tx.publish(CLUSTER, id)
@@ -223,7 +223,7 @@ async def find_cluster(tx: Transaction, id: str | None, handle: str | None = Non
     if id:
         cluster = await tx[ClusterStore].get(id)
     elif handle:
-        cluster = await tx[ClusterStore].find(handle=handle)
+        cluster = await tx[ClusterStore].by_handle(handle)
     if cluster is None:
         raise NotFound(kind=ResourceKind.CLUSTER)
     return cluster
@@ -234,7 +234,7 @@ async def peek_cluster(tx: Transaction, id: str) -> Cluster:
 
     NotFound: it does not exist.
     """
-    cluster = await tx[ClusterStore].peek(id=id)
+    cluster = await tx[ClusterStore].peek(id)
     if cluster is None:
         raise NotFound(kind=ResourceKind.CLUSTER)
     return cluster

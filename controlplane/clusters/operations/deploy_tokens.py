@@ -28,7 +28,7 @@ class DeployTokenReader:
 
     async def _read(self, hashes: Sequence[str]) -> list[DeployTokenOwner | None]:
         async with self._store.read() as tx:
-            rows = await tx[TokenStore].select(hash=set(hashes))
+            rows = await tx[TokenStore].by_hashes(hashes)
             cluster_ids = {row.cluster_id for row in rows if row.cluster_id is not None}
             existing = await tx[ClusterStore].column("id", cluster_ids)
         found = {row.hash: (row, _cluster_id(row, existing)) for row in rows}

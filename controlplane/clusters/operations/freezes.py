@@ -9,8 +9,8 @@ from controlplane.platform.ports import Transaction
 
 async def check_not_frozen(tx: Transaction, cluster_id: str) -> None:
     """Conflict: the cluster is frozen. The message says by whom, why, and what to do."""
-    groups = await tx[ClusterGroupStore].select(frozen=True)
-    cluster = await tx[ClusterStore].peek(id=cluster_id) if groups else None
+    groups = await tx[ClusterGroupStore].frozen()
+    cluster = await tx[ClusterStore].peek(cluster_id) if groups else None
     for group in groups:
         if cluster is not None and group.holds(cluster):
             raise group.refusal(cluster)
@@ -18,8 +18,8 @@ async def check_not_frozen(tx: Transaction, cluster_id: str) -> None:
 
 async def frozen_clusters(tx: Transaction) -> dict[str, ClusterGroup]:
     """The frozen clusters by id, each with the group that freezes it."""
-    groups = await tx[ClusterGroupStore].select(frozen=True)
+    groups = await tx[ClusterGroupStore].frozen()
     if not groups:
         return {}
-    clusters: list[Cluster] = await tx[ClusterStore].select()
+    clusters: list[Cluster] = await tx[ClusterStore].all()
     return Fleet(tuple(clusters), tuple(groups)).frozen()

@@ -84,7 +84,7 @@ class ClusterGroups:
         """The clusters of a group that the actor may see, sorted by handle."""
         group = await self.get(actor, id)
         async with self._context.store.read() as tx:
-            found = await tx[ClusterStore].select()
+            found = await tx[ClusterStore].all()
         members = [
             cluster
             for cluster in found
@@ -103,7 +103,7 @@ class ClusterGroups:
         async with self._context.change(actor, "createClusterGroup") as tx:
             await check_project(tx, actor, project)
             tx.authorize(Verb.WRITE, _place(project))
-            if (known := await tx[ClusterGroupStore].find(name=group.name)) is not None:
+            if (known := await tx[ClusterGroupStore].by_name(group.name)) is not None:
                 raise name_conflict(actor, known, f"cluster group {group.name!r} already exists")
             await _check_clusters(tx, actor, group)
             await tx[ClusterGroupStore].add(group)
@@ -153,7 +153,7 @@ class ClusterGroups:
             actor, id, "unfreezeClusterGroup", frozen=False, reason="", frozen_by="", frozen_at=None
         )
         async with self._context.store.read() as tx:
-            repositories = await tx[RepositoryStore].select()
+            repositories = await tx[RepositoryStore].all()
         self._context.bus.publish(GENERATORS)
         for repository in repositories:
             self._context.bus.publish(RENDER_SERVICES, f"{repository.id}/")
@@ -173,7 +173,7 @@ async def find_cluster_group(
     tx: Transaction, id: str | None, name: str | None = None
 ) -> ClusterGroup:
     table = tx[ClusterGroupStore]
-    group = await table.get(id) if id else await table.find(name=name or "")
+    group = await table.get(id) if id else await table.by_name(name or "")
     if group is None:
         raise NotFound(kind=ResourceKind.CLUSTER)
     return group
@@ -183,7 +183,7 @@ async def _check_clusters(tx: Transaction, actor: Actor, group: ClusterGroup) ->
     """NotFound: a cluster does not exist, or the actor may not see it."""
     if not group.cluster_ids:
         return
-    found = await tx[ClusterStore].select(id=set(group.cluster_ids))
+    found = await tx[ClusterStore].by_ids(set(group.cluster_ids))
     seen = {cluster.id for cluster in found if actor.may(Verb.READ, cluster.target)}
     if set(group.cluster_ids) - seen:
         raise NotFound(kind=ResourceKind.CLUSTER)

@@ -110,7 +110,7 @@ class ProxyAccess:
         before = self._changes
         actor = await self._identity.actor_of(user_id, token_id)
         async with self._context.store.read() as tx:
-            cluster = await tx[ClusterStore].find(handle=handle)
+            cluster = await tx[ClusterStore].by_handle(handle)
         if cluster is None:
             raise _not_found(handle)
         # A permission that was revoked during the read must not be cached.

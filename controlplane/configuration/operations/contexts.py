@@ -32,7 +32,7 @@ from controlplane.configuration.operations.secret_references import (
 from controlplane.configuration.ports import ContextOverrideStore, ContextStore
 from controlplane.platform.context import RENDER_SERVICES, Change, OperationContext
 from controlplane.platform.names import check_text
-from controlplane.platform.ports import ANY, Page, PageQuery, Transaction
+from controlplane.platform.ports import Page, PageQuery, Transaction
 from controlplane.platform.references import reference
 from controlplane.platform.retry import retry_operations
 from controlplane.platform.sealing import Sealer
@@ -101,7 +101,7 @@ class ServiceContexts:
         """Finds a context by name. NotFound: it does not exist, or the actor may not see it."""
         require_member(actor)
         async with self._context.store.read() as tx:
-            context = await tx[ContextStore].find(name=name) if name else None
+            context = await tx[ContextStore].by_name(name) if name else None
         if context is None:
             raise NotFound(kind=ResourceKind.CONTEXT)
         require(actor, Verb.READ, context.target)
@@ -123,7 +123,7 @@ class ServiceContexts:
         """Creates or changes a context. Each service that uses it is rendered again once."""
         now = self._context.clock.now()
         async with self._context.change(actor, "saveServiceContext") as tx:
-            before = await tx[ContextStore].find(name=check_text(name, "name"))
+            before = await tx[ContextStore].by_name(check_text(name, "name"))
             if before is None:
                 project = change.project_id or None
                 await check_project(tx, actor, project)
@@ -171,7 +171,7 @@ class ServiceContexts:
             if users:
                 names = ", ".join(sorted(service.name for service in users)[:5])
                 raise Conflict(f"{len(users)} services use context {context.name!r}: {names}")
-            for override in await tx[ContextOverrideStore].select(context_id=id):
+            for override in await tx[ContextOverrideStore].of_contexts(id):
                 await tx[ContextOverrideStore].remove(override.id)
             await tx[ContextStore].remove(id)
             tx.audit(context.name, id)
@@ -245,7 +245,7 @@ class ServiceContexts:
         async with self._context.store.read() as tx:
             context = await _find_context(tx, id)
             require(actor, Verb.READ, context.target)
-            found = await tx[ContextOverrideStore].select(context_id=id)
+            found = await tx[ContextOverrideStore].of_contexts(id)
         return sorted(
             found,
             key=lambda override: (list(OverrideLayer).index(override.layer), override.place_id),
@@ -305,7 +305,7 @@ async def bind_contexts(
         raise Invalid(f"must have at most {MAX_BOUND_CONTEXTS} entries", field="contextBindings")
     bound = {
         binding.context_id: binding
-        for binding in await tx[ContextBindingStore].select(service_id=service.id)
+        for binding in await tx[ContextBindingStore].of_services(service.id)
     }
     new, gone = set(context_ids) - bound.keys(), bound.keys() - set(context_ids)
     for id in sorted(new):
@@ -367,7 +367,7 @@ async def _overrides_of(
     tx: Transaction, context_id: str
 ) -> dict[tuple[OverrideLayer, str], ContextOverride]:
     """The overrides of a context, by layer and place."""
-    rows = await tx[ContextOverrideStore].select(context_id=context_id)
+    rows = await tx[ContextOverrideStore].of_contexts(context_id)
     return {(row.layer, row.place_id): row for row in rows}
 
 
@@ -391,8 +391,8 @@ async def _find_context(tx: Transaction, id: str) -> ServiceContext:
 
 
 async def _bound(tx: Transaction, service_ids: Collection[str]) -> dict[str, list[ServiceContext]]:
-    rows = await tx[ContextBindingStore].select(service_id=service_ids) if service_ids else []
-    found = await tx[ContextStore].select(id={row.context_id for row in rows}) if rows else []
+    rows = await tx[ContextBindingStore].of_services(service_ids) if service_ids else []
+    found = await tx[ContextStore].by_ids({row.context_id for row in rows}) if rows else []
     known = {context.id: context for context in found}
     bound: dict[str, list[ServiceContext]] = {}
     for row in rows:
@@ -401,18 +401,14 @@ async def _bound(tx: Transaction, service_ids: Collection[str]) -> dict[str, lis
 
 
 async def _users(tx: Transaction, context_id: str) -> list[Service]:
-    rows = await tx[ContextBindingStore].select(context_id=context_id)
-    return (
-        await tx[ServiceStore].select(id={r.service_id for r in rows}, deleted_at=ANY)
-        if rows
-        else []
-    )
+    rows = await tx[ContextBindingStore].of_context(context_id)
+    return await tx[ServiceStore].by_ids({r.service_id for r in rows}, deleted=True) if rows else []
 
 
 async def _mark_users_for_render(tx: Change, context_id: str) -> None:
     """Marks the services of a context for rendering."""
     for service in await _users(tx, context_id):
-        await tx[ServiceStore].change(service.id, input_digest=None)
+        await tx[ServiceStore].mark_for_render(service.id)
         if service.repository_id:
             tx.publish(RENDER_SERVICES, f"{service.repository_id}/")
 

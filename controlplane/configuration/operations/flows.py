@@ -92,7 +92,7 @@ class ConfigurationFlow:
             require(actor, Verb.READ, service.target)
             graph = await graph_of(tx, await downstream(tx, [service.id]))
             found = affected_services(_without_outside_imports(graph), service.id)
-            services = await tx[ServiceStore].select(id=found) if found else []
+            services = await tx[ServiceStore].by_ids(found) if found else []
         rows: dict[str, Service] = {service.id: service for service in services}
         return [rows[id] for id in found if actor.may(Verb.READ, rows[id].target)]
 
@@ -137,8 +137,8 @@ class ConfigurationFlow:
     ) -> None:
         for export in exports:
             check_export(export)
-        uses = await tx[ServiceImportStore].select(source_id=service.id)
-        before = await tx[ServiceExportStore].select(service_id=service.id)
+        uses = await tx[ServiceImportStore].of_sources(service.id)
+        before = await tx[ServiceExportStore].of_services(service.id)
         gone = {row.export.name for row in before} - {export.name for export in exports}
         lost = [use for use in uses if use.imported.export in gone and use.imported.default is None]
         await require_exports_unused(tx, service, lost)
@@ -151,7 +151,7 @@ class ConfigurationFlow:
     async def _set_imports(
         self, tx: Transaction, actor: Actor, service: Service, imports: Sequence[Import]
     ) -> None:
-        for row in await tx[ServiceImportStore].select(service_id=service.id):
+        for row in await tx[ServiceImportStore].of_services(service.id):
             await tx[ServiceImportStore].remove(row.id)
         for imported in imports:
             check_name(imported.alias, "imports.alias")
@@ -167,9 +167,9 @@ class ConfigurationFlow:
         ids |= (
             {service.id} if _own_imports(before, service) != _own_imports(after, service) else set()
         )
-        rows = await tx[ServiceStore].select(id=ids) if ids else []
+        rows = await tx[ServiceStore].by_ids(ids) if ids else []
         for row in rows:
-            await tx[ServiceStore].change(row.id, input_digest=None)
+            await tx[ServiceStore].mark_for_render(row.id)
         known: dict[str, Service] = {row.id: row for row in rows}
         return [known[id] for group in rollout_order(after, known) for id in group]
 
@@ -187,11 +187,11 @@ class ConfigurationFlow:
 
 async def _check_source(tx: Transaction, actor: Actor, service: Service, imported: Import) -> None:
     """Invalid: the service has no such export. NotFound: it does not exist, or cannot be seen."""
-    source = await tx[ServiceStore].find(id=imported.source_id)
+    source = await tx[ServiceStore].get(imported.source_id)
     if source is None:
         raise NotFound(kind=ResourceKind.SERVICE)
     require(actor, Verb.READ, source.target)
-    row = await tx[ServiceExportStore].find(service_id=source.id, name=imported.export)
+    row = await tx[ServiceExportStore].named(source.id, imported.export)
     if imported.default is not None:
         return
     if row is None:

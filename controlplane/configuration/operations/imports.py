@@ -29,7 +29,7 @@ async def upstream(tx: Transaction, ids: Collection[str]) -> set[str]:
     while ahead:
         found |= ahead
         _check_size(found)
-        rows = await tx[ServiceImportStore].select(service_id=ahead)
+        rows = await tx[ServiceImportStore].of_services(ahead)
         ahead = {row.imported.source_id for row in rows} - found
     return found
 
@@ -40,18 +40,18 @@ async def downstream(tx: Transaction, ids: Collection[str]) -> set[str]:
     while ahead:
         found |= ahead
         _check_size(found)
-        rows = await tx[ServiceImportStore].select(source_id=ahead)
+        rows = await tx[ServiceImportStore].of_sources(ahead)
         ahead = {row.service_id for row in rows} - found
     return found
 
 
 async def graph_of(tx: Transaction, ids: Collection[str]) -> Graph:
     """The part of the graph with these services; deleted services are left out."""
-    services = await tx[ServiceStore].select(id=ids) if ids else []
+    services = await tx[ServiceStore].by_ids(ids) if ids else []
     homes = {service.cluster_id for service in services}
-    handles = {c.id: c.handle for c in await tx[ClusterStore].select(id=homes)} if homes else {}
-    exports = _by_service(await tx[ServiceExportStore].select(service_id=ids) if ids else [])
-    imports = _by_service(await tx[ServiceImportStore].select(service_id=ids) if ids else [])
+    handles = {c.id: c.handle for c in await tx[ClusterStore].by_ids(homes)} if homes else {}
+    exports = _by_service(await tx[ServiceExportStore].of_services(ids) if ids else [])
+    imports = _by_service(await tx[ServiceImportStore].of_services(ids) if ids else [])
     return {
         service.id: _node(
             service,
@@ -65,7 +65,7 @@ async def graph_of(tx: Transaction, ids: Collection[str]) -> Graph:
 
 async def imports_of(tx: Transaction, service_ids: Collection[str]) -> ResolvedImports:
     """The resolved imports of services."""
-    rows = await tx[ServiceImportStore].select(service_id=service_ids) if service_ids else []
+    rows = await tx[ServiceImportStore].of_services(service_ids) if service_ids else []
     users = {row.service_id for row in rows}
     if not users:
         return ResolvedImports({}, {})
@@ -93,7 +93,7 @@ async def flow_values(
 
 async def check_not_imported(tx: Transaction, service: Service) -> None:
     """Conflict: other services import from the service, without a default."""
-    rows = await tx[ServiceImportStore].select(source_id=service.id)
+    rows = await tx[ServiceImportStore].of_sources(service.id)
     await require_exports_unused(tx, service, [row for row in rows if row.imported.default is None])
 
 
@@ -103,7 +103,7 @@ async def require_exports_unused(
     """Conflict: such imports exist; the message names their services."""
     if not uses:
         return
-    users = await tx[ServiceStore].select(id={use.service_id for use in uses})
+    users = await tx[ServiceStore].by_ids({use.service_id for use in uses})
     names = ", ".join(sorted(service.name for service in users)[:5])
     what = ", ".join(sorted({use.imported.export for use in uses})[:5])
     raise Conflict(f"{names} import {what} from service {service.name!r}: change them first")
@@ -111,9 +111,9 @@ async def require_exports_unused(
 
 async def delete_flow(tx: Transaction, service_id: str) -> None:
     """Deletes the exports and imports of a deleted service."""
-    for export in await tx[ServiceExportStore].select(service_id=service_id):
+    for export in await tx[ServiceExportStore].of_services(service_id):
         await tx[ServiceExportStore].remove(export.id)
-    for service_import in await tx[ServiceImportStore].select(service_id=service_id):
+    for service_import in await tx[ServiceImportStore].of_services(service_id):
         await tx[ServiceImportStore].remove(service_import.id)
 
 

@@ -30,7 +30,7 @@ async def layers_of(
 ) -> Layers:
     """The values of each context bound to each service, with their origins, by both ids."""
     ids = {context.id for rows in bound.values() for context in rows}
-    overrides = await tx[ContextOverrideStore].select(context_id=ids) if ids else []
+    overrides = await tx[ContextOverrideStore].of_contexts(ids) if ids else []
     places = await _places(tx, services, overrides)
     return {
         (service.id, context.id): resolve_layers(
@@ -47,10 +47,10 @@ async def _places(
     """Project, groups and cluster of each service's cluster, widest first, by cluster id."""
     if not overrides:
         return {}
-    clusters = await tx[ClusterStore].select(id={service.cluster_id for service in services})
+    clusters = await tx[ClusterStore].by_ids({service.cluster_id for service in services})
     kinds = {override.layer for override in overrides}
-    groups = await tx[ClusterGroupStore].select() if OverrideLayer.GROUP in kinds else []
-    projects = {project.id: project.name for project in await tx[ProjectStore].select()}
+    groups = await tx[ClusterGroupStore].all() if OverrideLayer.GROUP in kinds else []
+    projects = {project.id: project.name for project in await tx[ProjectStore].all()}
     return {cluster.id: _places_of(cluster, groups, projects) for cluster in clusters}
 
 

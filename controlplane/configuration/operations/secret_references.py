@@ -7,7 +7,7 @@ import orjson
 
 from controlplane.configuration.model.contexts import ServiceContext
 from controlplane.configuration.ports import ContextStore
-from controlplane.platform.ports import ANY, Transaction
+from controlplane.platform.ports import Transaction
 from controlplane.platform.sealing import Sealer
 from controlplane.services.model.parts import SecretValue
 from controlplane.services.model.service import Service
@@ -38,9 +38,9 @@ async def referenced_secrets(
     sealer: Sealer, tx: Transaction, service: Service
 ) -> Mapping[str, SecretValue]:
     """The secrets of bound contexts that a service's objects may reference."""
-    rows = await tx[ContextBindingStore].select(service_id=service.id)
+    rows = await tx[ContextBindingStore].of_services(service.id)
     ids = {row.context_id for row in rows}
-    found = await tx[ContextStore].select(id=ids, by_reference=True) if ids else []
+    found = await tx[ContextStore].by_reference(ids) if ids else []
     return {
         reference_name(context, key): SecretValue(
             f"{context.id}.{context.secrets_version}", value.encode()
@@ -55,21 +55,21 @@ async def reads_plain_secrets(tx: Transaction, service: Service) -> bool:
 
     Renderers read contexts too, not only Liquid templates.
     """
-    rows = await tx[ContextBindingStore].select(service_id=service.id)
+    rows = await tx[ContextBindingStore].of_services(service.id)
     ids = {row.context_id for row in rows}
-    found = await tx[ContextStore].select(id=ids, by_reference=False) if ids else []
+    found = await tx[ContextStore].by_value(ids) if ids else []
     return any(context.sealed is not None for context in found)
 
 
 async def store_secret_flags(tx: Transaction, service_ids: Collection[str]) -> None:
     """Stores on services whether their objects may reference secrets; most may not."""
-    uses = await tx[SecretUseStore].select(service_id=service_ids)
-    bindings = await tx[ContextBindingStore].select(service_id=service_ids)
+    uses = await tx[SecretUseStore].of_services(service_ids)
+    bindings = await tx[ContextBindingStore].of_services(service_ids)
     ids = {binding.context_id for binding in bindings}
-    by_reference = await tx[ContextStore].select(id=ids, by_reference=True) if ids else []
+    by_reference = await tx[ContextStore].by_reference(ids) if ids else []
     known = {context.id for context in by_reference}
     users = {use.service_id for use in uses}
     users |= {binding.service_id for binding in bindings if binding.context_id in known}
-    for service in await tx[ServiceStore].select(id=service_ids, deleted_at=ANY):
+    for service in await tx[ServiceStore].by_ids(service_ids, deleted=True):
         if service.desired.uses_secrets != (service.id in users):
-            await tx[ServiceStore].change(service.id, uses_secrets=service.id in users)
+            await tx[ServiceStore].set_uses_secrets(service.id, service.id in users)

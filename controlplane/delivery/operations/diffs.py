@@ -200,13 +200,13 @@ class Diffs:
         async with self._context.store.read() as tx:
             repository = await find_repository(tx, repository_id)
             require(actor, Verb.READ, repository.target)
-            rows = await tx[ServiceStore].select(repository_id=repository.id)
+            rows = await tx[ServiceStore].of_repository(repository.id)
             services = [
                 service
                 for service in rows
                 if _is_affected_by_merge(service, only) and actor.may(Verb.READ, service.target)
             ]
-            found = await tx[ClusterStore].select(id={service.cluster_id for service in services})
+            found = await tx[ClusterStore].by_ids({service.cluster_id for service in services})
         clusters = {cluster.id: cluster for cluster in found}
         commit = await self._context.manifests.resolve(repository.id, ref)
         affected = await self._affected(repository.id, commit, services)
@@ -268,7 +268,7 @@ class Diffs:
         if digest is None or service.mirrored:
             raise NotFound(f"service {service.name!r} was never rendered here")
         async with self._context.store.read() as tx:
-            revisions = await tx[RevisionStore].select(service_id=service.id, digest=digest)
+            revisions = await tx[RevisionStore].with_digest(service.id, digest)
         if not revisions and digest != service.desired.digest:
             raise NotFound(f"service {service.name!r} never had {digest[:80]}")
         try:

@@ -108,14 +108,18 @@ class RenderReconciler:
 
         `only` limits it to these services.
         """
-        equals = {} if only is None else {"id": only}
         async with self._context.store.read() as tx:
             repository = await tx[RepositoryStore].get(repository_id)
             if repository is None:
                 return 0
-            further = await tx[ServiceSourceStore].select(repository_id=repository_id)
+            further = await tx[ServiceSourceStore].of_repository(repository_id)
             frozen = await frozen_clusters(tx)
-            found = await tx[RenderStateStore].select(repository_id=repository_id, **equals)
+            table = tx[RenderStateStore]
+            found = await (
+                table.of_repository(repository_id)
+                if only is None
+                else table.of_repository_among(repository_id, only)
+            )
         states = [state for state in found if state.cluster_id not in frozen]
         commits = self._commits(repository)
         if only is None:
@@ -127,9 +131,9 @@ class RenderReconciler:
     async def _render_all(self, stale: Mapping[str, _StaleService]) -> int:
         """Renders services in the order of their dependencies; returns how many changed."""
         async with self._context.store.read() as tx:
-            services = await tx[ServiceStore].select(id=stale)
+            services = await tx[ServiceStore].by_ids(stale)
             homes = {service.cluster_id for service in services}
-            clusters = {c.id: c for c in await tx[ClusterStore].select(id=homes)}
+            clusters = {c.id: c for c in await tx[ClusterStore].by_ids(homes)}
         # A change made meanwhile has already requested another delivery.
         same = [
             service for service in services if not _was_changed(stale[service.id].state, service)
@@ -447,7 +451,7 @@ async def mark_for_render(
     ids = [after.id for before, after in clusters if _rendered_for(before) != _rendered_for(after)]
     if not ids:
         return set()
-    services = await tx[ServiceStore].select(cluster_id=ids, promoted=False, pinned_sha=None)
+    services = await tx[ServiceStore].unpinned(ids)
     users = [
         service
         for service in services

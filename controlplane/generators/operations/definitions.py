@@ -27,7 +27,7 @@ from controlplane.generators.operations.template_secrets import template_secrets
 from controlplane.platform.conflicts import name_conflict
 from controlplane.platform.context import GENERATORS, Change, OperationContext
 from controlplane.platform.names import check_label, check_text
-from controlplane.platform.ports import ANY, Page, PageQuery, Transaction
+from controlplane.platform.ports import Page, PageQuery, Transaction
 from controlplane.platform.references import reference
 from controlplane.platform.retry import retry_operations
 from controlplane.repositories.operations import find_repository
@@ -117,7 +117,7 @@ class GeneratorOperations(ABC, Generic[D, C]):
         """The services that a generator created and the actor may see."""
         definition = await self.get(actor, id)
         async with self._context.store.read() as tx:
-            found = await tx[ServiceStore].select(owner_id=definition.id)
+            found = await tx[ServiceStore].of_owner(definition.id)
         return [service for service in found if actor.may(Verb.READ, service.target)]
 
     async def create(self, actor: Actor, change: C) -> D:
@@ -132,7 +132,7 @@ class GeneratorOperations(ABC, Generic[D, C]):
             definition = await self._filled(tx, actor, blank, change)
             await check_selector(tx, definition)
             table = generator_table(tx, self.kind)
-            if (known := await table.find(name=definition.name)) is not None:
+            if (known := await table.by_name(definition.name)) is not None:
                 message = f"{self.kind.noun} {definition.name!r} already exists"
                 raise name_conflict(actor, known, message)
             await table.add(definition)
@@ -164,7 +164,7 @@ class GeneratorOperations(ABC, Generic[D, C]):
             definition = await self._find(tx, id)
             tx.authorize(Verb.WRITE, definition.target)
             await generator_table(tx, self.kind).change(id, ending_at=now, updated_at=now)
-            if not await tx[ServiceStore].select(owner_id=id, deleted_at=ANY):
+            if not await tx[ServiceStore].of_owner_ever(id):
                 await delete_generator(tx, definition)
             tx.audit(definition.name, id, services=definition.on_delete.value)
             self._wake(tx, id)
@@ -200,7 +200,7 @@ class GeneratorOperations(ABC, Generic[D, C]):
 
     async def _find(self, tx: Transaction, id: str | None, name: str | None = None) -> D:
         table = generator_table(tx, self.kind)
-        definition = await table.get(id) if id else await table.find(name=name or "")
+        definition = await table.get(id) if id else await table.by_name(name or "")
         if definition is None:
             raise NotFound(kind=ResourceKind.SERVICE)
         return definition

@@ -77,7 +77,7 @@ class GeneratorEvaluator:
             await _check_repository(tx, template)
             patches = {
                 row.cluster_id: row.patch
-                for row in await tx[GlobalOverrideStore].select(global_id=definition.id)
+                for row in await tx[GlobalOverrideStore].of_definition(definition.id)
             }
         clusters = [
             c for c in fleet.matching(definition.selector, definition.project_id) if c.id != home
@@ -128,9 +128,7 @@ class GeneratorEvaluator:
 
 async def fleet_of(tx: Transaction) -> Fleet:
     """The present clusters and cluster groups."""
-    return Fleet(
-        tuple(await tx[ClusterStore].select()), tuple(await tx[ClusterGroupStore].select())
-    )
+    return Fleet(tuple(await tx[ClusterStore].all()), tuple(await tx[ClusterGroupStore].all()))
 
 
 async def template_of(

@@ -107,7 +107,7 @@ class GlobalServices(GeneratorOperations[GlobalService, GlobalChange]):
             cluster = await find_cluster(tx, cluster_id)
             tx.authorize(Verb.WRITE, cluster.target.below(ResourceKind.SERVICE))
             await check_not_frozen(tx, cluster.id)
-            before = await tx[GlobalOverrideStore].find(global_id=id, cluster_id=cluster_id)
+            before = await tx[GlobalOverrideStore].of_cluster(id, cluster_id)
             user = (actor.email or actor.name)[:320]
             row = before or GlobalOverride(
                 self._context.new_id(), id, cluster.id, now, now, patch, user
@@ -131,7 +131,7 @@ class GlobalServices(GeneratorOperations[GlobalService, GlobalChange]):
         if not ids:
             return []
         async with self._context.store.read() as tx:
-            found = await tx[ServiceStore].select(id=ids)
+            found = await tx[ServiceStore].by_ids(ids)
         return [service for service in found if actor.may(Verb.READ, service.target)]
 
     async def clusters(self, actor: Actor, id: str) -> list[GlobalServiceView]:
@@ -140,11 +140,11 @@ class GlobalServices(GeneratorOperations[GlobalService, GlobalChange]):
         definition = await self.get(actor, id)
         async with self._context.store.read() as tx:
             template, _ = await template_of(tx, definition)
-            owned = {row.cluster_id for row in await tx[ServiceStore].select(owner_id=id)}
+            owned = {row.cluster_id for row in await tx[ServiceStore].of_owner(id)}
             patches = {
-                row.cluster_id: row for row in await tx[GlobalOverrideStore].select(global_id=id)
+                row.cluster_id: row for row in await tx[GlobalOverrideStore].of_definition(id)
             }
-            found = await tx[ClusterStore].select(id=owned | patches.keys())
+            found = await tx[ClusterStore].by_ids(owned | patches.keys())
         seen = sorted((c for c in found if actor.may(Verb.READ, c.target)), key=lambda c: c.handle)
         return [_view(cluster, template, patches.get(cluster.id)) for cluster in seen]
 
@@ -177,7 +177,7 @@ async def _save(tx: Transaction, before: GlobalOverride | None, row: GlobalOverr
             await tx[GlobalOverrideStore].remove(before.id)
     elif before is not None:
         await tx[GlobalOverrideStore].put(row)
-    elif len(await tx[GlobalOverrideStore].select(global_id=row.global_id)) >= _MAX_OVERRIDES:
+    elif len(await tx[GlobalOverrideStore].of_definition(row.global_id)) >= _MAX_OVERRIDES:
         raise Invalid(f"at most {_MAX_OVERRIDES:,} overrides per global service")
     else:
         await tx[GlobalOverrideStore].add(row)

@@ -37,7 +37,7 @@ from controlplane.generators.ports import (
 )
 from controlplane.platform.context import DESIRED_STATE, RENDER_SERVICES, SERVICE, OperationContext
 from controlplane.platform.parts import column_values
-from controlplane.platform.ports import ANY, Rows, Transaction
+from controlplane.platform.ports import NamedRows, Transaction
 from controlplane.services.model.ledger import LedgerEntry, LedgerStage
 from controlplane.services.model.ownership import OwnerKind
 from controlplane.services.model.service import Service
@@ -80,19 +80,19 @@ class GeneratorReconciler:
             return [
                 f"{k.value}/{row.id}"
                 for k in OwnerKind
-                for row in await generator_table(tx, k).select()
+                for row in await generator_table(tx, k).all()
             ]
 
     async def sources(self) -> dict[str, set[str]]:
         """Keys of generators, by the ids of the services and repositories that they depend on."""
         found: dict[str, set[str]] = {}
         async with self._context.store.read() as tx:
-            for definition in await tx[GlobalServiceStore].select():
+            for definition in await tx[GlobalServiceStore].all():
                 if definition.source_id is not None:
                     found.setdefault(definition.source_id, set()).add(
                         f"{definition.kind.value}/{definition.id}"
                     )
-            for definition in await tx[ServiceSetStore].select():
+            for definition in await tx[ServiceSetStore].all():
                 if definition.generator.folders is not None:
                     repository = definition.generator.folders.repository_id
                     found.setdefault(repository, set()).add(
@@ -105,11 +105,11 @@ class GeneratorReconciler:
         evaluation = await self.evaluator.evaluate(definition)
         async with self._context.store.read() as tx:
             evaluation = await without_deleted_secrets(tx, evaluation)
-            owned = await tx[ServiceStore].select(owner_id=definition.id)
+            owned = await tx[ServiceStore].of_owner(definition.id)
             places = {generated.cluster_id for generated in evaluation.services}
             there: list[Service] = []
             for part in _parts(sorted(places), 200):
-                there += await tx[ServiceStore].select(cluster_id=part, deleted_at=ANY)
+                there += await tx[ServiceStore].of_clusters_ever(part)
             frozen = frozenset(await frozen_clusters(tx))
             uses = await secrets_of_services(tx, owned)
             taken = {
@@ -176,10 +176,7 @@ class GeneratorReconciler:
         cluster: Cluster,
     ) -> Service | None:
         name = generated.template.name
-        if (
-            await tx[ServiceStore].peek(cluster_id=cluster.id, name=name, deleted_at=ANY)
-            is not None
-        ):
+        if await tx[ServiceStore].peek_by_name(cluster.id, name) is not None:
             return None
         now = self._context.clock.now()
         columns = generated.template.columns()
@@ -246,7 +243,7 @@ class GeneratorReconciler:
         """Deletes or detaches a service. A protected service stays, without an owner."""
         leave = definition.on_delete if definition.ending_at else definition.leave
         if leave is LeavePolicy.DELETE and service.spec.protect:
-            await tx[ServiceStore].change(service.id, owner_kind=None, owner_id=None)
+            await tx[ServiceStore].remove_owner(service.id)
             return service
         removal = Removal.CASCADE if leave is LeavePolicy.DELETE else Removal.ORPHAN
         await begin_removal(self._context, tx, SYSTEM, service, removal, cluster)
@@ -269,7 +266,7 @@ class GeneratorReconciler:
             if (
                 definition.ending_at is not None
                 and done
-                and not await tx[ServiceStore].select(owner_id=definition.id)
+                and not await tx[ServiceStore].of_owner(definition.id)
             ):
                 await delete_generator(tx, definition)
                 return
@@ -304,9 +301,9 @@ class GeneratorReconciler:
             bus.publish(RENDER_SERVICES, f"{repository}/")
 
 
-def generator_table(tx: Transaction, kind: OwnerKind) -> Rows[Any]:
+def generator_table(tx: Transaction, kind: OwnerKind) -> NamedRows[Any]:
     """The table of a kind of generator."""
-    tables: dict[OwnerKind, Callable[[], Rows[Any]]] = {
+    tables: dict[OwnerKind, Callable[[], NamedRows[Any]]] = {
         OwnerKind.GLOBAL: lambda: tx[GlobalServiceStore],
         OwnerKind.SET: lambda: tx[ServiceSetStore],
         OwnerKind.NAMESPACE: lambda: tx[ManagedNamespaceStore],
@@ -332,7 +329,7 @@ def problem_of(plan: TargetPlan) -> str:
 async def delete_generator(tx: Transaction, definition: AnyGenerator) -> None:
     """Deletes a generator with its overrides."""
     if definition.kind is OwnerKind.GLOBAL:
-        for row in await tx[GlobalOverrideStore].select(global_id=definition.id):
+        for row in await tx[GlobalOverrideStore].of_definition(definition.id):
             await tx[GlobalOverrideStore].remove(row.id)
     await generator_table(tx, definition.kind).remove(definition.id)
 
@@ -344,7 +341,7 @@ async def _clusters(tx: Transaction, steps: Sequence[_Step]) -> dict[str, Cluste
     """
     ids = {step.cluster_id for step in steps}
     losing = {step.cluster_id for step in steps if step.generated is None}
-    found = [*await tx[ClusterStore].lock(losing), *await tx[ClusterStore].select(id=ids - losing)]
+    found = [*await tx[ClusterStore].lock(losing), *await tx[ClusterStore].by_ids(ids - losing)]
     return {cluster.id: cluster for cluster in found}
 
 

@@ -23,7 +23,7 @@ async def check_changeable(
     await check_not_frozen(tx, service.cluster_id)
     if inherited := sorted(set(changed) & set(FIELDS)):
         await _check_own(tx, service, inherited)
-        for definition in await tx[GlobalServiceStore].select(source_id=service.id):
+        for definition in await tx[GlobalServiceStore].of_source(service.id):
             if not actor.may(Verb.WRITE, definition.target):
                 raise Forbidden(
                     f"a global service copies service {service.name!r} to other clusters, where "
@@ -35,13 +35,13 @@ async def check_deletable(tx: Transaction, service: Service) -> None:
     """Conflict: the cluster is frozen, a generator would recreate the service, or copies it."""
     await check_not_frozen(tx, service.cluster_id)
     if service.owner_id is not None and service.owner_kind is not None:
-        owner = await generator_table(tx, service.owner_kind).peek(id=service.owner_id)
+        owner = await generator_table(tx, service.owner_kind).peek(service.owner_id)
         if owner is not None:
             raise Conflict(
                 f"service {service.name!r} comes from {service.owner_kind.noun} {owner.name!r} and "
                 "would be recreated: exclude this cluster there, or delete it"
             )
-    for definition in await tx[GlobalServiceStore].select(source_id=service.id, ending_at=None):
+    for definition in await tx[GlobalServiceStore].active_of_source(service.id):
         raise Conflict(
             f"service {service.name!r} is the source of global service {definition.name!r}: delete "
             "the global service first"
@@ -51,7 +51,7 @@ async def check_deletable(tx: Transaction, service: Service) -> None:
 async def _check_own(tx: Transaction, service: Service, inherited: list[str]) -> None:
     if service.owner_id is None or service.owner_kind is None:
         return
-    owner = await generator_table(tx, service.owner_kind).peek(id=service.owner_id)
+    owner = await generator_table(tx, service.owner_kind).peek(service.owner_id)
     if owner is None:
         return
     fields = ", ".join(inherited)

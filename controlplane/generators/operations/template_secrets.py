@@ -48,7 +48,7 @@ async def secrets_of_services(
     """The secrets of each service that has any."""
     found: dict[ServiceId, dict[str, str]] = {}
     rows = (
-        await tx[SecretUseStore].select(service_id={service.id for service in services})
+        await tx[SecretUseStore].of_services({service.id for service in services})
         if services
         else []
     )
@@ -66,7 +66,7 @@ async def without_deleted_secrets(
     }
     if not named:
         return evaluation
-    known = {secret.id for secret in await tx[SecretStore].select(id=named) if secret.current}
+    known = {secret.id for secret in await tx[SecretStore].by_ids(named) if secret.current}
     if named <= known:
         return evaluation
     services = tuple(

@@ -103,8 +103,8 @@ def _previews(owner: ServiceSet, repository_id: str) -> bool:
 
 async def _rows(tx: Transaction, owner: ServiceSet, ref: str) -> list[PreviewRow]:
     """The services of a set that follow the branch of one pull request."""
-    services = await tx[ServiceStore].select(owner_id=owner.id, ref=ref)
-    clusters = await tx[ClusterStore].select(id={service.cluster_id for service in services})
+    services = await tx[ServiceStore].previews(owner.id, ref)
+    clusters = await tx[ClusterStore].by_ids({service.cluster_id for service in services})
     handles = {cluster.id: cluster.handle for cluster in clusters}
     return [_row(service, handles.get(service.cluster_id, "")) for service in services]
 

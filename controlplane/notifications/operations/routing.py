@@ -37,8 +37,7 @@ from controlplane.platform.notification import (
     Severity,
     notification,
 )
-from controlplane.platform.ports import ANY, Transaction
-from controlplane.repositories.model.repository import GitHealth
+from controlplane.platform.ports import Transaction
 from controlplane.repositories.ports import RepositoryStore
 from controlplane.services.model.ledger import LedgerStage
 from controlplane.services.model.service import Service
@@ -84,7 +83,7 @@ class NotificationRouting:
                 return 0
         async with self._context.store.write() as tx:
             waiting = await tx[NotificationStore].waiting(_AT_ONCE)
-            routers, sinks = await tx[RouterStore].select(), await tx[SinkStore].select()
+            routers, sinks = await tx[RouterStore].all(), await tx[SinkStore].all()
             known = await _known(tx, waiting)
             routed: list[Notification] = []
             deliveries: list[Delivery] = []
@@ -143,7 +142,7 @@ class StateWatcher:
         """Reports repositories that fail to fetch, and those that recovered."""
         now = self._context.clock.now()
         async with self._context.store.read() as tx:
-            broken = await tx[RepositoryStore].select(health=GitHealth.FAILED)
+            broken = await tx[RepositoryStore].failed()
             keys = await _keys(tx, "repository:")
         failing = {f"repository:{repository.id}": repository for repository in broken}
         for id, repository in failing.items():
@@ -205,15 +204,15 @@ class StateWatcher:
 
 async def _keys(tx: Transaction, prefix: str) -> set[str]:
     """Returns the ids of notified states that begin with a prefix."""
-    keys = await tx[NotificationKeyStore].select()
+    keys = await tx[NotificationKeyStore].all()
     return {key.id for key in keys if key.id.startswith(prefix)}
 
 
 async def _known(tx: Transaction, waiting: Sequence[Notification]) -> _RelatedResources:
     ids = {pending.service_id for pending in waiting if pending.service_id}
-    services = await tx[ServiceStore].select(id=ids, deleted_at=ANY) if ids else []
+    services = await tx[ServiceStore].by_ids(ids, deleted=True) if ids else []
     homes = {service.cluster_id for service in services}
-    clusters = await tx[ClusterStore].select(id=homes) if homes else []
+    clusters = await tx[ClusterStore].by_ids(homes) if homes else []
     healthy = {
         _id(pending) for pending in waiting if pending.kind is NotificationKind.SERVICE_RECOVERED
     }
@@ -236,7 +235,7 @@ async def _located(
         commits = {service.repository_id or "": pending.detail.get("sha", "")}
         return _of_service(pending, service, known), commits
     if pending.pipeline_id:
-        pipeline = await tx[PipelineStore].peek(id=pending.pipeline_id)
+        pipeline = await tx[PipelineStore].peek(pending.pipeline_id)
         if pipeline is None:
             return None, {}
         return await _of_pipeline(tx, pending, pipeline)
@@ -248,7 +247,7 @@ async def _of_pipeline(
 ) -> tuple[Notification, Mapping[str, str]]:
     """The notification with the stage's name, and the commits of its release."""
     shas, environment = _release(pipeline, pending.detail)
-    services = await tx[ServiceStore].select(id=set(shas)) if shas else []
+    services = await tx[ServiceStore].by_ids(set(shas)) if shas else []
     commits = {str(s.repository_id): shas[s.id] for s in services if s.repository_id}
     shown = {commit_key(id): sha for id, sha in commits.items()}
     place = {"pipeline": pipeline.name, "environment": environment}

@@ -57,7 +57,7 @@ class NotificationSender:
     async def forward_audit(self) -> None:
         """Sends new audit entries to each sink that subscribes to them."""
         async with self._context.store.read() as tx:
-            sinks = [sink for sink in await tx[SinkStore].select() if sink.audit]
+            sinks = [sink for sink in await tx[SinkStore].all() if sink.audit]
         now = self._context.clock.now()
         due = [sink for sink in sinks if sink.due_at is None or sink.due_at <= now]
         await asyncio.gather(*(self._forward(sink) for sink in due))
@@ -86,13 +86,13 @@ class NotificationSender:
     async def _send(self, delivery: Delivery) -> int:
         async with self._context.store.read() as tx:
             sink = await tx[SinkStore].get(delivery.sink_id)
-            found = await tx[NotificationStore].select(id=delivery.notification_id)
+            notification = await tx[NotificationStore].by_id(delivery.notification_id)
             repository_id = sink.repository_id if sink else ""
             repository = await tx[RepositoryStore].get(repository_id) if repository_id else None
-        if sink is None or not found:
+        if sink is None or notification is None:
             return GONE
         sending = self._sending(sink, delivery.id, repository)
-        return await sink_settings(self._context.sealer, sink).send(sending, found[0])
+        return await sink_settings(self._context.sealer, sink).send(sending, notification)
 
     def _sending(self, sink: Sink, id: str, repository: Repository | None = None) -> Sending:
         now, outward = self._context.clock.now(), self._outward
@@ -103,10 +103,10 @@ class NotificationSender:
         now = self._context.clock.now()
         lease = now + _LEASE
         async with self._context.store.write() as tx:
-            mine = await tx[SinkStore].find(id=sink.id, due_at=sink.due_at)
+            mine = await tx[SinkStore].leased(sink.id, sink.due_at)
             if mine is None:
                 return
-            await tx[SinkStore].change(sink.id, due_at=lease)
+            await tx[SinkStore].lease(sink.id, lease)
         failures, error, due = 0, "", now + _PAUSE
         sent = dict(mine.sent)
         try:
@@ -121,7 +121,7 @@ class NotificationSender:
             failures, error = mine.failures + 1, failure.message[:1000]
             due = now + delivery_retry_delay(failures)
         async with self._context.store.write() as tx:
-            if await tx[SinkStore].find(id=sink.id, due_at=lease) is not None:
+            if await tx[SinkStore].leased(sink.id, lease) is not None:
                 columns = {"due_at": due, "failures": failures, "error": error, "sent": sent}
                 await tx[SinkStore].change(sink.id, **columns)
 

@@ -109,14 +109,14 @@ class NotificationOperations:
         """Finds a sink by id, or by name without an id. NotFound: it does not exist."""
         require_member(actor)
         async with self._context.store.read() as tx:
-            found = await (tx[SinkStore].get(id) if id else tx[SinkStore].find(name=name or ""))
+            found = await (tx[SinkStore].get(id) if id else tx[SinkStore].by_name(name or ""))
         return _readable(actor, found)
 
     async def router(self, actor: Actor, id: str | None, name: str | None = None) -> Router:
         """Finds a router by id, or by name without an id. NotFound: it does not exist."""
         require_member(actor)
         async with self._context.store.read() as tx:
-            found = await (tx[RouterStore].get(id) if id else tx[RouterStore].find(name=name or ""))
+            found = await (tx[RouterStore].get(id) if id else tx[RouterStore].by_name(name or ""))
         return _readable(actor, found)
 
     async def save_sink(self, actor: Actor, draft: SinkDraft) -> tuple[Sink, str | None]:
@@ -124,7 +124,7 @@ class NotificationOperations:
         require_member(actor)
         check_text(draft.name, "name")
         async with self._context.change(actor, "upsertNotificationSink") as tx:
-            before = await tx[SinkStore].find(name=draft.name)
+            before = await tx[SinkStore].by_name(draft.name)
             sink = before or await self._new_sink(tx, draft)
             _authorize_write(tx, sink.target, known=before is not None)
             if sink.type != draft.settings.kind:
@@ -146,7 +146,7 @@ class NotificationOperations:
         async with self._context.change(actor, "deleteNotificationSink") as tx:
             sink = _found(await tx[SinkStore].get(id))
             tx.authorize(Verb.WRITE, sink.target)
-            users = [router.name for router in await tx[RouterStore].select() if id in router.sinks]
+            users = [router.name for router in await tx[RouterStore].all() if id in router.sinks]
             if users:
                 raise Conflict(f"routers still use this sink: {', '.join(users[:5])}")
             await tx[SinkStore].remove(id)
@@ -159,7 +159,7 @@ class NotificationOperations:
         check_text(draft.name, "name")
         now = self._context.clock.now()
         async with self._context.change(actor, "upsertNotificationRouter") as tx:
-            before = await tx[RouterStore].find(name=draft.name)
+            before = await tx[RouterStore].by_name(draft.name)
             project = await _project(tx, draft.project_id)
             blank = Router(self._context.new_id(), draft.name, now, now, project)
             router = before or blank
@@ -271,7 +271,7 @@ async def _project(tx: Transaction, project_id: str | None) -> str:
 async def _check_sinks(tx: Transaction, actor: Actor, router: Router) -> None:
     if len(router.sinks) > MAX_SINKS:
         raise Invalid(f"must have at most {MAX_SINKS} sinks", field="routerSinks")
-    found = {sink.id: sink for sink in await tx[SinkStore].select(id=router.sinks or [""])}
+    found = {sink.id: sink for sink in await tx[SinkStore].by_ids(router.sinks or [""])}
     for id in router.sinks:
         sink = found.get(id)
         if sink is None or not actor.may(Verb.READ, sink.target):

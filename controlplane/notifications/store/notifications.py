@@ -35,7 +35,7 @@ _ROUTED = (
 )
 
 
-class SqlNotifications(SqlLog[Notification]):
+class SqlNotifications(SqlLog[Notification], NotificationStore):
     """Implements `NotificationStore` on a connection."""
 
     def __init__(self, connection: StoreConnection) -> None:
@@ -89,7 +89,7 @@ class SqlNotifications(SqlLog[Notification]):
         return dict(map(tuple, rows))
 
 
-class SqlLedger(LedgerWithDeployments):
+class SqlLedger(LedgerWithDeployments, LedgerStore):
     """The ledger; an append also stores the resulting notifications in the same transaction."""
 
     def __init__(self, connection: StoreConnection, notifications: NotificationStore) -> None:
@@ -103,7 +103,7 @@ class SqlLedger(LedgerWithDeployments):
         await self._notifications.append(news)
 
 
-class SqlDeliveries(SqlRows[Delivery]):
+class SqlDeliveries(SqlRows[Delivery], DeliveryStore):
     """Implements `DeliveryStore` on a connection."""
 
     def __init__(self, connection: StoreConnection) -> None:

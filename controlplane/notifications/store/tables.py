@@ -13,9 +13,8 @@ from controlplane.notifications.model.notification import (
 from controlplane.notifications.ports import NotificationKeyStore, RouterStore, SinkStore
 from controlplane.platform.notification import NotificationKind, Severity
 from controlplane.platform.store.columns import EnumColumn, JsonColumn, UtcColumn
-from controlplane.platform.store.rows import rows
+from controlplane.platform.store.rows import TableRows, tables
 from controlplane.platform.store.schema import SerialNumber, id_column, metadata, time_columns
-from controlplane.platform.store.transaction import Repositories
 
 notifications = Table(
     "notifications",
@@ -104,8 +103,8 @@ Index(
 )
 
 
-REPOSITORIES: Repositories = {
-    NotificationKeyStore: rows(notification_marks, NotificationKey),
-    SinkStore: rows(notification_sinks, Sink, ("name", "host")),
-    RouterStore: rows(notification_routers, Router, ("name",)),
-}
+REPOSITORIES = tables(
+    TableRows(NotificationKeyStore, notification_marks, NotificationKey),
+    TableRows(SinkStore, notification_sinks, Sink, ("name", "host")),
+    TableRows(RouterStore, notification_routers, Router, ("name",)),
+)

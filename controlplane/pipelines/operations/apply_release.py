@@ -78,7 +78,7 @@ async def _origins(
 ) -> dict[str, Revision]:
     """Revisions of the first stage with the release's commits, by commit."""
     commits = {revision.commit for revision in effect.revisions.values()}
-    rows = await tx[RevisionStore].select(service_id=spec.first.services, sha=commits)
+    rows = await tx[RevisionStore].of_commits(spec.first.services, commits)
     return {revision.sha: revision for revision in reversed(rows)}
 
 

@@ -7,7 +7,7 @@ once the service is healthy or has failed, or its rollout was aborted.
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from controlplane.clusters.model.cluster import Cluster
-from controlplane.clusters.model.groups import MAX_CHANGING_CLUSTERS, ClusterGroup
+from controlplane.clusters.model.groups import ClusterGroup
 from controlplane.clusters.ports import ClusterGroupStore, ClusterStore
 from controlplane.pipelines.engine import events as ev
 from controlplane.pipelines.model import pipeline
@@ -65,7 +65,7 @@ async def store_changing(
     """Stores which services of a pipeline are changing, for other pipelines of the same groups."""
     if before.room is None and after.room is None:
         return
-    rows = await tx[PipelineServiceStore].select(pipeline_id=pipeline_id)
+    rows = await tx[PipelineServiceStore].of_pipeline(pipeline_id)
     now = set(_in_progress(after)) if after.room is not None else set()
     changed = {
         row.id: {"changing": row.service_id in now}
@@ -82,12 +82,12 @@ async def _limited(
 ) -> tuple[Sequence[ClusterGroup], Mapping[str, Cluster]]:
     """Locks the groups with a budget that contain clusters of the pipeline; also its clusters by
     id."""
-    groups = await tx[ClusterGroupStore].select(max_changing=range(1, MAX_CHANGING_CLUSTERS + 1))
+    groups = await tx[ClusterGroupStore].with_budget()
     if not groups:
         return (), {}
     promoted = {id for stage in spec.stages if stage is not spec.first for id in stage.services}
     places = {services[id].cluster_id for id in promoted if id in services}
-    found = await tx[ClusterStore].select(id=places)
+    found = await tx[ClusterStore].by_ids(places)
     ids = [group.id for group in groups if any(group.holds(cluster) for cluster in found)]
     locked = await tx[ClusterGroupStore].lock(ids) if ids else ()
     return locked, {cluster.id: cluster for cluster in found}
@@ -97,11 +97,9 @@ async def _changing(
     tx: Transaction, groups: Sequence[ClusterGroup], own: Collection[str]
 ) -> dict[str, set[str]]:
     """Ids of the changing clusters of each group; `own` are clusters that count in any case."""
-    rows = await tx[PipelineServiceStore].select(changing=True)
-    services = await tx[ServiceStore].select(id={row.service_id for row in rows}) if rows else []
-    clusters = await tx[ClusterStore].select(
-        id={*own, *(service.cluster_id for service in services)}
-    )
+    rows = await tx[PipelineServiceStore].changing()
+    services = await tx[ServiceStore].by_ids({row.service_id for row in rows}) if rows else []
+    clusters = await tx[ClusterStore].by_ids({*own, *(service.cluster_id for service in services)})
     return {group.id: {c.id for c in clusters if group.holds(c)} for group in groups}
 
 

@@ -143,9 +143,9 @@ class ReleaseCheck:
 
     async def services_named(self, name: str) -> Mapping[ClusterId, Sequence[Service]]:
         async with self._context.store.read() as tx:
-            members = await tx[ServiceStore].select(id=self._stage.services)
+            members = await tx[ServiceStore].by_ids(self._stage.services)
             clusters = {member.cluster_id for member in members}
-            found = await tx[ServiceStore].select(cluster_id=clusters, name=name)
+            found = await tx[ServiceStore].with_names(clusters, name)
         return {
             cluster: [service for service in found if service.cluster_id == cluster]
             for cluster in clusters
@@ -153,7 +153,7 @@ class ReleaseCheck:
 
     async def _first_cluster(self) -> ClusterId:
         async with self._context.store.read() as tx:
-            services = await tx[ServiceStore].select(id=self._stage.services[:1])
+            services = await tx[ServiceStore].by_ids(self._stage.services[:1])
         if not services:
             raise Conflict("the stage has no service, so the job has no cluster: specify one")
         return services[0].cluster_id

@@ -29,7 +29,7 @@ async def _with_write_target(
 ) -> pipeline.Stage:
     if stage.git is None or not stage.services:
         return stage
-    repository, _ = await common_branch(tx, await tx[ServiceStore].select(id=stage.services))
+    repository, _ = await common_branch(tx, await tx[ServiceStore].by_ids(stage.services))
     require(actor, Verb.WRITE, repository.target)
     return replace(stage, writes_to=repository.id)
 
@@ -44,7 +44,7 @@ async def _with_triggers(
     watching = [trigger for trigger in spec.triggers if trigger.watches]
     if not watching:
         return spec
-    services = await tx[ServiceStore].select(id=spec.first.services)
+    services = await tx[ServiceStore].by_ids(spec.first.services)
     repository, _ = await common_branch(tx, services)
     if any(trigger.write is not None for trigger in watching):
         require(actor, Verb.WRITE, repository.target)

@@ -80,8 +80,8 @@ class GitPromotions:
         id = RepositoryId(preview.repository_id)
         async with self._context.store.read() as tx:
             followed = [
-                *await tx[ServiceStore].select(repository_id=id, ref=preview.branch),
-                *await tx[ServiceSourceStore].select(repository_id=id, ref=preview.branch),
+                *await tx[ServiceStore].following(id, preview.branch),
+                *await tx[ServiceSourceStore].following(id, preview.branch),
             ]
         if followed:
             return
@@ -169,7 +169,7 @@ class GitPromotions:
         async with self._context.store.read() as tx:
             repository, base = await common_branch(tx, services)
             check_writable(repository, stage.writes_to)
-            firsts = await tx[ServiceStore].select(id=found.commits.keys())
+            firsts = await tx[ServiceStore].by_ids(found.commits.keys())
         commits = {found.commits[s.id] for s in firsts if s.repository_id == repository.id}
         await self._check_folders(write, repository.id, base, commits)
         digests = {revision.digest for revision in found.revisions.values()}

@@ -22,7 +22,6 @@ from controlplane.pipelines.model.state import (
     StageState,
 )
 from controlplane.platform.ports import Transaction
-from controlplane.services.model.ledger import LedgerStage
 from controlplane.services.model.quarantine import DeniedRevision
 from controlplane.services.model.service import Service
 from controlplane.services.model.status_codes import ServiceStatus
@@ -80,7 +79,7 @@ async def _newest_refused(tx: Transaction) -> list[DeniedRevision]:
 
     Older ones would be reported again each time and keep the engine busy.
     """
-    rows = await tx[DeniedRevisionStore].select()
+    rows = await tx[DeniedRevisionStore].all()
     return sorted(rows, key=lambda row: (row.inserted_at, row.id))[-KNOWN_BAD_LENGTH:]
 
 
@@ -110,7 +109,7 @@ async def _disabled_approvers(
         for _, waiting in _waiting_gates(spec, state)
         for approval in waiting.approvals
     }
-    users = await tx[UserStore].select(email=given) if given else []
+    users = await tx[UserStore].by_emails(given) if given else []
     return tuple(sorted(user.email for user in users if user.disabled_at is not None))
 
 
@@ -129,11 +128,7 @@ async def _taken_back(
         and stage_state.release
         for id, revision in stage_state.revisions.items()
     }
-    rows = (
-        await tx[LedgerStore].select(service_id=watched.keys(), stage=LedgerStage.HELD)
-        if watched
-        else []
-    )
+    rows = await tx[LedgerStore].held(watched.keys()) if watched else []
     refused = await denied_among(tx, (digest for _, _, digest in watched.values())) if rows else {}
     found = []
     for row in rows:
@@ -153,7 +148,7 @@ async def _ended_jobs(
         for name, check in waiting.checks.items()
         if check.status is GateStatus.RUNNING
     }
-    jobs = await tx[ClusterJobStore].select(key=running.keys()) if running else []
+    jobs = await tx[ClusterJobStore].by_keys(running.keys()) if running else []
     return [_ended(job, *running[job.key]) for job in jobs if job.phase.final]
 
 

@@ -113,7 +113,7 @@ class ReleaseDecisions:
         """All denied commits and digests."""
         require_member(actor)
         async with self._context.store.read() as tx:
-            return sorted(await tx[DeniedRevisionStore].select(), key=lambda row: row.inserted_at)
+            return sorted(await tx[DeniedRevisionStore].all(), key=lambda row: row.inserted_at)
 
     async def refuse(self, actor: Actor, revision: str, reason: str) -> DeniedRevision:
         """Denies a commit or digest, so that no service gets it until it is allowed again."""
@@ -127,7 +127,7 @@ class ReleaseDecisions:
             row = DeniedRevision(revision, actor.email, reason, self._context.clock.now())
             await tx[DeniedRevisionStore].add(row)
             tx.audit(revision, revision, reason=reason)
-            for pipeline in await tx[PipelineStore].select():
+            for pipeline in await tx[PipelineStore].all():
                 tx.publish(PIPELINE, pipeline.id)
         return row
 
@@ -141,7 +141,7 @@ class ReleaseDecisions:
             tx.audit(revision, revision)
             for service in await quarantine.lift_quarantine(tx, revision, actor.email):
                 _publish_lifted(tx, service)
-            pipelines = await tx[PipelineStore].select()
+            pipelines = await tx[PipelineStore].all()
         for pipeline in pipelines:
             if revision in pipeline.state.get("state", {}).get("known_bad", {}):
                 await self._pipelines.advance(pipeline.id, ev.DenialRemoved(revision, actor.email))

@@ -166,7 +166,7 @@ class Pipelines:
         """Creates or changes a pipeline; waiting releases stay where possible."""
         now = self._context.clock.now()
         async with self._context.change(actor, "savePipeline") as tx:
-            row = await tx[PipelineStore].find(name=draft.name)
+            row = await tx[PipelineStore].by_name(draft.name)
             project = await _authorized_project(tx, row, draft)
             before = codec.pipeline_from_json(row.spec) if row else None
             id = row.id if row else self._context.new_id()
@@ -324,7 +324,7 @@ class Pipelines:
     async def touched(self, service_ids: Collection[str]) -> list[str]:
         """Ids of the pipelines whose stages contain one of these services."""
         async with self._context.store.read() as tx:
-            rows = await tx[PipelineServiceStore].select(service_id=service_ids)
+            rows = await tx[PipelineServiceStore].of_services(service_ids)
         return sorted({row.pipeline_id for row in rows})
 
     async def pipelines_changed_since(self, moment: datetime) -> list[str]:
@@ -333,9 +333,9 @@ class Pipelines:
             everything = SYSTEM.policy.visible(ResourceKind.SERVICE)
             changed = await tx[ServiceStore].changed_since(moment, everything, _MAX_CHANGED)
             if len(changed) < _MAX_CHANGED:
-                rows = await tx[PipelineServiceStore].select(service_id=changed)
+                rows = await tx[PipelineServiceStore].of_services(changed)
                 return sorted({row.pipeline_id for row in rows})
-            return [row.id for row in await tx[PipelineStore].select()]
+            return [row.id for row in await tx[PipelineStore].all()]
 
     async def pipelines_with_selectors(self) -> list[str]:
         """Ids of the pipelines whose stages depend on the set of clusters."""
@@ -520,8 +520,8 @@ class Pipelines:
     async def _is_author(self, actor: Actor, release: Release) -> bool:
         """True if the actor is an author of the release's commits."""
         async with self._context.store.read() as tx:
-            moved = await tx[RevisionStore].select(
-                service_id=release.commits.keys(), sha=set(release.commits.values())
+            moved = await tx[RevisionStore].of_commits(
+                release.commits.keys(), set(release.commits.values())
             )
         authors = [release.author, *(revision.author for revision in moved)]
         # Identity providers and git may write an address in different cases.
@@ -625,7 +625,7 @@ class Pipelines:
     ) -> None:
         clusters = {access.cluster_id}
         if access.cluster_id is None:
-            services = await tx[ServiceStore].select(id=target.services)
+            services = await tx[ServiceStore].by_ids(target.services)
             clusters = {service.cluster_id for service in services}
         for cluster in clusters:
             require(actor, access.verb, (await find_cluster(tx, cluster)).target)
@@ -703,8 +703,8 @@ async def _note_measured(
             event.answer is CheckAnswer.PASSED,
             event.measured,
         )
-        await tx[PipelineGateStore].change(
-            row.id, measured=(*row.measured, measurement)[-MAX_MEASURED:]
+        await tx[PipelineGateStore].set_measured(
+            row.id, (*row.measured, measurement)[-MAX_MEASURED:]
         )
 
 

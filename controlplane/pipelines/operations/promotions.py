@@ -242,7 +242,7 @@ class Promotions:
             row = await tx[PipelineStore].get(pipeline)
             found = codec.pipeline_from_json(row.spec).stage.get(stage) if row else None
             ids = set(found.services) if found else set()
-            return await tx[ServiceStore].select(id=ids if only is None else ids & set(only))
+            return await tx[ServiceStore].by_ids(ids if only is None else ids & set(only))
 
     async def _check_thawed(self, services: list[Service]) -> None:
         async with self._context.store.read() as tx:

@@ -34,10 +34,8 @@ class StageRenderer:
         `commits` are the commits of the first stage's services; only the same repository counts.
         """
         async with self._context.store.read() as tx:
-            sources = await tx[ServiceStore].select(id=commits.keys())
-            rows = await tx[RevisionStore].select(
-                service_id=commits.keys(), sha=set(commits.values())
-            )
+            sources = await tx[ServiceStore].by_ids(commits.keys())
+            rows = await tx[RevisionStore].of_commits(commits.keys(), set(commits.values()))
         dates = {row.sha: row.committed_at for row in rows}
         chosen = {}
         for service in services:
@@ -57,7 +55,7 @@ class StageRenderer:
     ) -> dict[ServiceId, RenderedBundle]:
         """The render of each service at its commit. Conflict: a cluster was deleted."""
         async with self._context.store.read() as tx:
-            rows = await tx[ClusterStore].select(id={service.cluster_id for service in services})
+            rows = await tx[ClusterStore].by_ids({service.cluster_id for service in services})
             contexts = await template_values(self._context.sealer, tx, services)
             sources = await sources_of(tx, [service.id for service in services])
         clusters = {cluster.id: cluster for cluster in rows}

@@ -30,7 +30,7 @@ def needs_fleet(spec: pipeline.Pipeline) -> bool:
 
 async def check_groups(tx: Transaction, spec: pipeline.Pipeline) -> None:
     """Invalid: a stage names a cluster group that does not exist."""
-    known = await tx[ClusterGroupStore].select(id=spec.groups) if spec.groups else []
+    known = await tx[ClusterGroupStore].by_ids(spec.groups) if spec.groups else []
     if missing := spec.groups - {group.id for group in known}:
         raise Invalid(
             f"cluster group {min(missing)} does not exist: select another one", field="groups"
@@ -66,7 +66,7 @@ async def bind_services(
     """
     now, then = promoted_by(spec), promoted_by(before) if before else set()
     ids = {service for stage in spec.stages for service in stage.services}
-    rows = await tx[ServiceStore].select(id=ids | then)
+    rows = await tx[ServiceStore].by_ids(ids | then)
     found = {row.id: row for row in rows if actor.may(Verb.READ, row.target)}
     if missing := ids - found.keys():
         raise Invalid(f"service {min(missing)} does not exist", field="stages.services")
@@ -76,7 +76,7 @@ async def bind_services(
     for id in now - then:
         if (holder := await pipeline_of(tx, id)) is not None:
             raise Conflict(f"service {found[id].name!r} belongs to another pipeline: {holder}")
-        await tx[ServiceStore].change(id, promoted=True, pinned_sha=found[id].desired.commit_sha)
+        await tx[ServiceStore].promote(id, found[id].desired.commit_sha)
     left = await tx[ServiceStore].lock(then - now)
     for service in left:
         await _end_promotion(tx, service)
@@ -86,21 +86,21 @@ async def bind_services(
 
 async def check_shared(tx: Transaction, spec: pipeline.Pipeline) -> None:
     """Invalid: the pipelines of these services would promote in a cycle."""
-    others = await tx[PipelineServiceStore].select(
-        service_id={service for stage in spec.stages for service in stage.services}
+    others = await tx[PipelineServiceStore].of_services(
+        {service for stage in spec.stages for service in stage.services}
     )
     if not {row.pipeline_id for row in others} - {spec.id}:
         return
-    rows = await tx[PipelineStore].select()
+    rows = await tx[PipelineStore].all()
     specs = [codec.pipeline_from_json(row.spec) for row in rows if row.id != spec.id]
     ids = {s for pipeline in (*specs, spec) for stage in pipeline.stages for s in stage.services}
-    names = {str(row.id): row.name for row in await tx[ServiceStore].select(id=ids)}
+    names = {str(row.id): row.name for row in await tx[ServiceStore].by_ids(ids)}
     check_promotion_order([*specs, spec], names)
 
 
 async def pipeline_of(tx: Transaction, service_id: str) -> str | None:
     """The name of the pipeline that promotes this service; None if none does."""
-    rows = await tx[PipelineServiceStore].select(service_id=service_id, promoted=True)
+    rows = await tx[PipelineServiceStore].promoted(service_id)
     found = await tx[PipelineStore].get(rows[0].pipeline_id) if rows else None
     return found.name if found else None
 
@@ -110,7 +110,7 @@ async def unbind_services(tx: Transaction, spec: pipeline.Pipeline) -> list[Serv
     left = await tx[ServiceStore].lock(promoted_by(spec))
     for service in left:
         await _end_promotion(tx, service)
-    for row in await tx[PipelineServiceStore].select(pipeline_id=spec.id):
+    for row in await tx[PipelineServiceStore].of_pipeline(spec.id):
         await tx[PipelineServiceStore].remove(row.id)
     return left
 
@@ -139,14 +139,14 @@ async def _store_rows(tx: Transaction, spec: pipeline.Pipeline) -> None:
     if needs_fleet(spec):
         id = f"{spec.id}/{BY_FLEET}"
         rows[id] = PipelineService(id, spec.id, BY_FLEET, False)
-    existing = {row.id: row for row in await tx[PipelineServiceStore].select(pipeline_id=spec.id)}
+    existing = {row.id: row for row in await tx[PipelineServiceStore].of_pipeline(spec.id)}
     for id in existing.keys() - rows.keys():
         await tx[PipelineServiceStore].remove(id)
     for id, row in rows.items():
         if id not in existing:
             await tx[PipelineServiceStore].add(row)
         elif existing[id].promoted is not row.promoted:
-            await tx[PipelineServiceStore].change(id, promoted=row.promoted)
+            await tx[PipelineServiceStore].set_promoted(id, row.promoted)
 
 
 def _depends(stage: pipeline.Stage) -> bool:
@@ -176,12 +176,10 @@ async def _services(
 ) -> list[Service]:
     """The named services; or the matching ones, without those that another pipeline promotes."""
     if stage.selector is None:
-        return await tx[ServiceStore].select(id=stage.services)
+        return await tx[ServiceStore].by_ids(stage.services)
     clusters = [cluster.id for cluster in fleet.matching(stage.selector.clusters, project_id)]
-    found = await tx[ServiceStore].select(cluster_id=clusters, name=stage.selector.names)
-    taken = await tx[PipelineServiceStore].select(
-        service_id={service.id for service in found}, promoted=True
-    )
+    found = await tx[ServiceStore].with_names(clusters, stage.selector.names)
+    taken = await tx[PipelineServiceStore].promoted({service.id for service in found})
     others = {row.service_id for row in taken if row.pipeline_id != pipeline_id}
     found = [service for service in found if service.id not in others]
     if len(found) > pipeline.MAX_SERVICES:

@@ -24,12 +24,12 @@ async def store_pipeline_rows(
     An empty secret keeps the present one.
     """
     gates = {gate.id: PipelineGate(gate.id, spec.id) for _, gate in spec.all_gates}
-    for row in await tx[PipelineGateStore].select(pipeline_id=spec.id):
+    for row in await tx[PipelineGateStore].of_pipeline(spec.id):
         if gates.pop(pipeline.GateId(row.id), None) is None:
             await tx[PipelineGateStore].remove(row.id)
     for gate in gates.values():
         await tx[PipelineGateStore].add(gate)
-    before = {row.id: row for row in await tx[PipelineTriggerStore].select(pipeline_id=spec.id)}
+    before = {row.id: row for row in await tx[PipelineTriggerStore].of_pipeline(spec.id)}
     now = {trigger.id: trigger for trigger in spec.triggers if trigger.watches}
     for id in before.keys() - now.keys():
         await tx[PipelineTriggerStore].remove(id)
@@ -40,7 +40,7 @@ async def store_pipeline_rows(
             row = PipelineTrigger(id, spec.id, MIN_INTERVAL_S, sealed_webhook=sealed)
             await tx[PipelineTriggerStore].add(row)
         elif sealed is not None:
-            await tx[PipelineTriggerStore].change(id, sealed_webhook=sealed)
+            await tx[PipelineTriggerStore].set_webhook(id, sealed)
         await schedule_check(context, tx, spec.id, id)
 
 
@@ -52,9 +52,9 @@ def open_webhook_secret(sealer: Sealer, row: PipelineTrigger) -> bytes:
 
 async def delete_pipeline_rows(tx: Transaction, pipeline_id: str) -> None:
     """Deletes the rows of a deleted pipeline."""
-    for gate in await tx[PipelineGateStore].select(pipeline_id=pipeline_id):
+    for gate in await tx[PipelineGateStore].of_pipeline(pipeline_id):
         await tx[PipelineGateStore].remove(gate.id)
-    for trigger in await tx[PipelineTriggerStore].select(pipeline_id=pipeline_id):
+    for trigger in await tx[PipelineTriggerStore].of_pipeline(pipeline_id):
         await tx[PipelineTriggerStore].remove(trigger.id)
 
 

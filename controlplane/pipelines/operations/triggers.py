@@ -84,7 +84,7 @@ class Triggers:
     async def rows(self, pipeline_id: str) -> dict[str, PipelineTrigger]:
         """State of the checks of a pipeline's triggers, by trigger id."""
         async with self._context.store.read() as tx:
-            found = await tx[PipelineTriggerStore].select(pipeline_id=pipeline_id)
+            found = await tx[PipelineTriggerStore].of_pipeline(pipeline_id)
         return {row.id: row for row in found}
 
     async def webhook_secret(self, trigger_id: str) -> str | None:
@@ -193,7 +193,7 @@ class Triggers:
     ) -> ev.FindingWritten:
         first = view.spec.first
         async with self._context.store.read() as tx:
-            services = await tx[ServiceStore].select(id=first.services)
+            services = await tx[ServiceStore].by_ids(first.services)
             repository, base = await common_branch(tx, services)
             if trigger.write is not None:
                 check_writable(repository, trigger.writes_to)
@@ -217,11 +217,11 @@ class Triggers:
     async def _follow(self, view: PipelineView, effect: fx.WriteFinding) -> ev.FindingWritten:
         """Sets the refs of the first stage's services to the tag."""
         async with self._context.store.write() as tx:
-            services = await tx[ServiceStore].select(id=view.spec.first.services)
+            services = await tx[ServiceStore].by_ids(view.spec.first.services)
             if any(service.spec.promoted for service in services):
                 raise Conflict("another pipeline promotes the first stage's services")
             for service in services:
-                await tx[ServiceStore].change(service.id, ref=effect.finding.value)
+                await tx[ServiceStore].set_ref(service.id, effect.finding.value)
         for service in services:
             self._context.bus.publish(SERVICE, service.id)
             self._context.bus.publish(RENDER_SERVICES, f"{service.repository_id}/{service.id}")
@@ -252,7 +252,7 @@ class TriggerSources:
         if self._git_tags is None:
             raise Unavailable("this process cannot list the tags of repositories")
         async with self._context.store.read() as tx:
-            services = await tx[ServiceStore].select(id=self._view.spec.first.services)
+            services = await tx[ServiceStore].by_ids(self._view.spec.first.services)
             repository, _ = await common_branch(tx, services)
         return await self._git_tags.tags(repository.id)
 

@@ -32,7 +32,7 @@ class PipelineView:
 
 
 async def find_pipeline(tx: Transaction, id: str | None, name: str | None) -> PipelineRecord:
-    row = await tx[PipelineStore].get(id) if id else await tx[PipelineStore].find(name=name or "")
+    row = await tx[PipelineStore].get(id) if id else await tx[PipelineStore].by_name(name or "")
     if row is None:
         raise NotFound(kind=ResourceKind.PIPELINE)
     return row
@@ -52,9 +52,9 @@ async def view_of(
     """A pipeline with its services and clusters."""
     spec = codec.pipeline_from_json(row.spec)
     ids = {service for stage in spec.stages for service in stage.services}
-    services = await tx[ServiceStore].select(id=ids)
+    services = await tx[ServiceStore].by_ids(ids)
     places = {service.cluster_id for service in services} if with_clusters else set()
-    clusters = await tx[ClusterStore].select(id=places) if places else []
+    clusters = await tx[ClusterStore].by_ids(places) if places else []
     return PipelineView(
         row,
         spec,

@@ -94,7 +94,7 @@ class PipelineReplays:
 
     async def _records(self, id: str, until: datetime) -> list[PipelineEvent]:
         async with self._context.store.read() as tx:
-            rows = await tx[PipelineEventStore].select(pipeline_id=id)
+            rows = await tx[PipelineEventStore].of_pipeline(id)
         return sorted((row for row in rows if row.at < until), key=lambda row: row.id)
 
 

@@ -5,7 +5,7 @@ middle of a statement loses its connection. Here each step ends first; then the 
 effect.
 """
 
-from collections.abc import AsyncGenerator, Generator, Sequence
+from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
@@ -38,7 +38,9 @@ class StoreConnection:
         self.touches = RowTracker()
 
     async def execute(
-        self, statement: Executable, rows: Sequence[dict[str, Any]] | dict[str, Any] | None = None
+        self,
+        statement: Executable,
+        rows: Sequence[Mapping[str, object]] | Mapping[str, object] | None = None,
     ) -> CursorResult[Any]:
         """Runs one statement, once or for each of `rows`.
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
+from types import new_class
 from typing import Any, Generic, TypeVar
 
 from sqlalchemy import (
@@ -28,14 +29,22 @@ from sqlalchemy.exc import IntegrityError
 
 from controlplane.authorization import Visible
 from controlplane.platform.parts import column_getter, column_names, row_maker
-from controlplane.platform.ports import ANY, MAX_COUNTED, MAX_PAGE_ROWS, Page, PageQuery
+from controlplane.platform.ports import (
+    ANY,
+    MAX_COUNTED,
+    MAX_PAGE_ROWS,
+    Page,
+    PageQuery,
+    ReadableRows,
+)
 from controlplane.platform.store.columns import contains
 from controlplane.platform.store.connection import StoreConnection
-from controlplane.platform.store.transaction import SqlTransaction
+from controlplane.platform.store.transaction import Repositories, SqlTransaction
 from controlplane.platform.store.visibility import rows_with_tag, visible_rows
 from core.errors import Conflict, Invalid
 
 T = TypeVar("T")
+R = TypeVar("R", bound=ReadableRows[Any])
 
 
 @cache
@@ -60,7 +69,7 @@ def _by_values(table: Table, kind: Any, names: tuple[str, ...], *, locked: bool)
     return found.with_for_update(key_share=True) if locked else found
 
 
-class SqlReading(Generic[T]):
+class SqlReading(ReadableRows[T]):
     """Reads rows of `table` as `kind`. `searched` names the columns for free text search."""
 
     def __init__(
@@ -78,16 +87,13 @@ class SqlReading(Generic[T]):
         self._make = row_maker(kind)
         self._column_values = column_getter(kind)
 
-    async def get(self, id: str) -> T | None:
-        return await self.find(id=id)
-
-    async def find(self, **equals: Any) -> T | None:
-        return await self.peek(**equals)
-
-    async def peek(self, **equals: Any) -> T | None:
+    async def find(self, **equals: object) -> T | None:
         return await self._first(equals)
 
-    async def _first(self, equals: Mapping[str, Any], *, locked: bool = False) -> T | None:
+    async def find_unlocked(self, **equals: object) -> T | None:
+        return await self._first(equals)
+
+    async def _first(self, equals: Mapping[str, object], *, locked: bool = False) -> T | None:
         if all(isinstance(value, str | int) for value in equals.values()):
             found = _by_values(self._table, self._kind, tuple(equals), locked=locked)
             given = {f"by_{name}": value for name, value in equals.items()}
@@ -97,7 +103,7 @@ class SqlReading(Generic[T]):
         rows = [self._make(*row) for row in await self._connection.execute(found, given)]
         return rows[0] if rows else None
 
-    async def select(self, **equals: Any) -> list[T]:
+    async def select(self, **equals: object) -> list[T]:
         where = self._where(equals)
         return await self._fetch(self._rows.where(where).order_by(self._table.c.id))
 
@@ -191,13 +197,13 @@ class SqlReading(Generic[T]):
         dialect = self._connection.dialect
         return or_(*(contains(self._table.c[n], text, dialect) for n in self._searched))
 
-    def _where(self, equals: Any) -> ColumnElement[bool]:
+    def _where(self, equals: Mapping[str, object]) -> ColumnElement[bool]:
         terms = [self._term(name, value) for name, value in equals.items()]
         if "deleted_at" in self._table.c and "deleted_at" not in equals:
             terms.append(self._table.c.deleted_at.is_(None))
         return and_(True, *terms)
 
-    def _term(self, name: str, value: Any) -> ColumnElement[bool]:
+    def _term(self, name: str, value: object) -> ColumnElement[bool]:
         column = self._table.c[name]
         if value is ANY:
             return and_(True)
@@ -218,10 +224,10 @@ class SqlRows(SqlReading[T]):
     """Reads and writes rows.
 
     A writing transaction locks the rows that it reads by name until its end, so that no update is
-    lost. `peek` reads without a lock. SQLite has one writer at a time and ignores the lock.
+    lost. `find_unlocked` reads without a lock. SQLite has one writer at a time, and ignores locks.
     """
 
-    async def find(self, **equals: Any) -> T | None:
+    async def find(self, **equals: object) -> T | None:
         if self._connection.read_only:
             return await super().find(**equals)
         found = await self._first(equals, locked=True)
@@ -253,18 +259,18 @@ class SqlRows(SqlReading[T]):
         values = self._values(row)
         await self.change(values.pop("id"), **values)
 
-    async def change(self, id: str, **columns: Any) -> bool:
+    async def change(self, id: str, **columns: object) -> bool:
         self._connection.touches.wrote(id, self)
         statement = update(self._table).where(self._table.c.id == id)
         statement = statement.values(**columns)
         return (await self._write(statement)).rowcount == 1
 
-    async def change_each(self, changes: Mapping[str, Mapping[str, Any]]) -> None:
+    async def change_each(self, changes: Mapping[str, Mapping[str, object]]) -> None:
         """Groups rows whose changes have the same columns into one statement.
 
         Locks all rows in the order of ids, as all bulk writers do.
         """
-        shapes: dict[tuple[str, ...], list[dict[str, Any]]] = {}
+        shapes: dict[tuple[str, ...], list[dict[str, object]]] = {}
         for id, columns in sorted(changes.items()):
             self._connection.touches.wrote(id, self)
             row = {f"to_{name}": value for name, value in columns.items()}
@@ -279,7 +285,7 @@ class SqlRows(SqlReading[T]):
             await self._write(statement.values(**columns), rows)
 
     async def _write(
-        self, statement: Executable, rows: Sequence[dict[str, Any]] | None = None
+        self, statement: Executable, rows: Sequence[Mapping[str, object]] | None = None
     ) -> CursorResult[Any]:
         """Runs a statement that writes. Conflict: a row with the same unique name exists."""
         try:
@@ -341,16 +347,24 @@ def _conflict(table: Table, error: IntegrityError) -> Exception:
 
 @dataclass(frozen=True, slots=True)
 class TableRows(Generic[T]):
-    """Makes the repository of a table in a transaction; `SqlReading` explains the fields."""
+    """Makes the repository of a table that needs no SQL of its own, in a transaction."""
 
+    port: type[ReadableRows[T]]
     table: Table
     kind: Callable[..., T]
     searched: tuple[str, ...] = ()
 
-    def __call__(self, tx: SqlTransaction) -> SqlRows[T]:
-        return SqlRows(tx.connection, self.table, self.kind, self.searched)
+    def __call__(self, tx: SqlTransaction) -> ReadableRows[T]:
+        implementation = with_verbs(SqlRows, self.port)
+        return implementation(tx.connection, self.table, self.kind, self.searched)
 
 
-def rows(table: Table, kind: Callable[..., T], searched: tuple[str, ...] = ()) -> TableRows[T]:
-    """Describes the repository of a table that needs no SQL of its own."""
-    return TableRows(table, kind, searched)
+def tables(*rows: TableRows[Any]) -> Repositories:
+    """Returns the makers of repositories by port."""
+    return {made.port: made for made in rows}
+
+
+@cache
+def with_verbs(rows: type[R], port: type[ReadableRows[T]]) -> type[R]:
+    """Returns a class of rows that has the verbs of a port as well."""
+    return new_class(port.__name__, (rows, port))  # ty: ignore[invalid-explicit-return]

@@ -16,7 +16,7 @@ _OPTIONS = orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS
 class RereadableRows(Protocol):
     """Rows that can be read again by id."""
 
-    async def select(self, *, id: Collection[str]) -> list[Any]: ...
+    async def by_ids(self, ids: Collection[str]) -> list[Any]: ...
 
 
 class TouchedRow(NamedTuple):
@@ -58,7 +58,7 @@ class RowTracker:
         for id in found.keys() & self._written.keys():
             tables.setdefault(self._written[id], []).append(id)
         for rows, some in tables.items():
-            after = {row.id: row for row in await rows.select(id=some)}
+            after = {row.id: row for row in await rows.by_ids(some)}
             found |= {id: TouchedRow(self._before.get(id), after.get(id)) for id in some}
         return found
 

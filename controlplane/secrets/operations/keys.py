@@ -72,7 +72,7 @@ class DataKeyOperations:
         """
         now = self._context.clock.now()
         async with self._context.store.read() as tx:
-            rows = await tx[DataKeyStore].select()
+            rows = await tx[DataKeyStore].all()
         for row in rows:
             if not self._ring.holds(row.id):
                 self._ring.take(row.id, await self._opened(row))
@@ -86,7 +86,7 @@ class DataKeyOperations:
     async def begin(self) -> None:
         """Creates the first data key if there is none; it is active at once."""
         async with self._context.store.read() as tx:
-            rows = await tx[DataKeyStore].select()
+            rows = await tx[DataKeyStore].all()
         if not rows:
             key = await self._made(timedelta())
             async with self._context.store.write() as tx:
@@ -98,7 +98,7 @@ class DataKeyOperations:
         async with self._context.store.read() as tx:
             rows = [
                 data_key
-                for data_key in await tx[DataKeyStore].select()
+                for data_key in await tx[DataKeyStore].all()
                 if data_key.kek != self._kek.name
             ]
         return await self._rewrap_rows(rows)
@@ -111,7 +111,7 @@ class DataKeyOperations:
         require(actor, *_ADMINISTER)
         key = await self._made(ACTIVATION_DELAY)
         async with self._context.store.read() as tx:
-            rows = await tx[DataKeyStore].select()
+            rows = await tx[DataKeyStore].all()
         await self._rewrap_rows(rows)
         async with self._context.change(actor, "rotateEncryptionKeys", _ADMINISTER) as tx:
             await tx[DataKeyStore].add(key)
@@ -124,7 +124,7 @@ class DataKeyOperations:
         """All data keys, and the number of values that still have to be re-encrypted."""
         require(actor, *_ADMINISTER)
         async with self._context.store.read() as tx:
-            rows = sorted(await tx[DataKeyStore].select(), key=lambda row: row.begins_at)
+            rows = sorted(await tx[DataKeyStore].all(), key=lambda row: row.begins_at)
             outdated = 0
             for place in tx[SealedTables].all():
                 outdated += len([row_id async for row_id in self._behind(place)])
@@ -160,7 +160,7 @@ class DataKeyOperations:
             await kek.close()
 
     async def _behind(self, place: SealedTable) -> AsyncIterator[str]:
-        for row in await place.rows.select():
+        for row in await place.rows.all():
             if place.is_behind(self._context.sealer, row):
                 yield row.id
 
@@ -205,5 +205,5 @@ class DataKeyOperations:
         for row in rows:
             wrapped = await self._kek.wrap(await self._opened(row), row.context)
             async with self._context.store.write() as tx:
-                await tx[DataKeyStore].change(row.id, wrapped=wrapped, kek=self._kek.name)
+                await tx[DataKeyStore].set_wrapped(row.id, wrapped, self._kek.name)
         return len(rows)

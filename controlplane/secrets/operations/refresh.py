@@ -33,7 +33,7 @@ class SecretRefresher:
             tx.authorize(Verb.WRITE, secret.target)
             if secret.source is None:
                 raise Conflict(f"secret {secret.name!r} has no source: set its value instead")
-            await tx[SecretStore].change(id, due_at=self._context.clock.now())
+            await tx[SecretStore].set_due(id, self._context.clock.now())
             tx.audit(secret.name, id)
             tx.publish(SECRET, id)
         return secret
@@ -55,16 +55,16 @@ class SecretRefresher:
         """The secret, unless another replica reads it. Sets the next due time before reading."""
         now = self._context.clock.now()
         async with self._context.store.write() as tx:
-            secret = await tx[SecretStore].find(id=id)
+            secret = await tx[SecretStore].get(id)
             if secret is None or secret.due_at is None or secret.due_at > now:
                 return None
-            await tx[SecretStore].change(id, due_at=now + timedelta(seconds=secret.refresh_s))
+            await tx[SecretStore].set_due(id, now + timedelta(seconds=secret.refresh_s))
         return None if secret.rotating else secret
 
     async def _keep(self, before: Secret, value: bytes | None, problem: str) -> None:
         moved: list[Service] = []
         async with self._context.store.write() as tx:
-            secret = await tx[SecretStore].find(id=before.id)
+            secret = await tx[SecretStore].get(before.id)
             if secret is None or secret.source != before.source or secret.rotating:
                 return
             after = replace(secret, problem=problem[:1000])

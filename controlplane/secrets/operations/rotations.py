@@ -43,14 +43,14 @@ class Rotations:
     async def rotating(self) -> set[str]:
         """Ids of secrets with an active rotation."""
         async with self._context.store.read() as tx:
-            return {secret.id for secret in await tx[SecretStore].select() if secret.rotating}
+            return {secret.id for secret in await tx[SecretStore].all() if secret.rotating}
 
     async def behind(self) -> list[str]:
         """Ids of secrets with services on an older version, for example after a cluster was
         unfrozen."""
         async with self._context.store.read() as tx:
-            current = {secret.id: secret.current for secret in await tx[SecretStore].select()}
-            uses = await tx[SecretUseStore].select(pinned=False)
+            current = {secret.id: secret.current for secret in await tx[SecretStore].all()}
+            uses = await tx[SecretUseStore].unpinned()
         return sorted({use.secret_id for use in uses if use.version != current[use.secret_id]})
 
     async def advance(self, secret_id: str) -> None:
@@ -58,7 +58,7 @@ class Rotations:
         version."""
         context = self._context
         async with context.store.write() as tx:
-            secret = await tx[SecretStore].find(id=secret_id)
+            secret = await tx[SecretStore].get(secret_id)
             if secret is None:
                 return
             if secret.rotation is None or not secret.rotation.active:
@@ -76,15 +76,15 @@ async def destroy_version(
     context: OperationContext, tx: Transaction, secret: Secret, number: int
 ) -> None:
     """Deletes a version's value and keeps its row. Conflict: it is current, or in use."""
-    row = await tx[SecretVersionStore].find(secret_id=secret.id, number=number)
+    row = await tx[SecretVersionStore].numbered(secret.id, number)
     if row is None:
         raise NotFound
     if number == secret.current:
         raise Conflict(f"version {number} of {secret.name!r} is the current one")
-    if uses := await tx[SecretUseStore].select(secret_id=secret.id, version=number):
+    if uses := await tx[SecretUseStore].of_version(secret.id, number):
         raise Conflict(f"version {number} of {secret.name!r} is used by {len(uses)} services")
     if row.revoked_at is None:
-        await tx[SecretVersionStore].change(row.id, sealed=None, revoked_at=context.clock.now())
+        await tx[SecretVersionStore].revoke(row.id, context.clock.now())
 
 
 async def _carried_out(
@@ -94,7 +94,7 @@ async def _carried_out(
     after = replace(secret, rotation=done.rotation)
     moved: list[Service] = []
     if done.move:
-        uses = await tx[SecretUseStore].select(id=done.move)
+        uses = await tx[SecretUseStore].by_ids(done.move)
         moved = await move_uses(context, tx, secret, uses, done.rotation.new, by)
     if done.revoke:
         after = replace(after, current=done.rotation.new)

@@ -113,7 +113,7 @@ class Secrets:
         require_member(actor)
         async with self._context.store.read() as tx:
             secret = await _find_readable(tx, actor, id)
-            found = await tx[SecretVersionStore].select(secret_id=secret.id)
+            found = await tx[SecretVersionStore].of_secret(secret.id)
         bare = [replace(version, sealed=None) for version in found]
         return sorted(bare, key=lambda version: version.number, reverse=True)
 
@@ -122,7 +122,7 @@ class Secrets:
         require_member(actor)
         async with self._context.store.read() as tx:
             secret = await _find_readable(tx, actor, id)
-            uses = await tx[SecretUseStore].select(secret_id=id)
+            uses = await tx[SecretUseStore].of_secret(id)
             services = await services_of(tx, uses)
         views = [
             UseView(u, services[u.service_id], secret) for u in uses if u.service_id in services
@@ -136,8 +136,8 @@ class Secrets:
         async with self._context.store.read() as tx:
             service = await find_managed_service(tx, service_id)
             require(actor, Verb.READ, service.target)
-            uses = await tx[SecretUseStore].select(service_id=service_id)
-            rows = await tx[SecretStore].select(id={use.secret_id for use in uses}) if uses else []
+            uses = await tx[SecretUseStore].of_services(service_id)
+            rows = await tx[SecretStore].by_ids({use.secret_id for use in uses}) if uses else []
         known = {secret.id: secret for secret in rows if actor.may(Verb.READ, secret.target)}
         views = [UseView(u, service, known[u.secret_id]) for u in uses if u.secret_id in known]
         return sorted(views, key=lambda view: view.use.name)
@@ -151,7 +151,7 @@ class Secrets:
         require_member(actor)
         columns, now = change.columns(), self._context.clock.now()
         async with self._context.change(actor, "saveSecret") as tx:
-            before = await tx[SecretStore].find(name=check_name(name))
+            before = await tx[SecretStore].by_name(check_name(name))
             if before is None:
                 project = await project_for(tx, actor, ResourceKind.SECRET, change.project_id)
                 before = Secret(self._context.new_id(), name, now, now, project)
@@ -180,13 +180,13 @@ class Secrets:
         async with self._context.change(actor, "deleteSecret") as tx:
             secret = await find_secret(tx, id)
             tx.authorize(Verb.WRITE, secret.target)
-            uses = await tx[SecretUseStore].select(secret_id=id)
+            uses = await tx[SecretUseStore].of_secret(id)
             if uses:
                 names = sorted({s.name for s in (await services_of(tx, uses)).values()})
                 raise Conflict(
                     f"{len(names)} services use secret {secret.name!r}: {', '.join(names[:5])}"
                 )
-            for version in await tx[SecretVersionStore].select(secret_id=id):
+            for version in await tx[SecretVersionStore].of_secret(id):
                 await tx[SecretVersionStore].remove(version.id)
             await tx[SecretStore].remove(id)
             tx.audit(secret.name, id)
@@ -262,7 +262,7 @@ async def add_version(
 async def _is_same(
     context: OperationContext, tx: Transaction, secret: Secret, value: bytes
 ) -> bool:
-    row = await tx[SecretVersionStore].find(secret_id=secret.id, number=secret.current)
+    row = await tx[SecretVersionStore].numbered(secret.id, secret.current)
     if row is None or row.sealed is None:
         return False
     try:
@@ -273,7 +273,7 @@ async def _is_same(
 
 
 async def _check_room(tx: Transaction, secret: Secret) -> None:
-    versions = await tx[SecretVersionStore].select(secret_id=secret.id, revoked_at=None)
+    versions = await tx[SecretVersionStore].usable(secret.id)
     if len(versions) >= MAX_VERSIONS:
         raise Invalid(f"{MAX_VERSIONS} versions have a value: revoke some first", field="value")
 
@@ -281,7 +281,7 @@ async def _check_room(tx: Transaction, secret: Secret) -> None:
 async def find_secret(tx: Transaction, id: str | None, name: str | None = None) -> Secret:
     """Finds a secret by id, or by name without an id. NotFound: it does not exist."""
     table = tx[SecretStore]
-    secret = await table.get(id) if id else await table.find(name=name or "")
+    secret = await table.get(id) if id else await table.by_name(name or "")
     if secret is None:
         raise NotFound(kind=ResourceKind.SECRET)
     return secret

@@ -24,11 +24,9 @@ class StoredSecrets:
             return {}
         async with self._context.store.read() as tx:
             found = dict(await referenced_secrets(self._context.sealer, tx, service))
-            uses = await tx[SecretUseStore].select(service_id=service.id)
+            uses = await tx[SecretUseStore].of_services(service.id)
             ids = {use.secret_id for use in uses}
-            rows = (
-                await tx[SecretVersionStore].select(secret_id=ids, revoked_at=None) if ids else []
-            )
+            rows = await tx[SecretVersionStore].usable(ids) if ids else []
         versions = {(row.secret_id, row.number): row for row in rows}
         for use in uses:
             row = versions.get((use.secret_id, use.version))

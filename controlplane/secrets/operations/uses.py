@@ -6,7 +6,7 @@ from controlplane.authorization import Actor, ResourceKind, Verb, require
 from controlplane.clusters.operations.freezes import frozen_clusters
 from controlplane.configuration.operations.secret_references import store_secret_flags
 from controlplane.platform.context import OperationContext
-from controlplane.platform.ports import ANY, Transaction
+from controlplane.platform.ports import Transaction
 from controlplane.platform.references import reference
 from controlplane.secrets.model.rotation import SecretConsumer
 from controlplane.secrets.model.secret import MAX_USES, Secret, check_name
@@ -29,7 +29,7 @@ async def set_uses(
     """
     if len(wanted) > MAX_USES:
         raise Invalid(f"must have at most {MAX_USES} entries", field="uses")
-    current = {use.name: use for use in await tx[SecretUseStore].select(service_id=service.id)}
+    current = {use.name: use for use in await tx[SecretUseStore].of_services(service.id)}
     secrets = {name: await usable_secret(tx, actor, id) for name, (id, _) in sorted(wanted.items())}
     names: list[str] = []
     for name, secret in secrets.items():
@@ -72,7 +72,7 @@ async def move_uses(
     """Sets uses to a version; returns the services whose agents must be notified."""
     moved: dict[str, Service] = {}
     for use in sorted(uses, key=lambda use: (use.service_id, use.id)):
-        service = await tx[ServiceStore].find(id=use.service_id, deleted_at=ANY)
+        service = await tx[ServiceStore].get(use.service_id, deleted=True)
         if service is None:
             continue
         sequence = service.desired.generation + bool(service.desired.digest)
@@ -92,7 +92,7 @@ async def follow_current_version(
     """Moves all uses that follow a secret to its current version, except in frozen clusters."""
     if secret.rotating or not secret.current:
         return []
-    uses = await tx[SecretUseStore].select(secret_id=secret.id, pinned=False)
+    uses = await tx[SecretUseStore].following(secret.id)
     behind = [use for use in uses if use.version != secret.current]
     free = await _thawed(tx, behind)
     return await move_uses(context, tx, secret, free, secret.current, by)
@@ -100,7 +100,7 @@ async def follow_current_version(
 
 async def consumers(tx: Transaction, secret: Secret) -> list[SecretConsumer]:
     """The uses of a secret, with the state of their services."""
-    uses = await tx[SecretUseStore].select(secret_id=secret.id)
+    uses = await tx[SecretUseStore].of_secret(secret.id)
     services = await services_of(tx, uses)
     free = {use.id for use in await _thawed(tx, uses, services)}
     return [
@@ -113,7 +113,7 @@ async def consumers(tx: Transaction, secret: Secret) -> list[SecretConsumer]:
 async def services_of(tx: Transaction, uses: Collection[SecretUse]) -> dict[str, Service]:
     """The services of uses, by id."""
     ids = {use.service_id for use in uses}
-    found = await tx[ServiceStore].select(id=ids) if ids else []
+    found = await tx[ServiceStore].by_ids(ids) if ids else []
     return {service.id: service for service in found}
 
 
@@ -156,7 +156,7 @@ async def _version(tx: Transaction, secret: Secret, pinned: int | None) -> int:
     rotation = secret.rotation
     number = rotation.new if rotation is not None and rotation.active else secret.current
     number = pinned or number
-    row = await tx[SecretVersionStore].find(secret_id=secret.id, number=number)
+    row = await tx[SecretVersionStore].numbered(secret.id, number)
     if row is None or row.revoked_at is not None:
         what = f"version {number}" if number else "value yet"
         raise Conflict(f"secret {secret.name!r} has no {what}")

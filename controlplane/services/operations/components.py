@@ -9,7 +9,6 @@ from controlplane.authorization import Actor, ResourceKind, Verb, require, requi
 from controlplane.clusters.model.cluster import Cluster
 from controlplane.clusters.operations.clusters import find_cluster
 from controlplane.platform.context import OperationContext
-from controlplane.platform.ports import ANY
 from controlplane.services.model.live_state import (
     ObjectEvent,
     discovery_path,
@@ -77,7 +76,7 @@ class ComponentOperations:
         """
         component, _ = await self._find(actor, id)
         async with self._context.store.read() as tx:
-            others = await tx[ComponentStore].select(service_id=component.service_id)
+            others = await tx[ComponentStore].of_services(component.service_id)
         by_uid = {sibling.uid: sibling for sibling in others if sibling.uid}
         parents: list[Component] = []
         above = by_uid.get(component.owner_uid)
@@ -123,7 +122,7 @@ class ComponentOperations:
         """
         component, _ = await self._find(actor, id)
         async with self._context.store.read() as tx:
-            service = await tx[ServiceStore].find(id=component.service_id, deleted_at=ANY)
+            service = await tx[ServiceStore].get(component.service_id, deleted=True)
         digest = service.desired.digest if service is not None else None
         desired = await self.manifest_of(component, digest) if digest else None
         try:
@@ -156,12 +155,12 @@ class ComponentOperations:
         """Kubernetes events of all objects of a service, newest first."""
         require_member(actor)
         async with self._context.store.read() as tx:
-            service = await tx[ServiceStore].find(id=service_id, deleted_at=ANY)
+            service = await tx[ServiceStore].get(service_id, deleted=True)
             if service is None:
                 raise NotFound(kind=ResourceKind.SERVICE)
             require(actor, Verb.READ, service.target)
             cluster = await find_cluster(tx, service.cluster_id)
-            components = await tx[ComponentStore].select(service_id=service_id)
+            components = await tx[ComponentStore].of_services(service_id)
         uids = frozenset(component.uid for component in components if component.uid)
         places = sorted({component.namespace for component in components if component.namespace})
         items: list[Any] = []
@@ -176,7 +175,7 @@ class ComponentOperations:
             component = await tx[ComponentStore].get(id)
             if component is None:
                 raise NotFound(kind=ResourceKind.SERVICE)
-            service = await tx[ServiceStore].find(id=component.service_id, deleted_at=ANY)
+            service = await tx[ServiceStore].get(component.service_id, deleted=True)
             if service is None:
                 raise NotFound(kind=ResourceKind.SERVICE)
             require(actor, Verb.READ, service.target)

@@ -28,7 +28,7 @@ async def check_dependencies(tx: Transaction, service: Service) -> None:
     """
     if not service.spec.dependencies:
         return
-    others = {s.name: s for s in await tx[ServiceStore].select(cluster_id=service.cluster_id)}
+    others = {s.name: s for s in await tx[ServiceStore].of_clusters(service.cluster_id)}
     others[service.name] = service
     for name in service.spec.dependencies:
         if name not in others:
@@ -42,7 +42,7 @@ async def check_dependencies(tx: Transaction, service: Service) -> None:
 
 async def check_not_needed(tx: Transaction, service: Service) -> None:
     """Conflict: other services depend on the service."""
-    rows = await tx[ServiceStore].select(cluster_id=service.cluster_id)
+    rows = await tx[ServiceStore].of_clusters(service.cluster_id)
     users = sorted(row.name for row in rows if service.name in row.spec.dependencies)
     if users:
         raise Conflict(
@@ -59,9 +59,9 @@ async def waiting_services(tx: Transaction, services: Iterable[Service]) -> set[
     ]
     if not asking:
         return set()
-    rows = await tx[ServiceStore].select(
-        cluster_id={service.cluster_id for service in asking},
-        name={name for service in asking for name in service.spec.dependencies},
+    rows = await tx[ServiceStore].with_names(
+        {service.cluster_id for service in asking},
+        {name for service in asking for name in service.spec.dependencies},
     )
     healthy = {(r.cluster_id, r.name) for r in rows if r.status is ServiceStatus.HEALTHY}
     return {
@@ -75,7 +75,7 @@ async def dependents_to_wake(tx: Transaction, cluster_ids: Collection[str]) -> s
     """Topics and keys to publish after a service in these clusters became healthy."""
     if not cluster_ids:
         return set()
-    waiting = await tx[ServiceStore].select(cluster_id=cluster_ids, waiting=True)
+    waiting = await tx[ServiceStore].waiting(cluster_ids)
     return {
         (RENDER_SERVICES, f"{service.repository_id}/{service.id}")
         for service in waiting

@@ -132,11 +132,11 @@ class FencedService:
 async def fenced_services(tx: Transaction, services: Sequence[Service]) -> list[FencedService]:
     """The services with their projects, clusters and sources."""
     projects = await _projects(tx, services)
-    clusters = {c.id: c for c in await tx[ClusterStore].select(id={s.cluster_id for s in services})}
+    clusters = {c.id: c for c in await tx[ClusterStore].by_ids({s.cluster_id for s in services})}
     further = await sources_of(tx, [service.id for service in services])
     used = {s.repository_id for s in services if s.repository_id}
     used |= {row.repository_id for rows in further.values() for row in rows}
-    repositories = {row.id: row for row in await tx[RepositoryStore].select(id=used)}
+    repositories = {row.id: row for row in await tx[RepositoryStore].by_ids(used)}
     found = []
     for service in services:
         sources = [_own_sources(service, repositories.get(service.repository_id or ""))]
@@ -159,7 +159,7 @@ async def fenced_services(tx: Transaction, services: Sequence[Service]) -> list[
 async def service_fences(tx: Transaction, services: Sequence[Service]) -> dict[str, ServiceFence]:
     """The parts of fences that agents enforce, by service id."""
     projects = await _projects(tx, services)
-    clusters = {c.id: c for c in await tx[ClusterStore].select(id={s.cluster_id for s in services})}
+    clusters = {c.id: c for c in await tx[ClusterStore].by_ids({s.cluster_id for s in services})}
     return {
         service.id: project.fence.of_service(
             project.name, as_fence_cluster(clusters[service.cluster_id]), service.namespace
@@ -279,7 +279,7 @@ async def _services_of(tx: Transaction, project: Project) -> list[Service]:
     return [
         service
         for id in ids
-        for service in await tx[ServiceStore].select(project_id=id)
+        for service in await tx[ServiceStore].of_project(id)
         if not service.mirrored
     ]
 
@@ -291,7 +291,7 @@ async def _number_of_services(tx: Transaction, project_id: str) -> int:
 
 async def _projects(tx: Transaction, services: Iterable[Service]) -> Mapping[str, Project]:
     ids = {service.project_id or DEFAULT_PROJECT for service in services}
-    return {project.id: project for project in await tx[ProjectStore].select(id=ids)}
+    return {project.id: project for project in await tx[ProjectStore].by_ids(ids)}
 
 
 def _own_sources(service: Service, repository: Repository | None) -> list[FenceSource]:

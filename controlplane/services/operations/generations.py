@@ -27,7 +27,7 @@ async def raise_generation(
 ) -> None:
     """Raises the sequence of a service, so that its agent reads the secrets again."""
     sequence = service.desired.generation + bool(service.desired.digest)
-    await tx[ServiceStore].change(service.id, generation=sequence)
+    await tx[ServiceStore].set_generation(service.id, sequence)
     entry = LedgerEntry(
         service_id=service.id,
         cluster_id=service.cluster_id,

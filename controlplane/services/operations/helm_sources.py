@@ -70,7 +70,7 @@ async def resolve_template_source(
     url = settings.get("url")
     if settings.get("repository_id") or repository_id or not url:
         return await resolve_helm_repository(tx, actor, repository_id, settings)
-    repository = await tx[RepositoryStore].find(url=url)
+    repository = await tx[RepositoryStore].by_url(url)
     if repository is None:
         raise Invalid(f"no Helm repository has the URL {url}: create it first", field="url")
     return _from(_readable(actor, repository), settings)
@@ -83,7 +83,7 @@ async def with_chart_ref(
 
     Invalid: a setting that only git repositories support.
     """
-    repository = await tx[RepositoryStore].peek(id=repository_id) if repository_id else None
+    repository = await tx[RepositoryStore].peek(repository_id) if repository_id else None
     if repository is None or repository.kind is RepositoryKind.GIT:
         return columns
     if columns.get("rendered_by"):
@@ -110,7 +110,7 @@ def _from(repository: Repository, settings: Mapping[str, Any]) -> dict[str, Any]
 
 async def _by_url(tx: Change, url: str, project_id: str | None) -> Repository:
     origin_of(url, RepositoryKind.HELM)
-    known = await tx[RepositoryStore].find(url=url)
+    known = await tx[RepositoryStore].by_url(url)
     if known is not None:
         return _readable(tx.actor, known)
     try:

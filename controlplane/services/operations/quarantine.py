@@ -28,7 +28,8 @@ async def denied_among(
     tx: Transaction, revisions: Iterable[str | None]
 ) -> dict[str | None, DeniedRevision]:
     """The denied revisions among these commits and digests."""
-    return {row.id: row for row in await tx[DeniedRevisionStore].select(id=set(revisions) - {None})}
+    named = {revision for revision in revisions if revision is not None}
+    return {row.id: row for row in await tx[DeniedRevisionStore].by_ids(named)}
 
 
 async def check_not_denied(tx: Transaction, *revisions: str | None) -> None:
@@ -115,7 +116,7 @@ async def roll_back_denied(
         return {}, []
     hold = Quarantine(found.digest, reason, now, found.instead)
     columns: dict[str, Any] = {"quarantined": found.digest, "quarantine": hold}
-    before = await tx[RevisionStore].select(service_id=service.id, digest=found.instead)
+    before = await tx[RevisionStore].with_digest(service.id, found.instead)
     if not found.instead or not before:
         return columns, []
     good = max(before, key=lambda revision: revision.inserted_at)
@@ -147,13 +148,13 @@ async def _has_or_had(tx: Transaction, service: Service, digest: str) -> bool:
     """True if the service has or had the digest."""
     if service.desired.digest == digest:
         return True
-    return bool(await tx[RevisionStore].select(service_id=service.id, digest=digest))
+    return bool(await tx[RevisionStore].with_digest(service.id, digest))
 
 
 async def lift_quarantine(tx: Transaction, revision: str, actor: str) -> list[Service]:
     """Ends the quarantine of services for a revision that is no longer denied; returns them."""
     lifted = []
-    for service in await tx[ServiceStore].select(quarantined=revision):
+    for service in await tx[ServiceStore].quarantined(revision):
         if service.desired.quarantine is None:
             continue
         hold = replace(service.desired.quarantine, lifted_by=actor)

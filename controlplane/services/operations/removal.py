@@ -8,7 +8,7 @@ from controlplane.authorization import Actor
 from controlplane.clusters.model.cluster import Cluster
 from controlplane.clusters.ports import ClusterStore
 from controlplane.platform.context import OperationContext
-from controlplane.platform.ports import ANY, Transaction
+from controlplane.platform.ports import Transaction
 from controlplane.services.model.ledger import LedgerEntry, LedgerStage
 from controlplane.services.model.service import Service
 from controlplane.services.ports import (
@@ -63,13 +63,7 @@ async def begin_removal(
     if cluster.pinged_at is None or service.mirrored or await _is_empty(tx, service):
         await delete_service_rows(tx, service)
         return True
-    await tx[ServiceStore].change(
-        service.id,
-        deleted_at=now,
-        removal=removal,
-        generation=service.desired.generation + 1,
-        updated_at=now,
-    )
+    await tx[ServiceStore].mark_deleted(service.id, removal, service.desired.generation + 1, now)
     return False
 
 
@@ -81,18 +75,18 @@ async def _is_empty(tx: Transaction, service: Service) -> bool:
         service.observed.observed_generation >= service.desired.generation
         and service.observed.phase in _SETTLED
     )
-    return settled and not await tx[ComponentStore].select(service_id=service.id)
+    return settled and not await tx[ComponentStore].of_services(service.id)
 
 
 async def delete_service_rows(tx: Transaction, service: Service) -> None:
     """Deletes the rows of a removed service; revisions and ledger entries stay."""
     await tx[ComponentStore].forget_service(service.id)
-    for binding in await tx[ContextBindingStore].select(service_id=service.id):
+    for binding in await tx[ContextBindingStore].of_services(service.id):
         await tx[ContextBindingStore].remove(binding.id)
     await tx[FlowStore].delete_flow(service.id)
-    for use in await tx[SecretUseStore].select(service_id=service.id):
+    for use in await tx[SecretUseStore].of_services(service.id):
         await tx[SecretUseStore].remove(use.id)
-    for source in await tx[ServiceSourceStore].select(service_id=service.id):
+    for source in await tx[ServiceSourceStore].of_services(service.id):
         await tx[ServiceSourceStore].remove(source.id)
     await tx[PlanStore].remove(service.id)
     await tx[ServiceStore].remove(service.id)
@@ -105,9 +99,9 @@ async def end_if_empty(
     cluster = await tx[ClusterStore].get(cluster_id)
     if cluster is None or cluster.ending_at is None:
         return []
-    if not forced and await tx[ServiceStore].select(cluster_id=cluster_id, deleted_at=ANY):
+    if not forced and await tx[ServiceStore].of_clusters_ever(cluster_id):
         return []
-    for service in await tx[ServiceStore].select(cluster_id=cluster_id, deleted_at=ANY):
+    for service in await tx[ServiceStore].of_clusters_ever(cluster_id):
         await delete_service_rows(tx, service)
-    await tx[ClusterStore].change(cluster_id, deleted_at=now)
+    await tx[ClusterStore].delete(cluster_id, now)
     return await revoke_cluster_tokens(tx, cluster_id, now)

@@ -227,14 +227,14 @@ class Services:
         """The service with this id, also while its objects are being deleted."""
         require_member(actor)
         async with self._context.store.read() as tx:
-            return await _readable(tx, actor, id=id)
+            return _readable(actor, await tx[ServiceStore].get(id, deleted=True))
 
     async def named(self, actor: Actor, cluster: str, name: str) -> Service:
         """The service with this name in the cluster with this handle."""
         require_member(actor)
         async with self._context.store.read() as tx:
             owner = await find_cluster(tx, None, cluster)
-            return await _readable(tx, actor, cluster_id=owner.id, name=name)
+            return _readable(actor, await tx[ServiceStore].by_name(owner.id, name))
 
     async def related(
         self, actor: Actor, services: Sequence[Service], kinds: frozenset[str]
@@ -250,29 +250,27 @@ class Services:
             return found
         async with self._context.store.read() as tx:
             if "cluster" in kinds:
-                rows = await tx[ClusterStore].select(id={s.cluster_id for s in services})
+                rows = await tx[ClusterStore].by_ids({s.cluster_id for s in services})
                 found.clusters.update(_readables(actor, rows))
             if "repository" in kinds:
                 ids = {s.repository_id for s in services if s.repository_id}
-                rows = await tx[RepositoryStore].select(id=ids)
+                rows = await tx[RepositoryStore].by_ids(ids)
                 found.repositories.update(_readables(actor, rows))
             if "revision" in kinds:
                 ids = {s.desired.revision_id for s in services if s.desired.revision_id}
-                found.revisions.update(
-                    (row.id, row) for row in await tx[RevisionStore].select(id=ids)
-                )
+                found.revisions.update((row.id, row) for row in await tx[RevisionStore].by_ids(ids))
             if "sources" in kinds:
                 found.sources.update(await sources_of(tx, [service.id for service in services]))
             if "components" in kinds:
                 ids = [service.id for service in services]
-                found.components.extend(await tx[ComponentStore].select(service_id=ids))
+                found.components.extend(await tx[ComponentStore].of_services(ids))
         return found
 
     async def revisions(self, actor: Actor, service_id: str, query: PageQuery) -> Page[Revision]:
         """Revisions of a service, newest first."""
         require_member(actor)
         async with self._context.store.read() as tx:
-            await _readable(tx, actor, id=service_id)
+            _readable(actor, await tx[ServiceStore].get(service_id, deleted=True))
             return await tx[RevisionStore].page(
                 replace(query, equals={"service_id": service_id}, newest=True)
             )
@@ -371,7 +369,7 @@ class Services:
             )
             await tx[CommandStore].add(command)
             if service.desired.pinned_sha is None:
-                await tx[ServiceStore].change(id, input_digest=None)
+                await tx[ServiceStore].mark_for_render(id)
             tx.audit(service.name, id)
             _publish(tx, service)
         if service.repository_id:
@@ -417,10 +415,10 @@ class Services:
         """
         require_member(actor)
         async with self._context.store.read() as tx:
-            original = await _readable(tx, actor, id=id)
-            bound = await tx[ContextBindingStore].select(service_id=id)
+            original = _readable(actor, await tx[ServiceStore].get(id, deleted=True))
+            bound = await tx[ContextBindingStore].of_services(id)
             sources = (await sources_of(tx, [id])).get(id, ())
-            used = await tx[SecretUseStore].select(service_id=id)
+            used = await tx[SecretUseStore].of_services(id)
         require(actor, Verb.WRITE, original.target)
         template = replace(
             _settings_of(original, [binding.context_id for binding in bound]),
@@ -475,7 +473,7 @@ class Services:
                 raise Conflict(
                     f"service {service.name!r} gets its commits from pipeline {pipeline!r}"
                 )
-            await tx[ServiceStore].change(id, pinned_sha=None, promoted=False)
+            await tx[ServiceStore].unpin(id)
             tx.audit(service.name, id)
             _publish(tx, service)
         return service.changed(pinned_sha=None, promoted=False)
@@ -553,7 +551,7 @@ async def _lock_cluster(tx: Change, service_id: str) -> Cluster:
 
     The lock keeps agents from connecting meanwhile, which decides what has to be deleted.
     """
-    service = await tx[ServiceStore].peek(id=service_id)
+    service = await tx[ServiceStore].peek(service_id)
     if service is None:
         raise NotFound(kind=ResourceKind.SERVICE)
     tx.authorize(Verb.WRITE, service.target)
@@ -561,7 +559,7 @@ async def _lock_cluster(tx: Change, service_id: str) -> Cluster:
 
 
 async def _check_name_is_free(tx: Change, cluster: Cluster, name: str) -> None:
-    known = await tx[ServiceStore].find(cluster_id=cluster.id, name=name, deleted_at=ANY)
+    known = await tx[ServiceStore].by_name(cluster.id, name)
     if known is not None:
         ending = "" if known.deleted_at is None else " and is being deleted"
         message = f"service {cluster.handle}/{name} already exists{ending}"
@@ -632,9 +630,7 @@ async def find_managed_service(tx: Transaction, id: str, *, going: bool = False)
 
     Conflict: its cluster defines the service itself.
     """
-    service = (
-        await tx[ServiceStore].find(id=id, deleted_at=ANY) if going else await find_service(tx, id)
-    )
+    service = await tx[ServiceStore].get(id, deleted=True) if going else await find_service(tx, id)
     if service is None:
         raise NotFound(kind=ResourceKind.SERVICE)
     if service.mirrored:
@@ -645,8 +641,7 @@ async def find_managed_service(tx: Transaction, id: str, *, going: bool = False)
     return service
 
 
-async def _readable(tx: Transaction, actor: Actor, **equals: str) -> Service:
-    service = await tx[ServiceStore].find(**equals, deleted_at=ANY)
+def _readable(actor: Actor, service: Service | None) -> Service:
     if service is None:
         raise NotFound(kind=ResourceKind.SERVICE)
     require(actor, Verb.READ, service.target)

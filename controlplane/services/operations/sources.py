@@ -85,7 +85,7 @@ async def sources_of(
     tx: Transaction, service_ids: Collection[str]
 ) -> dict[str, list[ServiceSource]]:
     """The additional sources of services that have some, in order."""
-    rows = await tx[ServiceSourceStore].select(service_id=set(service_ids)) if service_ids else []
+    rows = await tx[ServiceSourceStore].of_services(set(service_ids)) if service_ids else []
     found: dict[str, list[ServiceSource]] = {}
     for row in sorted(rows, key=lambda row: row.place):
         found.setdefault(row.service_id, []).append(row)
@@ -112,7 +112,7 @@ async def store_source_commits(
 ) -> None:
     """Stores the commits of a render's sources; `trees` are git ids by source id."""
     for row, folder in zip(taken.rows, taken.folders, strict=True):
-        await tx[ServiceSourceStore].change(row.id, sha=folder.commit, tree=trees.get(row.id, ""))
+        await tx[ServiceSourceStore].set_tree(row.id, folder.commit, trees.get(row.id, ""))
 
 
 async def source_trees(context: OperationContext, taken: RenderSources) -> dict[str, str]:
@@ -146,14 +146,14 @@ async def mark_source_users_for_render(
     if not moved:
         return
     async with context.store.write() as tx:
-        services = await tx[ServiceStore].select(id=moved)
+        services = await tx[ServiceStore].by_ids(moved)
         users = [
             service
             for service in services
             if service.desired.pinned_sha is None and not service.spec.promoted
         ]
         for service in users:
-            await tx[ServiceStore].change(service.id, input_digest=None)
+            await tx[ServiceStore].mark_for_render(service.id)
     for service in users:
         context.bus.publish(RENDER_SERVICES, f"{service.repository_id}/{service.id}")
 

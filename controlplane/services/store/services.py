@@ -12,7 +12,7 @@ from sqlalchemy.dialects.postgresql import aggregate_order_by
 from controlplane.authorization import Visible
 from controlplane.clusters import store as clusters_store
 from controlplane.platform.ports import PageQuery
-from controlplane.platform.store.rows import SqlReading, SqlRows, chunks, rows
+from controlplane.platform.store.rows import SqlReading, SqlRows, TableRows, chunks, tables
 from controlplane.platform.store.transaction import Repositories
 from controlplane.platform.store.visibility import visible_rows
 from controlplane.services.model.images import split_image
@@ -49,7 +49,7 @@ _BATCH = 200
 _K = clusters_store.clusters.c
 
 
-class SqlServices(SqlRows[Service]):
+class SqlServices(SqlRows[Service], ServiceStore):
     """Service rows; each write of a field that determines the status code writes the code."""
 
     async def fleet_map(
@@ -147,7 +147,11 @@ def _code(columns: Mapping[str, Any]) -> str:
 _CLUSTER = ("id", "handle", "name", "project_id", "pinged_at", "tags")
 
 
-class SqlComponents(SqlReading[Component]):
+class SqlRenderStates(SqlReading[RenderState], RenderStateStore):
+    """Implements `RenderStateStore` over the rows of services."""
+
+
+class SqlComponents(SqlReading[Component], ComponentStore):
     """The inventory on a connection."""
 
     async def upsert(self, components: Iterable[Component]) -> None:
@@ -203,10 +207,12 @@ class SqlComponents(SqlReading[Component]):
 
 
 REPOSITORIES: Repositories = {
+    **tables(
+        TableRows(ServiceSourceStore, service_sources, ServiceSource),
+        TableRows(RevisionStore, revisions, Revision, ("sha", "subject")),
+        TableRows(PlanStore, plans, DryRunResult),
+    ),
     ServiceStore: lambda tx: SqlServices(tx.connection, services, Service, ("name", "namespace")),
-    RenderStateStore: lambda tx: SqlReading(tx.connection, services, RenderState),
-    ServiceSourceStore: rows(service_sources, ServiceSource),
-    RevisionStore: rows(revisions, Revision, ("sha", "subject")),
+    RenderStateStore: lambda tx: SqlRenderStates(tx.connection, services, RenderState),
     ComponentStore: lambda tx: SqlComponents(tx.connection, components, Component, ("name",)),
-    PlanStore: rows(plans, DryRunResult),
 }

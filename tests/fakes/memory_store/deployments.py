@@ -29,6 +29,7 @@ from controlplane.reports.store.deployments import (
     begun_deployment,
 )
 from controlplane.services.model.ledger import LedgerEntry, LedgerPosition, LedgerStage
+from controlplane.services.ports import LedgerStore
 from controlplane.services.store.tables import deployments, ledger, services
 from tests.fakes.memory_store.connection import MemoryConnection, Predicate
 from tests.fakes.memory_store.constraints import Row
@@ -38,7 +39,7 @@ from tests.fakes.memory_store.rows import MemoryLog, MemoryReading
 Change = Callable[[Row], dict[str, Any]]
 
 
-class MemoryLedger(MemoryLog[LedgerEntry]):
+class MemoryLedger(MemoryLog[LedgerEntry], LedgerStore):
     """Implements `LedgerStore`; each append updates deployments and adds notifications."""
 
     def __init__(self, connection: MemoryConnection, notifications: NotificationStore) -> None:

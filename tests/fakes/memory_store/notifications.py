@@ -11,6 +11,7 @@ from controlplane.notifications.model.notification import (
     Delivery,
     DeliveryState,
 )
+from controlplane.notifications.ports import DeliveryStore, NotificationStore
 from controlplane.notifications.store.tables import deliveries, notifications
 from controlplane.platform.notification import Notification
 from controlplane.services.model.ledger import LedgerEntry, LedgerStage
@@ -22,7 +23,7 @@ from tests.fakes.memory_store.rows import MemoryLog, MemoryReading, MemoryRows
 _FOUND_OUT = ("kind", "severity", "subject", "project_id", "detail")
 
 
-class MemoryNotifications(MemoryLog[Notification]):
+class MemoryNotifications(MemoryLog[Notification], NotificationStore):
     """Implements `NotificationStore`."""
 
     def __init__(self, connection: MemoryConnection) -> None:
@@ -63,7 +64,7 @@ class MemoryNotifications(MemoryLog[Notification]):
         return earlier[-1] if earlier else None
 
 
-class MemoryDeliveries(MemoryRows[Delivery]):
+class MemoryDeliveries(MemoryRows[Delivery], DeliveryStore):
     """Implements `DeliveryStore`."""
 
     def __init__(self, connection: MemoryConnection) -> None:

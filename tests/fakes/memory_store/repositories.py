@@ -7,7 +7,7 @@ from controlplane.audit.ports import AuditLog
 from controlplane.bridges import BRIDGES
 from controlplane.notifications.ports import DeliveryStore, NotificationStore
 from controlplane.platform.ports import AuditTrail, JobStore, NotificationOutbox
-from controlplane.platform.store.rows import TableRows
+from controlplane.platform.store.rows import TableRows, with_verbs
 from controlplane.reports.ports import DeploymentStore, MetricsSnapshotStore
 from controlplane.search.ports import SearchStore
 from controlplane.services.ports import (
@@ -26,15 +26,16 @@ from tests.fakes.memory_store.rows import MemoryRows
 from tests.fakes.memory_store.search import MemorySearch
 from tests.fakes.memory_store.services import (
     MemoryComponents,
+    MemoryRenderStates,
     MemoryServices,
-    render_states,
 )
 
 Make = Callable[[Any], Any]
 
 
 def _plain(rows: TableRows[Any]) -> Make:
-    return lambda tx: MemoryRows(tx.connection, rows.table, rows.kind, rows.searched)
+    implementation = with_verbs(MemoryRows, rows.port)
+    return lambda tx: implementation(tx.connection, rows.table, rows.kind, rows.searched)
 
 
 MAKERS: Mapping[type[Any], Make] = {
@@ -45,7 +46,7 @@ MAKERS: Mapping[type[Any], Make] = {
     JobStore: lambda tx: MemoryJobs(tx.connection),
     AuditLog: lambda tx: MemoryAudit(tx.connection),
     ServiceStore: lambda tx: MemoryServices(tx.connection),
-    RenderStateStore: lambda tx: render_states(tx.connection),
+    RenderStateStore: lambda tx: MemoryRenderStates(tx.connection),
     ComponentStore: lambda tx: MemoryComponents(tx.connection),
     LedgerStore: lambda tx: MemoryLedger(tx.connection, tx[NotificationStore]),
     NotificationStore: lambda tx: MemoryNotifications(tx.connection),

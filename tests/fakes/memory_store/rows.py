@@ -3,13 +3,13 @@
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from datetime import datetime
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 from sqlalchemy import Table
 
 from controlplane.authorization import Visible
 from controlplane.platform.parts import column_getter, column_names, row_maker
-from controlplane.platform.ports import MAX_COUNTED, MAX_PAGE_ROWS, Page, PageQuery
+from controlplane.platform.ports import MAX_COUNTED, MAX_PAGE_ROWS, Page, PageQuery, ReadableRows
 from core.errors import Conflict, Invalid
 from tests.fakes.memory_store.columns import codec_of
 from tests.fakes.memory_store.connection import MemoryConnection, Predicate
@@ -19,7 +19,7 @@ from tests.fakes.memory_store.filters import equal, every, listed, reached, visi
 T = TypeVar("T")
 
 
-class MemoryReading(Generic[T]):
+class MemoryReading(ReadableRows[T]):
     """Reads rows of `table` as `kind`. `searched` names the columns for free text search."""
 
     def __init__(
@@ -36,20 +36,17 @@ class MemoryReading(Generic[T]):
         self._make = row_maker(kind)
         self._column_values = column_getter(kind)
 
-    async def get(self, id: str) -> T | None:
-        return await self.find(id=id)
+    async def find(self, **equals: object) -> T | None:
+        return await self.find_unlocked(**equals)
 
-    async def find(self, **equals: Any) -> T | None:
-        return await self.peek(**equals)
-
-    async def peek(self, **equals: Any) -> T | None:
+    async def find_unlocked(self, **equals: object) -> T | None:
         matches = equal(self._table, equals)
         for row in self._connection.rows(self._table):
             if matches(row):
                 return self._value(row)
         return None
 
-    async def select(self, **equals: Any) -> list[T]:
+    async def select(self, **equals: object) -> list[T]:
         return self._select(equal(self._table, equals))
 
     async def column(self, name: str, ids: Collection[str]) -> dict[str, Any]:
@@ -118,7 +115,7 @@ class MemoryReading(Generic[T]):
 class MemoryRows(MemoryReading[T]):
     """Reads and writes rows. Writing transactions run one after another, so nothing is locked."""
 
-    async def find(self, **equals: Any) -> T | None:
+    async def find(self, **equals: object) -> T | None:
         found = await super().find(**equals)
         if found is not None and not self._connection.read_only:
             self._connection.touches.read(found)
@@ -146,12 +143,12 @@ class MemoryRows(MemoryReading[T]):
         values = self._values(row)
         await self.change(values.pop("id"), **values)
 
-    async def change(self, id: str, **columns: Any) -> bool:
+    async def change(self, id: str, **columns: object) -> bool:
         self._connection.touches.wrote(id, self)
         with self._conflicts():
             return self._connection.update(self._table, self._keys([id]), columns) == 1
 
-    async def change_each(self, changes: Mapping[str, Mapping[str, Any]]) -> None:
+    async def change_each(self, changes: Mapping[str, Mapping[str, object]]) -> None:
         for id, columns in changes.items():
             self._connection.touches.wrote(id, self)
             with self._conflicts():

@@ -12,6 +12,7 @@ from controlplane.services.model.images import split_image
 from controlplane.services.model.render_state import RenderState
 from controlplane.services.model.service import STATUS_FIELDS, Component, Service, StatusFields
 from controlplane.services.model.status_codes import ClusterMapRow
+from controlplane.services.ports import ComponentStore, RenderStateStore, ServiceStore
 from controlplane.services.store.tables import components, deployments, images, services
 from tests.fakes.memory_store.columns import codec_of
 from tests.fakes.memory_store.connection import MemoryConnection
@@ -21,7 +22,7 @@ from tests.fakes.memory_store.rows import MemoryReading, MemoryRows
 _SEARCHED = ("name", "namespace")
 
 
-class MemoryServices(MemoryRows[Service]):
+class MemoryServices(MemoryRows[Service], ServiceStore):
     """Implements `ServiceStore`; each write of a field of the status writes the status code."""
 
     def __init__(self, connection: MemoryConnection) -> None:
@@ -89,7 +90,14 @@ class MemoryServices(MemoryRows[Service]):
         return {**super()._values(row), "status_code": row.status_code.value}
 
 
-class MemoryComponents(MemoryReading[Component]):
+class MemoryRenderStates(MemoryReading[RenderState], RenderStateStore):
+    """Implements `RenderStateStore` over the rows of services."""
+
+    def __init__(self, connection: MemoryConnection) -> None:
+        super().__init__(connection, services, RenderState)
+
+
+class MemoryComponents(MemoryReading[Component], ComponentStore):
     """Implements `ComponentStore`."""
 
     def __init__(self, connection: MemoryConnection) -> None:
@@ -122,8 +130,3 @@ class MemoryComponents(MemoryReading[Component]):
         for row in self._connection.where(self._table, lambda row: row["service_id"] in services):
             found[row["service_id"]].add(row["id"])
         return found
-
-
-def render_states(connection: MemoryConnection) -> MemoryReading[RenderState]:
-    """Makes the repository behind `RenderStateStore`."""
-    return MemoryReading(connection, services, RenderState)

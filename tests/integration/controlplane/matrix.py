@@ -512,7 +512,7 @@ async def _secrets(stage: Stage, project: str) -> None:
     source = VaultSource("x", "x", "x")
     async with stage.plane.context.store.write() as tx:
         await tx[SecretStore].change(ids["idle_secret"], source=source)
-        version = await tx[SecretVersionStore].find(secret_id=ids["secret"], number=2)
+        version = await tx[SecretVersionStore].numbered(ids["secret"], 2)
         assert version is not None
         ids["version"] = version.id
     uses = f'uses: [{{name: "x", secretId: "{ids["secret"]}"}}]'

@@ -247,7 +247,7 @@ async def test_reports_are_committed_before_they_are_acknowledged(hub: Hub) -> N
     service = await world.services.get(world.admin, service_id)
     assert service.status is ServiceStatus.HEALTHY
     async with world.deps.store.read() as tx:
-        (kept,) = await tx[ComponentStore].select(service_id=service_id)
+        (kept,) = await tx[ComponentStore].of_services(service_id)
         stages = [row.stage for row in await tx[LedgerStore].select(service_id=service_id)]
     assert (kept.kind, kept.name, kept.synced) == ("ConfigMap", "a", True)
     assert LedgerStage.HEALTHY in stages

@@ -114,7 +114,7 @@ async def test_a_token_that_ended_without_a_word_is_noticed(hub: Hub) -> None:
     await agent.hello()
     async with world.deps.store.write() as tx:
         (row,) = await tx[TokenStore].select(cluster_id=cluster_id)
-        await tx[TokenStore].change(row.id, revoked_at=world.clock.now())
+        await tx[TokenStore].revoke(row.id, world.clock.now())
     await world.clock.advance(30)
     assert (await agent.read("goodbye")).goodbye.reason == wire.GOODBYE_REASON_REVOKED
     await until_alone(hub)

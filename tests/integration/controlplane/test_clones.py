@@ -116,8 +116,8 @@ async def settings(world: World, service: Service) -> dict[str, Any]:
     """The settings of a service by the fields of ServiceChange."""
     async with world.deps.store.read() as tx:
         found = await tx[ServiceStore].get(service.id)
-        bound = await tx[ContextBindingStore].select(service_id=service.id)
-        used = await tx[SecretUseStore].select(service_id=service.id)
+        bound = await tx[ContextBindingStore].of_services(service.id)
+        used = await tx[SecretUseStore].of_services(service.id)
         sources = (await sources_of(tx, [service.id])).get(service.id, [])
     bindings = await AccessControl(world.deps).bindings(world.admin, service.target.scope)
     kept: dict[str, Any] = {

@@ -184,7 +184,7 @@ async def test_what_ended_long_ago_is_deleted_and_what_has_not_ended_stays(
     async def left() -> tuple[set[str], set[str]]:
         await world.agents.delete_finished()
         async with world.deps.store.read() as tx:
-            commands, jobs = await tx[CommandStore].select(), await tx[ClusterJobStore].select()
+            commands, jobs = await tx[CommandStore].all(), await tx[ClusterJobStore].all()
         return {one.id for one in commands}, {one.id for one in jobs}
 
     both = {done.id, waiting.id}

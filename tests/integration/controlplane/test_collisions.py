@@ -50,10 +50,10 @@ class Crossing:
         """Write its own name into two projects. The first try of both meets half-way."""
         self.tries.append(first)
         async with self._context.store.write() as tx:
-            await tx[ProjectStore].find(id=first)
+            await tx[ProjectStore].get(first)
             if self.tries.count(first) == 1:
                 await self._met.wait()
-            row = await tx[ProjectStore].find(id=then)
+            row = await tx[ProjectStore].get(then)
             assert row is not None
             await tx[ProjectStore].put(replace(row, description=(row.description or "") + first))
 
@@ -121,11 +121,11 @@ async def test_many_rows_are_locked_in_the_order_of_ids_whatever_changes_of_each
             await tx[ProjectStore].change_each(changes)
 
     async with asyncio.timeout(PATIENCE), store.write() as tx:
-        await tx[ProjectStore].find(id=second)
+        await tx[ProjectStore].get(second)
         changing = asyncio.ensure_future(change_all())
         while not await waiting(store):
             await asyncio.sleep(0.01)
-        assert await tx[ProjectStore].find(id=third) is not None
+        assert await tx[ProjectStore].get(third) is not None
     async with asyncio.timeout(PATIENCE):
         await changing
 

@@ -226,7 +226,7 @@ async def test_a_token_goes_to_the_host_that_it_was_given_for(stand: Stand) -> N
     """Not to where somebody moves the repository, and not to another repository's."""
     service, world = await stand.preview(), stand.world
     async with world.deps.store.write() as tx:
-        (sink,) = await tx[SinkStore].select()
+        (sink,) = await tx[SinkStore].all()
         await tx[SinkStore].change(sink.id, host="git.example.org")
     await world.report(service, Phase.HEALTHY)
     await stand.send()

@@ -420,7 +420,7 @@ async def test_old_reports_change_nothing(world: World) -> None:
     await world.report(service, Phase.FAILED, sequence=1)
     assert (await world.get(service)).status is ServiceStatus.HEALTHY
     async with world.deps.store.read() as tx:
-        (row,) = await tx[ClusterStore].select()
+        (row,) = await tx[ClusterStore].all()
         services = await tx[ServiceStore].select(deleted_at=ANY)
     assert (row.acknowledged, len(services)) == (2, 1)
 

@@ -103,7 +103,7 @@ async def test_a_service_without_objects_is_gone_at_once(world: World) -> None:
     cluster = database.cluster_id
     await world.clusters.delete(world.admin, cluster)
     async with world.deps.store.read() as tx:
-        assert await tx[ServiceStore].find(id=database.id) is None
+        assert await tx[ServiceStore].get(database.id) is None
 
 
 async def test_a_clone_is_like_its_model_but_for_what_is_given(world: World) -> None:

@@ -59,7 +59,7 @@ class Elsewhere:
         """The current value, and that the secret is fine where it has one."""
         secret = await self.secrets.get(self.world.admin, None, name)
         async with self.world.deps.store.read() as tx:
-            row = await tx[SecretVersionStore].find(secret_id=secret.id, number=secret.current)
+            row = await tx[SecretVersionStore].numbered(secret.id, secret.current)
         return self.world.deps.sealer.open(row.sealed, row.context) if row and row.sealed else None
 
 

@@ -176,8 +176,8 @@ async def test_contexts_have_layers_and_tell_which_a_value_is_from(fleet: Fleet)
     change = ContextChange({"size": 1, "zone": "a", "tier": "x"}, {"password": "p"})
     context = await contexts.save(world.admin, "net", change)
     async with world.deps.store.read() as tx:
-        (cluster,) = await tx[ClusterStore].select()
-        project = (await tx[ProjectStore].select())[0]
+        (cluster,) = await tx[ClusterStore].all()
+        project = (await tx[ProjectStore].all())[0]
     groups = ClusterGroups(world.deps)
     group = await groups.create(
         world.admin, ClusterGroupChange(name="eu", cluster_ids=[cluster.id])
@@ -210,7 +210,7 @@ async def test_contexts_have_layers_and_tell_which_a_value_is_from(fleet: Fleet)
 async def test_a_context_is_saved_with_all_its_layers_or_not_at_all(fleet: Fleet) -> None:
     world, contexts = fleet.world, ServiceContexts(fleet.world.deps)
     async with world.deps.store.read() as tx:
-        (cluster,) = await tx[ClusterStore].select()
+        (cluster,) = await tx[ClusterStore].all()
     other = await world.cluster("gone-soon")
     size = {"size": 2}
     layers = [
@@ -265,7 +265,7 @@ async def test_values_of_contexts_are_held_to_their_types(fleet: Fleet) -> None:
     with pytest.raises(Invalid, match="expected one of text, number"):
         await contexts.save(world.admin, "net", ContextChange(types={"size": "int"}))
     async with world.deps.store.read() as tx:
-        (cluster,) = await tx[ClusterStore].select()
+        (cluster,) = await tx[ClusterStore].all()
     wrong = ContextOverrideChange(OverrideLayer.CLUSTER, cluster.id, {"size": "big"})
     with pytest.raises(Invalid, match="size is not number"):
         await contexts.override(world.admin, context.id, wrong)

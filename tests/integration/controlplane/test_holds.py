@@ -202,7 +202,7 @@ async def test_an_agent_has_no_say_on_what_it_was_not_given(
     report = VerificationResult(service.id, service.desired.generation, digest, False, WHY, "")
     await world.agents.record(service.cluster_id, [Report(9, world.clock.now(), report)])
     async with world.deps.store.read() as tx:
-        assert await tx[DeniedRevisionStore].select() == []
+        assert await tx[DeniedRevisionStore].all() == []
     assert (await world.get(service)).desired.quarantine is None
 
 
@@ -256,7 +256,7 @@ async def test_a_refused_commit_reaches_nobody(world: World, service: Service) -
 async def test_no_roll_back_leads_to_it(world: World, held: Service) -> None:
     """Nor does a clone: it follows git as any other."""
     async with world.deps.store.read() as tx:
-        (bad,) = await tx[RevisionStore].select(service_id=held.id, digest=bad_digest())
+        (bad,) = await tx[RevisionStore].with_digest(held.id, bad_digest())
     with pytest.raises(Conflict, match="is denied by"):
         await world.services.rollback(world.admin, held.id, bad.id)
     change = ServiceChange(name="twin")

@@ -160,7 +160,7 @@ class Sealing:
 
     async def sealed(self) -> list[bytes]:
         async with self.world.deps.store.read() as tx:
-            rows = [*await tx[SecretVersionStore].select(), *await tx[ContextStore].select()]
+            rows = [*await tx[SecretVersionStore].all(), *await tx[ContextStore].all()]
         return [one.sealed or b"" for one in rows]
 
 
@@ -190,9 +190,9 @@ async def test_both_keys_are_rotated_while_everything_stays_readable(
     third = Sealing(world, TransitKek(signed_in, "towline"))
     await third.keys.load()
     async with world.deps.store.read() as tx:
-        (version,) = await tx[SecretVersionStore].select()
-        assert {one.kek for one in await tx[DataKeyStore].select()} == {"vault:transit/towline"}
-        assert all(one.wrapped.startswith(b"vault:v2:") for one in await tx[DataKeyStore].select())
+        (version,) = await tx[SecretVersionStore].all()
+        assert {one.kek for one in await tx[DataKeyStore].all()} == {"vault:transit/towline"}
+        assert all(one.wrapped.startswith(b"vault:v2:") for one in await tx[DataKeyStore].all())
     assert third.ring.open(version.sealed or b"", version.context) == b"first"
     await signed_in.close()
 
@@ -206,7 +206,7 @@ async def test_what_does_not_open_is_named_and_stops_nothing_else(world: World) 
         await sealing.contexts.save(world.admin, name, ContextChange({}, {"a": "b"}))
     await sealing.secrets.save(world.admin, "db", SecretChange(b"first"))
     async with world.deps.store.write() as tx:
-        rows = {row.name: row for row in await tx[ContextStore].select()}
+        rows = {row.name: row for row in await tx[ContextStore].all()}
         kept, own = rows["whole"].sealed, rows["altered"].sealed
         assert kept and own
         last = bytes([own[-1] ^ 1])
@@ -247,8 +247,8 @@ async def test_secrets_of_gates_and_webhooks_are_sealed_anew(world: World) -> No
     assert after == resealed(sealing.ring, after), "nothing but its secrets changes"
     assert without_secrets(after) == without_secrets(old)
     async with world.deps.store.read() as tx:
-        (trigger,) = await tx[PipelineTriggerStore].select()
-        records = await tx[PipelineEventStore].select()
+        (trigger,) = await tx[PipelineTriggerStore].all()
+        records = await tx[PipelineEventStore].all()
     assert open_webhook_secret(sealing.ring, trigger) == b"hook"
     kept = [codec.pipeline_from_json(one.spec) for one in records if one.spec]
     assert kept and not any(rule.sealed for one in kept for rule in signing(one))
@@ -258,7 +258,7 @@ async def test_a_webhooks_secret_opens_in_its_own_row_only(world: World) -> None
     sealing = Sealing(world, LocalKek(b"k" * 32))
     await Pipelines(sealing.deps).save(world.admin, await signing_pipeline(world))
     async with world.deps.store.read() as tx:
-        (row,) = await tx[PipelineTriggerStore].select()
+        (row,) = await tx[PipelineTriggerStore].all()
     with pytest.raises(TowlineError, match="another row"):
         open_webhook_secret(sealing.ring, replace(row, id="another"))
     unbound = replace(row, sealed_webhook=sealing.ring.seal(b"older", "pipeline-trigger"))
@@ -300,7 +300,7 @@ async def test_a_key_of_elsewhere_is_named(world: World) -> None:
     with pytest.raises(Invalid, match=r"local:\w+, which is not configured"):
         await other.keys.load()
     async with world.deps.store.read() as tx:
-        assert len(await tx[DataKeyStore].select()) == 1
+        assert len(await tx[DataKeyStore].all()) == 1
 
 
 async def test_only_who_administers_the_installation_rotates_keys(world: World) -> None:

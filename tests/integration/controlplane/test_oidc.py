@@ -138,7 +138,7 @@ async def test_no_other_token_gets_in(door: Gate) -> None:
             pass
     assert let_in == []
     async with door.world.deps.store.read() as tx:
-        assert await tx[UserStore].select() == []
+        assert await tx[UserStore].all() == []
 
 
 async def test_an_agents_call_takes_no_token_of_a_person(door: Gate) -> None:
@@ -432,5 +432,5 @@ async def test_a_rule_trusts_somebody_in_particular(door: Gate) -> None:
         with pytest.raises(Invalid):
             await exchange_rule(door, **given)
         async with door.world.deps.store.write() as tx:
-            for user in await tx[UserStore].select():
+            for user in await tx[UserStore].all():
                 await tx[UserStore].remove(user.id)

@@ -348,7 +348,7 @@ async def test_a_private_address_is_not_asked(stand: Stand, server: Answering) -
 async def end_job(stand: Stand, phase: JobPhase, **more: object) -> None:
     world = stand.world
     async with world.deps.store.write() as tx:
-        (job,) = [one for one in await tx[ClusterJobStore].select() if not one.phase.final]
+        (job,) = [one for one in await tx[ClusterJobStore].all() if not one.phase.final]
         await tx[ClusterJobStore].put(replace(job, phase=phase, **more))
     assert await world.pipelines.pipeline_of_job(job.id) == (await stand.view()).row.id
     await stand.settle()
@@ -362,15 +362,14 @@ async def test_a_job_runs_once_in_the_cluster_and_hands_its_outputs_on(stand: St
     await stand.push()
     await stand.settle()
     async with stand.world.deps.store.read() as tx:
-        (job,) = await tx[ClusterJobStore].select()
+        (job,) = await tx[ClusterJobStore].all()
     _, release = await stand.waiting()
     assert job.manifest["spec"]["containers"][0]["args"] == [release, "$HOME"]
     assert (await stand.gate()).checks["one"].job_id == job.id
     await end_job(stand, JobPhase.SUCCEEDED, outputs={"main": "IMAGE=shop:1.2\nx"})
     async with stand.world.deps.store.read() as tx:
         args = [
-            one.manifest["spec"]["containers"][0]["args"]
-            for one in await tx[ClusterJobStore].select()
+            one.manifest["spec"]["containers"][0]["args"] for one in await tx[ClusterJobStore].all()
         ]
     assert ["shop:1.2"] in args
     await end_job(stand, JobPhase.SUCCEEDED)
@@ -393,7 +392,7 @@ async def test_a_stages_own_job_runs_once_its_services_are_healthy(stand: Stand)
     await stand.save(stage=StageDraft("prod", prod, workflow=workflow))
     await stand.push()
     async with stand.world.deps.store.read() as tx:
-        assert await tx[ClusterJobStore].select() == []
+        assert await tx[ClusterJobStore].all() == []
     await stand.world.report(stand.services["prod"][0])
     await stand.settle()
     assert (await stand.prod()).health is Health.PROGRESSING

@@ -225,7 +225,7 @@ async def test_what_a_cluster_reads_by_itself_is_not_followed_here(world: World)
     )
     await world.agents.record(cluster.id, [Report(1, world.clock.now(), body)])
     async with world.deps.store.read() as tx:
-        (shown,) = await tx[ServiceStore].select(cluster_id=cluster.id)
+        (shown,) = await tx[ServiceStore].of_clusters(cluster.id)
     assert shown.mirrored and shown.origin == repository.url
     await world.repositories.follow_all()
     assert world.manifests.specs[repository.id].refs == frozenset()

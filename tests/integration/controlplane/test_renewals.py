@@ -32,7 +32,7 @@ async def person(door: Gate) -> Actor:
     admin = door.world.admin
     await door.world.people.upsert(admin, "bo@example.org", None, BuiltInRole.VIEWER)
     async with door.world.deps.store.read() as tx:
-        user = await tx[UserStore].find(email="bo@example.org")
+        user = await tx[UserStore].by_email("bo@example.org")
     assert user is not None
     return await door.identity.actor_of(user.id)
 
@@ -113,7 +113,7 @@ async def test_no_renewal_beyond_the_end_of_a_session(door: Gate) -> None:
     await refused(door, given.refresh)
     await begun(door)
     async with door.world.deps.store.read() as tx:
-        assert len(await tx[TokenStore].select(kind=TokenKind.REFRESH)) == 1
+        assert len(await tx[TokenStore].of_kind(TokenKind.REFRESH)) == 1
 
 
 async def test_a_refresh_token_opens_nothing_and_is_kept_as_its_hash(door: Gate) -> None:
@@ -122,6 +122,6 @@ async def test_a_refresh_token_opens_nothing_and_is_kept_as_its_hash(door: Gate)
     await refused(door, given.secret)
     await refused(door, "twr_made-up")
     async with door.world.deps.store.read() as tx:
-        (row,) = await tx[TokenStore].select(kind=TokenKind.REFRESH)
+        (row,) = await tx[TokenStore].of_kind(TokenKind.REFRESH)
     assert row.hash == token_hash(given.refresh)
     assert given.refresh not in repr(given) and given.secret not in repr(given)

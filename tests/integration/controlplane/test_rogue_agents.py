@@ -49,7 +49,7 @@ async def test_an_impossible_count_of_nodes_is_not_kept(world: World) -> None:
     assert ended.status is CallStatus.INVALID_ARGUMENT
     assert "nodes" in ended.message
     async with world.deps.store.read() as tx:
-        assert [one.nodes for one in await tx[ClusterStore].select()] == [None]
+        assert [one.nodes for one in await tx[ClusterStore].all()] == [None]
 
 
 async def test_an_impossible_report_number_ends_the_call_with_a_reason(world: World) -> None:

@@ -78,7 +78,7 @@ async def test_no_verb_answers_with_a_value(world: World, secrets: Secrets) -> N
         ]
     )
     async with world.deps.store.read() as tx:
-        rows = await tx[SecretVersionStore].select()
+        rows = await tx[SecretVersionStore].all()
         told += repr([await tx[LedgerStore].select(), await tx[AuditLog].select()])
     assert CANARY.decode() not in told
     assert all(CANARY not in (row.sealed or b"") for row in rows)
@@ -125,7 +125,7 @@ async def test_a_pinned_use_keeps_its_version(world: World, secrets: Secrets) ->
     await secrets.use(world.admin, service.id, {"password": (secret.id, None)})
     await secrets.revoke(world.admin, secret.id, 1)
     async with world.deps.store.read() as tx:
-        row = await tx[SecretVersionStore].find(secret_id=secret.id, number=1)
+        row = await tx[SecretVersionStore].numbered(secret.id, 1)
     assert row.sealed is None and row.revoked_at is not None
     with pytest.raises(Conflict, match="current"):
         await secrets.revoke(world.admin, secret.id, 2)

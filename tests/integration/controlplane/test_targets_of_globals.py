@@ -20,7 +20,6 @@ from controlplane.generators.operations.reconciler import (
     GeneratorReconciler,
 )
 from controlplane.generators.ports import GlobalServiceStore
-from controlplane.platform.ports import ANY
 from controlplane.repositories.model.repository import Repository
 from controlplane.repositories.operations import RepositoryChange
 from controlplane.services.model.ownership import OwnerKind
@@ -80,7 +79,7 @@ class Fleet:
 
     async def owned(self, one: GlobalService) -> list[Service]:
         async with self.world.deps.store.read() as tx:
-            return await tx[ServiceStore].select(owner_id=one.id)
+            return await tx[ServiceStore].of_owner(one.id)
 
 
 @pytest.fixture
@@ -198,11 +197,11 @@ async def test_a_cluster_that_leaves_is_treated_as_the_policy_says(
     one = await fleet.create(selector={"tags": {"tier": "prod"}}, leave=leave)
     (service,) = await fleet.owned(one)
     async with fleet.world.deps.store.write() as tx:
-        await tx[ServiceStore].change(service.id, generation=3)
+        await tx[ServiceStore].set_generation(service.id, 3)
     await fleet.world.clusters.update(fleet.world.admin, eu.id, ClusterChange(tags={}))
     await fleet.look(one)
     async with fleet.world.deps.store.read() as tx:
-        left = await tx[ServiceStore].find(id=service.id, deleted_at=ANY)
+        left = await tx[ServiceStore].get(service.id, deleted=True)
     assert left is not None and left.deleted_at is not None
     assert left.removal is (Removal.CASCADE if leave is LeavePolicy.DELETE else Removal.ORPHAN)
 
@@ -366,7 +365,7 @@ async def test_a_preview_tells_and_changes_nothing(fleet: Fleet) -> None:
     plan = await fleet.globals.preview(fleet.world.admin, None, fleet.change())
     assert (len(plan.create), plan.size) == (2, 2)
     async with fleet.world.deps.store.read() as tx:
-        assert await tx[ServiceStore].select() == [] and await tx[GlobalServiceStore].select() == []
+        assert await tx[ServiceStore].all() == [] and await tx[GlobalServiceStore].all() == []
 
 
 @pytest.mark.parametrize(

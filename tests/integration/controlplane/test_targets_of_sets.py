@@ -72,7 +72,7 @@ class Stand:
 
     async def owned(self, one: Any) -> list[Service]:
         async with self.world.deps.store.read() as tx:
-            return await tx[ServiceStore].select(owner_id=one.id)
+            return await tx[ServiceStore].of_owner(one.id)
 
     def request(self, number: int, branch: str = "feature") -> OpenMergeRequest:
         return OpenMergeRequest(
@@ -213,7 +213,7 @@ async def test_a_preview_of_a_set_tells_all_and_saves_nothing(stand: Stand) -> N
     plan = await stand.sets.preview(stand.world.admin, None, bad)
     assert plan.create == () and plan.problems
     async with stand.world.deps.store.read() as tx:
-        assert await tx[ServiceSetStore].select() == [] and await tx[ServiceStore].select() == []
+        assert await tx[ServiceSetStore].all() == [] and await tx[ServiceStore].all() == []
 
 
 async def test_a_set_needs_a_template_and_repositories_that_are_there(stand: Stand) -> None:

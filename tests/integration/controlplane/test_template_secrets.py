@@ -47,7 +47,7 @@ class Vault:
     async def held(self) -> dict[str, set[tuple[str, str, int]]]:
         """By service: name, secret and version of each use."""
         async with self.world.deps.store.read() as tx:
-            rows = await tx[SecretUseStore].select()
+            rows = await tx[SecretUseStore].all()
         found: dict[str, set[tuple[str, str, int]]] = {}
         for row in rows:
             found.setdefault(row.service_id, set()).add((row.name, row.secret_id, row.version))

@@ -226,7 +226,7 @@ async def test_inventories_that_are_committed_together_count_in_their_order(
 
     async def shown() -> set[str]:
         async with world.deps.store.read() as tx:
-            return {one.name for one in await tx[ComponentStore].select(service_id=service.id)}
+            return {one.name for one in await tx[ComponentStore].of_services(service.id)}
 
     async def record(*reports: Report) -> None:
         await world.agents.record(service.cluster_id, reports)

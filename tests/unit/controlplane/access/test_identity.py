@@ -137,7 +137,7 @@ async def test_an_actor_is_cached_for_30_s(
     await world.given(ADA, token)
     first = await identity.authenticate(secret)
     async with world.store.write() as tx:
-        await tx[TokenStore].change(token.id, revoked_at=START)
+        await tx[TokenStore].revoke(token.id, START)
     await world.clock.advance(29.9)
     again = await identity.authenticate(secret, "192.0.2.9")
     assert (again, again.source) == (first, "192.0.2.9")
@@ -164,7 +164,7 @@ async def test_a_change_drops_cached_actors(
     await world.given(ADA, token)
     await identity.authenticate(secret)
     async with world.store.write() as tx:
-        await tx[TokenStore].change(token.id, revoked_at=START)
+        await tx[TokenStore].revoke(token.id, START)
     identity.forget("other")
     identity.drop_user("bob")
     assert (await identity.authenticate(secret)).id == "ada"
@@ -257,7 +257,7 @@ async def test_a_ticket_ends_with_the_token_of_its_creator(
     await world.given(ADA, session)
     secrets = [await identity.ticket(replace(ASKER, token_id=session.id)) for _ in range(2)]
     async with world.store.write() as tx:
-        await tx[TokenStore].change(session.id, revoked_at=START)
+        await tx[TokenStore].revoke(session.id, START)
     with pytest.raises(Unauthenticated, match="revoked"):
         await identity.authenticate(secrets[0])
     async with world.store.write() as tx:

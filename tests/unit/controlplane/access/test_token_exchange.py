@@ -89,7 +89,7 @@ async def test_the_second_use_of_a_refresh_token_ends_its_family(world: MemoryOp
 async def test_a_revoked_token_ends_its_family(world: MemoryOperations) -> None:
     tokens, issued = await begin(world)
     async with world.store.write() as tx:
-        await tx[TokenStore].change(issued.token.id, revoked_at=START)
+        await tx[TokenStore].revoke(issued.token.id, START)
     with pytest.raises(Unauthenticated):
         await tokens.renew(issued.refresh, "")
     assert all(row.revoked_at is not None for row in await world.rows(TokenStore))

@@ -155,7 +155,7 @@ async def test_previews_need_the_permission_to_read(
         with pytest.raises(NotFound):
             await unknown
     async with world.store.write() as tx:
-        await tx[ClusterStore].change("dev", deleted_at=world.clock.now())
+        await tx[ClusterStore].delete("dev", world.clock.now())
     with pytest.raises(Conflict, match="the cluster of service 'web' was deleted"):
         await operations.of_service(VIEWER, WEB.id, ref="next")
 
@@ -217,7 +217,7 @@ async def test_services_of_deleted_clusters_are_left_out(
     world: MemoryOperations, operations: Diffs
 ) -> None:
     async with world.store.write() as tx:
-        await tx[ClusterStore].change("dev", deleted_at=world.clock.now())
+        await tx[ClusterStore].delete("dev", world.clock.now())
     found = await operations.of_fleet(VIEWER, "fleet", "next")
     assert found.groups == ()
 

@@ -152,7 +152,7 @@ async def test_the_same_bundle_of_a_new_commit_is_no_new_revision(
     push(world, web="one")
     await reconciler.deliver("fleet")
     async with world.store.write() as tx:
-        await tx[ServiceStore].change(WEB.id, input_digest=None)
+        await tx[ServiceStore].mark_for_render(WEB.id)
     sha = push(world, web="one")
     assert await reconciler.deliver("fleet") == 1
     desired = (await stored(world)).desired
@@ -357,12 +357,12 @@ async def test_a_denied_result_quarantines_the_service_once(
     assert after.quarantine is not None and after.quarantine.reason == "crashes"
     assert await stages(world) == [LedgerStage.RENDERED, LedgerStage.HELD]
     async with world.store.write() as tx:
-        await tx[ServiceStore].change(WEB.id, input_digest=None)
+        await tx[ServiceStore].mark_for_render(WEB.id)
     await reconciler.deliver("fleet")
     assert await stages(world) == [LedgerStage.RENDERED, LedgerStage.HELD]
     async with world.store.write() as tx:
         await tx[DeniedRevisionStore].remove(denied)
-        await tx[ServiceStore].change(WEB.id, input_digest=None)
+        await tx[ServiceStore].mark_for_render(WEB.id)
     await reconciler.deliver("fleet")
     after = (await stored(world)).desired
     assert (after.commit_sha, after.generation, after.quarantine) == (sha, 2, None)
