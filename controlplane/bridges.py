@@ -198,7 +198,7 @@ class AllSealedTables(_Bridge):
         )
 
 
-BRIDGES: Mapping[type[Any], Callable[[Any], Any]] = {
+BRIDGES: Mapping[type[Any], Callable[[Any], object]] = {
     ResourceDirectory: StoredResources,
     ClusterContents: ServicesOfCluster,
     GroupUsers: DefinitionsOfGroup,

@@ -86,10 +86,10 @@ class Operations:
     streams: OpenRequestOperations
     bus: Bus
 
-    def by_type(self) -> Mapping[type[Any], Any]:
+    def by_type(self) -> Mapping[type[object], Any]:
         """The operations by their classes, and the ports that resolvers call."""
         parts = {field.name: getattr(self, field.name) for field in fields(self)}
-        ports: dict[type[Any], Any] = {
+        ports: dict[type[object], object] = {
             Bus: parts.pop("bus"),
             Clock: parts.pop("clock"),
             ChangeFeed: self.search,

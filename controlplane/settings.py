@@ -2,7 +2,6 @@
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 
@@ -13,7 +12,7 @@ class SecretFiles(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _read_secrets(cls, values: Any) -> Any:
+    def _read_secrets(cls, values: object) -> object:
         if not isinstance(values, dict):
             return values
         values = dict(values)

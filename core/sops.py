@@ -27,7 +27,7 @@ _VALUE = re.compile(
 _DEFAULT_RULE = ("unencrypted_suffix", "_unencrypted")
 _RULES = ("unencrypted_suffix", "encrypted_suffix", "unencrypted_regex", "encrypted_regex")
 _UNKNOWN_RULES = ("unencrypted_comment_regex", "encrypted_comment_regex")
-_TYPES: Mapping[str, Callable[[bytes], Any]] = {
+_TYPES: Mapping[str, Callable[[bytes], object]] = {
     "str": bytes.decode,
     "bytes": bytes.decode,
     "int": lambda plain: int(plain),

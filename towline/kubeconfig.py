@@ -6,19 +6,19 @@ import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 import yaml
 
 from core.errors import Invalid
+from core.json_object import JsonMapping, JsonObject
 from towline.context_file import write_private
 from towline.contexts import ControlPlaneTarget
 from towline.kubectl_login import API_VERSION
 
 PLUGIN = "towline-kubectl-login"
 
-Entry = dict[str, Any]
+Entry = JsonObject
 _LISTS = ("clusters", "users", "contexts")
 
 
@@ -50,7 +50,7 @@ def build(
     }
 
 
-def merge(into: Mapping[str, Any], new: Entry) -> Entry:
+def merge(into: JsonMapping, new: Entry) -> Entry:
     """Merges new entries into a kubeconfig; replaces entries of the same name."""
     merged = {"apiVersion": "v1", "kind": "Config", **into}
     for key in _LISTS:
@@ -90,7 +90,7 @@ def default_path(environ: Mapping[str, str] = os.environ) -> Path:
     return Path(first) if first else Path.home() / ".kube" / "config"
 
 
-def _read(path: Path) -> Mapping[str, Any]:
+def _read(path: Path) -> JsonMapping:
     try:
         data = yaml.safe_load(path.read_text())
     except FileNotFoundError:

@@ -23,7 +23,7 @@ from controlplane.settings import (
     TraceSettings,
 )
 from core.errors import Invalid
-from core.json_object import JsonObject
+from core.json_object import JsonMapping, JsonObject
 from core.rpc.implementations import GrpcImplementation
 from core.trusted_proxies import TrustedProxies
 from gitcache.settings import GitSettings
@@ -155,7 +155,7 @@ class ServeSettings(_SettingsGroup):
 
 
 def load(
-    flags: Mapping[str, Any], config: Path | None = None, environ: Mapping[str, str] = os.environ
+    flags: JsonMapping, config: Path | None = None, environ: Mapping[str, str] = os.environ
 ) -> ServeSettings:
     """Loads the settings from all sources. The message of Invalid names the setting."""
     values = _read_file(config) if config else {}
@@ -228,7 +228,7 @@ def _secret(variable: str, path: Path) -> str:
     return read_text(path, variable).strip()
 
 
-def _merged(low: Mapping[str, Any], high: Mapping[str, Any]) -> JsonObject:
+def _merged(low: JsonMapping, high: JsonMapping) -> JsonObject:
     """Merges nested mappings; values of `high` win."""
     both = {**low, **high}
     for name in low.keys() & high.keys():

@@ -1,7 +1,6 @@
 """Tables of agents: commands, jobs, and the links of replicas."""
 
 from datetime import datetime
-from typing import Any
 
 from sqlalchemy import (
     BigInteger,
@@ -24,6 +23,7 @@ from controlplane.clusters.store import commands
 from controlplane.platform.store.columns import EnumColumn, JsonColumn, UtcColumn
 from controlplane.platform.store.rows import TableRows, tables
 from controlplane.platform.store.schema import id_column, metadata
+from core.json_object import JsonObject
 from core.spec.jobs import JobPhase
 from core.spec.objects import ObjectRef
 from core.spec.tunnels import Tunnel
@@ -35,7 +35,7 @@ cluster_jobs = Table(
     Column("cluster_id", String(36), ForeignKey("clusters.id"), nullable=False, index=True),
     Column("key", String(255), nullable=False, unique=True),
     Column("namespace", String(63), nullable=False),
-    Column("manifest", JsonColumn(dict[str, Any]), nullable=False),
+    Column("manifest", JsonColumn(JsonObject), nullable=False),
     Column("timeout_s", Integer, nullable=False),
     Column("follow", Boolean, nullable=False),
     Column("actor", String(320), nullable=False),

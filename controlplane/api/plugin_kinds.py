@@ -8,11 +8,12 @@ import sys
 import orjson
 
 from controlplane.notifications.sinks import SINKS
-from controlplane.platform.graphql.plugin_schema import Json, schema_of_kind
+from controlplane.platform.graphql.plugin_schema import schema_of_kind
 from controlplane.secrets.sources import SOURCES
+from core.json_object import JsonObject
 
 
-def plugin_kinds() -> Json:
+def plugin_kinds() -> JsonObject:
     """Returns the schema of each kind."""
     return {
         "sinks": {kind.kind: schema_of_kind(kind) for kind in SINKS},

@@ -38,6 +38,7 @@ from controlplane.platform.graphql.limits import (
 from controlplane.platform.graphql.names import PublishedNames
 from controlplane.platform.graphql.scalars import SCALARS
 from core.errors import Code, Conflict, Forbidden, TowlineError
+from core.json_object import JsonObject
 
 log = structlog.get_logger(__name__)
 
@@ -132,7 +133,7 @@ class Schema(strawberry.Schema):
         self.describe()
         return super().as_str()
 
-    def introspect(self) -> dict[str, Any]:
+    def introspect(self) -> JsonObject:
         """Returns the result of the full introspection query."""
         self.describe()
         return super().introspect()
@@ -180,7 +181,7 @@ def _original_error(error: GraphQLError) -> Exception | None:
     return cause
 
 
-def _coded(error: GraphQLError, code: Code, message: str, **more: Any) -> GraphQLError:
+def _coded(error: GraphQLError, code: Code, message: str, **more: object) -> GraphQLError:
     return GraphQLError(
         message=message,
         nodes=error.nodes,

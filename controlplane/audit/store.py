@@ -1,13 +1,12 @@
 """Tables of the audit log."""
 
-from typing import Any
-
 from sqlalchemy import BigInteger, Column, Index, Integer, String, Table
 
 from controlplane.audit.model.chains import AuditKind
 from controlplane.platform.audit_entry import AuditVerdict
 from controlplane.platform.store.columns import EnumColumn, JsonColumn, UtcColumn
 from controlplane.platform.store.schema import SerialNumber, metadata
+from core.json_object import JsonObject
 
 audit = Table(
     "audit",
@@ -24,7 +23,7 @@ audit = Table(
     Column("target_id", String(64), nullable=False),
     Column("status", Integer),
     Column("request_id", String(64), nullable=False),
-    Column("detail", JsonColumn(dict[str, Any]), nullable=False),
+    Column("detail", JsonColumn(JsonObject), nullable=False),
     Column("cluster_id", String(36), nullable=False),
     Column("project_id", String(36), nullable=False),
     Column("before_digest", String(64), nullable=False),

@@ -1,7 +1,5 @@
 """Tables of clusters."""
 
-from typing import Any
-
 from sqlalchemy import (
     BigInteger,
     Boolean,
@@ -23,6 +21,7 @@ from controlplane.clusters.ports import ClusterGroupStore, ClusterStore, Deploym
 from controlplane.platform.store.columns import EnumColumn, JsonColumn, UtcColumn
 from controlplane.platform.store.rows import TableRows, tables
 from controlplane.platform.store.schema import id_column, metadata, named_columns, time_columns
+from core.json_object import JsonObject
 from core.spec.facts import ClusterFacts
 
 clusters = Table(
@@ -33,7 +32,7 @@ clusters = Table(
     Column("name", String(255), nullable=False),
     *time_columns(),
     Column("tags", JsonColumn(dict[str, str]), nullable=False),
-    Column("metadata", JsonColumn(dict[str, Any]), nullable=False),
+    Column("metadata", JsonColumn(JsonObject), nullable=False),
     Column("protect", Boolean, nullable=False),
     Column("version", String(64)),
     Column("kubernetes_version", String(64)),
@@ -105,7 +104,7 @@ commands = Table(
     Column("state", EnumColumn(CommandState), nullable=False),
     Column("message", Text, nullable=False),
     Column("finished_at", UtcColumn),
-    Column("payload", JsonColumn(dict[str, Any]), nullable=False),
+    Column("payload", JsonColumn(JsonObject), nullable=False),
     Index(None, "cluster_id", "state"),
     Index(None, "state", "inserted_at"),
 )

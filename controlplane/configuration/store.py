@@ -1,7 +1,5 @@
 """Tables of configuration flow: exports, imports and overrides."""
 
-from typing import Any
-
 from sqlalchemy import (
     Boolean,
     Column,
@@ -27,6 +25,7 @@ from controlplane.platform.store.rows import TableRows, tables
 from controlplane.platform.store.schema import id_column, metadata, time_columns
 from controlplane.services.model.parts import ContextBinding
 from controlplane.services.ports import ContextBindingStore
+from core.json_object import JsonObject
 
 service_exports = Table(
     "service_exports",
@@ -62,7 +61,7 @@ context_overrides = Table(
     Column("inserted_at", UtcColumn, nullable=False),
     Column("updated_at", UtcColumn, nullable=False),
     Column("actor", String(320), nullable=False),
-    Column("configuration", JsonColumn(dict[str, Any]), nullable=False),
+    Column("configuration", JsonColumn(JsonObject), nullable=False),
     UniqueConstraint("context_id", "layer", "place_id"),
 )
 
@@ -73,7 +72,7 @@ contexts = Table(
     id_column(),
     Column("name", String(255), nullable=False, unique=True),
     *time_columns(),
-    Column("configuration", JsonColumn(dict[str, Any]), nullable=False),
+    Column("configuration", JsonColumn(JsonObject), nullable=False),
     Column("sealed", LargeBinary),
     Column("project_id", String(36), index=True),
     Column("types", JsonColumn(dict[str, str]), nullable=False),

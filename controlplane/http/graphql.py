@@ -117,7 +117,7 @@ class GraphQLEndpoint(GraphQL[Context, None]):
         self.meters = ApiMetrics()
         self._cookies = cookies or Cookies()
 
-    async def run(self, request: Request | WebSocket, *more: Any, **named: Any) -> Any:
+    async def run(self, request: Request | WebSocket, *more: Any, **named: object) -> Any:
         """Answers unreadable requests with an error in the common format."""
         try:
             return await super().run(request, *more, **named)

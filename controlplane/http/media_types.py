@@ -1,9 +1,7 @@
 """The media types of GraphQL over HTTP, and the status that belongs to a response."""
 
-from collections.abc import MutableMapping
-from typing import Any
-
 from core.errors import HTTP_STATUS, Code
+from core.json_object import JsonMapping
 
 JSON = "application/json"
 """Every response has status 200, as older clients expect."""
@@ -20,7 +18,7 @@ def media_type_for(accept: str) -> str:
     return GRAPHQL_RESPONSE if wanted and wanted >= weights.get(JSON, 0.0) else JSON
 
 
-def refusal_status(response: MutableMapping[str, Any]) -> int | None:
+def refusal_status(response: JsonMapping) -> int | None:
     """Returns the status of a request that was refused before its execution, else None.
 
     Errors of an execution have the path of a field.

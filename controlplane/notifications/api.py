@@ -1,7 +1,5 @@
 """Notifications in the API: sinks, routers and deliveries."""
 
-from typing import Any
-
 import strawberry
 
 from controlplane.notifications.model.notification import (
@@ -19,7 +17,7 @@ from controlplane.notifications.operations.sinks import (
 from controlplane.notifications.sinks import BY_KIND, SINKS
 from controlplane.platform.graphql import relay
 from controlplane.platform.graphql.context import Info
-from controlplane.platform.graphql.derive import Draft, Output, draft, output
+from controlplane.platform.graphql.derive import Draft, FieldValues, Output, draft, output
 from controlplane.platform.graphql.plugin_inputs import (
     enum_of_kinds,
     settings_from,
@@ -87,7 +85,7 @@ class NotificationSinkAttributes(Draft[SinkDraft]):
     configuration: SinkConfigurationAttributes
     """Target of the sink."""
 
-    def values(self) -> dict[str, Any]:
+    def values(self) -> FieldValues:
         settings = settings_from(BY_KIND[self.type], self.configuration, "configuration")
         return {**super().values(), "settings": settings}
 
@@ -114,7 +112,7 @@ class NotificationRouterAttributes(Draft[RouterDraft]):
     """Sinks. Limit: 20."""
     severity: Severity = Severity.INFO
 
-    def values(self) -> dict[str, Any]:
+    def values(self) -> FieldValues:
         if len(self.events) > _MAX_EVENTS:
             raise Invalid(f"{len(self.events)} events, {_MAX_EVENTS} at most", field="events")
         sinks = tuple(sink.sink_id for sink in self.router_sinks)

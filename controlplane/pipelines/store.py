@@ -1,7 +1,5 @@
 """Tables of pipelines: their services, events, gates and triggers, and denied revisions."""
 
-from typing import Any
-
 from sqlalchemy import Boolean, Column, Index, Integer, LargeBinary, String, Table, Text
 
 from controlplane.pipelines.model.records import (
@@ -24,6 +22,7 @@ from controlplane.platform.store.rows import TableRows, tables
 from controlplane.platform.store.schema import id_column, metadata, time_columns
 from controlplane.services.model.quarantine import DeniedRevision
 from controlplane.services.ports import DeniedRevisionStore
+from core.json_object import JsonObject
 
 pipeline_services = Table(
     "pipeline_services",
@@ -41,9 +40,9 @@ pipeline_events = Table(
     Column("id", String(36), primary_key=True),
     Column("pipeline_id", String(36), nullable=False),
     Column("at", UtcColumn, nullable=False, index=True),
-    Column("events", JsonColumn(list[dict[str, Any]]), nullable=False),
-    Column("spec", JsonColumn(dict[str, Any])),
-    Column("state", JsonColumn(dict[str, Any])),
+    Column("events", JsonColumn(list[JsonObject]), nullable=False),
+    Column("spec", JsonColumn(JsonObject)),
+    Column("state", JsonColumn(JsonObject)),
     Index("ix_pipeline_events_pipeline_id_at", "pipeline_id", "at"),
 )
 
@@ -83,8 +82,8 @@ pipelines = Table(
     id_column(),
     Column("name", String(255), nullable=False, unique=True),
     *time_columns(),
-    Column("spec", JsonColumn(dict[str, Any]), nullable=False),
-    Column("state", JsonColumn(dict[str, Any]), nullable=False),
+    Column("spec", JsonColumn(JsonObject), nullable=False),
+    Column("state", JsonColumn(JsonObject), nullable=False),
     Column("version", Integer, nullable=False),
     Column("project_id", String(36), index=True),
 )

@@ -1,10 +1,10 @@
 """Rows of the audit log."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+
+from core.json_object import JsonMapping
 
 
 class AuditVerdict(StrEnum):
@@ -45,7 +45,7 @@ class AuditEntry:
     """HTTP status of the response. None for rows without one."""
     request_id: str = ""
     """ID of the request, as in logs."""
-    detail: Mapping[str, Any] = field(default_factory=dict)
+    detail: JsonMapping = field(default_factory=dict)
     """Further facts about the action."""
     cluster_id: str = ""
     """ID of the cluster of the resource."""

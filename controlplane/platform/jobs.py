@@ -1,9 +1,9 @@
 """Background jobs as rows: at-least-once execution, one worker at a time, with fencing."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any
+
+from core.json_object import JsonMapping
 
 LEASE = timedelta(seconds=60)
 MAX_ATTEMPTS = 20
@@ -20,7 +20,7 @@ class Job:
     kind: str
     key: str
     run_at: datetime
-    payload: Mapping[str, Any] = field(default_factory=dict)
+    payload: JsonMapping = field(default_factory=dict)
     attempts: int = 0
     fence: int = 0
     error: str | None = None

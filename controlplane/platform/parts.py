@@ -11,6 +11,8 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 _PART = "part"
+Columns = dict[str, Any]
+"""Values of some columns of a row, by name."""
 
 
 def part(kind: type[T]) -> T:
@@ -19,7 +21,7 @@ def part(kind: type[T]) -> T:
     return default
 
 
-def part_fields(kind: Any) -> Iterator[tuple[str, type, Field[Any]]]:
+def part_fields(kind: Any) -> Iterator[tuple[str, type, Field[object]]]:
     """Yields each field with its path in a row, such as `spec.ref`, and the class that has it."""
     for member in fields(kind):
         inner = member.metadata.get(_PART)
@@ -37,12 +39,12 @@ def column_names(kind: Any) -> tuple[str, ...]:
 
 
 @cache
-def column_getter(kind: Any) -> Callable[[Any], tuple[Any, ...]]:
+def column_getter(kind: Any) -> Callable[[Any], tuple[object, ...]]:
     """Returns a function that reads all columns of a row, in the order of `column_names`."""
     return attrgetter(*(path for path, _, _ in part_fields(kind)))
 
 
-def column_values(row: Any) -> dict[str, Any]:
+def column_values(row: Any) -> Columns:
     """Returns all columns of a row by name."""
     kind = type(row)
     return dict(zip(column_names(kind), column_getter(kind)(row), strict=True))
@@ -58,7 +60,7 @@ def row_maker(kind: Any) -> Callable[..., Any]:
     if not any(inner for _, inner in parts):
         return kind
 
-    def make(*columns: Any) -> Any:
+    def make(*columns: object) -> Any:
         values, start = [], 0
         for width, inner in parts:
             if inner is None:
@@ -72,7 +74,7 @@ def row_maker(kind: Any) -> Callable[..., Any]:
     return make
 
 
-def replace_columns(row: T, columns: Mapping[str, Any]) -> T:
+def replace_columns(row: T, columns: Mapping[str, object]) -> T:
     """Returns the row with other values in some columns. TypeError: it has no such column."""
     changed, left = {}, dict(columns)
     for member in fields(row):  # ty: ignore[invalid-argument-type]
@@ -85,7 +87,7 @@ def replace_columns(row: T, columns: Mapping[str, Any]) -> T:
     return replace(row, **changed, **left)  # ty: ignore[invalid-argument-type]
 
 
-def row_of(kind: type[T], columns: Mapping[str, Any]) -> T:
+def row_of(kind: type[T], columns: Mapping[str, object]) -> T:
     """Makes a row from some of its columns; the other ones have their defaults."""
     values = dict(columns)
     for member in fields(kind):  # ty: ignore[invalid-argument-type]

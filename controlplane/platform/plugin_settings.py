@@ -17,6 +17,7 @@ from pydantic_core import CoreSchema, core_schema
 
 from controlplane.platform.names import check_text
 from core.errors import Invalid
+from core.json_object import JsonMapping, JsonObject
 
 MAX_NAME = 255
 MAX_LINE = 2_000
@@ -88,7 +89,7 @@ class Plugin:
         return inspect.cleandoc(cls.__doc__ or "").partition("\n\n")[0].replace("\n", " ")
 
     @classmethod
-    def example(cls) -> dict[str, Any]:
+    def example(cls) -> JsonObject:
         """Returns the settings of a new form, by their published names."""
         found = {
             field.published: field.setting.example
@@ -107,7 +108,7 @@ class Plugin:
         )
 
     @classmethod
-    def _decode(cls, value: Mapping[str, Any], info: ValidationInfo[PluginKinds]) -> "Plugin":
+    def _decode(cls, value: JsonMapping, info: ValidationInfo[PluginKinds]) -> "Plugin":
         kind = info.context[cls.family][value["kind"]]
         return _adapter(kind).validate_python(value, context=info.context)
 
@@ -199,14 +200,14 @@ def _settings_in(hint: Any) -> Iterator[Setting]:
         yield from (extra for extra in hint.__metadata__ if isinstance(extra, Setting))
 
 
-def _plain(hint: Any) -> Any:
+def _plain(hint: Any) -> object:
     inner = get_args(hint)[0] if get_origin(hint) is Annotated else hint
     if get_origin(inner) in (Union, UnionType):
         return next(part for part in get_args(inner) if part is not type(None))
     return inner
 
 
-def default_of(member: Field[Any]) -> Any:
+def default_of(member: Field[object]) -> Any:
     """Returns the default of a field; MISSING without one."""
     return member.default_factory() if member.default_factory is not MISSING else member.default
 
@@ -216,5 +217,5 @@ def _adapter(kind: type[Plugin]) -> TypeAdapter[Plugin]:
     return TypeAdapter(kind)
 
 
-def _encode(plugin: Plugin) -> dict[str, Any]:
+def _encode(plugin: Plugin) -> JsonObject:
     return {"kind": plugin.kind, **_adapter(type(plugin)).dump_python(plugin, mode="json")}

@@ -35,7 +35,7 @@ def retry_on_collision(operation: Callable[..., Awaitable[Any]]) -> Callable[...
     """Decorator for one operation or step: at most four tries, like `retry_operations`."""
 
     @wraps(operation)
-    async def tried(self: Any, *args: Any, **kwargs: Any) -> Any:
+    async def tried(self: Any, *args: object, **kwargs: object) -> Any:
         context: OperationContext = self._context
         waits, tries = Backoff(_FIRST_WAIT, _MAX_WAIT), 0
         while True:

@@ -4,7 +4,7 @@ import base64
 import binascii
 from collections.abc import AsyncGenerator, Sequence
 from datetime import datetime
-from typing import Any, Self
+from typing import Self
 
 import strawberry
 
@@ -14,7 +14,7 @@ from controlplane.platform.context import SECRET
 from controlplane.platform.graphql import relay
 from controlplane.platform.graphql.context import Context, Info
 from controlplane.platform.graphql.deltas import deltas
-from controlplane.platform.graphql.derive import Draft, Output, computed, draft, output
+from controlplane.platform.graphql.derive import Draft, FieldValues, Output, computed, draft, output
 from controlplane.platform.graphql.plugin_inputs import (
     enum_of_kinds,
     settings_from,
@@ -189,7 +189,7 @@ class SecretAttributes(Draft[SecretChange]):
     source: SecretSourceAttributes | None = None
     """External source."""
 
-    def values(self) -> dict[str, Any]:
+    def values(self) -> FieldValues:
         return {
             "value": _value(self.value, self.value_base64),
             "source": self.source.source() if self.source else None,

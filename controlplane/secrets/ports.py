@@ -127,7 +127,7 @@ class SealedTable(Protocol):
         """True if an older key sealed a value of the row."""
         ...
 
-    def again(self, sealer: Sealer, row: Any) -> Mapping[str, Any]:
+    def again(self, sealer: Sealer, row: Any) -> Mapping[str, object]:
         """The columns of the row, sealed with the current key."""
         ...
 

@@ -1,9 +1,9 @@
 """Ports of services."""
 
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from controlplane.authorization import Actor, Visible
 from controlplane.platform.context import OperationContext
@@ -26,6 +26,7 @@ from controlplane.services.model.render_state import RenderState
 from controlplane.services.model.service import Component, Confirmation, Revision, Service
 from controlplane.services.model.sources import ServiceSource
 from controlplane.services.model.status_codes import ClusterMapRow
+from core.json_object import JsonMapping
 from core.spec.sync import Removal
 
 P = TypeVar("P")
@@ -165,7 +166,7 @@ class ServiceStore(DeletableRows[Service], ProjectRows[Service], Protocol):
 class LiveObjects(Protocol):
     """Live objects of clusters, read with the permissions of the requesting user."""
 
-    async def read(self, actor: Actor, handle: str, path: str) -> Mapping[str, Any]:
+    async def read(self, actor: Actor, handle: str, path: str) -> JsonMapping:
         """Returns the JSON at a path of a cluster's API.
 
         Raises NotFound or Forbidden as the cluster or the Kubernetes proxy answers, LimitExceeded

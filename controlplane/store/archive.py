@@ -32,6 +32,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from controlplane.platform.parts import Columns
 from controlplane.platform.store.connection import translate_errors
 from controlplane.platform.store.engine import READ_ONLY
 from controlplane.store.migrate import REVISIONS, changing_schema, migrate_connection, revision_of
@@ -196,14 +197,14 @@ def _written(column: Column[Any], dialect: str) -> Any:
     return cast(text, JSONB) if dialect == "postgresql" else type_coerce(text, String)
 
 
-def _kept(row: list[Any], columns: list[Column[Any]]) -> dict[str, Any]:
+def _kept(row: list[Any], columns: list[Column[Any]]) -> Columns:
     return {
         f"to_{column.name}": _typed(value, column.type)
         for value, column in zip(row, columns, strict=True)
     }
 
 
-def _typed(value: Any, kind: Any) -> Any:
+def _typed(value: Any, kind: object) -> Any:
     if value is None:
         return None
     if isinstance(kind, DateTime):

@@ -2,12 +2,12 @@
 
 import re
 from collections.abc import Mapping
-from typing import Any
 from urllib.parse import quote, urljoin, urlsplit
 
 import orjson
 
 from core.errors import Invalid, NotFound, Unavailable
+from core.json_object import JsonObject
 from core.outbound.credentials import RegistryAccount
 from core.outbound.oci_tokens import RegistryTokens
 from core.outbound.reply import HttpClient, HttpReply, retry_after
@@ -77,7 +77,7 @@ class OciRegistryClient:
 
     async def manifest(
         self, repository: OciRepository, reference: str, account: RegistryAccount | None
-    ) -> dict[str, Any]:
+    ) -> JsonObject:
         """Returns the manifest or index of a tag or a digest."""
         url = _manifest_url(repository, reference)
         reply = await self._get(repository, url, account, _MANIFESTS, max_bytes=_MAX_JSON)

@@ -62,7 +62,7 @@ def configure(level: str = "info", *, json: bool | None = None) -> None:
     """Configures logging of the process; default format is JSON, or text on a terminal."""
     as_json = not sys.stderr.isatty() if json is None else json
     set_level(level)
-    renderer: Any = (
+    renderer: object = (
         structlog.processors.JSONRenderer()
         if as_json
         # The default formatter prints local variables of each frame, which may contain secrets.

@@ -8,17 +8,17 @@ The digest of a bundle is the sha256 of these bytes, so equal objects have equal
 import hashlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import orjson
 
 from core.errors import Invalid
+from core.json_object import JsonObject
 
 MAX_BUNDLE_BYTES = 64 << 20
 MAX_OBJECT_BYTES = 1_500_000
 MAX_OBJECTS = 10_000
 
-KubeObject = dict[str, Any]
+KubeObject = JsonObject
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from core.json_object import JsonObject
 _NESTED = (dict, list)
 
 
-def project(manifest: Any, live: Any) -> Any:
+def project(manifest: Any, live: object) -> Any:
     """Projects `live` onto the fields of `manifest`."""
     if isinstance(manifest, dict) and isinstance(live, dict):
         return {
@@ -28,7 +28,7 @@ def index_by_name(items: list[Any]) -> JsonObject | None:
     return named if len(named) == len(items) else None
 
 
-def _project_list(manifest: list[Any], live: list[Any]) -> list[Any]:
+def _project_list(manifest: list[Any], live: list[object]) -> list[object]:
     theirs = index_by_name(live)
     if theirs is not None and index_by_name(manifest) is not None:
         return [project(m, theirs[m["name"]]) for m in manifest if m["name"] in theirs]

@@ -1,12 +1,12 @@
 """Render orders for an agent, in the form that is sealed to that agent."""
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import orjson
 
 from core.errors import Invalid
+from core.json_object import JsonMapping, JsonObject
 from core.spec.renderers import HelmRelease, RenderOptions
 from core.spec.source import (
     GitCredentials,
@@ -64,8 +64,8 @@ def load_order(data: bytes) -> RenderOrder:
         ) from None
 
 
-def _request(raw: Mapping[str, Any]) -> RenderRequest:
-    read: dict[str, Any] = dict(raw)
+def _request(raw: JsonMapping) -> RenderRequest:
+    read: JsonObject = dict(raw)
     if (helm := raw["helm"]) is not None:
         read["helm"] = HelmRelease(**helm | {"values_files": tuple(helm["values_files"])})
     read["options"] = RenderOptions.of(raw["options"])
@@ -73,8 +73,8 @@ def _request(raw: Mapping[str, Any]) -> RenderRequest:
     return RenderRequest(**read)
 
 
-def _repository(raw: Mapping[str, Any]) -> RepositorySpec:
-    read: dict[str, Any] = dict(raw)
+def _repository(raw: JsonMapping) -> RepositorySpec:
+    read: JsonObject = dict(raw)
     if (given := raw["credentials"]) is not None:
         read["credentials"] = GitCredentials(**given)
     read["kind"] = RepositoryKind(raw["kind"])

@@ -1,9 +1,10 @@
 """Renderers that the control plane names, and the settings of renderers."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 from urllib.parse import quote, unquote
+
+from core.json_object import JsonMapping, JsonObject
 
 AUTO: Final = "auto"
 """Detects the renderer from the files of a folder."""
@@ -68,9 +69,9 @@ class RenderOptions:
     """Top-level arguments of Jsonnet. They win over parameters. Limit: 100."""
 
     @classmethod
-    def of(cls, fields: Mapping[str, Any]) -> "RenderOptions":
+    def of(cls, fields: JsonMapping) -> "RenderOptions":
         """Reads the JSON form."""
-        read: dict[str, Any] = {
+        read: JsonObject = {
             name: tuple(value) if isinstance(value, list) else value
             for name, value in fields.items()
         }

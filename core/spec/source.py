@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
 
 from core.identity import ClusterId, RepositoryId
+from core.json_object import JsonMapping
 from core.spec.bundle import Attestation
 from core.spec.renderers import AUTO, HelmRelease, RenderOptions
 
@@ -135,7 +135,7 @@ class RenderRequest:
     renderer: str = AUTO
     kustomize_path: str | None = None
     templated: bool = False
-    parameters: Mapping[str, Any] = field(default_factory=dict)
+    parameters: JsonMapping = field(default_factory=dict)
     helm: HelmRelease | None = None
     options: RenderOptions = RenderOptions()
     sources: tuple[SourceFolder, ...] = ()

@@ -41,7 +41,7 @@ class EnumCodec(Generic[E]):
     ) -> None:
         self.values = values
         names = renamed or {}
-        self._numbers: dict[E, Any] = {
+        self._numbers: dict[E, object] = {
             value: message.Value(prefix + names.get(value, value.name)) for value in values
         }
         self._values = {number: value for value, number in self._numbers.items()}

@@ -6,11 +6,11 @@ Both are trees of strings. Their metadata is flattened into keys such as
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from core.errors import Invalid
+from core.json_object import JsonMapping, JsonObject
 
-Tree = dict[str, Any]
+Tree = JsonObject
 
 _PREFIX = "sops_"
 _SECTION = "sops"
@@ -29,7 +29,7 @@ def parsed(name: str, text: str) -> Tree:
     return _of_dotenv(text) if name.endswith(".env") else _of_ini(text)
 
 
-def written(name: str, tree: Mapping[str, Any]) -> bytes:
+def written(name: str, tree: JsonMapping) -> bytes:
     """Writes the decrypted file, without metadata and comments."""
     lines = _dotenv(tree) if name.endswith(".env") else _ini(tree)
     return "".join(f"{line}\n" for line in lines).encode()
@@ -102,7 +102,7 @@ def _dotenv(tree: Mapping[str, object]) -> Iterator[str]:
         yield f"{key}={_escaped(str(value))}"
 
 
-def _ini(tree: Mapping[str, Any]) -> Iterator[str]:
+def _ini(tree: JsonMapping) -> Iterator[str]:
     for name, section in sorted(tree.items(), key=lambda item: item[0] != _BEFORE_SECTIONS):
         if name != _BEFORE_SECTIONS:
             yield f"[{name}]"

@@ -8,7 +8,7 @@ import hashlib
 import hmac
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -17,6 +17,7 @@ import yaml
 from core import patterns
 from core.age import AgeIdentity
 from core.errors import Invalid
+from core.json_object import JsonMapping, JsonObject
 from core.sops import (
     ENCRYPTED_PREFIX,
     METADATA,
@@ -148,7 +149,7 @@ for _tag, _form, _first in (
     )
 
 
-def _parsed(data: bytes, *, is_yaml: bool) -> list[dict[str, Any]]:
+def _parsed(data: bytes, *, is_yaml: bool) -> list[JsonObject]:
     """Parses the documents of a file, in order."""
     try:
         text = data.decode()
@@ -161,7 +162,7 @@ def _parsed(data: bytes, *, is_yaml: bool) -> list[dict[str, Any]]:
     return found
 
 
-def _flat(name: str, data: bytes) -> dict[str, Any]:
+def _flat(name: str, data: bytes) -> JsonObject:
     try:
         return flat.parsed(name, data.decode())
     except UnicodeDecodeError:
@@ -177,7 +178,7 @@ def _documents(text: str) -> Iterator[Any]:
         loader.dispose()
 
 
-def _content(tree: Mapping[str, Any]) -> bytes:
+def _content(tree: JsonMapping) -> bytes:
     """Returns the content of a file that SOPS encrypted as binary."""
     content = tree.get("data")
     if set(tree) != {"data"} or not isinstance(content, str):

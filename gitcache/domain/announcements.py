@@ -7,6 +7,8 @@ is asked for the truth.
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from core.json_object import JsonMapping
+
 MAX_REFS = 100
 """Maximum number of refs read from one push; the poll finds the others."""
 
@@ -29,12 +31,12 @@ def announced(provider: str, payload: Any) -> dict[str, str]:
     return found
 
 
-def _push(payload: Mapping[str, Any]) -> Iterator[tuple[Any, Any]]:
+def _push(payload: Mapping[str, object]) -> Iterator[tuple[Any, Any]]:
     """Reads GitHub, GitLab, Gitea, Forgejo and Gogs: one ref and its new tip."""
     yield payload.get("ref"), payload.get("checkout_sha") or payload.get("after")
 
 
-def _bitbucket(payload: Mapping[str, Any]) -> Iterator[tuple[Any, Any]]:
+def _bitbucket(payload: Mapping[str, object]) -> Iterator[tuple[Any, Any]]:
     """Reads Bitbucket Cloud (`push.changes[].new`) and Server (`changes[]`)."""
     for change in _maps(_map(payload.get("push")).get("changes")):
         new = _map(change.get("new"))
@@ -44,13 +46,13 @@ def _bitbucket(payload: Mapping[str, Any]) -> Iterator[tuple[Any, Any]]:
         yield change.get("refId") or _map(change.get("ref")).get("id"), change.get("toHash")
 
 
-def _azure(payload: Mapping[str, Any]) -> Iterator[tuple[Any, Any]]:
+def _azure(payload: Mapping[str, object]) -> Iterator[tuple[Any, Any]]:
     """Reads Azure DevOps (`resource.refUpdates[]`)."""
     for update in _maps(_map(payload.get("resource")).get("refUpdates")):
         yield update.get("name"), update.get("newObjectId")
 
 
-def _plain(payload: Mapping[str, Any]) -> Iterator[tuple[Any, Any]]:
+def _plain(payload: Mapping[str, object]) -> Iterator[tuple[Any, Any]]:
     """Reads Towline's own format for custom hooks: `{"refs": {"refs/heads/main": "<sha>"}}`."""
     yield from _map(payload.get("refs")).items()
 
@@ -66,11 +68,11 @@ _READERS = {
 PROVIDERS = frozenset(_READERS)
 
 
-def _map(value: Any) -> Mapping[str, Any]:
+def _map(value: Any) -> JsonMapping:
     return value if isinstance(value, dict) else {}
 
 
-def _maps(value: Any) -> Iterator[Mapping[str, Any]]:
+def _maps(value: Any) -> Iterator[JsonMapping]:
     if isinstance(value, list):
         yield from (item for item in value if isinstance(item, dict))
 

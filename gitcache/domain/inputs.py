@@ -3,11 +3,11 @@
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
 
 import orjson
 
 from core.errors import Invalid
+from core.json_object import JsonMapping
 from core.spec.renderers import RenderOptions
 from gitcache.domain import parameters as given
 
@@ -35,7 +35,7 @@ class Inputs:
     tool: str = ""
     root: str | None = None
     templated: bool = False
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    settings: JsonMapping = field(default_factory=dict)
     charts: Mapping[str, str] = field(default_factory=dict)
     mounts: Sequence[tuple[str, str]] = ()
     submodules: bool = False

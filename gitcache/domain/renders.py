@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from core.errors import Invalid
+from core.json_object import JsonMapping
 from core.spec.renderers import RenderOptions
 from gitcache.domain.references import ChartRef, Reads
 
@@ -23,9 +23,9 @@ class RenderJob:
     folder: str
     root: str
     files: Mapping[str, bytes]
-    parameters: Mapping[str, Any] = field(default_factory=dict)
+    parameters: JsonMapping = field(default_factory=dict)
     templated: bool = False
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    settings: JsonMapping = field(default_factory=dict)
     archives: Mapping[str, str] = field(default_factory=dict)
     options: RenderOptions = RenderOptions()
 

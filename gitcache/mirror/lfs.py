@@ -4,12 +4,12 @@ import asyncio
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import orjson
 from yarl import URL
 
 from core.errors import Invalid, Unavailable
+from core.json_object import JsonMapping
 from core.spec.source import RepositorySpec
 from gitcache.domain.pointers import Pointer, parse_pointer
 from gitcache.mirror.transport.http import GitHttpClient, read
@@ -156,7 +156,7 @@ def _actions(data: bytes, pointers: Sequence[Pointer]) -> dict[Pointer, Mapping[
         ) from None
 
 
-def _target(action: Mapping[str, Any]) -> tuple[URL, dict[str, str]]:
+def _target(action: JsonMapping) -> tuple[URL, dict[str, str]]:
     try:
         url = URL(action["href"], encoded=True)
         headers = {str(key): str(value) for key, value in (action.get("header") or {}).items()}

@@ -3,7 +3,6 @@
 import ssl
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
 
 import aiohttp
 import orjson
@@ -20,6 +19,7 @@ from core.errors import (
     Unavailable,
 )
 from core.identity import RepositoryId
+from core.json_object import JsonObject
 from core.spec.bundle import digest_of
 from core.spec.source import Commit, RenderedBundle, RenderRequest, RepositoryState
 from gitcache.domain import messages
@@ -257,7 +257,7 @@ async def _check(answer: aiohttp.ClientResponse) -> None:
     raise PeerUnavailable(text, retry_after=1.0)
 
 
-def _problem(data: bytes) -> dict[str, Any]:
+def _problem(data: bytes) -> JsonObject:
     try:
         problem = orjson.loads(data)
     except orjson.JSONDecodeError:

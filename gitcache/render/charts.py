@@ -5,7 +5,6 @@ import posixpath
 import tarfile
 import zlib
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from core.errors import Invalid
 from gitcache.domain import paths
@@ -181,7 +180,7 @@ def _dependencies_of(value: Mapping[str, object]) -> list[dict[str, str]]:
     return list(_named(listed)) if isinstance(listed, list) else []
 
 
-def _named(listed: list[Any]) -> Iterator[dict[str, str]]:
+def _named(listed: list[object]) -> Iterator[dict[str, str]]:
     for dependency in listed:
         if isinstance(dependency, dict) and isinstance(dependency.get("name"), str):
             yield {key: str(dependency.get(key) or "") for key in ("name", "version", "repository")}

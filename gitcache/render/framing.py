@@ -6,9 +6,10 @@ No pickle, because data from workers is not trusted.
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import orjson
+
+from core.json_object import JsonMapping
 
 LENGTH = struct.Struct(">I")
 MAX_HEADER = 8 << 20
@@ -22,11 +23,11 @@ class BadMessage(ValueError):
 class WorkerMessage:
     """A JSON object, and bytes by name."""
 
-    fields: Mapping[str, Any]
+    fields: JsonMapping
     blobs: Mapping[str, bytes]
 
 
-def encode(fields: Mapping[str, Any], blobs: Mapping[str, bytes] | None = None) -> bytes:
+def encode(fields: JsonMapping, blobs: Mapping[str, bytes] | None = None) -> bytes:
     """Encodes a message: length of the header, header, blobs in the header's order."""
     blobs = blobs or {}
     sizes = [[name, len(data)] for name, data in blobs.items()]

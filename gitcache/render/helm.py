@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import orjson
 
 from core.errors import Invalid, Unavailable
+from core.json_object import JsonMapping, JsonObject
 from core.spec.bundle import KubeObject
 from core.spec.renderers import HELM, HelmRelease
 from gitcache.domain import paths
@@ -47,7 +48,7 @@ class HelmEngine(Protocol):
     """Renders the files of a chart, given by their path in it."""
 
     def render(
-        self, chart: Files, values: dict[str, Any], options: Mapping[str, Any], scratch: Path
+        self, chart: Files, values: JsonObject, options: JsonMapping, scratch: Path
     ) -> str | dict[str, str]:
         """Returns texts by template, or one text. Raises Invalid with Helm's error."""
         ...
@@ -110,8 +111,8 @@ class Helm(Renderer):
 def chart_objects(
     engine: HelmEngine,
     chart: Files,
-    values: dict[str, Any],
-    options: Mapping[str, Any],
+    values: JsonObject,
+    options: JsonMapping,
     wanted: HelmRelease,
     scratch: Path,
 ) -> Iterator[manifests.LocatedObject]:
@@ -178,7 +179,7 @@ def _values(job: WorkerJob, helm: HelmRelease, files: Files) -> dict[str, object
     return charts.merged(result, parsed_values("helm.values", inline))
 
 
-def parsed_values(path: str, data: bytes) -> dict[str, Any]:
+def parsed_values(path: str, data: bytes) -> JsonObject:
     """Parses a values file. Raises Invalid, naming the file."""
     if len(data) > manifests.MAX_FILE_BYTES:
         raise Invalid(f"{path}: {len(data):,} bytes; the limit is {manifests.MAX_FILE_BYTES:,}")
@@ -191,9 +192,7 @@ def parsed_values(path: str, data: bytes) -> dict[str, Any]:
     return documents[0] if documents else {}
 
 
-def _capabilities(
-    files: Files, values: Mapping[str, Any], recorder: ParameterRecorder
-) -> dict[str, Any]:
+def _capabilities(files: Files, values: JsonMapping, recorder: ParameterRecorder) -> JsonObject:
     """Returns the cluster's version and APIs, only if the chart uses them.
 
     A packed subchart counts as a use, because it may use them.
@@ -209,7 +208,7 @@ def _capabilities(
 
 
 def _crds(
-    chart: Files, values: Mapping[str, Any], wanted: HelmRelease
+    chart: Files, values: JsonMapping, wanted: HelmRelease
 ) -> Iterator[manifests.LocatedObject]:
     """Yields the objects in `crds/` of a chart and its enabled subcharts, without templating."""
     found = [path for path in sorted(chart) if _is_crd(path.split("/"))]
@@ -280,7 +279,7 @@ class _Library:
         self._loaded: OrderedDict[bytes, Any] = OrderedDict()
 
     def render(
-        self, chart: Files, values: dict[str, Any], options: Mapping[str, Any], scratch: Path
+        self, chart: Files, values: JsonObject, options: JsonMapping, scratch: Path
     ) -> dict[str, str]:
         """Implements `HelmEngine.render`."""
         loaded = self._load(chart, scratch)
@@ -327,9 +326,7 @@ class _Command:
     def __init__(self, command: Sequence[str]) -> None:
         self._command = command
 
-    def render(
-        self, chart: Files, values: dict[str, Any], options: Mapping[str, Any], scratch: Path
-    ) -> str:
+    def render(self, chart: Files, values: JsonObject, options: JsonMapping, scratch: Path) -> str:
         """Implements `HelmEngine.render`."""
         with tempfile.TemporaryDirectory(dir=scratch, prefix="h") as name:
             home = Path(name)
@@ -337,7 +334,7 @@ class _Command:
             (home / "values.json").write_bytes(orjson.dumps(values))
             return self._run(home, options)
 
-    def _run(self, home: Path, options: Mapping[str, Any]) -> str:
+    def _run(self, home: Path, options: JsonMapping) -> str:
         chart = home / "chart"
         arguments = ["template", "--namespace", options["namespace"]]
         arguments += ["--values", str(home / "values.json")]

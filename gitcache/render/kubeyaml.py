@@ -22,6 +22,8 @@ from yaml.events import (
 )
 from yaml.nodes import ScalarNode
 
+from core.json_object import JsonObject
+
 MAX_VALUES = 500_000
 MAX_DEPTH = 200
 
@@ -84,7 +86,7 @@ def load_all(text: str, max_documents: int) -> Iterator[tuple[int, Any]]:
         loader.dispose()
 
 
-def _documents(loader: Any, max_documents: int) -> Iterator[tuple[int, Any]]:
+def _documents(loader: Any, max_documents: int) -> Iterator[tuple[int, object]]:
     count = 0
     while not isinstance(event := loader.get_event(), StreamEndEvent):
         if not isinstance(event, DocumentStartEvent):
@@ -108,7 +110,7 @@ class _Document:
         self._loader = loader
         self._next: Callable[[], Any] = loader.get_event
         self._values = 0
-        self._anchors: dict[str, tuple[Any, int]] = {}
+        self._anchors: dict[str, tuple[object, int]] = {}
 
     def value(self, event: Any, depth: int) -> Any:
         """Builds the value that begins with an event."""
@@ -129,7 +131,7 @@ class _Document:
             self._anchors[event.anchor] = value, self._values - before
         return value
 
-    def _aliased(self, event: AliasEvent) -> Any:
+    def _aliased(self, event: AliasEvent) -> object:
         if event.anchor not in self._anchors:
             raise _error(event, f"the alias *{str(event.anchor)[:40]} has no anchor before it")
         value, size = self._anchors[event.anchor]
@@ -146,7 +148,7 @@ class _Document:
             return self._loader.resolve(ScalarNode, event.value, event.implicit)
         return event.tag
 
-    def _sequence(self, start: SequenceStartEvent, depth: int) -> list[Any]:
+    def _sequence(self, start: SequenceStartEvent, depth: int) -> list[object]:
         _check_collection(start, "seq")
         items = []
         while not isinstance(event := self._next(), SequenceEndEvent):
@@ -177,7 +179,7 @@ def _check_collection(event: Any, kind: str) -> None:
         raise _error(event, f"unknown tag {event.tag[:40]!r}")
 
 
-def _mergeable(event: Any, value: Any) -> list[dict[str, Any]]:
+def _mergeable(event: Any, value: Any) -> list[JsonObject]:
     maps = value if isinstance(value, list) else [value]
     if not all(isinstance(item, dict) for item in maps):
         raise _error(event, "`<<` needs a map or a list of maps")

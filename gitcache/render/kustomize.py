@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from core.errors import Invalid
+from core.json_object import JsonMapping, JsonObject
 from core.spec.bundle import KubeObject
 from core.spec.renderers import HELM, KUSTOMIZE
 from gitcache.domain import paths
@@ -123,7 +124,7 @@ def _with_charts(job: WorkerJob) -> Files:
     return {**job.files, **changed}
 
 
-def _namespaces(root: str, folders: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
+def _namespaces(root: str, folders: Mapping[str, JsonMapping]) -> Iterator[tuple[str, str]]:
     """Yields the folders of kustomizations with the namespace of the nearest one around."""
     seen: set[str] = set()
     waiting = [(root, "")]
@@ -140,7 +141,7 @@ def _namespaces(root: str, folders: Mapping[str, Mapping[str, Any]]) -> Iterator
                 waiting.append((below, namespace))
 
 
-def _kustomizations(folder: str, files: Files) -> Iterator[tuple[str, dict[str, Any]]]:
+def _kustomizations(folder: str, files: Files) -> Iterator[tuple[str, JsonObject]]:
     """Yields the kustomizations at and below a folder. Raises Invalid for a malformed one."""
     for path, data in sorted(files.items()):
         if posixpath.basename(path) not in NAMES or not _inside(path, folder):
@@ -173,7 +174,7 @@ def _inside(path: str, folder: str) -> bool:
     return not folder or path.startswith(f"{folder}/")
 
 
-def _checked(path: str, kustomization: Mapping[str, Any]) -> Iterator[str]:
+def _checked(path: str, kustomization: JsonMapping) -> Iterator[str]:
     for name in _PLUGINS:
         if kustomization.get(name):
             raise Invalid(f"{path}: `{name}` is not supported; use `helmCharts`")
@@ -186,7 +187,7 @@ def _checked(path: str, kustomization: Mapping[str, Any]) -> Iterator[str]:
         yield reference
 
 
-def _named(kustomization: Mapping[str, Any]) -> Iterator[str]:
+def _named(kustomization: JsonMapping) -> Iterator[str]:
     """Yields every value of a kustomization that kustomize treats as a path."""
     yield from kustomize_charts.chart_paths(kustomization)
     for name in _LISTS:
@@ -212,7 +213,7 @@ def _file_source(item: str) -> str:
     return path if equals and not _REMOTE.search(item) else item
 
 
-def _is_path(value: Any) -> bool:
+def _is_path(value: object) -> bool:
     return isinstance(value, str) and "\n" not in value
 
 

@@ -6,12 +6,13 @@ the objects of a chart as well.
 
 import hashlib
 import posixpath
-from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from typing import NamedTuple
 
 import yaml
 
 from core.errors import Invalid
+from core.json_object import JsonMapping, JsonObject
 from core.spec.bundle import KubeObject
 from core.spec.renderers import HelmRelease
 from gitcache.domain import paths
@@ -26,7 +27,7 @@ _HOME = "charts"
 _MAX_CHARTS = 64
 # kustomize marks objects of charts so, and leaves their namespace to Helm.
 _GENERATED = "internal.config.kubernetes.io/helm-generated"
-Kustomization = Mapping[str, Any]
+Kustomization = JsonMapping
 
 
 class _ChartPlace(NamedTuple):
@@ -35,7 +36,7 @@ class _ChartPlace(NamedTuple):
     path: str
     folder: str
     top: str
-    chart: Mapping[str, Any]
+    chart: JsonMapping
 
 
 def has_charts(kustomization: Kustomization) -> bool:
@@ -112,12 +113,12 @@ def _rendered(place: _ChartPlace, job: WorkerJob, namespace: str) -> bytes:
     return yaml.dump_all(objects, Dumper=yaml.CSafeDumper).encode()
 
 
-def _ref(chart: Mapping[str, Any], folder: str) -> ChartRef:
+def _ref(chart: JsonMapping, folder: str) -> ChartRef:
     version = str(chart.get("version") or "")
     return ChartRef(str(chart.get("repo") or ""), chart["name"], version, folder=folder)
 
 
-def _charts(kustomization: Kustomization) -> list[dict[str, Any]]:
+def _charts(kustomization: Kustomization) -> list[JsonObject]:
     listed = kustomization.get(_FIELD)
     found = [
         chart
@@ -135,26 +136,26 @@ def _home(kustomization: Kustomization) -> str:
     return home if isinstance(home, str) and home else _HOME
 
 
-def _place(folder: str, chart: Mapping[str, Any], kustomization: Kustomization) -> str:
+def _place(folder: str, chart: JsonMapping, kustomization: Kustomization) -> str:
     wanted = _ref(chart, folder)
     if wanted.repository:
         return fetched_chart(folder, wanted)
     return paths.inside(folder, paths.child(_home(kustomization), wanted.name), "chartHome")
 
 
-def _values_files(chart: Mapping[str, Any]) -> list[str]:
+def _values_files(chart: JsonMapping) -> list[str]:
     return [file for file in (chart.get("valuesFile"), *_additional(chart)) if file]
 
 
-def _additional(chart: Mapping[str, Any]) -> list[str]:
+def _additional(chart: JsonMapping) -> list[str]:
     listed = chart.get("additionalValuesFiles")
     return [str(file) for file in listed] if isinstance(listed, list) else []
 
 
-def _values(place: _ChartPlace, job: WorkerJob) -> dict[str, Any]:
+def _values(place: _ChartPlace, job: WorkerJob) -> JsonObject:
     """Merges the values as kustomize does: by default, inline values win over the values file."""
 
-    def read(file: str) -> dict[str, Any]:
+    def read(file: str) -> JsonObject:
         at = paths.inside(place.folder, file, "valuesFile")
         if at not in job.files:
             raise Invalid(f"{place.path}: values file {file!r} is not in this commit")
@@ -175,7 +176,7 @@ def _values(place: _ChartPlace, job: WorkerJob) -> dict[str, Any]:
     return values
 
 
-def _release(chart: Mapping[str, Any], namespace: str) -> HelmRelease:
+def _release(chart: JsonMapping, namespace: str) -> HelmRelease:
     return HelmRelease(
         release=str(chart.get("releaseName") or chart["name"]),
         namespace=str(chart.get("namespace") or namespace or "default"),
@@ -184,8 +185,8 @@ def _release(chart: Mapping[str, Any], namespace: str) -> HelmRelease:
     )
 
 
-def _options(chart: Mapping[str, Any]) -> dict[str, Any]:
-    options: dict[str, Any] = {}
+def _options(chart: JsonMapping) -> JsonObject:
+    options: JsonObject = {}
     if chart.get("kubeVersion"):
         options["kube_version"] = str(chart["kubeVersion"]).removeprefix("v")
     if isinstance(versions := chart.get("apiVersions"), list):

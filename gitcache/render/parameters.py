@@ -3,13 +3,15 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from core.json_object import JsonMapping, JsonObject
+
 Path = tuple[str, ...]
 
 
 class ParameterRecorder:
     """Gives parameters to templates and records the paths that they read."""
 
-    def __init__(self, parameters: Mapping[str, Any]) -> None:
+    def __init__(self, parameters: JsonMapping) -> None:
         self._found: set[Path] = set()
         self.root = RecordedMapping(parameters, (), self._found)
 
@@ -34,10 +36,10 @@ class ParameterRecorder:
         self._found.add(())
 
 
-class RecordedMapping(dict[str, Any]):
+class RecordedMapping(JsonObject):
     """A mapping that records reads: of a key by the key's path, of several by its own path."""
 
-    def __init__(self, values: Mapping[str, Any], path: Path, found: set[Path]) -> None:
+    def __init__(self, values: JsonMapping, path: Path, found: set[Path]) -> None:
         super().__init__(
             (
                 key,
@@ -105,7 +107,7 @@ class RecordedMapping(dict[str, Any]):
     __hash__ = None
 
 
-_ABSENT: Any = object()
+_ABSENT: object = object()
 
 
 def names_of(values: Mapping[str, object]) -> dict[str, object]:

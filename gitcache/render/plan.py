@@ -2,8 +2,9 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
+from core.json_object import JsonMapping
 from core.spec.source import RenderRequest, RepositoryKind, RepositorySpec
 from gitcache.domain.inputs import source_of
 from gitcache.domain.objects import Entry
@@ -53,7 +54,7 @@ class RenderPlan:
     reads: Mapping[str, Entry]
     parts: Sequence[PlanPart] = ()
     pins: Mapping[str, ChartPin] = field(default_factory=dict)
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    settings: JsonMapping = field(default_factory=dict)
     tool: str = ""
     static: str = ""
 

@@ -1,9 +1,9 @@
 """Inputs of a render for its signed statement."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import asdict
-from typing import Any
 
+from core.json_object import JsonMapping
 from core.remotes import parse_remote
 from core.spec.attestation import AttestationStatement, SignedSource
 from core.spec.renderers import HELM, RenderOptions
@@ -17,9 +17,7 @@ from gitcache.render.plan import PlanPart, RenderPlan
 _CAPABILITIES = (["cluster", "currentVersion"], ["cluster", "apiVersions"])
 
 
-def statement_of(
-    plan: RenderPlan, rendered: Mapping[str, Any], inputs: str
-) -> AttestationStatement:
+def statement_of(plan: RenderPlan, rendered: JsonMapping, inputs: str) -> AttestationStatement:
     """The statement about a stored result, whose memo is `rendered`."""
     return AttestationStatement(
         digest=rendered["digest"],

@@ -4,8 +4,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
+from core.json_object import JsonMapping
 from core.spec.bundle import KubeObject
 from core.spec.renderers import RenderOptions
 from gitcache.domain.references import References
@@ -58,7 +59,7 @@ class WorkerJob:
     files: Files
     parameters: ParameterRecorder
     templated: bool
-    settings: Mapping[str, Any]
+    settings: JsonMapping
     archives: Mapping[str, str]
     options: RenderOptions
     command: Sequence[str]

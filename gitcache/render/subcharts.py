@@ -4,12 +4,11 @@ Helm's engine skips the templates of disabled subcharts, but does not handle the
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from gitcache.domain import paths
 from gitcache.render import charts
 
-Values = Mapping[str, Any]
+Values = Mapping[str, object]
 
 
 def switched_off(files: Mapping[str, bytes], values: Values) -> set[str]:

@@ -9,11 +9,12 @@ import sys
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import orjson
 
 from core.errors import Code, Invalid, TowlineError
+from core.json_object import JsonMapping, JsonObject
 from core.spec.bundle import KubeObject, make_bundle
 from core.spec.renderers import RenderOptions
 from gitcache.render import charts, framing, manifests, sandbox, templates
@@ -23,7 +24,7 @@ from gitcache.render.renderers import renderer_named
 
 _MAX_INPUT = 1 << 30
 
-Answer = tuple[dict[str, Any], Files]
+Answer = tuple[JsonObject, Files]
 
 
 def main() -> None:
@@ -62,12 +63,12 @@ def _answer(message: framing.WorkerMessage, settings: Mapping[str, object]) -> b
     return framing.encode({**fields, "reads": as_lists(recorder.reads)}, blobs)
 
 
-def _failed(code: Code, message: str) -> dict[str, Any]:
+def _failed(code: Code, message: str) -> JsonObject:
     return {"code": code, "message": message}
 
 
 def _job(
-    message: framing.WorkerMessage, recorder: ParameterRecorder, limits: Mapping[str, Any]
+    message: framing.WorkerMessage, recorder: ParameterRecorder, limits: JsonMapping
 ) -> WorkerJob:
     fields = message.fields
     return WorkerJob(

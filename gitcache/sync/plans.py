@@ -4,9 +4,9 @@ import re
 from collections import OrderedDict
 from collections.abc import Collection, Sequence
 from dataclasses import replace
-from typing import Any
 
 from core.errors import Invalid
+from core.json_object import JsonObject
 from core.spec.renderers import AUTO
 from core.spec.source import RenderRequest, SourceFolder
 from gitcache.domain import paths
@@ -201,7 +201,7 @@ class RenderPlanner:
             }
         )
         parameters = plan.request.parameters
-        kept: dict[str, Any] | None = await self._groups.find(static, parameters)
+        kept: JsonObject | None = await self._groups.find(static, parameters)
         if kept is None:
             found = await self._scan(origin, entry, plan)
             charts = [_chart_fields(chart) for chart in found.charts]

@@ -9,8 +9,8 @@ last: most folders have no templates.
 
 from collections import OrderedDict
 from collections.abc import Mapping
-from typing import Any
 
+from core.json_object import JsonMapping
 from gitcache.domain import parameters as given
 from gitcache.domain.inputs import digest_of_json, source_of
 from gitcache.domain.references import Reads
@@ -29,7 +29,7 @@ class RenderGroups:
         self._memo = memo
         self._known: OrderedDict[str, Sets] = OrderedDict()
 
-    async def sources(self, static: str, parameters: Mapping[str, Any]) -> list[str]:
+    async def sources(self, static: str, parameters: JsonMapping) -> list[str]:
         """Returns the possible keys of a result for these inputs."""
         return [source_of(static, reads, parameters) for reads in await self._sets(static)]
 

@@ -3,9 +3,10 @@
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from core.errors import Invalid, Unavailable
+from core.json_object import JsonMapping
 from core.runtime.clock import Clock
 from core.runtime.single_flight import SingleFlight
 from core.spec.attestation import AttestationStatement
@@ -30,7 +31,7 @@ class _Result(NamedTuple):
     """A stored result: the digest of its inputs, and its memo."""
 
     source: str
-    memo: Mapping[str, Any]
+    memo: JsonMapping
 
 
 @dataclass(frozen=True, slots=True)

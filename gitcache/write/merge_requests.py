@@ -241,7 +241,7 @@ def _base(route: ServerRoute, provider: Provider) -> str:
     return f"{origin}/api/{'v4' if provider is Provider.GITLAB else 'v1'}"
 
 
-def _heads(answer_json: Any) -> tuple[Any, Any]:
+def _heads(answer_json: Any) -> tuple[object, object]:
     if "source_branch" in answer_json:
         return answer_json["source_branch"], answer_json.get("target_branch")
     return (answer_json.get("head") or {}).get("ref"), (answer_json.get("base") or {}).get("ref")

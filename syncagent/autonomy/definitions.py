@@ -7,7 +7,7 @@ options: {createNamespace: true, drift: report, keepOnPrune: false}
 helm: {valuesFiles: [prod.yaml], values: {replicas: 2}}    # if it is a chart
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
@@ -15,6 +15,7 @@ from typing import Any
 import yaml
 
 from core.errors import Invalid
+from core.json_object import JsonMapping, JsonObject
 from core.spec.sync import DriftPolicy, SyncOptions
 from syncagent.autonomy.helm import release_of
 from syncagent.domain.local_services import Document, ServiceDefinition
@@ -116,7 +117,7 @@ def _parsed(document: Document) -> list[ServiceDefinition]:
 def _definition(raw: Any, document: Document) -> ServiceDefinition:
     if not isinstance(raw, dict) or not raw.keys() <= _FIELDS:
         raise Invalid(f"a service has unknown fields; expected {', '.join(sorted(_FIELDS))}")
-    texts: dict[str, Any] = {name: raw[name] for name in _TEXTS if name in raw}
+    texts: JsonObject = {name: raw[name] for name in _TEXTS if name in raw}
     if not all(isinstance(text, str) and text for text in texts.values()):
         raise Invalid("name, namespace, folder, repository and ref are texts")
     if missing := {"name", "namespace", "folder"} - texts.keys():
@@ -128,15 +129,15 @@ def _definition(raw: Any, document: Document) -> ServiceDefinition:
     helm = release_of(raw["helm"], texts["name"], texts["namespace"]) if "helm" in raw else None
     if helm is not None and "repository" not in texts:
         raise Invalid("helm needs a repository: folders beside the document are plain manifests")
-    own: dict[str, Any] = _options(raw.get("options") or {})
+    own: JsonObject = _options(raw.get("options") or {})
     return ServiceDefinition(**texts, **own, helm=helm)
 
 
-def _options(raw: Mapping[str, Any]) -> dict[str, Any]:
+def _options(raw: JsonMapping) -> JsonObject:
     """Returns the options, and the fields of the definition that are given among them."""
     if not isinstance(raw, dict) or not raw.keys() <= {*_OPTIONS, "drift"}:
         raise Invalid(f"unknown options; expected {', '.join([*_OPTIONS, 'drift'])}")
-    given: dict[str, Any] = {field: raw[name] for name, field in _OPTIONS.items() if name in raw}
+    given: JsonObject = {field: raw[name] for name, field in _OPTIONS.items() if name in raw}
     if not all(isinstance(value, bool) for value in given.values()):
         raise Invalid("all options except drift must be true or false")
     drift = raw.get("drift", DriftPolicy.HEAL.value)

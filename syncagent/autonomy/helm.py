@@ -2,8 +2,6 @@
 helm: {chart: web, valuesFiles: [prod.yaml], values: {replicas: 2}}
 """
 
-from typing import Any
-
 import orjson
 
 from core.errors import Invalid
@@ -18,7 +16,7 @@ _MAX_VALUES = 256 << 10
 _MAX_FILES = 64
 
 
-def release_of(raw: Any, name: str, namespace: str) -> HelmRelease:
+def release_of(raw: object, name: str, namespace: str) -> HelmRelease:
     """Parses the release; its default name is the service's. Invalid: names the wrong field."""
     if not isinstance(raw, dict) or not raw.keys() <= set(_FIELDS):
         raise Invalid(f"helm has unknown fields; expected {', '.join(_FIELDS)}")

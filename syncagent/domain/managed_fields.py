@@ -8,11 +8,12 @@ from typing import Any
 
 import orjson
 
+from core.json_object import JsonObject
 from syncagent.domain.json_pointers import MISSING, find
 from syncagent.domain.objects import KubeObject, metadata_of
 
-FieldSet = dict[str, Any]
-Entry = dict[str, Any]
+FieldSet = JsonObject
+Entry = JsonObject
 
 
 def entries_of(live: KubeObject) -> list[Entry]:

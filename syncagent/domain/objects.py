@@ -1,12 +1,12 @@
 """Names of objects and kinds."""
 
 from sys import intern
-from typing import Any
 
+from core.json_object import JsonObject
 from core.spec.bundle import KubeObject
 from core.spec.objects import GroupVersionKind, ObjectKey, ObjectRef, group_version_kind
 
-KubeFields = dict[str, Any]
+KubeFields = JsonObject
 """A part of an object, such as its metadata, spec or status."""
 
 

@@ -13,7 +13,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 from weakref import WeakSet
 
@@ -21,6 +20,7 @@ import orjson
 import yaml
 
 from core.errors import Invalid, Unavailable
+from core.json_object import JsonObject
 from core.remotes import is_loopback_host
 from core.runtime.clock import Clock
 
@@ -32,7 +32,7 @@ _EXEC_API = "client.authentication.k8s.io/v1"
 Bearer = tuple[str, datetime]
 TokenSource = Callable[[], Awaitable[Bearer]]
 Pair = tuple[bytes | None, bytes | None]
-Section = dict[str, Any]
+Section = JsonObject
 """A cluster, user, context or plug-in of a kubeconfig."""
 
 

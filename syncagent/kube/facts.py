@@ -90,7 +90,7 @@ def quantity(text: object, units: dict[str, float]) -> float:
 
 
 async def _unless_refused(
-    ask: Callable[[], Awaitable[list[Any]]], otherwise: list[Any]
+    ask: Callable[[], Awaitable[list[Any]]], otherwise: list[object]
 ) -> list[Any]:
     try:
         return await ask()

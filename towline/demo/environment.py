@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 from core.errors import TowlineError, Unavailable
 from core.json_object import JsonObject
@@ -170,7 +170,7 @@ class DemoEnvironment:
 
         wait_until("the control plane", is_ready, _READY_SECONDS)
 
-    def ask(self, document: str, /, **variables: Any) -> JsonObject:
+    def ask(self, document: str, /, **variables: object) -> JsonObject:
         """Calls the API."""
         return self.client.ask(document, **variables)
 

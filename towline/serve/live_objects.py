@@ -2,13 +2,13 @@
 
 from collections.abc import Mapping
 from http import HTTPStatus
-from typing import Any
 
 import orjson
 
 from controlplane.authorization import Actor
 from core.errors import Forbidden, NotFound, TowlineError, Unavailable
 from core.identity import TokenId, UserId
+from core.json_object import JsonMapping
 from proxy.domain.access import AuthenticatedUser
 from proxy.gateway.parse.route import ClusterRoute
 from proxy.kube_proxy import KubeProxy
@@ -27,7 +27,7 @@ class ProxyLiveObjects:
     def __init__(self, kube_proxy: KubeProxy) -> None:
         self._kube_proxy = kube_proxy
 
-    async def read(self, actor: Actor, handle: str, path: str) -> Mapping[str, Any]:
+    async def read(self, actor: Actor, handle: str, path: str) -> JsonMapping:
         identity = AuthenticatedUser(
             user_id=UserId(actor.id),
             name=actor.email,

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Any, Protocol
+from typing import Protocol
 
 import strawberry
 
@@ -23,7 +23,7 @@ from controlplane.authorization import (
     SourceRule,
     Verb,
 )
-from controlplane.platform.graphql.derive import Draft, draft
+from controlplane.platform.graphql.derive import Draft, FieldValues, draft
 from core.errors import Invalid
 
 _DEFAULT_DAYS = 90
@@ -147,7 +147,7 @@ class ProjectAttributes(Draft[ProjectChange]):
     write_bindings: list[PolicyBindingAttributes | None] | None = None
     """Users and groups with the role `editor`. Replaces the whole list. Limit: 500."""
 
-    def values(self) -> dict[str, Any]:
+    def values(self) -> FieldValues:
         return super().values() | {"subjects": subjects_by_role(self)}
 
 

@@ -23,6 +23,7 @@ from controlplane.authorization import Actor
 from controlplane.platform.http.tokens import token_of
 from core.errors import HTTP_STATUS, Code, Invalid, NotFound, TowlineError, Unauthenticated
 from core.identity import TokenKind, token_kind
+from core.json_object import JsonObject
 
 PATH = "/scim/v2"
 MAX_BYTES = 1 << 20
@@ -34,7 +35,6 @@ _CORE = "urn:ietf:params:scim:schemas:core:2.0"
 _MESSAGES = "urn:ietf:params:scim:api:messages:2.0"
 _DETAILS = {"filter": "invalidFilter", "path": "invalidPath", "body": "invalidSyntax"}
 
-Json = dict[str, Any]
 Handler = Callable[[Actor, Request], Awaitable[Response]]
 
 
@@ -183,10 +183,10 @@ class ScimRoutes:
         ]
         return _listed(kinds, 1, len(kinds))
 
-    def _meta(self, request: Request, kind: str, path: str) -> Json:
+    def _meta(self, request: Request, kind: str, path: str) -> JsonObject:
         return {"resourceType": kind, "location": f"{self._cookies.base(request)}{PATH}/{path}"}
 
-    def _user_json(self, request: Request, user: User) -> Json:
+    def _user_json(self, request: Request, user: User) -> JsonObject:
         meta = self._meta(request, _USER, f"Users/{user.id}")
         body = {
             "schemas": [f"{_CORE}:User"],
@@ -200,10 +200,10 @@ class ScimRoutes:
         }
         return {**body, "externalId": user.external_id} if user.external_id else body
 
-    def _group_json(self, request: Request, view: ScimGroup) -> Json:
+    def _group_json(self, request: Request, view: ScimGroup) -> JsonObject:
         group = view.group
         meta = self._meta(request, _GROUP, f"Groups/{group.id}")
-        body: Json = {
+        body: JsonObject = {
             "schemas": [f"{_CORE}:Group"],
             "id": group.id,
             "displayName": group.name,
@@ -251,7 +251,7 @@ async def _body(request: Request) -> Any:
         raise Invalid("must be a JSON object", field="body") from None
 
 
-def _listed(resources: Collection[Json], start: int, total: int) -> Response:
+def _listed(resources: Collection[JsonObject], start: int, total: int) -> Response:
     return _json(
         {
             "schemas": [f"{_MESSAGES}:ListResponse"],
@@ -263,7 +263,7 @@ def _listed(resources: Collection[Json], start: int, total: int) -> Response:
     )
 
 
-def _made(body: Json) -> Response:
+def _made(body: JsonObject) -> Response:
     return _json(body, 201, {"location": body["meta"]["location"]})
 
 
@@ -283,7 +283,7 @@ def _refusal(error: TowlineError) -> Response:
     return _json(body, status, {"www-authenticate": "Bearer"} if status == 401 else {})
 
 
-def _json(body: Json, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+def _json(body: JsonObject, status: int = 200, headers: dict[str, str] | None = None) -> Response:
     return Response(
         orjson.dumps(body, option=orjson.OPT_UTC_Z),
         status,

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from controlplane.platform.names import check_text
 from core.errors import Invalid
+from core.json_object import JsonObject
 
 MAX_EDITS = 1_000
 MAX_MEMBERS = 10_000
@@ -25,7 +26,7 @@ _PATH = re.compile(r"[\w$.:\-]{1,200}(?:\[[^\[\]]{1,400}\][\w.]{0,80})?")
 _NAMES = ("displayname", "name.formatted")
 _TRUTHS = {"true": True, "false": False}
 
-Json = Mapping[str, Any]
+Json = Mapping[str, object]
 
 
 class MemberOperation(StrEnum):
@@ -172,7 +173,7 @@ def _group_operation(how: MemberOperation, path: str, value: Any) -> GroupPush:
     return GroupPush(external_id="") if path == "externalid" else GroupPush()
 
 
-def _operations(body: Any) -> Iterator[tuple[MemberOperation, str, Any]]:
+def _operations(body: Any) -> Iterator[tuple[MemberOperation, str, object]]:
     """Returns (operation, lower-case path without its schema, value)
     for each operation of a PATCH.
     """
@@ -200,7 +201,7 @@ def _merged(first: UserPush, then: UserPush) -> UserPush:
     )
 
 
-def _lowered(body: Any) -> dict[str, Any]:
+def _lowered(body: Any) -> JsonObject:
     """Returns the object with lower-case names and without schema prefixes."""
     if not isinstance(body, Mapping):
         raise Invalid("must be a JSON object", field="body")

@@ -7,7 +7,6 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from ipaddress import ip_address, ip_network
-from typing import Any
 
 from controlplane.platform.names import check_length, check_text
 from controlplane.platform.parts import part
@@ -124,7 +123,7 @@ class Claims:
     name: str = ""
     groups: tuple[str, ...] | None = None
     """None: the token has no such claim."""
-    every: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    every: Mapping[str, object] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

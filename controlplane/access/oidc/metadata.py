@@ -2,13 +2,13 @@
 
 import asyncio
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 import jwt
 import orjson
 
 from core.errors import Invalid, Unauthenticated, Unavailable
+from core.json_object import JsonObject
 from core.outbound.addresses import EVERYWHERE, AddressGuard
 from core.outbound.client import OutboundClient, OutboundRoute, client_tls
 from core.outbound.reply import HttpReply
@@ -28,11 +28,11 @@ class IssuerHttpClient:
     def __init__(self, ca_file: Path | None = None) -> None:
         self._http = OutboundClient(AddressGuard(EVERYWHERE), OutboundRoute(client_tls(ca_file)))
 
-    async def get(self, url: str) -> dict[str, Any]:
+    async def get(self, url: str) -> JsonObject:
         """Returns a JSON object. Raises Unavailable."""
         return await self._ask("GET", url, {})
 
-    async def post(self, url: str, form: dict[str, str]) -> dict[str, Any]:
+    async def post(self, url: str, form: dict[str, str]) -> JsonObject:
         """Posts a form and returns the JSON object of the response."""
         headers = {"content-type": "application/x-www-form-urlencoded"}
         return await self._ask("POST", url, headers, urlencode(form).encode())
@@ -43,7 +43,7 @@ class IssuerHttpClient:
 
     async def _ask(
         self, method: str, url: str, headers: dict[str, str], body: bytes = b""
-    ) -> dict[str, Any]:
+    ) -> JsonObject:
         check_url(url)
         where = urlsplit(url).netloc
         accept = {"accept": "application/json"}
@@ -66,7 +66,7 @@ def check_url(url: str) -> None:
     raise Invalid(f"an identity provider needs an https URL: {url[:200]}", field="issuer")
 
 
-def _object(where: str, reply: HttpReply) -> dict[str, Any]:
+def _object(where: str, reply: HttpReply) -> JsonObject:
     if reply.status == 200 and not reply.truncated:
         try:
             answer = orjson.loads(reply.body)
@@ -91,7 +91,7 @@ class IssuerMetadata:
         self._fetcher = fetcher
         self._clock = clock
         self._turn = asyncio.Lock()
-        self._document: dict[str, Any] = {}
+        self._document: JsonObject = {}
         self._document_at = -KEPT_SECONDS
         self._keys: list[jwt.PyJWK] = []
         self._keys_at = -KEPT_SECONDS
@@ -136,7 +136,7 @@ class IssuerMetadata:
                 self._keys_at -= KEPT_SECONDS - AGAIN_SECONDS
                 raise
 
-    async def _discover(self) -> dict[str, Any]:
+    async def _discover(self) -> JsonObject:
         now = self._clock.monotonic()
         if now - self._document_at >= KEPT_SECONDS:
             document = await self._fetcher.get(self.issuer.rstrip("/") + _WELL_KNOWN)
@@ -149,7 +149,7 @@ class IssuerMetadata:
         return self._document
 
 
-def keys_of(document: dict[str, Any]) -> list[jwt.PyJWK]:
+def keys_of(document: JsonObject) -> list[jwt.PyJWK]:
     """Returns the public signing keys of a JWKS; unsupported ones are skipped."""
     listed = document.get("keys")
     keys = []

@@ -1,6 +1,5 @@
 """JWT validation: the algorithm first, then the key, the signature, and every relevant claim."""
 
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -9,6 +8,7 @@ from jwt.types import Options
 
 from controlplane.access.model.sign_in import Claims
 from core.errors import Unauthenticated
+from core.json_object import JsonMapping, JsonObject
 
 # Only asymmetric signatures: a shared secret would let every client sign.
 ALGORITHMS = frozenset(
@@ -57,7 +57,7 @@ def issuer_of(token: str) -> str:
     return str(claims.get("iss", ""))
 
 
-def verify_signature(token: str, key: jwt.PyJWK, algorithm: str) -> dict[str, Any]:
+def verify_signature(token: str, key: jwt.PyJWK, algorithm: str) -> JsonObject:
     """Returns the claims of a token that this key has signed."""
     try:
         return jwt.decode(token, key.key, algorithms=[algorithm], options=_UNCHECKED)
@@ -66,7 +66,7 @@ def verify_signature(token: str, key: jwt.PyJWK, algorithm: str) -> dict[str, An
 
 
 def validate_claims(
-    claims: Mapping[str, Any],
+    claims: JsonMapping,
     *,
     issuer: str,
     audience: str,
@@ -98,7 +98,7 @@ def validate_claims(
     )
 
 
-def _check_audience(claims: Mapping[str, Any], audience: str) -> None:
+def _check_audience(claims: JsonMapping, audience: str) -> None:
     given = claims.get("aud")
     audiences = [given] if isinstance(given, str) else given
     if not isinstance(audiences, list) or audience not in audiences:
@@ -107,7 +107,7 @@ def _check_audience(claims: Mapping[str, Any], audience: str) -> None:
         raise Unauthenticated("this token was issued for another authorized party")
 
 
-def _check_times(claims: Mapping[str, Any], now: float) -> float:
+def _check_times(claims: JsonMapping, now: float) -> float:
     times = {name: claims.get(name) for name in ("exp", "nbf", "iat")}
     numbers = {n: t for n, t in times.items() if isinstance(t, int | float) and abs(t) < 1e11}
     if "exp" not in numbers or any(t is not None and n not in numbers for n, t in times.items()):
@@ -130,15 +130,15 @@ def _groups(value: Any) -> tuple[str, ...] | None:
     )
 
 
-def _is_true(value: Any) -> bool:
+def _is_true(value: object) -> bool:
     """Some providers send booleans as text."""
     return value is True or value == "true"
 
 
-def _address(value: Any) -> str:
+def _address(value: object) -> str:
     """The address in a claim; a part of one would be the address of somebody else."""
     return value if isinstance(value, str) and len(value) <= _MAX_ADDRESS_LENGTH else ""
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     return str(value)[:255]

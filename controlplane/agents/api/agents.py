@@ -1,7 +1,6 @@
 """Actions of agents in the API: dry-run plans, confirmed deletions, jobs and upgrades."""
 
 from collections.abc import AsyncGenerator
-from typing import Any
 
 import strawberry
 
@@ -13,7 +12,7 @@ from controlplane.clusters.api.clusters import ClusterType
 from controlplane.platform.context import CLUSTER_JOB
 from controlplane.platform.graphql import relay
 from controlplane.platform.graphql.context import Info
-from controlplane.platform.graphql.derive import Draft, Output, draft, output
+from controlplane.platform.graphql.derive import Draft, FieldValues, Output, draft, output
 from controlplane.platform.graphql.scalars import Json
 from controlplane.platform.ports import Bus
 from controlplane.services.api.inputs import ConfigAttributes
@@ -35,7 +34,7 @@ class ObjectAttributes(Draft[ObjectRef]):
     group: str | None = None
     namespace: str | None = None
 
-    def values(self) -> dict[str, Any]:
+    def values(self) -> FieldValues:
         return {"group": "", "version": "", "namespace": "", **super().values()}
 
 

@@ -3,13 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
 
 import orjson
 
 from controlplane.platform.names import check_label
 from core.errors import Invalid
 from core.identity import ClusterId
+from core.json_object import JsonMapping
 from core.spec.jobs import JobPhase
 from core.spec.objects import ObjectRef
 
@@ -31,7 +31,7 @@ class ClusterJob:
     """Idempotency key. A request with the same key returns the existing job."""
     namespace: str
     """Namespace of the job."""
-    manifest: Mapping[str, Any]
+    manifest: JsonMapping
     timeout_s: int
     follow: bool
     actor: str
@@ -67,7 +67,7 @@ class JobRequest:
 
     namespace: str
     """Namespace of the job."""
-    manifest: Mapping[str, Any]
+    manifest: JsonMapping
     """Manifest of a `batch/v1` Job or a `v1` Pod. Limit: 512 KiB."""
     timeout_s: int = DEFAULT_TIMEOUT
     """Timeout in seconds. Default: 3,600. Limit: 604,800."""

@@ -9,7 +9,6 @@ import base64
 from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any
 
 from controlplane.clusters.model.cluster import Cluster
 from controlplane.clusters.model.commands import Command, CommandKind, CommandState
@@ -21,6 +20,7 @@ from controlplane.repositories.model.repository import Repository
 from controlplane.repositories.ports import CredentialIssuer, RepositoryStore
 from core.errors import Conflict, Invalid, NotFound, Unavailable
 from core.identity import ClusterId, RepositoryId
+from core.json_object import JsonObject
 from core.sealing import seal
 from core.spec.bundle import Attestation, open_bundle
 from core.spec.render_orders import ORDER_SECRET_NAME, RenderOrder, dump_order
@@ -207,7 +207,7 @@ class AgentRenderedManifests:
                 )
 
 
-def render_result_to_json(bundle: RenderedBundle) -> dict[str, Any]:
+def render_result_to_json(bundle: RenderedBundle) -> JsonObject:
     """The result of a render, as stored in the order's row."""
     attestation = bundle.attestation and {
         "key_id": bundle.attestation.key_id,

@@ -6,6 +6,7 @@ from typing import Any, Self
 
 import structlog
 
+from controlplane.platform.parts import Columns
 from controlplane.platform.ports import Transaction
 from controlplane.services.model.ledger import LedgerEntry
 from controlplane.services.model.service import Component, Service
@@ -43,7 +44,7 @@ class ReportBatch:
         self.services: dict[str, Service] = {}
         self.ledger: list[LedgerEntry] = []
         self.changed: set[tuple[str, str]] = set()
-        self._columns: dict[str, dict[str, Any]] = {}
+        self._columns: dict[str, Columns] = {}
         self._present: dict[str, Component] = {}
         self._gone: set[str] = set()
         self._known: dict[str, set[str]] = {}
@@ -159,7 +160,7 @@ class ReportBatch:
             return _TOO_MUCH
         return "" if self.shrunk and before == _TOO_MUCH else before
 
-    def take_columns(self) -> dict[str, dict[str, Any]]:
+    def take_columns(self) -> dict[str, Columns]:
         """The collected column changes of services, by id."""
         columns, self._columns = self._columns, {}
         return columns
@@ -179,7 +180,7 @@ async def write_all(
     Locks services before deployments, in the order of all other writers.
     """
     await _write_inventories(tx, batches)
-    columns: dict[str, dict[str, Any]] = {}
+    columns: dict[str, Columns] = {}
     for batch in batches:
         columns |= batch.take_columns()
     await tx[ServiceStore].change_each(columns)

@@ -4,7 +4,6 @@ import hashlib
 from dataclasses import replace
 from datetime import datetime
 from functools import singledispatchmethod
-from typing import Any
 
 from controlplane.agents.operations import audit
 from controlplane.agents.operations.agent_renders import render_result_to_json
@@ -29,6 +28,7 @@ from controlplane.platform.context import (
     OperationContext,
 )
 from controlplane.platform.names import is_label
+from controlplane.platform.parts import Columns
 from controlplane.platform.ports import Transaction
 from controlplane.services.model.ledger import LedgerEntry, LedgerStage
 from controlplane.services.model.objects import DryRunResult
@@ -238,10 +238,10 @@ class ReportHandler:
         changed.update({(SERVICE, body.service_id), (CLUSTER, cluster_id)})
 
 
-def _ended(command: Command, body: CommandAnswer) -> dict[str, Any]:
+def _ended(command: Command, body: CommandAnswer) -> Columns:
     """The columns of a command's row after its answer; the result of a render replaces the
     order. A render with another digest than that of the command's upload has no result."""
-    columns: dict[str, Any] = {"state": CommandState(body.outcome), "message": body.message}
+    columns: Columns = {"state": CommandState(body.outcome), "message": body.message}
     if command.kind is CommandKind.RENDER:
         result = body.rendered
         is_uploaded = result and result.digest == command.payload.get(UPLOADED_DIGEST)

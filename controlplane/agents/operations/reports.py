@@ -2,13 +2,13 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from controlplane.agents.operations.report_batch import ReportBatch, ReportLimits, write_all
 from controlplane.agents.operations.report_handlers import ReportHandler, status_entry
 from controlplane.clusters.model.cluster import Cluster
 from controlplane.clusters.ports import ClusterStore
 from controlplane.platform.context import CLUSTER, SERVICE, OperationContext
+from controlplane.platform.parts import Columns
 from controlplane.platform.retry import retry_on_collision
 from controlplane.services.model.ledger import LedgerEntry
 from controlplane.services.operations.dependencies import dependents_to_wake
@@ -149,9 +149,9 @@ class ReportCommitter:
         gone = NotFound("this cluster was deleted")
         return [last.get(agent_reports.cluster_id, gone) for agent_reports in requests]
 
-    def _columns(self, cluster: Cluster, last: int, batch: ReportBatch) -> dict[str, Any]:
+    def _columns(self, cluster: Cluster, last: int, batch: ReportBatch) -> Columns:
         """The columns of a cluster after a batch."""
-        columns: dict[str, Any] = {"acknowledged": last, "pinged_at": self._context.clock.now()}
+        columns: Columns = {"acknowledged": last, "pinged_at": self._context.clock.now()}
         if (alarm := batch.alarm(cluster.alarm)) != cluster.alarm:
             columns["alarm"] = alarm
             batch.changed.add((CLUSTER, cluster.id))

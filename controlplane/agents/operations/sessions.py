@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
 
 from controlplane.agents.model.hello import AgentHello
 from controlplane.agents.operations import audit
@@ -17,6 +16,7 @@ from controlplane.clusters.model.cluster import Cluster, Distribution
 from controlplane.clusters.ports import ClusterStore
 from controlplane.delivery.operations.render_reconciler import mark_for_render
 from controlplane.platform.context import AGENT_CHANGED, CLUSTER, OperationContext
+from controlplane.platform.parts import Columns
 from core.errors import NotFound, TowlineError
 from core.identity import ClusterId
 from core.runtime.batcher import Batcher
@@ -70,7 +70,7 @@ class ConnectionRecorder:
         """Updates the rows of the agents' clusters and returns them; None for a deleted cluster."""
         now = self._context.clock.now()
         clusters: list[Cluster | None] = []
-        changes: dict[str, dict[str, Any]] = {}
+        changes: dict[str, Columns] = {}
         async with self._context.store.write() as tx:
             found = await tx[ClusterStore].lock({id for id, _ in agents})
             before: dict[str, Cluster] = {cluster.id: cluster for cluster in found}
@@ -90,7 +90,7 @@ class ConnectionRecorder:
         return clusters
 
 
-def facts_columns(about: ClusterFacts) -> dict[str, Any]:
+def facts_columns(about: ClusterFacts) -> Columns:
     """The columns of a cluster's row that contain its facts; an unknown distribution is None."""
     distribution = about.distribution.upper()
     return {
@@ -101,7 +101,7 @@ def facts_columns(about: ClusterFacts) -> dict[str, Any]:
     }
 
 
-def _columns(agent: AgentHello, now: datetime) -> dict[str, Any]:
+def _columns(agent: AgentHello, now: datetime) -> Columns:
     return {
         "agent_version": agent.agent_version,
         "agent_instance": agent.instance,

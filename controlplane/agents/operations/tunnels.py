@@ -3,12 +3,12 @@
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import timedelta
-from typing import Any
 
 from controlplane.agents.model.replicas import Replica
 from controlplane.agents.ports import ReplicaStore, TunnelStore
 from controlplane.clusters.ports import ClusterStore
 from controlplane.platform.context import TUNNEL, StoreContext
+from controlplane.platform.parts import Columns
 from controlplane.platform.ports import Transaction
 from core.errors import Conflict, LimitExceeded, TowlineError
 from core.identity import ClusterId
@@ -135,7 +135,7 @@ async def _write(tx: Transaction, claimed: Mapping[str, Tunnel], known: Containe
         raise Conflict("two replicas claimed a new agent at the same time: try again") from error
 
 
-def _columns(tunnel: Tunnel) -> dict[str, Any]:
+def _columns(tunnel: Tunnel) -> Columns:
     return {
         field.name: getattr(tunnel, field.name) for field in fields(tunnel) if field.name != "id"
     }

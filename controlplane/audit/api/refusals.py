@@ -1,7 +1,6 @@
 """Audit rows for denied mutations: one row each."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from graphql import FieldNode, GraphQLError, OperationDefinitionNode, OperationType, VariableNode
 from strawberry.extensions import SchemaExtension
@@ -42,7 +41,7 @@ def _is_mutation(execution: ExecutionContext) -> bool:
     )
 
 
-def _denied_mutation(error: GraphQLError, variables: Mapping[str, Any]) -> tuple[str, str]:
+def _denied_mutation(error: GraphQLError, variables: Mapping[str, object]) -> tuple[str, str]:
     """Returns the mutation and its ID argument, if any."""
     field = next((node for node in error.nodes or () if isinstance(node, FieldNode)), None)
     if field is None:

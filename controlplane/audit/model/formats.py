@@ -2,12 +2,12 @@
 
 import re
 from enum import StrEnum
-from typing import Any
 
 import orjson
 
 from controlplane.audit.model.chains import kind_of
 from controlplane.platform.audit_entry import AuditEntry, AuditVerdict
+from core.json_object import JsonObject
 
 _PRODUCT = "CEF:0|Towline|Towline|1"
 _FACILITY_AUDIT = 13
@@ -24,7 +24,7 @@ class AuditFormat(StrEnum):
     CEF = "cef"
 
 
-def as_object(row: AuditEntry) -> dict[str, Any]:
+def as_object(row: AuditEntry) -> JsonObject:
     """Returns the whole row as JSON; `number`, `hash` and the hashed
     fields allow its verification.
     """

@@ -81,7 +81,7 @@ class Blame:
                     found[writer] = row
         return found
 
-    async def _history(self, component: Component) -> list[tuple[Revision, Any]]:
+    async def _history(self, component: Component) -> list[tuple[Revision, object]]:
         """The newest revisions of the object's service, each with the object as of that revision.
 
         Ends at the first revision whose bundle is no longer stored.
@@ -103,7 +103,7 @@ class Blame:
         return found
 
 
-def _from_history(field: ManagedField, history: Sequence[tuple[Revision, Any]]) -> FieldBlame:
+def _from_history(field: ManagedField, history: Sequence[tuple[Revision, object]]) -> FieldBlame:
     """The oldest revision of an unbroken run with the present value of the field."""
     if not history:
         return FieldBlame(field)

@@ -1,12 +1,10 @@
 """Inputs of the API for clusters."""
 
-from typing import Any
-
 import strawberry
 
 from controlplane.access.api.inputs import RbacAttributes, subjects_by_role
 from controlplane.clusters.operations.clusters import ClusterChange
-from controlplane.platform.graphql.derive import Draft, draft
+from controlplane.platform.graphql.derive import Draft, FieldValues, draft
 from controlplane.platform.graphql.scalars import Json
 
 
@@ -28,7 +26,7 @@ class ClusterAttributes(RbacAttributes, Draft[ClusterChange]):
     tags: list[TagAttributes | None] | None = None
     metadata: Json | None = None
 
-    def values(self) -> dict[str, Any]:
+    def values(self) -> FieldValues:
         return {**super().values(), "subjects": subjects_by_role(self)}
 
 
@@ -39,5 +37,5 @@ class ClusterUpdateAttributes(RbacAttributes, Draft[ClusterChange]):
     tags: list[TagAttributes | None] | None = None
     metadata: Json | None = None
 
-    def values(self) -> dict[str, Any]:
+    def values(self) -> FieldValues:
         return {**super().values(), "subjects": subjects_by_role(self)}

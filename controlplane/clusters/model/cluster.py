@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Any
 
 from controlplane.authorization import Resource, ResourceKind
 from core.identity import ClusterId
+from core.json_object import JsonMapping
 from core.spec.facts import ClusterFacts
 
 
@@ -71,7 +71,7 @@ class Cluster:
     updated_at: datetime
     tags: Mapping[str, str] = field(default_factory=dict)
     """Tags, used by selectors."""
-    metadata: Mapping[str, Any] = field(default_factory=dict)
+    metadata: JsonMapping = field(default_factory=dict)
     """Free-form metadata of the user."""
     protect: bool = False
     """True if the cluster cannot be deleted."""

@@ -1,12 +1,11 @@
 """One-time commands for agents, stored until their result is known."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
 
 from core.identity import ClusterId, ServiceId
+from core.json_object import JsonMapping
 
 UPLOADED_DIGEST = "uploaded"
 """Name of the digest of an uploaded bundle in the payload of a render command."""
@@ -50,4 +49,4 @@ class Command:
     state: CommandState = CommandState.WAITING
     message: str = ""
     finished_at: datetime | None = None
-    payload: Mapping[str, Any] = field(default_factory=dict)
+    payload: JsonMapping = field(default_factory=dict)

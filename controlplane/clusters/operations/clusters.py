@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any
 
 from controlplane.access.model.users import Token
 from controlplane.access.operations.bindings import RoleSubjects, change_subjects
@@ -23,10 +22,12 @@ from controlplane.platform.context import (
     OperationContext,
 )
 from controlplane.platform.names import check_label, check_text, handle_from
+from controlplane.platform.parts import Columns
 from controlplane.platform.ports import Page, PageQuery, Transaction
 from controlplane.platform.retry import retry_operations
 from core.errors import Conflict, Invalid, NotFound
 from core.identity import ClusterId
+from core.json_object import JsonMapping
 from core.spec.sync import Removal
 
 _MAX_TAGS = 64
@@ -45,16 +46,16 @@ class ClusterChange:
     """True refuses deletion. Default: false."""
     tags: Mapping[str, str] | None = None
     """Tags, used by selectors. Replaces the whole list. Limit: 64."""
-    metadata: Mapping[str, Any] | None = None
+    metadata: JsonMapping | None = None
     """Free-form metadata, a JSON object. Replaces the whole object."""
     project_id: str | None = None
     """ID of the project. Default: the default project."""
     subjects: RoleSubjects = field(default_factory=dict)
     """Users and groups with a role on the cluster."""
 
-    def checked(self) -> dict[str, Any]:
+    def checked(self) -> Columns:
         """The columns to write. Invalid: a value is not allowed."""
-        columns: dict[str, Any] = {}
+        columns: Columns = {}
         if self.name is not None:
             columns["name"] = check_text(self.name, "name")
         if self.handle:

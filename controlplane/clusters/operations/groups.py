@@ -13,6 +13,7 @@ from controlplane.clusters.ports import ClusterGroupStore, ClusterStore, GroupUs
 from controlplane.platform.conflicts import name_conflict
 from controlplane.platform.context import GENERATORS, RENDER_SERVICES, OperationContext
 from controlplane.platform.names import check_label, check_text
+from controlplane.platform.parts import Columns
 from controlplane.platform.ports import Page, PageQuery, Transaction
 from controlplane.platform.retry import retry_operations
 from controlplane.repositories.ports import RepositoryStore
@@ -39,9 +40,9 @@ class ClusterGroupChange:
     max_changing: int | None = None
     """Maximum number of clusters that pipelines change at the same time. Default: 0, no limit."""
 
-    def columns(self) -> dict[str, Any]:
+    def columns(self) -> Columns:
         """The validated fields. Invalid: a value is not allowed."""
-        found: dict[str, Any] = {}
+        found: Columns = {}
         if self.name is not None:
             found["name"] = check_label(self.name, "name")
         if self.description is not None:

@@ -12,7 +12,7 @@ from controlplane.configuration.model.contexts import ServiceContext as ContextR
 from controlplane.configuration.operations.contexts import ContextChange, ServiceContexts
 from controlplane.platform.graphql import relay
 from controlplane.platform.graphql.context import Context, Info
-from controlplane.platform.graphql.derive import Draft, Output, computed, draft, output
+from controlplane.platform.graphql.derive import Draft, FieldValues, Output, computed, draft, output
 from controlplane.platform.graphql.scalars import Json, Map
 from controlplane.services.api.inputs import ConfigAttributes
 from controlplane.services.model.service import Service
@@ -50,7 +50,7 @@ class ServiceContextAttributes(Draft[ContextChange]):
     types: Json | None = None
     """Types by key, such as `NUMBER`."""
 
-    def values(self) -> dict[str, Any]:
+    def values(self) -> FieldValues:
         return {**super().values(), "types": _value_types(self.types)}
 
 

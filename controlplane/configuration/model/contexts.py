@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
 
 from controlplane.authorization import Resource, ResourceKind
 
@@ -17,7 +16,7 @@ class ServiceContext:
     """Unique name."""
     inserted_at: datetime
     updated_at: datetime
-    configuration: Mapping[str, Any] = field(default_factory=dict)
+    configuration: Mapping[str, object] = field(default_factory=dict)
     """Values by key."""
     sealed: bytes | None = field(default=None, repr=False)
     """Secret values, encrypted. A secret wins over a plain value with the same key."""

@@ -14,6 +14,7 @@ from typing import Any
 from controlplane.platform.cycles import find_cycle
 from controlplane.platform.parts import part
 from core.errors import Invalid
+from core.json_object import JsonObject
 
 MAX_NAMES = 200
 MAX_NODES = 5_000
@@ -74,7 +75,7 @@ class Import:
     """ID of the exporting service."""
     export: str
     """Name of the export."""
-    default: Any = None
+    default: object = None
     """Value as JSON while the export does not exist. None: the export is required."""
 
 
@@ -296,7 +297,7 @@ def _users(graph: Graph) -> dict[str, set[str]]:
     return users
 
 
-def _values(resolved: ResolvedImports, id: str) -> dict[str, Any]:
+def _values(resolved: ResolvedImports, id: str) -> JsonObject:
     return {alias: flowing.value for alias, flowing in resolved.imports.get(id, {}).items()}
 
 
@@ -318,7 +319,7 @@ def _substituted(value: Any, node: FlowNode, imports: Mapping[str, ImportedValue
     return _REFERENCE.sub(lambda match: str(_named(match, node, imports)), value)
 
 
-def _named(found: re.Match[str], node: FlowNode, imports: Mapping[str, ImportedValue]) -> Any:
+def _named(found: re.Match[str], node: FlowNode, imports: Mapping[str, ImportedValue]) -> object:
     if found[1] == "imports":
         return imports[found[2]].value
     return node.facts.get(f"{found[1]}.{found[2]}", found[0])
@@ -327,7 +328,7 @@ def _named(found: re.Match[str], node: FlowNode, imports: Mapping[str, ImportedV
 def _references(value: Any) -> Iterator[tuple[str, str]]:
     if isinstance(value, str):
         yield from ((match[1], match[2]) for match in _REFERENCE.finditer(value))
-    parts: Iterable[Any] = value.values() if isinstance(value, dict) else ()
+    parts: Iterable[object] = value.values() if isinstance(value, dict) else ()
     for item in value if isinstance(value, list) else parts:
         yield from _references(item)
 

@@ -1,12 +1,13 @@
 """Values of service contexts in layers: the context itself, then project, groups and cluster."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
 from controlplane.configuration.model.contexts import ServiceContext
+from core.json_object import JsonMapping
 
 SECRET = "secret"
 """Origin of a context's secret value; the value itself is not shown."""
@@ -37,7 +38,7 @@ class ContextOverride:
     updated_at: datetime
     actor: str
     """E-mail address of the user who saved the override."""
-    configuration: Mapping[str, Any] = field(default_factory=dict)
+    configuration: JsonMapping = field(default_factory=dict)
     """Values by key."""
 
 

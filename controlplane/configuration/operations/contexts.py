@@ -41,6 +41,7 @@ from controlplane.services.model.service import Service
 from controlplane.services.operations.generations import raise_generation, wake_agents
 from controlplane.services.ports import ContextBindingStore, ServiceStore
 from core.errors import Conflict, Invalid, NotFound, TowlineError
+from core.json_object import JsonMapping, JsonObject
 from core.sealing import placeholder
 
 MAX_BOUND_CONTEXTS = 64
@@ -57,7 +58,7 @@ class ContextOverrideChange:
     """Layer of the override."""
     place_id: str
     """ID of the project, cluster group or cluster."""
-    configuration: Mapping[str, Any]
+    configuration: JsonMapping
     """JSON object with values by key."""
 
     @property
@@ -70,7 +71,7 @@ class ContextOverrideChange:
 class ContextChange:
     """Changes to a context. None leaves a field unchanged; a value replaces the whole field."""
 
-    configuration: Mapping[str, Any] | None = None
+    configuration: Mapping[str, object] | None = None
     """Values by key."""
     secrets: Mapping[str, str] | None = field(default=None, repr=False)
     """Secret values. Limit: 500 values, 512 KiB together."""
@@ -326,7 +327,7 @@ async def bind_contexts(
 
 async def template_values(
     sealer: Sealer, tx: Transaction, services: Sequence[Service]
-) -> dict[str, dict[str, dict[str, Any]]]:
+) -> dict[str, dict[str, JsonObject]]:
     """Values of `contexts` and `imports` in templates, by service id.
 
     An entry `problem` says why a service cannot be rendered.
@@ -335,7 +336,7 @@ async def template_values(
     bound = await _bound(tx, ids)
     layers = await layers_of(tx, [service for service in services if service.id in bound], bound)
     imports, problems = await flow_values(tx, ids)
-    found: dict[str, dict[str, dict[str, Any]]] = {}
+    found: dict[str, dict[str, JsonObject]] = {}
     for id in ids:
         contexts = {
             context.name: _values(sealer, context, layers[id, context.id])
@@ -349,7 +350,7 @@ async def template_values(
 
 def _values(
     sealer: Sealer, context: ServiceContext, values: Mapping[str, LayeredValue]
-) -> dict[str, Any]:
+) -> JsonObject:
     secrets = open_context_secrets(sealer, context)
     if context.by_reference:
         secrets = {key: placeholder(reference_name(context, key)) for key in secrets}

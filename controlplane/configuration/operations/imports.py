@@ -1,7 +1,7 @@
 """The graph of exports and imports, and the resolved imports of services."""
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from controlplane.authorization import DEFAULT_PROJECT
 from controlplane.clusters.ports import ClusterStore
@@ -19,6 +19,7 @@ from controlplane.platform.ports import Transaction
 from controlplane.services.model.service import Service
 from controlplane.services.ports import ServiceStore
 from core.errors import Conflict, LimitExceeded, TowlineError
+from core.json_object import JsonObject
 
 R = TypeVar("R", ServiceExport, ServiceImport)
 
@@ -78,7 +79,7 @@ async def imports_of(tx: Transaction, service_ids: Collection[str]) -> ResolvedI
 
 async def flow_values(
     tx: Transaction, service_ids: Collection[str]
-) -> tuple[dict[str, dict[str, Any]], Mapping[str, str]]:
+) -> tuple[dict[str, JsonObject], Mapping[str, str]]:
     """Values of `imports` in the services' templates, and the problems of services that have
     none."""
     resolved = await imports_of(tx, service_ids)

@@ -1,7 +1,6 @@
 """Layers of service contexts: overrides by project, cluster group and cluster, and value types."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from controlplane.access.ports import ProjectStore
 from controlplane.authorization import DEFAULT_PROJECT, Actor, Verb, require
@@ -21,6 +20,7 @@ from controlplane.configuration.ports import ContextOverrideStore
 from controlplane.platform.ports import Transaction
 from controlplane.services.model.service import Service
 from core.errors import Invalid, NotFound
+from core.json_object import JsonMapping
 
 Layers = dict[tuple[str, str], dict[str, LayeredValue]]
 
@@ -101,7 +101,7 @@ def check_types(types: Mapping[str, str]) -> dict[str, str]:
     return dict(types)
 
 
-def check_values(types: Mapping[str, str], values: Mapping[str, Any]) -> None:
+def check_values(types: Mapping[str, str], values: JsonMapping) -> None:
     """Invalid: a value does not have its declared type."""
     for key in types.keys() & values.keys():
         check_type(key, ValueType(types[key]), values[key], "configuration")

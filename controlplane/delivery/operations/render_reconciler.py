@@ -6,7 +6,6 @@ A service is rendered again only if a path that its last render read has another
 import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import structlog
 
@@ -15,7 +14,7 @@ from controlplane.clusters.operations.freezes import frozen_clusters
 from controlplane.clusters.ports import ClusterStore
 from controlplane.configuration.operations.contexts import template_values
 from controlplane.platform.context import DESIRED_STATE, RENDER_SERVICES, SERVICE, OperationContext
-from controlplane.platform.parts import column_values
+from controlplane.platform.parts import Columns, column_values
 from controlplane.platform.ports import Transaction
 from controlplane.repositories.model.repository import Repository
 from controlplane.repositories.ports import RepositoryStore
@@ -49,6 +48,7 @@ from controlplane.services.ports import (
 )
 from core.errors import Invalid, TowlineError
 from core.identity import ClusterId
+from core.json_object import JsonMapping, JsonObject
 from core.spec.renderers import chart_of_ref
 from core.spec.source import Commit, RenderedBundle, RepositoryKind, RepositoryState
 
@@ -218,7 +218,7 @@ class RenderReconciler:
         self,
         look: _RenderTask,
         cluster: Cluster,
-        given: Mapping[str, Mapping[str, Any]],
+        given: Mapping[str, JsonMapping],
         sources: Sequence[ServiceSource],
         fenced: FencedService,
     ) -> _Outcome:
@@ -245,7 +245,7 @@ class RenderReconciler:
     async def _keep(self, outcomes: Iterable[_Outcome]) -> int:
         """Writes the results in one transaction, then notifies agents and subscribers."""
         moved, ledger_entries, revisions = [], [], []
-        changes: dict[str, Mapping[str, Any]] = {}
+        changes: dict[str, Mapping[str, object]] = {}
         outcomes = list(outcomes)
         async with self._context.store.write() as tx:
             refused = await denied_among(
@@ -400,7 +400,7 @@ def _storable(text: str) -> str:
     return whole.replace("\0", "\N{REPLACEMENT CHARACTER}")
 
 
-def _difference(before: Service, after: Service) -> dict[str, Any]:
+def _difference(before: Service, after: Service) -> Columns:
     """The columns that changed."""
     old, new = column_values(before), column_values(after)
     return {name: value for name, value in new.items() if value != old[name]}
@@ -414,8 +414,8 @@ def _was_changed(before: Service | RenderState, now: Service) -> bool:
 
 
 def render_parameters(
-    service: Service, cluster: Cluster, given: Mapping[str, Mapping[str, Any]]
-) -> dict[str, Any]:
+    service: Service, cluster: Cluster, given: Mapping[str, JsonMapping]
+) -> JsonObject:
     """The values that templates can use; a render depends only on the values that it reads.
 
     `given` is the service's entry of `contexts.values_of`. Invalid: an import of the service cannot

@@ -1,7 +1,7 @@
 """Common types of global services, service sets and managed namespaces in the API."""
 
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import strawberry
 
@@ -13,7 +13,7 @@ from controlplane.generators.model.definitions import GeneratorDefinition, Leave
 from controlplane.generators.model.plan import GeneratedService, TargetPlan
 from controlplane.generators.operations.definitions import GeneratorChange
 from controlplane.generators.operations.reconciler import problem_of
-from controlplane.platform.graphql.derive import Draft, Output, computed, draft, output
+from controlplane.platform.graphql.derive import Draft, FieldValues, Output, computed, draft, output
 from controlplane.services.api.types import GitRef, ServiceConfiguration
 from controlplane.services.model.service import Service
 from controlplane.services.model.templates import ServiceTemplate
@@ -46,7 +46,7 @@ class ClusterSelectorAttributes(Draft[Selector]):
 
     tags: list[TagAttributes] | None = None
 
-    def values(self) -> dict[str, Any]:
+    def values(self) -> FieldValues:
         given = super().values()
         return {name: value for name, value in given.items() if value != ""}
 
@@ -213,7 +213,7 @@ class GeneratorInput(Draft[C]):
 
     selector: ClusterSelectorAttributes | None
 
-    def values(self) -> dict[str, Any]:
+    def values(self) -> FieldValues:
         given = super().values()
         if self.selector is not None:
             given["selector"] = self.selector.values()

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
 
 import orjson
 import strawberry
@@ -27,7 +26,7 @@ from controlplane.generators.operations.global_services import (
 )
 from controlplane.platform.graphql import relay
 from controlplane.platform.graphql.context import Context, Info
-from controlplane.platform.graphql.derive import Draft, Output, computed, draft, output
+from controlplane.platform.graphql.derive import Draft, FieldValues, Output, computed, draft, output
 from controlplane.platform.graphql.inputs import values_by_name
 from controlplane.services.api.inputs import (
     ConfigAttributes,
@@ -39,6 +38,7 @@ from controlplane.services.api.types import ServiceDeployment
 from controlplane.services.model.templates import OverrideDelta
 from controlplane.services.operations.services import ServiceChange
 from core.errors import Invalid
+from core.json_object import JsonObject
 
 
 @output(OverrideDelta)
@@ -105,13 +105,13 @@ class GlobalServiceAttributes(Draft[GlobalChange]):
     on_delete: LeavePolicy | None = None
     """Handling of services when the global service is deleted. Default: same as `cascade`."""
 
-    def values(self) -> dict[str, Any]:
+    def values(self) -> FieldValues:
         if self.provider_id:
             raise Invalid(
                 "providers are not supported; select clusters by tags", field="providerId"
             )
         ids = {"groups": self.group_ids, "excluded": self.ignore_clusters}
-        selector: dict[str, Any] = {
+        selector: JsonObject = {
             name: tuple(given) for name, given in ids.items() if given is not None
         }
         if self.distro is not None:

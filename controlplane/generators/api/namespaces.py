@@ -1,7 +1,6 @@
 """Managed namespaces in the API."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import strawberry
 
@@ -17,7 +16,7 @@ from controlplane.generators.model.namespaces import ManagedNamespace
 from controlplane.generators.operations.namespaces import ManagedNamespaces, NamespaceChange
 from controlplane.platform.graphql import relay
 from controlplane.platform.graphql.context import Context, Info
-from controlplane.platform.graphql.derive import draft, output
+from controlplane.platform.graphql.derive import FieldValues, draft, output
 from controlplane.platform.graphql.inputs import json_strings
 from controlplane.platform.graphql.scalars import Json
 from controlplane.services.api.inputs import ServiceDeploymentAttributes
@@ -40,7 +39,7 @@ class ManagedNamespaceAttributes(GeneratorInput[NamespaceChange]):
     quota: list[TagAttributes] | None = None
     template: ServiceDeploymentAttributes | None = None
 
-    def values(self) -> dict[str, Any]:
+    def values(self) -> FieldValues:
         given = super().values()
         for name in given.keys() & {"labels", "annotations"}:
             given[name] = json_strings(given[name], name)

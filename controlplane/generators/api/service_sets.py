@@ -1,7 +1,6 @@
 """Service sets in the API."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import strawberry
 
@@ -23,7 +22,7 @@ from controlplane.generators.model.service_set import (
 from controlplane.generators.operations.service_sets import ServiceSets, SetChange
 from controlplane.platform.graphql import relay
 from controlplane.platform.graphql.context import Context, Info
-from controlplane.platform.graphql.derive import Draft, Output, computed, draft, output
+from controlplane.platform.graphql.derive import Draft, FieldValues, Output, computed, draft, output
 from controlplane.platform.graphql.scalars import Map
 from controlplane.services.api.inputs import ServiceDeploymentAttributes
 from controlplane.services.api.loading import service_types
@@ -78,7 +77,7 @@ class GeneratorAttributes(Draft[Generator]):
 
     items: list[list[TagAttributes]] | None = None
 
-    def values(self) -> dict[str, Any]:
+    def values(self) -> FieldValues:
         given = super().values()
         if self.items is not None:
             given["items"] = tuple({tag.name: tag.value for tag in item} for item in self.items)

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
 from itertools import product
-from typing import Any
 
 from controlplane.clusters.model.cluster import Cluster
 from controlplane.generators.model.definitions import GeneratorDefinition, LeavePolicy
@@ -22,6 +21,7 @@ from controlplane.services.model.helm import follows_chart, ref_of_chart
 from controlplane.services.model.ownership import OwnerKind
 from controlplane.services.model.templates import ServiceTemplate
 from core.errors import Invalid
+from core.json_object import JsonMapping, JsonObject
 from core.spec.edits import OpenMergeRequest
 
 MAX_SERVICES = 20_000
@@ -251,7 +251,7 @@ def _value(name: str, names: Mapping[str, str]) -> str:
     return names[name]
 
 
-def _mapped(value: Mapping[str, Any], put: Callable[[str], str]) -> dict[str, Any]:
+def _mapped(value: JsonMapping, put: Callable[[str], str]) -> JsonObject:
     return {k: put(v) if isinstance(v, str) else v for k, v in value.items()}
 
 

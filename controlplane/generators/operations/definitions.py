@@ -4,9 +4,8 @@ Generators are global services, service sets and managed namespaces.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from controlplane.access.operations.scopes import check_project
 from controlplane.authorization import Actor, Resource, ResourceKind, Verb, require, require_member
@@ -27,6 +26,7 @@ from controlplane.generators.operations.template_secrets import template_secrets
 from controlplane.platform.conflicts import name_conflict
 from controlplane.platform.context import GENERATORS, Change, OperationContext
 from controlplane.platform.names import check_label, check_text
+from controlplane.platform.parts import Columns
 from controlplane.platform.ports import Page, PageQuery, Transaction
 from controlplane.platform.references import reference
 from controlplane.platform.retry import retry_operations
@@ -39,6 +39,7 @@ from controlplane.services.operations.helm_sources import resolve_template_sourc
 from controlplane.services.operations.services import ServiceChange
 from controlplane.services.ports import ServiceStore
 from core.errors import Conflict, Invalid, NotFound
+from core.json_object import JsonMapping
 from core.spec.source import RepositoryKind
 
 D = TypeVar("D", bound=AnyGenerator)
@@ -53,7 +54,7 @@ class GeneratorChange:
     """Unique name. Required on creation."""
     project_id: str | None = None
     """ID of the project whose clusters can match. Default: clusters of all projects."""
-    selector: Mapping[str, Any] | None = None
+    selector: JsonMapping | None = None
     """Conditions on clusters. Default: every cluster."""
     leave: LeavePolicy | None = None
     """Handling of services or namespaces that are no longer generated. Default: detach; for service
@@ -64,9 +65,9 @@ class GeneratorChange:
     """Maximum number of removals in one evaluation without a confirmation. Default: 10. Limit:
     100,000."""
 
-    def columns(self, before: GeneratorDefinition | None = None) -> dict[str, Any]:
+    def columns(self, before: GeneratorDefinition | None = None) -> Columns:
         """The validated fields. Invalid: a value is not allowed."""
-        found: dict[str, Any] = {}
+        found: Columns = {}
         if self.name is not None:
             found["name"] = check_text(self.name, "name")
         if self.selector is not None:
@@ -205,7 +206,7 @@ class GeneratorOperations(ABC, Generic[D, C]):
             raise NotFound(kind=ResourceKind.SERVICE)
         return definition
 
-    def _changes(self, before: D, change: C) -> dict[str, Any]:
+    def _changes(self, before: D, change: C) -> Columns:
         """The fields to change. Conflict: the generator is being deleted."""
         if before.ending_at is not None:
             raise Conflict(f"{self.kind.noun} {before.name!r} is being deleted")

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 from controlplane.authorization import Actor
 from controlplane.generators.model.definitions import GeneratorDefinition
@@ -12,6 +11,7 @@ from controlplane.generators.operations.definitions import (
     GeneratorOperations,
     template_from,
 )
+from controlplane.platform.parts import Columns
 from controlplane.platform.ports import Transaction
 from controlplane.platform.retry import retry_operations
 from controlplane.services.model.ownership import OwnerKind
@@ -33,7 +33,7 @@ class NamespaceChange(GeneratorChange):
     template: ServiceChange | None = None
     """Template of a service in the namespace. Default: no service."""
 
-    def columns(self, before: GeneratorDefinition | None = None) -> dict[str, Any]:
+    def columns(self, before: GeneratorDefinition | None = None) -> Columns:
         names = ("namespace", "labels", "annotations", "quota")
         given = {name: getattr(self, name) for name in names}
         given = {name: value for name, value in given.items() if value is not None}

@@ -36,7 +36,7 @@ from controlplane.generators.ports import (
     ServiceSetStore,
 )
 from controlplane.platform.context import DESIRED_STATE, RENDER_SERVICES, SERVICE, OperationContext
-from controlplane.platform.parts import column_values
+from controlplane.platform.parts import Columns, column_values
 from controlplane.platform.ports import NamedRows, Transaction
 from controlplane.services.model.ledger import LedgerEntry, LedgerStage
 from controlplane.services.model.ownership import OwnerKind
@@ -208,7 +208,7 @@ class GeneratorReconciler:
         service: Service,
         generated: GeneratedService,
     ) -> Service | None:
-        changed: dict[str, Any] = changed_columns(service, generated)
+        changed: Columns = changed_columns(service, generated)
         secrets = generated.template.secrets
         if not changed:
             return (

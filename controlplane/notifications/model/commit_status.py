@@ -11,6 +11,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from controlplane.platform.notification import Notification, NotificationKind
+from core.json_object import JsonMapping
 
 PAGE: Final = 50
 _MAX_STATUS_LENGTH = 140
@@ -85,7 +86,7 @@ class RepositoryApi(ABC):
     headers: Mapping[str, str] = field(repr=False)
 
     @abstractmethod
-    def status(self, outcome: CommitStatus) -> tuple[str, Mapping[str, Any]]:
+    def status(self, outcome: CommitStatus) -> tuple[str, JsonMapping]:
         """Returns URL and JSON of the request that sets a commit status."""
 
     @abstractmethod

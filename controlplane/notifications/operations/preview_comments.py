@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TypeVar
 from weakref import WeakValueDictionary
 
 import orjson
@@ -116,7 +116,7 @@ def _row(service: Service, cluster: str) -> PreviewRow:
     return PreviewRow(service.name, cluster, status, service.desired.commit_sha or "", reason)
 
 
-def _read(reply: HttpReply, parsed: Callable[[Any], T]) -> T:
+def _read(reply: HttpReply, parsed: Callable[[object], T]) -> T:
     """The parsed response. Unavailable: an error status, or an unexpected body."""
     _check(reply)
     try:

@@ -1,8 +1,6 @@
 """GitHub."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 from urllib.parse import quote
 
 from controlplane.notifications.model.commit_status import (
@@ -12,6 +10,7 @@ from controlplane.notifications.model.commit_status import (
     path_of,
 )
 from controlplane.notifications.model.sink_kind import CommitSink
+from core.json_object import JsonMapping
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -39,7 +38,7 @@ class GithubSink(CommitSink):
 class GithubRepository(RepositoryApi):
     """A repository in GitHub's REST API."""
 
-    def status(self, outcome: CommitStatus) -> tuple[str, Mapping[str, Any]]:
+    def status(self, outcome: CommitStatus) -> tuple[str, JsonMapping]:
         body = {"state": outcome.state, "context": outcome.context, "description": outcome.text}
         return f"{self.base}/statuses/{quote(outcome.sha, safe='')}", body
 

@@ -15,6 +15,7 @@ from controlplane.platform.audit_entry import AuditEntry
 from controlplane.platform.notification import Notification
 from controlplane.platform.plugin_settings import Form, Setting
 from controlplane.platform.webhook_signatures import decode_webhook_secret, new_secret, signature
+from core.json_object import JsonObject
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -55,7 +56,7 @@ class WebhookSink(UrlSink):
         return await sending.outbound.post(self.url, headers, body)
 
 
-def notification_json(notification: Notification) -> dict[str, Any]:
+def notification_json(notification: Notification) -> JsonObject:
     """Converts a notification into its JSON form."""
     return {
         "id": notification.id,

@@ -1,7 +1,6 @@
 """Gates in the API: inputs, settings and state."""
 
 from collections.abc import Iterable
-from typing import Any
 
 import orjson
 import strawberry
@@ -31,6 +30,7 @@ from controlplane.platform.graphql.plugin_inputs import (
     settings_of_kind,
     with_settings_of,
 )
+from core.json_object import JsonObject
 
 _GateType = enum_of_kinds("GateType", GATES, "Kind of a gate.")
 _StepType = enum_of_kinds("StepType", STEPS, "Kind of a workflow step.")
@@ -188,16 +188,16 @@ def _workflow(steps: Iterable[PipelineStepAttributes]) -> WorkflowRule:
     return WorkflowRule(tuple(step.step() for step in steps))
 
 
-def _settings(rule: GateRule, patience: Patience) -> dict[str, Any]:
+def _settings(rule: GateRule, patience: Patience) -> JsonObject:
     """Returns the settings of a rule with the field names of its input."""
     if isinstance(rule, WorkflowRule):
-        own: dict[str, Any] = {"steps": [_step(step) for step in rule.steps]}
+        own: JsonObject = {"steps": [_step(step) for step in rule.steps]}
     else:
         own = settings_of_kind(rule)
     return own | settings_json(patience)
 
 
-def _step(step: Step) -> dict[str, Any]:
+def _step(step: Step) -> JsonObject:
     after = {"after": list(step.after)} if step.after else {}
     own = {"name": step.name, "type": step.rule.kind}
     return {**own, **after, **_settings(step.rule, step.patience)}

@@ -1,13 +1,11 @@
 """Promotion through Git in the API: changes to write and their state."""
 
-from typing import Any
-
 import orjson
 import strawberry
 
 from controlplane.pipelines.model.git_writes import FileChange, FileKind, GitWrite, WriteMode
 from controlplane.pipelines.model.state import GitChangeState, GitWriteStatus
-from controlplane.platform.graphql.derive import Draft, Output, draft, output
+from controlplane.platform.graphql.derive import Draft, FieldValues, Output, draft, output
 from controlplane.platform.graphql.plugin_inputs import settings_json
 
 strawberry.enum(
@@ -47,7 +45,7 @@ class GitWriteAttributes(Draft[GitWrite]):
     message: str | None = None
     branch: str | None = None
 
-    def values(self) -> dict[str, Any]:
+    def values(self) -> FieldValues:
         """Returns the given values; an empty message or branch counts as absent."""
         given = super().values()
         return {name: given[name] for name in given if given[name] or name not in _TEMPLATES}

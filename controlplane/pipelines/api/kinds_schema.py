@@ -4,7 +4,6 @@
 """
 
 import sys
-from typing import Any
 
 import orjson
 
@@ -12,9 +11,10 @@ from controlplane.pipelines.gates.kinds import ALL, GATES, STEPS
 from controlplane.pipelines.model.gate_rules import CheckRule, Patience
 from controlplane.pipelines.triggers import kinds as triggers
 from controlplane.platform.graphql.plugin_schema import schema_of, schema_of_kind
+from core.json_object import JsonObject
 
 
-def kinds_schema() -> dict[str, Any]:
+def kinds_schema() -> JsonObject:
     """Returns the schema of each kind and of retries, and the names of kinds by their use."""
     checks = [kind.kind for kind in ALL if issubclass(kind, CheckRule)]
     return {

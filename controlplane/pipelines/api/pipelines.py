@@ -1,7 +1,6 @@
 """Pipelines in the API: stages, edges, gates and releases."""
 
 from datetime import datetime
-from typing import Any
 
 import strawberry
 
@@ -32,7 +31,7 @@ from controlplane.pipelines.model.state import (
 from controlplane.pipelines.operations.drafts import EdgeDraft, PipelineDraft, StageDraft
 from controlplane.pipelines.operations.views import PipelineView
 from controlplane.platform.graphql.context import Info
-from controlplane.platform.graphql.derive import Draft, Output, computed, draft, output
+from controlplane.platform.graphql.derive import Draft, FieldValues, Output, computed, draft, output
 from controlplane.services.api.types import ServiceDeployment
 from controlplane.services.api.verification import ServiceVerification, VerificationAttributes
 from controlplane.services.model.service import Service
@@ -322,7 +321,7 @@ class PipelineStageAttributes(Draft[StageDraft]):
     workflow: PipelineWorkflowAttributes | None = None
     """Workflow that runs after the services are healthy. Default: none."""
 
-    def values(self) -> dict[str, Any]:
+    def values(self) -> FieldValues:
         if self.service_names and self.services:
             raise Invalid("give either services or serviceNames", field=f"stages.{self.name}")
         if self.selector and not self.service_names:
@@ -356,7 +355,7 @@ class PipelineEdgeAttributes(Draft[EdgeDraft]):
     gates: list[PipelineGateAttributes] | None = None
     """Gates on the edge. Limit: 20."""
 
-    def values(self) -> dict[str, Any]:
+    def values(self) -> FieldValues:
         return {**super().values(), "gates": [gate.gate() for gate in self.gates or ()]}
 
 

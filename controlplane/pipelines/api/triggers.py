@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
 
 import orjson
 import strawberry
@@ -15,7 +14,7 @@ from controlplane.pipelines.operations.drafts import TriggerDraft
 from controlplane.pipelines.operations.triggers import Triggers
 from controlplane.pipelines.triggers.kinds import ALL, BY_KIND
 from controlplane.platform.graphql.context import Info
-from controlplane.platform.graphql.derive import Draft, Output, computed, draft, output
+from controlplane.platform.graphql.derive import Draft, FieldValues, Output, computed, draft, output
 from controlplane.platform.graphql.plugin_inputs import (
     enum_of_kinds,
     settings_from,
@@ -92,7 +91,7 @@ class PipelineTriggerAttributes(Draft[TriggerDraft]):
     """Kind of trigger. It determines the fields that apply."""
     webhook_secret: str | None = None
 
-    def values(self) -> dict[str, Any]:
+    def values(self) -> FieldValues:
         secret = self.webhook_secret or ""
         if secret and not 16 <= len(secret) <= 256:
             raise Invalid("must have 16 to 256 characters", field=f"{self.name}.webhookSecret")

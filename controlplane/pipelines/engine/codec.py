@@ -16,10 +16,10 @@ from controlplane.pipelines.model.pipeline import Pipeline
 from controlplane.pipelines.model.state import PipelineState
 from controlplane.pipelines.triggers import kinds as trigger_kinds
 from core.errors import Invalid
+from core.json_object import JsonMapping, JsonObject
 
 STATE_VERSION = 1
 
-Json = dict[str, Any]
 
 _KINDS = {"gate": gate_kinds.BY_KIND, "trigger": trigger_kinds.BY_KIND}
 _STATE = TypeAdapter(PipelineState)
@@ -28,12 +28,12 @@ _EVENTS = {kind.__name__: TypeAdapter(kind) for kind in get_args(Event)}
 _EFFECTS = {kind.__name__: TypeAdapter(kind) for kind in get_args(Effect)}
 
 
-def state_to_json(state: PipelineState) -> Json:
+def state_to_json(state: PipelineState) -> JsonObject:
     """Returns the JSON form of a state."""
     return {"version": STATE_VERSION, "state": _STATE.dump_python(state, mode="json")}
 
 
-def state_from_json(data: Mapping[str, Any]) -> PipelineState:
+def state_from_json(data: JsonMapping) -> PipelineState:
     """Decodes the result of `state_to_json`; the empty object is a pipeline that never ran.
 
     Raises Invalid for anything else, also for a state of a newer version.
@@ -45,44 +45,44 @@ def state_from_json(data: Mapping[str, Any]) -> PipelineState:
     return _build(_STATE, data.get("state"))
 
 
-def pipeline_to_json(pipeline: Pipeline) -> Json:
+def pipeline_to_json(pipeline: Pipeline) -> JsonObject:
     """Returns the JSON form of a specification."""
     return _PIPELINE.dump_python(pipeline, mode="json")
 
 
-def pipeline_from_json(data: Mapping[str, Any]) -> Pipeline:
+def pipeline_from_json(data: JsonMapping) -> Pipeline:
     """Decodes the result of `pipeline_to_json` without validating it again. Raises Invalid for
     anything else.
     """
     return _build(_PIPELINE, data)
 
 
-def event_to_json(event: Event) -> Json:
+def event_to_json(event: Event) -> JsonObject:
     """Returns the JSON form of an event."""
     return _typed(_EVENTS, event)
 
 
-def event_from_json(data: Mapping[str, Any]) -> Event:
+def event_from_json(data: JsonMapping) -> Event:
     """Decodes the result of `event_to_json`. Raises Invalid for anything else."""
     return _untyped(_EVENTS, data)
 
 
-def effect_to_json(effect: Effect) -> Json:
+def effect_to_json(effect: Effect) -> JsonObject:
     """Returns the JSON form of an effect."""
     return _typed(_EFFECTS, effect)
 
 
-def effect_from_json(data: Mapping[str, Any]) -> Effect:
+def effect_from_json(data: JsonMapping) -> Effect:
     """Decodes the result of `effect_to_json`. Raises Invalid for anything else."""
     return _untyped(_EFFECTS, data)
 
 
-def _typed(adapters: Mapping[str, TypeAdapter], value: Event | Effect) -> Json:
+def _typed(adapters: Mapping[str, TypeAdapter], value: Event | Effect) -> JsonObject:
     name = type(value).__name__
     return {"type": name, **adapters[name].dump_python(value, mode="json")}
 
 
-def _untyped(adapters: Mapping[str, TypeAdapter], data: Mapping[str, Any]) -> Any:
+def _untyped(adapters: Mapping[str, TypeAdapter], data: JsonMapping) -> Any:
     adapter = adapters.get(data.get("type", ""))
     if adapter is None:
         raise Invalid("neither event nor effect of a pipeline")

@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from controlplane.services.model.service import Service
 from core.identity import ClusterId
+from core.json_object import JsonMapping
 from core.outbound.reply import HttpReply
 
 
@@ -35,7 +36,7 @@ class CheckContext(Protocol):
     """The release that a check decides about, and access to other systems."""
 
     @property
-    def promotion(self) -> Mapping[str, Any]:
+    def promotion(self) -> JsonMapping:
         """The pipeline, the target stage and the release, for a request's body."""
         ...
 
@@ -54,12 +55,12 @@ class CheckContext(Protocol):
         """Returns the signature headers of a body; none without a secret."""
         ...
 
-    async def read_in_cluster(self, cluster_id: ClusterId | None, path: str) -> Mapping[str, Any]:
+    async def read_in_cluster(self, cluster_id: ClusterId | None, path: str) -> JsonMapping:
         """Reads a path of a cluster's API server, with the permissions of the pipeline's owner."""
         ...
 
     async def run_job(
-        self, namespace: str, manifest: Mapping[str, Any], timeout_s: int, cluster: ClusterId | None
+        self, namespace: str, manifest: JsonMapping, timeout_s: int, cluster: ClusterId | None
     ) -> StartedJob:
         """Runs a job, by default in the cluster of the target stage's first service."""
         ...

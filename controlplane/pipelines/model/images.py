@@ -1,13 +1,15 @@
 """Images in rendered objects, and the parts of image names."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Any
+
+from core.json_object import JsonMapping
 
 _LISTS = ("containers", "initContainers", "ephemeralContainers")
 
 
-def tags_in(objects: Iterable[Mapping[str, Any]]) -> dict[str, set[str]]:
+def tags_in(objects: Iterable[JsonMapping]) -> dict[str, set[str]]:
     """Returns the image tags used by the pods of these objects, by image name."""
     found: dict[str, set[str]] = defaultdict(set)
     for entry in objects:

@@ -1,11 +1,10 @@
 """Pipelines as they are stored: specification, engine state and events."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any
 
 from controlplane.authorization import Resource, ResourceKind
+from core.json_object import JsonMapping, JsonObject
 
 MAX_MEASURED = 240
 
@@ -22,8 +21,8 @@ class PipelineRecord:
     name: str
     inserted_at: datetime
     updated_at: datetime
-    spec: Mapping[str, Any] = field(default_factory=dict)
-    state: Mapping[str, Any] = field(default_factory=dict)
+    spec: JsonMapping = field(default_factory=dict)
+    state: JsonMapping = field(default_factory=dict)
     version: int = 0
     project_id: str | None = None
 
@@ -113,6 +112,6 @@ class PipelineEvent:
     id: str
     pipeline_id: str
     at: datetime
-    events: list[dict[str, Any]]
-    spec: Mapping[str, Any] | None = None
-    state: Mapping[str, Any] | None = None
+    events: list[JsonObject]
+    spec: JsonMapping | None = None
+    state: JsonMapping | None = None

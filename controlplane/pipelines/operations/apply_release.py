@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 from controlplane.pipelines.engine import codec
 from controlplane.pipelines.engine import effects as fx
@@ -10,6 +9,7 @@ from controlplane.pipelines.model import pipeline
 from controlplane.pipelines.model.state import GitWriteStatus
 from controlplane.pipelines.ports import PipelineStore
 from controlplane.platform.context import OperationContext
+from controlplane.platform.parts import Columns
 from controlplane.platform.ports import Transaction
 from controlplane.services.model.ledger import LedgerEntry, LedgerStage
 from controlplane.services.model.service import Revision, Service
@@ -41,7 +41,7 @@ async def apply_release(
     origins = await _origins(tx, spec, effect) if spec else {}
     stage = spec.stage.get(effect.stage) if spec else None
     watch = stage.verification if stage else None
-    changes: dict[str, Mapping[str, Any]] = {}
+    changes: dict[str, Mapping[str, object]] = {}
     revisions, entries = [], []
     for before in await tx[ServiceStore].lock(contents):
         commit, content = effect.revisions[before.id].commit, contents[before.id]
@@ -88,7 +88,7 @@ def _columns(
     commit: str,
     content: RenderedContent,
     origin: Revision | None,
-) -> dict[str, Any]:
+) -> Columns:
     rendered = content.rendered
     return {
         **service.columns_for_digest(rendered.digest),

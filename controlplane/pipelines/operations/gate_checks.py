@@ -6,7 +6,6 @@ next evaluation; all other checks return their result at once.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from controlplane.access.ports import UserStore
 from controlplane.agents.model.jobs import JobRequest
@@ -31,6 +30,7 @@ from controlplane.services.model.service import Service
 from controlplane.services.ports import LiveObjects, ServiceStore
 from core.errors import Conflict, TowlineError, Unavailable
 from core.identity import ClusterId
+from core.json_object import JsonMapping
 from core.outbound.reply import HttpReply
 
 
@@ -92,7 +92,7 @@ class ReleaseCheck:
         return self._spec.stage[self._effect.stage]
 
     @property
-    def promotion(self) -> Mapping[str, Any]:
+    def promotion(self) -> Mapping[str, object]:
         return {
             "type": "pipeline.gate",
             "pipeline": self._spec.name,
@@ -124,7 +124,7 @@ class ReleaseCheck:
         secret = open_sealed(self._context.sealer, sealed)
         return signature(secret, self._effect.attempt_key, self._context.clock.now(), body)
 
-    async def read_in_cluster(self, cluster_id: ClusterId | None, path: str) -> Mapping[str, Any]:
+    async def read_in_cluster(self, cluster_id: ClusterId | None, path: str) -> JsonMapping:
         if self._live is None:
             raise Unavailable("this process has no connection to clusters")
         async with self._context.store.read() as tx:
@@ -133,7 +133,7 @@ class ReleaseCheck:
         return await self._live.read(owner, cluster.handle, path)
 
     async def run_job(
-        self, namespace: str, manifest: Mapping[str, Any], timeout_s: int, cluster: ClusterId | None
+        self, namespace: str, manifest: JsonMapping, timeout_s: int, cluster: ClusterId | None
     ) -> StartedJob:
         """Starts the job of a check; a repeated call finds the same job."""
         key = job_key(self._spec.id, self._effect.attempt_key)

@@ -3,7 +3,6 @@
 import base64
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 from controlplane.pipelines.engine import codec
 from controlplane.pipelines.gates.kinds.workflow import WorkflowRule
@@ -29,7 +28,7 @@ class SealedGates:
         rules = [rule for _, gate in gates for rule in gate.rule.parts()]
         return any(_is_behind(sealer, rule) for rule in rules if isinstance(rule, SignedRule))
 
-    def again(self, sealer: Sealer, row: PipelineRecord) -> Mapping[str, Any]:
+    def again(self, sealer: Sealer, row: PipelineRecord) -> Mapping[str, object]:
         spec = resealed(sealer, codec.pipeline_from_json(row.spec))
         return {"spec": codec.pipeline_to_json(spec), "version": row.version + 1}
 

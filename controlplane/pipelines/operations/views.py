@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 from controlplane.authorization import Actor, ResourceKind, Verb
 from controlplane.clusters.model.cluster import Cluster
@@ -18,6 +17,7 @@ from controlplane.platform.ports import Transaction
 from controlplane.services.model.service import Service
 from controlplane.services.ports import ServiceStore
 from core.errors import NotFound
+from core.json_object import JsonMapping, JsonObject
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ async def view_of(
     )
 
 
-def recorded_spec(spec: Mapping[str, Any]) -> dict[str, Any]:
+def recorded_spec(spec: JsonMapping) -> JsonObject:
     """A pipeline's spec for its history, without signing secrets."""
     return codec.pipeline_to_json(without_secrets(codec.pipeline_from_json(spec)))
 

@@ -66,7 +66,7 @@ class Context:
     """
 
     backend: ApiBackend
-    request: Any = None
+    request: object = None
     response: Any = None
     connection_params: Any = None
     token: str = field(default="", repr=False)

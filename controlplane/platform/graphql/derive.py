@@ -37,6 +37,8 @@ from controlplane.platform.parts import column_names, part_fields, row_of
 M = TypeVar("M")
 T = TypeVar("T")
 Convert = Callable[[Any], Any]
+FieldValues = dict[str, Any]
+"""Values of the fields of a dataclass, by name."""
 Sources = Mapping[str, tuple[type, str]]
 """Dataclass and name of the field that describes a published field, by its published name."""
 
@@ -83,11 +85,11 @@ class Draft(Generic[M]):
         """Returns the values as `M`; an absent or null field has its default there."""
         return row_of(self.__model__, self.values())
 
-    def values(self) -> dict[str, Any]:
+    def values(self) -> FieldValues:
         """Returns the given values by field of `M`; a class extends it for the fields that differ
         in more than their name.
         """
-        given: dict[str, Any] = {}
+        given: FieldValues = {}
         for name, (target, convert, takes_null) in self.__changes__.items():
             value = getattr(self, name)
             if value is not None or takes_null:
@@ -129,7 +131,7 @@ def output(
         declared, reads, resolved = _declared(kind), _take_computed(kind), _resolvers(kind)
         paths: dict[str, str] = {}
         converts: dict[str, Convert] = {}
-        annotations: dict[str, Any] = {}
+        annotations: dict[str, object] = {}
         for published, source in shown.items():
             if published in reads or published in resolved:
                 continue
@@ -172,7 +174,7 @@ def draft(
     def decorate(kind: type[T]) -> type[T]:
         shown = _shown_fields(model, rename or {}, hide, only)
         declared = _declared(kind)
-        annotations: dict[str, Any] = {}
+        annotations: dict[str, object] = {}
         changes: dict[str, _Assignment] = {}
         for published, source in shown.items():
             own = declared.pop(published, None)
@@ -241,7 +243,7 @@ class _Published(NamedTuple):
     convert: Convert | None
 
 
-def _declared(kind: type) -> dict[str, Any]:
+def _declared(kind: type) -> dict[str, object]:
     return dict(kind.__dict__.get("__annotations__", {}))
 
 
@@ -268,7 +270,7 @@ def _reader(
     """Returns a function that reads all published values of a row by name."""
     names, get = tuple(paths), attrgetter(*paths.values(), "__class__")
 
-    def read(row: Any) -> dict[str, Any]:
+    def read(row: Any) -> FieldValues:
         values = dict(zip(names, get(row)[:-1], strict=True))
         for name, convert in converts.items():
             values[name] = convert(values[name])
@@ -353,7 +355,7 @@ def _of_each(convert: Convert | None, collect: Convert) -> Convert:
     return collect if convert is None else partial(_converted, convert, collect)
 
 
-def _converted(convert: Convert, collect: Convert, values: Iterable[Any]) -> Any:
+def _converted(convert: Convert, collect: Convert, values: Iterable[Any]) -> object:
     return collect([convert(value) for value in values])
 
 

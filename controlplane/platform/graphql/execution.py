@@ -25,7 +25,9 @@ from graphql.pyutils import Path
 from strawberry.schema.schema import StrawberryGraphQLCoreExecutionContext
 from strawberry.types.field import StrawberryField
 
-Complete = Callable[[Any], Any]
+from core.json_object import JsonObject
+
+Complete = Callable[[object], Any]
 """Converts the value of an attribute for the response. Raises for unusual values."""
 Fields = dict[str, list[FieldDetails]]
 """Selection on an object: the nodes of each response key."""
@@ -55,7 +57,7 @@ class FastExecution(StrawberryGraphQLCoreExecutionContext):
     def execute_fields(
         self,
         parent_type: GraphQLObjectType,
-        source_value: Any,
+        source_value: object,
         path: Path | None,
         grouped_field_set: Fields,
         position_context: Any,
@@ -74,7 +76,7 @@ class FastExecution(StrawberryGraphQLCoreExecutionContext):
         rest = complete(parent_type, source_value, path, plan.others, position_context)
         if self.is_awaitable(rest):
             return _merged_later(rest, done, grouped_field_set)
-        return _merged(cast("dict[str, Any]", rest), done, grouped_field_set)
+        return _merged(cast("JsonObject", rest), done, grouped_field_set)
 
     def _planned(self, parent: GraphQLObjectType, fields: Fields) -> SelectionPlan:
         plans: dict[int, SelectionPlan] = self.__dict__.setdefault("_plans", {})
@@ -146,13 +148,13 @@ def _object(fields: Iterable[tuple[str, str, Complete]]) -> Complete:
     changed = [(i, completion) for i, completion in enumerate(completions) if not same[i]]
     known: set[tuple[type, ...]] = set()
 
-    def complete_all(values: tuple[Any, ...], types: tuple[type, ...]) -> dict[str, Any]:
+    def complete_all(values: tuple[Any, ...], types: tuple[type, ...]) -> JsonObject:
         done = {key: complete(value) for key, complete, value in zip(keys, completions, values)}  # noqa: B905
         if all(types[i] in ok for i, ok in enumerate(same) if ok):
             known.add(types)
         return done
 
-    def complete(source: Any) -> dict[str, Any]:
+    def complete(source: Any) -> JsonObject:
         values = get(source)
         types = tuple(map(type, values))
         if types not in known:
@@ -228,10 +230,10 @@ _CHECKED: dict[str, tuple[type, Callable[[Any], bool]]] = {
 }
 
 
-def _merged(rest: dict[str, Any], done: dict[str, Any], order: Iterable[str]) -> dict[str, Any]:
+def _merged(rest: JsonObject, done: JsonObject, order: Iterable[str]) -> JsonObject:
     found = {**rest, **done}
     return {key: found[key] for key in order if key in found}
 
 
-async def _merged_later(rest: Any, done: dict[str, Any], order: Iterable[str]) -> dict[str, Any]:
+async def _merged_later(rest: Any, done: JsonObject, order: Iterable[str]) -> JsonObject:
     return _merged(await rest, done, order)

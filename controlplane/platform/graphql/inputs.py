@@ -4,9 +4,10 @@ from collections.abc import Iterable
 from typing import Any, Protocol
 
 from core.errors import Invalid
+from core.json_object import JsonObject
 
 
-def json_object(value: Any, field: str) -> dict[str, Any]:
+def json_object(value: Any, field: str) -> JsonObject:
     if isinstance(value, dict):
         return value
     raise Invalid("must be a JSON object", field=field)

@@ -5,7 +5,7 @@ document, not with its expanded size.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,6 +32,7 @@ from graphql import (
 
 from controlplane.platform.ports import MAX_PAGE_ROWS
 from core.errors import Invalid, LimitExceeded
+from core.json_object import JsonMapping
 
 MAX_TOKENS = 5_000
 MAX_ALIASES = 30
@@ -197,7 +198,7 @@ class DocumentCost:
     """
 
     def __init__(
-        self, schema: GraphQLSchema, document: DocumentNode, variables: Mapping[str, Any]
+        self, schema: GraphQLSchema, document: DocumentNode, variables: JsonMapping
     ) -> None:
         self._schema = schema
         self._variables = variables

@@ -8,9 +8,9 @@ sends a forgotten query again. GET requests accept only a hash, so no query can 
 import hashlib
 from collections import OrderedDict
 from collections.abc import Mapping
-from typing import Any
 
 from core.errors import Invalid
+from core.json_object import JsonMapping
 
 MAX_QUERIES = 1_000
 MAX_QUERY_LENGTH = 20_000
@@ -29,7 +29,7 @@ class PersistedQueries:
         self._most = most
         self._known: OrderedDict[str, str] = OrderedDict()
 
-    def text(self, query: str | None, extensions: Mapping[str, Any] | None) -> str | None:
+    def text(self, query: str | None, extensions: JsonMapping | None) -> str | None:
         """Returns the query of a request.
 
         UnknownQuery: the hash is unknown. Invalid: the hash is malformed or belongs to another
@@ -44,7 +44,7 @@ class PersistedQueries:
             raise Invalid("is not the SHA-256 of the query", field="persistedQuery.sha256Hash")
         return query
 
-    def store(self, query: str | None, extensions: Mapping[str, Any] | None) -> None:
+    def store(self, query: str | None, extensions: JsonMapping | None) -> None:
         """Stores a query of a member with its hash. `text` must have checked the hash."""
         hash = _hash_of(extensions)
         if hash is None or query is None or len(query) > MAX_QUERY_LENGTH:
@@ -62,7 +62,7 @@ class PersistedQueries:
         return query
 
 
-def _hash_of(extensions: Mapping[str, Any] | None) -> str | None:
+def _hash_of(extensions: JsonMapping | None) -> str | None:
     given = extensions.get("persistedQuery") if isinstance(extensions, Mapping) else None
     if given is None:
         return None

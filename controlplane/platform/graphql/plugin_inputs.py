@@ -23,6 +23,7 @@ from controlplane.platform.plugin_settings import (
     setting_fields,
 )
 from core.errors import Invalid
+from core.json_object import JsonObject
 
 T = TypeVar("T")
 
@@ -67,7 +68,7 @@ def settings_from(kind: type[T], given: object, place: str) -> T:
     return _read_settings(kind, nested, f"{place}.{key}")
 
 
-def settings_of_kind(value: Plugin) -> dict[str, Any]:
+def settings_of_kind(value: Plugin) -> JsonObject:
     """Returns the settings of a plug-in with the field names of its input, without defaults."""
     settings = settings_json(value)
     return {value.key: settings} if value.key else settings
@@ -128,7 +129,7 @@ def _limit_text(member: SettingField, text: str) -> Iterator[str]:
 
 def _fields_of(kinds: Iterable[type[Plugin]], prefix: str) -> dict[str, tuple[Any, str]]:
     """Returns the type and the description of each field that one of the kinds has."""
-    found: dict[str, Any] = {}
+    found: JsonObject = {}
     texts: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     for kind in kinds:
         if kind.key:
@@ -159,7 +160,7 @@ def _continued(text: str) -> str:
 
 @cache
 def _input_of(settings: type[Any], name: str, prefix: str) -> Any:
-    body: dict[str, Any] = {"__annotations__": {}}
+    body: JsonObject = {"__annotations__": {}}
     for member in setting_fields(settings):
         schema_type, default = _schema_type(settings, member, prefix), member.default
         if default is None or default == () or member.setting.form is Form.SECRET:
@@ -190,7 +191,7 @@ def _is_unpublished_enum(settings: type[Any], kind: type[Any]) -> bool:
     return beside and "__strawberry_definition__" not in vars(kind)
 
 
-def _nested_type(kind: Any, prefix: str) -> Any:
+def _nested_type(kind: Any, prefix: str) -> object:
     return (
         _input_of(kind, f"{prefix}{kind.__name__}Attributes", prefix)
         if is_dataclass(kind)
@@ -209,7 +210,7 @@ def _read_settings(settings: type[T], given: object, place: str) -> T:
     return settings(**values)
 
 
-def _read(kind: Any, value: Any, place: str) -> Any:
+def _read(kind: Any, value: Any, place: str) -> object:
     if isinstance(value, list):
         return tuple(_read(get_args(kind)[0], item, place) for item in value)
     if get_origin(kind) is Mapping:
@@ -217,7 +218,7 @@ def _read(kind: Any, value: Any, place: str) -> Any:
     return _read_settings(kind, value, place) if is_dataclass(kind) else value
 
 
-def _json_object(text: str, place: str) -> dict[str, Any]:
+def _json_object(text: str, place: str) -> JsonObject:
     try:
         value = orjson.loads(text)
     except orjson.JSONDecodeError:

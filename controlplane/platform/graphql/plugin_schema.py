@@ -15,10 +15,9 @@ from controlplane.platform.plugin_settings import (
     camel,
     setting_fields,
 )
+from core.json_object import JsonObject
 
-Json = dict[str, Any]
-
-_TYPES: Mapping[Any, Json] = {
+_TYPES: Mapping[Any, JsonObject] = {
     str: {"type": "string"},
     int: {"type": "integer"},
     float: {"type": "number"},
@@ -29,7 +28,7 @@ _TYPES: Mapping[Any, Json] = {
 }
 
 
-def schema_of_kind(kind: type[Plugin]) -> Json:
+def schema_of_kind(kind: type[Plugin]) -> JsonObject:
     """Returns the schema of a kind's settings, as they stand beside the kind."""
     own = schema_of(kind)
     key = camel(kind.key)
@@ -44,7 +43,7 @@ def schema_of_kind(kind: type[Plugin]) -> Json:
     }
 
 
-def schema_of(settings: type[Any]) -> Json:
+def schema_of(settings: type[Any]) -> JsonObject:
     """Returns the schema of a settings class."""
     members = setting_fields(settings)
     return {
@@ -54,7 +53,7 @@ def schema_of(settings: type[Any]) -> Json:
     }
 
 
-def _property(settings: type[Any], member: SettingField) -> Json:
+def _property(settings: type[Any], member: SettingField) -> JsonObject:
     setting = member.setting
     schema = _type_schema(member.type) | {
         "title": setting.title,
@@ -67,8 +66,8 @@ def _property(settings: type[Any], member: SettingField) -> Json:
     return schema | _limits(setting, schema["type"])
 
 
-def _limits(setting: Setting, kind: str) -> Json:
-    given: Json = {}
+def _limits(setting: Setting, kind: str) -> JsonObject:
+    given: JsonObject = {}
     if kind == "string":
         given["maxLength"] = setting.max_length
         if setting.form is not Form.TEXT:
@@ -78,7 +77,7 @@ def _limits(setting: Setting, kind: str) -> Json:
     return {name: limit for name, limit in given.items() if limit is not None}
 
 
-def _type_schema(kind: Any) -> Json:
+def _type_schema(kind: Any) -> JsonObject:
     if get_origin(kind) is tuple:
         return {"type": "array", "items": _type_schema(get_args(kind)[0])}
     if get_origin(kind) is Mapping:

@@ -19,7 +19,7 @@ from sqlalchemy.engine import Dialect
 from controlplane.platform.store.connection import StoreConnection
 from controlplane.platform.time_text import format_time
 
-Row = tuple[Any, ...]
+Row = tuple[object, ...]
 _BLOCK = 512
 _NUMBERED = re.compile(r"\$(\d+)")
 _DIALECTS: dict[str, Dialect] = {"sqlite": sqlite.dialect(), "postgresql": asyncpg.dialect()}

@@ -110,10 +110,10 @@ class JsonColumn(TypeDecorator[Any]):
         super().__init__()
         self.shape = shape
 
-    def process_bind_param(self, value: Any, dialect: Any) -> Any:
+    def process_bind_param(self, value: Any, dialect: object) -> Any:
         return None if value is None else _adapter(self.shape).dump_python(value, mode="json")
 
-    def process_result_value(self, value: Any, dialect: Any) -> Any:
+    def process_result_value(self, value: Any, dialect: object) -> Any:
         return None if value is None else _adapter(self.shape).validate_python(value)
 
 

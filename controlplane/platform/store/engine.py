@@ -103,7 +103,7 @@ def _check_idle(engine: AsyncEngine) -> None:
         record.info["idle_since"] = clock.monotonic()
 
     @event.listens_for(engine.sync_engine, "checkout")
-    def on_checkout(connection: Any, record: Any, _proxy: Any) -> None:
+    def on_checkout(connection: Any, record: Any, _proxy: object) -> None:
         if connection.driver_connection.is_closed():
             raise DisconnectionError
         since = record.info.get("idle_since")

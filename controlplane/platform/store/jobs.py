@@ -6,7 +6,6 @@ its writers.
 
 from collections.abc import Collection
 from datetime import datetime
-from typing import Any
 
 from sqlalchemy import Column, Integer, String, Table, Text, delete, func, or_, select, update
 from sqlalchemy.dialects import postgresql, sqlite
@@ -15,6 +14,7 @@ from controlplane.platform.jobs import LEASE, Job
 from controlplane.platform.store.columns import JsonColumn, UtcColumn
 from controlplane.platform.store.connection import StoreConnection
 from controlplane.platform.store.schema import id_column, metadata
+from core.json_object import JsonObject
 
 _COLUMNS = ("id", "kind", "key", "run_at", "payload", "attempts", "fence", "error")
 
@@ -94,7 +94,7 @@ jobs = Table(
     Column("kind", String(64), nullable=False),
     Column("key", String(255), nullable=False, unique=True),
     Column("run_at", UtcColumn, nullable=False, index=True),
-    Column("payload", JsonColumn(dict[str, Any]), nullable=False),
+    Column("payload", JsonColumn(JsonObject), nullable=False),
     Column("attempts", Integer, nullable=False),
     Column("fence", Integer, nullable=False),
     Column("error", Text),

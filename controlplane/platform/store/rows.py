@@ -28,7 +28,7 @@ from sqlalchemy import (
 from sqlalchemy.exc import IntegrityError
 
 from controlplane.authorization import Visible
-from controlplane.platform.parts import column_getter, column_names, row_maker
+from controlplane.platform.parts import Columns, column_getter, column_names, row_maker
 from controlplane.platform.ports import (
     ANY,
     MAX_COUNTED,
@@ -317,7 +317,7 @@ class SqlRows(SqlReading[T]):
         result = await self._connection.execute(select(func.count()).select_from(self._table))
         return result.scalar_one()
 
-    def _values(self, row: T) -> dict[str, Any]:
+    def _values(self, row: T) -> Columns:
         """Returns the columns to write for a whole row, including derived ones."""
         return dict(zip(self._names, self._column_values(row), strict=True))
 

@@ -1,5 +1,6 @@
 """The schema that all tables belong to, and columns that many of them have."""
 
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import BigInteger, Column, Index, Integer, MetaData, String
@@ -20,11 +21,11 @@ metadata = MetaData(
 SerialNumber = BigInteger().with_variant(Integer, "sqlite")
 
 
-def id_column() -> Column[Any]:
+def id_column() -> Column[str]:
     return Column("id", String(36), primary_key=True)
 
 
-def time_columns() -> tuple[Column[Any], Column[Any]]:
+def time_columns() -> tuple[Column[datetime], Column[datetime]]:
     return Column("inserted_at", UtcColumn, nullable=False), Column(
         "updated_at", UtcColumn, nullable=False
     )

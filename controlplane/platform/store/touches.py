@@ -10,6 +10,8 @@ from typing import Any, NamedTuple, Protocol
 
 import orjson
 
+from core.json_object import JsonObject
+
 _OPTIONS = orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS
 
 
@@ -35,7 +37,7 @@ class RowTracker:
     """Rows by id: their state at the first read, and the repository of those that were written."""
 
     def __init__(self) -> None:
-        self._before: dict[str, Any] = {}
+        self._before: JsonObject = {}
         self._written: dict[str, RereadableRows] = {}
 
     def read(self, row: Any) -> None:

@@ -10,7 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from controlplane.platform.store.connection import StoreConnection, transaction, translate_errors
 
 P = TypeVar("P")
-Repositories = Mapping[type[Any], Callable[["SqlTransaction"], Any]]
+Repositories = Mapping[type[object], Callable[["SqlTransaction"], Any]]
 """Makes the repository behind each port, for one transaction."""
 
 

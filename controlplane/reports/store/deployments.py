@@ -109,7 +109,7 @@ def _restored(dialect: str) -> Update:
     )
 
 
-def _seconds(dialect: str, start: Any, end: Any) -> ColumnElement[float]:
+def _seconds(dialect: str, start: object, end: Any) -> ColumnElement[float]:
     if dialect == "postgresql":
         return cast(func.extract("epoch", end - start), Float)
     days = func.julianday(end) - func.julianday(start)

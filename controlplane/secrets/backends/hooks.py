@@ -89,14 +89,14 @@ def _asked(operation: str, data: bytes, context: str) -> dict[str, str]:
     return {"operation": operation, "context": context, "data": base64.b64encode(data).decode()}
 
 
-def _parsed(told: bytes) -> Any:
+def _parsed(told: bytes) -> object:
     try:
         return orjson.loads(told) if len(told) <= _MAX_BYTES else None
     except orjson.JSONDecodeError:
         return None
 
 
-def _answered(title: str, answer: Any) -> bytes:
+def _answered(title: str, answer: object) -> bytes:
     data: Any = answer.get("data") if isinstance(answer, dict) else None
     try:
         return base64.b64decode(data, validate=True)

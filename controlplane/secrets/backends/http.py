@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 import orjson
 
 from core.errors import Forbidden, Invalid, NotFound, TowlineError, Unavailable
+from core.json_object import JsonObject
 from core.outbound.addresses import EVERYWHERE, AddressGuard
 from core.outbound.client import OutboundClient, OutboundRoute, client_tls
 from core.outbound.reply import HttpReply
@@ -39,7 +40,7 @@ class JsonClient:
 
     async def ask(
         self, method: str, path: str, headers: Mapping[str, str], body: Any = None
-    ) -> dict[str, Any]:
+    ) -> JsonObject:
         """Returns the JSON object of the response. Raises Invalid, Forbidden, NotFound or
         Unavailable by status.
         """
@@ -58,7 +59,7 @@ class JsonClient:
         await self._http.close()
 
 
-def _object(reply: HttpReply) -> dict[str, Any] | None:
+def _object(reply: HttpReply) -> JsonObject | None:
     try:
         answer = None if reply.truncated else orjson.loads(reply.body)
     except orjson.JSONDecodeError:

@@ -3,11 +3,11 @@
 import base64
 import binascii
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 from controlplane.secrets.backends.http import JsonClient
 from core.errors import Invalid, NotFound, Unavailable
+from core.json_object import JsonObject
 
 
 class Vault:
@@ -28,11 +28,11 @@ class Vault:
         if namespace:
             self._headers["X-Vault-Namespace"] = namespace
 
-    async def read(self, path: str) -> dict[str, Any]:
+    async def read(self, path: str) -> JsonObject:
         """Returns the `data` of a path. Raises NotFound, Forbidden, Unavailable."""
         return self._data(await self._client.ask("GET", f"/v1/{_quoted(path)}", self._headers))
 
-    async def write(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+    async def write(self, path: str, body: JsonObject) -> JsonObject:
         """Writes to a path and returns the `data` of the response."""
         url = f"/v1/{_quoted(path)}"
         return self._data(await self._client.ask("POST", url, self._headers, body))
@@ -41,7 +41,7 @@ class Vault:
         """Closes all connections."""
         await self._client.close()
 
-    def _data(self, answer: dict[str, Any]) -> dict[str, Any]:
+    def _data(self, answer: JsonObject) -> JsonObject:
         data = answer.get("data")
         if not isinstance(data, dict):
             raise Unavailable(f"{self.title} sent a response without data")

@@ -4,7 +4,6 @@ import secrets
 from collections.abc import AsyncIterator, Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Any
 
 import structlog
 
@@ -170,7 +169,7 @@ class DataKeyOperations:
         Returns the names of values that cannot be decrypted.
         """
         sealer, undecryptable = self._context.sealer, []
-        changes: dict[str, Mapping[str, Any]] = {}
+        changes: dict[str, Mapping[str, object]] = {}
         for row in await place.rows.lock(ids):
             try:
                 if place.is_behind(sealer, row):

@@ -24,6 +24,6 @@ class SealedColumn:
         sealed = getattr(row, self.column)
         return bool(sealed) and not sealer.is_current(sealed)
 
-    def again(self, sealer: Sealer, row: Any) -> Mapping[str, Any]:
+    def again(self, sealer: Sealer, row: Any) -> Mapping[str, object]:
         bound = f"{self.context}:{row.id}"
         return {self.column: sealer.seal(sealer.open(getattr(row, self.column), bound), bound)}

@@ -4,13 +4,13 @@ The API never returns values. They leave only sealed for the agent of the cluste
 """
 
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from controlplane.access.operations.scopes import project_for
 from controlplane.authorization import Actor, ResourceKind, Verb, require, require_member
 from controlplane.clusters.operations.freezes import check_not_frozen
 from controlplane.platform.context import SECRET, OperationContext
 from controlplane.platform.names import check_text
+from controlplane.platform.parts import Columns
 from controlplane.platform.ports import Page, PageQuery, Transaction
 from controlplane.platform.retry import retry_operations
 from controlplane.secrets.model.rotation import Rotation, RotationDecision, RotationPlan
@@ -55,11 +55,11 @@ class SecretChange:
     plan: RotationPlan | None = None
     """Rotation settings. Default: services get the new value at once."""
 
-    def columns(self) -> dict[str, Any]:
+    def columns(self) -> Columns:
         """The validated fields without the value. Invalid: names the field."""
         if self.value is not None and self.source is not None:
             raise Invalid("specify either a value or a source", field="value")
-        found: dict[str, Any] = {}
+        found: Columns = {}
         if self.description is not None:
             text = self.description
             found["description"] = check_text(text, "description", _MAX_TEXT_LENGTH) if text else ""

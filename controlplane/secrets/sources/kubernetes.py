@@ -3,9 +3,8 @@
 import base64
 import binascii
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 from controlplane.access.model.users import UserKind
 from controlplane.access.operations.users import require_permissions_of_user
@@ -17,6 +16,7 @@ from controlplane.platform.plugin_settings import Form, Setting
 from controlplane.platform.ports import Transaction
 from controlplane.secrets.model.secret_source import MAX_PATH_LENGTH, SecretSource, SecretStores
 from core.errors import Invalid, NotFound, Unavailable
+from core.json_object import JsonMapping
 
 # Names of Kubernetes Secrets: RFC 1123 subdomains.
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?")
@@ -57,7 +57,7 @@ class KubernetesSource(SecretSource):
         return _decoded(await stores.live.read(reader, self.cluster, path), self.data_key)
 
 
-def _decoded(found: Mapping[str, Any], key: str) -> bytes:
+def _decoded(found: JsonMapping, key: str) -> bytes:
     data = found.get("data")
     value = data.get(key) if isinstance(data, dict) else None
     if not isinstance(value, str):

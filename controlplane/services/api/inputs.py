@@ -4,12 +4,11 @@ A field that is null or absent stays as it is; so does an empty ID or handle.
 """
 
 from dataclasses import asdict
-from typing import Any
 
 import strawberry
 
 from controlplane.access.api.inputs import PolicyBindingAttributes, subjects_by_role
-from controlplane.platform.graphql.derive import Draft, draft
+from controlplane.platform.graphql.derive import Draft, FieldValues, draft
 from controlplane.platform.graphql.inputs import json_strings, values_by_name
 from controlplane.platform.graphql.scalars import Json
 from controlplane.services.api.rendering import RenderingAttributes
@@ -103,7 +102,7 @@ class HelmConfigAttributes:
     repository: NamespacedName | None = None
     """Not supported. Use `url` or `repositoryId`."""
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> FieldValues:
         if self.repository is not None:
             raise Invalid(
                 "is not supported; use helm.url or helm.repositoryId",
@@ -145,7 +144,7 @@ class HealthRuleAttributes(Draft[HealthRule]):
     group: str | None = None
     """API group of the objects. Default: the core group."""
 
-    def values(self) -> dict[str, Any]:
+    def values(self) -> FieldValues:
         return {"group": "", **super().values(), "health": HEALTH_OF_STATE[self.state]}
 
 
@@ -165,7 +164,7 @@ class SyncConfigAttributes(Draft[SyncOptions]):
     namespace_metadata: MetadataAttributes | None = None
     """Labels and annotations of the created namespace."""
 
-    def values(self) -> dict[str, Any]:
+    def values(self) -> FieldValues:
         metadata = self.namespace_metadata or MetadataAttributes()
         return {
             **super().values(),
@@ -223,7 +222,7 @@ class _ServiceFields(Draft[ServiceChange]):
     helm: HelmConfigAttributes | None
     configuration: list[ConfigAttributes | None] | None
 
-    def values(self) -> dict[str, Any]:
+    def values(self) -> FieldValues:
         found = super().values()
         if self.git is not None:
             found |= self.git.ref_and_folder()
@@ -244,7 +243,7 @@ class _BoundFields(_ServiceFields):
     read_bindings: list[PolicyBindingAttributes | None] | None
     write_bindings: list[PolicyBindingAttributes | None] | None
 
-    def values(self) -> dict[str, Any]:
+    def values(self) -> FieldValues:
         found = {**super().values(), "subjects": subjects_by_role(self)}
         if self.dependencies is not None:
             found["dependencies"] = [dependency.name for dependency in self.dependencies]
@@ -289,7 +288,7 @@ class ServiceDeploymentAttributes(_BoundFields):
     secrets: list[SecretUseAttributes] | None = None
     """Secrets that the service uses. Limit: 200."""
 
-    def values(self) -> dict[str, Any]:
+    def values(self) -> FieldValues:
         uses = None if self.secrets is None else secrets_by_name(self.secrets)
         return {**super().values(), "uses": uses}
 

@@ -1,7 +1,7 @@
 """Clusters and services in responses: related resources are fetched for all rows at once."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 from controlplane.clusters.api.loading import RELATED_TO_CLUSTERS, cluster_types
 from controlplane.platform.graphql.context import Context, Info
@@ -23,7 +23,7 @@ _RELATED = ("cluster", "repository", "revision", "components", "contexts", "sour
 class ContextLoader(Protocol):
     """Loads the service contexts of services; contexts are a noun above services."""
 
-    async def load(self, context: Context, services: Sequence[Service]) -> dict[str, list[Any]]:
+    async def load(self, context: Context, services: Sequence[Service]) -> dict[str, list[object]]:
         """Returns the contexts in the API, by service id."""
         ...
 

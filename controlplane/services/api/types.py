@@ -3,7 +3,6 @@
 `of` converts a value of the domain.
 """
 
-from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
 
@@ -29,6 +28,7 @@ from controlplane.services.model.service import (
 from controlplane.services.model.sources import ServiceSource
 from controlplane.services.model.status_codes import ServiceStatus
 from controlplane.services.operations.components import ComponentOperations
+from core.json_object import JsonMapping
 from core.spec.health import FieldCondition, HealthRule
 from core.spec.objects import ObjectRef
 from core.spec.status import Problem
@@ -131,7 +131,7 @@ class HelmSpec:
     """True if the folder `crds` is skipped."""
 
     @classmethod
-    def of_settings(cls, settings: Mapping[str, Any] | None) -> "HelmSpec | None":
+    def of_settings(cls, settings: JsonMapping | None) -> "HelmSpec | None":
         if settings is None:
             return None
         flags = {name: settings.get(name, False) for name in ("ignore_hooks", "ignore_crds")}
@@ -210,7 +210,7 @@ class RevisionType(Output[Revision]):
     """Ref and folder in the repository."""
 
 
-def _yaml(manifest: Mapping[str, Any] | None) -> str | None:
+def _yaml(manifest: JsonMapping | None) -> str | None:
     """Formats an object as YAML; JSON is YAML, and clients format it for people."""
     return (
         None if manifest is None else orjson.dumps(manifest, option=orjson.OPT_SORT_KEYS).decode()

@@ -12,13 +12,14 @@ from typing import Any
 import orjson
 
 from controlplane.services.model.live_state import parse_time
+from core.json_object import JsonMapping
 
 FIELD_MANAGER = "towline"
 """Field manager under which agents write."""
 MAX_FIELDS = 1_000
 MAX_VALUE_LENGTH = 500
 _MAX_DEPTH = 40
-_MISSING: Any = object()
+_MISSING: object = object()
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +68,7 @@ class ManagedField:
 
 
 def managed_fields(
-    noted: Sequence[Any], live: Mapping[str, Any], under: str = ""
+    noted: Sequence[object], live: JsonMapping, under: str = ""
 ) -> list[ManagedField]:
     """Returns an object's managed fields below `under`, sorted by pointer.
 
@@ -93,7 +94,7 @@ def value_at(value: Any, steps: Sequence[Step]) -> bytes | None:
     return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
 
 
-def _of_manager(entry: Mapping[str, Any], live: Mapping[str, Any]) -> Iterator[ManagedField]:
+def _of_manager(entry: Mapping[str, object], live: JsonMapping) -> Iterator[ManagedField]:
     who = ManagedField(
         "",
         "",
@@ -110,7 +111,7 @@ def _of_manager(entry: Mapping[str, Any], live: Mapping[str, Any]) -> Iterator[M
             yield replace(who, pointer=pointer, value=text, steps=steps)
 
 
-def _leaves(fields: Mapping[str, Any], above: tuple[Step, ...]) -> Iterator[tuple[Step, ...]]:
+def _leaves(fields: JsonMapping, above: tuple[Step, ...]) -> Iterator[tuple[Step, ...]]:
     """Returns the paths of fields that contain no other managed fields."""
     inner = {name: below for name, below in fields.items() if name != "."}
     if not inner and above:
@@ -131,7 +132,7 @@ def _step(name: str) -> Step | None:
         return None
 
 
-def _followed(value: Any, steps: Sequence[Step]) -> tuple[str, Any]:
+def _followed(value: Any, steps: Sequence[Step]) -> tuple[str, object]:
     """Follows a path through an object; returns (pointer, value). The value may be missing."""
     pointer = ""
     for step in steps:
@@ -142,7 +143,7 @@ def _followed(value: Any, steps: Sequence[Step]) -> tuple[str, Any]:
     return pointer, value
 
 
-def _next(value: Any, step: Step) -> tuple[str | int, Any]:
+def _next(value: Any, step: Step) -> tuple[str | int, object]:
     if isinstance(step, str):
         return step, value.get(step, _MISSING) if isinstance(value, Mapping) else _MISSING
     index = step.index(value) if isinstance(value, list) else None

@@ -1,13 +1,12 @@
 """Validation of a service's Helm settings, and their meaning for rendering."""
 
-from collections.abc import Mapping
-from typing import Any
 from urllib.parse import urlsplit
 
 import yaml
 
 from controlplane.repositories.model.repository import check_ref
 from core.errors import Invalid
+from core.json_object import JsonMapping, JsonObject
 from core.spec.renderers import HelmRelease, chart_ref
 
 _TEXTS = {"chart": 256, "version": 128, "url": 2000, "release": 53, "values": 512 * 1024}
@@ -20,9 +19,9 @@ _DOCUMENT_EVENTS = 3
 """Start of the stream, start of the document, and start of its value."""
 
 
-def check_helm(given: Mapping[str, Any]) -> dict[str, Any]:
+def check_helm(given: JsonMapping) -> JsonObject:
     """Returns the given settings in their stored form. Raises Invalid, naming the field."""
-    checked: dict[str, Any] = {}
+    checked: JsonObject = {}
     for name, longest in _TEXTS.items():
         value = given.get(name)
         if value and len(value) > longest:
@@ -40,7 +39,7 @@ def check_helm(given: Mapping[str, Any]) -> dict[str, Any]:
     return checked
 
 
-def release_of(name: str, namespace: str, helm: Mapping[str, Any] | None) -> HelmRelease:
+def release_of(name: str, namespace: str, helm: JsonMapping | None) -> HelmRelease:
     """Returns the Helm release to render. Its name defaults to the service's name."""
     given = dict(helm or {})
     return HelmRelease(
@@ -56,7 +55,7 @@ def release_of(name: str, namespace: str, helm: Mapping[str, Any] | None) -> Hel
     )
 
 
-def ref_of_chart(helm: Mapping[str, Any]) -> str:
+def ref_of_chart(helm: JsonMapping) -> str:
     """Returns the ref that represents chart and version of the settings. Raises Invalid without a
     chart.
     """
@@ -65,7 +64,7 @@ def ref_of_chart(helm: Mapping[str, Any]) -> str:
     return check_ref(_ref(helm))
 
 
-def follows_chart(ref: str, helm: Mapping[str, Any] | None) -> bool:
+def follows_chart(ref: str, helm: JsonMapping | None) -> bool:
     """Returns whether a ref is the chart of these settings, as in services of a Helm repository.
 
     In services of a git repository the settings name the chart's source by URL or folder.
@@ -73,11 +72,11 @@ def follows_chart(ref: str, helm: Mapping[str, Any] | None) -> bool:
     return bool(helm and helm.get("chart") and "url" not in helm and ref == _ref(helm))
 
 
-def _ref(helm: Mapping[str, Any]) -> str:
+def _ref(helm: JsonMapping) -> str:
     return chart_ref(helm["chart"], helm.get("version") or "")
 
 
-def _check_values(helm: Mapping[str, Any]) -> None:
+def _check_values(helm: JsonMapping) -> None:
     """Raises Invalid unless the values are a YAML map; placeholders may still make them one."""
     text = helm.get("values", "")
     wrong = _yaml_problem(text)
@@ -103,7 +102,7 @@ def _yaml_problem(text: str) -> str:
     return "" if is_map else "must be a YAML map"
 
 
-def _check_url(helm: Mapping[str, Any]) -> None:
+def _check_url(helm: JsonMapping) -> None:
     if "url" not in helm:
         return
     parts = urlsplit(helm["url"])

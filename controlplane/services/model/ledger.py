@@ -4,13 +4,13 @@ The ledger records the stages of desired state; the audit log records the actors
 reports and "why is my commit not live" are queries over the ledger.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Self
+from typing import Self
 
 from controlplane.services.model.service import Service
+from core.json_object import JsonMapping
 
 
 class LedgerStage(StrEnum):
@@ -60,7 +60,7 @@ class LedgerEntry:
     """Author of the commit, or e-mail address of the user, that caused the event."""
     message: str = ""
     """Human-readable message."""
-    detail: Mapping[str, Any] = field(default_factory=dict)
+    detail: JsonMapping = field(default_factory=dict)
     """Further facts."""
     id: int | None = None
 

@@ -8,6 +8,7 @@ from urllib.parse import quote, urlencode
 
 from controlplane.services.model.service import Component
 from core.errors import Invalid
+from core.json_object import JsonMapping, JsonObject
 
 HIDDEN = "(hidden)"
 MAX_EVENTS = 200
@@ -46,7 +47,7 @@ def discovery_path(group: str, version: str) -> str:
     return root + quote(version, safe="")
 
 
-def object_path(component: Component, resources: Sequence[Mapping[str, Any]]) -> str:
+def object_path(component: Component, resources: Sequence[JsonMapping]) -> str:
     """Returns the API path of an object. Raises Invalid if the cluster does not serve its kind."""
     for resource in resources:
         name = str(resource.get("name", ""))
@@ -68,7 +69,7 @@ def events_path(namespace: str, uid: str = "") -> str:
     return f"/api/v1{place}/events?{urlencode(query)}"
 
 
-def redact_object(live: Mapping[str, Any]) -> dict[str, Any]:
+def redact_object(live: JsonMapping) -> JsonObject:
     """Returns the object without `managedFields` and without the values of a Secret."""
     metadata = {k: v for k, v in _mapping(live.get("metadata")).items() if k != "managedFields"}
     annotations = {
@@ -100,7 +101,7 @@ def parse_events(items: Iterable[Any], uids: frozenset[str]) -> list[ObjectEvent
     return [*dated, *(event for event in found if event.last_at is None)][:MAX_EVENTS]
 
 
-def _event(event: Mapping[str, Any]) -> ObjectEvent:
+def _event(event: JsonMapping) -> ObjectEvent:
     about, source = _mapping(event.get("involvedObject")), _mapping(event.get("source"))
     series = _mapping(event.get("series"))
     last = event.get("lastTimestamp") or series.get("lastObservedTime") or event.get("eventTime")
@@ -119,7 +120,7 @@ def _event(event: Mapping[str, Any]) -> ObjectEvent:
     )
 
 
-def _mapping(value: Any) -> Mapping[str, Any]:
+def _mapping(value: Any) -> JsonMapping:
     return value if isinstance(value, Mapping) else {}
 
 

@@ -7,13 +7,14 @@ from enum import StrEnum
 from typing import Any
 
 from controlplane.authorization import Resource, ResourceKind
-from controlplane.platform.parts import part, replace_columns
+from controlplane.platform.parts import Columns, part, replace_columns
 from controlplane.repositories.model.repository import normalize_folder
 from controlplane.services.model.helm import release_of
 from controlplane.services.model.ownership import OwnerKind
 from controlplane.services.model.status_codes import ServiceStatus, StatusCode, status_of
 from controlplane.services.model.verification import Quarantine
 from core.identity import ClusterId, RepositoryId, ServiceId
+from core.json_object import JsonMapping
 from core.spec.bundle import Attestation
 from core.spec.health import HealthState
 from core.spec.objects import ObjectRef
@@ -111,7 +112,7 @@ class ServiceSpec:
     """Name of the renderer of the folder."""
     kustomize_path: str | None = None
     """Folder of the kustomization, relative to `folder`. None without Kustomize."""
-    helm: Mapping[str, Any] | None = None
+    helm: Mapping[str, object] | None = None
     """Helm settings. None without Helm."""
     configuration: Mapping[str, str] = field(default_factory=dict)
     """Values for templates."""
@@ -293,7 +294,7 @@ class Service:
         """Returns the verification that its bundles must pass, if any."""
         return self.desired.stage_verification or self.spec.verification
 
-    def columns_for_digest(self, digest: str) -> dict[str, Any]:
+    def columns_for_digest(self, digest: str) -> Columns:
         """Returns the columns to write with a new digest, which ends a quarantine.
 
         A digest that a user has released from quarantine stays recorded until its verification
@@ -339,7 +340,7 @@ class Service:
     def render_request(
         self,
         commit: str,
-        parameters: Mapping[str, Any],
+        parameters: JsonMapping,
         sources: tuple[SourceFolder, ...] = (),
     ) -> RenderRequest:
         """Returns the render request of this service at a commit, with its additional sources."""

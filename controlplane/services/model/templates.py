@@ -4,10 +4,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from controlplane.platform.parts import column_names, column_values, part, replace_columns
+from controlplane.platform.parts import Columns, column_names, column_values, part, replace_columns
 from controlplane.services.model.helm import follows_chart, ref_of_chart
 from controlplane.services.model.service import Service, ServiceSpec
 from core.errors import Invalid
+from core.json_object import JsonObject
 from core.spec.renderers import HELM, KUSTOMIZE, RenderOptions
 from core.spec.sync import SyncOptions
 
@@ -34,7 +35,7 @@ class ServiceTemplate:
         """Creates a template from an existing service."""
         return cls(service.name, service.namespace, service.repository_id, service.spec)
 
-    def columns(self) -> dict[str, Any]:
+    def columns(self) -> Columns:
         """Returns the columns of a service that the template sets."""
         columns = column_values(self)
         return {name: columns[name] for name in FIELDS}
@@ -60,7 +61,7 @@ class TemplateOverride:
     ref: str | None = None
     folder: str | None = None
     kustomize_path: str | None = None
-    helm: Mapping[str, Any] | None = None
+    helm: Mapping[str, object] | None = None
     configuration: Mapping[str, str | None] | None = None
     templated: bool | None = None
     rendering: RenderOptions | None = None
@@ -83,7 +84,7 @@ class OverrideDelta:
     """Name of the field. The name of a single value follows a dot."""
     inherited: Any
     """Value of the template as JSON. None if the template has none."""
-    effective: Any
+    effective: object
     """Value in the cluster as JSON. None if the cluster has none."""
 
 
@@ -91,7 +92,7 @@ def apply_override(template: ServiceTemplate, override: TemplateOverride | None)
     """Applies a cluster's override to the template."""
     if override is None:
         return template
-    changed: dict[str, Any] = {}
+    changed: JsonObject = {}
     for setting in fields(TemplateOverride):
         value = getattr(override, setting.name)
         if value is None:
@@ -125,7 +126,7 @@ def override_delta(
     return tuple(_differences(template, apply_override(template, override)))
 
 
-def merge_patch(base: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
+def merge_patch(base: Mapping[str, object], patch: Mapping[str, object]) -> JsonObject:
     """Applies a JSON merge patch (RFC 7396)."""
     result = dict(base)
     for name, value in patch.items():

@@ -1,6 +1,6 @@
 """Objects of services: their owners, and their live state in the cluster."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -20,6 +20,7 @@ from controlplane.services.model.live_state import (
 from controlplane.services.model.service import Component
 from controlplane.services.ports import ComponentStore, LiveObjects, ServiceStore
 from core.errors import Conflict, NotFound, Unavailable
+from core.json_object import JsonMapping, JsonObject
 from core.spec.bundle import open_bundle
 from core.spec.projection import project
 
@@ -40,7 +41,7 @@ class LiveObject:
     """An object as read from its cluster at `read_at`."""
 
     component: Component
-    object: dict[str, Any]
+    object: JsonObject
     read_at: datetime
 
 
@@ -48,8 +49,8 @@ class LiveObject:
 class ComparedObject:
     """An object's manifest, and its live state in the same fields. None: it does not exist."""
 
-    desired: dict[str, Any] | None
-    live: dict[str, Any] | None
+    desired: JsonObject | None
+    live: JsonObject | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +135,7 @@ class ComponentOperations:
         shown = redact_object(desired)
         return ComparedObject(shown, project(shown, live) if live is not None else None)
 
-    async def manifest_of(self, component: Component, digest: str) -> dict[str, Any] | None:
+    async def manifest_of(self, component: Component, digest: str) -> JsonObject | None:
         """The object in a rendered bundle; None: the bundle does not contain it.
 
         Unavailable, NotFound: the bundle is not stored.
@@ -187,7 +188,7 @@ class ComponentOperations:
         return self._live
 
 
-def _is_manifest_of(manifest: Mapping[str, Any], component: Component) -> bool:
+def _is_manifest_of(manifest: JsonMapping, component: Component) -> bool:
     metadata = manifest.get("metadata") or {}
     group = str(manifest.get("apiVersion", "")).rpartition("/")[0]
     named = (group, manifest.get("kind"), metadata.get("name"))
@@ -196,6 +197,6 @@ def _is_manifest_of(manifest: Mapping[str, Any], component: Component) -> bool:
     return metadata.get("namespace", component.namespace) == component.namespace
 
 
-def _items(response: Any) -> Sequence[Any]:
+def _items(response: Any) -> Sequence[object]:
     found = response.get("items")
     return found if isinstance(found, list) else []

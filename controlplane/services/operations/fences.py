@@ -303,7 +303,7 @@ def _own_sources(service: Service, repository: Repository | None) -> list[FenceS
     elif repository is not None:
         chart, _ = chart_of_ref(spec.ref) or ("", "")
         sources.append(FenceSource(repository.url, chart=chart or str(helm.get("chart") or "")))
-    if url := helm.get("url"):
+    if url := str(helm.get("url") or ""):
         sources.append(FenceSource(url, chart=str(helm.get("chart") or "")))
     return sources
 

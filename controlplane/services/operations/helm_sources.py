@@ -1,11 +1,9 @@
 """Helm repositories of services, given by id or by URL."""
 
-from collections.abc import Mapping
-from typing import Any
-
 from controlplane.access.operations.scopes import project_for
 from controlplane.authorization import Actor, ResourceKind, Verb, require
 from controlplane.platform.context import Change
+from controlplane.platform.parts import Columns
 from controlplane.platform.ports import Transaction
 from controlplane.platform.references import reference
 from controlplane.repositories.model.repository import Repository, origin_of
@@ -14,6 +12,7 @@ from controlplane.repositories.ports import RepositoryStore
 from controlplane.services.model.helm import ref_of_chart
 from core.errors import Forbidden, Invalid, NotFound
 from core.identity import RepositoryId
+from core.json_object import JsonMapping, JsonObject
 from core.spec.source import RepositoryKind
 
 _OF_GIT = ("folder", "kustomize_path")
@@ -24,8 +23,8 @@ async def resolve_chart_source(
     project_id: str | None,
     *,
     repository_id: str | None,
-    helm: Mapping[str, Any] | None,
-) -> dict[str, Any]:
+    helm: JsonMapping | None,
+) -> JsonObject:
     """Source fields of a new service's change that follow from its Helm settings.
 
     With a git repository as well, the chart is rendered with the files there. A URL alone selects
@@ -42,8 +41,8 @@ async def resolve_helm_repository(
     tx: Transaction,
     actor: Actor,
     repository_id: str | None,
-    helm: Mapping[str, Any] | None,
-) -> dict[str, Any]:
+    helm: JsonMapping | None,
+) -> JsonObject:
     """Like `resolve_chart_source`, but resolves only a Helm repository given by its id."""
     settings = dict(helm or {})
     id = settings.pop("repository_id", None)
@@ -60,8 +59,8 @@ async def resolve_template_source(
     tx: Transaction,
     actor: Actor,
     repository_id: str | None,
-    helm: Mapping[str, Any] | None,
-) -> dict[str, Any]:
+    helm: JsonMapping | None,
+) -> JsonObject:
     """Like `resolve_chart_source`, for templates of later services: it creates no Helm repository.
 
     Invalid: no Helm repository has this URL.
@@ -77,8 +76,8 @@ async def resolve_template_source(
 
 
 async def with_chart_ref(
-    tx: Transaction, repository_id: str | None, columns: dict[str, Any]
-) -> dict[str, Any]:
+    tx: Transaction, repository_id: str | None, columns: Columns
+) -> JsonObject:
     """The columns of a change, with the ref that follows from its Helm settings.
 
     Invalid: a setting that only git repositories support.
@@ -102,7 +101,7 @@ async def with_chart_ref(
     return {**columns, "helm": settings, "ref": ref_of_chart(settings)}
 
 
-def _from(repository: Repository, settings: Mapping[str, Any]) -> dict[str, Any]:
+def _from(repository: Repository, settings: JsonMapping) -> JsonObject:
     """Source fields of a service from a Helm repository."""
     helm = {key: value for key, value in settings.items() if key != "url"}
     return {"repository_id": repository.id, "helm": helm, "ref": ref_of_chart(helm), "folder": ""}

@@ -7,10 +7,10 @@ quarantined: it keeps its present revision and shows the reason.
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
 
 from controlplane.clusters.ports import ClusterStore
 from controlplane.platform.context import OperationContext
+from controlplane.platform.parts import Columns
 from controlplane.platform.ports import Transaction
 from controlplane.services.model.ledger import LedgerEntry, LedgerStage
 from controlplane.services.model.quarantine import DeniedRevision
@@ -72,7 +72,7 @@ def quarantine_entry(service: Service, hold: Quarantine, actor: str) -> LedgerEn
 
 async def bundle_columns(
     context: OperationContext, tx: Transaction, service: Service, content: RenderedBundle
-) -> dict[str, Any]:
+) -> Columns:
     """New columns of a service with a generated bundle; quarantined if the bundle is denied."""
     refused = (await denied_among(tx, [content.digest])).get(content.digest)
     if refused is not None:
@@ -94,7 +94,7 @@ async def bundle_columns(
 
 async def roll_back_denied(
     context: OperationContext, tx: Transaction, service: Service, found: VerificationResult
-) -> tuple[dict[str, Any], list[LedgerEntry]]:
+) -> tuple[Columns, list[LedgerEntry]]:
     """New columns and ledger entries after an agent found a bundle bad and rolled back.
 
     The digest is denied from now on, and the bundle that the agent returned to is the desired
@@ -115,7 +115,7 @@ async def roll_back_denied(
     if service.desired.digest != found.digest:
         return {}, []
     hold = Quarantine(found.digest, reason, now, found.instead)
-    columns: dict[str, Any] = {"quarantined": found.digest, "quarantine": hold}
+    columns: Columns = {"quarantined": found.digest, "quarantine": hold}
     before = await tx[RevisionStore].with_digest(service.id, found.instead)
     if not found.instead or not before:
         return columns, []

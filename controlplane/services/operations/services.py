@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from controlplane.access.model.bindings import Project
 from controlplane.access.operations.bindings import RoleSubjects, change_subjects
@@ -17,6 +17,7 @@ from controlplane.clusters.ports import ClusterStore, CommandStore
 from controlplane.platform.conflicts import check_unchanged, name_conflict
 from controlplane.platform.context import RENDER_SERVICES, Change, OperationContext
 from controlplane.platform.names import check_label, check_text
+from controlplane.platform.parts import Columns
 from controlplane.platform.ports import ANY, Page, PageQuery, Transaction
 from controlplane.platform.references import reference
 from controlplane.platform.retry import retry_operations
@@ -109,7 +110,7 @@ class ServiceChange:
     """Folder in the repository."""
     kustomize_path: str | None = None
     """Folder of the kustomization, relative to the folder of the service."""
-    helm: Mapping[str, Any] | None = None
+    helm: Mapping[str, object] | None = None
     """Helm settings."""
     configuration: Mapping[str, str] | None = None
     """Values for templates. Limit: 500 values, 512 KiB together."""
@@ -150,9 +151,9 @@ class ServiceChange:
     subjects: RoleSubjects = field(default_factory=dict)
     """Users and groups by role."""
 
-    def checked(self) -> dict[str, Any]:
+    def checked(self) -> Columns:
         """The columns to write. Invalid: a value is not allowed."""
-        columns: dict[str, Any] = {
+        columns: Columns = {
             name: value
             for name in ("templated", "protect", "dry_run", "paused", "options")
             if (value := getattr(self, name)) is not None
@@ -179,9 +180,9 @@ class ServiceChange:
             columns["configuration"] = _check_configuration(self.configuration)
         return columns | self._others()
 
-    def _others(self) -> dict[str, Any]:
+    def _others(self) -> Columns:
         """The columns that do not affect the render."""
-        columns: dict[str, Any] = {}
+        columns: Columns = {}
         if self.docs_path is not None:
             columns["docs_path"] = normalize_folder(check_folder(self.docs_path)) or None
         if self.dependencies is not None:
@@ -566,7 +567,7 @@ async def _check_name_is_free(tx: Change, cluster: Cluster, name: str) -> None:
         raise name_conflict(tx.actor, known, message)
 
 
-async def _updated_columns(tx: Change, before: Service, change: ServiceChange) -> dict[str, Any]:
+async def _updated_columns(tx: Change, before: Service, change: ServiceChange) -> Columns:
     """The validated columns of a change to an existing service."""
     repository_id = before.repository_id
     source = await resolve_helm_repository(tx, tx.actor, repository_id, change.helm)
@@ -575,9 +576,9 @@ async def _updated_columns(tx: Change, before: Service, change: ServiceChange) -
     return columns
 
 
-def _consequences(before: Service, changed: Set[str]) -> dict[str, Any]:
+def _consequences(before: Service, changed: Set[str]) -> Columns:
     """The columns that change because others do."""
-    columns: dict[str, Any] = {}
+    columns: Columns = {}
     if changed & {"ref", "folder"} and not before.spec.promoted:
         columns["pinned_sha"] = None
     if changed & _RENDERED_FROM:
@@ -652,7 +653,7 @@ def _readables(actor: Actor, rows: Sequence[Related]) -> dict[str, Related]:
     return {row.id: row for row in rows if actor.may(Verb.READ, row.target)}
 
 
-async def _check_renders(tx: Change, columns: Mapping[str, Any]) -> None:
+async def _check_renders(tx: Change, columns: Columns) -> None:
     """NotFound: no such cluster. Forbidden: the actor may not let its agent render."""
     if cluster_id := columns.get("rendered_by"):
         with reference("renderedBy", cluster_id):

@@ -11,6 +11,7 @@ from sqlalchemy.dialects.postgresql import aggregate_order_by
 
 from controlplane.authorization import Visible
 from controlplane.clusters import store as clusters_store
+from controlplane.platform.parts import Columns
 from controlplane.platform.ports import PageQuery
 from controlplane.platform.store.rows import SqlReading, SqlRows, TableRows, chunks, tables
 from controlplane.platform.store.transaction import Repositories
@@ -107,12 +108,12 @@ class SqlServices(SqlRows[Service], ServiceStore):
         coded = await self._with_codes({id: columns})
         return await super().change(id, **coded[id])
 
-    async def change_each(self, changes: Mapping[str, Mapping[str, Any]]) -> None:
+    async def change_each(self, changes: Mapping[str, Mapping[str, object]]) -> None:
         await super().change_each(await self._with_codes(changes))
 
     async def _with_codes(
-        self, changes: Mapping[str, Mapping[str, Any]]
-    ) -> Mapping[str, Mapping[str, Any]]:
+        self, changes: Mapping[str, Mapping[str, object]]
+    ) -> Mapping[str, Mapping[str, object]]:
         """Adds the status code to changes of fields that determine it.
 
         Locks all rows in the order of ids, as all bulk writers do: another writer of a row would
@@ -131,16 +132,16 @@ class SqlServices(SqlRows[Service], ServiceStore):
                     coded[id] = {**changes[id], "status_code": _code({**kept, **changes[id]})}
         return coded
 
-    def _values(self, row: Service) -> dict[str, Any]:
+    def _values(self, row: Service) -> Columns:
         return {**super()._values(row), "status_code": row.status_code.value}
 
 
-def _changes_code(columns: Mapping[str, Any]) -> bool:
+def _changes_code(columns: Mapping[str, object]) -> bool:
     """True if a write of these columns changes the status code and does not contain it."""
     return "status_code" not in columns and not columns.keys().isdisjoint(STATUS_FIELDS)
 
 
-def _code(columns: Mapping[str, Any]) -> str:
+def _code(columns: Columns) -> str:
     return StatusFields(**{name: columns[name] for name in STATUS_FIELDS}).code.value
 
 

@@ -1,7 +1,5 @@
 """Services, their status codes, and the fleet map."""
 
-from typing import Any
-
 from sqlalchemy import (
     BigInteger,
     Boolean,
@@ -28,6 +26,7 @@ from controlplane.services.model.ledger import LedgerStage
 from controlplane.services.model.ownership import OwnerKind
 from controlplane.services.model.service import ComponentState, Confirmation
 from controlplane.services.model.verification import Quarantine
+from core.json_object import JsonObject
 from core.spec.objects import ObjectRef
 from core.spec.plan import PlannedChange
 from core.spec.renderers import RenderOptions
@@ -63,7 +62,7 @@ services = Table(
     Column("folder", String(1024), nullable=False),
     Column("renderer", String(32), nullable=False),
     Column("kustomize_path", String(1024)),
-    Column("helm", JsonColumn(dict[str, Any])),
+    Column("helm", JsonColumn(JsonObject)),
     Column("configuration", JsonColumn(dict[str, str]), nullable=False),
     Column("templated", Boolean, nullable=False),
     Column("rendering", JsonColumn(RenderOptions), nullable=False),
@@ -190,7 +189,7 @@ ledger = Table(
     Column("revision_id", String(36)),
     Column("actor", String(320), nullable=False),
     Column("message", Text, nullable=False),
-    Column("detail", JsonColumn(dict[str, Any]), nullable=False),
+    Column("detail", JsonColumn(JsonObject), nullable=False),
     Index(None, "service_id", "id"),
     Index(None, "cluster_id", "id"),
 )

@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import Any
 
 from core.errors import Invalid
-from core.json_object import JsonObject
+from core.json_object import JsonMapping, JsonObject
 from towline.cli.apply.generator_manifests import ResourceIds
 
 ReadSecret = Callable[[Any], str | None]
 
 SCHEMA: JsonObject = json.loads(Path(__file__).with_name("pipeline_kinds.json").read_text())
 SECRET = {"env": str, "file": str}
-_TYPES: Mapping[str, Any] = {
+_TYPES: Mapping[str, object] = {
     "string": str,
     "integer": int,
     "number": float,
@@ -57,7 +57,7 @@ GATE_SHAPE = {**_RULE, "steps": [STEP_SHAPE]}
 TRIGGER_SHAPE = {"name": str, "type": str, **shape_of(_TRIGGER), "webhookSecret": SECRET}
 
 
-def gate_attributes(fields: Mapping[str, Any], ids: ResourceIds, secret: ReadSecret) -> JsonObject:
+def gate_attributes(fields: JsonMapping, ids: ResourceIds, secret: ReadSecret) -> JsonObject:
     """Builds the API's attributes of a gate, a step or a workflow."""
     gate = _attributes(fields, _GATE, ids, secret)
     if "steps" in fields:
@@ -65,7 +65,7 @@ def gate_attributes(fields: Mapping[str, Any], ids: ResourceIds, secret: ReadSec
     return gate
 
 
-def comparable_gate(gate: Mapping[str, Any]) -> JsonObject:
+def comparable_gate(gate: JsonMapping) -> JsonObject:
     """Returns the attributes of a gate without its name and defaults, with times as the API
     formats them.
     """
@@ -76,7 +76,7 @@ def comparable_gate(gate: Mapping[str, Any]) -> JsonObject:
     return compared
 
 
-def comparable_trigger(trigger: Mapping[str, Any]) -> JsonObject:
+def comparable_trigger(trigger: JsonMapping) -> JsonObject:
     """Returns the settings of a trigger without its name and defaults."""
     return _comparable({key: value for key, value in trigger.items() if key != "name"}, _TRIGGER)
 
@@ -115,7 +115,7 @@ def _comparable(value: Any, schema: JsonObject) -> Any:
     return _TIMES.get(schema.get("format", ""), _unchanged)(value)
 
 
-def _parsed(value: Any) -> Any:
+def _parsed(value: Any) -> object:
     try:
         return json.loads(value) if isinstance(value, str) else value
     except json.JSONDecodeError:

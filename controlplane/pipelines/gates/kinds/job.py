@@ -1,8 +1,7 @@
 """Gates that a Job or Pod in a cluster decides."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 from controlplane.agents.model.jobs import DEFAULT_TIMEOUT, MAX_TIMEOUT_S, JobRequest
 from controlplane.authorization import Verb
@@ -12,6 +11,7 @@ from controlplane.pipelines.model.gate_rules import CheckRule, ClusterAccess
 from controlplane.platform.plugin_settings import Form, Setting
 from core.errors import Invalid
 from core.identity import ClusterId
+from core.json_object import JsonMapping
 
 _MARGIN_S = 300
 _EXAMPLE = {
@@ -48,7 +48,7 @@ class JobRule(CheckRule):
 
     namespace: Annotated[str, Setting("Namespace", max_length=63, example="default")]
     """Namespace of the job."""
-    manifest: Annotated[Mapping[str, Any], Setting("Manifest", example=_EXAMPLE)]
+    manifest: Annotated[JsonMapping, Setting("Manifest", example=_EXAMPLE)]
     """JSON of a `batch/v1` Job or a `v1` Pod, which may contain `${release}`, `${commit}`,
     `${stage}` and `${steps.NAME.OUTPUT}`. Limit: 512 KiB."""
     cluster_id: Annotated[ClusterId | None, Setting("Cluster", form=Form.CLUSTER)] = None

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated
 from urllib.parse import urlencode
 
 import orjson
@@ -15,6 +15,7 @@ from controlplane.pipelines.model.gate_rules import CheckRule, ClusterAccess
 from controlplane.platform.plugin_settings import MAX_LINE, MAX_NAME, Form, Setting
 from core.errors import Invalid, Unavailable
 from core.identity import ClusterId
+from core.json_object import JsonMapping
 from core.spec.thresholds import Comparison
 
 MAX_SERIES = 1_000
@@ -92,7 +93,7 @@ class MetricRule(CheckRule):
         baseline = parse_samples(await self._ask(context, self.baseline))
         return evaluate_metric(self, values, baseline)
 
-    async def _ask(self, context: CheckContext, query: str) -> Mapping[str, Any]:
+    async def _ask(self, context: CheckContext, query: str) -> Mapping[str, object]:
         path = f"/api/v1/query?{urlencode({'query': query})}"
         if self.url:
             reply = await context.request("GET", self.url.rstrip("/") + path, {})
@@ -102,7 +103,7 @@ class MetricRule(CheckRule):
         return await context.read_in_cluster(self.cluster_id, proxied)
 
 
-def parse_samples(answer: Mapping[str, Any]) -> list[float]:
+def parse_samples(answer: JsonMapping) -> list[float]:
     """Returns the value of each series. Raises Invalid for an error,
     a range, or an invalid answer.
     """
@@ -167,7 +168,7 @@ def _service_address(text: str, field: str) -> tuple[str, str, str]:
     return parts
 
 
-def _parse_reply(body: bytes, status: int) -> Mapping[str, Any]:
+def _parse_reply(body: bytes, status: int) -> Mapping[str, object]:
     try:
         reply = orjson.loads(body)
     except orjson.JSONDecodeError:

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
-from typing import Any
 
 from controlplane.pipelines.model.gate_rules import WORKFLOW, GateRule, Patience, Step
 from controlplane.platform.names import check_text
 from core.errors import Invalid
+from core.json_object import JsonObject
 
 _MAX_STEPS = 50
 
@@ -22,7 +22,7 @@ class WorkflowRule(GateRule):
     steps: tuple[Step, ...]
 
     @classmethod
-    def example(cls) -> dict[str, Any]:
+    def example(cls) -> JsonObject:
         return {"steps": [{"name": "wait", "type": "WAIT", "waitSeconds": 60}]}
 
     def steps_with(self, patience: Patience) -> Sequence[Step]:
