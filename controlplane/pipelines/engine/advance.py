@@ -6,18 +6,18 @@ import hashlib
 from collections.abc import Iterable
 from dataclasses import replace
 
-from controlplane.pipelines.engine.draft import Draft
 from controlplane.pipelines.engine.effects import Promote, RenderStage
 from controlplane.pipelines.engine.gate_evaluation import changes_nothing, evaluate_edge
 from controlplane.pipelines.engine.git_merge import follow_change
 from controlplane.pipelines.engine.health import advance_workflow
 from controlplane.pipelines.engine.rollout_engine import check_verification, continue_rollout
 from controlplane.pipelines.engine.starting import run_triggers
+from controlplane.pipelines.engine.state_draft import StateDraft
 from controlplane.pipelines.model.pipeline import Stage, StageEdge
 from controlplane.pipelines.model.state import Health, ReleaseId, StageState, WaitingRelease
 
 
-def advance(draft: Draft) -> None:
+def advance(draft: StateDraft) -> None:
     """Moves every release as far as it may go now, one stage after the other."""
     if draft.pipeline.triggers:
         run_triggers(draft)
@@ -35,7 +35,7 @@ def advance(draft: Draft) -> None:
             follow_change(draft, stage)
 
 
-def _queue(draft: Draft, edge: StageEdge) -> None:
+def _queue(draft: StateDraft, edge: StageEdge) -> None:
     """Puts the release of the source stage before the edge, unless the target stage has had it."""
     release = draft.stage(edge.source).release
     waiting = draft.candidates.get(edge.id)
@@ -49,11 +49,11 @@ def _queue(draft: Draft, edge: StageEdge) -> None:
     _request_render(draft, edge)
 
 
-def _is_newer(draft: Draft, release: ReleaseId, than: ReleaseId | None) -> bool:
+def _is_newer(draft: StateDraft, release: ReleaseId, than: ReleaseId | None) -> bool:
     return than is None or draft.releases[release].number > draft.releases[than].number
 
 
-def _request_render(draft: Draft, edge: StageEdge) -> None:
+def _request_render(draft: StateDraft, edge: StageEdge) -> None:
     candidate = draft.candidates[edge.id]
     release, stage = candidate.release, edge.target
     services = draft.pipeline.stage[stage].services
@@ -66,7 +66,7 @@ def _request_render(draft: Draft, edge: StageEdge) -> None:
         draft.emit(RenderStage(key, stage, release, draft.releases[release].commits))
 
 
-def _enter(draft: Draft, stage: Stage, edges: tuple[StageEdge, ...]) -> None:
+def _enter(draft: StateDraft, stage: Stage, edges: tuple[StageEdge, ...]) -> None:
     """Starts the release for which all edges into the stage are open, if any."""
     waiting = [draft.candidates.get(edge.id) for edge in edges]
     first = waiting[0]
@@ -84,7 +84,7 @@ def _enter(draft: Draft, stage: Stage, edges: tuple[StageEdge, ...]) -> None:
         del draft.candidates[edge.id]
 
 
-def _closed(draft: Draft, stage: Stage) -> str | None:
+def _closed(draft: StateDraft, stage: Stage) -> str | None:
     """Returns the reason why the stage accepts no release now."""
     state = draft.stage(stage.id)
     if draft.paused is not None:
@@ -96,14 +96,14 @@ def _closed(draft: Draft, stage: Stage) -> str | None:
     return None
 
 
-def _set_reason(draft: Draft, edges: Iterable[StageEdge], reason: str) -> None:
+def _set_reason(draft: StateDraft, edges: Iterable[StageEdge], reason: str) -> None:
     for edge in edges:
         candidate = draft.candidates.get(edge.id)
         if candidate is not None and not candidate.reason:
             draft.change_candidate(edge.id, reason=reason)
 
 
-def _promote(draft: Draft, stage: Stage, release: ReleaseId, attempt: int) -> None:
+def _promote(draft: StateDraft, stage: Stage, release: ReleaseId, attempt: int) -> None:
     state = draft.stage(stage.id)
     revisions = state.rendered[release]
     if changes_nothing(state, revisions):

@@ -1,6 +1,5 @@
 """Decisions of users: approve, reject, withdraw, retry, deny a revision, pause."""
 
-from controlplane.pipelines.engine.draft import Draft, clip
 from controlplane.pipelines.engine.effects import Topic
 from controlplane.pipelines.engine.events import (
     Approved,
@@ -14,6 +13,7 @@ from controlplane.pipelines.engine.events import (
 )
 from controlplane.pipelines.engine.gate_context import GateContext, gate_context, save_gate_state
 from controlplane.pipelines.engine.rollout_engine import restart_rollout
+from controlplane.pipelines.engine.state_draft import StateDraft, clip
 from controlplane.pipelines.gates.kinds.approval import approval_of
 from controlplane.pipelines.model.gate_rules import WORKFLOW, GateRule, needs_approval
 from controlplane.pipelines.model.pipeline import GateId
@@ -28,7 +28,7 @@ from controlplane.pipelines.model.state import (
 )
 
 
-def approved(draft: Draft, event: Approved) -> None:
+def approved(draft: StateDraft, event: Approved) -> None:
     """Adds an approval: once per user, for exactly the digests that the user saw."""
     context = find_waiting(draft, event.gate, event.digests)
     if isinstance(context, str):
@@ -41,7 +41,7 @@ def approved(draft: Draft, event: Approved) -> None:
     draft.record(context.gate.id, context.release, f"approved: {event.comment}", event.actor)
 
 
-def rejected(draft: Draft, event: ReleaseRejected) -> None:
+def rejected(draft: StateDraft, event: ReleaseRejected) -> None:
     """Rejects the release before the edge until it is retried or a newer one arrives."""
     context = find_waiting(draft, event.gate, event.digests)
     if isinstance(context, str):
@@ -56,7 +56,7 @@ def rejected(draft: Draft, event: ReleaseRejected) -> None:
     draft.notify(Topic.REFUSED, gate, context.release, str(context.attempt), reason)
 
 
-def superseded(draft: Draft, event: Superseded) -> None:
+def superseded(draft: StateDraft, event: Superseded) -> None:
     """Removes a release from a stage's queue, or marks that the stage no longer runs it."""
     text = f"withdrawn by {event.actor}: {event.reason}"
     queued = [e for e, c in draft.waiting(event.stage, event.release) if c.refusal is None]
@@ -80,7 +80,7 @@ def superseded(draft: Draft, event: Superseded) -> None:
     draft.record(event.stage, event.release, text, event.actor)
 
 
-def retried(draft: Draft, event: Retried) -> None:
+def retried(draft: StateDraft, event: Retried) -> None:
     """Evaluates all gates of a refused release again, or promotes a failed release again."""
     again = [
         (edge, candidate)
@@ -101,7 +101,7 @@ def retried(draft: Draft, event: Retried) -> None:
     draft.record(event.stage, event.release, "retry requested", event.actor)
 
 
-def revision_denied(draft: Draft, event: RevisionDenied) -> None:
+def revision_denied(draft: StateDraft, event: RevisionDenied) -> None:
     """Denies a commit or digest in all stages; above the limit the oldest denial is dropped."""
     if event.revision in draft.known_bad:
         return draft.note(f"{event.revision} is already denied")
@@ -113,14 +113,14 @@ def revision_denied(draft: Draft, event: RevisionDenied) -> None:
             draft.notify(Topic.REFUSED, stage, state.release, event.revision, running)
 
 
-def denial_removed(draft: Draft, event: DenialRemoved) -> None:
+def denial_removed(draft: StateDraft, event: DenialRemoved) -> None:
     """Removes the denial of a revision."""
     if draft.known_bad.pop(event.revision, None) is None:
         return draft.note(f"{event.revision} is not denied")
     draft.record("", None, f"{event.revision} no longer denied", event.actor)
 
 
-def paused(draft: Draft, event: Paused) -> None:
+def paused(draft: StateDraft, event: Paused) -> None:
     """Pauses the pipeline: releases that have entered a stage settle there, nothing else moves."""
     if draft.paused is not None:
         return draft.note(draft.paused)
@@ -128,7 +128,7 @@ def paused(draft: Draft, event: Paused) -> None:
     draft.record("", None, f"paused: {event.reason}", event.actor)
 
 
-def resumed(draft: Draft, event: Resumed) -> None:
+def resumed(draft: StateDraft, event: Resumed) -> None:
     """Resumes the pipeline."""
     if draft.paused is None:
         return draft.note("the pipeline is not paused")
@@ -136,7 +136,7 @@ def resumed(draft: Draft, event: Resumed) -> None:
     draft.record("", None, "resumed", event.actor)
 
 
-def find_waiting(draft: Draft, gate: GateId, digests: Digests | None) -> GateContext | str:
+def find_waiting(draft: StateDraft, gate: GateId, digests: Digests | None) -> GateContext | str:
     """Returns the release that waits at a gate with these digests (None: any), or the reason why
     none does.
     """
@@ -170,12 +170,12 @@ def _approval_problem(rule: GateRule, before: GateState, event: Approved) -> str
     return None
 
 
-def _is_later(draft: Draft, event: Superseded | Retried) -> bool:
+def _is_later(draft: StateDraft, event: Superseded | Retried) -> bool:
     """Returns a stage that the pipeline promotes to; the first stage follows git instead."""
     return event.stage != draft.pipeline.first.id
 
 
-def _promote_again(draft: Draft, event: Retried) -> None:
+def _promote_again(draft: StateDraft, event: Retried) -> None:
     if draft.paused is not None:
         return draft.note(draft.paused)
     bad = draft.denied_reason(draft.stage(event.stage).revisions.values())

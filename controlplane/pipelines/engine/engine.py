@@ -10,8 +10,8 @@ from typing import Any
 
 from controlplane.pipelines.engine import decisions, events, git_merge, overrides, reports, starting
 from controlplane.pipelines.engine.advance import advance
-from controlplane.pipelines.engine.draft import Draft
 from controlplane.pipelines.engine.effects import Effect
+from controlplane.pipelines.engine.state_draft import StateDraft
 from controlplane.pipelines.model.pipeline import Pipeline
 from controlplane.pipelines.model.state import PipelineState
 
@@ -20,17 +20,17 @@ def step(
     pipeline: Pipeline, state: PipelineState, event: events.Event, now: datetime
 ) -> tuple[PipelineState, tuple[Effect, ...]]:
     """Returns the state after the event, and the effects; `now` is timezone-aware. Never raises."""
-    draft = Draft(pipeline, state, now)
+    draft = StateDraft(pipeline, state, now)
     _TAKE[type(event)](draft, event)
     advance(draft)
     return draft.finish()
 
 
-def _tick(_: Draft, __: events.Tick) -> None:
+def _tick(_: StateDraft, __: events.Tick) -> None:
     """Time has passed; the evaluation that follows every event does all the work."""
 
 
-_TAKE: dict[type, Callable[[Draft, Any], None]] = {
+_TAKE: dict[type, Callable[[StateDraft, Any], None]] = {
     events.StageObserved: reports.stage_observed,
     events.Started: starting.started,
     events.TriggerFound: starting.found,

@@ -2,9 +2,9 @@
 
 from datetime import timedelta
 
-from controlplane.pipelines.engine.draft import Draft
 from controlplane.pipelines.engine.effects import RunCheck
 from controlplane.pipelines.engine.gate_context import GateContext
+from controlplane.pipelines.engine.state_draft import StateDraft
 from controlplane.pipelines.gates.kinds.approval import approval_of
 from controlplane.pipelines.gates.steps import StepProgress, evaluate_steps
 from controlplane.pipelines.model.gate_rules import CheckRule, GateInputs, GateVerdict
@@ -19,7 +19,7 @@ from controlplane.pipelines.model.state import (
 
 
 def advance_steps(
-    draft: Draft, context: GateContext, source: StageState
+    draft: StateDraft, context: GateContext, source: StageState
 ) -> tuple[GateVerdict, dict[str, CheckState]]:
     """Advances the steps of a gate; `source` is the stage that has the release."""
     approval = approval_of(context.gate.rule)
@@ -39,7 +39,9 @@ def advance_steps(
     return GateVerdict(GateStatus.RUNNING, now.reason), checks
 
 
-def apply_timeout(draft: Draft, gate: Gate, state: GateState, verdict: GateVerdict) -> GateVerdict:
+def apply_timeout(
+    draft: StateDraft, gate: Gate, state: GateState, verdict: GateVerdict
+) -> GateVerdict:
     """Returns the verdict, or a timeout of the gate as a whole. Checks have their own timeouts."""
     seconds = gate.patience.timeout_seconds
     is_check = isinstance(gate.rule, CheckRule)
@@ -52,7 +54,7 @@ def apply_timeout(draft: Draft, gate: Gate, state: GateState, verdict: GateVerdi
     return verdict
 
 
-def _request_checks(draft: Draft, context: GateContext, now: StepProgress) -> None:
+def _request_checks(draft: StateDraft, context: GateContext, now: StepProgress) -> None:
     for request in now.requests:
         if isinstance(request.step.rule, CheckRule):
             draft.emit(

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from controlplane.pipelines.engine.draft import Draft
+from controlplane.pipelines.engine.state_draft import StateDraft
 from controlplane.pipelines.model.pipeline import Gate, GateId, StageId
 from controlplane.pipelines.model.state import (
     Digests,
@@ -34,7 +34,7 @@ class GateContext:
         return digests_of(self.render or {})
 
 
-def gate_context(draft: Draft, id: GateId, *, unsettled: bool = False) -> GateContext | str:
+def gate_context(draft: StateDraft, id: GateId, *, unsettled: bool = False) -> GateContext | str:
     """Returns the context in which a gate is evaluated now, or the reason why it is not.
 
     `unsettled` includes workflows of stages whose services are no longer healthy.
@@ -55,7 +55,7 @@ def gate_context(draft: Draft, id: GateId, *, unsettled: bool = False) -> GateCo
     return GateContext(gate, edge.target, candidate.release, candidate.attempt, state, render)
 
 
-def save_gate_state(draft: Draft, context: GateContext, **changes: object) -> None:
+def save_gate_state(draft: StateDraft, context: GateContext, **changes: object) -> None:
     """Stores the state of a gate."""
     state = replace(context.state, **changes)
     if context.gate.id in draft.pipeline.workflow:
@@ -65,7 +65,7 @@ def save_gate_state(draft: Draft, context: GateContext, **changes: object) -> No
     draft.change_candidate(edge.id, gates={**draft.candidates[edge.id].gates, gate.id: state})
 
 
-def _within(draft: Draft, id: GateId, *, unsettled: bool) -> GateContext | str:
+def _within(draft: StateDraft, id: GateId, *, unsettled: bool) -> GateContext | str:
     stage, gate = draft.pipeline.workflow[id]
     stage_state = draft.stage(stage.id)
     state = stage_state.workflow or GateState()

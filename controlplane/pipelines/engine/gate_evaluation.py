@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from controlplane.pipelines.engine.draft import Draft, clip
 from controlplane.pipelines.engine.effects import OpenGate, Topic
 from controlplane.pipelines.engine.gate_checks import advance_steps, apply_timeout
 from controlplane.pipelines.engine.gate_context import GateContext
+from controlplane.pipelines.engine.state_draft import StateDraft, clip
 from controlplane.pipelines.model.gate_rules import GateInputs, needs_approval
 from controlplane.pipelines.model.pipeline import Gate, StageEdge
 from controlplane.pipelines.model.state import (
@@ -21,7 +21,7 @@ from controlplane.pipelines.model.state import (
 )
 
 
-def evaluate_edge(draft: Draft, edge: StageEdge) -> None:
+def evaluate_edge(draft: StateDraft, edge: StageEdge) -> None:
     """Evaluates every gate of the edge for the waiting release."""
     candidate = draft.candidates.get(edge.id)
     if candidate is None:
@@ -41,7 +41,7 @@ def evaluate_edge(draft: Draft, edge: StageEdge) -> None:
         evaluate_edge(draft, edge)
 
 
-def reject_release(draft: Draft, edge: StageEdge, gate: Gate, why: str) -> None:
+def reject_release(draft: StateDraft, edge: StageEdge, gate: Gate, why: str) -> None:
     """Stops the release after a gate refused it, until it is retried or a newer one arrives."""
     candidate = draft.candidates[edge.id]
     reason = clip(f"{gate.name} failed: {why}")
@@ -57,7 +57,7 @@ def changes_nothing(state: StageState, render: Revisions) -> bool:
 
 
 def _blocker(
-    draft: Draft, edge: StageEdge, candidate: WaitingRelease, render: Revisions | None
+    draft: StateDraft, edge: StageEdge, candidate: WaitingRelease, render: Revisions | None
 ) -> str | None:
     """Returns the reason why no gate may open for a release yet, if any."""
     source, target = draft.stage(edge.source), draft.pipeline.stage[edge.target]
@@ -77,7 +77,7 @@ def _blocker(
 
 
 def _evaluate_one_gate(
-    draft: Draft,
+    draft: StateDraft,
     edge: StageEdge,
     gate: Gate,
     candidate: WaitingRelease,
@@ -95,7 +95,7 @@ def _evaluate_one_gate(
 
 
 def _decided(
-    draft: Draft,
+    draft: StateDraft,
     edge: StageEdge,
     gate: Gate,
     candidate: WaitingRelease,
@@ -123,7 +123,7 @@ def _decided(
 
 
 def _announce(
-    draft: Draft,
+    draft: StateDraft,
     gate: Gate,
     candidate: WaitingRelease,
     before: GateState,

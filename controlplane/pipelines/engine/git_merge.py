@@ -3,10 +3,10 @@
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from controlplane.pipelines.engine.draft import Draft, clip
 from controlplane.pipelines.engine.effects import FollowChange
 from controlplane.pipelines.engine.events import BaseMoved, Changed, ChangeHinted
 from controlplane.pipelines.engine.health import PASSED_BEFORE
+from controlplane.pipelines.engine.state_draft import StateDraft, clip
 from controlplane.pipelines.model.pipeline import Stage, StageId
 from controlplane.pipelines.model.rollout import Progress
 from controlplane.pipelines.model.state import (
@@ -22,7 +22,7 @@ _FIRST_LOOK = 15
 _MAX_INTERVAL_S = 300
 
 
-def changed(draft: Draft, event: Changed) -> None:
+def changed(draft: StateDraft, event: Changed) -> None:
     """Records the state of a release's change in git; the history mentions it once."""
     state = draft.stage(event.stage)
     if not _by_git(draft, event.stage):
@@ -44,7 +44,7 @@ def changed(draft: Draft, event: Changed) -> None:
     return draft.record(event.stage, event.release, str(now))
 
 
-def hinted(draft: Draft, event: ChangeHinted) -> None:
+def hinted(draft: StateDraft, event: ChangeHinted) -> None:
     """Checks a waiting pull request now, unless that was done at this very moment."""
     for stage, state in tuple(draft.stages()):
         change = _open(state)
@@ -52,7 +52,7 @@ def hinted(draft: Draft, event: ChangeHinted) -> None:
             draft.change_stage(stage, change=replace(change, next_at=draft.now))
 
 
-def base_moved(draft: Draft, event: BaseMoved) -> None:
+def base_moved(draft: StateDraft, event: BaseMoved) -> None:
     """Moves the release back before the gates of its stage, where it is rendered and evaluated
     again.
     """
@@ -69,7 +69,7 @@ def base_moved(draft: Draft, event: BaseMoved) -> None:
         draft.candidates[edge.id] = WaitingRelease(event.release, attempt=state.attempt + 1)
 
 
-def follow_change(draft: Draft, stage: Stage) -> None:
+def follow_change(draft: StateDraft, stage: Stage) -> None:
     """Requests a check of a waiting pull request when its time has come."""
     state = draft.stage(stage.id)
     change = _open(state)
@@ -91,7 +91,7 @@ def follow_change(draft: Draft, stage: Stage) -> None:
         draft.wake(change.next_at)
 
 
-def _by_git(draft: Draft, id: StageId) -> bool:
+def _by_git(draft: StateDraft, id: StageId) -> bool:
     stage = draft.pipeline.stage.get(id)
     return stage is not None and stage.git is not None
 
@@ -102,7 +102,7 @@ def _open(state: StageState) -> GitWriteStatus | None:
     return state.change if waits and not state.stopped else None
 
 
-def _next_check_time(draft: Draft, change: GitWriteStatus) -> datetime:
+def _next_check_time(draft: StateDraft, change: GitWriteStatus) -> datetime:
     """Frequent at first, then less and less."""
     return draft.now + timedelta(
         seconds=min(_FIRST_LOOK * 1.5 ** min(change.looks, 20), _MAX_INTERVAL_S)
@@ -113,7 +113,7 @@ def _given(state: StageState) -> list[ServiceId]:
     return [service for service, progress in state.progress.items() if progress is Progress.GIVEN]
 
 
-def _before(draft: Draft, stage: StageId, state: StageState) -> StageState:
+def _before(draft: StateDraft, stage: StageId, state: StageState) -> StageState:
     """Returns the stage with its last good release, if any, and without a pending one."""
     rendered = {key: revisions for key, revisions in state.rendered.items() if key != state.release}
     kept = StageState(

@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from controlplane.pipelines.engine.draft import Draft, clip
 from controlplane.pipelines.engine.effects import Topic
 from controlplane.pipelines.engine.gate_checks import advance_steps, apply_timeout
 from controlplane.pipelines.engine.gate_context import GateContext
+from controlplane.pipelines.engine.state_draft import StateDraft, clip
 from controlplane.pipelines.model.gate_rules import needs_approval
 from controlplane.pipelines.model.pipeline import Stage, StageId
 from controlplane.pipelines.model.state import (
@@ -19,7 +19,7 @@ from controlplane.pipelines.model.state import (
 PASSED_BEFORE = GateState(GateStatus.OPEN, "passed earlier with this release")
 
 
-def set_health(draft: Draft, stage: StageId, health: Health, reason: str) -> None:
+def set_health(draft: StateDraft, stage: StageId, health: Health, reason: str) -> None:
     """Records the health of a stage. The first HEALTHY verifies it; soaking counts continuous
     health.
     """
@@ -43,7 +43,7 @@ def set_health(draft: Draft, stage: StageId, health: Health, reason: str) -> Non
         _announce(draft, stage, Topic.STAGE_FAILED, f"failed: {reason}")
 
 
-def advance_workflow(draft: Draft, stage: Stage) -> None:
+def advance_workflow(draft: StateDraft, stage: Stage) -> None:
     """Advances the workflow of a stage whose services are healthy; a pause stops it."""
     state = draft.stage(stage.id)
     if stage.workflow is None or state.release is None or not state.settled:
@@ -59,7 +59,9 @@ def advance_workflow(draft: Draft, stage: Stage) -> None:
         set_health(draft, stage.id, Health.HEALTHY, "")
 
 
-def _run_workflow(draft: Draft, stage: Stage, state: StageState, before: GateState) -> GateState:
+def _run_workflow(
+    draft: StateDraft, stage: Stage, state: StageState, before: GateState
+) -> GateState:
     if stage.workflow is None or state.release is None:
         return before
     begun = replace(before, since=before.since or draft.now)
@@ -84,7 +86,7 @@ def _with_workflow(state: StageState, health: Health, reason: str) -> tuple[Heal
 
 
 def _announce_workflow(
-    draft: Draft, stage: Stage, state: StageState, before: GateState, after: GateState
+    draft: StateDraft, stage: Stage, state: StageState, before: GateState, after: GateState
 ) -> None:
     if stage.workflow is None or state.release is None:
         return
@@ -97,7 +99,7 @@ def _announce_workflow(
         draft.notify(Topic.APPROVAL_WANTED, stage.workflow.id, state.release, content, text)
 
 
-def _announce(draft: Draft, stage: StageId, topic: Topic, text: str) -> None:
+def _announce(draft: StateDraft, stage: StageId, topic: Topic, text: str) -> None:
     state = draft.stage(stage)
     if state.release is None:
         return

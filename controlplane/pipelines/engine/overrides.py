@@ -4,7 +4,6 @@ acknowledgements.
 
 from datetime import timedelta
 
-from controlplane.pipelines.engine.draft import Draft, clip
 from controlplane.pipelines.engine.effects import Topic
 from controlplane.pipelines.engine.events import (
     Aborted,
@@ -15,13 +14,14 @@ from controlplane.pipelines.engine.events import (
 )
 from controlplane.pipelines.engine.gate_context import gate_context, save_gate_state
 from controlplane.pipelines.engine.gate_evaluation import reject_release
+from controlplane.pipelines.engine.state_draft import StateDraft, clip
 from controlplane.pipelines.gates.kinds.external import ExternalRule
 from controlplane.pipelines.model.state import Approval, Health
 
 _CALLS_FOR = timedelta(minutes=15)
 
 
-def skipped(draft: Draft, event: Skipped) -> None:
+def skipped(draft: StateDraft, event: Skipped) -> None:
     """Lets the waiting release pass the gate; the next one is evaluated again."""
     context = gate_context(draft, event.gate)
     if isinstance(context, str):
@@ -34,7 +34,7 @@ def skipped(draft: Draft, event: Skipped) -> None:
     draft.record(context.gate.id, context.release, f"skipped: {event.reason}", event.actor)
 
 
-def aborted(draft: Draft, event: Aborted) -> None:
+def aborted(draft: StateDraft, event: Aborted) -> None:
     """Stops the rollout; the stage has failed with the release."""
     state = draft.stage(event.stage)
     if state.release != event.release or not state.promoting or not state.revisions:
@@ -54,7 +54,7 @@ def aborted(draft: Draft, event: Aborted) -> None:
     draft.notify(Topic.STAGE_FAILED, event.stage, event.release, f"a{state.attempt}", text)
 
 
-def lifted(draft: Draft, event: Lifted) -> None:
+def lifted(draft: StateDraft, event: Lifted) -> None:
     """Acknowledges the rollback of a stage."""
     if not draft.stage(event.stage).hold:
         return draft.note("the stage has no rollback notice")
@@ -62,7 +62,7 @@ def lifted(draft: Draft, event: Lifted) -> None:
     draft.record(event.stage, draft.stage(event.stage).release, "hold lifted", event.actor)
 
 
-def externally_answered(draft: Draft, event: ExternallyAnswered) -> None:
+def externally_answered(draft: StateDraft, event: ExternallyAnswered) -> None:
     """Applies a program's answer: approval counts for the current digests, refusal stops the
     release.
     """
@@ -87,7 +87,7 @@ def externally_answered(draft: Draft, event: ExternallyAnswered) -> None:
     draft.record(gate.id, context.release, f"passed: {event.reason}", event.actor)
 
 
-def _remember(draft: Draft, call: str) -> None:
+def _remember(draft: StateDraft, call: str) -> None:
     """Remembers signed calls for as long as a recorded call could be replayed with a valid
     signature.
     """
@@ -96,7 +96,7 @@ def _remember(draft: Draft, call: str) -> None:
         draft.calls = {**young, clip(call): draft.now}
 
 
-def approvers_left(draft: Draft, event: ApproversLeft) -> None:
+def approvers_left(draft: StateDraft, event: ApproversLeft) -> None:
     """Voids the approvals of users who may no longer approve, for waiting releases."""
     disabled = {clip(actor) for actor in event.actors}
     for id in (*draft.pipeline.gate, *draft.pipeline.workflow):

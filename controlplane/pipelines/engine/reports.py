@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from controlplane.pipelines.engine.draft import Draft, clip
 from controlplane.pipelines.engine.effects import Topic
 from controlplane.pipelines.engine.events import (
     Budgeted,
@@ -21,6 +20,7 @@ from controlplane.pipelines.engine.gate_context import GateContext, gate_context
 from controlplane.pipelines.engine.health import set_health
 from controlplane.pipelines.engine.rollout_engine import roll_back, rollout_state
 from controlplane.pipelines.engine.starting import observed
+from controlplane.pipelines.engine.state_draft import StateDraft, clip
 from controlplane.pipelines.gates.steps import record_answer
 from controlplane.pipelines.model.gate_rules import Step
 from controlplane.pipelines.model.pipeline import Stage, StageId
@@ -39,7 +39,7 @@ from core.identity import ServiceId
 MAX_OUTPUTS = 64
 
 
-def stage_observed(draft: Draft, event: StageObserved) -> None:
+def stage_observed(draft: StateDraft, event: StageObserved) -> None:
     """Records the first stage's revisions; new revisions are the next release."""
     if event.stage != draft.pipeline.first.id:
         return draft.note("only the first stage follows git")
@@ -49,7 +49,7 @@ def stage_observed(draft: Draft, event: StageObserved) -> None:
         set_health(draft, event.stage, event.health, event.reason)
 
 
-def services_health(draft: Draft, event: ServicesHealth) -> None:
+def services_health(draft: StateDraft, event: ServicesHealth) -> None:
     """Records service health, which determines rollout progress and the stage's health."""
     state = draft.stage(event.stage)
     stage = draft.pipeline.stage.get(event.stage)
@@ -58,7 +58,7 @@ def services_health(draft: Draft, event: ServicesHealth) -> None:
     _assess(draft, stage, event.healths, event.reasons)
 
 
-def promotion_failed(draft: Draft, event: PromotionFailed) -> None:
+def promotion_failed(draft: StateDraft, event: PromotionFailed) -> None:
     """Marks the stage as failed with the release until a retry."""
     state = draft.stage(event.stage)
     if state.release != event.release or not state.promoting:
@@ -67,7 +67,7 @@ def promotion_failed(draft: Draft, event: PromotionFailed) -> None:
     draft.change_stage(event.stage, stopped=clip(event.reason))
 
 
-def verification_failed(draft: Draft, event: VerificationFailed) -> None:
+def verification_failed(draft: StateDraft, event: VerificationFailed) -> None:
     """Applies one cluster's failed verification to the whole stage."""
     state, stage = draft.stage(event.stage), draft.pipeline.stage.get(event.stage)
     bad = state.revisions.get(event.service)
@@ -79,17 +79,17 @@ def verification_failed(draft: Draft, event: VerificationFailed) -> None:
     roll_back(draft, stage, event.reason)
 
 
-def frozen(draft: Draft, event: Frozen) -> None:
+def frozen(draft: StateDraft, event: Frozen) -> None:
     """Replaces the set of frozen services."""
     draft.frozen = {service: clip(reason) for service, reason in event.services.items()}
 
 
-def budgeted(draft: Draft, event: Budgeted) -> None:
+def budgeted(draft: StateDraft, event: Budgeted) -> None:
     """Replaces the remaining budgets, before any release uses them."""
     draft.room = event.room
 
 
-def check_started(draft: Draft, event: CheckStarted) -> None:
+def check_started(draft: StateDraft, event: CheckStarted) -> None:
     """Records the job, so that users find its log."""
     found = _find_check(draft, event)
     if isinstance(found, str):
@@ -98,7 +98,7 @@ def check_started(draft: Draft, event: CheckStarted) -> None:
     _put_check(draft, context, step, replace(check, job_id=event.job_id))
 
 
-def check_answered(draft: Draft, event: CheckAnswered) -> None:
+def check_answered(draft: StateDraft, event: CheckAnswered) -> None:
     """Records an answer to the newest attempt of a running step; all other answers are ignored."""
     found = _find_check(draft, event)
     if isinstance(found, str):
@@ -109,7 +109,7 @@ def check_answered(draft: Draft, event: CheckAnswered) -> None:
     _put_check(draft, context, step, replace(after, outputs=outputs))
 
 
-def rendered(draft: Draft, event: StageRendered) -> None:
+def rendered(draft: StateDraft, event: StageRendered) -> None:
     """Records a render; the first completes the content to approve, a different one voids
     approvals.
     """
@@ -125,7 +125,7 @@ def rendered(draft: Draft, event: StageRendered) -> None:
     draft.change_stage(event.stage, rendered={**renders, event.release: event.revisions})
 
 
-def render_failed(draft: Draft, event: StageRenderFailed) -> None:
+def render_failed(draft: StateDraft, event: StageRenderFailed) -> None:
     """Records a failed render: the release waits, and earlier approvals are void."""
     waiting = draft.waiting(event.stage, event.release)
     if not waiting:
@@ -139,7 +139,7 @@ def render_failed(draft: Draft, event: StageRenderFailed) -> None:
 
 
 def _find_check(
-    draft: Draft, event: CheckStarted | CheckAnswered
+    draft: StateDraft, event: CheckStarted | CheckAnswered
 ) -> tuple[GateContext, Step, CheckState] | str:
     # An answer arrives once, so it must count even while a service is not healthy.
     context = gate_context(draft, event.gate, unsettled=True)
@@ -155,12 +155,12 @@ def _find_check(
     return context, step, check
 
 
-def _put_check(draft: Draft, context: GateContext, step: Step, check: CheckState) -> None:
+def _put_check(draft: StateDraft, context: GateContext, step: Step, check: CheckState) -> None:
     save_gate_state(draft, context, checks={**context.state.checks, step.name: check})
 
 
 def _assess(
-    draft: Draft,
+    draft: StateDraft,
     stage: Stage,
     healths: Mapping[ServiceId, Health],
     reasons: Mapping[ServiceId, str],
@@ -207,7 +207,7 @@ def _progress(before: Progress, health: Health | None) -> Progress:
     return before
 
 
-def _render_problem(draft: Draft, event: StageRendered) -> str | None:
+def _render_problem(draft: StateDraft, event: StageRendered) -> str | None:
     if not draft.waiting(event.stage, event.release):
         return f"release {event.release} is not waiting before the stage"
     if not draft.covers(event.stage, event.revisions):
@@ -219,7 +219,7 @@ def _render_problem(draft: Draft, event: StageRendered) -> str | None:
     return f"commit {foreign[0]} is not part of the release" if foreign else None
 
 
-def _void_approvals(draft: Draft, stage: StageId, release: ReleaseId, nonce: str) -> None:
+def _void_approvals(draft: StateDraft, stage: StageId, release: ReleaseId, nonce: str) -> None:
     for edge, candidate in draft.waiting(stage, release):
         given = [gate for gate, state in candidate.gates.items() if state.approvals]
         gates = {key: GateState() for key in candidate.gates}

@@ -3,15 +3,15 @@
 from dataclasses import replace
 from datetime import timedelta
 
-from controlplane.pipelines.engine.draft import Draft, clip
 from controlplane.pipelines.engine.effects import Promote, Topic
 from controlplane.pipelines.engine.health import PASSED_BEFORE
+from controlplane.pipelines.engine.state_draft import StateDraft, clip
 from controlplane.pipelines.model.pipeline import Stage
 from controlplane.pipelines.model.rollout import Progress, RolloutStanding, Strategy, next_batch
 from controlplane.pipelines.model.state import GitChangeState, Health, StageState
 
 
-def continue_rollout(draft: Draft, stage: Stage) -> None:
+def continue_rollout(draft: StateDraft, stage: Stage) -> None:
     """Gives the release to the next services of the stage."""
     state = draft.stage(stage.id)
     if state.release is None or not state.promoting or not state.revisions:
@@ -38,7 +38,7 @@ def continue_rollout(draft: Draft, stage: Stage) -> None:
     continue_rollout(draft, stage)
 
 
-def rollout_state(draft: Draft, stage: Stage, state: StageState) -> RolloutStanding:
+def rollout_state(draft: StateDraft, stage: Stage, state: StageState) -> RolloutStanding:
     """Returns the rollout state over the existing services with a revision."""
     waves = stage.waves or (stage.services,)
     present = tuple(
@@ -54,7 +54,7 @@ def rollout_state(draft: Draft, stage: Stage, state: StageState) -> RolloutStand
     )
 
 
-def restart_rollout(draft: Draft, stage: Stage) -> None:
+def restart_rollout(draft: StateDraft, stage: Stage) -> None:
     """Gives the release again to the services that are not healthy with it, or to all."""
     state = draft.stage(stage.id)
     change = state.change
@@ -75,7 +75,7 @@ def restart_rollout(draft: Draft, stage: Stage) -> None:
     )
 
 
-def check_verification(draft: Draft, stage: Stage) -> None:
+def check_verification(draft: StateDraft, stage: Stage) -> None:
     """Records verified releases; rolls back releases that failed before verification."""
     state = draft.stage(stage.id)
     if state.release is None or not state.revisions or state.good_release == state.release:
@@ -91,7 +91,7 @@ def check_verification(draft: Draft, stage: Stage) -> None:
         roll_back(draft, stage, state.reason)
 
 
-def roll_back(draft: Draft, stage: Stage, why: str) -> None:
+def roll_back(draft: StateDraft, stage: Stage, why: str) -> None:
     """Rolls the stage back to its last good release, and denies the failed one."""
     state = draft.stage(stage.id)
     good = {service: r for service, r in state.good.items() if service in stage.services}
@@ -139,6 +139,6 @@ def _missing_canaries(stage: Stage, state: StageState) -> str:
     return f"none of the canary clusters is in the stage: {', '.join(stage.rollout.canaries)}"
 
 
-def _set_reason(draft: Draft, stage: Stage, reason: str) -> None:
+def _set_reason(draft: StateDraft, stage: Stage, reason: str) -> None:
     if draft.stage(stage.id).rollout_reason != clip(reason):
         draft.change_stage(stage.id, rollout_reason=clip(reason))

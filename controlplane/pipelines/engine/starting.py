@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-from controlplane.pipelines.engine.draft import Draft, clip
 from controlplane.pipelines.engine.effects import WriteFinding
 from controlplane.pipelines.engine.events import (
     FindingFailed,
@@ -11,6 +10,7 @@ from controlplane.pipelines.engine.events import (
     Started,
     TriggerFound,
 )
+from controlplane.pipelines.engine.state_draft import StateDraft, clip
 from controlplane.pipelines.model.state import (
     FoundStatus,
     Release,
@@ -24,7 +24,7 @@ from controlplane.pipelines.model.triggers import Trigger
 from controlplane.pipelines.triggers.kinds.schedule import ScheduleRule
 
 
-def observed(draft: Draft, event: StageObserved) -> bool:
+def observed(draft: StateDraft, event: StageObserved) -> bool:
     """Records the first stage's revisions; returns whether they are the newest release."""
     if event.revisions == draft.stage(event.stage).revisions:
         draft.seen = None
@@ -37,7 +37,7 @@ def observed(draft: Draft, event: StageObserved) -> bool:
     return draft.seen is None
 
 
-def started(draft: Draft, event: Started) -> None:
+def started(draft: StateDraft, event: Started) -> None:
     """Makes the first stage's revisions a release."""
     if draft.paused is not None:
         return draft.note(draft.paused)
@@ -48,7 +48,7 @@ def started(draft: Draft, event: Started) -> None:
     return begin_release(draft, draft.seen, f"started: {event.reason}", event.actor)
 
 
-def found(draft: Draft, event: TriggerFound) -> None:
+def found(draft: StateDraft, event: TriggerFound) -> None:
     """Queues a new finding to be written; the same one again only after a failure."""
     before = draft.triggers.get(event.trigger, TriggerState())
     same = before.finding == event.finding
@@ -64,7 +64,7 @@ def found(draft: Draft, event: TriggerFound) -> None:
         draft.record(event.trigger, None, f"found {event.finding}")
 
 
-def found_written(draft: Draft, event: FindingWritten) -> None:
+def found_written(draft: StateDraft, event: FindingWritten) -> None:
     """Records that a finding was written to the source of the first stage."""
     before = _pending_write(draft, event)
     if before is None:
@@ -75,7 +75,7 @@ def found_written(draft: Draft, event: FindingWritten) -> None:
     return draft.record(event.trigger, None, text)
 
 
-def found_failed(draft: Draft, event: FindingFailed) -> None:
+def found_failed(draft: StateDraft, event: FindingFailed) -> None:
     """Records that a finding could not be written; the next poll tries again."""
     before = _pending_write(draft, event)
     if before is None:
@@ -85,7 +85,7 @@ def found_failed(draft: Draft, event: FindingFailed) -> None:
     return draft.record(event.trigger, None, f"could not be written: {event.reason}")
 
 
-def run_triggers(draft: Draft) -> None:
+def run_triggers(draft: StateDraft) -> None:
     """Starts due releases of schedules and writes of findings, unless the pipeline is blocked."""
     for trigger in draft.pipeline.triggers:
         if isinstance(trigger.rule, ScheduleRule):
@@ -94,7 +94,7 @@ def run_triggers(draft: Draft) -> None:
             _write(draft, trigger)
 
 
-def begin_release(draft: Draft, seen: UnreleasedState, text: str, actor: str) -> None:
+def begin_release(draft: StateDraft, seen: UnreleasedState, text: str, actor: str) -> None:
     """Makes the first stage's revisions the next release."""
     stage = draft.pipeline.first.id
     draft.number += 1
@@ -106,7 +106,7 @@ def begin_release(draft: Draft, seen: UnreleasedState, text: str, actor: str) ->
     draft.record(stage, name, text, actor)
 
 
-def _run_schedule(draft: Draft, trigger: Trigger, rule: ScheduleRule) -> None:
+def _run_schedule(draft: StateDraft, trigger: Trigger, rule: ScheduleRule) -> None:
     """Starts one release, however many times were missed."""
     state = draft.triggers.get(trigger.id, TriggerState())
     slot = state.slot or draft.now
@@ -125,7 +125,7 @@ def _run_schedule(draft: Draft, trigger: Trigger, rule: ScheduleRule) -> None:
         draft.wake(due)
 
 
-def _write(draft: Draft, trigger: Trigger) -> None:
+def _write(draft: StateDraft, trigger: Trigger) -> None:
     state = draft.triggers.get(trigger.id)
     if state is None or state.finding is None or state.status is not FoundStatus.WAITING:
         return
@@ -141,11 +141,11 @@ def _write(draft: Draft, trigger: Trigger) -> None:
     draft.emit(WriteFinding(key, trigger.id, state.finding))
 
 
-def _trigger(draft: Draft, id: str) -> Trigger | None:
+def _trigger(draft: StateDraft, id: str) -> Trigger | None:
     return next((trigger for trigger in draft.pipeline.triggers if trigger.id == id), None)
 
 
-def _pending_write(draft: Draft, event: FindingWritten | FindingFailed) -> TriggerState | None:
+def _pending_write(draft: StateDraft, event: FindingWritten | FindingFailed) -> TriggerState | None:
     """Returns the trigger's pending write, if the event is about exactly that."""
     state = draft.triggers.get(event.trigger)
     if state is None or state.status is not FoundStatus.WRITING:

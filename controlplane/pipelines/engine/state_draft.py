@@ -22,7 +22,7 @@ from controlplane.pipelines.model.state import (
 )
 
 
-class Draft:
+class StateDraft:
     """Working copy of a state for one step. Drops state of stages and edges that the pipeline no
     longer has.
     """
