@@ -121,9 +121,6 @@ class UserStore(Rows[User], Protocol):
     async def people(self) -> list[User]:
         return await self.select(kind=UserKind.PERSON)
 
-    async def set_password(self, id: str, hash: str, at: datetime) -> None:
-        await self.change(id, password=hash, updated_at=at)
-
 
 class TokenStore(Rows[Token], Protocol):
     """Tokens of users and agents, by their hashes."""

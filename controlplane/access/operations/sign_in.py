@@ -30,18 +30,8 @@ from controlplane.access.model.users import (
 )
 from controlplane.access.operations.federation import Federation
 from controlplane.access.operations.refresh_tokens import IssuedTokens, RefreshTokens
-from controlplane.access.operations.tokens import (
-    SIGN_IN_KINDS,
-    latest_expiry,
-    mint,
-    revoke_user_tokens,
-)
-from controlplane.access.operations.users import (
-    ADMINISTER_USERS,
-    check_address,
-    find_user,
-    require_permissions_of_user,
-)
+from controlplane.access.operations.tokens import latest_expiry, mint
+from controlplane.access.operations.users import check_address, find_user
 from controlplane.access.ports import (
     ChallengeStore,
     LoginStore,
@@ -313,37 +303,6 @@ class SignIn:
             await tx[UserStore].put(user)
             tx.audit(email, user.id, role=ADMIN.id)
         return await self._session(user, source, "setup link")
-
-    async def set_password(
-        self, actor: Actor, password: str, *, old: str = "", user_id: str | None = None
-    ) -> User:
-        """Sets the caller's password, or that of a user with no more permissions than the actor.
-
-        All sessions of the user end. Forbidden: the caller's token has limited permissions, or is
-        short-lived and would set the first password: the password has neither limit.
-        """
-        require_member(actor)
-        if actor.policy.limits:
-            raise Forbidden("a token with scopes cannot set a password: sign in")
-        hash = await self._passwords.hash(_checked(password))
-        async with self._context.store.read() as tx:
-            user = await find_user(tx, user_id or actor.id)
-        is_own = user.id == actor.id
-        if is_own and user.password and not await self._passwords.verify(user.password, old):
-            raise Forbidden("the old password is wrong")
-        now = self._context.clock.now()
-        async with self._context.change(actor, "setPassword") as tx:
-            if is_own:
-                tx.authorized_by("own password")
-                if user.password is None and await latest_expiry(tx, actor) is not None:
-                    raise Forbidden("sign in to set your first password: your token expires")
-            else:
-                tx.authorize(*ADMINISTER_USERS)
-                await require_permissions_of_user(tx, actor, user, now)
-            await tx[UserStore].set_password(user.id, hash, now)
-            await revoke_user_tokens(tx, user.id, SIGN_IN_KINDS)
-            tx.audit(user.email, user.id)
-        return user
 
     async def sign_out(self, actor: Actor) -> None:
         """Ends the caller's session."""

@@ -23,8 +23,8 @@ _SORTED = orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS
 # Raises TypeError if keys are not text, where sorting would fail.
 _PLAIN = orjson.OPT_SORT_KEYS | orjson.OPT_PASSTHROUGH_DATACLASS
 _SIGN_INS = frozenset(
-    """signIn signOut signOutEverywhere useToken setUp setPassword approveDevice refuseDevice
-    exchangeToken renewToken endTokens""".split()
+    """signIn signOut signOutEverywhere useToken setUp approveDevice refuseDevice exchangeToken
+    renewToken endTokens""".split()
 )
 
 

@@ -19,6 +19,8 @@ from controlplane.secrets.backends.passwords import ArgonPasswords
 from tests.fakes.issuer import CLIENT, FakeIssuer
 from tests.integration.controlplane.conftest import World
 
+HASHER = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
+"""Hashes passwords fast."""
 REDIRECT = "https://towline.test/oauth/callback"
 
 
@@ -51,7 +53,7 @@ async def gate(world: World, *required: str) -> AsyncGenerator[Gate, None]:
     async with FakeIssuer(world.clock).serve() as issuer, aiohttp.ClientSession() as http:
         known = OidcClient(Issuer("corp", issuer.url, "Corp", required), CLIENT, "secret")
         issuers = OidcIssuers([known], world.clock)
-        passwords = ArgonPasswords(PasswordHasher(time_cost=1, memory_cost=8, parallelism=1))
+        passwords = ArgonPasswords(HASHER)
         federation = Federation(world.deps, issuers)
         try:
             yield Gate(

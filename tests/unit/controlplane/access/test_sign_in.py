@@ -31,16 +31,14 @@ from core.errors import (
 )
 from core.identity import TokenKind
 from tests.fakes.access import (
-    USER_MANAGER,
     FakeIssuers,
     FakePasswords,
-    bind,
     limited,
     make_token,
     make_user,
     password_hash,
 )
-from tests.fakes.actors import ADMIN, EDITOR, person
+from tests.fakes.actors import person
 from tests.fakes.clock import START
 from tests.fakes.operations import MemoryOperations, operations_over_memory
 
@@ -409,76 +407,21 @@ async def test_no_setup_link_after_a_sign_in_by_a_provider(
     assert await sign_in.setup_secret() is None
 
 
-@pytest.mark.parametrize("password", ["x" * 12, "x" * 256])
-async def test_a_caller_sets_the_own_password(
-    world: MemoryOperations, sign_in: SignIn, password: str
-) -> None:
-    """Sessions end, tokens stay."""
-    session, token = make_token(ADA, TokenKind.SESSION)[0], make_token(ADA)[0]
-    await world.given(ADA, session, token)
-    with pytest.raises(Forbidden, match="old password"):
-        await sign_in.set_password(ASKER, password, old="wrong")
-    await sign_in.set_password(ASKER, password, old=PASSWORD)
-    user = await world.row(UserStore, "ada")
-    assert user is not None and user.password == password_hash(password)
-    live = [row.id for row in await world.rows(TokenStore) if row.revoked_at is None]
-    assert live == [token.id]
-    assert world.published == [(REVOKED, session.id)]
-    assert await world.audited() == [(ASKER.email, "setPassword", ADA.email)]
-
-
-async def test_a_token_with_scopes_sets_no_password(
+async def test_a_token_that_expires_approves_no_device(
     world: MemoryOperations, sign_in: SignIn
 ) -> None:
-    """Neither the own one, with or without the old one, nor that of another user."""
-    await world.given(replace(ADA, password=None), make_user("bob"))
-    for actor, user_id in ((limited(ASKER), None), (limited(ADMIN), "bob")):
-        with pytest.raises(Forbidden, match="token with scopes"):
-            await sign_in.set_password(actor, "another password", user_id=user_id)
-    assert [user.password for user in await world.rows(UserStore)] == [None, None]
-    assert await world.audited() == []
-
-
-async def test_a_token_that_expires_creates_no_lasting_credential(
-    world: MemoryOperations, sign_in: SignIn
-) -> None:
-    """Its user signs in for a first password, and to approve a device."""
     token = make_token(ADA, expires_at=START + timedelta(minutes=5))[0]
     session = make_token(ADA, TokenKind.SESSION, expires_at=START + timedelta(days=7))[0]
-    await world.given(replace(ADA, password=None), token, session)
+    await world.given(ADA, token, session)
     brief = replace(ASKER, token_id=token.id, expires_at=token.expires_at)
     id_token = replace(ASKER, expires_at=token.expires_at)
     _, code = await sign_in.begin_device("cli", HOME)
     for actor in (brief, id_token):
-        with pytest.raises(Forbidden, match="sign in to set your first password"):
-            await sign_in.set_password(actor, "another password")
         with pytest.raises(Forbidden, match="sign in to decide on devices"):
             await sign_in.decide_device(actor, code, approve=True)
     assert await world.audited() == []
     browser = replace(ASKER, token_id=session.id, expires_at=session.expires_at)
     await sign_in.decide_device(browser, code, approve=True)
-    await sign_in.set_password(browser, "another password")
-    await sign_in.by_password(ADA.email, "another password", HOME)
-
-
-async def test_an_administrator_sets_the_password_of_a_user_with_no_more_permissions(
-    world: MemoryOperations, sign_in: SignIn
-) -> None:
-    await world.given(ADA, bind("viewer", ADA))
-    for actor, error in (
-        (USER_MANAGER, Forbidden),
-        (EDITOR, Forbidden),
-        (ANONYMOUS, Unauthenticated),
-    ):
-        with pytest.raises(error):
-            await sign_in.set_password(actor, "another password", user_id="ada")
-    with pytest.raises(NotFound):
-        await sign_in.set_password(ADMIN, "another password", user_id="none")
-    with pytest.raises(Invalid):
-        await sign_in.set_password(ADMIN, "x" * 11, user_id="ada")
-    assert await world.rows(UserStore) == [ADA] and await world.audited() == []
-    await sign_in.set_password(ADMIN, "another password", user_id="ada")
-    await sign_in.by_password(ADA.email, "another password", HOME)
 
 
 async def test_a_session_is_signed_out(world: MemoryOperations, sign_in: SignIn) -> None:
