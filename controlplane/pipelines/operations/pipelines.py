@@ -4,7 +4,7 @@ The engine (`pipelines.engine`) decides. Its state and its effects are written i
 workers then carry out the effects (`operations.promotions`).
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timedelta
 
@@ -22,7 +22,6 @@ from controlplane.authorization import (
     require,
     require_member,
 )
-from controlplane.clusters.operations.clusters import find_cluster
 from controlplane.pipelines.engine import codec
 from controlplane.pipelines.engine import effects as fx
 from controlplane.pipelines.engine import events as ev
@@ -34,7 +33,6 @@ from controlplane.pipelines.engine.preview_branches import (
 )
 from controlplane.pipelines.model import pipeline
 from controlplane.pipelines.model.gate_checks import CheckAnswer
-from controlplane.pipelines.model.gate_rules import ClusterAccess
 from controlplane.pipelines.model.records import (
     MAX_MEASURED,
     Measurement,
@@ -42,7 +40,6 @@ from controlplane.pipelines.model.records import (
     PipelineRecord,
 )
 from controlplane.pipelines.model.state import Digests, Health, PipelineState, Release, ReleaseId
-from controlplane.pipelines.model.triggers import Trigger
 from controlplane.pipelines.operations.budgets import (
     awaits_budget,
     budget_events,
@@ -50,19 +47,15 @@ from controlplane.pipelines.operations.budgets import (
     store_changing,
 )
 from controlplane.pipelines.operations.drafts import (
-    EdgeDraft,
-    GateDraft,
     PipelineDraft,
-    StageDraft,
-    TriggerDraft,
 )
-from controlplane.pipelines.operations.gate_secrets import sealed_rule
 from controlplane.pipelines.operations.git_places import with_write_targets
 from controlplane.pipelines.operations.observations import (
     disabled_approver_events,
     environment_events,
     stage_events,
 )
+from controlplane.pipelines.operations.specification import SpecBuilder, check_cluster_access
 from controlplane.pipelines.operations.stages import (
     BY_FLEET,
     bind_services,
@@ -105,7 +98,6 @@ from controlplane.services.model.quarantine import DeniedRevision
 from controlplane.services.model.service import Service
 from controlplane.services.ports import DeniedRevisionStore, RevisionStore, ServiceStore
 from core.errors import Conflict, Forbidden, Invalid
-from core.identity import ServiceId
 
 log = structlog.get_logger(__name__)
 
@@ -144,6 +136,7 @@ class Pipelines:
 
     def __init__(self, context: OperationContext) -> None:
         self._context = context
+        self._builder = SpecBuilder(context.new_id, context.sealer)
         self._awaiting_budget: set[str] = set()
 
     async def page(self, actor: Actor, query: PageQuery) -> Page[PipelineView]:
@@ -170,10 +163,10 @@ class Pipelines:
             project = await _authorized_project(tx, row, draft)
             before = codec.pipeline_from_json(row.spec) if row else None
             id = row.id if row else self._context.new_id()
-            spec = pipeline.validate(self._spec(id, draft, before, actor))
+            spec = pipeline.validate(self._builder.spec(id, draft, before, actor))
             await check_groups(tx, spec)
             spec = await with_selected_services(tx, spec, project)
-            await self._check_jobs(tx, actor, spec)
+            await check_cluster_access(tx, actor, spec)
             left = await bind_services(tx, spec, before, actor)
             spec = await with_write_targets(tx, actor, spec)
             if row is not None and before is not None:
@@ -318,7 +311,7 @@ class Pipelines:
             before = edges.get((ids.get(edge.source), ids.get(edge.target)))
             if before is None:
                 raise Invalid(f"no edge from {edge.source} to {edge.target} exists", field="edges")
-            gates[before.id] = self._edge(edge, ids, before).gates
+            gates[before.id] = self._builder.edge(edge, ids, before).gates
         return gates
 
     async def touched(self, service_ids: Collection[str]) -> list[str]:
@@ -539,96 +532,6 @@ class Pipelines:
         run_at = effect.at if isinstance(effect, fx.WakeAt) else now
         key = f"{TICK}:{id}" if kind == TICK else f"{id}:{effect.key}"
         await tx[JobStore].enqueue(Job(self._context.new_id(), kind, key, run_at, payload))
-
-    def _spec(
-        self, id: str, draft: PipelineDraft, before: pipeline.Pipeline | None, actor: Actor
-    ) -> pipeline.Pipeline:
-        """The draft with ids; parts that keep their names keep their ids."""
-        stages = {stage.name: stage.id for stage in before.stages} if before else {}
-        names = {stage: name for name, stage in stages.items()}
-        edges = {(names[e.source], names[e.target]): e for e in before.edges} if before else {}
-        ids = {
-            stage.name: stages.get(stage.name) or pipeline.StageId(self._context.new_id())
-            for stage in draft.stages
-        }
-        return pipeline.Pipeline(
-            id,
-            draft.name,
-            tuple(self._stage(ids[stage.name], stage, before) for stage in draft.stages),
-            tuple(
-                self._edge(edge, ids, edges.get((edge.source, edge.target))) for edge in draft.edges
-            ),
-            pipeline.Owner(actor.id, actor.email),
-            draft.on_commit,
-            tuple(self._trigger(trigger, before) for trigger in draft.triggers),
-        )
-
-    def _trigger(self, draft: TriggerDraft, before: pipeline.Pipeline | None) -> Trigger:
-        """A trigger that keeps its name and rule keeps its id, so that it finds nothing twice."""
-        known = before.triggers if before else ()
-        same = next((o for o in known if (o.name, o.rule) == (draft.name, draft.rule)), None)
-        return Trigger(
-            same.id if same else self._context.new_id(), draft.name, draft.rule, draft.write
-        )
-
-    def _edge(
-        self,
-        draft: EdgeDraft,
-        ids: Mapping[str, pipeline.StageId],
-        before: pipeline.StageEdge | None,
-    ) -> pipeline.StageEdge:
-        for name in (draft.source, draft.target):
-            if name not in ids:
-                raise Invalid(f"stage {name!r} does not exist", field="edges")
-        gates = {gate.name: gate for gate in before.gates} if before else {}
-        return pipeline.StageEdge(
-            before.id if before else pipeline.EdgeId(self._context.new_id()),
-            ids[draft.source],
-            ids[draft.target],
-            tuple(self._gate(gate, gates.get(gate.name)) for gate in draft.gates),
-        )
-
-    def _stage(
-        self, id: pipeline.StageId, draft: StageDraft, before: pipeline.Pipeline | None
-    ) -> pipeline.Stage:
-        services = tuple(ServiceId(service_id) for service_id in draft.services)
-        same = before.stage.get(id) if before else None
-        workflow = draft.workflow
-        return pipeline.Stage(
-            id,
-            draft.name,
-            () if draft.selector else services,
-            draft.selector,
-            draft.rollout,
-            verification=draft.verification,
-            git=draft.git,
-            workflow=self._gate(workflow, same.workflow if same else None) if workflow else None,
-        )
-
-    def _gate(self, draft: GateDraft, before: pipeline.Gate | None) -> pipeline.Gate:
-        """The gate with its secrets sealed or kept."""
-        id = before.id if before else pipeline.GateId(self._context.new_id())
-        kept = before.rule if before else None
-        rule = sealed_rule(self._context.sealer, draft.rule, kept)
-        return pipeline.Gate(id, draft.name, rule, draft.patience)
-
-    async def _check_jobs(self, tx: Transaction, actor: Actor, spec: pipeline.Pipeline) -> None:
-        """Requires the permissions for gates that run jobs in clusters or query their
-        Prometheus."""
-        for stage, gate in spec.all_gates:
-            for rule in gate.rule.parts():
-                if access := rule.cluster_access():
-                    await self._require_access(tx, actor, access, stage)
-
-    async def _require_access(
-        self, tx: Transaction, actor: Actor, access: ClusterAccess, target: pipeline.Stage
-    ) -> None:
-        clusters = {access.cluster_id}
-        if access.cluster_id is None:
-            services = await tx[ServiceStore].by_ids(target.services)
-            clusters = {service.cluster_id for service in services}
-        for cluster in clusters:
-            require(actor, access.verb, (await find_cluster(tx, cluster)).target)
 
 
 def _notification_of(id: str, effect: fx.Notify, now: datetime) -> Notification:

@@ -11,12 +11,7 @@ from controlplane.agents.model.jobs import JobPhase
 from controlplane.agents.ports import ClusterJobStore
 from controlplane.authorization import SYSTEM, UNRESTRICTED, Scope
 from controlplane.pipelines.gates.kinds import ExternalRule
-from controlplane.pipelines.operations.pipelines import (
-    EdgeDraft,
-    GateDraft,
-    PipelineDraft,
-    StageDraft,
-)
+from controlplane.pipelines.operations.drafts import EdgeDraft, GateDraft, PipelineDraft, StageDraft
 from controlplane.services.model.service import Phase
 from controlplane.services.model.verification import Verification
 from controlplane.services.operations.services import ServiceChange
