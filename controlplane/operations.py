@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any
 
 from controlplane.access.operations.access_requests import AccessRequests
 from controlplane.access.operations.identity import CredentialAuthenticator
@@ -86,7 +85,7 @@ class Operations:
     streams: OpenRequestOperations
     bus: Bus
 
-    def by_type(self) -> Mapping[type[object], Any]:
+    def by_type(self) -> Mapping[type[object], object]:
         """The operations by their classes, and the ports that resolvers call."""
         parts = {field.name: getattr(self, field.name) for field in fields(self)}
         ports: dict[type[object], object] = {

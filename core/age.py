@@ -70,7 +70,7 @@ def open_stream(source: BinaryIO, into: BinaryIO, identities: Iterable[AgeIdenti
         raise Invalid("none of the given keys can decrypt this age file") from None
 
 
-def _keys(recipients: Iterable[str]) -> list[Any]:
+def _keys(recipients: Iterable[str]) -> list[object]:
     try:
         return [_library().x25519.Recipient.from_str(recipient) for recipient in recipients]
     except _library().RecipientError:

@@ -96,7 +96,7 @@ class SopsFileKey:
             raise Invalid("its data key must have 32 bytes")
         self._key = AESGCM(key)
 
-    def open(self, text: Any, bound: str) -> Any:
+    def open(self, text: object, bound: str) -> object:
         """Decrypts a value at the path `bound`. Raises Invalid if altered, moved or unencrypted."""
         if text == "":
             return ""

@@ -9,7 +9,7 @@ the store are limited to a few at a time.
 import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Protocol
+from typing import Protocol
 from urllib.parse import parse_qs
 
 import orjson
@@ -235,7 +235,7 @@ def _may_fit(request: Request) -> bool:
     return length.isdecimal() and len(length) <= 12 and int(length) <= MAX_BODY
 
 
-def _parse(body: bytes) -> Any:
+def _parse(body: bytes) -> object:
     """Parses a body of JSON, or of the form that GitHub sends by default."""
     try:
         if body.startswith(_FORM):

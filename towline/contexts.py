@@ -201,7 +201,7 @@ def _read_text(path: FilePath) -> str:
         raise Invalid(f"cannot read {path}: {error.strerror}") from None
 
 
-def _target(path: FilePath, name: str, data: Any) -> ControlPlaneTarget:
+def _target(path: FilePath, name: str, data: object) -> ControlPlaneTarget:
     if not isinstance(data, dict) or "url" not in data:
         raise Invalid(f"{path}: contexts.{name} has no url")
     if unknown := data.keys() - _KEYS:

@@ -250,7 +250,7 @@ class GraphQLEndpoint(GraphQL[Context, None]):
             raise orjson.JSONDecodeError("expected an object", "", 0)
         return value
 
-    def encode_json(self, data: Any) -> str:
+    def encode_json(self, data: object) -> str:
         return orjson.dumps(data).decode()
 
     async def get_sub_response(self, request: Request | WebSocket) -> Response:

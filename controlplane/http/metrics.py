@@ -4,7 +4,6 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from itertools import accumulate
-from typing import Any
 
 from graphql import GraphQLError
 from prometheus_client import Counter, Gauge, Histogram
@@ -51,7 +50,7 @@ class ApiMetrics(Collector):
         self._requests.labels(kind, code_of(errors)).inc()
         self._by_kind[kind].observe(seconds)
 
-    def socket(self) -> AbstractContextManager[Any]:
+    def socket(self) -> AbstractContextManager[object]:
         """Counts a WebSocket while it is open."""
         return self._sockets.track_inprogress()
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Protocol
 
 from controlplane.notifications.model.notification import Delivery, NotificationKey, Router, Sink
 from controlplane.platform.notification import Notification
@@ -52,7 +52,7 @@ class DeliveryStore(Rows[Delivery], Protocol):
         """Claims due deliveries; after the lease expires, others may claim them again."""
         ...
 
-    async def settle(self, delivery: Delivery, **columns: Any) -> bool:
+    async def settle(self, delivery: Delivery, **columns: object) -> bool:
         """Stores the result of a claimed delivery; False if another worker has claimed it
         meanwhile.
         """

@@ -78,11 +78,11 @@ class Change:
         """Declares that another rule than a role allows the change, such as `own token`."""
         self._is_authorized = bool(reason)
 
-    def audit(self, target: str, target_id: str, **detail: Any) -> None:
+    def audit(self, target: str, target_id: str, **detail: object) -> None:
         """Adds an audit entry with the action of the change."""
         self.audit_as(self._action, target, target_id, **detail)
 
-    def audit_as(self, action: str, target: str, target_id: str, **detail: Any) -> None:
+    def audit_as(self, action: str, target: str, target_id: str, **detail: object) -> None:
         """Adds an audit entry with another action."""
         entry = self.context.audit_entry(self.actor, action, target, target_id, **detail)
         self._entries.append(entry)
@@ -146,7 +146,7 @@ class StoreContext:
         await tx[AuditTrail].append([self.audit_entry(actor, action, target, target_id, **detail)])
 
     def audit_entry(
-        self, actor: Actor, action: str, target: str, target_id: str, **detail: Any
+        self, actor: Actor, action: str, target: str, target_id: str, **detail: object
     ) -> AuditEntry:
         """The audit entry for an allowed change."""
         return AuditEntry(

@@ -17,7 +17,7 @@ Columns = dict[str, Any]
 
 def part(kind: type[T]) -> T:
     """Declares a field of a dataclass as a part; its default is an empty part."""
-    default: Any = field(default_factory=kind, metadata={_PART: kind})
+    default: object = field(default_factory=kind, metadata={_PART: kind})
     return default
 
 
@@ -33,7 +33,7 @@ def part_fields(kind: Any) -> Iterator[tuple[str, type, Field[object]]]:
 
 
 @cache
-def column_names(kind: Any) -> tuple[str, ...]:
+def column_names(kind: object) -> tuple[str, ...]:
     """Returns the names of all columns, in the order of the fields."""
     return tuple(member.name for _, _, member in part_fields(kind))
 
@@ -60,7 +60,7 @@ def row_maker(kind: Any) -> Callable[..., Any]:
     if not any(inner for _, inner in parts):
         return kind
 
-    def make(*columns: object) -> Any:
+    def make(*columns: object) -> object:
         values, start = [], 0
         for width, inner in parts:
             if inner is None:

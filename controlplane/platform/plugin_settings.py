@@ -121,7 +121,7 @@ class SettingField(NamedTuple):
     """Name outside the code, in snake case."""
     type: Any
     setting: Setting
-    default: Any
+    default: object
 
     @property
     def published(self) -> str:

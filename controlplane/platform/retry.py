@@ -31,11 +31,13 @@ def retry_operations(operations: type[C]) -> type[C]:
     return operations
 
 
-def retry_on_collision(operation: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+def retry_on_collision(
+    operation: Callable[..., Awaitable[Any]],
+) -> Callable[..., Awaitable[Any]]:
     """Decorator for one operation or step: at most four tries, like `retry_operations`."""
 
     @wraps(operation)
-    async def tried(self: Any, *args: object, **kwargs: object) -> Any:
+    async def tried(self: Any, *args: object, **kwargs: object) -> object:
         context: OperationContext = self._context
         waits, tries = Backoff(_FIRST_WAIT, _MAX_WAIT), 0
         while True:

@@ -190,7 +190,7 @@ def _read(column: Column[Any], dialect: str) -> Any:
     return cast(column, Text) if dialect == "postgresql" else type_coerce(column, String)
 
 
-def _written(column: Column[Any], dialect: str) -> Any:
+def _written(column: Column[Any], dialect: str) -> object:
     if not isinstance(column.type, JSON):
         return bindparam(f"to_{column.name}", type_=column.type)
     text = bindparam(f"to_{column.name}", type_=Text())
@@ -204,7 +204,7 @@ def _kept(row: list[Any], columns: list[Column[Any]]) -> Columns:
     }
 
 
-def _typed(value: Any, kind: object) -> Any:
+def _typed(value: Any, kind: object) -> object:
     if value is None:
         return None
     if isinstance(kind, DateTime):

@@ -20,7 +20,7 @@ MAX_FIELDS = 200
 MAX_TEXT = 2000
 
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
-_MISSING: Any = object()
+_MISSING: object = object()
 
 Key = tuple[str, str, str, str]
 

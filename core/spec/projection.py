@@ -7,7 +7,7 @@ from core.json_object import JsonObject
 _NESTED = (dict, list)
 
 
-def project(manifest: Any, live: object) -> Any:
+def project(manifest: object, live: object) -> Any:
     """Projects `live` onto the fields of `manifest`."""
     if isinstance(manifest, dict) and isinstance(live, dict):
         return {

@@ -82,7 +82,7 @@ def _repository(raw: JsonMapping) -> RepositorySpec:
     return RepositorySpec(**read)
 
 
-def _listed(value: Any) -> list[Any]:
+def _listed(value: Any) -> list[object]:
     if isinstance(value, frozenset | set | tuple):
         return sorted(value)
     raise TypeError(type(value).__name__)

@@ -16,7 +16,7 @@ _MAX_TEXT = 512
 _NOTHING = {"0" * 40, "0" * 64}
 
 
-def announced(provider: str, payload: Any) -> dict[str, str]:
+def announced(provider: str, payload: object) -> dict[str, str]:
     """Maps full ref names to announced shas, for the existing branches and tags of a push.
 
     Returns an empty map for other events, unknown providers and unexpected JSON.
@@ -77,7 +77,7 @@ def _maps(value: Any) -> Iterator[JsonMapping]:
         yield from (item for item in value if isinstance(item, dict))
 
 
-def _is_ref(value: Any) -> bool:
+def _is_ref(value: object) -> bool:
     return isinstance(value, str) and value.startswith("refs/") and len(value) <= _MAX_TEXT
 
 

@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any
 
 import orjson
 
@@ -97,7 +96,7 @@ def _is_hook(metadata: Mapping[str, object]) -> bool:
     return isinstance(annotations, dict) and not HOOK_ANNOTATIONS.isdisjoint(annotations)
 
 
-def _documents(path: str, text: str) -> Iterator[tuple[int, Any]]:
+def _documents(path: str, text: str) -> Iterator[tuple[int, object]]:
     try:
         if path.endswith(".json"):
             yield 1, load_json(text)

@@ -60,7 +60,7 @@ class RecordedMapping(JsonObject):
             raise KeyError(key)
         return value
 
-    def get(self, key: object, default: Any = None, /) -> Any:
+    def get(self, key: object, default: Any = None, /) -> object:
         value = self._child(key) if isinstance(key, str) else _ABSENT
         return default if value is _ABSENT else value
 

@@ -39,7 +39,7 @@ class Application:
 
     config: Config
     server_state: ServerState
-    app_state: dict[str, Any]
+    app_state: dict[str, object]
     loop: asyncio.AbstractEventLoop | None
 
     def serve(self, connection: asyncio.Protocol) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import socket
 import struct
-from typing import Any, cast
+from typing import cast
 
 from uvicorn.config import Config
 from uvicorn.server import ServerState
@@ -377,7 +377,7 @@ def make_protocol_class(
             self,
             config: Config,
             server_state: ServerState,
-            app_state: dict[str, Any],
+            app_state: dict[str, object],
             _loop: asyncio.AbstractEventLoop | None = None,
         ) -> None:
             application = Application(config, server_state, app_state, _loop)

@@ -10,7 +10,6 @@ helm: {valuesFiles: [prod.yaml], values: {replicas: 2}}    # if it is a chart
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import Any
 
 import yaml
 
@@ -114,7 +113,7 @@ def _parsed(document: Document) -> list[ServiceDefinition]:
     return [_definition(raw, document) for raw in raws if raw is not None]
 
 
-def _definition(raw: Any, document: Document) -> ServiceDefinition:
+def _definition(raw: object, document: Document) -> ServiceDefinition:
     if not isinstance(raw, dict) or not raw.keys() <= _FIELDS:
         raise Invalid(f"a service has unknown fields; expected {', '.join(sorted(_FIELDS))}")
     texts: JsonObject = {name: raw[name] for name in _TEXTS if name in raw}

@@ -51,7 +51,7 @@ def without(value: Any, steps: Sequence[str]) -> Any:
     return [*value[:place], *kept, *value[place + 1 :]]
 
 
-def _place(items: list[Any], step: str) -> int | None:
+def _place(items: list[object], step: str) -> int | None:
     if step.isdecimal():
         return int(step) if int(step) < len(items) else None
     for place, item in enumerate(items):

@@ -72,10 +72,10 @@ class SimulatedFleet:
         self._all(self.clusters, lambda n, cluster: _DETACH.format(n=n, id=cluster["id"]))
         self.clusters.clear()
 
-    def _all(self, things: Sequence[Any], line: Callable[[int, Any], str]) -> list[JsonObject]:
+    def _all(self, things: Sequence[object], line: Callable[[int, Any], str]) -> list[JsonObject]:
         """Runs one mutation for each item, many per request; returns the results in order."""
 
-        def ask(batch: Sequence[Any]) -> list[JsonObject]:
+        def ask(batch: Sequence[object]) -> list[JsonObject]:
             lines = [line(number, item) for number, item in enumerate(batch)]
             answer = self._client.ask(f"mutation {{ {' '.join(lines)} }}")
             if any(part is None for part in answer.values()):

@@ -197,7 +197,7 @@ class AgentWorker:
             await self._clock.sleep(_JOIN_POLL_S)
 
 
-def _applied_row(name: str, state: Any) -> list[Any]:
+def _applied_row(name: str, state: Any) -> list[object]:
     return [
         name,
         state.service_id,
@@ -212,7 +212,7 @@ def _applied_row(name: str, state: Any) -> list[Any]:
 async def _serve() -> None:
     crowd = AgentWorker(SystemClock())
     verbs = {
-        verb: cast(Callable[..., Coroutine[Any, Any, JsonObject]], getattr(crowd, verb))
+        verb: cast(Callable[..., Coroutine[object, object, JsonObject]], getattr(crowd, verb))
         for verb in (
             "join",
             "snapshot",

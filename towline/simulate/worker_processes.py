@@ -6,7 +6,6 @@ import signal
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import orjson
 
@@ -46,7 +45,7 @@ class WorkerProcess:
         """Id of the process."""
         return self._process.pid
 
-    async def ask(self, do: str, **more: Any) -> JsonObject:
+    async def ask(self, do: str, **more: object) -> JsonObject:
         """Sends a command and returns the response. Unavailable: the process ended."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None

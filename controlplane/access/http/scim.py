@@ -244,7 +244,7 @@ def _number(request: Request, name: str, default: int) -> int:
     return int(text)
 
 
-async def _body(request: Request) -> Any:
+async def _body(request: Request) -> object:
     try:
         return orjson.loads(await request.body())
     except orjson.JSONDecodeError:

@@ -91,7 +91,7 @@ def parse_user(body: Any) -> UserPush:
     return push
 
 
-def parse_user_patch(body: Any) -> UserPush:
+def parse_user_patch(body: object) -> UserPush:
     """Parses a user PATCH. Raises Invalid, naming the operation."""
     push = UserPush()
     for how, path, value in _operations(body):
@@ -103,7 +103,7 @@ def parse_user_patch(body: Any) -> UserPush:
     return push
 
 
-def parse_group(body: Any) -> GroupPush:
+def parse_group(body: object) -> GroupPush:
     """Parses a whole group; without `members` the members stay. Raises Invalid, naming the
     attribute.
     """
@@ -113,7 +113,7 @@ def parse_group(body: Any) -> GroupPush:
     return push
 
 
-def parse_group_patch(body: Any) -> GroupPush:
+def parse_group_patch(body: object) -> GroupPush:
     """Parses a group PATCH. Raises Invalid, naming the operation."""
     push = GroupPush()
     for how, path, value in _operations(body):

@@ -3,7 +3,6 @@
 from collections.abc import Collection
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any
 
 from controlplane.access.model.users import Token
 from controlplane.access.ports import TokenStore
@@ -60,7 +59,7 @@ async def mint(
     cluster_id: str | None = None,
     life: timedelta | None = None,
     kind: TokenKind | None = None,
-    **columns: Any,
+    **columns: object,
 ) -> tuple[Token, str]:
     """Creates a token for a user or a cluster's agent, and stores its hash."""
     if kind is None:

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
 
 from controlplane.audit.model.chains import AuditFilter, AuditKind
 from controlplane.audit.ports import AuditLog
@@ -91,7 +90,7 @@ class Blame:
                 _MAX_REVISIONS, equals={"service_id": component.service_id}, newest=True
             )
             rows = (await tx[RevisionStore].page(query)).items
-        found: list[tuple[Revision, Any]] = []
+        found: list[tuple[Revision, object]] = []
         for row in rows:
             try:
                 manifest = await self._components.manifest_of(component, row.digest)

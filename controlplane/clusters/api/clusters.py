@@ -98,7 +98,7 @@ class ClusterProvider:
     """Repository of the provider."""
     credentials: list[ProviderCredential | None] | None
     """Credentials of the provider."""
-    service: Any = strawberry.field(default=None, graphql_type=StrawberryOptional(_SERVICE))
+    service: object = strawberry.field(default=None, graphql_type=StrawberryOptional(_SERVICE))
     """Service of the provider."""
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from controlplane.access.operations.scopes import check_project
 from controlplane.authorization import Actor, Resource, ResourceKind, Verb, require, require_member
@@ -160,7 +159,7 @@ class ClusterGroups:
             self._context.bus.publish(RENDER_SERVICES, f"{repository.id}/")
         return group
 
-    async def _set(self, actor: Actor, id: str, action: str, **columns: Any) -> ClusterGroup:
+    async def _set(self, actor: Actor, id: str, action: str, **columns: object) -> ClusterGroup:
         async with self._context.change(actor, action) as tx:
             before = await find_cluster_group(tx, id)
             tx.authorize(Verb.WRITE, before.target)

@@ -1,7 +1,6 @@
 """Service contexts in the API."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import strawberry
 
@@ -54,7 +53,7 @@ class ServiceContextAttributes(Draft[ContextChange]):
         return {**super().values(), "types": _value_types(self.types)}
 
 
-def _value_types(given: Any) -> dict[str, str] | None:
+def _value_types(given: object) -> dict[str, str] | None:
     if given is None:
         return None
     if isinstance(given, dict) and all(isinstance(kind, str) for kind in given.values()):

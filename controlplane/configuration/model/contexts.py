@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from controlplane.authorization import Resource, ResourceKind
+from core.json_object import JsonMapping
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +17,7 @@ class ServiceContext:
     """Unique name."""
     inserted_at: datetime
     updated_at: datetime
-    configuration: Mapping[str, object] = field(default_factory=dict)
+    configuration: JsonMapping = field(default_factory=dict)
     """Values by key."""
     sealed: bytes | None = field(default=None, repr=False)
     """Secret values, encrypted. A secret wins over a plain value with the same key."""

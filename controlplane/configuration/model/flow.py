@@ -147,7 +147,7 @@ def check_name(name: str, where: str) -> str:
     return name
 
 
-def check_type(name: str, type: ValueType, value: Any, where: str) -> None:
+def check_type(name: str, type: ValueType, value: object, where: str) -> None:
     """Raises Invalid if a value has another type, is too long or nests too deep. A single reference
     fits every type.
     """
@@ -307,7 +307,7 @@ def _is_of(type: ValueType, value: Any) -> bool:
     return isinstance(value, _TYPES[type])
 
 
-def _substituted(value: Any, node: FlowNode, imports: Mapping[str, ImportedValue]) -> Any:
+def _substituted(value: Any, node: FlowNode, imports: Mapping[str, ImportedValue]) -> object:
     if isinstance(value, list):
         return [_substituted(item, node, imports) for item in value]
     if isinstance(value, dict):

@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import orjson
 
@@ -71,7 +70,7 @@ class ContextOverrideChange:
 class ContextChange:
     """Changes to a context. None leaves a field unchanged; a value replaces the whole field."""
 
-    configuration: Mapping[str, object] | None = None
+    configuration: JsonMapping | None = None
     """Values by key."""
     secrets: Mapping[str, str] | None = field(default=None, repr=False)
     """Secret values. Limit: 500 values, 512 KiB together."""
@@ -420,7 +419,7 @@ def _differ(before: ServiceContext | None, after: ServiceContext) -> bool:
     return _content(before) != _content(after)
 
 
-def _content(context: ServiceContext) -> tuple[Any, ...]:
+def _content(context: ServiceContext) -> tuple[object, ...]:
     return (context.configuration, context.sealed, context.by_reference)
 
 

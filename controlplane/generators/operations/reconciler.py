@@ -352,5 +352,5 @@ def _steps(plan: TargetPlan) -> Iterator[_Step]:
     yield from (_Step(service.cluster_id, service=service) for service in plan.remove)
 
 
-def _parts(items: Sequence[Any], size: int) -> Iterator[Sequence[Any]]:
+def _parts(items: Sequence[object], size: int) -> Iterator[Sequence[Any]]:
     return (items[start : start + size] for start in range(0, len(items), size))

@@ -43,7 +43,7 @@ class Sending:
     comment: Callable[[RepositoryApi, str, str, str], Awaitable[None]]
     repository: Repository | None = None
 
-    async def post(self, url: str, body: Any) -> int:
+    async def post(self, url: str, body: object) -> int:
         """Posts JSON; returns the HTTP status."""
         return await self.outbound.post(url, _JSON, orjson.dumps(body))
 

@@ -3,7 +3,6 @@
 from collections.abc import Collection, Iterable
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
 
 from sqlalchemy import bindparam, delete, insert, select, update
 
@@ -117,7 +116,7 @@ class SqlDeliveries(SqlRows[Delivery], DeliveryStore):
             delivery for delivery in [await self._lease(each, now) for each in found] if delivery
         ]
 
-    async def settle(self, delivery: Delivery, **columns: Any) -> bool:
+    async def settle(self, delivery: Delivery, **columns: object) -> bool:
         table = self._table.c
         mine = (table.id == delivery.id, table.attempts == delivery.attempts)
         statement = update(self._table).where(*mine).values(**columns)

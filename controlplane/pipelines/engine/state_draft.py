@@ -4,7 +4,6 @@ import hashlib
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
 
 from controlplane.pipelines.engine.effects import Effect, EventIgnored, Notify, Topic, WakeAt
 from controlplane.pipelines.model.pipeline import EdgeId, Pipeline, StageEdge, StageId
@@ -58,10 +57,10 @@ class StateDraft:
     def put_stage(self, stage: StageId, value: StageState) -> None:
         self._stages[stage] = value
 
-    def change_stage(self, stage: StageId, **changes: Any) -> None:
+    def change_stage(self, stage: StageId, **changes: object) -> None:
         self._stages[stage] = replace(self.stage(stage), **changes)
 
-    def change_candidate(self, edge: EdgeId, **changes: Any) -> None:
+    def change_candidate(self, edge: EdgeId, **changes: object) -> None:
         self.candidates[edge] = replace(self.candidates[edge], **changes)
 
     def waiting(self, stage: StageId, release: ReleaseId) -> list[tuple[StageEdge, WaitingRelease]]:

@@ -92,7 +92,7 @@ class ReleaseCheck:
         return self._spec.stage[self._effect.stage]
 
     @property
-    def promotion(self) -> Mapping[str, object]:
+    def promotion(self) -> JsonMapping:
         return {
             "type": "pipeline.gate",
             "pipeline": self._spec.name,

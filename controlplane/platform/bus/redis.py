@@ -5,7 +5,6 @@ import contextlib
 import secrets
 from collections import deque
 from collections.abc import AsyncGenerator
-from typing import Any
 
 import orjson
 import structlog
@@ -180,7 +179,7 @@ def _read(data: bytes, me: str) -> list[Wake] | None:
 
 def pool(url: str, seconds: float | None) -> BlockingConnectionPool:
     """Creates connections that fail after `seconds` (None: never) instead of retrying for long."""
-    options: dict[str, Any] = {"socket_timeout": seconds, "timeout": _ANSWER_SECONDS}
+    options: dict[str, object] = {"socket_timeout": seconds, "timeout": _ANSWER_SECONDS}
     return BlockingConnectionPool.from_url(
         url,
         max_connections=4,

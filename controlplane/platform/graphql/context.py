@@ -67,8 +67,8 @@ class Context:
 
     backend: ApiBackend
     request: object = None
-    response: Any = None
-    connection_params: Any = None
+    response: object = None
+    connection_params: object = None
     token: str = field(default="", repr=False)
     source: str = ""
     request_id: str = field(default_factory=lambda: uuid4().hex)

@@ -210,7 +210,7 @@ class _Source(NamedTuple):
     path: str
     owner: type
     member: Field[Any]
-    hint: Any
+    hint: object
 
     @property
     def origin(self) -> tuple[type, str]:
@@ -222,7 +222,7 @@ class _Source(NamedTuple):
         return member.default is not MISSING or member.default_factory is not MISSING
 
     @property
-    def default(self) -> Any:
+    def default(self) -> object:
         factory = self.member.default_factory
         return self.member.default if factory is MISSING else factory()
 
@@ -370,7 +370,7 @@ def _to_mapping(published: str, own: Any, convert: Convert | None) -> Convert | 
     return values_by_name if _has(own, (list,)) else convert
 
 
-def _input_default(value: Any) -> Any:
+def _input_default(value: Any) -> object:
     """Returns the default of an input's field; each input gets its own list."""
     if isinstance(value, tuple | list | frozenset):
         return strawberry.field(default_factory=partial(list, value))

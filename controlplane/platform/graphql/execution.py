@@ -177,7 +177,7 @@ def _list(inner: Complete) -> Complete:
 
 
 def _nullable(inner: Complete) -> Complete:
-    def complete(value: Any) -> Any:
+    def complete(value: Any) -> object:
         return None if value is None else inner(value)
 
     same = getattr(inner, "same", None)
@@ -191,7 +191,7 @@ def _leaf(kind: GraphQLScalarType | GraphQLEnumType) -> Complete:
     coerce = kind.coerce_output_value
     same = _UNCHANGED_TYPES.get(kind.name, frozenset())
 
-    def complete(value: Any) -> Any:
+    def complete(value: Any) -> object:
         if type(value) in same:
             return value
         done = coerce(value)

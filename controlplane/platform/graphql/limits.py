@@ -173,7 +173,7 @@ def _check_string(value: Any, field: str) -> None:
         raise Invalid("must not contain NUL characters or lone surrogates", field=field)
 
 
-def _children(value: Any) -> list[Any]:
+def _children(value: object) -> list[object]:
     if isinstance(value, dict):
         return [*value, *value.values()]
     return value if isinstance(value, list) else []

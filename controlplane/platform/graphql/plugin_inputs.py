@@ -74,7 +74,7 @@ def settings_of_kind(value: Plugin) -> JsonObject:
     return {value.key: settings} if value.key else settings
 
 
-def settings_json(value: Any) -> Any:
+def settings_json(value: object) -> Any:
     """Converts a value of the model to JSON: camel case, without defaults and secrets."""
     if isinstance(value, StrEnum):
         return value.value

@@ -17,7 +17,7 @@ from controlplane.platform.plugin_settings import (
 )
 from core.json_object import JsonObject
 
-_TYPES: Mapping[Any, JsonObject] = {
+_TYPES: Mapping[object, JsonObject] = {
     str: {"type": "string"},
     int: {"type": "integer"},
     float: {"type": "number"},

@@ -105,7 +105,7 @@ def page_query(
     last: int | None = None,
     before: str | None = None,
     tags: Sequence[TagLike] | None = None,
-    info: Any = None,
+    info: object = None,
     order: str = "id",
     **equals: object,
 ) -> PageQuery:

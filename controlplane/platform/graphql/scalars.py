@@ -16,7 +16,7 @@ Json = NewType("Json", object)
 Map = NewType("Map", object)
 
 
-def _parse_json(value: Any) -> Any:
+def _parse_json(value: Any) -> object:
     if not isinstance(value, str):
         raise Invalid("a Json value must be a string with JSON")
     if len(value) > _MAX_LENGTH:

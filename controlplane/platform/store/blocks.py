@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from itertools import chain
-from typing import Any
 
 from sqlalchemy import Table, insert
 from sqlalchemy.dialects import sqlite
@@ -25,7 +24,7 @@ _NUMBERED = re.compile(r"\$(\d+)")
 _DIALECTS: dict[str, Dialect] = {"sqlite": sqlite.dialect(), "postgresql": asyncpg.dialect()}
 
 
-def moment_writer(dialect: str) -> Callable[[datetime], Any]:
+def moment_writer(dialect: str) -> Callable[[datetime], object]:
     """Returns the function that converts a datetime for the driver."""
     return _MOMENTS[dialect]
 
@@ -69,4 +68,4 @@ def _in_utc(at: datetime) -> datetime:
     return at.astimezone(UTC)
 
 
-_MOMENTS: dict[str, Callable[[datetime], Any]] = {"sqlite": _as_text, "postgresql": _in_utc}
+_MOMENTS: dict[str, Callable[[datetime], object]] = {"sqlite": _as_text, "postgresql": _in_utc}

@@ -110,10 +110,10 @@ class JsonColumn(TypeDecorator[Any]):
         super().__init__()
         self.shape = shape
 
-    def process_bind_param(self, value: Any, dialect: object) -> Any:
+    def process_bind_param(self, value: Any, dialect: object) -> object:
         return None if value is None else _adapter(self.shape).dump_python(value, mode="json")
 
-    def process_result_value(self, value: Any, dialect: object) -> Any:
+    def process_result_value(self, value: Any, dialect: object) -> object:
         return None if value is None else _adapter(self.shape).validate_python(value)
 
 
@@ -123,7 +123,7 @@ class AttestationColumn(TypeDecorator[Attestation]):
     impl = JSON_TEXT
     cache_ok = True
 
-    def process_bind_param(self, value: Attestation | None, dialect: Any) -> Any:
+    def process_bind_param(self, value: Attestation | None, dialect: Any) -> object:
         if value is None:
             return None
         parts = {"statement": value.statement, "signature": value.signature}

@@ -21,7 +21,7 @@ class SqliteCursor:
     Execution returns the first rows; the cursor stays open only if there are more.
     """
 
-    description: Any = None
+    description: object = None
     rowcount = -1
     lastrowid: int | None = None
     arraysize = 1
@@ -42,7 +42,7 @@ class SqliteCursor:
         """Runs a statement for each of the parameters."""
         await self._run(sqlite3.Cursor.executemany, sql, parameters)
 
-    async def fetchall(self) -> list[Any]:
+    async def fetchall(self) -> list[object]:
         """Returns all remaining rows."""
         rows, self._rows = self._rows, []
         if self._open is not None:
@@ -51,7 +51,7 @@ class SqliteCursor:
             await self.close()
         return rows
 
-    async def fetchmany(self, size: int) -> list[Any]:
+    async def fetchmany(self, size: int) -> list[object]:
         """Returns at most `size` remaining rows."""
         if len(self._rows) < size and self._open is not None:
             more = partial(self._open.fetchmany, max(size, _FIRST_ROWS))

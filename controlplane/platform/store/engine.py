@@ -45,7 +45,7 @@ def make_engine(url: str) -> AsyncEngine:
         # The message omits the URL, because it may contain a password.
         raise Invalid("is not a URL like postgresql://user@host/name", field="database") from None
     backend = parsed.get_backend_name()
-    options: dict[str, Any] = {"json_serializer": _dumps, "json_deserializer": _loads}
+    options: dict[str, object] = {"json_serializer": _dumps, "json_deserializer": _loads}
     if backend == "sqlite":
         options["async_creator"] = connection_factory(parsed.database or "")
         engine = create_async_engine(parsed.set(drivername="sqlite+aiosqlite"), **options)
@@ -59,7 +59,7 @@ def make_engine(url: str) -> AsyncEngine:
     raise Invalid(f"{backend} is not supported: use sqlite or postgresql", field="database")
 
 
-def _loads(text: Any) -> Any:
+def _loads(text: Any) -> object:
     """Decodes JSON. SQLite returns numbers unparsed, because its JSON columns have numeric
     affinity.
     """

@@ -25,7 +25,7 @@ class RulesColumn(JsonColumn):
     def __init__(self) -> None:
         super().__init__(tuple[Rule, ...])
 
-    def process_result_value(self, value: Any, dialect: object) -> Any:
+    def process_result_value(self, value: Any, dialect: object) -> object:
         known = [rule for rule in map(_known, value) if rule is not None]
         return super().process_result_value(known, dialect)
 
@@ -38,7 +38,7 @@ class LimitsColumn(JsonColumn):
     def __init__(self) -> None:
         super().__init__(tuple[Limit, ...])
 
-    def process_result_value(self, value: Any, dialect: object) -> Any:
+    def process_result_value(self, value: Any, dialect: object) -> object:
         known = [_known(limit) or _LETS_NOTHING_THROUGH for limit in value]
         return super().process_result_value(known, dialect)
 

@@ -57,7 +57,7 @@ def _layout(table: Table, kind: Any) -> tuple[tuple[str, ...], Any]:
 
 
 @cache
-def _by_values(table: Table, kind: Any, names: tuple[str, ...], *, locked: bool) -> Select[Any]:
+def _by_values(table: Table, kind: object, names: tuple[str, ...], *, locked: bool) -> Select[Any]:
     """Returns the cached statement that finds one row by these columns, bound as `by_<name>`.
 
     Most reads use it: building and compiling a statement costs more than running it.

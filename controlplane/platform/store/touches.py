@@ -24,8 +24,8 @@ class RereadableRows(Protocol):
 class TouchedRow(NamedTuple):
     """A row that the transaction wrote, before and after; None where it did not exist."""
 
-    before: Any
-    after: Any
+    before: object
+    after: object
 
     @property
     def digests(self) -> tuple[str, str]:
@@ -71,7 +71,7 @@ def _digest(row: Any) -> str:
     return hashlib.sha256(orjson.dumps(row, default=_plain, option=_OPTIONS)).hexdigest()
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Any) -> object:
     if isinstance(value, bytes):
         return value.hex()
     if isinstance(value, frozenset | set):

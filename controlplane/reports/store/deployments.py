@@ -89,7 +89,7 @@ _REMOVED = (
 @cache
 def _reached(column: str, dialect: str) -> Update:
     """Stores the first time of a stage; for health, also the duration since the commit."""
-    values: dict[str, Any] = {column: _MOMENT}
+    values: dict[str, object] = {column: _MOMENT}
     if column == "healthy_at":
         values["lead_s"] = _seconds(dialect, _T.committed_at, _MOMENT)
     return sql_update(deployments).where(_SAME, _T[column].is_(None)).values(values)
@@ -410,7 +410,7 @@ def _shown(row: tuple[Any, ...], read: Callable[[Any], datetime | None]) -> Depl
     return Deployment(**fields)
 
 
-def _moment(text: Any) -> datetime | None:
+def _moment(text: object) -> datetime | None:
     return datetime.fromisoformat(text) if isinstance(text, str) and text else None
 
 

@@ -42,7 +42,7 @@ class SqlMetricsSnapshot:
             delivery_seconds=sum(seconds for _, _, seconds in times),
         )
 
-    async def _waiting(self, question: Any, now: datetime) -> QueueDepth:
+    async def _waiting(self, question: object, now: datetime) -> QueueDepth:
         ((count, oldest),) = await self._rows(question)
         return QueueDepth(count, max((now - oldest).total_seconds(), 0.0) if oldest else 0.0)
 

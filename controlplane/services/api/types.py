@@ -376,7 +376,7 @@ class ServiceDeployment(Output[Service]):
     """Objects of the service in the cluster."""
     metadata: ServiceMetadata = strawberry.field(default_factory=ServiceMetadata)
     """Summary of the objects."""
-    contexts: list[Any] = strawberry.field(
+    contexts: list[object] = strawberry.field(
         graphql_type=list[_SERVICE_CONTEXT], default_factory=list
     )
     """Service contexts whose values the templates may use."""

@@ -85,7 +85,7 @@ def redact_object(live: JsonMapping) -> JsonObject:
     return result
 
 
-def parse_events(items: Iterable[Any], uids: frozenset[str]) -> list[ObjectEvent]:
+def parse_events(items: Iterable[object], uids: frozenset[str]) -> list[ObjectEvent]:
     """Returns the events of the objects with these uids, newest first, up to the display limit."""
     found = [
         _event(item)

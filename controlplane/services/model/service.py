@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
 
 from controlplane.authorization import Resource, ResourceKind
 from controlplane.platform.parts import Columns, part, replace_columns
@@ -112,7 +111,7 @@ class ServiceSpec:
     """Name of the renderer of the folder."""
     kustomize_path: str | None = None
     """Folder of the kustomization, relative to `folder`. None without Kustomize."""
-    helm: Mapping[str, object] | None = None
+    helm: JsonMapping | None = None
     """Helm settings. None without Helm."""
     configuration: Mapping[str, str] = field(default_factory=dict)
     """Values for templates."""
@@ -250,7 +249,7 @@ class Service:
         cluster = Resource.within(ResourceKind.CLUSTER, self.project_id, self.cluster_id)
         return cluster.below(ResourceKind.SERVICE, self.id, self.name)
 
-    def changed(self, **columns: Any) -> "Service":
+    def changed(self, **columns: object) -> "Service":
         """Returns the service with other values in some columns of any part."""
         return replace_columns(self, columns)
 

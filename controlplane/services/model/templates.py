@@ -2,13 +2,12 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
-from typing import Any
 
 from controlplane.platform.parts import Columns, column_names, column_values, part, replace_columns
 from controlplane.services.model.helm import follows_chart, ref_of_chart
 from controlplane.services.model.service import Service, ServiceSpec
 from core.errors import Invalid
-from core.json_object import JsonObject
+from core.json_object import JsonMapping, JsonObject
 from core.spec.renderers import HELM, KUSTOMIZE, RenderOptions
 from core.spec.sync import SyncOptions
 
@@ -40,7 +39,7 @@ class ServiceTemplate:
         columns = column_values(self)
         return {name: columns[name] for name in FIELDS}
 
-    def changed(self, **columns: Any) -> "ServiceTemplate":
+    def changed(self, **columns: object) -> "ServiceTemplate":
         """Returns the template with other values in some columns."""
         return replace_columns(self, columns)
 
@@ -61,7 +60,7 @@ class TemplateOverride:
     ref: str | None = None
     folder: str | None = None
     kustomize_path: str | None = None
-    helm: Mapping[str, object] | None = None
+    helm: JsonMapping | None = None
     configuration: Mapping[str, str | None] | None = None
     templated: bool | None = None
     rendering: RenderOptions | None = None
@@ -82,7 +81,7 @@ class OverrideDelta:
 
     field: str
     """Name of the field. The name of a single value follows a dot."""
-    inherited: Any
+    inherited: object
     """Value of the template as JSON. None if the template has none."""
     effective: object
     """Value in the cluster as JSON. None if the cluster has none."""

@@ -60,7 +60,7 @@ class ManagedObject:
     live: LiveObject
     cluster: str
     resource: str
-    managed_fields: Sequence[Any]
+    managed_fields: Sequence[object]
 
 
 class ComponentOperations:
@@ -164,7 +164,7 @@ class ComponentOperations:
             components = await tx[ComponentStore].of_services(service_id)
         uids = frozenset(component.uid for component in components if component.uid)
         places = sorted({component.namespace for component in components if component.namespace})
-        items: list[Any] = []
+        items: list[object] = []
         for namespace in places[:_MAX_NAMESPACES]:
             response = await self._reader().read(actor, cluster.handle, events_path(namespace))
             items += _items(response)

@@ -67,6 +67,7 @@ from controlplane.services.ports import (
 )
 from core.errors import Conflict, Invalid, NotFound
 from core.identity import RepositoryId, ServiceId
+from core.json_object import JsonMapping
 from core.spec.renderers import HELM, KUSTOMIZE, RenderOptions
 from core.spec.sync import Removal, SyncOptions
 from core.spec.verification import Verification
@@ -110,7 +111,7 @@ class ServiceChange:
     """Folder in the repository."""
     kustomize_path: str | None = None
     """Folder of the kustomization, relative to the folder of the service."""
-    helm: Mapping[str, object] | None = None
+    helm: JsonMapping | None = None
     """Helm settings."""
     configuration: Mapping[str, str] | None = None
     """Values for templates. Limit: 500 values, 512 KiB together."""

@@ -104,7 +104,7 @@ class SqlServices(SqlRows[Service], ServiceStore):
         result = await self._connection.execute(grouped.group_by(column))
         return {id: joined for id, joined in map(tuple, result)}
 
-    async def change(self, id: str, **columns: Any) -> bool:
+    async def change(self, id: str, **columns: object) -> bool:
         coded = await self._with_codes({id: columns})
         return await super().change(id, **coded[id])
 
