@@ -182,7 +182,7 @@ class FenceReports:
         async with self._context.store.read() as tx:
             service = await tx[ServiceStore].get(id)
             if service is None:
-                raise NotFound
+                raise NotFound(kind=ResourceKind.SERVICE)
             require(actor, Verb.READ, service.target)
             (fenced,) = await fenced_services(tx, [service])
         return FenceReport(fenced.project, fenced.part.service_account, tuple(fenced.checks()))

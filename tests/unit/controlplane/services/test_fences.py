@@ -20,6 +20,7 @@ from controlplane.authorization import (
     Fence,
     FenceCluster,
     FenceSource,
+    ResourceKind,
     Scope,
     SourceRule,
 )
@@ -371,5 +372,6 @@ async def test_a_report_says_what_the_fence_decides(world: MemoryOperations) -> 
     assert source.refusal == f"no source rule allows {source.subject}"
     assert (place.subject, place.refusal) == ("namespace shop of cluster prod", "")
     for actor, id in ((NOBODY, outside.id), (ADMIN, "none")):
-        with pytest.raises(NotFound):
+        with pytest.raises(NotFound) as refused:
             await reports.of_service(actor, id)
+        assert refused.value.kind == ResourceKind.SERVICE
