@@ -25,6 +25,7 @@ from core.errors import Forbidden
 from core.identity import ClusterId, ServiceId
 from core.spec.bundle import Attestation
 from core.spec.objects import ObjectRef
+from core.spec.renderers import RenderOptions
 from core.spec.status import Problem
 from core.spec.sync import DriftPolicy, Removal
 from tests.integration.controlplane.conftest import Role, World, person
@@ -98,6 +99,7 @@ async def original(world: World) -> Original:
         paused=True,
         promoted=True,
         version="1.2.3",
+        rendering=RenderOptions(recurse=False),
         options=SyncOptions(drift=DriftPolicy.REPORT),
         docs_path="docs",
         dependencies=[needed.name],
