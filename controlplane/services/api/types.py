@@ -45,10 +45,15 @@ class ServiceDeploymentStatus(StrEnum):
     """State of a service, in a closed list of values: Terraform fails on any other."""
 
     STALE = "STALE"
+    """The desired state is not applied yet, or a dry run or a confirmation holds it."""
     SYNCED = "SYNCED"
+    """All objects are applied but not healthy yet."""
     HEALTHY = "HEALTHY"
+    """All objects are applied and healthy."""
     FAILED = "FAILED"
+    """Rendering, applying or a health check failed."""
     PAUSED = "PAUSED"
+    """A user paused the service."""
 
     @classmethod
     def of(cls, state: ServiceStatus) -> "ServiceDeploymentStatus":

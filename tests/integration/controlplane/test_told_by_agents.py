@@ -76,7 +76,9 @@ async def awaiting(world: World, service: Service, number: int = 1) -> Service:
 async def test_a_deletion_that_waits_is_shown_and_confirmed(world: World, service: Service) -> None:
     """In errors and the ledger; the confirmation goes to the agent for one sequence only."""
     shown = await awaiting(world, service)
-    assert shown.observed.phase is Phase.AWAITING and shown.status is ServiceStatus.STALE
+    assert (
+        shown.observed.phase is Phase.AWAITING and shown.status is ServiceStatus.AWAITING_APPROVAL
+    )
     assert "PersistentVolumeClaim shop/data" in shown.errors[0].message
     assert "run `towline services confirm`, or annotate" in shown.errors[0].message
     own = replace(shown, mirrored=True).errors[0].message

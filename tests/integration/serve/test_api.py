@@ -1,7 +1,6 @@
 """GraphQL over HTTP, as clients from outside meet it."""
 
 import asyncio
-import os
 from asyncio.subprocess import PIPE
 from io import BytesIO
 from pathlib import Path
@@ -17,6 +16,7 @@ from tests.integration.serve.conftest import Running
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 ME = "{ me { email } }"
 ABSENT = "00000000-0000-7000-8000-000000000000"
+MODULES = Path(__file__).parents[3] / "console" / "node_modules"
 AUDIT = """
 import { serverAudits } from 'graphql-http'
 
@@ -167,13 +167,9 @@ async def test_a_client_of_graphql_over_http_gets_its_media_type(
                 assert orjson.loads(await answer.read()).keys() == keys
 
 
-@pytest.mark.skipif(
-    "GRAPHQL_HTTP_MODULES" not in os.environ,
-    reason="GRAPHQL_HTTP_MODULES names a folder where npm has installed graphql-http",
-)
 async def test_the_audits_of_graphql_over_http_pass(hub: Running, tmp_path: Path) -> None:
     """Those of the package graphql-http; only what servers MAY support is left out."""
-    (tmp_path / "node_modules").symlink_to(os.environ["GRAPHQL_HTTP_MODULES"])
+    (tmp_path / "node_modules").symlink_to(MODULES)
     (tmp_path / "audit.mjs").write_text(AUDIT)
     process = await asyncio.create_subprocess_exec(
         "node", "audit.mjs", f"{hub.url}/gql", hub.token, cwd=tmp_path, stdout=PIPE
