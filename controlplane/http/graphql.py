@@ -167,10 +167,11 @@ class GraphQLEndpoint(GraphQL[Context, None]):
         return UNSET
 
     def is_websocket_origin_allowed(self, request: WebSocket, origin: str) -> bool:
-        """Accepts pages of any origin that send a token: browsers add none on their own, and let no
-        page set this header.
+        """Accepts our pages behind a reverse proxy, and pages of any origin that send a token:
+        browsers add none on their own, and let no page set this header.
         """
-        return bool(token_of(request.headers.get("authorization", "")))
+        token = token_of(request.headers.get("authorization", ""))
+        return bool(token) or super().is_websocket_origin_allowed(request, origin)
 
     def should_render_graphql_ide(self, request: object) -> bool:
         """Never, because GET is only for persisted queries."""
