@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+import yaml
+
 from tests.integration.cli.conftest import Installation
 
 ROLE = """
@@ -33,6 +35,24 @@ def test_a_team_gets_its_project(installation: Installation, tmp_path: Path) -> 
     run("access", "grant", "looker", "project/shop", "--user", "ann@example.org", "--hours", "8")
     run("access", "can", "administer", "user")
     run("projects", "delete", "shop", "--yes")
+
+
+def test_a_project_gets_its_fence(installation: Installation, tmp_path: Path) -> None:
+    """What is shown can be changed and given back."""
+    run = installation.run
+    run("projects", "create", "fenced")
+    fence = yaml.safe_load(run("projects", "fence", "fenced").stdout)
+    assert (fence["unrestricted"], fence["sources"]) == (False, [])
+    fence["destinations"] = [{"clusters": ["prod-*"], "namespaces": ["shop"]}]
+    file = tmp_path / "fence.yaml"
+    file.write_text(yaml.safe_dump(fence))
+    shown = yaml.safe_load(run("projects", "fence", "fenced", "-f", str(file)).stdout)
+    assert shown["destinations"][0]["clusters"] == ["prod-*"]
+    assert yaml.safe_load(run("projects", "fence", "fenced").stdout) == shown
+    file.write_text("destinations: [{namespaces: ['[a]'], clusters: [x]}]")
+    refused = run("projects", "fence", "fenced", "-f", str(file), code=2)
+    assert "is not a pattern" in refused.stderr
+    run("projects", "delete", "fenced", "--yes")
 
 
 def test_a_narrow_token_may_what_it_names(installation: Installation) -> None:

@@ -2,18 +2,20 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
 from core.errors import Invalid
 from towline.cli.access import generated as operations
 from towline.cli.access.generated import Role
-from towline.cli.lazy_import import load
 from towline.cli.shell.confirmation import Yes, confirm_deletion
 from towline.cli.shell.output import Column, Format, field, show
 from towline.cli.shell.session import Output, connect
-from towline.input_files import read_text
+from towline.cli.shell.yaml_files import read_map
+
+if TYPE_CHECKING:
+    from towline.generated_inputs import RoleAttributes
 
 app = typer.Typer(no_args_is_help=True, help="Roles: named sets of permissions.")
 
@@ -60,20 +62,16 @@ def set_role(
     Example:
       towline roles set -f debugger.yaml
     """
-    yaml = load("yaml")
-    try:
-        given = yaml.safe_load(read_text(file, "--file"))
-    except yaml.YAMLError as error:
-        raise Invalid(f"{file} is not YAML: {error}") from None
-    if not isinstance(given, dict) or not isinstance(given.get("name"), str):
+    given = read_map(file, "--file", "a role")
+    if not isinstance(given.get("name"), str):
         raise Invalid(f"{file}: a role requires the field name")
     given["rules"] = [_upper(rule) for rule in given.get("rules") or ()]
-    api = connect(context)
-    known = [role for role in operations.roles(api) if role["name"] == given["name"]]
+    attributes, api = cast("RoleAttributes", given), connect(context)
+    known = [role for role in operations.roles(api) if role["name"] == attributes["name"]]
     if known:
-        made = operations.update_role(api, known[0]["id"], given)
+        made = operations.update_role(api, known[0]["id"], attributes)
     else:
-        made = operations.create_role(api, given)
+        made = operations.create_role(api, attributes)
     show(made, COLUMNS, output, "name")
 
 

@@ -17,6 +17,51 @@ class Project(TypedDict):
     insertedAt: str
 
 
+class ProjectFenceFenceSources(TypedDict):
+    url: str
+    folders: list[str]
+    refs: list[str]
+    charts: list[str]
+
+
+class ProjectFenceFenceDestinations(TypedDict):
+    clusters: list[str]
+    tags: dict[str, object]
+    namespaces: list[str]
+    serviceAccount: str
+
+
+class ProjectFenceFence(TypedDict):
+    unrestricted: bool
+    sources: list[ProjectFenceFenceSources]
+    destinations: list[ProjectFenceFenceDestinations]
+    clusterScopedKinds: list[str]
+    deniedKinds: list[str]
+    maxServices: int
+    maxObjects: int
+
+
+class ProjectFence(TypedDict):
+    id: str
+    name: str
+    fence: ProjectFenceFence
+
+
+class ServiceFenceProject(TypedDict):
+    name: str
+
+
+class ServiceFenceChecks(TypedDict):
+    subject: str
+    refusal: str
+
+
+class ServiceFence(TypedDict):
+    serviceAccount: str
+    project: ServiceFenceProject
+    checks: list[ServiceFenceChecks]
+
+
 _PROJECT = 'fragment Project on Project{id name default description insertedAt}'
 
 
@@ -46,3 +91,24 @@ DELETE_PROJECT: GraphQLDocument[Mapping[str, Project | None]] = GraphQLDocument(
 
 def delete_project(api: GraphQLApi, id: str) -> Project:
     return run(api, DELETE_PROJECT, id=id)
+
+
+PROJECT_FENCE: GraphQLDocument[Mapping[str, ProjectFence | None]] = GraphQLDocument('query ProjectFence($id:ID!){project(id:$id){id name fence{unrestricted sources{url folders refs charts}destinations{clusters tags namespaces serviceAccount}clusterScopedKinds deniedKinds maxServices maxObjects}}}')
+
+
+def project_fence(api: GraphQLApi, id: str) -> ProjectFence:
+    return run(api, PROJECT_FENCE, id=id)
+
+
+UPDATE_PROJECT: GraphQLDocument[Mapping[str, Project | None]] = GraphQLDocument('mutation UpdateProject($id:ID!$attributes:ProjectAttributes!){updateProject(id:$id attributes:$attributes){...Project}}' + _PROJECT)
+
+
+def update_project(api: GraphQLApi, id: str, attributes: "inputs.ProjectAttributes") -> Project:
+    return run(api, UPDATE_PROJECT, id=id, attributes=attributes)
+
+
+SERVICE_FENCE: GraphQLDocument[Mapping[str, ServiceFence | None]] = GraphQLDocument('query ServiceFence($id:ID!){serviceFence(serviceId:$id){serviceAccount project{name}checks{subject refusal}}}')
+
+
+def service_fence(api: GraphQLApi, id: str) -> ServiceFence:
+    return run(api, SERVICE_FENCE, id=id)

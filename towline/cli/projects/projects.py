@@ -1,26 +1,33 @@
 """`towline projects …`."""
 
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
 from towline.cli.projects import generated as operations
 from towline.cli.projects.find import find_project
-from towline.cli.projects.generated import Project
+from towline.cli.projects.generated import Project, ServiceFenceChecks
+from towline.cli.services.find import find_service
 from towline.cli.shell.confirmation import Yes, confirm_deletion
-from towline.cli.shell.output import Column, Format, field, show, since
+from towline.cli.shell.output import Column, Format, field, say, show, since
 from towline.cli.shell.session import Output, Search, connect
+from towline.cli.shell.yaml_files import read_map
 
 if TYPE_CHECKING:
-    from towline.generated_inputs import ProjectAttributes
+    from towline.generated_inputs import FenceAttributes, ProjectAttributes
 
-app = typer.Typer(no_args_is_help=True, help="Projects: groups of related resources.")
+app = typer.Typer(no_args_is_help=True, help="Projects: tenants, and the fences of their services.")
 
 COLUMNS: tuple[Column[Project], ...] = (
     field("NAME"),
     field("DESCRIPTION"),
     since("CREATED", "insertedAt"),
     field("ID"),
+)
+CHECKS: tuple[Column[ServiceFenceChecks], ...] = (
+    field("SOURCE OR DESTINATION", "subject"),
+    Column("FENCE", lambda check: check["refusal"] or "allowed"),
 )
 Name = Annotated[str, typer.Argument(help="Name of the project.")]
 
@@ -53,6 +60,65 @@ def create_project(
     """
     attributes: ProjectAttributes = {"name": name, "description": description}
     show(operations.create_project(connect(context), attributes), COLUMNS, output, "name")
+
+
+@app.command("fence")
+def project_fence(
+    context: typer.Context,
+    name: Name,
+    file: Annotated[
+        Path | None,
+        typer.Option("-f", "--file", help="YAML file with the whole new fence; - for stdin."),
+    ] = None,
+    confirm: Annotated[
+        bool, typer.Option("--confirm", help="Leave existing services outside the new fence.")
+    ] = False,
+) -> None:
+    """Show the fence of a project as YAML, or replace it by that of a file.
+
+    A fence that leaves existing services outside is refused with their names, unless --confirm is
+    given: then they keep their objects and get no new ones.
+
+    \b
+    Example:
+      towline projects fence shop > fence.yaml
+      towline projects fence shop -f fence.yaml
+    """
+    api = connect(context)
+    id = find_project(api, name)["id"]
+    if file is not None:
+        attributes: ProjectAttributes = {
+            "name": name,
+            "fence": cast("FenceAttributes", read_map(file, "--file", "a fence")),
+            "confirmFence": confirm,
+        }
+        operations.update_project(api, id, attributes)
+    show(operations.project_fence(api, id)["fence"], (), Format.YAML, "unrestricted")
+
+
+@app.command("check")
+def check_service(
+    context: typer.Context,
+    service: Annotated[str, typer.Argument(help="Service, as CLUSTER/NAME or an id.")],
+    output: Output = Format.TABLE,
+) -> None:
+    """Say what the fence of its project allows and refuses a service.
+
+    Exits with code 1 if the service is outside the fence.
+
+    \b
+    Example:
+      towline projects check prod/web
+    """
+    api = connect(context)
+    report = operations.service_fence(api, find_service(api, service)["id"])
+    show(report["checks"], CHECKS, output, "subject")
+    say(
+        f"project {report['project']['name']}, applied as "
+        f"{report['serviceAccount'] or 'the agent itself'}"
+    )
+    if any(check["refusal"] for check in report["checks"]):
+        raise typer.Exit(1)
 
 
 @app.command("delete")

@@ -1,0 +1,20 @@
+"""YAML files that users name on the command line."""
+
+from pathlib import Path
+from typing import Any
+
+from core.errors import Invalid
+from towline.cli.lazy_import import load
+from towline.input_files import read_text
+
+
+def read_map(path: Path, option: str, what: str) -> dict[str, Any]:
+    """Reads a YAML file with one map; `what` names its content. Invalid, with the option."""
+    yaml = load("yaml")
+    try:
+        given = yaml.safe_load(read_text(path, option))
+    except yaml.YAMLError as error:
+        raise Invalid(f"{path} is not YAML: {error}", field=option) from None
+    if not isinstance(given, dict):
+        raise Invalid(f"{path}: {what} is a map of its fields", field=option)
+    return given
