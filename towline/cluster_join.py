@@ -14,7 +14,7 @@ from pathlib import Path
 from kubernetes import client, config
 from kubernetes.client.exceptions import ApiException
 from urllib3.exceptions import HTTPError
-from yaml import YAMLError
+from yaml import YAMLError, safe_load
 
 from core.errors import Forbidden, Invalid, Unavailable
 from towline.context_file import write_private
@@ -23,6 +23,8 @@ AGENT = "towline-agent"
 _SECONDS = 15
 _TOKEN_SECONDS = 30 * 24 * 3600
 _FORBIDDEN, _NOT_FOUND, _CONFLICT = 403, 404, 409
+# Errors of a kubeconfig with another shape.
+_MALFORMED = (ValueError, TypeError, AttributeError, KeyError, YAMLError)
 _RBAC = "rbac.authorization.k8s.io"
 # The same bindings as in docs/examples/agent-access.yaml.
 _ROLES = {"admins": "cluster-admin", "editors": "edit", "viewers": "view"}
@@ -168,14 +170,21 @@ def open_cluster(kubeconfig: Path, context: str | None) -> JoinedCluster:
     configuration = client.Configuration()
     configuration.retries = False
     try:
-        contexts, current = config.list_kube_config_contexts(str(kubeconfig))
-        name, names = context or current["name"], [entry["name"] for entry in contexts]
+        given = safe_load(kubeconfig.read_bytes())
+        name, names = context or given.get("current-context"), _names(given.get("contexts"))
         if name not in names:
             raise Invalid(f"{kubeconfig} has no context {name!r}; known: {', '.join(names)}")
         config.load_kube_config(str(kubeconfig), name, configuration, persist_config=False)
-    except (config.ConfigException, OSError, ValueError, TypeError, YAMLError) as error:
+    except (config.ConfigException, OSError, *_MALFORMED) as error:
         raise Invalid(f"kubeconfig {kubeconfig} is not usable: {error}") from None
     return JoinedCluster(kubeconfig, name, client.ApiClient(configuration))
+
+
+def _names(entries: object) -> list[str]:
+    """Lists the names of a kubeconfig's entries. TypeError, KeyError: they have none."""
+    if not isinstance(entries, list):
+        raise TypeError("it has no list of contexts")
+    return [str(entry["name"]) for entry in entries]
 
 
 def _message(error: ApiException) -> str:

@@ -10,7 +10,7 @@ import os
 import ssl
 import tempfile
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -73,7 +73,7 @@ class ApiServerAccess:
     certified: bool = False
     renew: Callable[[], ssl.SSLContext] | None = None
     anonymous_tls: ssl.SSLContext | None = None
-    fixed_token: str = ""
+    fixed_token: str = field(default="", repr=False)
 
     async def bearer(self) -> str:
         """Returns the token for a request; empty: none."""

@@ -4,7 +4,7 @@ import strawberry
 
 from controlplane.access.api.types import ProjectType
 from controlplane.platform.graphql.context import Info
-from controlplane.platform.graphql.derive import Output, output
+from controlplane.platform.graphql.derive import Output, computed, output
 from controlplane.services.operations.fences import FenceCheck as FenceCheckRow
 from controlplane.services.operations.fences import FenceReport as FenceReportRow
 from controlplane.services.operations.fences import FenceReports
@@ -19,7 +19,7 @@ class FenceCheck(Output[FenceCheckRow]):
 class FenceReport(Output[FenceReportRow]):
     """The fence of a service's project, applied to the service."""
 
-    project: ProjectType
+    project: ProjectType = computed(lambda report: ProjectType.of(report.project))
     """Project of the service."""
     checks: list[FenceCheck]
     """Decisions about each source and the destination."""

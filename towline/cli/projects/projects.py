@@ -84,14 +84,12 @@ def project_fence(
       towline projects fence shop > fence.yaml
       towline projects fence shop -f fence.yaml
     """
+    given = read_map(file, "--file", "a fence") if file is not None else None
     api = connect(context)
     id = find_project(api, name)["id"]
-    if file is not None:
-        attributes: ProjectAttributes = {
-            "name": name,
-            "fence": cast("FenceAttributes", read_map(file, "--file", "a fence")),
-            "confirmFence": confirm,
-        }
+    if given is not None:
+        fence = cast("FenceAttributes", given)
+        attributes: ProjectAttributes = {"name": name, "fence": fence, "confirmFence": confirm}
         operations.update_project(api, id, attributes)
     show(operations.project_fence(api, id)["fence"], (), Format.YAML, "unrestricted")
 
