@@ -62,6 +62,10 @@ class ServiceFence(TypedDict):
     checks: list[ServiceFenceChecks]
 
 
+class FencedService(TypedDict):
+    id: str
+
+
 _PROJECT = 'fragment Project on Project{id name default description insertedAt}'
 
 
@@ -112,3 +116,10 @@ SERVICE_FENCE: GraphQLDocument[Mapping[str, ServiceFence | None]] = GraphQLDocum
 
 def service_fence(api: GraphQLApi, id: str) -> ServiceFence:
     return run(api, SERVICE_FENCE, id=id)
+
+
+FENCED_SERVICE: GraphQLDocument[Mapping[str, FencedService | None]] = GraphQLDocument('query FencedService($id:ID$cluster:String$name:String){serviceDeployment(id:$id cluster:$cluster name:$name){id}}')
+
+
+def fenced_service(api: GraphQLApi, *, id: str | None = None, cluster: str | None = None, name: str | None = None) -> FencedService:
+    return run(api, FENCED_SERVICE, id=id, cluster=cluster, name=name)

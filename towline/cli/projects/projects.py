@@ -8,10 +8,9 @@ import typer
 from towline.cli.projects import generated as operations
 from towline.cli.projects.find import find_project
 from towline.cli.projects.generated import Project, ServiceFenceChecks
-from towline.cli.services.find import find_service
 from towline.cli.shell.confirmation import Yes, confirm_deletion
 from towline.cli.shell.output import Column, Format, field, say, show, since
-from towline.cli.shell.session import Output, Search, connect
+from towline.cli.shell.session import Output, Search, connect, first_found
 from towline.cli.shell.yaml_files import read_map
 
 if TYPE_CHECKING:
@@ -109,7 +108,10 @@ def check_service(
       towline projects check prod/web
     """
     api = connect(context)
-    report = operations.service_fence(api, find_service(api, service)["id"])
+    cluster, slash, name = service.partition("/")
+    place = {"cluster": cluster, "name": name} if slash else {"id": service}
+    found = first_found(f"service {service}", lambda: operations.fenced_service(api, **place))
+    report = operations.service_fence(api, found["id"])
     show(report["checks"], CHECKS, output, "subject")
     say(
         f"project {report['project']['name']}, applied as "
