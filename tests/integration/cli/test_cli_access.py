@@ -52,6 +52,8 @@ def test_a_project_gets_its_fence(installation: Installation, tmp_path: Path) ->
     file.write_text("destinations: [{namespaces: ['[a]'], clusters: [x]}]")
     refused = run("projects", "fence", "fenced", "-f", str(file), code=2)
     assert "is not a pattern" in refused.stderr
+    missing = run("projects", "check", "prod/web", code=3)
+    assert "could not find service prod/web" in missing.stderr
     run("projects", "delete", "fenced", "--yes")
 
 

@@ -151,6 +151,8 @@ def test_a_fleet_is_applied_once_and_then_unchanged(
     ]
     shown = installation.run("pipelines", "get", "shop").stdout
     assert "release" in shown and "APPROVAL" in shown
+    checked = installation.run("projects", "check", "shop-dev/web")
+    assert "allowed" in checked.stdout and "applied as the agent itself" in checked.stderr
     why = installation.run("services", "why", "shop-dev/web").stdout
     assert repository.url in why
     assert "of shop-dev last seen never" in why
