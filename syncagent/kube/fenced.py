@@ -8,7 +8,7 @@ from syncagent.domain.tenants import TenantPolicy
 from syncagent.kube.client import KubeClient
 from syncagent.kube.cluster import KubeCluster
 from syncagent.kube.jobs import KubeJobs
-from syncagent.kube.service_account import ServiceAccountClient
+from syncagent.kube.service_account import sender_as
 from syncagent.ports import Allowed, FencedCluster, JobCluster, ObjectApi
 
 _MAX_ACCOUNTS = 1024
@@ -54,8 +54,7 @@ class KubeFences:
         return known
 
     def _fenced(self, fence: ServiceFence) -> ObjectApi:
-        account = fence.service_account
-        sender = ServiceAccountClient(self._client, account) if account else self._client
+        sender = sender_as(self._client, fence.service_account)
         return self._cluster.acting_as(sender, _FencedGuard(self._allowed, fence))
 
 
@@ -77,6 +76,5 @@ class KubeJobFences:
         return self._jobs(self._tenants.narrowed(fence, namespace) or _UNFENCED)
 
     def _jobs(self, fence: ServiceFence) -> JobCluster:
-        account = fence.service_account
-        sender = ServiceAccountClient(self._client, account) if account else self._client
+        sender = sender_as(self._client, fence.service_account)
         return KubeJobs(sender, self._cluster.acting_as(sender, fence.check), fence.check)

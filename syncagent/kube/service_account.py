@@ -82,3 +82,8 @@ class ServiceAccountClient:
             status=403,
             reason="NoServiceAccount",
         )
+
+
+def sender_as(client: KubeClient, account: str) -> KubeClient | ServiceAccountClient:
+    """Returns the sender of a service account's requests; without one, of the agent's own."""
+    return ServiceAccountClient(client, account) if account else client

@@ -30,6 +30,7 @@ from controlplane.services.operations.generations import publish_service
 from controlplane.services.operations.sources import sources_of
 from controlplane.services.ports import ServiceStore
 from core.errors import Forbidden, Invalid, NotFound
+from core.identity import ClusterId
 from core.spec.bundle import KubeObject
 from core.spec.fences import ServiceFence
 from core.spec.objects import ObjectRef
@@ -131,17 +132,16 @@ class FencedService:
 
 async def fenced_services(tx: Transaction, services: Sequence[Service]) -> list[FencedService]:
     """The services with their projects, clusters and sources."""
-    projects = await _projects(tx, services)
-    clusters = {c.id: c for c in await tx[ClusterStore].by_ids({s.cluster_id for s in services})}
+    projects, clusters = await _projects(tx, services), await _clusters(tx, services)
     further = await sources_of(tx, [service.id for service in services])
     used = {s.repository_id for s in services if s.repository_id}
     used |= {row.repository_id for rows in further.values() for row in rows}
     repositories = {row.id: row for row in await tx[RepositoryStore].by_ids(used)}
     found = []
     for service in services:
-        sources = [_own_sources(service, repositories.get(service.repository_id or ""))]
+        sources = _own_sources(service, repositories.get(service.repository_id or ""))
         sources += [
-            [FenceSource(repositories[row.repository_id].url, row.folder, row.ref)]
+            FenceSource(repositories[row.repository_id].url, row.folder, row.ref)
             for row in further.get(service.id, ())
             if row.repository_id in repositories
         ]
@@ -149,8 +149,8 @@ async def fenced_services(tx: Transaction, services: Sequence[Service]) -> list[
             FencedService(
                 service,
                 projects[service.project_id or DEFAULT_PROJECT],
-                as_fence_cluster(clusters[service.cluster_id]),
-                tuple(source for group in sources for source in group),
+                clusters[service.cluster_id],
+                tuple(sources),
             )
         )
     return found
@@ -158,11 +158,10 @@ async def fenced_services(tx: Transaction, services: Sequence[Service]) -> list[
 
 async def service_fences(tx: Transaction, services: Sequence[Service]) -> dict[str, ServiceFence]:
     """The parts of fences that agents enforce, by service id."""
-    projects = await _projects(tx, services)
-    clusters = {c.id: c for c in await tx[ClusterStore].by_ids({s.cluster_id for s in services})}
+    projects, clusters = await _projects(tx, services), await _clusters(tx, services)
     return {
         service.id: project.fence.of_service(
-            project.name, as_fence_cluster(clusters[service.cluster_id]), service.namespace
+            project.name, clusters[service.cluster_id], service.namespace
         )
         for service in services
         if (project := projects[service.project_id or DEFAULT_PROJECT])
@@ -241,13 +240,11 @@ def authorize_destination(tx: Change, cluster: Cluster, project: Project | None)
 
     A project's fence that names the cluster replaces the permission on the cluster.
     """
-    own = project is None or project.id == (cluster.project_id or DEFAULT_PROJECT)
-    if own or project is None:
-        tx.authorize(Verb.WRITE, cluster.target.below(ResourceKind.SERVICE))
-        return
-    tx.authorize(Verb.WRITE, Resource.within(ResourceKind.SERVICE, project.id))
-    if not project.fence.reaches(as_fence_cluster(cluster)):
-        tx.authorize(Verb.WRITE, cluster.target.below(ResourceKind.SERVICE))
+    if project is not None and project.id != (cluster.project_id or DEFAULT_PROJECT):
+        tx.authorize(Verb.WRITE, Resource.within(ResourceKind.SERVICE, project.id))
+        if project.fence.reaches(as_fence_cluster(cluster)):
+            return
+    tx.authorize(Verb.WRITE, cluster.target.below(ResourceKind.SERVICE))
 
 
 def check_rendered_objects(fence: ServiceFence, namespace: str, bundle: bytes) -> None:
@@ -292,6 +289,13 @@ async def _number_of_services(tx: Transaction, project_id: str) -> int:
 async def _projects(tx: Transaction, services: Iterable[Service]) -> Mapping[str, Project]:
     ids = {service.project_id or DEFAULT_PROJECT for service in services}
     return {project.id: project for project in await tx[ProjectStore].by_ids(ids)}
+
+
+async def _clusters(
+    tx: Transaction, services: Iterable[Service]
+) -> Mapping[ClusterId, FenceCluster]:
+    found = await tx[ClusterStore].by_ids({service.cluster_id for service in services})
+    return {cluster.id: as_fence_cluster(cluster) for cluster in found}
 
 
 def _own_sources(service: Service, repository: Repository | None) -> list[FenceSource]:
