@@ -350,8 +350,12 @@ class ReconcileEngine:
         """
         if is_local_id(service.id):
             return self._context
-        spec = service.desired.spec or (service.current.spec if service.current else None)
-        fenced = self._fences.within(service.desired.fence, spec.namespace if spec else "")
+        desired = service.desired
+        if desired.spec is None and desired.fence is None:
+            # The removal of a service that the control plane has forgotten names no fence.
+            desired = service.current or desired
+        spec = desired.spec or (service.current.spec if service.current else None)
+        fenced = self._fences.within(desired.fence, spec.namespace if spec else "")
         return replace(self._context, cluster=fenced.objects, fence=fenced.fence)
 
     async def _mark_changed_objects(self, service: ServiceState) -> None:

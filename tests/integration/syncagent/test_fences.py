@@ -178,14 +178,15 @@ async def test_the_cluster_s_own_tenants_outrank_the_control_plane(
         assert "project (none) is not a tenant of this cluster" in unfenced
 
 
-async def test_objects_are_removed_as_the_account(tenant: Tenant) -> None:
-    """A removal carries the fence too: the account that lost its rights deletes nothing."""
+@pytest.mark.parametrize("named", [True, False])
+async def test_objects_are_removed_as_the_account(tenant: Tenant, named: bool) -> None:
+    """The account that lost its rights deletes nothing, also if the removal names no fence."""
     bench = tenant.bench
     async with bench.agent():
         bench.hub.want("in", [bench.config("a")], namespace=bench.namespace, fence=tenant.fence())
         await bench.hub.until_phase("in", pb.PHASE_HEALTHY)
         await bench.kubectl("delete", "rolebinding", "shop")
-        bench.hub.remove("in", fence=tenant.fence())
+        bench.hub.remove("in", fence=tenant.fence() if named else None)
         status = await bench.hub.until_phase("in", pb.PHASE_FAILED)
         assert _ACCOUNT in status.problems[0].message
     assert await bench.get("configmap", "a") is not None
