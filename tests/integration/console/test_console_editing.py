@@ -241,7 +241,7 @@ def test_a_repository_is_connected_changed_and_removed(
     page.get_by_role("textbox", name="URL").fill(url)
     page.get_by_role("button", name="Connect", exact=True).press("Enter")
     row = page.get_by_role("row").filter(has_text=url)
-    expect(row).to_contain_text("Pending")
+    expect(row).to_contain_text("has no such repository")
     row.get_by_role("button", name="Edit…").press("Enter")
     page.get_by_role("combobox", name="Authentication").select_option(label="username and token")
     page.get_by_role("textbox", name="Username").fill("bot")
