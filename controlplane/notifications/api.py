@@ -85,9 +85,9 @@ class NotificationSinkAttributes(Draft[SinkDraft]):
     configuration: SinkConfigurationAttributes
     """Target of the sink."""
 
-    def values(self) -> FieldValues:
+    def given(self) -> FieldValues:
         settings = settings_from(BY_KIND[self.type], self.configuration, "configuration")
-        return {**super().values(), "settings": settings}
+        return {**super().given(), "settings": settings}
 
 
 @draft(RouterFilter)
@@ -112,11 +112,11 @@ class NotificationRouterAttributes(Draft[RouterDraft]):
     """Sinks. Limit: 20."""
     severity: Severity = Severity.INFO
 
-    def values(self) -> FieldValues:
+    def given(self) -> FieldValues:
         if len(self.events) > _MAX_EVENTS:
             raise Invalid(f"{len(self.events)} events, {_MAX_EVENTS} at most", field="events")
         sinks = tuple(sink.sink_id for sink in self.router_sinks)
-        return {**super().values(), "events": tuple(self.events), "sinks": sinks}
+        return {**super().given(), "events": tuple(self.events), "sinks": sinks}
 
 
 @strawberry.type

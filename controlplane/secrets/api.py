@@ -189,11 +189,11 @@ class SecretAttributes(Draft[SecretChange]):
     source: SecretSourceAttributes | None = None
     """External source."""
 
-    def values(self) -> FieldValues:
+    def given(self) -> FieldValues:
         return {
             "value": _value(self.value, self.value_base64),
             "source": self.source.source() if self.source else None,
-            **super().values(),
+            **super().given(),
         }
 
 

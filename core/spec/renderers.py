@@ -12,25 +12,38 @@ KUSTOMIZE: Final = "kustomize"
 HELM: Final = "helm"
 
 
-@dataclass(frozen=True, slots=True)
-class HelmRelease:
-    """Helm settings of a render.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HelmSettings:
+    """Helm settings of a service.
 
-    Without `url`, the chart is the folder `chart` relative to the service's folder (default:
-    that folder). With `url` (a chart repository or `oci://…`), `chart` is the chart's name and
-    `version` a version, a range, or None for the newest. `values_files` are relative to the
-    service's folder; later files win, and `values` (YAML) wins over all files.
+    Without `url`, the chart is the folder `chart` relative to the service's folder. With `url` (a
+    chart repository or `oci://…`), `chart` is the chart's name.
     """
+
+    values: str | None = None
+    """Values (YAML). They win over `valuesFiles`."""
+    values_files: tuple[str, ...] = ()
+    """Values files, relative to the folder of the service. Later files win."""
+    chart: str | None = None
+    """Name of the chart. Default: the folder of the service is the chart."""
+    version: str | None = None
+    """Version or npm version range. Default: the newest version."""
+    url: str | None = None
+    """URL of the chart repository, or `oci://…`."""
+    release: str | None = None
+    """Release name. Default: the name of the service."""
+    ignore_hooks: bool = False
+    """True skips Helm hooks. Default: false."""
+    ignore_crds: bool = False
+    """True skips the folder `crds`. Default: false."""
+
+
+@dataclass(frozen=True, slots=True)
+class HelmRelease(HelmSettings):
+    """Helm settings of a render, with the names that every render has."""
 
     release: str
     namespace: str
-    chart: str | None = None
-    version: str | None = None
-    url: str | None = None
-    values: str | None = None
-    values_files: tuple[str, ...] = ()
-    ignore_hooks: bool = False
-    ignore_crds: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -573,7 +573,7 @@ export type HelmConfigAttributes = {
   valuesFiles?: Array<string | null | undefined> | null | undefined;
   /** Name of the chart. Default: the folder of the service is the chart. */
   chart?: string | null | undefined;
-  /** Version or npm version range. */
+  /** Version or npm version range. Default: the newest version. */
   version?: string | null | undefined;
   /** URL of the chart repository, or `oci://…`. */
   url?: string | null | undefined;

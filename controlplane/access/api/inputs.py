@@ -147,8 +147,8 @@ class ProjectAttributes(Draft[ProjectChange]):
     write_bindings: list[PolicyBindingAttributes | None] | None = None
     """Users and groups with the role `editor`. Replaces the whole list. Limit: 500."""
 
-    def values(self) -> FieldValues:
-        return super().values() | {"subjects": subjects_by_role(self)}
+    def given(self) -> FieldValues:
+        return super().given() | {"subjects": subjects_by_role(self)}
 
 
 @strawberry.input

@@ -34,8 +34,8 @@ class ObjectAttributes(Draft[ObjectRef]):
     group: str | None = None
     namespace: str | None = None
 
-    def values(self) -> FieldValues:
-        return {"group": "", "version": "", "namespace": "", **super().values()}
+    def given(self) -> FieldValues:
+        return {"group": "", "version": "", "namespace": "", **super().given()}
 
 
 @draft(JobRequest, rename={"timeout": "timeout_s"}, hide={"follow", "project_id"})

@@ -49,8 +49,8 @@ class ServiceContextAttributes(Draft[ContextChange]):
     types: Json | None = None
     """Types by key, such as `NUMBER`."""
 
-    def values(self) -> FieldValues:
-        return {**super().values(), "types": _value_types(self.types)}
+    def given(self) -> FieldValues:
+        return {**super().given(), "types": _value_types(self.types)}
 
 
 def _value_types(given: object) -> dict[str, str] | None:

@@ -46,8 +46,8 @@ class ClusterSelectorAttributes(Draft[Selector]):
 
     tags: list[TagAttributes] | None = None
 
-    def values(self) -> FieldValues:
-        given = super().values()
+    def given(self) -> FieldValues:
+        given = super().given()
         return {name: value for name, value in given.items() if value != ""}
 
 
@@ -213,10 +213,10 @@ class GeneratorInput(Draft[C]):
 
     selector: ClusterSelectorAttributes | None
 
-    def values(self) -> FieldValues:
-        given = super().values()
+    def given(self) -> FieldValues:
+        given = super().given()
         if self.selector is not None:
-            given["selector"] = self.selector.values()
+            given["selector"] = self.selector.given()
         return given
 
 

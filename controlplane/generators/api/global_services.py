@@ -105,7 +105,7 @@ class GlobalServiceAttributes(Draft[GlobalChange]):
     on_delete: LeavePolicy | None = None
     """Handling of services when the global service is deleted. Default: same as `cascade`."""
 
-    def values(self) -> FieldValues:
+    def given(self) -> FieldValues:
         if self.provider_id:
             raise Invalid(
                 "providers are not supported; select clusters by tags", field="providerId"
@@ -120,7 +120,7 @@ class GlobalServiceAttributes(Draft[GlobalChange]):
             selector["tags"] = values_by_name(self.tags)
         leave = self.cascade.leave if self.cascade else None
         policies = {"leave": leave, "on_delete": leave}
-        return {**policies, **super().values(), "selector": selector}
+        return {**policies, **super().given(), "selector": selector}
 
 
 @strawberry.input

@@ -39,8 +39,8 @@ class ManagedNamespaceAttributes(GeneratorInput[NamespaceChange]):
     quota: list[TagAttributes] | None = None
     template: ServiceDeploymentAttributes | None = None
 
-    def values(self) -> FieldValues:
-        given = super().values()
+    def given(self) -> FieldValues:
+        given = super().given()
         for name in given.keys() & {"labels", "annotations"}:
             given[name] = json_strings(given[name], name)
         return given

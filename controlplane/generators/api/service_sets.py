@@ -77,8 +77,8 @@ class GeneratorAttributes(Draft[Generator]):
 
     items: list[list[TagAttributes]] | None = None
 
-    def values(self) -> FieldValues:
-        given = super().values()
+    def given(self) -> FieldValues:
+        given = super().given()
         if self.items is not None:
             given["items"] = tuple({tag.name: tag.value for tag in item} for item in self.items)
         return given

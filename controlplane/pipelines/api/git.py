@@ -45,7 +45,7 @@ class GitWriteAttributes(Draft[GitWrite]):
     message: str | None = None
     branch: str | None = None
 
-    def values(self) -> FieldValues:
+    def given(self) -> FieldValues:
         """Returns the given values; an empty message or branch counts as absent."""
-        given = super().values()
+        given = super().given()
         return {name: given[name] for name in given if given[name] or name not in _TEMPLATES}

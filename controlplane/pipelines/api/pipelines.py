@@ -321,13 +321,13 @@ class PipelineStageAttributes(Draft[StageDraft]):
     workflow: PipelineWorkflowAttributes | None = None
     """Workflow that runs after the services are healthy. Default: none."""
 
-    def values(self) -> FieldValues:
+    def given(self) -> FieldValues:
         if self.service_names and self.services:
             raise Invalid("give either services or serviceNames", field=f"stages.{self.name}")
         if self.selector and not self.service_names:
             raise Invalid("selector requires serviceNames", field=f"stages.{self.name}")
         return {
-            **super().values(),
+            **super().given(),
             "services": [service.service_id for service in self.services or ()],
             "selector": self._selector(),
             "verification": self._verification(),
@@ -355,8 +355,8 @@ class PipelineEdgeAttributes(Draft[EdgeDraft]):
     gates: list[PipelineGateAttributes] | None = None
     """Gates on the edge. Limit: 20."""
 
-    def values(self) -> FieldValues:
-        return {**super().values(), "gates": [gate.gate() for gate in self.gates or ()]}
+    def given(self) -> FieldValues:
+        return {**super().given(), "gates": [gate.gate() for gate in self.gates or ()]}
 
 
 @draft(PipelineDraft, hide={"name"})
@@ -371,7 +371,7 @@ class PipelineAttributes(Draft[PipelineDraft]):
         """Returns the draft of a pipeline with this name."""
         if max(len(self.edges or ()), len(self.stages)) > _MAX_GRAPH:
             raise Invalid(f"at most {_MAX_GRAPH} stages and {_MAX_GRAPH} edges", field="stages")
-        return PipelineDraft(name, **self.values())
+        return PipelineDraft(name, **self.given())
 
 
 @strawberry.input

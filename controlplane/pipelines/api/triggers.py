@@ -91,8 +91,8 @@ class PipelineTriggerAttributes(Draft[TriggerDraft]):
     """Kind of trigger. It determines the fields that apply."""
     webhook_secret: str | None = None
 
-    def values(self) -> FieldValues:
+    def given(self) -> FieldValues:
         secret = self.webhook_secret or ""
         if secret and not 16 <= len(secret) <= 256:
             raise Invalid("must have 16 to 256 characters", field=f"{self.name}.webhookSecret")
-        return {**super().values(), "rule": settings_from(BY_KIND[self.type], self, self.name)}
+        return {**super().given(), "rule": settings_from(BY_KIND[self.type], self, self.name)}

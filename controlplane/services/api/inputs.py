@@ -3,8 +3,6 @@
 A field that is null or absent stays as it is; so does an empty ID or handle.
 """
 
-from dataclasses import asdict
-
 import strawberry
 
 from controlplane.access.api.inputs import PolicyBindingAttributes, subjects_by_role
@@ -18,6 +16,7 @@ from controlplane.services.operations.services import ServiceChange
 from controlplane.services.operations.sources import SourceChange
 from core.errors import Invalid
 from core.spec.health import FieldCondition, HealthRule
+from core.spec.renderers import HelmSettings
 from core.spec.sync import IgnoredDifference, SyncOptions
 
 
@@ -73,30 +72,15 @@ class NamespacedName:
     """Namespace."""
 
 
-@strawberry.input
-class HelmConfigAttributes:
+@draft(HelmSettings)
+class HelmConfigAttributes(Draft[HelmSettings]):
     """Helm settings. The chart is a folder of the Git repository, or comes from `url` or
     `repositoryId`.
 
     A service without a Git repository follows new versions of its chart.
     """
 
-    values: str | None = None
-    """Values (YAML). They win over `valuesFiles`."""
     values_files: list[str | None] | None = None
-    """Values files, relative to the folder of the service. Later files win."""
-    chart: str | None = None
-    """Name of the chart. Default: the folder of the service is the chart."""
-    version: str | None = None
-    """Version or npm version range."""
-    url: str | None = None
-    """URL of the chart repository, or `oci://…`."""
-    release: str | None = None
-    """Release name. Default: the name of the service."""
-    ignore_hooks: bool | None = None
-    """True skips Helm hooks. Default: false."""
-    ignore_crds: bool | None = None
-    """True skips the folder `crds`. Default: false."""
     repository_id: strawberry.ID | None = None
     """ID of the Helm repository."""
     repository: NamespacedName | None = None
@@ -108,7 +92,7 @@ class HelmConfigAttributes:
                 "is not supported; use helm.url or helm.repositoryId",
                 field="helm.repository",
             )
-        return asdict(self)
+        return self.given() | {"repository_id": self.repository_id}
 
 
 @strawberry.input
@@ -144,8 +128,8 @@ class HealthRuleAttributes(Draft[HealthRule]):
     group: str | None = None
     """API group of the objects. Default: the core group."""
 
-    def values(self) -> FieldValues:
-        return {"group": "", **super().values(), "health": HEALTH_OF_STATE[self.state]}
+    def given(self) -> FieldValues:
+        return {"group": "", **super().given(), "health": HEALTH_OF_STATE[self.state]}
 
 
 @draft(
@@ -164,10 +148,10 @@ class SyncConfigAttributes(Draft[SyncOptions]):
     namespace_metadata: MetadataAttributes | None = None
     """Labels and annotations of the created namespace."""
 
-    def values(self) -> FieldValues:
+    def given(self) -> FieldValues:
         metadata = self.namespace_metadata or MetadataAttributes()
         return {
-            **super().values(),
+            **super().given(),
             "namespace_labels": json_strings(metadata.labels, "labels"),
             "namespace_annotations": json_strings(metadata.annotations, "annotations"),
         }
@@ -222,8 +206,8 @@ class _ServiceFields(Draft[ServiceChange]):
     helm: HelmConfigAttributes | None
     configuration: list[ConfigAttributes | None] | None
 
-    def values(self) -> FieldValues:
-        found = super().values()
+    def given(self) -> FieldValues:
+        found = super().given()
         if self.git is not None:
             found |= self.git.ref_and_folder()
         if self.kustomize is not None:
@@ -243,8 +227,8 @@ class _BoundFields(_ServiceFields):
     read_bindings: list[PolicyBindingAttributes | None] | None
     write_bindings: list[PolicyBindingAttributes | None] | None
 
-    def values(self) -> FieldValues:
-        found = {**super().values(), "subjects": subjects_by_role(self)}
+    def given(self) -> FieldValues:
+        found = {**super().given(), "subjects": subjects_by_role(self)}
         if self.dependencies is not None:
             found["dependencies"] = [dependency.name for dependency in self.dependencies]
         if self.context_bindings is not None:
@@ -288,9 +272,9 @@ class ServiceDeploymentAttributes(_BoundFields):
     secrets: list[SecretUseAttributes] | None = None
     """Secrets that the service uses. Limit: 200."""
 
-    def values(self) -> FieldValues:
+    def given(self) -> FieldValues:
         uses = None if self.secrets is None else secrets_by_name(self.secrets)
-        return {**super().values(), "uses": uses}
+        return {**super().given(), "uses": uses}
 
 
 @draft(

@@ -31,6 +31,7 @@ from controlplane.services.operations.components import ComponentOperations
 from core.json_object import JsonMapping
 from core.spec.health import FieldCondition, HealthRule
 from core.spec.objects import ObjectRef
+from core.spec.renderers import HelmSettings
 from core.spec.status import Problem
 from core.spec.sync import DriftPolicy, IgnoredDifference, SyncOptions
 
@@ -114,34 +115,17 @@ class Kustomize:
         return None if path is None else cls(path=path)
 
 
-@strawberry.type
-class HelmSpec:
+@output(HelmSettings, nullable={"values_files"})
+class HelmSpec(Output[HelmSettings]):
     """Helm settings."""
 
-    values: str | None
-    """Values (YAML). They win over `valuesFiles`."""
-    values_files: list[str | None] | None
-    """Values files, relative to the folder of the service. Later files win."""
-    chart: str | None
-    """Name of the chart. Null if the folder of the service is the chart."""
-    version: str | None
-    """Version or npm version range."""
-    url: str | None
-    """URL of the chart repository, or `oci://…`."""
-    release: str | None
-    """Release name. Null: the name of the service."""
+    values_files: list[str | None]
     ignore_hooks: bool | None
-    """True if Helm hooks are skipped."""
     ignore_crds: bool | None
-    """True if the folder `crds` is skipped."""
 
     @classmethod
     def of_settings(cls, settings: JsonMapping | None) -> "HelmSpec | None":
-        if settings is None:
-            return None
-        flags = {name: settings.get(name, False) for name in ("ignore_hooks", "ignore_crds")}
-        words = ("values", "values_files", "chart", "version", "url", "release")
-        return cls(**{name: settings.get(name) for name in words}, **flags)
+        return None if settings is None else cls.of(HelmSettings(**settings))
 
 
 @strawberry.type

@@ -41,18 +41,9 @@ def check_helm(given: JsonMapping) -> JsonObject:
 
 def release_of(name: str, namespace: str, helm: JsonMapping | None) -> HelmRelease:
     """Returns the Helm release to render. Its name defaults to the service's name."""
-    given = dict(helm or {})
-    return HelmRelease(
-        release=given.get("release") or name,
-        namespace=namespace,
-        chart=given.get("chart"),
-        version=given.get("version"),
-        url=given.get("url"),
-        values=given.get("values"),
-        values_files=tuple(given.get("values_files") or ()),
-        ignore_hooks=bool(given.get("ignore_hooks")),
-        ignore_crds=bool(given.get("ignore_crds")),
-    )
+    given: JsonObject = {"release": name, **(helm or {})}
+    files = tuple(given.pop("values_files", ()))
+    return HelmRelease(namespace=namespace, values_files=files, **given)
 
 
 def ref_of_chart(helm: JsonMapping) -> str:

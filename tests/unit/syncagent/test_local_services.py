@@ -296,7 +296,8 @@ def test_how_a_chart_is_rendered_is_read() -> None:
         HelmRelease("shop", "web"),
         HelmRelease("shop", "web", values='{"a":[1,{"b":"x"}]}', values_files=("prod.yaml",),
                     ignore_crds=True),
-        HelmRelease("r", "web", "web", "1.x", "oci://r.example.org/c", "a: 1"),
+        HelmRelease("r", "web", chart="web", version="1.x",
+                    url="oci://r.example.org/c", values="a: 1"),
     ]  # fmt: skip
 
 

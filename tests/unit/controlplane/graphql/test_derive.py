@@ -317,8 +317,8 @@ def test_null_of_an_optional_field_is_no_value_for_a_field_without_none() -> Non
     class DoorAttributes(Draft[Door]):
         side: str | None = None
 
-        def values(self) -> dict[str, Any]:
-            return {"side": "left", **super().values()}
+        def given(self) -> dict[str, Any]:
+            return {"side": "left", **super().given()}
 
     made: Any = DoorAttributes
     assert made(window=None).change() == Door("left", None)
