@@ -1,7 +1,5 @@
 """Tables of definitions of services over many clusters, and of cluster groups."""
 
-from typing import Any
-
 from sqlalchemy import Column, ForeignKey, Index, Integer, String, Table, Text
 
 from controlplane.clusters.model.selectors import Selector
@@ -21,7 +19,7 @@ from controlplane.platform.store.schema import metadata, named_columns
 from controlplane.services.model.templates import ServiceTemplate, TemplateOverride
 
 
-def _definition() -> tuple[Column[Any], ...]:
+def _definition() -> tuple[Column[object], ...]:
     return (
         *named_columns(),
         Column("selector", JsonColumn(Selector), nullable=False),

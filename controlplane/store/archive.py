@@ -106,8 +106,8 @@ class _Restore:
         self._connection = connection
         self._progress = progress
         self._tables = {table.name: table for table in _tables(connection)}
-        self._columns: list[Column[Any]] = []
-        self._batch: list[list[Any]] = []
+        self._columns: list[Column[object]] = []
+        self._batch: list[list[object]] = []
         self._whole = False
         for table in reversed(self._tables.values()):
             connection.execute(table.delete())
@@ -141,7 +141,7 @@ class _Restore:
             for table in self._tables.values():
                 self._advance_sequence(table)
 
-    def _named(self, name: str, columns: list[str]) -> list[Column[Any]]:
+    def _named(self, name: str, columns: list[str]) -> list[Column[object]]:
         table = self._tables.get(name)
         if table is None or not set(columns) <= set(table.columns.keys()):
             raise Invalid(f"the backup holds a table {name!r} that its schema does not have")
@@ -183,21 +183,21 @@ def _reading(table: Table, connection: Connection) -> Select[Any]:
     return select(*columns).order_by(*table.primary_key.columns)
 
 
-def _read(column: Column[Any], dialect: str) -> Any:
+def _read(column: Column[object], dialect: str) -> Any:
     """Reads JSON as text: otherwise a JSON null looks like a missing value."""
     if not isinstance(column.type, JSON):
         return column
     return cast(column, Text) if dialect == "postgresql" else type_coerce(column, String)
 
 
-def _written(column: Column[Any], dialect: str) -> object:
+def _written(column: Column[object], dialect: str) -> object:
     if not isinstance(column.type, JSON):
         return bindparam(f"to_{column.name}", type_=column.type)
     text = bindparam(f"to_{column.name}", type_=Text())
     return cast(text, JSONB) if dialect == "postgresql" else type_coerce(text, String)
 
 
-def _kept(row: list[Any], columns: list[Column[Any]]) -> Columns:
+def _kept(row: list[object], columns: list[Column[object]]) -> Columns:
     return {
         f"to_{column.name}": _typed(value, column.type)
         for value, column in zip(row, columns, strict=True)
@@ -212,13 +212,13 @@ def _typed(value: Any, kind: object) -> object:
     return b64decode(value) if isinstance(kind, LargeBinary) else value
 
 
-def _line(value: Any) -> bytes:
+def _line(value: object) -> bytes:
     """Times are UTC in RFC 3339, because SQLite stores no zone; bytes are base64."""
     options = orjson.OPT_APPEND_NEWLINE | orjson.OPT_NAIVE_UTC
     return orjson.dumps(value, default=_base64, option=options)
 
 
-def _base64(value: Any) -> str:
+def _base64(value: object) -> str:
     if isinstance(value, bytes):
         return b64encode(value).decode()
     raise TypeError(f"a {type(value).__name__} cannot be part of a backup")

@@ -5,7 +5,7 @@ is asked for the truth.
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TypeGuard
 
 from core.json_object import JsonMapping
 
@@ -31,12 +31,12 @@ def announced(provider: str, payload: object) -> dict[str, str]:
     return found
 
 
-def _push(payload: Mapping[str, object]) -> Iterator[tuple[Any, Any]]:
+def _push(payload: Mapping[str, object]) -> Iterator[tuple[object, object]]:
     """Reads GitHub, GitLab, Gitea, Forgejo and Gogs: one ref and its new tip."""
     yield payload.get("ref"), payload.get("checkout_sha") or payload.get("after")
 
 
-def _bitbucket(payload: Mapping[str, object]) -> Iterator[tuple[Any, Any]]:
+def _bitbucket(payload: Mapping[str, object]) -> Iterator[tuple[object, object]]:
     """Reads Bitbucket Cloud (`push.changes[].new`) and Server (`changes[]`)."""
     for change in _maps(_map(payload.get("push")).get("changes")):
         new = _map(change.get("new"))
@@ -46,13 +46,13 @@ def _bitbucket(payload: Mapping[str, object]) -> Iterator[tuple[Any, Any]]:
         yield change.get("refId") or _map(change.get("ref")).get("id"), change.get("toHash")
 
 
-def _azure(payload: Mapping[str, object]) -> Iterator[tuple[Any, Any]]:
+def _azure(payload: Mapping[str, object]) -> Iterator[tuple[object, object]]:
     """Reads Azure DevOps (`resource.refUpdates[]`)."""
     for update in _maps(_map(payload.get("resource")).get("refUpdates")):
         yield update.get("name"), update.get("newObjectId")
 
 
-def _plain(payload: Mapping[str, object]) -> Iterator[tuple[Any, Any]]:
+def _plain(payload: Mapping[str, object]) -> Iterator[tuple[object, object]]:
     """Reads Towline's own format for custom hooks: `{"refs": {"refs/heads/main": "<sha>"}}`."""
     yield from _map(payload.get("refs")).items()
 
@@ -68,20 +68,20 @@ _READERS = {
 PROVIDERS = frozenset(_READERS)
 
 
-def _map(value: Any) -> JsonMapping:
+def _map(value: object) -> JsonMapping:
     return value if isinstance(value, dict) else {}
 
 
-def _maps(value: Any) -> Iterator[JsonMapping]:
+def _maps(value: object) -> Iterator[JsonMapping]:
     if isinstance(value, list):
         yield from (item for item in value if isinstance(item, dict))
 
 
-def _is_ref(value: object) -> bool:
+def _is_ref(value: object) -> TypeGuard[str]:
     return isinstance(value, str) and value.startswith("refs/") and len(value) <= _MAX_TEXT
 
 
-def _is_sha(value: Any) -> bool:
+def _is_sha(value: object) -> TypeGuard[str]:
     if not isinstance(value, str) or len(value) not in {40, 64} or value in _NOTHING:
         return False
     return set(value) <= set("0123456789abcdef")

@@ -35,7 +35,7 @@ def union(sets: Iterable[FieldSet]) -> FieldSet:
     return merged
 
 
-def path_of(value: Any, steps: Sequence[str]) -> list[str]:
+def path_of(value: object, steps: Sequence[str]) -> list[str]:
     """Converts a pointer into an object to the keys of a set; list items are identified by name."""
     keys: list[str] = []
     for step in steps:
@@ -69,7 +69,7 @@ def without_field(fields: FieldSet, keys: Sequence[str]) -> FieldSet:
     return fields | {keys[0]: without_field(fields[keys[0]], keys[1:])}
 
 
-def without_fields(value: Any, fields: FieldSet) -> Any:
+def without_fields(value: object, fields: FieldSet) -> Any:
     """Removes the fields of a set from a part of a manifest, and then empty branches."""
     if isinstance(value, dict):
         kept = {}

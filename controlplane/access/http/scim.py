@@ -228,7 +228,7 @@ def _filter(request: Request) -> str:
     return request.query_params.get("filter", "")[:500]
 
 
-def _page(request: Request, found: Sequence[Any]) -> tuple[Sequence[Any], int]:
+def _page(request: Request, found: Sequence[object]) -> tuple[Sequence[Any], int]:
     """Returns the requested rows, and the one-based number of the first."""
     start, count = _number(request, "startIndex", 1), _number(request, "count", MAX_PAGE_SIZE)
     first = max(start, 1)

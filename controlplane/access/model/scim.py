@@ -9,7 +9,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from controlplane.platform.names import check_text
 from core.errors import Invalid
@@ -80,7 +80,7 @@ class AttributeFilter(NamedTuple):
     value: str
 
 
-def parse_user(body: Any) -> UserPush:
+def parse_user(body: object) -> UserPush:
     """Parses a whole user. Raises Invalid, naming the attribute."""
     given = _lowered(body)
     push = _person(given)
@@ -159,7 +159,7 @@ def _group(how: MemberOperation, given: Json) -> GroupPush:
     )
 
 
-def _group_operation(how: MemberOperation, path: str, value: Any) -> GroupPush:
+def _group_operation(how: MemberOperation, path: str, value: object) -> GroupPush:
     match = _MEMBER.fullmatch(path)
     if match is not None:
         if how is not MemberOperation.REMOVE:
@@ -173,7 +173,7 @@ def _group_operation(how: MemberOperation, path: str, value: Any) -> GroupPush:
     return GroupPush(external_id="") if path == "externalid" else GroupPush()
 
 
-def _operations(body: Any) -> Iterator[tuple[MemberOperation, str, object]]:
+def _operations(body: object) -> Iterator[tuple[MemberOperation, str, object]]:
     """Returns (operation, lower-case path without its schema, value)
     for each operation of a PATCH.
     """
@@ -201,14 +201,14 @@ def _merged(first: UserPush, then: UserPush) -> UserPush:
     )
 
 
-def _lowered(body: Any) -> JsonObject:
+def _lowered(body: object) -> JsonObject:
     """Returns the object with lower-case names and without schema prefixes."""
     if not isinstance(body, Mapping):
         raise Invalid("must be a JSON object", field="body")
     return {_URN.sub("", str(name)).lower(): value for name, value in body.items()}
 
 
-def _full_name(value: Any) -> str | None:
+def _full_name(value: object) -> str | None:
     if not isinstance(value, Mapping):
         return None
     parts = _lowered(value)
@@ -218,7 +218,7 @@ def _full_name(value: Any) -> str | None:
     return _text(whole or None, "name", 255)
 
 
-def _ids(value: Any) -> frozenset[str]:
+def _ids(value: object) -> frozenset[str]:
     """Returns the ids of members: objects with a `value` each."""
     several = value if isinstance(value, list) else [value]
     if len(several) > MAX_MEMBERS:
@@ -232,7 +232,7 @@ def _ids(value: Any) -> frozenset[str]:
     return frozenset(ids)
 
 
-def _text(value: Any, field: str, longest: int) -> str | None:
+def _text(value: object, field: str, longest: int) -> str | None:
     if value is None:
         return None
     if not isinstance(value, str):
@@ -240,7 +240,7 @@ def _text(value: Any, field: str, longest: int) -> str | None:
     return check_text(value, field, longest) if value else value
 
 
-def _truth(value: Any) -> bool | None:
+def _truth(value: object) -> bool | None:
     if value is None or isinstance(value, bool):
         return value
     truth = _TRUTHS.get(value.lower()) if isinstance(value, str) else None

@@ -1,7 +1,6 @@
 """JWT validation: the algorithm first, then the key, the signature, and every relevant claim."""
 
 from datetime import UTC, datetime
-from typing import Any
 
 import jwt
 from jwt.types import Options
@@ -119,7 +118,7 @@ def _check_times(claims: JsonMapping, now: float) -> float:
     return float(numbers["exp"])
 
 
-def _groups(value: Any) -> tuple[str, ...] | None:
+def _groups(value: object) -> tuple[str, ...] | None:
     if value is None:
         return None
     listed = [value] if isinstance(value, str) else value

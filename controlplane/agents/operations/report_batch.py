@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import structlog
 
@@ -86,7 +86,7 @@ class ReportBatch:
         found = await self.tx[ServiceStore].in_cluster(service_id, self.cluster_id)
         return found.changed(**self._columns.get(service_id, {})) if found else None
 
-    def change(self, service: Service, **columns: Any) -> None:
+    def change(self, service: Service, **columns: object) -> None:
         """Collects column changes of a service; later reports of the batch see them."""
         self.services[service.id] = service.changed(**columns)
         self._columns.setdefault(service.id, {}).update(columns)

@@ -9,7 +9,6 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
 
 from controlplane.platform.cycles import find_cycle
 from controlplane.platform.parts import part
@@ -58,7 +57,7 @@ class Export:
     """Name of the export: letters, digits and `_`. Limit: 63 characters."""
     type: ValueType
     """Type of the value."""
-    value: Any
+    value: object
     """Value as JSON. Limit: 64 KiB."""
     shared: bool = False
     """True if services of other projects may import the value."""
@@ -118,7 +117,7 @@ class ServiceImport:
 class ImportedValue:
     """An imported value and its origin."""
 
-    value: Any
+    value: object
     origin: tuple[str, ...]
     """Exports that the value comes from, nearest first, such as `dev/db.host`; or `default`."""
 
@@ -301,13 +300,13 @@ def _values(resolved: ResolvedImports, id: str) -> JsonObject:
     return {alias: flowing.value for alias, flowing in resolved.imports.get(id, {}).items()}
 
 
-def _is_of(type: ValueType, value: Any) -> bool:
+def _is_of(type: ValueType, value: object) -> bool:
     if isinstance(value, bool) and type is not ValueType.BOOLEAN:
         return False
     return isinstance(value, _TYPES[type])
 
 
-def _substituted(value: Any, node: FlowNode, imports: Mapping[str, ImportedValue]) -> object:
+def _substituted(value: object, node: FlowNode, imports: Mapping[str, ImportedValue]) -> object:
     if isinstance(value, list):
         return [_substituted(item, node, imports) for item in value]
     if isinstance(value, dict):
@@ -325,7 +324,7 @@ def _named(found: re.Match[str], node: FlowNode, imports: Mapping[str, ImportedV
     return node.facts.get(f"{found[1]}.{found[2]}", found[0])
 
 
-def _references(value: Any) -> Iterator[tuple[str, str]]:
+def _references(value: object) -> Iterator[tuple[str, str]]:
     if isinstance(value, str):
         yield from ((match[1], match[2]) for match in _REFERENCE.finditer(value))
     parts: Iterable[object] = value.values() if isinstance(value, dict) else ()
@@ -333,7 +332,7 @@ def _references(value: Any) -> Iterator[tuple[str, str]]:
         yield from _references(item)
 
 
-def _size(value: Any, depth: int) -> int:
+def _size(value: object, depth: int) -> int:
     if depth > _MAX_DEPTH:
         raise Invalid(f"{_MAX_DEPTH} levels at most", field="value")
     if isinstance(value, dict):

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
 
 from controlplane.configuration.model.contexts import ServiceContext
 from core.json_object import JsonMapping
@@ -55,7 +54,7 @@ class LayerPlace:
 class LayeredValue:
     """A value of a context as one service sees it."""
 
-    value: Any
+    value: object
     """Value as JSON. None for a secret."""
     origin: str
     """Origin of the value: `context`, `default`, `secret`, or a layer such as `group eu`."""

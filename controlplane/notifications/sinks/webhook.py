@@ -4,7 +4,7 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Annotated, Any, Self
+from typing import Annotated, Self
 
 import orjson
 
@@ -49,7 +49,7 @@ class WebhookSink(UrlSink):
         data = [as_object(row) for row in rows]
         return await self._post(sending, f"audit.{kind.value}", rows[-1].at, data)
 
-    async def _post(self, sending: Sending, kind: str, at: datetime, data: Any) -> int:
+    async def _post(self, sending: Sending, kind: str, at: datetime, data: object) -> int:
         body = orjson.dumps({"type": kind, "timestamp": at.isoformat(), "data": data})
         headers = {"content-type": "application/json"}
         headers |= signature(self.secret, sending.id, sending.now, body)

@@ -28,17 +28,17 @@ class SqliteCursor:
 
     def __init__(self, connection: "SqliteConnection") -> None:
         self._connection = connection
-        self._rows: list[Any] = []
+        self._rows: list[object] = []
         self._open: sqlite3.Cursor | None = None
 
     async def __aenter__(self) -> "SqliteCursor":
         return self
 
-    async def execute(self, sql: str, parameters: Any = ()) -> None:
+    async def execute(self, sql: str, parameters: object = ()) -> None:
         """Runs a statement."""
         await self._run(sqlite3.Cursor.execute, sql, parameters)
 
-    async def executemany(self, sql: str, parameters: Sequence[Any]) -> None:
+    async def executemany(self, sql: str, parameters: Sequence[object]) -> None:
         """Runs a statement for each of the parameters."""
         await self._run(sqlite3.Cursor.executemany, sql, parameters)
 
@@ -65,10 +65,10 @@ class SqliteCursor:
             await self._connection.on_thread(self._open.close)
             self._open = None
 
-    async def _run(self, step: Callable[..., Any], sql: str, parameters: Any) -> None:
+    async def _run(self, step: Callable[..., object], sql: str, parameters: object) -> None:
         await self._connection.on_thread(partial(self._do, step, sql, parameters))
 
-    def _do(self, step: Callable[..., Any], sql: str, parameters: Any) -> None:
+    def _do(self, step: Callable[..., object], sql: str, parameters: object) -> None:
         cursor = self._connection.own.cursor()
         try:
             step(cursor, sql, parameters)

@@ -26,9 +26,9 @@ _MISSING: object = object()
 class ListItemStep:
     """A step into a list: the item with these fields, or the item that equals this value."""
 
-    of: Any
+    of: object
 
-    def index(self, items: Sequence[Any]) -> int | None:
+    def index(self, items: Sequence[object]) -> int | None:
         """Returns the position of the item."""
         for place, item in enumerate(items):
             if item == self.of or (
@@ -85,7 +85,7 @@ def managed_fields(
     return sorted(found.values(), key=lambda blame: (blame.pointer, blame.manager))
 
 
-def value_at(value: Any, steps: Sequence[Step]) -> bytes | None:
+def value_at(value: object, steps: Sequence[Step]) -> bytes | None:
     """Returns the JSON at the end of a path, or None if the path does not exist."""
     for step in steps:
         value = _next(value, step)[1]
@@ -132,7 +132,7 @@ def _step(name: str) -> Step | None:
         return None
 
 
-def _followed(value: Any, steps: Sequence[Step]) -> tuple[str, object]:
+def _followed(value: object, steps: Sequence[Step]) -> tuple[str, object]:
     """Follows a path through an object; returns (pointer, value). The value may be missing."""
     pointer = ""
     for step in steps:

@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 from urllib.parse import quote, urlencode
 
 from controlplane.services.model.service import Component
@@ -120,11 +119,11 @@ def _event(event: JsonMapping) -> ObjectEvent:
     )
 
 
-def _mapping(value: Any) -> JsonMapping:
+def _mapping(value: object) -> JsonMapping:
     return value if isinstance(value, Mapping) else {}
 
 
-def parse_time(value: Any) -> datetime | None:
+def parse_time(value: object) -> datetime | None:
     """Parses a Kubernetes timestamp (RFC 3339); None for any other value."""
     try:
         found = datetime.fromisoformat(str(value)) if value else None
