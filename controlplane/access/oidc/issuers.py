@@ -8,9 +8,10 @@ from urllib.parse import urlencode
 import orjson
 
 from controlplane.access.model.sign_in import Claims, Issuer
-from controlplane.access.oidc.metadata import IssuerHttpClient, IssuerMetadata, choose, keys_of
-from controlplane.access.oidc.tokens import header_of, issuer_of, validate_claims, verify_signature
+from controlplane.access.oidc.tokens import validate_claims
 from core.errors import NotFound, Unauthenticated, Unavailable
+from core.id_tokens import choose_key, header_of, issuer_of, keys_of, verify_signature
+from core.outbound.issuers import IssuerHttpClient, IssuerMetadata
 from core.runtime.clock import Clock
 
 _MAX_FOREIGN = 100
@@ -119,7 +120,7 @@ class OidcIssuers:
             key = await self._of(issuer).key(kid, algorithm)
         else:
             try:
-                key = choose(keys_of(orjson.loads(keys)), kid, algorithm)
+                key = choose_key(keys_of(orjson.loads(keys)), kid, algorithm)
             except (orjson.JSONDecodeError, AttributeError):
                 key = None
         if key is None:

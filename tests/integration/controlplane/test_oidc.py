@@ -19,7 +19,7 @@ from jwt.algorithms import ECAlgorithm
 from controlplane.access.model.scim import UserPush
 from controlplane.access.model.sign_in import Issuer, TrustRuleSpec
 from controlplane.access.oidc.issuers import OidcClient, OidcIssuers
-from controlplane.access.oidc.metadata import IssuerHttpClient, check_url
+from core.outbound.issuers import IssuerHttpClient, check_url
 from controlplane.access.operations.roles import BindingDraft
 from controlplane.access.operations.scim import ScimDirectory
 from controlplane.access.operations.sign_in import ProviderReply

@@ -8,6 +8,7 @@ import jwt
 import orjson
 
 from core.errors import Invalid, Unauthenticated, Unavailable
+from core.id_tokens import choose_key, keys_of, missing_key
 from core.json_object import JsonObject
 from core.outbound.addresses import EVERYWHERE, AddressGuard
 from core.outbound.client import OutboundClient, OutboundRoute, client_tls
@@ -16,7 +17,6 @@ from core.remotes import is_loopback_host
 from core.runtime.clock import Clock
 
 MAX_BYTES = 256 << 10
-MAX_KEYS = 100
 KEPT_SECONDS = 3600.0
 AGAIN_SECONDS = 10.0
 _WELL_KNOWN = "/.well-known/openid-configuration"
@@ -116,13 +116,13 @@ class IssuerMetadata:
         none.
         """
         async with self._turn:
-            found = choose(self._keys, kid, algorithm)
+            found = choose_key(self._keys, kid, algorithm)
             age = self._clock.monotonic() - self._keys_at
             if age >= KEPT_SECONDS or (found is None and age >= AGAIN_SECONDS):
                 await self._refresh(had=found is not None)
-                found = choose(self._keys, kid, algorithm)
+                found = choose_key(self._keys, kid, algorithm)
         if found is None:
-            raise Unauthenticated(f"{self.issuer} has no such key: sign in again")
+            raise Unauthenticated(missing_key(self.issuer, self._keys, kid, algorithm))
         return found
 
     async def _refresh(self, *, had: bool) -> None:
@@ -147,29 +147,3 @@ class IssuerMetadata:
                 )
             self._document, self._document_at = document, now
         return self._document
-
-
-def keys_of(document: JsonObject) -> list[jwt.PyJWK]:
-    """Returns the public signing keys of a JWKS; unsupported ones are skipped."""
-    listed = document.get("keys")
-    keys = []
-    for key in listed[:MAX_KEYS] if isinstance(listed, list) else ():
-        if not isinstance(key, dict) or key.get("kty") == "oct" or key.get("use") == "enc":
-            continue
-        try:
-            keys.append(jwt.PyJWK(key))
-        except (jwt.PyJWTError, ValueError, TypeError, KeyError):
-            continue
-    return keys
-
-
-def choose(keys: list[jwt.PyJWK], kid: str | None, algorithm: str) -> jwt.PyJWK | None:
-    fit = [key for key in keys if _is_for(key, algorithm) and kid in (None, key.key_id)]
-    return fit[0] if len(fit) == 1 or (fit and kid is not None) else None
-
-
-def _is_for(key: jwt.PyJWK, algorithm: str) -> bool:
-    """A key without an algorithm is valid for all of its type: RS and PS for RSA."""
-    if key.algorithm_name == algorithm:
-        return True
-    return key.key_type == "RSA" and algorithm[:2] in ("RS", "PS")
