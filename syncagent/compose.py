@@ -6,14 +6,18 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from urllib.parse import urlsplit
 from uuid import UUID
 
+import orjson
 import structlog
 
 from core.errors import Invalid, Unavailable
+from core.id_tokens import keys_of
 from core.identity import new_id
 from core.links.websocket import WebSocketForwarder
+from core.outbound.issuers import IssuerHttpClient, IssuerMetadata, check_url
 from core.rpc.calls import CallChannel
 from core.runtime.clock import Clock, SystemClock
 from core.runtime.tasks import Tasks
@@ -55,6 +59,7 @@ from syncagent.settings import (
     AutonomySettings,
     HealthSettings,
     HubSettings,
+    IdentitySettings,
     KubernetesSettings,
     Settings,
     UpgradeSettings,
@@ -70,6 +75,7 @@ from syncagent.tunnel.client import TunnelClient
 from syncagent.tunnel.egress import EgressPolicy
 from syncagent.tunnel.guard import ImpersonationPolicy
 from syncagent.tunnel.keeper import TunnelKeeper
+from syncagent.tunnel.proof import IdentityProofs, PinnedKeys, ProofRules
 from syncagent.tunnel.upstream import Upstream
 from syncagent.upkeep.doctor import ControlPlaneAccess
 from syncagent.upkeep.status_server import StatusServer, Vitals
@@ -94,6 +100,7 @@ class Agent:
     local: LocalServices | None = None
     pages: StatusServer | None = None
     pipe: WebSocketForwarder | None = None
+    issuer: IssuerHttpClient | None = None
 
     async def run(self, stop: asyncio.Event) -> None:
         """Reconciles and stays connected until `stop` is set; raises if a part fails permanently.
@@ -121,6 +128,8 @@ class Agent:
             await self.orders.stop()
             await self.jobs.stop()
             await self.engine.stop()
+            if self.issuer is not None:
+                await self.issuer.close()
             await self.client.close()
             self.database.close()
 
@@ -168,20 +177,15 @@ def build(
     metrics = KubeMetrics(client, allowed_metrics(settings.autonomy, trusted))
     ports = ReconcilePorts(cluster, fences, bundles, fetcher, memory, reports, metrics)
     engine = ReconcileEngine(ports, clock, key, AgeIdentities(settings.secrets.age_keys))
-    jobs = JobRunner(
-        job_fences,
-        SqliteJobStore(database),
-        reports,
-        key,
-        _job_policy(settings.autonomy, policy, trusted).check,
-        logs.put,
-        clock,
-    )
+    store, job_policy = SqliteJobStore(database), _job_policy(settings.autonomy, policy, trusted)
+    jobs = JobRunner(job_fences, store, reports, key, job_policy.check, logs.put, clock)
     local = _local(settings.autonomy, client, engine, ports, reports, repositories)
     refresh, report_all = (local.refresh, local.report_all) if local is not None else (None, None)
     admission = DesiredStateAdmission(engine, trusted, reports, clock, refresh, sources, report_all)
     facts = ClusterFactsCache(KubeFacts(client).look, clock)
-    tunnel = _tunnel(access, client, endpoint, instance_id, settings, clock)
+    issuer = _issuer_client(settings.identity)
+    proofs = identity_proofs(settings.identity, issuer, clock)
+    tunnel = _tunnel(access, client, endpoint, instance_id, settings, clock, proofs)
 
     upgrader = Upgrader(_home(settings.upgrade), cluster, jobs, reports, clock)
     orders = RenderOrders(key, renders, fetcher, reports)
@@ -214,6 +218,7 @@ def build(
         local,
         pages,
         pipe,
+        issuer,
     )
 
 
@@ -428,6 +433,7 @@ def _tunnel(
     instance_id: str,
     settings: Settings,
     clock: Clock,
+    proofs: IdentityProofs | None,
 ) -> TunnelKeeper:
     kubernetes = settings.kubernetes
     upstream = upstream_of(kubernetes, access, client, clock)
@@ -445,9 +451,52 @@ def _tunnel(
             allow,
             instance=UUID(instance_id).bytes,
             egress=egress,
+            proofs=proofs,
         )
 
     return TunnelKeeper(dial, clock, partial(tunnel_problem, kubernetes, access, client, clock))
+
+
+def _issuer_client(settings: IdentitySettings) -> IssuerHttpClient | None:
+    """Builds the client that fetches the issuer's keys; None if they are pinned."""
+    is_needed = settings.issuer and settings.keys is None
+    return IssuerHttpClient(settings.ca_file) if is_needed else None
+
+
+def identity_proofs(
+    settings: IdentitySettings, issuer: IssuerHttpClient | None, clock: Clock
+) -> IdentityProofs | None:
+    """Builds the verification of users' ID tokens; None without an issuer. Invalid: a setting is
+    wrong, or the file of keys has none.
+    """
+    if not settings.issuer:
+        return None
+    check_url(settings.issuer)
+    rules = ProofRules(
+        settings.issuer,
+        tuple(_listed(settings.audience)),
+        settings.username_claim,
+        settings.username_prefix,
+        settings.groups_claim,
+        settings.groups_prefix,
+        tuple(_listed(settings.groups)),
+        settings.max_age_minutes * 60,
+    )
+    if issuer is not None:
+        return IdentityProofs(rules, IssuerMetadata(settings.issuer, issuer, clock), clock)
+    return IdentityProofs(rules, _pinned_keys(settings), clock)
+
+
+def _pinned_keys(settings: IdentitySettings) -> PinnedKeys:
+    path = settings.keys or Path()
+    try:
+        document = orjson.loads(path.read_bytes())
+    except (OSError, orjson.JSONDecodeError) as error:
+        raise Invalid(f"{path} is not a readable JSON Web Key Set: {error}") from None
+    keys = keys_of(document) if isinstance(document, dict) else []
+    if not keys:
+        raise Invalid(f"{path} contains no usable public key")
+    return PinnedKeys(settings.issuer, keys)
 
 
 def _pipe(hub: HubSettings) -> WebSocketForwarder | None:

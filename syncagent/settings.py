@@ -52,6 +52,31 @@ class KubernetesSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class IdentitySettings:
+    """Proof of identity by users' own ID tokens, which the control plane cannot make. Recommended.
+    `issuer`: URL of the OpenID Connect issuer; empty: the control plane's word counts. `audience`:
+    comma-separated list of accepted audiences, one of its own for each cluster where possible, and
+    never the client ID of the control plane. `keys`: file with the issuer's JSON Web Key Set; none:
+    the agent fetches the keys from the issuer. `ca_file`: PEM to trust for the issuer, instead of
+    the public authorities. `username_claim`, `username_prefix`, `groups_claim`, `groups_prefix`:
+    names that a token gives its user, as in kube-apiserver. `groups`: comma-separated list of
+    groups, with their prefix, that tokens may give, `*` matches any text; empty: all.
+    `max_age_minutes`: maximum age of a token.
+    """
+
+    issuer: str = ""
+    audience: str = ""
+    keys: Path | None = None
+    ca_file: Path | None = None
+    username_claim: str = "email"
+    username_prefix: str = ""
+    groups_claim: str = "groups"
+    groups_prefix: str = "oidc:"
+    groups: str = ""
+    max_age_minutes: int = 60
+
+
+@dataclass(frozen=True, slots=True)
 class StateSettings:
     """`directory`: folder for desired state, bundles and unsent reports."""
 
@@ -165,12 +190,14 @@ class Settings:
     upgrade: UpgradeSettings = UpgradeSettings()
     git: GitAccessSettings = GitAccessSettings()
     secrets: SecretsSettings = SecretsSettings()
+    identity: IdentitySettings = IdentitySettings()
 
 
 _TRUTHS = {"true": True, "false": False}
 _GROUPS: dict[str, Any] = {
     "hub": HubSettings,
     "kubernetes": KubernetesSettings,
+    "identity": IdentitySettings,
     "state": StateSettings,
     "egress": EgressSettings,
     "autonomy": AutonomySettings,

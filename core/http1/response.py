@@ -11,6 +11,15 @@ END_OF_HEAD = b"\r\n\r\n"
 SWITCHING = 101
 
 
+def add_fields(data: Buffer, status: int, fields: bytes) -> Buffer:
+    """Adds header lines to the first head in `data`, if it is the final one."""
+    text = bytes(data)
+    line, end, rest = text.partition(b"\r\n")
+    if line[9:12] != b"%d" % status:
+        return data
+    return line + end + fields + rest
+
+
 class BadResponse(Exception):
     """The bytes are not exactly one response to the request."""
 

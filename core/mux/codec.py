@@ -24,6 +24,8 @@ HEADER_SIZE = 8
 MAX_FRAME = 64 << 10
 MAX_OPEN = 96 << 10
 MAX_TEXT = 1 << 10
+MAX_PROOF = 16 << 10
+PROOF_FIELD = b"Towline-Proof"
 MAX_ID = (1 << 31) - 1
 
 VERSION = 1
@@ -33,7 +35,7 @@ CANCELLED, PROTOCOL, FLOW, NOT_HERE = range(4)
 # Only replicas of the control plane use passages and questions; no agent serves them.
 KIND_HTTP, KIND_TCP, KIND_FORWARD, KIND_REPLICA_REQUEST = range(4)
 # Feature bits of HELLO.
-FEATURE_TCP, FEATURE_ZSTD, FEATURE_REPLICA_REQUESTS = 1 << 0, 1 << 1, 1 << 2
+FEATURE_TCP, FEATURE_ZSTD, FEATURE_REPLICA_REQUESTS, FEATURE_PROOF = 1, 2, 4, 8
 
 FLAG_HEAD, FLAG_UPGRADE, FLAG_NOBODY, FLAG_PASSTHROUGH = 1, 2, 4, 8
 
@@ -131,6 +133,19 @@ class Drain:
             raise ProtocolError("short DRAIN")
         last_id, grace_ms = _DRAIN.unpack_from(payload)
         return cls(last_id, grace_ms, _read_text(payload[_DRAIN.size :]))
+
+
+def add_proof(identity: bytes, token: bytes) -> bytes:
+    """Adds the user's own ID token to an identity block, for agents with FEATURE_PROOF."""
+    return b"%s%s: %s\r\n" % (identity, PROOF_FIELD, token)
+
+
+def split_proof(identity: bytes) -> tuple[bytes, bytes]:
+    """Returns an identity block without its proof, and the token; empty: it has none."""
+    block, separator, token = identity.partition(b"\r\n%s: " % PROOF_FIELD)
+    if not separator:
+        return identity, b""
+    return block + b"\r\n", token.removesuffix(b"\r\n")
 
 
 def header(stream_id: int, kind: int, length: int) -> bytes:

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Sized
 
 from core.identity import ClusterId
-from core.mux.codec import FEATURE_TCP, NOT_HERE, Buffer, Open
+from core.mux.codec import FEATURE_PROOF, FEATURE_TCP, NOT_HERE, Buffer, Open
 from core.mux.mux import Mux
 from core.mux.stream import StreamOwner, TunnelStream
 from core.runtime.tasks import Tasks
@@ -45,7 +45,7 @@ class RemoteAgentRoute:
 
     @property
     def features(self) -> int:
-        return FEATURE_TCP
+        return FEATURE_TCP | FEATURE_PROOF
 
     @property
     def streams(self) -> Sized:

@@ -5,7 +5,18 @@ from typing import Protocol
 import structlog
 
 from core.identity import ClusterId
-from core.mux.codec import CLOSE, END, KIND_REPLICA_REQUEST, NOT_HERE, Buffer, Drain, Hello, Open
+from core.mux.codec import (
+    CLOSE,
+    END,
+    FEATURE_PROOF,
+    KIND_REPLICA_REQUEST,
+    NOT_HERE,
+    Buffer,
+    Drain,
+    Hello,
+    Open,
+    split_proof,
+)
 from core.mux.mux import Mux
 from core.mux.stream import TunnelStream
 from proxy.replicas.forward_header import unwrap
@@ -82,7 +93,11 @@ class Relay:
         else:
             far = SplicedStream()
             near.stream, near.other, far.other = stream, far, near
-            far.stream = link.open(far, passage.request, tenant=passage.request.identity)
+            request = passage.request
+            claimed, _ = split_proof(request.identity)
+            if not link.features & FEATURE_PROOF:
+                request.identity = claimed
+            far.stream = link.open(far, request, tenant=claimed)
 
     def on_peer_draining(self, drain: Drain) -> None:
         """Does nothing: other replicas use new routes once agents have moved."""

@@ -5,9 +5,11 @@ import secrets
 
 import structlog
 
+from core.errors import HTTP_STATUS, TowlineError
 from core.links.call_link import make_call_link
 from core.mux.budget import ReceiveBudget
 from core.mux.codec import (
+    FEATURE_PROOF,
     FEATURE_TCP,
     FEATURE_ZSTD,
     FLAG_PASSTHROUGH,
@@ -25,6 +27,7 @@ from core.runtime.clock import Clock
 from core.runtime.tasks import Tasks
 from syncagent.tunnel.egress import EgressPolicy, EgressStream
 from syncagent.tunnel.guard import ForwardingRefused, Guard, ImpersonationPolicy
+from syncagent.tunnel.proof import ADMITTED, IdentityProofs, RequestIdentity
 from syncagent.tunnel.upstream import Upstream, UpstreamPool
 from syncagent.tunnel.upstream_request import UpstreamRequest
 
@@ -42,8 +45,8 @@ class TunnelClient:
     `metadata` must contain the agent's token. `instance`, 16 bytes chosen once per process,
     distinguishes a reconnect from a second agent. `draining` is set when the control plane asks for
     a new connection: dial again, and `finish` this one meanwhile. `egress`: hosts that the control
-    plane may reach through this agent, besides the API server. `is_open`: the control plane has
-    answered.
+    plane may reach through this agent, besides the API server. `proofs`: verifies the identity of
+    users; None: the control plane's word counts. `is_open`: the control plane has answered.
     """
 
     def __init__(
@@ -56,6 +59,7 @@ class TunnelClient:
         *,
         instance: bytes | None = None,
         egress: EgressPolicy = NO_EGRESS,
+        proofs: IdentityProofs | None = None,
     ) -> None:
         self.draining = asyncio.Event()
         self.is_open = False
@@ -63,6 +67,7 @@ class TunnelClient:
         self._clock = clock
         self._instance = instance or secrets.token_bytes(16)
         self._guard = Guard(allow, below_prefix=bool(upstream.prefix))
+        self._identity = RequestIdentity(self._guard, proofs)
         self._egress = egress
         self._pool = UpstreamPool(upstream, clock)
         self._tasks = Tasks("tunnel")
@@ -135,7 +140,8 @@ class TunnelClient:
 
     @property
     def _features(self) -> int:
-        return FEATURE_ZSTD | (FEATURE_TCP if self._egress.allowed else 0)
+        proof = FEATURE_PROOF if self._identity.proofs is not None else 0
+        return FEATURE_ZSTD | proof | (FEATURE_TCP if self._egress.allowed else 0)
 
     def _open_tcp(self, stream: TunnelStream, request: Open) -> None:
         target = self._egress.target(request.head)
@@ -153,20 +159,38 @@ class TunnelClient:
         if request.kind != KIND_HTTP:
             stream.reset(NOT_SERVED, "does not support this kind of request")
             return
-        check = self._guard.check
-        if request.flags & FLAG_PASSTHROUGH:
-            check = self._guard.check_passthrough
+        admitted = ADMITTED
         try:
-            check(request.identity, request.head)
-            exchange = UpstreamRequest(stream, request, self._pool)
+            if request.flags & FLAG_PASSTHROUGH:
+                self._guard.check_passthrough(request.identity, request.head)
+            else:
+                admitted = self._identity.admit(request)
+            exchange = UpstreamRequest(stream, request, self._pool, admitted.response_fields)
         except ForwardingRefused as refused:
             log.warning("request refused", why=str(refused))
             stream.reset(FORBIDDEN, f"refused the request: {refused}")
             return
         exchange.on_retry = self._start
         stream.owner = exchange
-        if not exchange.try_start():
+        if admitted.proof:
+            self._tasks.spawn("proof", self._prove(stream, request, exchange, admitted.proof))
+        elif not exchange.try_start():
             self._start(exchange)
+
+    async def _prove(
+        self, stream: TunnelStream, request: Open, exchange: UpstreamRequest, token: bytes
+    ) -> None:
+        """Verifies a proof that is not cached, then starts its request."""
+        try:
+            request.identity = await self._identity.prove(token)
+        except TowlineError as error:
+            log.warning("proof of identity refused", why=error.message)
+            if not stream.closed:
+                status = HTTP_STATUS[error.code]
+                stream.fail(status, f"does not accept the proof of identity: {error.message}")
+            return
+        if not stream.closed:
+            await exchange.start()
 
     def _start(self, exchange: UpstreamRequest) -> None:
         self._tasks.spawn("request", exchange.start())

@@ -80,7 +80,11 @@ class Guard:
             if len(self._good) >= self.REMEMBERED:
                 self._good.clear()
             self._good.add(identity)
-        self._check_head(head)
+        self.check_head(head)
+
+    def check_head(self, head: bytes) -> None:
+        """Checks a head alone. Refused: it is malformed or has an identity."""
+        self._check_form(head)
         if _RESERVED.search(head):
             raise ForwardingRefused("the request contains an identity of its own")
 
@@ -92,12 +96,12 @@ class Guard:
             raise ForwardingRefused(
                 "this cluster does not accept users' own tokens (setting kubernetes.passthrough)"
             )
-        self._check_head(head)
+        self._check_form(head)
         tokens = len(_AUTHORIZATION.findall(head))
         if identity or tokens != 1 or not _OWN_TOKEN.search(head) or _OTHERS.search(head):
             raise ForwardingRefused("the request must identify its user by exactly one token")
 
-    def _check_head(self, head: bytes) -> None:
+    def _check_form(self, head: bytes) -> None:
         if not _HEAD.match(head):
             raise ForwardingRefused("the head of the request is malformed")
         if self._below_prefix and _DOT_SEGMENT.match(head):

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import structlog
 
 from core.errors import TowlineError
-from core.http1.response import BadResponse, ResponseObserver
+from core.http1.response import BadResponse, ResponseObserver, add_fields
 from core.mux.codec import (
     CLOSE,
     END,
@@ -35,9 +35,11 @@ class UpstreamRequest:
     """Owner of a stream at the agent, and user of an upstream connection.
     Bytes of the client wait until there is a connection and, after an upgrade request, until the
     API server has accepted the upgrade. ForwardingRefused: see `RequestFraming`.
+    `response_fields`: header lines to add to the response, unless it is an upgrade.
     """
 
     __slots__ = (
+        "_added_fields",
         "_answered",
         "_connection",
         "_ended",
@@ -53,11 +55,18 @@ class UpstreamRequest:
         "on_retry",
     )
 
-    def __init__(self, stream: TunnelStream, request: Open, pool: UpstreamPool) -> None:
+    def __init__(
+        self,
+        stream: TunnelStream,
+        request: Open,
+        pool: UpstreamPool,
+        response_fields: bytes = b"",
+    ) -> None:
         self._stream, self._request, self._pool = stream, request, pool
         self._connection: UpstreamConnection | None = None
         self._observer = self._new_observer()
         self._waiting: list[Buffer] = []
+        self._added_fields = response_fields
         self._owed = 0
         self._ended = bool(request.flags & FLAG_NOBODY)
         self._upgrade = bool(request.flags & FLAG_UPGRADE)
@@ -142,6 +151,8 @@ class UpstreamRequest:
             return
         if self._observer.status == UNAUTHORIZED:
             self._pool.forget_token()
+        if self._added_fields and ready and self._observer.status is not None:
+            ready = self._with_added_fields(ready, self._observer.status)
         if self._observer.complete:
             self._finish(ready)
         else:
@@ -171,6 +182,10 @@ class UpstreamRequest:
             self._send_waiting()
         elif self._upgrade and self._observer.status is not None:
             self._drop_waiting()
+
+    def _with_added_fields(self, ready: Buffer, status: int) -> Buffer:
+        fields, self._added_fields = self._added_fields, b""
+        return ready if self._observer.upgraded else add_fields(ready, status, fields)
 
     def _finish(self, ready: Buffer) -> None:
         """Handles a complete response; the connection is reused if the request is complete too."""

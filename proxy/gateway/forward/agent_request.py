@@ -2,7 +2,17 @@
 
 from core.errors import Forbidden
 from core.identity import token_kind
-from core.mux.codec import FLAG_HEAD, FLAG_NOBODY, FLAG_PASSTHROUGH, FLAG_UPGRADE, Open
+from core.mux.codec import (
+    FEATURE_PROOF,
+    FLAG_HEAD,
+    FLAG_NOBODY,
+    FLAG_PASSTHROUGH,
+    FLAG_UPGRADE,
+    MAX_PROOF,
+    Open,
+    add_proof,
+    split_proof,
+)
 from proxy.domain.access import CredentialKind, identity_block
 from proxy.gateway.authorize.authorizer import AuthorizedRequest
 from proxy.gateway.parse.head import RequestHead, rebuild
@@ -22,6 +32,8 @@ def open_message(
         flags |= FLAG_PASSTHROUGH
     else:
         block = identity_block(authorized.acting_as)
+        if authorized.agent.features & FEATURE_PROOF and (proof := _proof(parsed, authorized)):
+            block = add_proof(block, proof)
     if passthrough or recorded:
         head = rebuild(
             parsed.head,
@@ -33,6 +45,25 @@ def open_message(
     else:
         head = parsed.rebuilt(request_id)
     return Open(head, block, bytes.fromhex(request_id), flags)
+
+
+def tenant_of(message: Open, authorized: AuthorizedRequest) -> bytes:
+    """The unit of fair queueing: the user, with any number of tokens."""
+    return split_proof(message.identity)[0] or authorized.identity.name.encode()
+
+
+def _proof(parsed: ParsedRequest, authorized: AuthorizedRequest) -> bytes:
+    """The user's own ID token, for the agent to verify; empty: the request has none.
+
+    A request that names another user (`kubectl --as`) has none: the token proves its owner only.
+    """
+    shown = parsed.read_credential()
+    if shown is None or shown.kind is not CredentialKind.BEARER:
+        return b""
+    is_jwt = token_kind(shown.secret) is None and shown.secret.count(".") == 2
+    fits = is_jwt and len(shown.secret) <= MAX_PROOF
+    is_own = authorized.acting_as == authorized.grant.impersonate
+    return shown.secret.encode("latin-1") if fits and is_own else b""
 
 
 def _check_passthrough(parsed: ParsedRequest) -> None:

@@ -7,15 +7,15 @@ import structlog
 
 from core.errors import Unavailable
 from core.http1.chunked import BadChunk
-from core.http1.response import BadResponse, ResponseObserver
+from core.http1.response import BadResponse, ResponseObserver, add_fields
 from core.mux.codec import END, PROTOCOL, Buffer
 from core.runtime.clock import Clock
 from proxy.domain.audit import EndReason, RequestRecord
 from proxy.domain.terminal import UnrecordableError
 from proxy.gateway.authorize.authorizer import AuthorizedRequest
 from proxy.gateway.error_response import ErrorResponse, encode
-from proxy.gateway.forward.agent_request import open_message
-from proxy.gateway.forward.response_head import add_connection_close, after_upgrade_head
+from proxy.gateway.forward.agent_request import open_message, tenant_of
+from proxy.gateway.forward.response_head import after_upgrade_head
 from proxy.gateway.parse.body import body_of
 from proxy.gateway.parse.parsed_request import ParsedRequest
 from proxy.gateway.record.recorder import RequestRecorder
@@ -135,8 +135,7 @@ class ProxiedRequest:
         recorded = self._recording is not None
         message = open_message(self.parsed, authorized, record.id, recorded=recorded)
         self._recorder.began(record)
-        tenant = message.identity or authorized.identity.name.encode()
-        self._stream = agent.open(self, message, tenant=tenant)
+        self._stream = agent.open(self, message, tenant=tenant_of(message, authorized))
         self.authorized = authorized
         self.ready = True
         self._client.on_forwarded()
@@ -288,7 +287,7 @@ class ProxiedRequest:
                 ):
                     return
             elif self._last_of_connection:
-                data = add_connection_close(data, observer.status)
+                data = add_fields(data, observer.status, b"Connection: close\r\n")
         elif (
             self.raw
             and self._recording is not None

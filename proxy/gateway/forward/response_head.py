@@ -1,15 +1,6 @@
-"""Changes to the head of a response."""
+"""The end of a response's head."""
 
 from core.mux.codec import Buffer
-
-
-def add_connection_close(data: Buffer, status: int) -> Buffer:
-    """Adds `Connection: close`, to a final head only."""
-    text = bytes(data)
-    line, end, rest = text.partition(b"\r\n")
-    if line[9:12] != b"%d" % status:
-        return data
-    return line + end + b"Connection: close\r\n" + rest
 
 
 def after_upgrade_head(data: Buffer) -> bytes:

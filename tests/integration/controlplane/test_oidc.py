@@ -19,7 +19,6 @@ from jwt.algorithms import ECAlgorithm
 from controlplane.access.model.scim import UserPush
 from controlplane.access.model.sign_in import Issuer, TrustRuleSpec
 from controlplane.access.oidc.issuers import OidcClient, OidcIssuers
-from core.outbound.issuers import IssuerHttpClient, check_url
 from controlplane.access.operations.roles import BindingDraft
 from controlplane.access.operations.scim import ScimDirectory
 from controlplane.access.operations.sign_in import ProviderReply
@@ -29,6 +28,7 @@ from controlplane.authorization import INSTALLATION, Verb
 from controlplane.authorization.roles import BuiltInRole as Role
 from core.errors import Conflict, Forbidden, Invalid, NotFound, Unauthenticated, Unavailable
 from core.identity import TokenKind, new_token
+from core.outbound.issuers import IssuerHttpClient, check_url
 from tests.fakes.issuer import CLIENT, FakeIssuer
 from tests.fakes.local_server import LocalServer
 from tests.fakes.tls import TestAuthority

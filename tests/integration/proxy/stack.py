@@ -26,6 +26,7 @@ from proxy.kube_proxy import KubeProxy
 from proxy.settings import ProxySettings
 from syncagent.tunnel.client import TunnelClient
 from syncagent.tunnel.guard import ImpersonationPolicy
+from syncagent.tunnel.proof import IdentityProofs
 from syncagent.tunnel.upstream import Upstream
 from tests.fakes.kube_proxy import CLUSTER, FakeInstallation
 from tests.fakes.tls import TestAuthority
@@ -55,6 +56,8 @@ class Stack:
     """The agent that was started last."""
     policy: ImpersonationPolicy = ImpersonationPolicy()
     """Whom the next agent impersonates."""
+    proofs: IdentityProofs | None = None
+    """What the next agent accepts as proof of identity."""
 
     async def connect(self, upstream: Upstream, token: str = "agent-token") -> asyncio.Task[str]:
         """Start an agent; returns when the door knows it."""
@@ -65,7 +68,9 @@ class Stack:
     async def agent(self, upstream: Upstream, token: str) -> str:
         """Run an agent to the end of its link."""
         async with self.channel() as channel:
-            self.client = TunnelClient(channel, signed(token), upstream, SystemClock(), self.policy)
+            self.client = TunnelClient(
+                channel, signed(token), upstream, SystemClock(), self.policy, proofs=self.proofs
+            )
             return await self.client.run()
 
     @asynccontextmanager

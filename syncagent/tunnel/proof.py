@@ -1,0 +1,240 @@
+"""Proof of a user's identity that the control plane cannot make: the user's own ID token.
+
+With an issuer pinned by the cluster's operator, the agent impersonates only the user whom the
+token names. A request without a token is sent as an unproven user, in one group without further
+groups, and never reaches a Secret.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from hashlib import sha256
+from typing import Protocol
+from urllib.parse import unquote
+
+import jwt
+
+from core.errors import Invalid, Unauthenticated
+from core.id_tokens import (
+    LEEWAY_SECONDS,
+    check_audience,
+    check_times,
+    choose_key,
+    header_of,
+    issuer_of,
+    missing_key,
+    verify_signature,
+)
+from core.mux.codec import MAX_PROOF, Open, split_proof
+from core.runtime.clock import Clock
+from syncagent.tunnel.guard import ForwardingRefused, Guard
+
+UNPROVEN = "towline:unproven"
+UNPROVEN_WARNING = (
+    b'Warning: 299 towline "this request has no proof of identity, so the cluster treats its user '
+    b'as unproven; see Proof of identity in the documentation of Towline"\r\n'
+)
+_SYSTEM = "system:"
+_MAX_NAME, _MAX_GROUPS = 512, 200
+# A key that the issuer no longer publishes stops to count after this time.
+_CACHED_SECONDS = 300.0
+_CACHED = 4096
+_CLAIMED = re.compile(rb"Impersonate-User: ([^\r\n]+)\r\n")
+
+
+class IssuerKeys(Protocol):
+    """Public keys of the issuer."""
+
+    async def key(self, kid: str | None, algorithm: str) -> jwt.PyJWK:
+        """Returns the key for a token's header. Unauthenticated: the issuer has none.
+        Unavailable: the keys cannot be fetched.
+        """
+        ...
+
+
+class PinnedKeys:
+    """Keys of an issuer that the cluster's operator has pinned."""
+
+    def __init__(self, issuer: str, keys: list[jwt.PyJWK]) -> None:
+        self._issuer, self._keys = issuer, keys
+
+    async def key(self, kid: str | None, algorithm: str) -> jwt.PyJWK:
+        found = choose_key(self._keys, kid, algorithm)
+        if found is None:
+            raise Unauthenticated(missing_key(self._issuer, self._keys, kid, algorithm))
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class ProofRules:
+    """Rules of the cluster's operator: which tokens count, and the names that they give.
+
+    `groups`: patterns of groups, with their prefix, that tokens may give; others are dropped.
+    Empty: all. Names with the prefix `system:` never count.
+    """
+
+    issuer: str
+    audiences: tuple[str, ...]
+    username_claim: str = "email"
+    username_prefix: str = ""
+    groups_claim: str = "groups"
+    groups_prefix: str = "oidc:"
+    groups: tuple[str, ...] = ()
+    max_age_seconds: int = 3600
+
+    def __post_init__(self) -> None:
+        if not self.audiences:
+            raise Invalid("must name at least one audience", field="identity.audience")
+
+    def identity_block(self, claims: Mapping[str, object]) -> bytes:
+        """Encodes the `Impersonate-*` header lines of verified claims. Raises Unauthenticated
+        without a usable name.
+        """
+        name = self._username(claims)
+        groups = [group for group in self._groups(claims) if self._permits(group)]
+        lines = [f"Impersonate-User: {name}\r\n"]
+        lines += [f"Impersonate-Group: {group}\r\n" for group in groups[:_MAX_GROUPS]]
+        return "".join(lines).encode()
+
+    def _username(self, claims: Mapping[str, object]) -> str:
+        claim = self.username_claim
+        value = claims.get(claim)
+        if not isinstance(value, str) or not _is_name(value):
+            raise Unauthenticated(f"this token has no usable claim {claim!r} for the user's name")
+        if claim == "email" and claims.get("email_verified", True) not in (True, "true"):
+            raise Unauthenticated(f"{self.issuer} has not verified the address {value!r}")
+        name = self.username_prefix + value
+        if name.startswith(_SYSTEM):
+            raise Unauthenticated(f"the name {name!r} has the reserved prefix {_SYSTEM}")
+        return name
+
+    def _groups(self, claims: Mapping[str, object]) -> list[str]:
+        given = claims.get(self.groups_claim)
+        listed = [given] if isinstance(given, str) else given
+        names = listed if isinstance(listed, list) else []
+        return [
+            f"{self.groups_prefix}{name}"
+            for name in dict.fromkeys(name for name in names if isinstance(name, str))
+            if _is_name(name)
+        ]
+
+    def _permits(self, group: str) -> bool:
+        if group.startswith(_SYSTEM) or group == UNPROVEN:
+            return False
+        return not self.groups or any(fnmatchcase(group, pattern) for pattern in self.groups)
+
+
+class IdentityProofs:
+    """Verifies tokens and caches the result by the token's digest, never the token itself."""
+
+    def __init__(self, rules: ProofRules, keys: IssuerKeys, clock: Clock) -> None:
+        self._rules, self._keys, self._clock = rules, keys, clock
+        self._blocks: dict[bytes, tuple[bytes, float]] = {}
+
+    def known(self, token: bytes) -> bytes | None:
+        """Returns the identity block of a token that was verified recently."""
+        found = self._blocks.get(sha256(token).digest())
+        if found is None or found[1] <= self._clock.now().timestamp():
+            return None
+        return found[0]
+
+    async def verify(self, token: bytes) -> bytes:
+        """Returns the identity block of a token. Raises Unauthenticated, naming the failed check
+        with the expected value. Unavailable: the issuer's keys cannot be fetched.
+        """
+        if len(token) > MAX_PROOF:
+            raise Unauthenticated(f"this token exceeds {MAX_PROOF} bytes")
+        text = token.decode("latin-1")
+        rules, now = self._rules, self._clock.now()
+        algorithm, kid = header_of(text)
+        issuer = issuer_of(text)
+        if issuer != rules.issuer:
+            raise Unauthenticated(
+                f"this token is from {issuer[:200] or 'no issuer'}; this cluster accepts proofs of "
+                f"{rules.issuer}"
+            )
+        key = await self._keys.key(kid, algorithm)
+        claims = verify_signature(text, key, algorithm)
+        check_audience(claims, rules.audiences)
+        expires = check_times(claims, now)
+        issued = claims.get("iat")
+        age_limit = rules.max_age_seconds + LEEWAY_SECONDS
+        if not isinstance(issued, int | float) or issued + age_limit <= now.timestamp():
+            minutes = rules.max_age_seconds // 60
+            raise Unauthenticated(f"this token is older than {minutes} minutes: sign in again")
+        block = rules.identity_block(claims)
+        until = min(expires + LEEWAY_SECONDS, issued + age_limit, now.timestamp() + _CACHED_SECONDS)
+        if len(self._blocks) >= _CACHED:
+            self._blocks.clear()
+        self._blocks[sha256(token).digest()] = (block, until)
+        return block
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """Admission of a request: the lines to add to its response, and the proof to verify first."""
+
+    response_fields: bytes = b""
+    proof: bytes = b""
+
+
+ADMITTED = Admitted()
+UNPROVEN_REQUEST = Admitted(UNPROVEN_WARNING)
+
+
+class RequestIdentity:
+    """Sets the identity of each request: the proven one, or that of an unproven user.
+
+    Without `proofs` the control plane's word counts, within the policy of the guard.
+    """
+
+    def __init__(self, guard: Guard, proofs: IdentityProofs | None) -> None:
+        self._guard, self.proofs = guard, proofs
+
+    def admit(self, request: Open) -> Admitted:
+        """Checks a request and replaces its identity. ForwardingRefused: it may not be sent."""
+        if self.proofs is None:
+            self._guard.check(request.identity, request.head)
+            return ADMITTED
+        claimed, token = split_proof(request.identity)
+        self._guard.check_head(request.head)
+        if not token:
+            self._guard.check(claimed, request.head)
+            request.identity = unproven_block(claimed)
+            if names_secrets(request.head):
+                raise ForwardingRefused("Secrets need a proof of identity, such as an ID token")
+            return UNPROVEN_REQUEST
+        known = self.proofs.known(token)
+        request.identity = known or b""
+        return ADMITTED if known is not None else Admitted(proof=token)
+
+    async def prove(self, token: bytes) -> bytes:
+        """Returns the proven identity; see `IdentityProofs.verify`."""
+        if self.proofs is None:
+            raise Unauthenticated("this cluster has no issuer for proofs of identity")
+        return await self.proofs.verify(token)
+
+
+def unproven_block(claimed: bytes) -> bytes:
+    """Encodes the identity of an unproven user; the name says whom the control plane claims."""
+    found = _CLAIMED.search(claimed)
+    name = found[1] if found is not None else b"unknown"
+    group = UNPROVEN.encode()
+    return b"Impersonate-User: %s:%s\r\nImpersonate-Group: %s\r\n" % (group, name, group)
+
+
+def names_secrets(head: bytes) -> bool:
+    """Reports whether the path of a request leads to Secrets of any API group."""
+    target = head.split(b" ", 2)[1].decode("latin-1")
+    parts = [part for part in unquote(target.partition("?")[0]).split("/") if part]
+    rest = parts[2:] if parts[:1] == ["api"] else parts[3:]
+    if rest[:1] in (["watch"], ["proxy"]):
+        rest = rest[1:]
+    resource = rest[2:3] if rest[:1] == ["namespaces"] and len(rest) > 2 else rest[:1]
+    return resource == ["secrets"]
+
+
+def _is_name(text: str) -> bool:
+    """Reports whether a name can be sent in a header field unchanged."""
+    return 0 < len(text) <= _MAX_NAME and text.isprintable() and text == text.strip()
