@@ -2,6 +2,7 @@
 
 import base64
 import os
+import shlex
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
@@ -28,14 +29,19 @@ def build(
     *,
     embed_token: bool,
     config: Path | None = None,
+    id_token_command: str = "",
 ) -> Entry:
     """Builds a kubeconfig with a context `towline-<handle>` for each cluster; the first is current.
 
-    Credentials come from the login plugin or, with `embed_token`, are in the file itself.
+    Credentials come from the login plugin or, with `embed_token`, are in the file itself. With
+    `id_token_command`, they come from that plugin: ID tokens, which also prove the user's identity
+    to agents. Raises Invalid if it is no command.
     """
     user = f"towline-{urlsplit(target.url).netloc}"
     names = {handle: f"towline-{handle}" for handle in handles}
     credential = {"token": target.token} if embed_token else _plugin(target.url, config)
+    if id_token_command:
+        user, credential = f"{user}-id-token", _id_token_plugin(id_token_command)
     return {
         "apiVersion": "v1",
         "kind": "Config",
@@ -129,6 +135,22 @@ def _plugin(url: str, config: Path | None) -> Entry:
             "interactiveMode": "IfAvailable",
             "provideClusterInfo": False,
             "installHint": "install Towline: it contains towline-kubectl-login",
+        }
+    }
+
+
+def _id_token_plugin(command: str) -> Entry:
+    try:
+        program, *arguments = shlex.split(command)
+    except ValueError:
+        raise Invalid("must be a command", field="--id-token-command") from None
+    return {
+        "exec": {
+            "apiVersion": API_VERSION,
+            "command": program,
+            "args": arguments,
+            "interactiveMode": "IfAvailable",
+            "provideClusterInfo": False,
         }
     }
 

@@ -42,6 +42,21 @@ def test_a_token_lies_in_the_file_only_when_asked_for() -> None:
     ]
 
 
+def test_a_plugin_of_the_users_own_sends_id_tokens() -> None:
+    made = build(TARGET, ["dev"], embed_token=False, id_token_command="kubectl oidc-login 'a b'")
+    (user,) = made["users"]
+    assert user["name"] == "towline-towline.example:8443-id-token"
+    assert made["contexts"][0]["context"]["user"] == user["name"]
+    assert (user["user"]["exec"]["command"], user["user"]["exec"]["args"]) == (
+        "kubectl",
+        ["oidc-login", "a b"],
+    )
+    assert "twu_secret" not in json.dumps(made)
+    for text in ("'", " "):
+        with pytest.raises(Invalid, match="id-token-command"):
+            build(TARGET, ["dev"], embed_token=False, id_token_command=text)
+
+
 def test_merging_replaces_what_has_the_same_name_and_keeps_the_rest(tmp_path: Path) -> None:
     path = tmp_path / "kube" / "config"
     path.parent.mkdir()

@@ -114,6 +114,13 @@ def kubeconfig(
     embed_token: Annotated[
         bool, typer.Option(help="Embed the token in the file instead of the login plugin.")
     ] = False,
+    id_token_command: Annotated[
+        str,
+        typer.Option(
+            help="Credential plugin of kubectl that prints ID tokens, instead of the login plugin. "
+            "An ID token also proves your identity to clusters that require it."
+        ),
+    ] = "",
 ) -> None:
     """Print a kubeconfig for clusters, or merge it into kubectl's file.
 
@@ -121,6 +128,7 @@ def kubeconfig(
     Example:
       towline kubeconfig --all --merge
       kubectl --context towline-dev get pods
+      towline kubeconfig dev --id-token-command "kubectl oidc-login get-token ..."
     """
     if bool(handles) == every_cluster:
         raise Invalid("specify clusters, or use --all")
@@ -131,6 +139,7 @@ def kubeconfig(
         _handles(context, handles),
         embed_token=embed_token,
         config=global_flags(context).config,
+        id_token_command=id_token_command,
     )
     if not merge:
         print(module.dump(made), end="")
