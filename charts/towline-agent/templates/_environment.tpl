@@ -22,6 +22,7 @@
 - name: TOWLINE_AGENT_KUBERNETES_SYSTEM_IDENTITIES
   value: {{ . | quote }}
 {{- end }}
+{{- include "towline-agent.identity" . }}
 {{- if .Values.upgrade.enabled }}
 - name: TOWLINE_AGENT_UPGRADE_NAMESPACE
   value: {{ .Release.Namespace | quote }}

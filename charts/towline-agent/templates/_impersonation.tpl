@@ -21,7 +21,48 @@
   resources: [groups]
   verbs: [impersonate]
   resourceNames:
-    {{- concat .Values.impersonation.groups .Values.impersonation.system.groups | toYaml | nindent 4 }}
+    {{- concat .Values.impersonation.groups .Values.impersonation.system.groups (include "towline-agent.unproven" . | fromYamlArray) | toYaml | nindent 4 }}
+{{- end }}
+
+{{- /* Group of users without a proof of identity, as a list; empty: proofs are off. */ -}}
+{{- define "towline-agent.unproven" -}}
+{{- if .Values.identity.proof.enabled -}}
+["towline:unproven"]
+{{- else -}}
+[]
+{{- end }}
+{{- end }}
+
+{{- /* Settings identity.* of the agent. */ -}}
+{{- define "towline-agent.identity" -}}
+{{- with .Values.identity.proof }}
+{{- if .enabled }}
+- name: TOWLINE_AGENT_IDENTITY_ISSUER
+  value: {{ required "identity.proof.issuer: required; set the URL of the OpenID Connect issuer" .issuer | quote }}
+- name: TOWLINE_AGENT_IDENTITY_AUDIENCE
+  value: {{ required "identity.proof.audiences: required; set the audience of this cluster's tokens" .audiences | join "," | quote }}
+- name: TOWLINE_AGENT_IDENTITY_GROUPS
+  value: {{ join "," $.Values.impersonation.groups | quote }}
+- name: TOWLINE_AGENT_IDENTITY_USERNAME_CLAIM
+  value: {{ .usernameClaim | quote }}
+- name: TOWLINE_AGENT_IDENTITY_USERNAME_PREFIX
+  value: {{ .usernamePrefix | quote }}
+- name: TOWLINE_AGENT_IDENTITY_GROUPS_CLAIM
+  value: {{ .groupsClaim | quote }}
+- name: TOWLINE_AGENT_IDENTITY_GROUPS_PREFIX
+  value: {{ .groupsPrefix | quote }}
+- name: TOWLINE_AGENT_IDENTITY_MAX_AGE_MINUTES
+  value: {{ int .maxAgeMinutes | quote }}
+{{- if .keys }}
+- name: TOWLINE_AGENT_IDENTITY_KEYS
+  value: /etc/towline/identity-keys.json
+{{- end }}
+{{- if .ca }}
+- name: TOWLINE_AGENT_IDENTITY_CA_FILE
+  value: /etc/towline/identity-ca.crt
+{{- end }}
+{{- end }}
+{{- end }}
 {{- end }}
 
 {{- /* Setting kubernetes.system_identities of the agent. */ -}}

@@ -1,11 +1,17 @@
 """What the roles of the agent's chart say."""
 
+from pathlib import Path
+
 import pytest
 
 from controlplane.authorization import BUILT_IN
 from controlplane.authorization.actor import EVERYBODY
+from core.runtime.clock import SystemClock
 from core.spec.fences import ServiceFence
 from syncagent.autonomy.tenants import parse_tenants
+from syncagent.compose import identity_proofs
+from syncagent.settings import from_environment
+from syncagent.tunnel.proof import UNPROVEN
 from tests.unit.charts.rendering import Json, of_kind, pod_of, render, values_of
 
 AGENT = "towline-agent"
@@ -130,3 +136,39 @@ def test_an_account_of_its_own_speaks_for_people() -> None:
     variables = {one["name"]: one.get("value") for one in agent["containers"][0]["env"]}
     named = f"{account['namespace']}:{account['name']}"
     assert variables["TOWLINE_AGENT_KUBERNETES_IMPERSONATOR"] == named
+
+
+def test_proofs_add_the_group_of_unproven_users_and_its_role() -> None:
+    """The agent drops groups that its role does not list, so that a token never costs access."""
+    objects = render(AGENT, values_of(AGENT, "proof"))
+    rules = of_kind(objects, "ClusterRole", "-impersonate")["rules"]
+    (groups,) = [rule["resourceNames"] for rule in rules if rule["resources"] == ["groups"]]
+    assert groups == ["oidc:platform", "oidc:shop", UNPROVEN]
+    bound = {
+        one["subjects"][0]["name"]: one["roleRef"]["name"]
+        for one in objects
+        if one["kind"] == "ClusterRoleBinding" and one["subjects"][0]["kind"] == "Group"
+    }
+    assert bound == {"oidc:platform": "cluster-admin", UNPROVEN: "view"}
+    without = render(AGENT, values_of(AGENT, "default"))
+    assert UNPROVEN not in str(without)
+
+
+def test_the_agent_reads_the_settings_of_proofs_from_the_chart(tmp_path: Path) -> None:
+    objects = render(AGENT, values_of(AGENT, "proof"))
+    variables = {
+        one["name"]: one["value"]
+        for one in pod_of(objects)["containers"][0]["env"]
+        if one["name"].startswith("TOWLINE_AGENT_IDENTITY_")
+    }
+    pinned = of_kind(objects, "ConfigMap", "-identity")["data"]
+    keys = tmp_path / "keys.json"
+    keys.write_text(pinned["identity-keys.json"])
+    assert variables["TOWLINE_AGENT_IDENTITY_KEYS"] == "/etc/towline/identity-keys.json"
+    variables["TOWLINE_AGENT_IDENTITY_KEYS"] = str(keys)
+    hub = {"TOWLINE_AGENT_HUB_ADDRESS": "https://hub:1", "TOWLINE_AGENT_HUB_TOKEN": "twa_x"}
+    settings = from_environment(variables | hub).identity
+    assert (settings.issuer, settings.audience) == ("https://id.example.org", "eu-1")
+    assert (settings.groups, settings.max_age_minutes) == ("oidc:platform,oidc:shop", 30)
+    assert settings.ca_file is not None and settings.ca_file.name in pinned
+    assert identity_proofs(settings, None, SystemClock()) is not None
