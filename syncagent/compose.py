@@ -12,6 +12,7 @@ from uuid import UUID
 
 import orjson
 import structlog
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from core.errors import Invalid, Unavailable
 from core.id_tokens import keys_of
@@ -22,6 +23,7 @@ from core.rpc.calls import CallChannel
 from core.runtime.clock import Clock, SystemClock
 from core.runtime.tasks import Tasks
 from core.spec.attestation import TrustedKeys, read_public_keys
+from core.spec.freeze import FreezeKeys
 from core.spec.objects import ObjectRef
 from syncagent.autonomy.admission import DesiredStateAdmission, StoredStateCheck
 from syncagent.autonomy.definition_sources import (
@@ -30,6 +32,7 @@ from syncagent.autonomy.definition_sources import (
     DefinitionRepository,
 )
 from syncagent.autonomy.folder_renders import FolderRenders
+from syncagent.autonomy.freeze import FreezeSwitch
 from syncagent.autonomy.policy import JobPolicy, LocalPolicy, SourcePolicy
 from syncagent.autonomy.services import LocalServicePorts, LocalServices
 from syncagent.autonomy.tenants import parse_tenants
@@ -38,7 +41,7 @@ from syncagent.jobs.runner import JobRunner
 from syncagent.kube.access import ApiServerAccess, from_kubeconfig, in_cluster
 from syncagent.kube.client import KubeClient
 from syncagent.kube.cluster import KubeCluster
-from syncagent.kube.configmaps import KubeConfigMaps
+from syncagent.kube.configmaps import KubeConfigMaps, KubeFreezeConfigMap
 from syncagent.kube.facts import KubeFacts
 from syncagent.kube.fenced import KubeFences, KubeJobFences
 from syncagent.kube.impersonation import impersonation_problem
@@ -52,11 +55,18 @@ from syncagent.link.logs import LogQueue
 from syncagent.link.reports import OutboxReports
 from syncagent.link.session import LinkPorts
 from syncagent.link.supervisor import AgentIdentity, LinkSupervisor
-from syncagent.ports import DefinitionSource, FollowedRepositories, LocalRenders, OrderedRenders
+from syncagent.ports import (
+    CommandAnswers,
+    DefinitionSource,
+    FollowedRepositories,
+    LocalRenders,
+    OrderedRenders,
+)
 from syncagent.reconcile.engine import ReconcileEngine, ReconcilePorts
 from syncagent.rendering.orders import RenderOrders
 from syncagent.settings import (
     AutonomySettings,
+    FreezeSettings,
     HealthSettings,
     HubSettings,
     IdentitySettings,
@@ -85,6 +95,32 @@ log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
+class Freezing:
+    """The freeze of this cluster, its effects, and the places that may contain statements."""
+
+    switch: FreezeSwitch
+    client: KubeClient
+    tunnel: TunnelKeeper
+    engine: ReconcileEngine
+    file: Path | None = None
+    configmap: KubeFreezeConfigMap | None = None
+
+    async def run(self) -> None:
+        """Follows statements until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self.switch.run(self._freeze, self._thaw))
+            tasks.create_task(self.switch.follow(self.file, self.configmap))
+
+    async def _freeze(self) -> None:
+        """Ends everything that is under way: open requests of users, and writes of the agent."""
+        self.tunnel.end_streams(self.switch.reason)
+        self.client.interrupt_writes()
+
+    async def _thaw(self) -> None:
+        self.engine.resume()
+
+
+@dataclass(frozen=True, slots=True)
 class Agent:
     """The assembled agent; call `run` once."""
 
@@ -97,6 +133,7 @@ class Agent:
     database: Database
     upgrader: Upgrader
     orders: RenderOrders
+    freezing: Freezing
     local: LocalServices | None = None
     pages: StatusServer | None = None
     pipe: WebSocketForwarder | None = None
@@ -118,6 +155,8 @@ class Agent:
             tasks.forever("facts", self.facts.watch(self.reports))
             if self.pipe is not None:
                 tasks.forever("pipe", self.pipe.run())
+            if self.freezing.switch.enabled:
+                tasks.forever("freeze", self.freezing.run())
             tasks.forever("link", self.link.run())
             await self._until(tasks, tasks.spawn("stop", stop.wait()))
         finally:
@@ -162,7 +201,8 @@ def build(
     outbox = SqliteOutbox(database, clock)
     reports, logs = OutboxReports(outbox), LogQueue()
     access = access_to(settings.kubernetes, clock)
-    client = KubeClient(access, clock, settings.kubernetes.concurrency)
+    freeze = freeze_switch(settings, clock, reports)
+    client = KubeClient(access, clock, settings.kubernetes.concurrency, freeze.check)
     cluster = KubeCluster(client, clock, policy.check)
     fences, job_fences = _fences(settings.autonomy, client, cluster, clock)
     key = load_or_create_sealing_key(folder / "sealing.key")
@@ -183,10 +223,9 @@ def build(
     refresh, report_all = (local.refresh, local.report_all) if local is not None else (None, None)
     admission = DesiredStateAdmission(engine, trusted, reports, clock, refresh, sources, report_all)
     facts = ClusterFactsCache(KubeFacts(client).look, clock)
-    issuer = _issuer_client(settings.identity)
-    proofs = identity_proofs(settings.identity, issuer, clock)
-    tunnel = _tunnel(access, client, endpoint, instance_id, settings, clock, proofs)
-
+    issuer, proofs = _identity(settings.identity, clock)
+    tunnel = _tunnel(access, client, endpoint, instance_id, settings, clock, proofs, freeze)
+    freezing = _freezing(settings.freeze, freeze, client, tunnel, engine)
     upgrader = Upgrader(_home(settings.upgrade), cluster, jobs, reports, clock)
     orders = RenderOrders(key, renders, fetcher, reports)
     link = LinkSupervisor(
@@ -194,11 +233,11 @@ def build(
         AgentIdentity(instance_id, local is not None, key.public),
         LinkPorts(
             admission,
-            Commands(admission, jobs, upgrader, orders),
+            Commands(admission, jobs, upgrader, orders, freeze),
             outbox,
             logs,
             clock,
-            partial(_complaint, database, local, tunnel),
+            partial(_complaint, database, local, tunnel, freeze),
         ),
         fetcher,
         facts,
@@ -215,6 +254,7 @@ def build(
         database,
         upgrader,
         orders,
+        freezing,
         local,
         pages,
         pipe,
@@ -222,10 +262,12 @@ def build(
     )
 
 
-def _complaint(database: Database, local: LocalServices | None, tunnel: TunnelKeeper) -> str:
+def _complaint(
+    database: Database, local: LocalServices | None, tunnel: TunnelKeeper, freeze: FreezeSwitch
+) -> str:
     """Describes the present problem of the agent; empty: none."""
     own = local.complaint if local is not None else ""
-    return database.disk_error or own or tunnel.problem
+    return freeze.reason or database.disk_error or own or tunnel.problem
 
 
 def _local(
@@ -362,10 +404,14 @@ def _trusted(settings: AutonomySettings) -> TrustedKeys:
     """Reads the trusted keys from the configured file. Invalid: it contains none."""
     if settings.trusted_keys is None:
         return TrustedKeys(())
+    return TrustedKeys(_public_keys(settings.trusted_keys))
+
+
+def _public_keys(path: Path) -> list[Ed25519PublicKey]:
     try:
-        return TrustedKeys(read_public_keys(settings.trusted_keys.read_bytes()))
+        return read_public_keys(path.read_bytes())
     except Invalid as error:
-        raise Invalid(f"{settings.trusted_keys} {error.message}") from None
+        raise Invalid(f"{path} {error.message}") from None
 
 
 def _fences(
@@ -434,6 +480,7 @@ def _tunnel(
     settings: Settings,
     clock: Clock,
     proofs: IdentityProofs | None,
+    freeze: FreezeSwitch,
 ) -> TunnelKeeper:
     kubernetes = settings.kubernetes
     upstream = upstream_of(kubernetes, access, client, clock)
@@ -452,15 +499,40 @@ def _tunnel(
             instance=UUID(instance_id).bytes,
             egress=egress,
             proofs=proofs,
+            frozen=lambda: freeze.reason,
         )
 
     return TunnelKeeper(dial, clock, partial(tunnel_problem, kubernetes, access, client, clock))
 
 
-def _issuer_client(settings: IdentitySettings) -> IssuerHttpClient | None:
-    """Builds the client that fetches the issuer's keys; None if they are pinned."""
-    is_needed = settings.issuer and settings.keys is None
-    return IssuerHttpClient(settings.ca_file) if is_needed else None
+def freeze_switch(settings: Settings, clock: Clock, answers: CommandAnswers) -> FreezeSwitch:
+    """Builds the freeze of this cluster. Invalid: the file of keys has none."""
+    path, keys = settings.freeze.keys, FreezeKeys()
+    if path is not None:
+        keys = FreezeKeys(_public_keys(path))
+    statement = settings.state.directory / "freeze"
+    return FreezeSwitch(keys, settings.freeze.cluster, statement, clock, answers)
+
+
+def _freezing(
+    settings: FreezeSettings,
+    switch: FreezeSwitch,
+    client: KubeClient,
+    tunnel: TunnelKeeper,
+    engine: ReconcileEngine,
+) -> Freezing:
+    place = settings.configmap
+    configmap = KubeFreezeConfigMap(client, place) if place else None
+    return Freezing(switch, client, tunnel, engine, settings.file, configmap)
+
+
+def _identity(
+    settings: IdentitySettings, clock: Clock
+) -> tuple[IssuerHttpClient | None, IdentityProofs | None]:
+    """Builds the verification of proofs, and the client that fetches the issuer's keys."""
+    fetches = bool(settings.issuer) and settings.keys is None
+    issuer = IssuerHttpClient(settings.ca_file) if fetches else None
+    return issuer, identity_proofs(settings, issuer, clock)
 
 
 def identity_proofs(

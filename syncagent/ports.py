@@ -349,6 +349,27 @@ class Reconciler(Protocol):
         ...
 
 
+class FreezeConfigMap(Protocol):
+    """The ConfigMap that may contain freeze statements."""
+
+    async def statements(self) -> list[str]:
+        """Returns the lines of its values. Unavailable, Refused: it cannot be read."""
+        ...
+
+
+class FreezeCommands(Protocol):
+    """The freeze of this cluster by the holder of its freeze key."""
+
+    @property
+    def reason(self) -> str:
+        """Why the cluster is frozen; empty: it is not."""
+        ...
+
+    def execute(self, command_id: str, statement: str) -> None:
+        """Obeys a signed statement, and answers the command. Invalid: it does not count here."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class NumberedReport:
     """A numbered report; `at_ms` is the time of its event in milliseconds since 1970."""

@@ -77,6 +77,21 @@ class IdentitySettings:
 
 
 @dataclass(frozen=True, slots=True)
+class FreezeSettings:
+    """Freeze of the cluster by a key that is kept offline; the control plane cannot lift it.
+    `keys`: file with the public freeze keys (PEM); none: the cluster cannot be frozen so.
+    `cluster`: name of this cluster in statements; empty: only statements for all clusters count.
+    `configmap`: `namespace/name` of a ConfigMap that may contain statements. `file`: file that may
+    contain statements, one a line.
+    """
+
+    keys: Path | None = None
+    cluster: str = ""
+    configmap: str = ""
+    file: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class StateSettings:
     """`directory`: folder for desired state, bundles and unsent reports."""
 
@@ -191,6 +206,7 @@ class Settings:
     git: GitAccessSettings = GitAccessSettings()
     secrets: SecretsSettings = SecretsSettings()
     identity: IdentitySettings = IdentitySettings()
+    freeze: FreezeSettings = FreezeSettings()
 
 
 _TRUTHS = {"true": True, "false": False}
@@ -198,6 +214,7 @@ _GROUPS: dict[str, Any] = {
     "hub": HubSettings,
     "kubernetes": KubernetesSettings,
     "identity": IdentitySettings,
+    "freeze": FreezeSettings,
     "state": StateSettings,
     "egress": EgressSettings,
     "autonomy": AutonomySettings,

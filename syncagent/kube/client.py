@@ -5,7 +5,7 @@ messages.
 import asyncio
 import random
 import ssl
-from collections.abc import AsyncGenerator, Generator, Mapping
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from functools import lru_cache
@@ -43,16 +43,28 @@ _ALL = "*"
 _LOST = (TimeoutError, aiohttp.ClientError, OSError)
 
 
+def _permit() -> None:
+    """Permits every write."""
+
+
 class KubeClient:
     """One session with the API server.
     It sends at most `concurrency` requests at a time to one API group, and twice as many in total,
     without watches: a slow webhook or aggregated API does not block the others. A 429 or 503 with
     Retry-After pauses all requests for that time. Without it, as from a broken aggregated API, only
-    requests to that group are paused.
+    requests to that group are paused. `check_write` raises a TowlineError while nothing may change.
     """
 
-    def __init__(self, access: ApiServerAccess, clock: Clock, concurrency: int = 16) -> None:
+    def __init__(
+        self,
+        access: ApiServerAccess,
+        clock: Clock,
+        concurrency: int = 16,
+        check_write: Callable[[], None] = _permit,
+    ) -> None:
         self._access = access
+        self._check_write = check_write
+        self._writes: set[asyncio.Timeout] = set()
         self._clock = clock
         self._concurrency = concurrency
         self._turn = asyncio.Semaphore(2 * concurrency)
@@ -65,6 +77,11 @@ class KubeClient:
         """Closes all connections."""
         if self._session is not None:
             await self._session.close()
+
+    def interrupt_writes(self) -> None:
+        """Ends all open writes at once; each raises the error of `check_write`, or Unavailable."""
+        for limit in self._writes:
+            limit.reschedule(asyncio.get_running_loop().time())
 
     async def request(
         self,
@@ -161,15 +178,24 @@ class KubeClient:
         self, method: str, url: URL, body: object, headers: dict[str, str]
     ) -> tuple[int, float | None, dict[str, object]]:
         data = None if body is None else orjson.dumps(body)
+        limit = asyncio.timeout(None)
+        if method != "GET":
+            self._check_write()
+            self._writes.add(limit)
         try:
-            signed = headers | await self._access.headers()
-            session = await self._open()
-            async with session.request(method, url, data=data, headers=signed) as response:
-                answer = _parse(await response.read())
-                self._note_refusal(response.status)
-                return response.status, _retry_after(response), answer
+            async with limit:
+                signed = headers | await self._access.headers()
+                session = await self._open()
+                async with session.request(method, url, data=data, headers=signed) as response:
+                    answer = _parse(await response.read())
+                    self._note_refusal(response.status)
+                    return response.status, _retry_after(response), answer
         except _LOST as error:
+            if limit.expired():
+                self._check_write()
             raise self._connection_error(error) from error
+        finally:
+            self._writes.discard(limit)
 
     def _should_retry(self, status: int, attempt: int) -> bool:
         """Reports whether to retry after this status: a token may just have expired."""

@@ -5,8 +5,31 @@ from urllib.parse import quote
 from core.errors import Invalid
 from syncagent.domain.objects import KubeObject
 from syncagent.kube.client import KubeClient
+from syncagent.ports import RequestRefused
 
 _MAX_CONFIGMAPS = 500
+_NOT_FOUND = 404
+
+
+class KubeFreezeConfigMap:
+    """Implements `ports.FreezeConfigMap`; `place` is `namespace/name`. Invalid: another format."""
+
+    def __init__(self, client: KubeClient, place: str) -> None:
+        namespace, _, name = place.partition("/")
+        if not namespace or not name or "/" in name:
+            raise Invalid(f"{place!r} is not NAMESPACE/NAME", field="freeze.configmap")
+        self._client = client
+        self._path = f"/api/v1/namespaces/{quote(namespace)}/configmaps/{quote(name)}"
+
+    async def statements(self) -> list[str]:
+        try:
+            answer = await self._client.request("GET", self._path)
+        except RequestRefused as error:
+            if error.status == _NOT_FOUND:
+                return []
+            raise
+        values = (answer.get("data") or {}).values()
+        return [line for value in values for line in str(value).splitlines()]
 
 
 class KubeConfigMaps:

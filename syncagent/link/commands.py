@@ -5,7 +5,7 @@ from typing import Protocol
 from core.errors import Invalid
 from core.wire.codec import job_spec_from_message
 from core.wire.v1 import agent_pb2 as pb
-from syncagent.ports import JobCommands, Reconciler
+from syncagent.ports import FreezeCommands, JobCommands, Reconciler
 
 
 class UpgradeCommands(Protocol):
@@ -25,7 +25,7 @@ class RenderCommands(Protocol):
 
 
 class Commands:
-    """Dispatches commands; unsupported ones are answered with a refusal."""
+    """Dispatches commands; refuses unsupported ones, and all others while the cluster is frozen."""
 
     def __init__(
         self,
@@ -33,21 +33,35 @@ class Commands:
         jobs: JobCommands | None = None,
         upgrades: UpgradeCommands | None = None,
         orders: RenderCommands | None = None,
+        freeze: FreezeCommands | None = None,
     ) -> None:
         self._reconciler = reconciler
         self._jobs = jobs
         self._upgrades = upgrades
         self._orders = orders
+        self._freeze = freeze
 
     def take(self, command: pb.Command) -> None:
         """Executes a command, or begins to. Unavailable: it could not be stored; it will be sent
         again.
         """
         try:
+            if self._freeze is not None and self._take_frozen(command, self._freeze):
+                return
             if not self._taken(command):
                 self._reconciler.refuse(command.id, "this agent does not support the command")
         except Invalid as error:
             self._reconciler.refuse(command.id, error.message)
+
+    def _take_frozen(self, command: pb.Command, freeze: FreezeCommands) -> bool:
+        """Obeys a freeze statement; refuses every other command while the cluster is frozen."""
+        if command.WhichOneof("body") == "freeze":
+            freeze.execute(command.id, command.freeze.statement)
+            return True
+        if reason := freeze.reason:
+            self._reconciler.refuse(command.id, reason)
+            return True
+        return False
 
     def _taken(self, command: pb.Command) -> bool:
         match command.WhichOneof("body"):

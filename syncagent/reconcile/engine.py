@@ -244,6 +244,10 @@ class ReconcileEngine:
         """Answers a command that this agent does not support."""
         self._answer(CommandAnswer(command_id, CommandOutcome.REFUSED, reason))
 
+    def resume(self) -> None:
+        """Retries all services at once, after a freeze."""
+        self._resume_all()
+
     def _service_of_command(self, command_id: str, service_id: str) -> ServiceState | None:
         """Returns the service of a command; None: the command has been answered."""
         answer = self._memory.find_answer(command_id)

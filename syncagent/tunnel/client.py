@@ -2,6 +2,7 @@
 
 import asyncio
 import secrets
+from collections.abc import Callable
 
 import structlog
 
@@ -35,9 +36,10 @@ log = structlog.get_logger(__name__)
 
 MEMORY = 32 << 20
 WIDEST = 2 << 20
-FORBIDDEN, NOT_SERVED = 403, 501
+FORBIDDEN, NOT_SERVED, FROZEN = 403, 501, 503
 NO_EGRESS = EgressPolicy()
 GRACE, LINGER, LOOK = 60.0, 1.0, 0.2
+_REFUSES = "refuses all requests"
 
 
 class TunnelClient:
@@ -46,7 +48,8 @@ class TunnelClient:
     distinguishes a reconnect from a second agent. `draining` is set when the control plane asks for
     a new connection: dial again, and `finish` this one meanwhile. `egress`: hosts that the control
     plane may reach through this agent, besides the API server. `proofs`: verifies the identity of
-    users; None: the control plane's word counts. `is_open`: the control plane has answered.
+    users; None: the control plane's word counts. `frozen` returns the reason why all requests are
+    refused now; empty: they are not. `is_open`: the control plane has answered.
     """
 
     def __init__(
@@ -60,6 +63,7 @@ class TunnelClient:
         instance: bytes | None = None,
         egress: EgressPolicy = NO_EGRESS,
         proofs: IdentityProofs | None = None,
+        frozen: Callable[[], str] = str,
     ) -> None:
         self.draining = asyncio.Event()
         self.is_open = False
@@ -68,7 +72,7 @@ class TunnelClient:
         self._instance = instance or secrets.token_bytes(16)
         self._guard = Guard(allow, below_prefix=bool(upstream.prefix))
         self._identity = RequestIdentity(self._guard, proofs)
-        self._egress = egress
+        self._egress, self._frozen = egress, frozen
         self._pool = UpstreamPool(upstream, clock)
         self._tasks = Tasks("tunnel")
         self._mux: Mux | None = None
@@ -115,6 +119,12 @@ class TunnelClient:
             await self._clock.sleep(LOOK)
         mux.close("handed over to a newer connection")
 
+    def end_streams(self, reason: str) -> None:
+        """Ends all open requests at once."""
+        mux = self._mux
+        for stream in [*mux.streams.values()] if mux is not None else ():
+            stream.fail(FROZEN, f"{_REFUSES}: {reason}")
+
     # Events of the mux (see `core.mux.mux.MuxOwner`)
 
     def on_ready(self, hello: Hello) -> None:
@@ -122,7 +132,9 @@ class TunnelClient:
         log.info("tunnel open")
 
     def on_open(self, stream: TunnelStream, request: Open) -> None:
-        if request.kind == KIND_TCP:
+        if reason := self._frozen():
+            stream.reset(FROZEN, f"{_REFUSES}: {reason}")
+        elif request.kind == KIND_TCP:
             self._open_tcp(stream, request)
         else:
             self._open_http(stream, request)

@@ -37,6 +37,7 @@ class TunnelKeeper:
         self._clock = clock
         self._check = check
         self._client: TunnelClient | None = None
+        self._clients: set[TunnelClient] = set()
         self._reason = ""
 
     @property
@@ -57,7 +58,7 @@ class TunnelKeeper:
                     await _first(tasks, None, self._clock.sleep(backoff.next()), leaving.wait())
                     continue
                 client = self._client = self._dial(channel)
-                running = tasks.spawn("run", client.run())
+                running = tasks.spawn("run", self._serve(client))
                 await _first(tasks, running, client.draining.wait(), leaving.wait())
                 pause = _PAUSE_S
                 if running.done():
@@ -72,6 +73,18 @@ class TunnelKeeper:
         finally:
             self._reason = ""
             await tasks.stop()
+
+    def end_streams(self, reason: str) -> None:
+        """Ends all open requests of all tunnels at once."""
+        for client in [*self._clients]:
+            client.end_streams(reason)
+
+    async def _serve(self, client: TunnelClient) -> str:
+        self._clients.add(client)
+        try:
+            return await client.run()
+        finally:
+            self._clients.discard(client)
 
     async def _is_safe(self) -> bool:
         reason = await self._check()

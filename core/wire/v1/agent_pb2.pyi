@@ -445,7 +445,7 @@ class DesiredEnd(_message.Message):
     def __init__(self, services: _Optional[int] = ...) -> None: ...
 
 class Command(_message.Message):
-    __slots__ = ("id", "sync_now", "run_job", "cancel_job", "terminate", "upgrade", "render")
+    __slots__ = ("id", "sync_now", "run_job", "cancel_job", "terminate", "upgrade", "render", "freeze")
     ID_FIELD_NUMBER: _ClassVar[int]
     SYNC_NOW_FIELD_NUMBER: _ClassVar[int]
     RUN_JOB_FIELD_NUMBER: _ClassVar[int]
@@ -453,6 +453,7 @@ class Command(_message.Message):
     TERMINATE_FIELD_NUMBER: _ClassVar[int]
     UPGRADE_FIELD_NUMBER: _ClassVar[int]
     RENDER_FIELD_NUMBER: _ClassVar[int]
+    FREEZE_FIELD_NUMBER: _ClassVar[int]
     id: str
     sync_now: SyncNow
     run_job: RunJob
@@ -460,7 +461,14 @@ class Command(_message.Message):
     terminate: Terminate
     upgrade: UpgradeAgent
     render: RenderOrder
-    def __init__(self, id: _Optional[str] = ..., sync_now: _Optional[_Union[SyncNow, _Mapping]] = ..., run_job: _Optional[_Union[RunJob, _Mapping]] = ..., cancel_job: _Optional[_Union[CancelJob, _Mapping]] = ..., terminate: _Optional[_Union[Terminate, _Mapping]] = ..., upgrade: _Optional[_Union[UpgradeAgent, _Mapping]] = ..., render: _Optional[_Union[RenderOrder, _Mapping]] = ...) -> None: ...
+    freeze: FreezeOrder
+    def __init__(self, id: _Optional[str] = ..., sync_now: _Optional[_Union[SyncNow, _Mapping]] = ..., run_job: _Optional[_Union[RunJob, _Mapping]] = ..., cancel_job: _Optional[_Union[CancelJob, _Mapping]] = ..., terminate: _Optional[_Union[Terminate, _Mapping]] = ..., upgrade: _Optional[_Union[UpgradeAgent, _Mapping]] = ..., render: _Optional[_Union[RenderOrder, _Mapping]] = ..., freeze: _Optional[_Union[FreezeOrder, _Mapping]] = ...) -> None: ...
+
+class FreezeOrder(_message.Message):
+    __slots__ = ("statement",)
+    STATEMENT_FIELD_NUMBER: _ClassVar[int]
+    statement: str
+    def __init__(self, statement: _Optional[str] = ...) -> None: ...
 
 class RenderOrder(_message.Message):
     __slots__ = ("box",)

@@ -207,3 +207,40 @@ async def test_the_service_account_is_read_again(tmp_path: Path, cluster) -> Non
     assert (await access.headers())["Authorization"] == "Bearer one"
     await clock.advance(61)
     assert (await access.headers())["Authorization"] == "Bearer two"
+
+
+async def test_a_write_under_way_ends_when_nothing_may_change() -> None:
+    """It does not wait for the API server; reads go on."""
+    frozen, arrived = list[str](), asyncio.Event()
+
+    async def slow(request: web.Request) -> web.Response:
+        if request.method != "GET":
+            arrived.set()
+            await asyncio.sleep(3600)
+        return answer({"kind": "ConfigMap"})
+
+    def check_write() -> None:
+        if frozen:
+            raise Unavailable(frozen[0])
+
+    app = web.Application()
+    app.router.add_route("*", "/{rest:.*}", slow)
+    runner = web.AppRunner(app, shutdown_timeout=0.1)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    access = ApiServerAccess(f"http://127.0.0.1:{runner.addresses[0][1]}", None, None)
+    client, tasks = KubeClient(access, FakeClock(), check_write=check_write), Tasks("test")
+    writing = tasks.spawn("write", client.request("PATCH", "/api/v1/x", body={}))
+    await arrived.wait()
+    frozen.append("the cluster is frozen")
+    client.interrupt_writes()
+    async with asyncio.timeout(5):
+        with pytest.raises(Unavailable, match="frozen"):
+            await writing
+    with pytest.raises(Unavailable, match="frozen"):
+        await client.request("DELETE", "/api/v1/x")
+    assert await client.request("GET", "/api/v1/x") == {"kind": "ConfigMap"}
+    await client.close()
+    await runner.cleanup()
+    await tasks.stop()
