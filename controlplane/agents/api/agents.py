@@ -161,6 +161,21 @@ class AgentMutation:
         return ClusterType.of(row)
 
     @strawberry.mutation
+    async def deliver_freeze_statement(
+        self, info: Info, cluster_id: strawberry.ID, statement: str
+    ) -> ClusterType | None:
+        """Passes a signed freeze or thaw statement on to the agent of a cluster. The agent obeys it
+        if a freeze key of its cluster has signed it. `agentAlarm` then shows a freeze.
+
+        Args:
+            cluster_id: ID of the cluster.
+            statement: Output of `towline freeze --print` or `towline thaw --print`.
+        """
+        context, actor = info.context, info.context.actor
+        row = await context[AgentCommands].deliver_freeze_statement(actor, cluster_id, statement)
+        return ClusterType.of(row)
+
+    @strawberry.mutation
     async def upgrade_agents(
         self,
         info: Info,

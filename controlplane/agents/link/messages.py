@@ -109,6 +109,9 @@ def command(command_: Command) -> wire.Command:
                 version=command_.payload["version"], image=command_.payload["image"]
             )
             return wire.Command(id=command_.id, upgrade=upgrade)
+        case CommandKind.FREEZE:
+            order = wire.FreezeOrder(statement=command_.payload["statement"])
+            return wire.Command(id=command_.id, freeze=order)
         case CommandKind.RENDER:
             box = base64.b64decode(command_.payload["box"])
             return wire.Command(id=command_.id, render=wire.RenderOrder(box=box))

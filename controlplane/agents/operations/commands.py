@@ -1,4 +1,4 @@
-"""Commands of users to agents: confirm deletions, stop a sync, upgrade, read dry-run plans."""
+"""Commands of users to agents: confirm deletions, stop, upgrade, freeze, read dry-run plans."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -20,6 +20,7 @@ from controlplane.services.operations.generations import publish_service
 from controlplane.services.operations.services import find_managed_service, find_service
 from controlplane.services.ports import LedgerStore, PlanStore, ServiceStore
 from core.errors import Conflict, Invalid
+from core.spec.freeze import read_unverified
 from core.spec.objects import ObjectRef
 
 _MAX_CONFIRMED = 1000
@@ -88,6 +89,28 @@ class AgentCommands:
             tx.authorize(Verb.WRITE, cluster.target)
             await self._upgrade(tx, [cluster], agent)
             tx.audit(cluster.handle, cluster.id, **agent)
+        return cluster
+
+    async def deliver_freeze_statement(
+        self, actor: Actor, cluster_id: str, statement: str
+    ) -> Cluster:
+        """Passes a signed statement on to a cluster's agent, which checks the signature.
+
+        Invalid: the text is no statement.
+        """
+        require_member(actor)
+        order = read_unverified(statement)
+        async with self._context.change(actor, "deliverFreezeStatement") as tx:
+            cluster = await find_cluster(tx, cluster_id)
+            tx.authorize(Verb.WRITE, cluster.target)
+            kind, now = CommandKind.FREEZE, self._context.clock.now()
+            payload = {"statement": statement.strip()}
+            await tx[CommandStore].add(
+                Command(self._context.new_id(), cluster.id, kind, now, payload=payload)
+            )
+            tx.publish(DESIRED_STATE, f"{cluster.id}/freeze")
+            tx.publish(CLUSTER, cluster.id)
+            tx.audit(cluster.handle, cluster.id, freeze=order.action, serial=order.serial)
         return cluster
 
     async def upgrade_agents(

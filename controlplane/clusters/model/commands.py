@@ -20,6 +20,7 @@ class CommandKind(StrEnum):
     CANCEL_JOB = "cancel-job"
     UPGRADE = "upgrade"
     RENDER = "render"
+    FREEZE = "freeze"
 
 
 class CommandState(StrEnum):
@@ -38,7 +39,7 @@ class Command:
     `payload` depends on the kind: `job` (id of the job to cancel), `version` and `image` (upgrade),
     `box` (render: the encrypted order in base64, and `uploaded`, the digest of the bundle that the
     agent uploaded for it). The result of a render replaces both with `digest`, `source` and
-    `reads`. A command that runs a job has the job's id.
+    `reads`; `statement` (freeze). A command that runs a job has the job's id.
     """
 
     id: str

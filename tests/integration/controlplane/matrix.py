@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from graphql import (
     GraphQLField,
     GraphQLList,
@@ -41,6 +42,7 @@ from controlplane.services.ports import ComponentStore, RevisionStore, ServiceSt
 from controlplane.settings import ControlPlaneSettings
 from controlplane.store.audit_log import SqlAudit
 from core.identity import ClusterId, ServiceId
+from core.spec.freeze import FreezeAction, FreezeStatement
 from tests import migrated
 from tests.fakes.clock import FakeClock
 from tests.fakes.control_plane import FakeProxySessions, built
@@ -69,6 +71,9 @@ _NEW_GLOBAL = (
 )
 
 # Arguments that reach a thing of the project; {names} are its ids.
+_FROZEN = FreezeStatement(FreezeAction.FREEZE, ("*",), 1, 1).sign(
+    Ed25519PrivateKey.from_private_bytes(bytes(32))
+)
 ARGUMENTS = {
     "user": 'email: "other@example.org"',
     "group": 'name: "team"',
@@ -161,6 +166,7 @@ ARGUMENTS = {
     "confirmDeletions": 'serviceId: "{service}", objects: [{{kind: "X", name: "x"}}]',
     "terminateService": 'serviceId: "{service}"',
     "upgradeAgent": 'clusterId: "{cluster}", version: "1.0.0", image: "x"',
+    "deliverFreezeStatement": f'clusterId: "{{cluster}}", statement: "{_FROZEN}"',
     "upgradeAgents": 'groupId: "{clusters}", version: "1.0.0", image: "x"',
     "runClusterJob": 'clusterId: "{cluster}", attributes:'
     ' {{namespace: "x", manifest: "{job_json}"}}',

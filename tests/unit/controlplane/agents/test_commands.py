@@ -5,8 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from controlplane.agents.api.agents import ObjectAttributes
+from controlplane.agents.link.messages import command
 from controlplane.agents.live_logs import MemoryLiveLogs
 from controlplane.agents.model.jobs import JobRequest
 from controlplane.agents.operations.commands import AgentCommands
@@ -16,7 +18,8 @@ from controlplane.clusters.model.commands import CommandKind
 from controlplane.clusters.model.groups import ClusterGroup
 from controlplane.clusters.ports import CommandStore
 from controlplane.platform.context import CLUSTER, CLUSTER_JOB, DESIRED_STATE, SERVICE
-from core.errors import Forbidden, NotFound, TowlineError, Unauthenticated
+from core.errors import Forbidden, Invalid, NotFound, TowlineError, Unauthenticated
+from core.spec.freeze import FreezeAction, FreezeStatement
 from core.spec.objects import ObjectRef
 from tests.fakes.actors import EDITOR, NOBODY, VIEWER
 from tests.fakes.clock import START
@@ -31,6 +34,7 @@ CLAIM = ObjectRef("", "v1", "PersistentVolumeClaim", "shop", "data")
 EU, US = make_cluster("eu"), make_cluster("us", tags={"towline-agent": "keep"})
 SHOP = make_service("shop", EU, generation=2, awaiting=(CLAIM,))
 ALL = ClusterGroup("all", "all", START, START, cluster_ids=("eu", "us"))
+FROZEN = FreezeStatement(FreezeAction.FREEZE, ("eu",), 1, 1).sign(Ed25519PrivateKey.generate())
 POD = JobRequest("shop", {"apiVersion": "v1", "kind": "Pod"}, key="once")
 
 
@@ -60,6 +64,11 @@ ACTIONS: dict[str, tuple[Act, str, list[tuple[str, str]]]] = {
         lambda agents, actor: agents.commands.upgrade_agent(actor, "eu", "2", "agent:2"),
         "eu",
         UPGRADING,
+    ),
+    "deliverFreezeStatement": (
+        lambda agents, actor: agents.commands.deliver_freeze_statement(actor, "eu", FROZEN),
+        "eu",
+        [(DESIRED_STATE, "eu/freeze"), (CLUSTER, "eu")],
     ),
     "upgradeAgents": (
         lambda agents, actor: agents.commands.upgrade_agents(actor, "all", "2", "agent:2"),
@@ -102,6 +111,15 @@ async def test_a_command_without_permission_leaves_no_trace(
         await ACTIONS[action][0](agents, actor)
     assert await world.audited() == [] and world.published == []
     assert await world.rows(CommandStore) == []
+
+
+async def test_only_statements_are_passed_on(world: MemoryOperations, agents: Agents) -> None:
+    """The agent gets the same text; it alone checks the signature."""
+    with pytest.raises(Invalid, match="towline freeze"):
+        await agents.commands.deliver_freeze_statement(EDITOR, "eu", "stop everything")
+    await agents.commands.deliver_freeze_statement(EDITOR, "eu", f"{FROZEN}\n")
+    (row,) = await world.rows(CommandStore)
+    assert command(row).freeze.statement == FROZEN
 
 
 async def test_a_job_is_started_and_cancelled_once(world: MemoryOperations, agents: Agents) -> None:
