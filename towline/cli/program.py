@@ -10,7 +10,7 @@ from core import __version__
 from core.errors import Code, TowlineError
 from towline.cli.access import access, groups, login, roles, tokens, users
 from towline.cli.apply import apply
-from towline.cli.clusters import clusters
+from towline.cli.clusters import clusters, freezing
 from towline.cli.configuration import contexts, flow
 from towline.cli.generators import cluster_groups, global_services, namespaces, service_sets
 from towline.cli.operator import admin, agent, completion, processes, simulate
@@ -51,6 +51,7 @@ for _group, _name in (
     (global_services.app, "globals"),
     (fleet.app, "fleet"),
     (flow.app, "flow"),
+    (freezing.app, "freeze-key"),
     (groups.app, "groups"),
     (helm_repositories.app, "helm-repos"),
     (notifications.app, "notifications"),
@@ -81,6 +82,8 @@ for _command, _name in (
     (login.whoami, "whoami"),
     (login.kubeconfig, "kubeconfig"),
     (apply.apply, "apply"),
+    (freezing.freeze, "freeze"),
+    (freezing.thaw, "thaw"),
     (search.search, "search"),
     (search.find, "find"),
     (blame.blame, "blame"),

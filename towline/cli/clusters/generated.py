@@ -38,6 +38,11 @@ class NewCluster(Cluster):
     deployToken: str | None
 
 
+class DeliverFreezeStatement(TypedDict):
+    id: str
+    handle: str
+
+
 class Installation(TypedDict):
     version: str
     agentsPort: int
@@ -101,6 +106,13 @@ ROTATE_CLUSTER_TOKEN: GraphQLDocument[Mapping[str, NewCluster | None]] = GraphQL
 
 def rotate_cluster_token(api: GraphQLApi, id: str) -> NewCluster:
     return run(api, ROTATE_CLUSTER_TOKEN, id=id)
+
+
+DELIVER_FREEZE_STATEMENT: GraphQLDocument[Mapping[str, DeliverFreezeStatement | None]] = GraphQLDocument('mutation DeliverFreezeStatement($clusterId:ID!$statement:String!){deliverFreezeStatement(clusterId:$clusterId statement:$statement){id handle}}')
+
+
+def deliver_freeze_statement(api: GraphQLApi, cluster_id: str, statement: str) -> DeliverFreezeStatement:
+    return run(api, DELIVER_FREEZE_STATEMENT, clusterId=cluster_id, statement=statement)
 
 
 INSTALLATION: GraphQLDocument[Mapping[str, Installation]] = GraphQLDocument('query Installation{installation{version agentsPort}}')

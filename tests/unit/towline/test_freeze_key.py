@@ -1,0 +1,55 @@
+"""`towline freeze-key`, `towline freeze` and `towline thaw`, without a connection."""
+
+from collections.abc import Callable
+from pathlib import Path
+from stat import S_IMODE
+
+import pytest
+
+from core.errors import Invalid
+from core.spec.attestation import read_public_keys
+from core.spec.freeze import EVERY_CLUSTER, FreezeAction, FreezeKeys
+from tests.fakes.clock import START
+from tests.fakes.command_line import Finished, run_in_process
+from towline import freeze_key
+
+Run = Callable[..., Finished]
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Run:
+    """The program, with these words."""
+    return lambda *words: run_in_process(words, monkeypatch, capfd)
+
+
+def test_a_created_key_signs_what_its_public_half_verifies(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "freeze.key"
+    created = run("freeze-key", "create", str(file))
+    assert (created.code, S_IMODE(file.stat().st_mode)) == (0, 0o600)
+    keys = FreezeKeys(read_public_keys(created.out.encode()))
+    frozen = run("freeze", "--key", str(file), "--cluster", "eu-1", "--reason", "x", "--print")
+    thawed = run("thaw", "--key", str(file), "--all", "--serial", "7", "--print")
+    freeze, thaw = keys.verify(frozen.out), keys.verify(thawed.out)
+    assert (freeze.action, freeze.clusters, freeze.reason) == (FreezeAction.FREEZE, ("eu-1",), "x")
+    assert (thaw.action, thaw.clusters, thaw.serial) == (FreezeAction.THAW, (EVERY_CLUSTER,), 7)
+    assert freeze.serial > freeze.issued_at
+
+
+def test_a_key_is_never_replaced(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "freeze.key"
+    file.write_text("precious")
+    refused = run("freeze-key", "create", str(file))
+    assert refused.code == 2 and "exists already" in refused.err
+    assert file.read_text() == "precious"
+
+
+def test_a_file_that_is_no_key_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "freeze.key"
+    file.write_text("no key")
+    with pytest.raises(Invalid, match="freeze-key create"):
+        freeze_key.sign(file, "freeze", ["*"], START)
+
+
+def test_a_freeze_names_clusters_or_all(run: Run, tmp_path: Path) -> None:
+    refused = run("freeze", "--key", str(tmp_path / "key"), "--print")
+    assert refused.code == 2 and "--cluster" in refused.err

@@ -1,0 +1,128 @@
+"""`towline freeze-key …`, `towline freeze` and `towline thaw`."""
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from core.errors import Forbidden, Invalid, TowlineError
+from core.runtime.clock import SystemClock
+from towline.cli.clusters import generated as operations
+from towline.cli.clusters.find import find_cluster
+from towline.cli.lazy_import import load
+from towline.cli.shell.output import say
+from towline.cli.shell.session import connect
+
+app = typer.Typer(no_args_is_help=True, help="Key that freezes clusters; keep it offline.")
+
+Key = Annotated[Path, typer.Option(help="File of the private freeze key.")]
+Clusters = Annotated[
+    list[str] | None,
+    typer.Option("--cluster", help="Name of a cluster, as its agent knows it; repeatable."),
+]
+EveryCluster = Annotated[bool, typer.Option("--all", help="All clusters.")]
+Serial = Annotated[
+    int | None,
+    typer.Option(help="Serial, higher than all before (default: the time in milliseconds)."),
+]
+Print = Annotated[
+    bool,
+    typer.Option("--print", help="Print the statement instead of sending it; needs no connection."),
+]
+
+
+@app.command("create")
+def create(
+    file: Annotated[Path, typer.Argument(help="New file for the private key, mode 0600.")],
+) -> None:
+    """Create a freeze key, and print its public half for the agents' setting freeze.keys.
+
+    Run it on a machine that you can disconnect, and keep the file offline.
+
+    \b
+    Example:
+      towline freeze-key create freeze.key > freeze.pem
+    """
+    if file.exists():
+        raise Invalid(f"{file} exists already")
+    print(load("towline.freeze_key").create(file), end="")
+
+
+def freeze(
+    context: typer.Context,
+    key: Key,
+    cluster: Clusters = None,
+    every_cluster: EveryCluster = False,
+    reason: Annotated[str, typer.Option(help="Reason, which the clusters show.")] = "",
+    hours: Annotated[
+        float | None, typer.Option(help="End of the freeze after this time, in hours.", min=0.01)
+    ] = None,
+    serial: Serial = None,
+    printed: Print = False,
+) -> None:
+    """Freeze clusters: their agents change nothing and end all requests of users, within seconds.
+
+    The agents obey the key, not the control plane. With --print, the statement can reach them
+    without the control plane: in the ConfigMap towline-freeze, or in a file.
+
+    \b
+    Example:
+      towline freeze --key freeze.key --cluster prod-eu --reason "stolen token"
+      towline freeze --key freeze.key --all --print > statement
+      kubectl -n towline-agent create configmap towline-freeze --from-file statement
+    """
+    life = timedelta(hours=hours) if hours is not None else None
+    _issue(context, "freeze", key, cluster, every_cluster, (reason, life, serial), printed)
+
+
+def thaw(
+    context: typer.Context,
+    key: Key,
+    cluster: Clusters = None,
+    every_cluster: EveryCluster = False,
+    serial: Serial = None,
+    printed: Print = False,
+) -> None:
+    """Thaw clusters that were frozen with this key.
+
+    \b
+    Example:
+      towline thaw --key freeze.key --cluster prod-eu
+    """
+    _issue(context, "thaw", key, cluster, every_cluster, ("", None, serial), printed)
+
+
+def _issue(
+    context: typer.Context,
+    action: str,
+    key: Path,
+    clusters: list[str] | None,
+    every_cluster: bool,
+    details: tuple[str, timedelta | None, int | None],
+    printed: bool,
+) -> None:
+    """Signs a statement, and prints it or sends it to the clusters."""
+    if bool(clusters) == every_cluster:
+        raise Invalid("specify --cluster, or use --all")
+    reason, life, serial = details
+    statement = load("towline.freeze_key").sign(
+        key, action, clusters or ["*"], SystemClock().now(), reason=reason, life=life, serial=serial
+    )
+    if printed:
+        print(statement)
+        return
+    api = connect(context)
+    named = [find_cluster(api, name) for name in clusters or ()]
+    found = named or [*operations.clusters(api)]
+    failed = 0
+    for one in found:
+        try:
+            operations.deliver_freeze_statement(api, one["id"], statement)
+        except TowlineError as error:
+            failed += 1
+            say(f"{one['handle']}: {error.message}")
+        else:
+            say(f"{one['handle']}: {action} sent; `towline clusters get {one['handle']}` shows it")
+    if failed:
+        raise Forbidden(f"{failed} of {len(found)} clusters were not reached; use --print")
