@@ -23,6 +23,16 @@
   value: {{ . | quote }}
 {{- end }}
 {{- include "towline-agent.identity" . }}
+{{- if .Values.freeze.keys }}
+- name: TOWLINE_AGENT_FREEZE_KEYS
+  value: /etc/towline/freeze-keys.pem
+- name: TOWLINE_AGENT_FREEZE_CONFIGMAP
+  value: {{ printf "%s/towline-freeze" .Release.Namespace | quote }}
+{{- with .Values.freeze.cluster }}
+- name: TOWLINE_AGENT_FREEZE_CLUSTER
+  value: {{ . | quote }}
+{{- end }}
+{{- end }}
 {{- if .Values.upgrade.enabled }}
 - name: TOWLINE_AGENT_UPGRADE_NAMESPACE
   value: {{ .Release.Namespace | quote }}

@@ -7,7 +7,9 @@ import pytest
 from controlplane.authorization import BUILT_IN
 from controlplane.authorization.actor import EVERYBODY
 from core.runtime.clock import SystemClock
+from core.spec.attestation import read_public_keys
 from core.spec.fences import ServiceFence
+from core.spec.freeze import FreezeKeys
 from syncagent.autonomy.tenants import parse_tenants
 from syncagent.compose import identity_proofs
 from syncagent.settings import from_environment
@@ -172,3 +174,15 @@ def test_the_agent_reads_the_settings_of_proofs_from_the_chart(tmp_path: Path) -
     assert (settings.groups, settings.max_age_minutes) == ("oidc:platform,oidc:shop", 30)
     assert settings.ca_file is not None and settings.ca_file.name in pinned
     assert identity_proofs(settings, None, SystemClock()) is not None
+
+
+def test_the_agent_reads_freeze_statements_whatever_else_it_may_read() -> None:
+    objects = render(AGENT, values_of(AGENT, "proof"))
+    (rule,) = of_kind(objects, "Role", "-freeze")["rules"]
+    assert (rule["resourceNames"], rule["verbs"]) == (["towline-freeze"], ["get"])
+    variables = {one["name"]: one.get("value") for one in pod_of(objects)["containers"][0]["env"]}
+    assert variables["TOWLINE_AGENT_FREEZE_CONFIGMAP"] == "towline/towline-freeze"
+    assert variables["TOWLINE_AGENT_FREEZE_CLUSTER"] == "eu-1"
+    pinned = of_kind(objects, "ConfigMap", "-freeze-keys")["data"]["freeze-keys.pem"]
+    assert FreezeKeys(read_public_keys(pinned.encode()))
+    assert "freeze" not in str(render(AGENT, values_of(AGENT, "default")))
