@@ -7,6 +7,7 @@ from functools import partial
 from core.runtime.clock import SystemClock
 from core.runtime.process import stop_on_signal
 from core.spec.objects import ObjectRef
+from core.spec.reports.commands import CommandAnswer
 from syncagent import compose
 from syncagent.kube.client import KubeClient
 from syncagent.kube.cluster import KubeCluster
@@ -19,6 +20,13 @@ from towline.cli.lazy_import import load
 _COLLECT_AFTER = (5_000, 20, 20)
 
 Show = Callable[[bool, bool, str, str], None]
+
+
+class _NoAnswers:
+    """Takes no answers: the doctor executes no commands."""
+
+    def done(self, done: CommandAnswer) -> None:
+        """Drops the answer."""
 
 
 async def run(environ: Mapping[str, str]) -> None:
@@ -49,6 +57,9 @@ async def diagnose(environ: Mapping[str, str], show: Show) -> bool:
         async for step in examine_steps(hub, client, folder, tunnel_check):
             show(step.good, step.needed, step.step, step.text)
             well = well and (step.good or not step.needed)
+        freeze = compose.freeze_switch(settings, clock, _NoAnswers())
+        if freeze.enabled:
+            show(not freeze.reason, False, "freeze", freeze.reason or "not frozen")
         if access.fixed_token:
             step = check_token(access.fixed_token, clock.now())
             show(step.good, step.needed, step.step, step.text)

@@ -8,7 +8,16 @@ from hypothesis import strategies as st
 
 from core.identity import ClusterId
 from core.mux.budget import ReceiveBudget
-from core.mux.codec import END, KIND_HTTP, KIND_TCP, Hello, Open, ProtocolError
+from core.mux.codec import (
+    END,
+    FEATURE_PROOF,
+    KIND_HTTP,
+    KIND_TCP,
+    Hello,
+    Open,
+    ProtocolError,
+    add_proof,
+)
 from core.mux.mux import Mux, MuxOwner, MuxSettings, MuxTime
 from core.runtime.tasks import Tasks
 from proxy.domain.link_location import LinkLocation
@@ -50,7 +59,10 @@ def test_garbage_is_no_passage_or_a_whole_one(kind: int, head: bytes) -> None:
 class Pair:
     """Two muxes and what lies between them."""
 
-    def __init__(self, loop: ManualLoop, hub_owner: MuxOwner, far_owner: MuxOwner) -> None:
+    def __init__(
+        self, loop: ManualLoop, hub_owner: MuxOwner, far_owner: MuxOwner, features: int = 0
+    ) -> None:
+        self._features = features
         self.links = MemoryLink(), MemoryLink()
         self.hub = self._mux(loop, self.links[0], hub_owner, hub=True)
         self.far = self._mux(loop, self.links[1], far_owner, hub=False)
@@ -61,7 +73,7 @@ class Pair:
             link,
             owner,
             hub=hub,
-            hello=Hello(b"h" * 16, SMALL.window),
+            hello=Hello(b"h" * 16, SMALL.window, features=0 if hub else self._features),
             time=MuxTime(loop, loop),
             budget=ReceiveBudget(1 << 20),
             settings=SMALL,
@@ -80,11 +92,11 @@ class Pair:
 class Two:
     """A replica that asks, one that holds the agent with epoch 5, and the agent."""
 
-    def __init__(self) -> None:
+    def __init__(self, features: int = 0) -> None:
         self.loop = ManualLoop()
         self.agent = RecordingMuxOwner()
         self.tasks = Tasks("test")
-        self.to_agent = Pair(self.loop, RecordingMuxOwner(), self.agent)
+        self.to_agent = Pair(self.loop, RecordingMuxOwner(), self.agent, features)
         self.between = Pair(
             self.loop,
             RecordingMuxOwner(),
@@ -131,6 +143,19 @@ def test_a_request_and_its_answer_cross_whole() -> None:
     two.settle()
     assert (user.received, user.ended) == (b"answer", False)
     assert not two.between.far.streams and not two.to_agent.hub.streams
+
+
+@pytest.mark.parametrize("features", [0, FEATURE_PROOF])
+def test_a_proof_crosses_to_agents_that_verify_it_only(features: int) -> None:
+    """The replica that asks does not know the agent; the one that holds its link does."""
+    two = Two(features)
+    way = two.way()
+    assert way.features & FEATURE_PROOF
+    proven = add_proof(REQUEST.identity, b"a.b.c")
+    way.open(RecordingOwner(), Open(REQUEST.head, proven, b"r" * 16), tenant=b"ann")
+    two.settle()
+    (request,) = two.agent.requests.values()
+    assert request.identity == (proven if features else REQUEST.identity)
 
 
 def test_credit_reaches_from_end_to_end() -> None:
