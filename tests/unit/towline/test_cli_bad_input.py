@@ -24,6 +24,7 @@ users: [{name: me, user: {token: x}}]
 # Files and folders that commands create; a missing one is no error.
 _OUTPUTS = {"admin backup file", "admin support-bundle file", "record-churn file"}
 _OUTPUTS |= {"audit replay save", "clusters create token_file", "clusters rotate-token token_file"}
+_OUTPUTS |= {"freeze-key create file"}
 
 
 def inputs() -> list[Any]:

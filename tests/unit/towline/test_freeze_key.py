@@ -51,5 +51,7 @@ def test_a_file_that_is_no_key_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_freeze_names_clusters_or_all(run: Run, tmp_path: Path) -> None:
-    refused = run("freeze", "--key", str(tmp_path / "key"), "--print")
+    file = tmp_path / "freeze.key"
+    freeze_key.create(file)
+    refused = run("freeze", "--key", str(file), "--print")
     assert refused.code == 2 and "--cluster" in refused.err

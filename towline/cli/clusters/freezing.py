@@ -16,7 +16,9 @@ from towline.cli.shell.session import connect
 
 app = typer.Typer(no_args_is_help=True, help="Key that freezes clusters; keep it offline.")
 
-Key = Annotated[Path, typer.Option(help="File of the private freeze key.")]
+Key = Annotated[
+    Path, typer.Option(exists=True, dir_okay=False, help="File of the private freeze key.")
+]
 Clusters = Annotated[
     list[str] | None,
     typer.Option("--cluster", help="Name of a cluster, as its agent knows it; repeatable."),
