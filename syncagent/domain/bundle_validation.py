@@ -13,6 +13,8 @@ from syncagent.domain.objects import KubeObject, api_of, metadata_of
 _MAX_NAME = 253
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+# A path in the version would lead discovery, and then writes, to another place of the API.
+_VERSION = re.compile(rf"(?:(?:{_SUBDOMAIN.pattern})/)?{_LABEL.pattern}")
 # API groups whose names may contain colons and capitals, beyond RFC 1123.
 _FREE_NAMES = re.compile(r"rbac\.authorization\.k8s\.io|(.*\.)?openshift\.io|metrics\.k8s\.io")
 
@@ -26,10 +28,7 @@ def check_object(obj: KubeObject, size: int) -> None:
             f"{describe_object(obj)} has {size:,} bytes; "
             f"the API server accepts {MAX_OBJECT_BYTES:,}"
         )
-    if not isinstance(obj.get("metadata"), dict):
-        raise Invalid(f"{obj.get('kind', 'object')} without metadata")
-    if not isinstance(obj.get("kind"), str) or not isinstance(obj.get("apiVersion"), str):
-        raise Invalid(f"{describe_object(obj)} has no apiVersion or kind")
+    _check_type(obj)
     meta = metadata_of(obj)
     for part in ("labels", "annotations"):
         if not _is_words(meta.get(part)):
@@ -46,7 +45,18 @@ def check_object(obj: KubeObject, size: int) -> None:
         raise Invalid(
             f"{describe_object(obj)} has no name; objects with generateName cannot be kept in sync"
         )
-    _check_name(obj, name, str(namespace))
+    if not isinstance(namespace, str):
+        raise Invalid(f"{describe_object(obj)}: its namespace must be text")
+    _check_name(obj, name, namespace)
+
+
+def _check_type(obj: KubeObject) -> None:
+    if not isinstance(obj.get("metadata"), dict):
+        raise Invalid(f"{obj.get('kind', 'object')} without metadata")
+    if not isinstance(obj.get("kind"), str) or not isinstance(obj.get("apiVersion"), str):
+        raise Invalid(f"{describe_object(obj)} has no apiVersion or kind")
+    if not _VERSION.fullmatch(obj["apiVersion"]):
+        raise Invalid(f"{describe_object(obj)}: its apiVersion must be VERSION or GROUP/VERSION")
 
 
 def check_owners(objects: Mapping[ObjectKey, KubeObject]) -> None:

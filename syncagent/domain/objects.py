@@ -19,10 +19,15 @@ def api_of(obj: KubeObject) -> GroupVersionKind:
 def ref_of(obj: KubeObject) -> ObjectRef:
     """Returns the reference of an object from its own metadata."""
     api, meta = api_of(obj), metadata_of(obj)
-    namespace, name = meta.get("namespace") or "", meta.get("name") or ""
-    if isinstance(namespace, str):
-        namespace = intern(namespace)
-    return ObjectRef(api.group, api.version, api.kind, namespace, name)
+    return ObjectRef(
+        api.group, api.version, api.kind, intern(_text(meta, "namespace")), _text(meta, "name")
+    )
+
+
+def _text(meta: KubeObject, name: str) -> str:
+    """Returns a field of the metadata; empty also if it is not text, in an invalid object."""
+    value = meta.get(name)
+    return value if isinstance(value, str) else ""
 
 
 def key_of(obj: KubeObject) -> ObjectKey:
