@@ -17,6 +17,8 @@ _PATTERN = re.compile(r"[A-Za-z0-9*][A-Za-z0-9*._:/@+-]{0,511}")
 _ACCOUNT = re.compile(
     r"(?:[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?:)?[a-z0-9](?:[-.a-z0-9]{0,251}[a-z0-9])?"
 )
+_NAMESPACE = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
+_KIND = re.compile(r"[A-Za-z][A-Za-z0-9]*(?:\.[a-z0-9]+(?:[-.][a-z0-9]+)*)?")
 _MAX_STARS = 8
 
 
@@ -71,6 +73,8 @@ class ObjectRules:
         An object without a namespace is cluster-scoped.
         """
         kind = f"{ref.kind}.{ref.group}" if ref.group else ref.kind
+        if not _KIND.fullmatch(kind):
+            return f"{kind[:80]!r} is not a kind"
         for pattern in self.denied:
             if _is_kind(pattern, ref):
                 return f"objects of the kind {kind} are denied (rule {pattern})"
@@ -83,6 +87,8 @@ class ObjectRules:
         return ""
 
     def _refusal_of_namespace(self, namespace: str) -> str:
+        if not _NAMESPACE.fullmatch(namespace):
+            return f"{namespace[:80]!r} is not the name of a namespace"
         if matches_any(self.namespaces, namespace):
             return ""
         allowed = ", ".join(self.namespaces) or "none"

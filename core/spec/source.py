@@ -13,6 +13,8 @@ from core.json_object import JsonMapping
 from core.spec.bundle import Attestation
 from core.spec.renderers import AUTO, HelmRelease, RenderOptions
 
+MAX_RENDERED_FILES = 1000
+
 
 @dataclass(frozen=True, slots=True, repr=False)
 class GitCredentials:
@@ -143,12 +145,29 @@ class RenderRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class FetchedChart:
+    """A chart that a render fetched from a repository."""
+
+    url: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class RenderedFile:
+    """A file, and the number of objects in a row that came from it."""
+
+    path: str
+    objects: int
+
+
+@dataclass(frozen=True, slots=True)
 class RenderedBundle:
     """A finished render: `source` is the digest of its inputs, `digest` that of the bundle.
 
     `reads` lists every folder and file of the commit that the render depends on, its own folder
     first. While their git ids stay the same, so does the result. `attestation` is the render
-    tier's signature, if it signs.
+    tier's signature, if it signs. `charts` are all fetched charts. `files` are those of the objects
+    in their order, at most the first `MAX_RENDERED_FILES`.
     """
 
     source: str
@@ -158,3 +177,13 @@ class RenderedBundle:
     cached: bool
     reads: tuple[str, ...] = ()
     attestation: Attestation | None = None
+    charts: tuple[FetchedChart, ...] = ()
+    files: tuple[RenderedFile, ...] = ()
+
+    def file_of(self, number: int) -> str:
+        """Returns the file of the object with this number, from 0; empty: unknown."""
+        for file in self.files:
+            if number < file.objects:
+                return file.path
+            number -= file.objects
+        return ""

@@ -18,7 +18,7 @@ from core.spec.reports.drift import DriftFound
 from core.spec.reports.inventory import InventoryChange, ObservedComponent
 from core.spec.reports.local_services import LocalServiceReport
 from core.spec.reports.report import Report, ReportBody
-from core.spec.source import RenderedBundle
+from core.spec.source import FetchedChart, RenderedBundle, RenderedFile
 from core.spec.status import Phase, Problem, StageTimes, SyncStatus
 from core.spec.verification import VerificationResult
 from core.wire.codec import (
@@ -401,6 +401,8 @@ def rendered_bundle_to_message(rendered: RenderedBundle) -> pb.RenderResult:
         count=rendered.count,
         cached=rendered.cached,
         reads=rendered.reads,
+        charts=(pb.FetchedChart(url=chart.url, name=chart.name) for chart in rendered.charts),
+        files=(pb.RenderedFile(path=file.path, objects=file.objects) for file in rendered.files),
         attestation=attestation_to_message(attested) if attested else None,
     )
 
@@ -414,6 +416,10 @@ def rendered_bundle_from_message(message: pb.RenderResult) -> RenderedBundle:
         count=message.count,
         cached=message.cached,
         reads=tuple(map(plain_text, message.reads)),
+        charts=tuple(
+            FetchedChart(plain_text(chart.url), plain_text(chart.name)) for chart in message.charts
+        ),
+        files=tuple(RenderedFile(plain_text(file.path), file.objects) for file in message.files),
         attestation=attestation_from_message(message.attestation) if attested else None,
     )
 

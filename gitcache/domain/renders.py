@@ -1,6 +1,6 @@
 """Values of renders: jobs, results, charts."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from core.errors import Invalid
@@ -40,11 +40,15 @@ class RenderInputError(Invalid):
 
 @dataclass(frozen=True, slots=True)
 class RenderResult:
-    """The canonical bundle, its number of objects, and the parameters that were read."""
+    """The canonical bundle, its number of objects, and the parameters that were read.
+
+    `files` are those of `RenderedBundle`.
+    """
 
     data: bytes
     count: int
     reads: Reads = ()
+    files: Sequence[tuple[str, int]] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,6 @@ import orjson
 
 from core.errors import Invalid, Unavailable
 from core.json_object import JsonMapping, JsonObject
-from core.spec.bundle import KubeObject
 from core.spec.renderers import HELM, HelmRelease
 from gitcache.domain import paths
 from gitcache.domain.references import ChartRef, References
@@ -94,7 +93,7 @@ class Helm(Renderer):
         found = charts.dependencies(folder, files)
         return References(charts=[ChartRef(**dependency) for dependency in found])
 
-    def render(self, job: WorkerJob) -> list[KubeObject]:
+    def render(self, job: WorkerJob) -> list[manifests.LocatedObject]:
         wanted = HelmRelease(**job.settings)
         files = with_archives(job.archives, job.files)
         chart = files_below(files, job.root)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import orjson
 
 from core.errors import Invalid
-from core.spec.bundle import KubeObject
 from core.spec.renderers import RenderValue
 from gitcache.domain import paths
 from gitcache.domain.references import References
@@ -58,7 +57,7 @@ class Jsonnet(Renderer):
     def references(self, folder: str, files: Files) -> References:
         return References(referenced_paths(folder, files))
 
-    def render(self, job: WorkerJob) -> list[KubeObject]:
+    def render(self, job: WorkerJob) -> list[manifests.LocatedObject]:
         entry = job.settings["entry"]
         if entry not in job.files:
             raise Invalid(f"{entry}: not found; it is the entry file of Jsonnet")

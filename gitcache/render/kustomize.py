@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from core.errors import Invalid
 from core.json_object import JsonMapping, JsonObject
-from core.spec.bundle import KubeObject
 from core.spec.renderers import HELM, KUSTOMIZE
 from gitcache.domain import paths
 from gitcache.domain.references import ChartRef, References
@@ -92,7 +91,7 @@ class Kustomize(Renderer):
     def references(self, folder: str, files: Files) -> References:
         return References(referenced_paths(folder, files), list(_charts(folder, files)))
 
-    def render(self, job: WorkerJob) -> list[KubeObject]:
+    def render(self, job: WorkerJob) -> list[manifests.LocatedObject]:
         with tempfile.TemporaryDirectory(dir=job.scratch, prefix="k") as name:
             top = Path(name) / "repository"
             materialise(top, _with_charts(job))

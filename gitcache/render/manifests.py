@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import groupby
 
 import orjson
 
@@ -53,7 +54,7 @@ class NoObjects(Invalid):
     """A render without objects, which would remove everything."""
 
 
-def collect(located: Iterable[LocatedObject]) -> list[KubeObject]:
+def collect(located: Iterable[LocatedObject]) -> list[LocatedObject]:
     """Collects objects in order. Raises Invalid for incomplete or contradictory objects, and
     NoObjects.
 
@@ -74,7 +75,13 @@ def collect(located: Iterable[LocatedObject]) -> list[KubeObject]:
             "the folder renders to no objects; to remove everything, delete the service, "
             "or set `rendering.allowEmpty`"
         )
-    return [item.kube_object for item in seen.values()]
+    return list(seen.values())
+
+
+def files_of(objects: Iterable[LocatedObject]) -> list[tuple[str, int]]:
+    """Lists the files of objects in their order, each with its number of objects in a row."""
+    files = (item.where.rpartition(", line ")[0] or item.where for item in objects)
+    return [(file, sum(1 for _ in same)) for file, same in groupby(files)]
 
 
 def _with_name(item: LocatedObject) -> LocatedObject:
@@ -190,7 +197,7 @@ def _kind_of(value: object) -> str:
 
 def read_folder(
     folder: str, files: Mapping[str, bytes], options: RenderOptions = EVERYTHING
-) -> list[KubeObject]:
+) -> list[LocatedObject]:
     """Renders RAW: the manifests of the folder, by sorted path, without dot files.
 
     YAML and JSON without `apiVersion` and `kind`, and kustomizations, are not manifests.

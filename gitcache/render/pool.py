@@ -97,7 +97,8 @@ class WorkerPool:
         count, data = answer.fields.get("count"), answer.blobs.get("bundle")
         if not isinstance(count, int) or data is None:
             raise Unavailable("a render worker returned no result")
-        return RenderResult(data, count, _reads(answer))
+        files = [(str(file), int(number)) for file, number in answer.fields.get("files", [])]
+        return RenderResult(data, count, _reads(answer), files)
 
     async def references(self, job: RenderJob) -> References:
         """Implements `RenderWorkers.references`."""

@@ -2,7 +2,6 @@
 
 from typing import TYPE_CHECKING
 
-from core.spec.bundle import KubeObject
 from gitcache.render import manifests
 from gitcache.render.renderer import Renderer, WorkerJob
 
@@ -18,5 +17,5 @@ class Raw(Renderer):
     def may_read(self, path: str, plan: "RenderPlan") -> bool:
         return manifests.is_manifest(plan.folder, path, plan.request.options)
 
-    def render(self, job: WorkerJob) -> list[KubeObject]:
+    def render(self, job: WorkerJob) -> list[manifests.LocatedObject]:
         return manifests.read_folder(job.folder, job.files, job.options)

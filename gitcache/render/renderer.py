@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from core.json_object import JsonMapping
-from core.spec.bundle import KubeObject
 from core.spec.renderers import RenderOptions
 from gitcache.domain.references import References
+from gitcache.render.manifests import LocatedObject
 from gitcache.render.parameters import ParameterRecorder
 
 if TYPE_CHECKING:
@@ -112,5 +112,5 @@ class Renderer(ABC):
         return References()
 
     @abstractmethod
-    def render(self, job: WorkerJob) -> list[KubeObject]:
+    def render(self, job: WorkerJob) -> list[LocatedObject]:
         """Renders files to objects."""

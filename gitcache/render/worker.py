@@ -15,8 +15,9 @@ import orjson
 
 from core.errors import Code, Invalid, TowlineError
 from core.json_object import JsonMapping, JsonObject
-from core.spec.bundle import KubeObject, make_bundle
+from core.spec.bundle import make_bundle
 from core.spec.renderers import RenderOptions
+from core.spec.source import MAX_RENDERED_FILES
 from gitcache.render import charts, framing, manifests, sandbox, templates
 from gitcache.render.parameters import ParameterRecorder, as_lists
 from gitcache.render.renderer import Files, Renderer, WorkerJob
@@ -87,11 +88,13 @@ def _job(
 
 
 def _render(renderer: Renderer, job: WorkerJob) -> Answer:
-    bundle = make_bundle(_objects(renderer, _expanded(renderer, job)))
-    return {"count": bundle.count}, {"bundle": bundle.data}
+    found = _objects(renderer, _expanded(renderer, job))
+    bundle = make_bundle(located.kube_object for located in found)
+    files = manifests.files_of(found)[:MAX_RENDERED_FILES]
+    return {"count": bundle.count, "files": files}, {"bundle": bundle.data}
 
 
-def _objects(renderer: Renderer, job: WorkerJob) -> list[KubeObject]:
+def _objects(renderer: Renderer, job: WorkerJob) -> list[manifests.LocatedObject]:
     try:
         return renderer.render(job)
     except manifests.NoObjects:

@@ -11,7 +11,14 @@ from core.runtime.clock import Clock
 from core.runtime.single_flight import SingleFlight
 from core.spec.attestation import AttestationStatement
 from core.spec.bundle import digest_of
-from core.spec.source import RenderedBundle, RenderRequest, RepositorySpec, SourceFolder
+from core.spec.source import (
+    FetchedChart,
+    RenderedBundle,
+    RenderedFile,
+    RenderRequest,
+    RepositorySpec,
+    SourceFolder,
+)
 from gitcache.domain import paths
 from gitcache.domain.objects import Entry
 from gitcache.domain.renders import RenderInputError, RenderJob
@@ -126,6 +133,7 @@ class RenderService:
             "size": len(result.data),
             "count": result.count,
             "values": digest_of_values(plan, result.reads),
+            "files": result.files,
         }
         source = await self._groups.keep(plan.static, parameters, result.reads, memo)
         return _Result(source, memo)
@@ -213,8 +221,18 @@ class _Turn:
 
 
 def _rendered(plan: RenderPlan, result: _Result, *, cached: bool) -> RenderedBundle:
-    memo, reads = result.memo, tuple(plan.reads)
-    return RenderedBundle(result.source, memo["digest"], memo["size"], memo["count"], cached, reads)
+    memo = result.memo
+    pinned = (pin.origin for _, pin in sorted(plan.pins.items()))
+    return RenderedBundle(
+        result.source,
+        memo["digest"],
+        memo["size"],
+        memo["count"],
+        cached,
+        tuple(plan.reads),
+        charts=tuple(FetchedChart(origin.repository, origin.name) for origin in pinned),
+        files=tuple(RenderedFile(*file) for file in memo.get("files", ())),
+    )
 
 
 def _statement(plan: RenderPlan, result: _Result) -> AttestationStatement:

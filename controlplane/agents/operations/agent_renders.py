@@ -24,7 +24,15 @@ from core.json_object import JsonObject
 from core.sealing import seal
 from core.spec.bundle import Attestation, open_bundle
 from core.spec.render_orders import ORDER_SECRET_NAME, RenderOrder, dump_order
-from core.spec.source import Commit, RenderedBundle, RenderRequest, RepositorySpec, RepositoryState
+from core.spec.source import (
+    Commit,
+    FetchedChart,
+    RenderedBundle,
+    RenderedFile,
+    RenderRequest,
+    RepositorySpec,
+    RepositoryState,
+)
 
 _RENDER_TIMEOUT_S = 90.0
 _ALIVE = timedelta(seconds=60)
@@ -107,6 +115,8 @@ class AgentRenderedManifests:
             cached=False,
             reads=tuple(done.payload["reads"]),
             attestation=_attestation(done.payload.get("attestation")),
+            charts=tuple(FetchedChart(*chart) for chart in done.payload["charts"]),
+            files=tuple(RenderedFile(*file) for file in done.payload["files"]),
         )
 
     async def _run_order(self, by: ClusterId, request: RenderRequest) -> Command:
@@ -218,6 +228,8 @@ def render_result_to_json(bundle: RenderedBundle) -> JsonObject:
         "digest": bundle.digest,
         "source": bundle.source,
         "reads": bundle.reads,
+        "files": [(file.path, file.objects) for file in bundle.files],
+        "charts": [(chart.url, chart.name) for chart in bundle.charts],
         "attestation": attestation,
     }
 

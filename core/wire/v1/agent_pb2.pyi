@@ -700,7 +700,7 @@ class CommandResult(_message.Message):
     def __init__(self, command_id: _Optional[str] = ..., outcome: _Optional[_Union[Outcome, str]] = ..., message: _Optional[str] = ..., render: _Optional[_Union[RenderResult, _Mapping]] = ...) -> None: ...
 
 class RenderResult(_message.Message):
-    __slots__ = ("digest", "source", "size", "count", "reads", "attestation", "cached")
+    __slots__ = ("digest", "source", "size", "count", "reads", "attestation", "cached", "charts", "files")
     DIGEST_FIELD_NUMBER: _ClassVar[int]
     SOURCE_FIELD_NUMBER: _ClassVar[int]
     SIZE_FIELD_NUMBER: _ClassVar[int]
@@ -708,6 +708,8 @@ class RenderResult(_message.Message):
     READS_FIELD_NUMBER: _ClassVar[int]
     ATTESTATION_FIELD_NUMBER: _ClassVar[int]
     CACHED_FIELD_NUMBER: _ClassVar[int]
+    CHARTS_FIELD_NUMBER: _ClassVar[int]
+    FILES_FIELD_NUMBER: _ClassVar[int]
     digest: str
     source: str
     size: int
@@ -715,7 +717,25 @@ class RenderResult(_message.Message):
     reads: _containers.RepeatedScalarFieldContainer[str]
     attestation: Attestation
     cached: bool
-    def __init__(self, digest: _Optional[str] = ..., source: _Optional[str] = ..., size: _Optional[int] = ..., count: _Optional[int] = ..., reads: _Optional[_Iterable[str]] = ..., attestation: _Optional[_Union[Attestation, _Mapping]] = ..., cached: _Optional[bool] = ...) -> None: ...
+    charts: _containers.RepeatedCompositeFieldContainer[FetchedChart]
+    files: _containers.RepeatedCompositeFieldContainer[RenderedFile]
+    def __init__(self, digest: _Optional[str] = ..., source: _Optional[str] = ..., size: _Optional[int] = ..., count: _Optional[int] = ..., reads: _Optional[_Iterable[str]] = ..., attestation: _Optional[_Union[Attestation, _Mapping]] = ..., cached: _Optional[bool] = ..., charts: _Optional[_Iterable[_Union[FetchedChart, _Mapping]]] = ..., files: _Optional[_Iterable[_Union[RenderedFile, _Mapping]]] = ...) -> None: ...
+
+class FetchedChart(_message.Message):
+    __slots__ = ("url", "name")
+    URL_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    url: str
+    name: str
+    def __init__(self, url: _Optional[str] = ..., name: _Optional[str] = ...) -> None: ...
+
+class RenderedFile(_message.Message):
+    __slots__ = ("path", "objects")
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    OBJECTS_FIELD_NUMBER: _ClassVar[int]
+    path: str
+    objects: int
+    def __init__(self, path: _Optional[str] = ..., objects: _Optional[int] = ...) -> None: ...
 
 class Drift(_message.Message):
     __slots__ = ("service_id", "object", "manager", "paths", "deleted", "healed", "changes")

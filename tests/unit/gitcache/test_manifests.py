@@ -15,7 +15,7 @@ def config_map(name: str, extra: str = "") -> bytes:
 
 
 def names(files: dict[str, bytes], folder: str = "web") -> list[str]:
-    return [one["metadata"]["name"] for one in manifests.read_folder(folder, files)]
+    return [one.kube_object["metadata"]["name"] for one in manifests.read_folder(folder, files)]
 
 
 def test_files_are_read_in_sorted_order_and_documents_in_theirs() -> None:
@@ -120,8 +120,8 @@ def test_a_hook_with_a_generated_name_is_named_after_its_content(annotation: str
     first, again = names({"web/a.yaml": hook("1")}), names({"web/b.yaml": hook("1")})
     assert first == again and first[0].startswith("sync-") and len(first[0]) == len("sync-") + 8
     both = manifests.read_folder("web", {"web/a.yaml": hook("1"), "web/b.yaml": hook("2")})
-    assert len({one["metadata"]["name"] for one in both}) == 2
-    assert not any("generateName" in one["metadata"] for one in both)
+    assert len({one.kube_object["metadata"]["name"] for one in both}) == 2
+    assert not any("generateName" in one.kube_object["metadata"] for one in both)
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,16 @@ def test_patterns_choose_files(options: RenderOptions, expected: list[str]) -> N
         "web/sub/x/d.json": b'{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"d"}}',
     }
     found = manifests.read_folder("web", files, options)
-    assert [one["metadata"]["name"] for one in found] == expected
+    assert [one.kube_object["metadata"]["name"] for one in found] == expected
+
+
+def test_files_are_named_with_their_number_of_objects() -> None:
+    files = {
+        "web/a.yaml": config_map("a") + b"---\n" + config_map("b"),
+        "web/b, line 1.yaml": config_map("c"),
+    }
+    found = manifests.files_of(manifests.read_folder("web", files))
+    assert found == [("web/a.yaml", 2), ("web/b, line 1.yaml", 1)]
 
 
 def test_the_same_name_in_another_namespace_is_another_object() -> None:
@@ -179,6 +188,7 @@ def test_json_files_have_the_same_rules(text: bytes, reason: str) -> None:
 @given(st.binary(max_size=300))
 def test_any_file_is_objects_or_invalid(data: bytes) -> None:
     try:
-        make_bundle(manifests.read_folder("web", {"web/a.yaml": data}))
+        found = manifests.read_folder("web", {"web/a.yaml": data})
+        make_bundle(one.kube_object for one in found)
     except Invalid as error:
         assert error.message

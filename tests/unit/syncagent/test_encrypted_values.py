@@ -65,7 +65,8 @@ async def test_the_cluster_has_the_values_and_nobody_else(stand: Stand) -> None:
     The watch over canaries looks at the disk.
     """
     lies = yaml.safe_dump(secret(), sort_keys=False).encode()
-    bundle = stand.bring(read_folder("shop", {"shop/db.yaml": lies}))
+    (located,) = read_folder("shop", {"shop/db.yaml": lies})
+    bundle = stand.bring([located.kube_object])
     assert bundle.data.count(b"ENC[AES256_GCM,") == 3
     await stand.phase(Phase.HEALTHY)
     expected = {"whole": in_base64(VALUE), "url": in_base64(f"postgres://app:{VALUE}@db")}
