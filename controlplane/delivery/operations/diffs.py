@@ -15,6 +15,7 @@ from controlplane.platform.context import OperationContext
 from controlplane.platform.parts import part
 from controlplane.repositories.operations import find_repository
 from controlplane.services.model.service import Service
+from controlplane.services.operations.fences import fenced_services, render_inside
 from controlplane.services.operations.services import find_service
 from controlplane.services.operations.sources import resolve_sources, sources_of
 from controlplane.services.ports import RevisionStore, ServiceStore
@@ -251,10 +252,11 @@ class Diffs:
         async with self._context.store.read() as tx:
             contexts = await template_values(self._context.sealer, tx, [service])
             sources = await sources_of(tx, [service.id])
+            (fenced,) = await fenced_services(tx, [service])
         parameters = render_parameters(service, cluster, contexts.get(service.id, {}))
         taken = resolve_sources(self._context, sources.get(service.id, ()))
         request = service.render_request(sha, parameters, taken.folders)
-        return (await self._context.manifests.render(request)).digest
+        return (await render_inside(self._context, fenced, request)).digest
 
     async def _current(self, service: Service, cluster: Cluster) -> Bundle | None:
         return (

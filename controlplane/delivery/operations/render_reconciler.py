@@ -26,9 +26,8 @@ from controlplane.services.model.sources import ServiceSource
 from controlplane.services.operations.dependencies import dependency_groups, waiting_services
 from controlplane.services.operations.fences import (
     FencedService,
-    check_rendered_objects,
     fenced_services,
-    is_restricted,
+    render_inside,
 )
 from controlplane.services.operations.quarantine import denied_among, quarantine_entry, quarantined
 from controlplane.services.operations.sources import (
@@ -224,23 +223,15 @@ class RenderReconciler:
     ) -> _Outcome:
         service, commit = look.service, look.commit
         try:
-            fenced.check()
             parameters = render_parameters(service, cluster, given)
             taken = resolve_sources(self._context, sources)
             request = service.render_request(commit.sha, parameters, taken.folders)
-            rendered = await self._context.manifests.render(request)
-            await self._check_objects(fenced, rendered)
+            rendered = await render_inside(self._context, fenced, request)
             reads = await read_paths(self._context, service, commit.sha, rendered, look.ids)
             trees = await source_trees(self._context, taken)
         except TowlineError as error:
             return _Outcome(service, commit, error=_storable(error.message))
         return _Outcome(service, commit, rendered, reads, taken=taken, trees=trees)
-
-    async def _check_objects(self, fenced: FencedService, rendered: RenderedBundle) -> None:
-        """Raises Invalid for a render with an object outside the fence of its service."""
-        if is_restricted(fenced.part):
-            bundle = await self._context.manifests.bundle(rendered.digest)
-            check_rendered_objects(fenced.part, fenced.service.namespace, bundle)
 
     async def _keep(self, outcomes: Iterable[_Outcome]) -> int:
         """Writes the results in one transaction, then notifies agents and subscribers."""

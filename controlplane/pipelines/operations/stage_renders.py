@@ -10,6 +10,7 @@ from controlplane.delivery.operations.render_reconciler import read_paths, rende
 from controlplane.platform.context import OperationContext
 from controlplane.services.model.service import Service
 from controlplane.services.model.sources import ServiceSource
+from controlplane.services.operations.fences import FencedService, fenced_services, render_inside
 from controlplane.services.operations.sources import resolve_sources, sources_of
 from controlplane.services.ports import RevisionStore, ServiceStore
 from core.errors import Conflict
@@ -58,6 +59,7 @@ class StageRenderer:
             rows = await tx[ClusterStore].by_ids({service.cluster_id for service in services})
             contexts = await template_values(self._context.sealer, tx, services)
             sources = await sources_of(tx, [service.id for service in services])
+            fenced = {row.service.id: row for row in await fenced_services(tx, services)}
         clusters = {cluster.id: cluster for cluster in rows}
         found: dict[ServiceId, RenderedBundle] = {}
         for start in range(0, len(services), _AT_ONCE):
@@ -69,6 +71,7 @@ class StageRenderer:
                     commits[service.id],
                     contexts.get(service.id, {}),
                     sources.get(service.id, ()),
+                    fenced.get(service.id),
                 )
                 for service in some
             )
@@ -100,11 +103,11 @@ class StageRenderer:
         commit: str,
         given: Mapping,
         sources: Sequence[ServiceSource],
+        fenced: FencedService | None,
     ) -> RenderedBundle:
-        if cluster is None:
+        if cluster is None or fenced is None:
             raise Conflict(f"the cluster of service {service.name!r} was deleted")
         parameters = render_parameters(service, cluster, given)
         taken = resolve_sources(self._context, sources)
-        return await self._context.manifests.render(
-            service.render_request(commit, parameters, taken.folders)
-        )
+        request = service.render_request(commit, parameters, taken.folders)
+        return await render_inside(self._context, fenced, request)

@@ -1,6 +1,6 @@
 """Fences of projects, applied to services: their sources, destinations and rendered objects."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import orjson
@@ -21,7 +21,7 @@ from controlplane.authorization import (
 )
 from controlplane.clusters.model.cluster import Cluster
 from controlplane.clusters.ports import ClusterStore
-from controlplane.platform.context import RENDER_SERVICES, Change, StoreContext
+from controlplane.platform.context import RENDER_SERVICES, Change, OperationContext, StoreContext
 from controlplane.platform.ports import PageQuery, Transaction
 from controlplane.repositories.model.repository import Repository
 from controlplane.repositories.ports import RepositoryStore
@@ -30,15 +30,16 @@ from controlplane.services.operations.generations import publish_service
 from controlplane.services.operations.sources import sources_of
 from controlplane.services.ports import ServiceStore
 from core.errors import Forbidden, Invalid, NotFound
-from core.identity import ClusterId
+from core.identity import ClusterId, RepositoryId
 from core.spec.bundle import KubeObject
 from core.spec.fences import ServiceFence
 from core.spec.objects import ObjectRef
 from core.spec.renderers import chart_of_ref
-from core.spec.source import RepositoryKind
+from core.spec.source import RenderedBundle, RenderRequest, RepositoryKind
 
-_CLUSTER_SCOPED = frozenset(
+CLUSTER_SCOPED = frozenset(
     {
+        ("", "ComponentStatus"),
         ("", "Namespace"),
         ("", "Node"),
         ("", "PersistentVolume"),
@@ -50,6 +51,11 @@ _CLUSTER_SCOPED = frozenset(
         ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration"),
         ("apiextensions.k8s.io", "CustomResourceDefinition"),
         ("apiregistration.k8s.io", "APIService"),
+        ("authentication.k8s.io", "SelfSubjectReview"),
+        ("authentication.k8s.io", "TokenReview"),
+        ("authorization.k8s.io", "SelfSubjectAccessReview"),
+        ("authorization.k8s.io", "SelfSubjectRulesReview"),
+        ("authorization.k8s.io", "SubjectAccessReview"),
         ("certificates.k8s.io", "CertificateSigningRequest"),
         ("certificates.k8s.io", "ClusterTrustBundle"),
         ("flowcontrol.apiserver.k8s.io", "FlowSchema"),
@@ -60,13 +66,17 @@ _CLUSTER_SCOPED = frozenset(
         ("node.k8s.io", "RuntimeClass"),
         ("rbac.authorization.k8s.io", "ClusterRole"),
         ("rbac.authorization.k8s.io", "ClusterRoleBinding"),
+        ("internal.apiserver.k8s.io", "StorageVersion"),
         ("resource.k8s.io", "DeviceClass"),
+        ("resource.k8s.io", "DeviceTaintRule"),
+        ("resource.k8s.io", "ResourceSlice"),
         ("scheduling.k8s.io", "PriorityClass"),
         ("storage.k8s.io", "CSIDriver"),
         ("storage.k8s.io", "CSINode"),
         ("storage.k8s.io", "StorageClass"),
         ("storage.k8s.io", "VolumeAttachment"),
         ("storage.k8s.io", "VolumeAttributesClass"),
+        ("storagemigration.k8s.io", "StorageVersionMigration"),
     }
 )
 """Cluster-scoped kinds of Kubernetes itself (Kubernetes documentation: API reference). The agent
@@ -103,12 +113,16 @@ class FencedService:
     project: Project
     cluster: FenceCluster
     sources: tuple[FenceSource, ...]
+    repository: Repository | None = None
+    submodules: tuple[str, ...] = ()
+    """URLs of the repositories that submodules may come from."""
 
     def checks(self) -> list[FenceCheck]:
         """Returns the decisions about each source and the destination."""
         fence, namespace = self.project.fence, self.service.namespace
         place = f"namespace {namespace} of cluster {self.cluster.handle}"
-        checks = [FenceCheck(str(source), fence.source_refusal(source)) for source in self.sources]
+        sources = [*self.sources, *(FenceSource(url) for url in self.submodules)]
+        checks = [FenceCheck(str(source), fence.source_refusal(source)) for source in sources]
         return [*checks, FenceCheck(place, fence.destination_refusal(self.cluster, namespace))]
 
     def refusal(self) -> str:
@@ -123,6 +137,19 @@ class FencedService:
                 f"{self.project.name!r}: {reason}"
             )
 
+    def check_inputs(self, rendered: RenderedBundle) -> None:
+        """Forbidden: a render read a file or fetched a chart outside the fence."""
+        inputs = [FenceSource(chart.url, chart=chart.name) for chart in rendered.charts]
+        if self.repository is not None and self.repository.kind is RepositoryKind.GIT:
+            url, ref = self.repository.url, self.service.spec.ref
+            inputs += [FenceSource(url, path, ref) for path in rendered.reads]
+        for source in inputs:
+            if reason := self.project.fence.source_refusal(source):
+                raise Forbidden(
+                    f"service {self.service.name!r} reads what is outside the fence of project "
+                    f"{self.project.name!r}: {reason}"
+                )
+
     @property
     def part(self) -> ServiceFence:
         """The part of the fence that its agent enforces."""
@@ -131,7 +158,7 @@ class FencedService:
 
 
 async def fenced_services(tx: Transaction, services: Sequence[Service]) -> list[FencedService]:
-    """The services with their projects, clusters and sources."""
+    """The services with their projects, clusters and sources, except those of deleted clusters."""
     projects, clusters = await _projects(tx, services), await _clusters(tx, services)
     further = await sources_of(tx, [service.id for service in services])
     used = {s.repository_id for s in services if s.repository_id}
@@ -139,7 +166,10 @@ async def fenced_services(tx: Transaction, services: Sequence[Service]) -> list[
     repositories = {row.id: row for row in await tx[RepositoryStore].by_ids(used)}
     found = []
     for service in services:
-        sources = _own_sources(service, repositories.get(service.repository_id or ""))
+        if service.cluster_id not in clusters:
+            continue
+        repository = repositories.get(service.repository_id or RepositoryId(""))
+        sources = _own_sources(service, repository)
         sources += [
             FenceSource(repositories[row.repository_id].url, row.folder, row.ref)
             for row in further.get(service.id, ())
@@ -151,9 +181,24 @@ async def fenced_services(tx: Transaction, services: Sequence[Service]) -> list[
                 projects[service.project_id or DEFAULT_PROJECT],
                 clusters[service.cluster_id],
                 tuple(sources),
+                repository,
+                await _submodules(tx, repository),
             )
         )
     return found
+
+
+async def render_inside(
+    context: OperationContext, fenced: FencedService, request: RenderRequest
+) -> RenderedBundle:
+    """Renders a service. Forbidden, Invalid: it, an input or an object is outside its fence."""
+    fenced.check()
+    rendered = await context.manifests.render(request)
+    fenced.check_inputs(rendered)
+    if is_restricted(fenced.part):
+        bundle = await context.manifests.bundle(rendered.digest)
+        check_rendered_objects(fenced.part, fenced.service.namespace, bundle, rendered.file_of)
+    return rendered
 
 
 async def service_fences(tx: Transaction, services: Sequence[Service]) -> dict[str, ServiceFence]:
@@ -247,8 +292,13 @@ def authorize_destination(tx: Change, cluster: Cluster, project: Project | None)
     tx.authorize(Verb.WRITE, cluster.target.below(ResourceKind.SERVICE))
 
 
-def check_rendered_objects(fence: ServiceFence, namespace: str, bundle: bytes) -> None:
-    """Raises Invalid for a bundle with an object outside the fence of its service."""
+def check_rendered_objects(
+    fence: ServiceFence, namespace: str, bundle: bytes, file_of: Callable[[int], str]
+) -> None:
+    """Raises Invalid for a bundle with an object outside the fence of its service.
+
+    `file_of` returns the file of an object by its number in the bundle; empty: unknown.
+    """
     lines = bundle.splitlines()
     if fence.max_objects and len(lines) > fence.max_objects:
         raise Invalid(
@@ -257,8 +307,12 @@ def check_rendered_objects(fence: ServiceFence, namespace: str, bundle: bytes) -
         )
     objects = [orjson.loads(line) for line in lines]
     defined = dict(_definitions(objects))
-    for obj in objects:
-        fence.check(_ref(obj, namespace, defined))
+    for number, obj in enumerate(objects):
+        try:
+            fence.check(_ref(obj, namespace, defined))
+        except Invalid as error:
+            file = file_of(number)
+            raise Invalid(f"{file}: {error.message}" if file else error.message) from None
 
 
 def as_fence_cluster(cluster: Cluster) -> FenceCluster:
@@ -289,6 +343,13 @@ async def _number_of_services(tx: Transaction, project_id: str) -> int:
 async def _projects(tx: Transaction, services: Iterable[Service]) -> Mapping[str, Project]:
     ids = {service.project_id or DEFAULT_PROJECT for service in services}
     return {project.id: project for project in await tx[ProjectStore].by_ids(ids)}
+
+
+async def _submodules(tx: Transaction, repository: Repository | None) -> tuple[str, ...]:
+    if repository is None or not repository.submodules:
+        return ()
+    others = await tx[RepositoryStore].of_project(repository.project_id)
+    return tuple(other.url for other in others if other.id != repository.id)
 
 
 async def _clusters(
@@ -324,7 +385,8 @@ def _definitions(objects: Iterable[KubeObject]) -> Iterable[tuple[tuple[str, str
 
 def _ref(obj: KubeObject, namespace: str, defined: Mapping[tuple[str, str], bool]) -> ObjectRef:
     group, _, version = str(obj.get("apiVersion") or "").rpartition("/")
-    kind, meta = str(obj.get("kind") or ""), obj.get("metadata") or {}
-    wide = (group, kind) in _CLUSTER_SCOPED or defined.get((group, kind), False)
+    kind, meta = str(obj.get("kind") or ""), obj.get("metadata")
+    meta = meta if isinstance(meta, dict) else {}
+    wide = (group, kind) in CLUSTER_SCOPED or defined.get((group, kind), False)
     place = "" if wide else str(meta.get("namespace") or namespace)
     return ObjectRef(group, version, kind, place, str(meta.get("name") or ""))

@@ -27,7 +27,9 @@ from controlplane.authorization import (
 from controlplane.authorization.roles import BuiltInRole
 from controlplane.bridges import SERVICE_PARTS
 from controlplane.delivery.operations.render_reconciler import RenderReconciler
+from controlplane.pipelines.operations.stage_renders import StageRenderer
 from controlplane.platform.context import DESIRED_STATE
+from controlplane.repositories.ports import RepositoryStore
 from controlplane.services.operations.fences import (
     FenceReports,
     ServiceFences,
@@ -270,6 +272,32 @@ async def test_nothing_outside_is_delivered(
     assert (reason or "") in (after.desired.render_error or "")
 
 
+async def test_a_stage_of_a_pipeline_renders_inside_the_fence(world: MemoryOperations) -> None:
+    """A promotion would otherwise give a service what its own renders refuse."""
+    web = make_service("web", PROD, ref="main", folder="apps/web")
+    service = replace(web, namespace="shop", project_id="shop", repository_id=REPOSITORY.id)
+    await world.given(service)
+    world.manifests.follow(RepositorySpec(REPOSITORY.id, REPOSITORY.url, frozenset({"main"})))
+    quota = {**config_map("a"), "kind": "ResourceQuota"}
+    good, bad = (
+        world.manifests.push(REPOSITORY.id, {"apps/web": [obj]}) for obj in (config_map("a"), quota)
+    )
+    stage = StageRenderer(world.context)
+    assert (await stage.of([service], {service.id: good}))[service.id].count == 1
+    with pytest.raises(Invalid, match="ResourceQuota are denied"):
+        await stage.of([service], {service.id: bad})
+
+
+async def test_submodules_come_from_sources_that_are_allowed_as_a_whole(
+    world: MemoryOperations, services: Services
+) -> None:
+    """A submodule can be any commit of a repository of the project."""
+    async with world.store.write() as tx:
+        await tx[RepositoryStore].change("shop", submodules=True)
+    with pytest.raises(Forbidden, match=r"no source rule allows https://git.example.org/bank"):
+        await services.create(EVE, None, "prod", WEB)
+
+
 async def test_a_job_stays_inside_the_fence_of_its_cluster_s_project(
     world: MemoryOperations,
 ) -> None:
@@ -313,11 +341,12 @@ def _object(api: str, kind: str, namespace: str = "", **rest: Any) -> bytes:
 def test_rendered_objects_stay_inside(bundle: list[bytes], reason: str) -> None:
     fence = FENCE.of_service("shop", FenceCluster("prod"), "shop")
     if not reason:
-        check_rendered_objects(fence, "shop", b"\n".join(bundle))
+        check_rendered_objects(fence, "shop", b"\n".join(bundle), ["web.yaml"].__getitem__)
         return
     with pytest.raises(Invalid) as error:
-        check_rendered_objects(fence, "shop", b"\n".join(bundle))
+        check_rendered_objects(fence, "shop", b"\n".join(bundle), ["web.yaml"].__getitem__)
     assert reason in error.value.message
+    assert len(bundle) > 1 or error.value.message.startswith("web.yaml: ")
 
 
 _WORDS = st.sampled_from(["shop", "bank", "prod", "dev"])
