@@ -7,6 +7,7 @@ from core.spec.objects import ObjectRef
 from syncagent.domain.tenants import TenantPolicy
 from syncagent.kube.client import KubeClient
 from syncagent.kube.cluster import KubeCluster
+from syncagent.kube.impersonation import ImpersonationProof
 from syncagent.kube.jobs import KubeJobs
 from syncagent.kube.service_account import sender_as
 from syncagent.ports import Allowed, FencedCluster, JobCluster, ObjectApi
@@ -34,6 +35,7 @@ class KubeFences:
         self, client: KubeClient, cluster: KubeCluster, allowed: Allowed, tenants: TenantPolicy
     ) -> None:
         self._client = client
+        self._proof = ImpersonationProof(client)
         self._cluster = cluster
         self._allowed = allowed
         self._tenants = tenants
@@ -54,7 +56,7 @@ class KubeFences:
         return known
 
     def _fenced(self, fence: ServiceFence) -> ObjectApi:
-        sender = sender_as(self._client, fence.service_account)
+        sender = sender_as(self._client, fence.service_account, self._proof)
         return self._cluster.acting_as(sender, _FencedGuard(self._allowed, fence))
 
 
@@ -65,6 +67,7 @@ class KubeJobFences:
 
     def __init__(self, client: KubeClient, cluster: KubeCluster, tenants: TenantPolicy) -> None:
         self._client = client
+        self._proof = ImpersonationProof(client)
         self._cluster = cluster
         self._tenants = tenants
 
@@ -76,5 +79,5 @@ class KubeJobFences:
         return self._jobs(self._tenants.narrowed(fence, namespace) or _UNFENCED)
 
     def _jobs(self, fence: ServiceFence) -> JobCluster:
-        sender = sender_as(self._client, fence.service_account)
+        sender = sender_as(self._client, fence.service_account, self._proof)
         return KubeJobs(sender, self._cluster.acting_as(sender, fence.check), fence.check)

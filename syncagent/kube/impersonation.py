@@ -13,6 +13,26 @@ _FORBIDDEN = 403
 _AS_PROBE = {"Impersonate-User": PROBE}
 
 
+class ImpersonationProof:
+    """Proves once that the API server honours impersonation, before requests rely on it."""
+
+    def __init__(self, client: KubeClient) -> None:
+        self._client = client
+        self._proven = False
+
+    async def require(self) -> None:
+        """Refused: the server does not impersonate, so requests would have the agent's rights."""
+        if self._proven:
+            return
+        if problem := await impersonation_problem(self._client):
+            raise RequestRefused(
+                f"fenced services need impersonation: {problem}",
+                status=_FORBIDDEN,
+                reason="NoImpersonation",
+            )
+        self._proven = True
+
+
 async def impersonation_problem(client: KubeClient) -> str:
     """Asks the API server for the name of an impersonated user. Returns the reason if users'
     requests must not be sent; empty: the server impersonates, or refuses to.

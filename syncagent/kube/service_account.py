@@ -4,8 +4,8 @@ Kubernetes documentation: Authenticating, User impersonation. The agent needs th
 `impersonate` the account; the API server decides about each request by the account's own roles.
 """
 
-from collections.abc import Mapping
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
 from typing import Any
 from urllib.parse import quote
 
@@ -14,17 +14,19 @@ import aiohttp
 from core.errors import Invalid
 from core.spec.bundle import KubeObject
 from syncagent.kube.client import JSON, KubeClient
+from syncagent.kube.impersonation import ImpersonationProof
 from syncagent.ports import RequestRefused
 
 
 class ServiceAccountClient:
     """Sends requests as a service account, `namespace:name`. Invalid: another format."""
 
-    def __init__(self, client: KubeClient, account: str) -> None:
+    def __init__(self, client: KubeClient, account: str, proof: ImpersonationProof) -> None:
         namespace, _, name = account.partition(":")
         if not namespace or not name or not account.isprintable() or "/" in account:
             raise Invalid(f"{account!r} is not NAMESPACE:NAME of a service account")
         self._client = client
+        self._proof = proof
         self._namespace, self._name = namespace, name
         # Without groups in the request, the API server adds those of the account.
         self._headers = {"Impersonate-User": f"system:serviceaccount:{namespace}:{name}"}
@@ -43,6 +45,7 @@ class ServiceAccountClient:
 
         Refused: also if the account does not exist, with the command that creates it.
         """
+        await self._proof.require()
         try:
             return await self._client.request(
                 method,
@@ -54,36 +57,47 @@ class ServiceAccountClient:
                 impersonation=self._headers,
             )
         except RequestRefused as error:
-            if error.status == 403 and not await self._exists():
-                raise self._missing() from error
+            if error.status == 403 and (missing := await self._missing()):
+                raise RequestRefused(missing, status=403, reason="NoServiceAccount") from error
             raise
 
-    def stream(
+    @asynccontextmanager
+    async def stream(
         self, path: str, query: Mapping[str, str]
-    ) -> AbstractAsyncContextManager[aiohttp.StreamReader]:
+    ) -> AsyncGenerator[aiohttp.StreamReader]:
         """Opens the body of a long response; see `KubeClient.stream`."""
-        return self._client.stream(path, query, impersonation=self._headers)
+        await self._proof.require()
+        async with self._client.stream(path, query, impersonation=self._headers) as body:
+            yield body
 
-    async def _exists(self) -> bool:
-        namespace, name = quote(self._namespace, safe=""), quote(self._name, safe="")
-        try:
-            await self._client.request(
-                "GET", f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}"
+    async def _missing(self) -> str:
+        """Names the namespace or account that is missing, and the commands that create it."""
+        namespace, name = self._namespace, self._name
+        account = f"kubectl -n {namespace} create serviceaccount {name}"
+        place = f"/api/v1/namespaces/{quote(namespace, safe='')}"
+        if not await self._exists(place):
+            return (
+                f"the namespace {namespace} of the service account {name} does not exist; "
+                f"create both with `kubectl create namespace {namespace} && {account}` and bind a "
+                "role to it"
             )
+        if not await self._exists(f"{place}/serviceaccounts/{quote(name, safe='')}"):
+            return (
+                f"the service account {name} does not exist in the namespace {namespace}; create "
+                f"it with `{account}` and bind a role to it"
+            )
+        return ""
+
+    async def _exists(self, path: str) -> bool:
+        try:
+            await self._client.request("GET", path)
         except RequestRefused as error:
             return error.status != 404
         return True
 
-    def _missing(self) -> RequestRefused:
-        return RequestRefused(
-            f"the service account {self._name} does not exist in the namespace {self._namespace}; "
-            f"create it with `kubectl -n {self._namespace} create serviceaccount {self._name}` "
-            "and bind a role to it",
-            status=403,
-            reason="NoServiceAccount",
-        )
 
-
-def sender_as(client: KubeClient, account: str) -> KubeClient | ServiceAccountClient:
+def sender_as(
+    client: KubeClient, account: str, proof: ImpersonationProof
+) -> KubeClient | ServiceAccountClient:
     """Returns the sender of a service account's requests; without one, of the agent's own."""
-    return ServiceAccountClient(client, account) if account else client
+    return ServiceAccountClient(client, account, proof) if account else client

@@ -12,6 +12,7 @@ import pytest
 
 from core.spec.bundle import KubeObject
 from core.wire.v1 import agent_pb2 as pb
+from syncagent.kube.client import KubeClient
 from syncagent.settings import AutonomySettings
 from tests.integration.syncagent.conftest import Bench
 
@@ -176,6 +177,35 @@ async def test_the_cluster_s_own_tenants_outrank_the_control_plane(
         assert "project bank is not a tenant of this cluster" in other
         unfenced = await tenant.refused("none", [bench.config("c")], pb.Fence())
         assert "project (none) is not a tenant of this cluster" in unfenced
+
+
+async def test_a_missing_namespace_is_named_with_the_command_that_creates_it(
+    tenant: Tenant,
+) -> None:
+    fence = tenant.fence()
+    fence.service_account = "nowhere:deployer"
+    async with tenant.bench.agent():
+        reason = await tenant.refused("in", [tenant.bench.config("a")], fence)
+    assert "kubectl create namespace nowhere && kubectl -n nowhere create serviceaccount" in reason
+
+
+async def test_a_gateway_that_drops_impersonation_gets_no_fenced_object(
+    tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The agent's own rights would apply it. Services without a fence are not affected."""
+    bench, sent = tenant.bench, KubeClient.request
+
+    async def dropping(self: KubeClient, *given: Any, **named: Any) -> Any:
+        named.pop("impersonation", None)
+        return await sent(self, *given, **named)
+
+    monkeypatch.setattr(KubeClient, "request", dropping)
+    async with bench.agent():
+        reason = await tenant.refused("in", [bench.config("a")], tenant.fence())
+        assert "drops Impersonate-User" in reason
+        bench.hub.want("free", [bench.config("b")], namespace=bench.namespace)
+        await bench.hub.until_phase("free", pb.PHASE_HEALTHY)
+    assert await bench.get("configmap", "a") is None
 
 
 @pytest.mark.parametrize("named", [True, False])
