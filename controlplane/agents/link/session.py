@@ -321,6 +321,8 @@ class AgentSession:
             return
         self._sent[service.id] = service.desired.generation
         try:
+            if fence is None:
+                raise Invalid("its project or its cluster does not exist any more")
             secrets = await self._agents.secrets(service)
             bundle = await self._small_bundle(service)
             message = wire.HubMessage(desired=messages.desired(service, secrets, bundle, fence))

@@ -2,12 +2,15 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
+from typing import Any, cast
 
 import pytest
 
 from controlplane.agents.link.report_limiter import BURST, THROTTLED_ALARM, report_weight
 from controlplane.agents.link.session import AgentSession
+from controlplane.agents.operations.agents import AgentOperations
 from controlplane.services.model.status_codes import ServiceStatus
 from controlplane.services.ports import ServiceStore
 from core.identity import ClusterId
@@ -15,7 +18,13 @@ from core.wire.v1 import agent_pb2 as wire
 from tests.fakes.clock import FakeClock
 from tests.fakes.manifests import config_map
 from tests.integration.controlplane.conftest import World
-from tests.integration.controlplane.test_agentlink import Hub, TalkingAgent, listening, registered
+from tests.integration.controlplane.test_agentlink import (
+    Hub,
+    TalkingAgent,
+    a_service,
+    listening,
+    registered,
+)
 from tests.integration.controlplane.test_agentlink_revoked import HELLO, NarrowStream, Observer
 
 TOO_LONG = "x" * 254
@@ -141,6 +150,38 @@ async def test_large_reports_fill_no_memory_while_they_wait(world: World) -> Non
     assert read < 12
     running.cancel()
     await asyncio.wait({running})
+
+
+async def test_a_service_without_a_fence_is_not_sent(world: World) -> None:
+    """Its agent would apply it with its own rights."""
+    cluster_id, _ = await registered(world)
+    service_id = await a_service(world, cluster_id)
+    state = await world.agents.desired_state(ClusterId(cluster_id))
+    assert state.fences[service_id].project == "default"
+
+    class Fenceless:
+        """Operations whose desired state names no fence."""
+
+        async def connected(self, *given: Any) -> Any:
+            greeting = await world.agents.connected(*given)
+            return replace(greeting, desired_state=replace(state, fences={}))
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(world.agents, name)
+
+    stream = NarrowStream(most=100)
+    agents = cast(AgentOperations, Fenceless())
+    session = AgentSession(ClusterId(cluster_id), "t", agents, stream, Observer())
+
+    async def nothing() -> AsyncIterator[wire.AgentMessage]:
+        return
+        yield
+
+    await session.run(HELLO, nothing())
+    assert not any(message.desired.service_id for message in stream.taken)
+    assert any(message.HasField("desired_end") for message in stream.taken)
+    shown = await world.services.get(world.admin, service_id)
+    assert "does not exist any more" in str(shown.observed)
 
 
 async def test_a_wait_that_a_process_before_this_one_has_told_of_ends(hub: Hub) -> None:
