@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
-from controlplane.authorization import DEFAULT_PROJECT
+from controlplane.authorization import DEFAULT_PROJECT, UNRESTRICTED, Fence, FenceCluster
 from controlplane.clusters.model.cluster import AgentMode, Cluster, Distribution
 from controlplane.clusters.model.groups import ClusterGroup
 from controlplane.platform.names import check_text
@@ -47,6 +47,8 @@ class Fleet:
 
     clusters: tuple[Cluster, ...] = ()
     groups: tuple[ClusterGroup, ...] = ()
+    fence: Fence = UNRESTRICTED
+    """Fence of the project that selects: the clusters that it names can match as well."""
 
     def matching(self, selector: Selector, project_id: str | None) -> list[Cluster]:
         """Returns matching clusters sorted by handle; with a `project_id` only clusters of that
@@ -60,11 +62,15 @@ class Fleet:
             for cluster in self.clusters
             if cluster.ending_at is None
             and cluster.mode is AgentMode.MANAGED
-            and in_project(cluster, project_id)
+            and self._selectable(cluster, project_id)
             and _fits(cluster, selector)
             and (not selector.groups or any(group.holds(cluster) for group in groups))
         ]
         return sorted(found, key=lambda cluster: cluster.handle)
+
+    def _selectable(self, cluster: Cluster, project_id: str | None) -> bool:
+        shared = self.fence.reaches(FenceCluster(cluster.handle, cluster.tags))
+        return shared or in_project(cluster, project_id)
 
     def frozen(self) -> dict[str, ClusterGroup]:
         """Returns the frozen clusters by id, with the group that froze them."""

@@ -5,6 +5,9 @@ If any input is unavailable, the evaluation is incomplete.
 
 from dataclasses import replace
 
+from controlplane.access.model.bindings import Project
+from controlplane.access.operations.scopes import find_project
+from controlplane.authorization import DEFAULT_PROJECT
 from controlplane.clusters.model.selectors import Fleet
 from controlplane.clusters.ports import ClusterGroupStore, ClusterStore
 from controlplane.generators.model.global_service import GlobalService
@@ -28,12 +31,14 @@ from controlplane.platform.context import OperationContext
 from controlplane.platform.ports import Transaction
 from controlplane.repositories.ports import RepositoryStore
 from controlplane.services.model.templates import ServiceTemplate
+from controlplane.services.operations.fences import as_fence_cluster
 from controlplane.services.ports import ServiceStore
 from core.errors import Invalid, TowlineError, Unavailable
-from core.identity import RepositoryId
+from core.identity import ClusterId, RepositoryId
 from core.spec.bundle import make_bundle
 from core.spec.edits import OpenMergeRequest
 
+_MAX_PROBLEMS = 10
 AnyGenerator = GlobalService | ServiceSet | ManagedNamespace
 
 
@@ -62,14 +67,19 @@ class GeneratorEvaluator:
             return GeneratorEvaluation()
         async with self._context.store.read() as tx:
             fleet = await fleet_of(tx)
+            project = await find_project(tx, definition.project_id or DEFAULT_PROJECT)
         try:
-            if isinstance(definition, GlobalService):
-                return await self._global(definition, fleet)
-            if isinstance(definition, ServiceSet):
-                return await self._set(definition, fleet)
-            return await self._namespace(definition, fleet)
+            fleet = replace(fleet, fence=project.fence)
+            return _inside(project, fleet, await self._generated(definition, fleet))
         except TowlineError as error:
             return GeneratorEvaluation(problems=(error.message,))
+
+    async def _generated(self, definition: AnyGenerator, fleet: Fleet) -> GeneratorEvaluation:
+        if isinstance(definition, GlobalService):
+            return await self._global(definition, fleet)
+        if isinstance(definition, ServiceSet):
+            return await self._set(definition, fleet)
+        return await self._namespace(definition, fleet)
 
     async def _global(self, definition: GlobalService, fleet: Fleet) -> GeneratorEvaluation:
         async with self._context.store.read() as tx:
@@ -124,6 +134,23 @@ class GeneratorEvaluator:
                 await _check_repository(tx, inside)
             services += [GeneratedService(c.id, inside) for c in clusters]
         return GeneratorEvaluation(tuple(services))
+
+
+def _inside(project: Project, fleet: Fleet, evaluation: GeneratorEvaluation) -> GeneratorEvaluation:
+    """The services inside the fence of their project; those outside become problems."""
+    clusters = {cluster.id: cluster for cluster in fleet.clusters}
+    inside, problems = [], list(evaluation.problems)
+    for service in evaluation.services:
+        place = as_fence_cluster(clusters[ClusterId(service.cluster_id)])
+        reason = project.fence.destination_refusal(place, service.template.namespace)
+        if reason:
+            problems.append(
+                f"service {service.template.name!r} is outside the fence of project "
+                f"{project.name!r}: {reason}"
+            )
+        else:
+            inside.append(service)
+    return GeneratorEvaluation(tuple(inside), tuple(problems[:_MAX_PROBLEMS]))
 
 
 async def fleet_of(tx: Transaction) -> Fleet:

@@ -202,15 +202,16 @@ async def render_inside(
 
 
 async def service_fences(tx: Transaction, services: Sequence[Service]) -> dict[str, ServiceFence]:
-    """The parts of fences that agents enforce, by service id."""
+    """The parts of fences that agents enforce, by service id.
+
+    A service without a part must not be sent: its agent would apply it with its own rights.
+    """
     projects, clusters = await _projects(tx, services), await _clusters(tx, services)
     return {
-        service.id: project.fence.of_service(
-            project.name, clusters[service.cluster_id], service.namespace
-        )
+        service.id: project.fence.of_service(project.name, cluster, service.namespace)
         for service in services
-        if (project := projects[service.project_id or DEFAULT_PROJECT])
-        and service.cluster_id in clusters
+        if (project := projects.get(service.project_id or DEFAULT_PROJECT)) is not None
+        and (cluster := clusters.get(service.cluster_id)) is not None
     }
 
 

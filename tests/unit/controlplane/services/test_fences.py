@@ -27,9 +27,12 @@ from controlplane.authorization import (
 from controlplane.authorization.roles import BuiltInRole
 from controlplane.bridges import SERVICE_PARTS
 from controlplane.delivery.operations.render_reconciler import RenderReconciler
+from controlplane.generators.model.global_service import GlobalService
+from controlplane.generators.operations.generation import GeneratorEvaluator
 from controlplane.pipelines.operations.stage_renders import StageRenderer
 from controlplane.platform.context import DESIRED_STATE
 from controlplane.repositories.ports import RepositoryStore
+from controlplane.services.model.templates import ServiceTemplate
 from controlplane.services.operations.fences import (
     FenceReports,
     ServiceFences,
@@ -286,6 +289,25 @@ async def test_a_stage_of_a_pipeline_renders_inside_the_fence(world: MemoryOpera
     assert (await stage.of([service], {service.id: good}))[service.id].count == 1
     with pytest.raises(Invalid, match="ResourceQuota are denied"):
         await stage.of([service], {service.id: bad})
+
+
+async def test_a_generator_uses_the_shared_clusters_of_its_fence_and_no_other_place(
+    world: MemoryOperations,
+) -> None:
+    """Clusters that no destination names are not selected; a foreign namespace is a problem."""
+    await world.given(make_cluster("secret"))
+    evaluator = GeneratorEvaluator(world.context)
+
+    async def evaluated(namespace: str) -> tuple[list[str], tuple[str, ...]]:
+        template = ServiceTemplate("web", namespace, REPOSITORY.id)
+        definition = GlobalService("g", "g", START, START, project_id="shop", template=template)
+        found = await evaluator.evaluate(definition)
+        return [service.cluster_id for service in found.services], found.problems
+
+    places, problems = await evaluated("shop")
+    assert places == ["prod"] and "namespace shop of cluster dev" in problems[0]
+    places, problems = await evaluated("bank")
+    assert places == [] and len(problems) == 2
 
 
 async def test_submodules_come_from_sources_that_are_allowed_as_a_whole(
