@@ -114,12 +114,14 @@ class ServerLimits:
     """Limits of one connection.
 
     `idle_seconds`: seconds without an open call, or until the TLS handshake. `calls`: concurrent
-    calls. `message`: bytes of the largest message.
+    calls. `message`: bytes of the largest message. `unanswered`: connections of one address without
+    any response yet, whose callers are thus unauthenticated; another one ends the oldest of them.
     """
 
     idle_seconds: float = 30.0
     calls: int = 64
     message: int = 4 << 20
+    unanswered: int = 256
 
 
 class CertificateFiles(Protocol):

@@ -4,7 +4,7 @@ import asyncio
 import struct
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 from urllib.parse import quote, unquote
 
@@ -266,13 +266,19 @@ class ClientCall(Http2Call):
 class ServerCall(Http2Call):
     """The server's end; the first response raises the limits of the now authenticated caller.
 
-    `finish` sends the final status.
+    `finish` sends the final status. `answered` is called before the first response.
     """
 
     def __init__(
-        self, stream: Http2Stream, peer: str, metadata: Mapping[str, str], most: int
+        self,
+        stream: Http2Stream,
+        peer: str,
+        metadata: Mapping[str, str],
+        most: int,
+        answered: Callable[[], None],
     ) -> None:
         super().__init__(stream, peer, metadata, most)
+        self._on_answer = answered
         self._answered = False
         self._far_ended = stream.peer_ended
 
@@ -289,6 +295,7 @@ class ServerCall(Http2Call):
     def send(self, pieces: Sequence[Buffer], size: int) -> None:
         if not self._answered:
             self._answered = True
+            self._on_answer()
             self._stream.send_headers(_ANSWER)
             self._stream.trust(TRUSTED_FRAME)
             self._stream.widen(READ_WINDOW)

@@ -2,8 +2,10 @@
 
 import asyncio
 import ssl
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import structlog
 
@@ -46,6 +48,11 @@ class _Caller:
     refused: int = 0
     served: int = 0
 
+    @property
+    def source(self) -> str:
+        """Address of the client, without its port."""
+        return self.peer.rpartition(":")[0]
+
 
 class Http2Server:
     """Implements `core.rpc.calls.CallServer`; rejects calls without a handler before their data."""
@@ -54,6 +61,7 @@ class Http2Server:
         self._handlers, self._limits, self._clock = handlers, limits, clock
         self._open = OpenConnections()
         self._callers: dict[Http2Connection, _Caller] = {}
+        self._unanswered: defaultdict[str, dict[Http2Connection, None]] = defaultdict(dict)
         self._calls = Tasks("calls")
         self._upkeep = Tasks("agents' listener")
         self._server: asyncio.Server | None = None
@@ -99,6 +107,7 @@ class Http2Server:
         connection = Http2Connection(transport, self._clock, limits, accept)
         self._open.add(connection, transport)
         self._callers[connection] = caller
+        self._note_unanswered(connection, caller.source)
         if self._stopping:
             # Its TLS handshake ended after the shutdown began.
             transport.abort()
@@ -106,7 +115,22 @@ class Http2Server:
 
     def _forget(self, connection: Http2Connection) -> None:
         self._open.discard(connection)
-        del self._callers[connection]
+        self._note_answered(connection, self._callers.pop(connection).source)
+
+    def _note_unanswered(self, connection: Http2Connection, source: str) -> None:
+        """Ends the oldest connection of a source that has too many without a response."""
+        unanswered = self._unanswered[source]
+        unanswered[connection] = None
+        if len(unanswered) > self._limits.unanswered:
+            oldest = next(iter(unanswered))
+            self._note_answered(oldest, source)
+            self._open.cut(oldest)
+
+    def _note_answered(self, connection: Http2Connection, source: str) -> None:
+        unanswered = self._unanswered[source]
+        unanswered.pop(connection, None)
+        if not unanswered:
+            del self._unanswered[source]
 
     async def _end_idle(self) -> None:
         """Closes connections without a recent call."""
@@ -130,7 +154,8 @@ class Http2Server:
     ) -> None:
         values = dict(headers)
         metadata = {name: value for name, value in values.items() if not name.startswith(":")}
-        call = ServerCall(stream, caller.peer, metadata, self._limits.message)
+        answered = partial(self._note_answered, connection, caller.source)
+        call = ServerCall(stream, caller.peer, metadata, self._limits.message, answered)
         if values.get(":method") != "POST":
             call.refuse("405")
         elif not metadata.get("content-type", "").startswith(CONTENT_TYPE):

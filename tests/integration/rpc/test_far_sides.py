@@ -516,3 +516,37 @@ async def test_who_does_not_even_read_its_refusal_is_cut_off() -> None:
         await clock.advance(2 * WITHOUT_CALL)
         await until(lambda: not list(serving._open))
         raw.close()
+
+
+async def test_connections_without_a_response_are_bounded_for_each_address() -> None:
+    """The oldest ones end; a client of grpcio that got a response is not among them."""
+    limits = ServerLimits(unanswered=4)
+    serving = Http2Server({"/echo": echo}, limits, SystemClock())
+    port = await serving.start(("127.0.0.1", 0), None)
+    async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+        call = channel.stream_stream("/echo")()
+        await call.write(b"first")
+        assert await call.read() == b"first"
+        strangers = [greeted(port) for _ in range(12)]
+        try:
+            await until(lambda: sum(_is_ended(raw) for raw in strangers) == 8)
+            assert [_is_ended(raw) for raw in strangers] == [True] * 8 + [False] * 4
+            await call.write(b"still here")
+            assert await call.read() == b"still here"
+        finally:
+            for raw in strangers:
+                raw.close()
+    await serving.stop()
+
+
+def _is_ended(raw: socket.socket) -> bool:
+    """Whether the server has closed a connection; reads what it said before."""
+    raw.setblocking(False)
+    try:
+        while raw.recv(1 << 16):
+            continue
+    except BlockingIOError:
+        return False
+    except ConnectionError:
+        return True
+    return True

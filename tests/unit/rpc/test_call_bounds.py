@@ -35,7 +35,7 @@ class ServedEnd(Http2End):
         self.connection.receive(GREETING)
 
     def _accept(self, stream: Http2Stream, headers: Headers) -> None:
-        self.calls[stream.id] = ServerCall(stream, "peer", dict(headers), 1 << 20)
+        self.calls[stream.id] = ServerCall(stream, "peer", dict(headers), 1 << 20, lambda: None)
 
     def called(self, stream_id: int) -> ServerCall:
         """A new call, whose caller takes whatever is sent."""
