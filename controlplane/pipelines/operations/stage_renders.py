@@ -33,10 +33,12 @@ class StageRenderer:
         newest.
 
         `commits` are the commits of the first stage's services; only the same repository counts.
+        Forbidden: a commit comes from a ref outside the fence of its service.
         """
         async with self._context.store.read() as tx:
             sources = await tx[ServiceStore].by_ids(commits.keys())
             rows = await tx[RevisionStore].of_commits(commits.keys(), set(commits.values()))
+            fenced = {row.service.id: row for row in await fenced_services(tx, services)}
         dates = {row.sha: row.committed_at for row in rows}
         chosen = {}
         for service in services:
@@ -48,7 +50,11 @@ class StageRenderer:
                 )
             namesake = next((s for s in same if s.name == service.name), None)
             newest = max(same, key=lambda s: dates.get(commits[s.id], s.inserted_at))
-            chosen[service.id] = commits[(namesake or newest).id]
+            origin = namesake or newest
+            commit = chosen[service.id] = commits[origin.id]
+            if (fence := fenced.get(service.id)) is not None:
+                refs = {row.ref for row in rows if row.sha == commit} or {origin.spec.ref}
+                fence.check_origin(commit, refs)
         return chosen
 
     async def of(

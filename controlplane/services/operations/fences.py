@@ -1,6 +1,6 @@
 """Fences of projects, applied to services: their sources, destinations and rendered objects."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import orjson
@@ -149,6 +149,19 @@ class FencedService:
                     f"service {self.service.name!r} reads what is outside the fence of project "
                     f"{self.project.name!r}: {reason}"
                 )
+
+    def check_origin(self, commit: str, refs: Collection[str]) -> None:
+        """Forbidden: a commit comes only from refs that the fence does not allow."""
+        if self.repository is None or self.repository.kind is not RepositoryKind.GIT:
+            return
+        url, folder = self.repository.url, self.service.spec.folder
+        sources = [FenceSource(url, folder, ref) for ref in sorted(refs)]
+        reasons = [self.project.fence.source_refusal(source) for source in sources]
+        if all(reasons):
+            raise Forbidden(
+                f"commit {commit[:12]} is outside the fence of project {self.project.name!r} for "
+                f"service {self.service.name!r}: {reasons[0] if reasons else 'its ref is unknown'}"
+            )
 
     @property
     def part(self) -> ServiceFence:

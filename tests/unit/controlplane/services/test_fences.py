@@ -310,6 +310,22 @@ async def test_a_generator_uses_the_shared_clusters_of_its_fence_and_no_other_pl
     assert places == [] and len(problems) == 2
 
 
+async def test_a_pipeline_across_projects_promotes_no_commit_of_a_foreign_ref(
+    world: MemoryOperations,
+) -> None:
+    """The first stage follows a branch that the fence of the second does not list."""
+    first = make_service("web", DEV, ref="feature", folder="apps/web", repository_id=REPOSITORY.id)
+    web = make_service("web", PROD, ref="main", folder="apps/web")
+    second = replace(web, namespace="shop", project_id="shop", repository_id=REPOSITORY.id)
+    await world.given(first, second)
+    stage = StageRenderer(world.context)
+    with pytest.raises(Forbidden, match=r"commit 1{12} is outside .* apps/web at feature"):
+        await stage.commits([second], {first.id: "1" * 40})
+    async with world.store.write() as tx:
+        await tx[ServiceStore].change(first.id, ref="main")
+    assert await stage.commits([second], {first.id: "1" * 40}) == {second.id: "1" * 40}
+
+
 async def test_submodules_come_from_sources_that_are_allowed_as_a_whole(
     world: MemoryOperations, services: Services
 ) -> None:
