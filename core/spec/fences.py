@@ -72,6 +72,13 @@ class ObjectRules:
 
         An object without a namespace is cluster-scoped.
         """
+        # Only Namespaces are judged by their names, so that all other objects of a kind share one
+        # decision.
+        name = ref.name if (ref.group, ref.kind) == ("", "Namespace") else ""
+        return _refusal_of(self, ref.group, ref.kind, ref.namespace, name)
+
+    def decide(self, ref: ObjectRef) -> str:
+        """Decides as `refusal`, without its cache."""
         kind = f"{ref.kind}.{ref.group}" if ref.group else ref.kind
         if not _KIND.fullmatch(kind):
             return f"{kind[:80]!r} is not a kind"
@@ -120,6 +127,11 @@ class ServiceFence:
 def qualified_account(account: str, namespace: str) -> str:
     """Returns `namespace:name` of an account, by default in the service's own namespace."""
     return account if ":" in account or not account else f"{namespace}:{account}"
+
+
+@lru_cache(4096)
+def _refusal_of(rules: ObjectRules, group: str, kind: str, namespace: str, name: str) -> str:
+    return rules.decide(ObjectRef(group, "", kind, namespace, name))
 
 
 @lru_cache(4096)
