@@ -1,4 +1,4 @@
-"""Measures the agent on a real API server: `python -m bench.agent`.
+"""Measures the agent on a real API server: `python -m bench.agent [SCENE...]`.
 
 The agent runs in its own process, linked to a hub in this process. The baseline is a bare loop in
 another process, before and after, which sends the same server-side applies with the same
@@ -39,6 +39,7 @@ ROUNDS = 5
 CHECKED, CHECKED_EACH = 500, 20
 RESYNCED, RESYNCED_EACH = 100, 20
 DRIFTS = 40
+IMPERSONATED, IMPERSONATED_ROUNDS = 300, 8
 CONCURRENCY = 16
 PATIENCE_S, SETTLE_S, IDLE_S = 300.0, 2.0, 20.0
 _PROGRAM = ("-P", "-m", "towline.agent_process", "info")
@@ -59,7 +60,8 @@ async def _measure(cluster: LocalCluster) -> None:
     report = BenchReport("agent")
     with tempfile.TemporaryDirectory(prefix="towline-bench-") as folder:
         kubeconfig = agent_kubeconfig(cluster.access, Path(folder) / "kubeconfig")
-        for scene in (_resync, _large, _many, _huge, _check):
+        scenes = (_resync, _large, _many, _huge, _check, _impersonation)
+        for scene in [one for one in scenes if one.__name__[1:] in sys.argv[1:]] or scenes:
             async with FakeHub() as hub:
                 state = Path(folder) / scene.__name__
                 await scene(AgentBench(hub, kubeconfig, state, cluster), report)
@@ -77,6 +79,33 @@ async def _large(bench: "AgentBench", report: BenchReport) -> None:
                 took.append(await fresh.sync(pid, 1, LARGE))
         bare.append(await bench.bare(1, LARGE))
     _compare(report, f"first apply of {LARGE} objects", took, bare, goal=1.4)
+
+
+async def _impersonation(bench: "AgentBench", report: BenchReport) -> None:
+    """Applies of a fenced service, as its account, in turn with those of the agent itself."""
+    place = bench.namespace
+    bench.cluster.kubectl("-n", place, "create", "serviceaccount", "deployer")
+    account, rights = f"--serviceaccount={place}:deployer", ("--verb=*", "--resource=configmaps")
+    bench.cluster.kubectl("-n", place, "create", "role", "maps", *rights)
+    bench.cluster.kubectl("-n", place, "create", "rolebinding", "d", "--role=maps", account)
+    rules = [pb.ObjectRules(namespaces=[place])]
+    fence = pb.Fence(project="shop", service_account=f"{place}:deployer", rules=rules)
+    took: dict[bool, list[Duration]] = {False: [], True: []}
+    async with bench.agent() as pid:
+        await bench.sync(pid, 1, 1)
+        for number in range(1, 4 * IMPERSONATED_ROUNDS + 1):
+            # Both orders, as the second of a pair meets a warmer server.
+            fenced = number % 4 in {1, 2}
+            took[fenced].append(await bench.apply_one(pid, number, fence if fenced else None))
+    for what in ("wall", "cpu"):
+        report.add(
+            f"apply of {IMPERSONATED} objects as a service account: {what}",
+            [getattr(measure, what) for measure in took[True]],
+            "s",
+            baseline="as the agent itself",
+            baseline_values=[getattr(measure, what) for measure in took[False]],
+            goal=1.1,
+        )
 
 
 async def _many(bench: "AgentBench", report: BenchReport) -> None:
@@ -249,6 +278,16 @@ class AgentBench:
         for number in range(services):
             self.hub.want(self._service(number), _objects(number, each), namespace=self.namespace)
         await self.healthy(services)
+        return Duration(time.perf_counter() - start, _cpu_seconds(pid) - used)
+
+    async def apply_one(self, pid: int, number: int, fence: pb.Fence | None) -> Duration:
+        """Measures the first apply of a service."""
+        self.forget()
+        used, start = _cpu_seconds(pid), time.perf_counter()
+        objects = _objects(number, IMPERSONATED)
+        service = self._service(number)
+        self.hub.want(service, objects, namespace=self.namespace, fence=fence)
+        await self.healthy(1)
         return Duration(time.perf_counter() - start, _cpu_seconds(pid) - used)
 
     async def ask(self, pid: int, services: int) -> Duration:
