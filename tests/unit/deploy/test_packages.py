@@ -56,6 +56,15 @@ def from_flags(argv: list[str], environ: dict[str, str] | None = None) -> ServeS
     return load(names, environ=environ or {})
 
 
+def test_base_images_are_pinned_by_digests_without_a_default() -> None:
+    """The build fails without them: a tag alone lets the registry choose the image."""
+    bases = re.findall(r"^FROM (\S+)", IMAGE, re.MULTILINE)
+    assert len(bases) == 4
+    for base in bases:
+        name = re.fullmatch(r"\$\{\w+\}@\$\{(\w+)\}", base)
+        assert name and f"\nARG {name[1]}\n" in IMAGE, base
+
+
 def port(where: str) -> int:
     return int(where.rpartition(":")[2])
 
