@@ -150,6 +150,19 @@ async def test_escapes_are_refused_by_the_api_server_without_any_rule(tenant: Te
             assert f"system:serviceaccount:{bench.namespace}:{_ACCOUNT}" in reason, (name, reason)
 
 
+async def test_a_service_that_its_fence_leaves_outside_keeps_its_objects(tenant: Tenant) -> None:
+    """A confirmed, narrower fence: nothing is pruned, also not what the new bundle leaves out."""
+    bench = tenant.bench
+    both, one = [bench.config("a"), bench.config("b")], [bench.config("a")]
+    async with bench.agent():
+        bench.hub.want("in", both, namespace=bench.namespace, fence=tenant.fence())
+        await bench.hub.until_phase("in", pb.PHASE_HEALTHY)
+        locked = tenant.fence()
+        locked.rules.append(pb.ObjectRules())
+        assert "is not allowed (allowed: none)" in await tenant.refused("in", one, locked)
+    assert await bench.get("configmap", "a") and await bench.get("configmap", "b")
+
+
 async def test_a_missing_account_is_named_with_the_command_that_creates_it(tenant: Tenant) -> None:
     async with tenant.bench.agent():
         fence = tenant.fence(account="nobody")
