@@ -1,45 +1,38 @@
 """Tables of the audit log."""
 
-from sqlalchemy import BigInteger, Column, Index, Integer, String, Table
+from sqlalchemy import BigInteger, Column, Index, LargeBinary, String, Table
 
 from controlplane.audit.model.chains import AuditKind
-from controlplane.platform.audit_entry import AuditVerdict
-from controlplane.platform.store.columns import EnumColumn, JsonColumn, UtcColumn
+from controlplane.platform.store.columns import EnumColumn, UtcColumn
 from controlplane.platform.store.schema import SerialNumber, metadata
-from core.json_object import JsonObject
 
-audit = Table(
-    "audit",
+audit_blocks = Table(
+    "audit_blocks",
     metadata,
     Column("id", SerialNumber, primary_key=True, autoincrement=True),
-    Column("at", UtcColumn, nullable=False),
-    Column("actor", String(320), nullable=False),
-    Column("action", String(128), nullable=False),
-    Column("verdict", EnumColumn(AuditVerdict), nullable=False),
-    Column("actor_id", String(36), nullable=False),
-    Column("token_id", String(36)),
-    Column("source", String(64), nullable=False),
-    Column("target", String(320), nullable=False),
-    Column("target_id", String(64), nullable=False),
-    Column("status", Integer),
-    Column("request_id", String(64), nullable=False),
-    Column("detail", JsonColumn(JsonObject), nullable=False),
-    Column("cluster_id", String(36), nullable=False),
-    Column("project_id", String(36), nullable=False),
-    Column("before_digest", String(64), nullable=False),
-    Column("after_digest", String(64), nullable=False),
     Column("kind", EnumColumn(AuditKind), nullable=False),
-    Column("number", BigInteger, nullable=False),
+    Column("first_number", BigInteger, nullable=False),
+    Column("last_number", BigInteger, nullable=False),
+    Column("first_at", UtcColumn, nullable=False),
+    Column("last_at", UtcColumn, nullable=False),
+    Column("previous_hash", String(64), nullable=False),
     Column("hash", String(64), nullable=False),
-    Index("uq_audit_kind_number", "kind", "number", unique=True),
-    Index(None, "at"),
-    Index(None, "actor", "id"),
-    Index(None, "action", "id"),
-    Index(None, "target", "id"),
-    Index(None, "target_id", "id"),
-    Index(None, "cluster_id", "id"),
-    Index(None, "project_id", "id"),
-    Index(None, "verdict", "id"),
+    Column("packed", LargeBinary, nullable=False),
+    Index("uq_audit_blocks_kind_last_number", "kind", "last_number", unique=True),
+    Index(None, "last_at"),
+)
+
+
+# Without a foreign key: the index of an expired block is deleted after the block, which the
+# database protects.
+audit_terms = Table(
+    "audit_terms",
+    metadata,
+    Column("block_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("field", String(16), primary_key=True),
+    Column("value", String(320), primary_key=True),
+    Index(None, "field", "value", "block_id"),
+    sqlite_with_rowid=False,
 )
 
 

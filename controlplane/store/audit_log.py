@@ -1,15 +1,16 @@
 """The audit log with its hash chains."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
+import orjson
 from sqlalchemy import (
-    ColumnElement,
     CompoundSelect,
     bindparam,
     delete,
+    insert,
     literal,
     select,
     union_all,
@@ -20,16 +21,16 @@ from controlplane.access.model.bindings import Project
 from controlplane.access.store import projects
 from controlplane.agents.store import cluster_jobs
 from controlplane.audit import store as audit_tables
+from controlplane.audit.model.blocks import AuditBlock, IndexTerm, batches, pack, unpack
 from controlplane.audit.model.chains import (
     AuditFilter,
     AuditKind,
     ChainHead,
     TargetLocation,
-    chain_hash,
-    content,
-    detail_json,
     kind_of,
 )
+from controlplane.audit.model.matching import cursor_block, search_blocks
+from controlplane.audit.model.verification import IndexedBlock
 from controlplane.audit.ports import AuditLog
 from controlplane.authorization import DEFAULT_PROJECT, SYSTEM
 from controlplane.clusters.model.cluster import Cluster
@@ -37,10 +38,10 @@ from controlplane.clusters.store import clusters
 from controlplane.pipelines.model.records import PipelineRecord
 from controlplane.pipelines.store import pipelines
 from controlplane.platform.audit_entry import AuditEntry, AuditVerdict
+from controlplane.platform.parts import column_names, row_maker
 from controlplane.platform.ports import Page, PageQuery
-from controlplane.platform.store.blocks import Row, insert_rows, moment_writer
 from controlplane.platform.store.connection import StoreConnection
-from controlplane.platform.store.rows import SqlLog, chunks
+from controlplane.platform.store.rows import chunks
 from controlplane.platform.store.touches import TouchedRow
 from controlplane.platform.store.transaction import Repositories
 from controlplane.repositories.model.repository import Repository
@@ -48,16 +49,27 @@ from controlplane.repositories.store import repositories
 from controlplane.secrets.model.secret import Secret
 from controlplane.services.model.service import Service
 from controlplane.services.store.tables import services
+from controlplane.store.audit_search import candidate_blocks
 
-_SEARCHED = ("actor", "action", "target")
 _CHAIN = select(*audit_tables.audit_chains.c)
+_COLUMNS = column_names(AuditBlock)
+_block = row_maker(AuditBlock)
+_BLOCK = select(*(audit_tables.audit_blocks.c[name] for name in _COLUMNS))
+_ADD_BLOCK = insert(audit_tables.audit_blocks).returning(audit_tables.audit_blocks.c.id)
 _NOWHERE = TargetLocation()
-_AT_ONCE = 512
+_FEWEST_AT_ONCE, _MOST_AT_ONCE = 8, 64
 _EXPIRED = "expireAudit"
+# One statement for all terms of a block: each statement costs a round trip under the chain's lock.
+_ADD_TERMS = {
+    "sqlite": "INSERT INTO audit_terms (block_id, field, value) SELECT ?, "
+    "json_extract(value, '$[0]'), json_extract(value, '$[1]') FROM json_each(?)",
+    "postgresql": "INSERT INTO audit_terms (block_id, field, value) SELECT $1::bigint, "
+    "term->>0, term->>1 FROM json_array_elements(($2::text)::json) AS term",
+}
 Place = tuple[str, str]
 
 
-class SqlAudit(SqlLog[AuditEntry]):
+class SqlAudit:
     """Implements `AuditLog` on a connection.
 
     The head of a chain is one row. A transaction that appends to the chain locks it until it ends.
@@ -67,9 +79,8 @@ class SqlAudit(SqlLog[AuditEntry]):
     """
 
     def __init__(self, connection: StoreConnection) -> None:
-        super().__init__(connection, audit_tables.audit, AuditEntry, _SEARCHED)
+        self._connection = connection
         self.waiting: list[AuditEntry] = []
-        self._moment = moment_writer(connection.dialect)
 
     async def append(self, entries: Iterable[AuditEntry]) -> None:
         self.waiting += entries
@@ -87,87 +98,89 @@ class SqlAudit(SqlLog[AuditEntry]):
             await self._link(kind, by_kind[kind], known)
 
     async def search(self, filter: AuditFilter, query: PageQuery) -> Page[AuditEntry]:
-        return await self._page(query, self._terms(filter))
+        return await search_blocks(self._candidates(filter, query), filter, query)
 
     async def chains(self) -> list[ChainHead]:
         result = await self._connection.execute(_CHAIN.order_by(audit_tables.audit_chains.c.kind))
         return [ChainHead(*row) for row in result]
 
     async def behind(self, kind: AuditKind, number: int, most: int) -> list[AuditEntry]:
-        table = self._table.c
-        return await self._fetch(
-            self._rows.where(table.kind == kind, table.number > number)
-            .order_by(table.number)
-            .limit(most)
-        )
+        last = number + most
+        blocks = await self._blocks_of(kind, number, most)
+        return [
+            row
+            for block in blocks
+            for row in unpack(block, lambda row: number < row.number <= last)
+        ]
+
+    async def blocks(self, kind: AuditKind, number: int, most: int) -> list[IndexedBlock]:
+        blocks = await self._blocks_of(kind, number, most)
+        ids = [block.id for block in blocks]
+        terms: dict[int, set[IndexTerm]] = {id: set() for id in ids}
+        for some in chunks(ids):
+            rows: list[Any] = list(await self._connection.execute(_TERMS, {"ids": some}))
+            for id, field, value in rows:
+                terms[id].add((field, value))
+        return [(block, terms[block.id]) for block in blocks]
 
     async def cut(self, kind: AuditKind, before: datetime, now: datetime, most: int) -> int:
         chain = (await self._ends({kind, kind_of(_EXPIRED)}))[kind]
-        last = min(await self._last_before(chain, before), chain.floor + most)
-        if last <= chain.floor:
+        expired: list[AuditBlock] = []
+        for block in await self._blocks_of(kind, chain.floor, most):
+            if block.last_at >= before:
+                break
+            expired.append(block)
+        if not expired:
             return 0
-        (row,) = await self.behind(kind, last - 1, 1)
-        chains = audit_tables.audit_chains
+        last = expired[-1]
+        chains, blocks = audit_tables.audit_chains, audit_tables.audit_blocks
+        moved = {"floor": last.last_number, "floor_hash": last.hash, "floor_at": now}
+        await self._connection.execute(update(chains).where(chains.c.kind == kind).values(moved))
         await self._connection.execute(
-            update(chains)
-            .where(chains.c.kind == kind)
-            .values(floor=last, floor_hash=row.hash, floor_at=now)
+            delete(blocks).where(blocks.c.kind == kind, blocks.c.last_number <= last.last_number)
         )
-        table = self._table.c
-        await self._connection.execute(
-            delete(self._table).where(table.kind == kind, table.number <= last)
-        )
-        removed = last - chain.floor
-        detail = {"rows": removed, "up_to": last, "hash": row.hash, "until": row.at.isoformat()}
-        entry = AuditEntry(now, SYSTEM.name, _EXPIRED, AuditVerdict.ALLOWED, SYSTEM.id)
-        await self.append([replace(entry, target=kind.value, detail=detail)])
-        return removed
+        for some in chunks([block.id for block in expired]):
+            await self._connection.execute(_REMOVE_TERMS, {"ids": some})
+        await self.append([expiry_entry(chain, last, now)])
+        return last.last_number - chain.floor
 
-    async def _last_before(self, chain: ChainHead, before: datetime) -> int:
-        """Returns the number of the last row of the leading rows that are all older."""
-        table = self._table.c
-        result = await self._connection.execute(
-            select(table.number)
-            .where(table.kind == chain.kind, table.number > chain.floor, table.at >= before)
-            .order_by(table.number)
-            .limit(1)
+    async def _blocks_of(self, kind: AuditKind, number: int, most: int) -> list[AuditBlock]:
+        """Returns the blocks of the rows of a chain after a number."""
+        blocks = audit_tables.audit_blocks.c
+        wanted = _BLOCK.where(
+            blocks.kind == kind, blocks.last_number > number, blocks.first_number <= number + most
         )
-        first_kept = result.scalar()
-        return chain.number if first_kept is None else first_kept - 1
+        result = await self._connection.execute(wanted.order_by(blocks.last_number))
+        return [_block(*row) for row in result]
+
+    async def _candidates(self, filter: AuditFilter, query: PageQuery) -> AsyncIterator[AuditBlock]:
+        """Yields the blocks that may have rows of a page, in order, more and more at a time."""
+        blocks, size, start = audit_tables.audit_blocks.c, _FEWEST_AT_ONCE, cursor_block(query)
+        while True:
+            asked = candidate_blocks(filter, query, start, self._connection.dialect).limit(size)
+            ids = list((await self._connection.execute(asked)).scalars())
+            result = await self._connection.execute(_BLOCK.where(blocks.id.in_(ids)))
+            rows = {block.id: block for block in (_block(*row) for row in result)}
+            for id in ids:
+                yield rows[id]
+            if len(ids) < size:
+                return
+            size, start = min(2 * size, _MOST_AT_ONCE), ids[-1] + (-1 if query.newest else 1)
 
     async def _link(
         self, kind: AuditKind, entries: list[AuditEntry], known: Mapping[str, TargetLocation]
     ) -> None:
         """Writes entries at the end of their chain and moves its head."""
         chain = await self._end(kind)
-        number, digest = chain.number, chain.hash
-        for start in range(0, len(entries), _AT_ONCE):
-            rows: list[Row] = []
-            for entry in entries[start : start + _AT_ONCE]:
-                number += 1
-                where, detail = location_in_log(entry, known), detail_json(entry)
-                digest = chain_hash(digest, content(entry, kind, number, where, detail))
-                rows.append((*self._columns(entry, where, detail), kind.value, number, digest))
-            await insert_rows(self._connection, self._table, rows)
-        await self._connection.execute(_MOVE, [{"of": kind, "to": number, "with": digest}])
-
-    def _columns(self, entry: AuditEntry, where: TargetLocation, detail: bytes) -> Row:
-        """Returns the columns before the chain's own, in table order, as the driver takes them."""
-        return (
-            self._moment(entry.at),
-            entry.actor,
-            entry.action,
-            entry.verdict.value,
-            entry.actor_id,
-            entry.token_id,
-            entry.source,
-            entry.target,
-            entry.target_id,
-            entry.status,
-            entry.request_id,
-            detail.decode(),
-            *where,
-        )
+        for batch in batches(entries):
+            block, terms = pack(chain, [(entry, location_in_log(entry, known)) for entry in batch])
+            chain = replace(chain, number=block.last_number, hash=block.hash)
+            columns = {name: getattr(block, name) for name in _COLUMNS if name != "id"}
+            id = (await self._connection.execute(_ADD_BLOCK, columns)).scalar_one()
+            index = (id, orjson.dumps(sorted(terms)).decode())
+            await self._connection.execute_text(_ADD_TERMS[self._connection.dialect], [index])
+        moved = {"of": kind, "to": chain.number, "with": chain.hash}
+        await self._connection.execute(_MOVE, [moved])
 
     async def _end(self, kind: AuditKind) -> ChainHead:
         locked = _CHAIN.where(audit_tables.audit_chains.c.kind == kind).with_for_update()
@@ -196,24 +209,6 @@ class SqlAudit(SqlLog[AuditEntry]):
             places |= {row[0]: (row[1], row[2] or DEFAULT_PROJECT) for row in rows}
         return places
 
-    def _terms(self, wanted: AuditFilter) -> list[ColumnElement[bool]]:
-        table = self._table.c
-        terms: list[ColumnElement[bool]] = []
-        for name in ("actor", "cluster_id", "verdict", "kind"):
-            if value := getattr(wanted, name):
-                terms.append(table[name] == value)
-        if wanted.action.endswith("*"):
-            terms.append(table.action.startswith(wanted.action[:-1], autoescape=True))
-        elif wanted.action:
-            terms.append(table.action == wanted.action)
-        if wanted.target:
-            terms.append((table.target == wanted.target) | (table.target_id == wanted.target))
-        if wanted.since is not None:
-            terms.append(table.at >= wanted.since)
-        if wanted.until is not None:
-            terms.append(table.at < wanted.until)
-        return terms
-
 
 def location_in_log(entry: AuditEntry, known: Mapping[str, TargetLocation]) -> TargetLocation:
     """Returns the location of an entry: its own, completed by that of its target."""
@@ -224,6 +219,18 @@ def location_in_log(entry: AuditEntry, known: Mapping[str, TargetLocation]) -> T
         cluster_id=entry.cluster_id or where.cluster_id,
         project_id=entry.project_id or where.project_id,
     )
+
+
+def expiry_entry(chain: ChainHead, last: AuditBlock, now: datetime) -> AuditEntry:
+    """Returns the row about the removal of a chain's blocks up to the block `last`."""
+    detail = {
+        "rows": last.last_number - chain.floor,
+        "up_to": last.last_number,
+        "hash": last.hash,
+        "until": last.last_at.isoformat(),
+    }
+    entry = AuditEntry(now, SYSTEM.name, _EXPIRED, AuditVerdict.ALLOWED, SYSTEM.id)
+    return replace(entry, target=chain.kind.value, detail=detail)
 
 
 def known_location(touched: TouchedRow) -> Place | None:
@@ -260,6 +267,9 @@ def _places() -> CompoundSelect[Any]:
 
 
 _PLACES = _places()
+_OF_BLOCKS = audit_tables.audit_terms.c.block_id.in_(bindparam("ids", expanding=True))
+_TERMS = select(*audit_tables.audit_terms.c).where(_OF_BLOCKS)
+_REMOVE_TERMS = delete(audit_tables.audit_terms).where(_OF_BLOCKS)
 _MOVE = (
     update(audit_tables.audit_chains)
     .where(audit_tables.audit_chains.c.kind == bindparam("of"))

@@ -11,14 +11,16 @@ from sqlalchemy.exc import DBAPIError
 from controlplane.audit.model.chains import AuditFilter, AuditKind
 from controlplane.audit.operations.audit_log import check_chains
 from controlplane.audit.ports import AuditLog
-from controlplane.authorization import DEFAULT_PROJECT
+from controlplane.authorization import DEFAULT_PROJECT, Scope
 from controlplane.clusters.model.cluster import Cluster
 from controlplane.clusters.ports import ClusterStore
 from controlplane.platform.audit_entry import AuditEntry, AuditVerdict
 from controlplane.platform.ports import PageQuery, Store
 from controlplane.platform.store.transaction import SqlStore
+from core.errors import Unavailable
 from core.identity import ClusterId
 
+_OF_3 = "block_id = (SELECT id FROM audit_blocks WHERE last_number = 3)"
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
 
 
@@ -36,6 +38,18 @@ async def fill(store: Store, rows: int, action: str = "createCluster") -> None:
 async def tamper(store: SqlStore, statement: str) -> None:
     async with store._engine.begin() as connection:
         await connection.execute(text(statement))
+
+
+async def drop_triggers(store: SqlStore) -> None:
+    """Whoever owns the database can do that."""
+    if store._engine.dialect.name == "sqlite":
+        names = ("audit_no_update", "audit_no_delete", "audit_terms_no_update")
+        drops = [f"DROP TRIGGER {name}" for name in (*names, "audit_terms_no_delete")]
+    else:
+        tables = {"audit": "audit_blocks", "audit_terms": "audit_terms"}
+        drops = [f"DROP TRIGGER {name}_no_change ON {on}" for name, on in tables.items()]
+    for drop in drops:
+        await tamper(store, drop)
 
 
 async def test_rows_of_many_writers_stand_in_one_whole_chain(store: Store) -> None:
@@ -73,7 +87,12 @@ async def test_what_is_rolled_back_leaves_no_gap(store: Store) -> None:
 
 @pytest.mark.parametrize(
     "statement",
-    ["UPDATE audit SET actor = 'x' WHERE number = 2", "DELETE FROM audit WHERE number = 2"],
+    [
+        "UPDATE audit_blocks SET hash = 'x'",
+        "DELETE FROM audit_blocks",
+        "UPDATE audit_terms SET value = 'x'",
+        "DELETE FROM audit_terms",
+    ],
 )
 async def test_the_database_refuses_to_change_rows(sql_store: SqlStore, statement: str) -> None:
     await fill(sql_store, 3)
@@ -82,16 +101,43 @@ async def test_the_database_refuses_to_change_rows(sql_store: SqlStore, statemen
     assert await check_chains(sql_store) == (3, [])
 
 
-async def test_what_was_changed_past_the_triggers_is_named(sql_store: SqlStore) -> None:
+@pytest.mark.parametrize(
+    ("statement", "found"),
+    [
+        ("UPDATE audit_blocks SET hash = previous_hash WHERE last_number = 3", "altered"),
+        (
+            "UPDATE audit_blocks SET packed = "
+            "(SELECT packed FROM audit_blocks WHERE last_number = 2) WHERE last_number = 3",
+            "altered",
+        ),
+        (f"UPDATE audit_terms SET value = 'mallory' WHERE field = 'actor' AND {_OF_3}", "altered"),
+        (f"DELETE FROM audit_terms WHERE field = 'action' AND {_OF_3}", "altered"),
+        ("DELETE FROM audit_blocks WHERE last_number = 3", "missing"),
+        ("DELETE FROM audit_blocks WHERE last_number >= 3", "missing, and all up to 5"),
+    ],
+)
+async def test_what_was_changed_past_the_triggers_is_named(
+    sql_store: SqlStore, statement: str, found: str
+) -> None:
     """Whoever owns the database can drop triggers; the chain tells."""
     await fill(sql_store, 5)
-    is_sqlite = sql_store._engine.dialect.name == "sqlite"
-    drop = "DROP TRIGGER audit_no_update" if is_sqlite else "DROP TRIGGER audit_no_change ON audit"
-    await tamper(sql_store, drop)
-    await tamper(sql_store, "UPDATE audit SET actor = 'mallory' WHERE number = 3")
+    await drop_triggers(sql_store)
+    await tamper(sql_store, statement)
     _, (broken,) = await check_chains(sql_store)
     assert (broken.kind, broken.number) == (AuditKind.CHANGE, 3)
-    assert "altered" in broken.text and "mallory" in broken.text
+    assert found in broken.text
+
+
+async def test_a_damaged_block_is_an_error_of_a_search(sql_store: SqlStore) -> None:
+    """A search that cannot read rows says so, and does not leave them out."""
+    await fill(sql_store, 5)
+    await drop_triggers(sql_store)
+    is_sqlite = sql_store._engine.dialect.name == "sqlite"
+    other = "x'00'" if is_sqlite else "'\\x00'::bytea"
+    await tamper(sql_store, f"UPDATE audit_blocks SET packed = {other} WHERE last_number = 3")
+    with pytest.raises(Unavailable, match="change rows 3 to 3"):
+        async with sql_store.read() as tx:
+            await tx[AuditLog].search(AuditFilter(), PageQuery())
 
 
 async def test_the_beginning_of_a_chain_goes_and_the_rest_stays_whole(store: Store) -> None:
@@ -147,3 +193,91 @@ async def test_a_row_tells_where_its_target_stands_and_what_became_of_it(store: 
     assert made.project_id == DEFAULT_PROJECT
     assert made.before_digest == "" and len(made.after_digest) == 64
     assert updated.before_digest == made.after_digest != updated.after_digest
+
+
+async def test_blocks_of_many_rows_are_searched_as_rows(store: Store) -> None:
+    """Every filter and both orders, page by page, over blocks of one row and of hundreds."""
+    rows = [_mixed(number) for number in range(1300)]
+    for start, end in ((0, 1), (1, 700), (700, 702), (702, 1300)):
+        async with store.write() as tx:
+            await tx[AuditLog].append(rows[start:end])
+    scopes = (frozenset({Scope("cluster:c1"), Scope("project:p2")}), frozenset({Scope("x:y")}))
+    for number, (filter, query, matches) in enumerate(
+        [
+            (AuditFilter(), PageQuery(), lambda row: True),
+            (AuditFilter(actor="user3"), PageQuery(), lambda row: row.actor == "user3"),
+            (AuditFilter(target="t7"), PageQuery(), lambda row: row.target == "t7"),
+            (AuditFilter(cluster_id="c1"), PageQuery(), lambda row: row.cluster_id == "c1"),
+            (
+                AuditFilter(actor="user3", verdict=AuditVerdict.REFUSED, action="kubernetes.*"),
+                PageQuery(),
+                lambda row: row.actor == "user3" and row.verdict is AuditVerdict.REFUSED,
+            ),
+            (
+                AuditFilter(since=rows[600].at, until=rows[720].at, action="kubernetes.get"),
+                PageQuery(),
+                lambda row: rows[600].at <= row.at < rows[720].at,
+            ),
+            (AuditFilter(), PageQuery(text="USER4"), lambda row: row.actor == "user4"),
+            (AuditFilter(), PageQuery(text="user_"), lambda row: False),
+            (
+                AuditFilter(),
+                PageQuery(visible=scopes[:1]),
+                lambda row: row.cluster_id == "c1" or row.project_id == "p2",
+            ),
+            (AuditFilter(), PageQuery(visible=scopes), lambda row: False),
+        ]
+    ):
+        expected = [row.detail["n"] for row in rows if matches(row)]
+        for newest in (False, True):
+            found = await _paged(store, filter, replace(query, first=99, newest=newest))
+            assert found == (expected[::-1] if newest else expected), number
+    assert await check_chains(store) == (1300, [])
+
+
+def _mixed(number: int) -> AuditEntry:
+    return AuditEntry(
+        NOW + timedelta(milliseconds=number),
+        f"user{number % 5}",
+        "kubernetes.get",
+        AuditVerdict.REFUSED if number % 7 == 0 else AuditVerdict.ALLOWED,
+        target=f"t{number % 11}",
+        detail={"n": number},
+        cluster_id=f"c{number % 3}",
+        project_id=f"p{number % 4}",
+    )
+
+
+async def _paged(store: Store, filter: AuditFilter, query: PageQuery) -> list[object]:
+    """What a search finds, page by page."""
+    numbers: list[object] = []
+    more = True
+    while more:
+        async with store.read() as tx:
+            page = await tx[AuditLog].search(filter, query)
+        numbers += [row.detail["n"] for row in page.items]
+        more = page.more
+        query = replace(query, after=str(page.items[-1].id) if page.items else None)
+    return numbers
+
+
+async def test_rows_within_a_minute_go_together(store: Store) -> None:
+    """Retention deletes a block with its last row, so that it is late by at most a minute."""
+    rows = [replace(entry(0, "kubernetes.get"), at=NOW + timedelta(seconds=n)) for n in range(90)]
+    async with store.write() as tx:
+        await tx[AuditLog].append(rows)
+    for seconds, gone in ((59, 0), (60, 60), (89, 0), (90, 30)):
+        async with store.write() as tx:
+            until = NOW + timedelta(seconds=seconds)
+            assert await tx[AuditLog].cut(AuditKind.REQUEST, until, NOW, 1000) == gone
+    async with store.read() as tx:
+        page = await tx[AuditLog].search(AuditFilter(action="kubernetes.*"), PageQuery())
+    assert page.items == ()
+
+
+async def test_a_chain_is_read_from_the_middle_of_a_block(store: Store) -> None:
+    async with store.write() as tx:
+        await tx[AuditLog].append([_mixed(number) for number in range(600)])
+    async with store.read() as tx:
+        rows = await tx[AuditLog].behind(AuditKind.REQUEST, 500, 50)
+    assert [row.number for row in rows] == list(range(501, 551))

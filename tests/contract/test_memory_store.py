@@ -182,9 +182,9 @@ class TwoStores(RuleBasedStateMachine):
         for port, order in ((ClusterStore, "handle"), (ServiceStore, "name")):
             asked = PageQuery(**query, order=order if by_name else "id")
             self.both(lambda tx, port=port, asked=asked: tx[port].page(asked))
-        for port in (LedgerStore, AuditLog):
-            asked = replace(PageQuery(**query), after=None, tags=())
-            self.both(lambda tx, port=port, asked=asked: tx[port].page(asked))
+        asked = replace(PageQuery(**query), after=None, tags=())
+        self.both(lambda tx: tx[LedgerStore].page(asked))
+        self.both(lambda tx: tx[AuditLog].search(AuditFilter(), asked))
 
     @rule(since=NEVER_OR_MOMENTS, until=NEVER_OR_MOMENTS, phase=SERVICE_COLUMNS["phase"])
     def filter_rows(

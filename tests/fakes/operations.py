@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from controlplane.audit.ports import AuditLog
 from controlplane.clusters.model.cluster import Cluster
 from controlplane.platform.bus.memory import MemoryBus
 from controlplane.platform.context import OperationContext
@@ -16,6 +15,7 @@ from controlplane.services.model.service import Service
 from controlplane.services.ports import LedgerStore, ServiceStore
 from controlplane.store.repositories import REPOSITORIES
 from core.identity import ClusterId, RepositoryId, ServiceId
+from tests.fakes.audit_rows import audit_rows
 from tests.fakes.clock import START, FakeClock
 from tests.fakes.manifests import FakeManifests
 from tests.fakes.memory_store.store import MemoryStore
@@ -68,7 +68,7 @@ class MemoryOperations:
     async def audited(self) -> list[tuple[str, str, str]]:
         """Returns actor, action and target of all audit entries, oldest first."""
         async with self.store.read() as tx:
-            entries = await tx[AuditLog].select()
+            entries = await audit_rows(tx)
         return [(entry.actor, entry.action, entry.target) for entry in entries]
 
     async def ledger(self) -> list[LedgerEntry]:

@@ -7,21 +7,13 @@ canonical content must never change: old rows have to stay verifiable.
 """
 
 import hashlib
-from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple
 
-import orjson
+from controlplane.platform.audit_entry import AuditVerdict
 
-from controlplane.platform.audit_entry import AuditEntry, AuditVerdict
-from controlplane.platform.time_text import format_time
-
-_FORM = 1
-_SORTED = orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS
-# Raises TypeError if keys are not text, where sorting would fail.
-_PLAIN = orjson.OPT_SORT_KEYS | orjson.OPT_PASSTHROUGH_DATACLASS
 _SIGN_INS = frozenset(
     """signIn signOut signOutEverywhere useToken setUp approveDevice refuseDevice exchangeToken
     renewToken endTokens""".split()
@@ -101,56 +93,6 @@ class TargetLocation(NamedTuple):
     after_digest: str = ""
 
 
-def canonical(entry: AuditEntry) -> bytes:
-    """Returns the bytes that a row's hash covers: its kind, number and content as a JSON array."""
-    where = TargetLocation(
-        entry.cluster_id, entry.project_id, entry.before_digest, entry.after_digest
-    )
-    detail = orjson.dumps(entry.detail, option=_SORTED)
-    return content(entry, kind_of(entry.action), entry.number, where, detail)
-
-
-def content(
-    entry: AuditEntry, kind: AuditKind, number: int, where: TargetLocation, detail: bytes
-) -> bytes:
-    """Returns the canonical bytes of a row with this number, location and detail text."""
-    parts = (
-        _FORM,
-        kind.value,
-        number,
-        format_time(entry.at),
-        entry.actor,
-        entry.actor_id,
-        entry.token_id,
-        entry.source,
-        entry.action,
-        entry.verdict.value,
-        entry.target,
-        entry.target_id,
-        *where,
-        entry.status,
-        entry.request_id,
-        orjson.Fragment(detail),
-    )
-    return orjson.dumps(parts)
-
-
-def detail_json(entry: AuditEntry) -> bytes:
-    """Serializes a row's detail as it is hashed and stored: plain JSON with sorted keys."""
-    try:
-        return orjson.dumps(entry.detail, option=_PLAIN)
-    except TypeError:
-        plain = orjson.loads(orjson.dumps(entry.detail, option=orjson.OPT_NON_STR_KEYS))
-        return orjson.dumps(plain, option=_SORTED)
-
-
-def row_hash(previous: str, entry: AuditEntry) -> str:
-    """Returns the hash (SHA-256, hex) of a numbered row that follows the row with the hash
-    `previous`.
-    """
-    return chain_hash(previous, canonical(entry))
-
-
 def chain_hash(previous: str, content: bytes) -> str:
     """Returns the hash (SHA-256, hex) of canonical bytes that follow the row with the hash
     `previous`.
@@ -168,34 +110,3 @@ class ChainBreak:
 
     def __str__(self) -> str:
         return f"{self.kind.value} row {self.number}: {self.text}"
-
-
-class ChainVerifier:
-    """Verifies a chain row by row, from its oldest remaining row to its end."""
-
-    def __init__(self, chain: ChainHead) -> None:
-        self._chain = chain
-        self.number, self._hash = chain.floor, chain.floor_hash
-
-    def take(self, rows: Iterable[AuditEntry]) -> ChainBreak | None:
-        """Verifies the next rows, in the order of their numbers;
-        returns the first break, if any.
-        """
-        for row in rows:
-            if row.number != self.number + 1:
-                return self._broken(self.number + 1, "is missing")
-            if row_hash(self._hash, row) != row.hash:
-                return self._broken(row.number, f"was altered: {row.action} by {row.actor!r}")
-            self.number, self._hash = row.number, row.hash
-        return None
-
-    def end(self) -> ChainBreak | None:
-        """Verifies the end of the chain after all rows; returns the break, if any."""
-        if self.number < self._chain.number:
-            return self._broken(self.number + 1, f"is missing, and all up to {self._chain.number}")
-        if (self.number, self._hash) != (self._chain.number, self._chain.hash):
-            return self._broken(self.number, "does not match the recorded end of the chain")
-        return None
-
-    def _broken(self, number: int, text: str) -> ChainBreak:
-        return ChainBreak(self._chain.kind, number, text)

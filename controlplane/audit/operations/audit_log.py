@@ -10,8 +10,8 @@ from controlplane.audit.model.chains import (
     AuditKind,
     ChainBreak,
     ChainHead,
-    ChainVerifier,
 )
+from controlplane.audit.model.verification import ChainVerifier
 from controlplane.audit.ports import AuditLog
 from controlplane.authorization import Actor, Resource, ResourceKind, Verb, require
 from controlplane.authorization.actor import require_any
@@ -20,7 +20,7 @@ from controlplane.platform.context import StoreContext
 from controlplane.platform.ports import MAX_PAGE_ROWS, Page, PageQuery, Store
 
 _REFUSALS_LISTED = 60
-_ROWS_AT_ONCE = 2000
+_ROWS_AT_ONCE = 20_000
 _CUT_AT_ONCE = 20_000
 
 
@@ -98,7 +98,7 @@ class AuditLogOperations:
                 async with self._context.store.write() as tx:
                     cut = await tx[AuditLog].cut(kind, now - life, now, _CUT_AT_ONCE)
                 removed += cut
-                if cut < _CUT_AT_ONCE:
+                if not cut:
                     break
         return removed
 
@@ -113,7 +113,7 @@ async def check_chains(store: Store) -> tuple[int, list[ChainBreak]]:
 
 async def _checked(trail: AuditLog, chain: ChainHead) -> tuple[int, ChainBreak | None]:
     check = ChainVerifier(chain)
-    while rows := await trail.behind(chain.kind, check.number, _ROWS_AT_ONCE):
-        if found := check.take(rows):
+    while blocks := await trail.blocks(chain.kind, check.number, _ROWS_AT_ONCE):
+        if found := check.take(blocks):
             return check.number - chain.floor, found
     return check.number - chain.floor, check.end()

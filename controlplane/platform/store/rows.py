@@ -44,6 +44,7 @@ from controlplane.platform.store.visibility import rows_with_tag, visible_rows
 from core.errors import Conflict, Invalid
 
 T = TypeVar("T")
+V = TypeVar("V", str, int)
 R = TypeVar("R", bound=ReadableRows[Any])
 
 
@@ -331,7 +332,7 @@ class SqlLog(SqlReading[T]):
             await self._connection.execute(insert(self._table), rows)
 
 
-def chunks(values: Collection[str], size: int = 500) -> Iterable[list[str]]:
+def chunks(values: Collection[V], size: int = 500) -> Iterable[list[V]]:
     """Splits values into parts small enough for one statement's parameters."""
     items = list(values)
     return (items[start : start + size] for start in range(0, len(items), size))

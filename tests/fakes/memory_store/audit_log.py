@@ -1,48 +1,54 @@
 """The audit log in memory, with its hash chains."""
 
-from collections.abc import Iterable
+import itertools
+from collections.abc import AsyncIterator, Iterable
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-import orjson
 from sqlalchemy import Table
 
 from controlplane.access.store import projects
 from controlplane.agents.store import cluster_jobs
+from controlplane.audit.model.blocks import (
+    AuditBlock,
+    batches,
+    decompress,
+    index_terms,
+    pack,
+    unpack,
+)
 from controlplane.audit.model.chains import (
     AuditFilter,
     AuditKind,
     ChainHead,
     TargetLocation,
-    chain_hash,
-    content,
-    detail_json,
     kind_of,
 )
-from controlplane.audit.store import audit, audit_chains
-from controlplane.authorization import DEFAULT_PROJECT, SYSTEM
+from controlplane.audit.model.matching import cursor_block, search_blocks
+from controlplane.audit.model.verification import IndexedBlock
+from controlplane.audit.store import audit_blocks, audit_chains
+from controlplane.authorization import DEFAULT_PROJECT
 from controlplane.clusters.store import clusters
 from controlplane.pipelines.store import pipelines
-from controlplane.platform.audit_entry import AuditEntry, AuditVerdict
+from controlplane.platform.audit_entry import AuditEntry
+from controlplane.platform.parts import column_names
 from controlplane.platform.ports import Page, PageQuery
 from controlplane.repositories.store import repositories
 from controlplane.services.store.tables import services
-from controlplane.store.audit_log import known_location, location_in_log
+from controlplane.store.audit_log import expiry_entry, known_location, location_in_log
 from tests.fakes.memory_store.columns import codec_of
-from tests.fakes.memory_store.connection import MemoryConnection, Predicate
+from tests.fakes.memory_store.connection import MemoryConnection
 from tests.fakes.memory_store.constraints import Row
-from tests.fakes.memory_store.rows import MemoryLog
 
-_EXPIRED = "expireAudit"
-_EQUAL = ("actor", "cluster_id", "verdict", "kind")
+_COLUMNS = column_names(AuditBlock)
 
 
-class MemoryAudit(MemoryLog[AuditEntry]):
+class MemoryAudit:
     """Implements `AuditLog`; appended rows get number and hash when the transaction ends."""
 
     def __init__(self, connection: MemoryConnection) -> None:
-        super().__init__(connection, audit, AuditEntry, ("actor", "action", "target"))
+        self._connection = connection
         self.waiting: list[AuditEntry] = []
 
     async def append(self, entries: Iterable[AuditEntry]) -> None:
@@ -52,19 +58,18 @@ class MemoryAudit(MemoryLog[AuditEntry]):
         """Numbers, links and writes all appended rows."""
         waiting, self.waiting = self.waiting, []
         known = await self._locations({entry.target_id for entry in waiting if entry.target_id})
-        heads = {head.kind: head for head in await self.chains()}
-        for entry in sorted(waiting, key=lambda entry: kind_of(entry.action)):
-            head = heads[kind_of(entry.action)]
-            where, detail = location_in_log(entry, known), detail_json(entry)
-            number = head.number + 1
-            digest = chain_hash(head.hash, content(entry, head.kind, number, where, detail))
-            heads[head.kind] = replace(head, number=number, hash=digest)
-            self._insert(entry, head.kind, number, digest, where)
-        for head in heads.values() if waiting else ():
-            self._move(head.kind, number=head.number, hash=head.hash)
+        for head in await self.chains() if waiting else ():
+            chain, of_kind = head, [one for one in waiting if kind_of(one.action) is head.kind]
+            for batch in batches(of_kind):
+                located = [(entry, location_in_log(entry, known)) for entry in batch]
+                block, _ = pack(chain, located)
+                chain = replace(chain, number=block.last_number, hash=block.hash)
+                row = {name: getattr(block, name) for name in _COLUMNS if name != "id"}
+                self._connection.insert(audit_blocks, [row])
+            self._move(head.kind, number=chain.number, hash=chain.hash)
 
-    async def search(self, wanted: AuditFilter, query: PageQuery) -> Page[AuditEntry]:
-        return self._page(query, lambda row: _fits(wanted, row))
+    async def search(self, filter: AuditFilter, query: PageQuery) -> Page[AuditEntry]:
+        return await search_blocks(self._candidates(query), filter, query)
 
     async def chains(self) -> list[ChainHead]:
         rows = sorted(self._connection.rows(audit_chains), key=lambda row: row["kind"])
@@ -75,34 +80,45 @@ class MemoryAudit(MemoryLog[AuditEntry]):
         ]
 
     async def behind(self, kind: AuditKind, number: int, most: int) -> list[AuditEntry]:
-        return self._select(lambda row: row["kind"] == kind and row["number"] > number)[:most]
+        rows = [row for block in self._blocks() for row in unpack(block, lambda row: True)]
+        return [row for row in rows if kind_of(row.action) is kind and row.number > number][:most]
+
+    async def blocks(self, kind: AuditKind, number: int, most: int) -> list[IndexedBlock]:
+        following = [
+            block
+            for block in self._blocks()
+            if block.kind is kind
+            and block.last_number > number
+            and block.first_number <= number + most
+        ]
+        return [(block, index_terms(decompress(block.packed)[1])) for block in following]
 
     async def cut(self, kind: AuditKind, before: datetime, now: datetime, most: int) -> int:
         (head,) = [head for head in await self.chains() if head.kind is kind]
-        rows = await self.behind(kind, head.floor, head.number - head.floor)
-        kept = [row.number for row in rows if row.at >= before]
-        last = min(kept[0] - 1 if kept else head.number, head.floor + most)
-        if last <= head.floor:
+        blocks = [block for block, _ in await self.blocks(kind, head.floor, most)]
+        expired = list(itertools.takewhile(lambda block: block.last_at < before, blocks))
+        if not expired:
             return 0
-        (row,) = await self.behind(kind, last - 1, 1)
-        self._move(kind, floor=last, floor_hash=row.hash, floor_at=now)
-        cut = self._connection.keys(
-            self._table, lambda row: row["kind"] == kind and row["number"] <= last
-        )
-        self._connection.delete(self._table, cut)
-        removed = last - head.floor
-        detail = {"rows": removed, "up_to": last, "hash": row.hash, "until": row.at.isoformat()}
-        entry = AuditEntry(now, SYSTEM.name, _EXPIRED, AuditVerdict.ALLOWED, SYSTEM.id)
-        await self.append([replace(entry, target=kind.value, detail=detail)])
-        return removed
+        last = expired[-1]
+        self._move(kind, floor=last.last_number, floor_hash=last.hash, floor_at=now)
+        self._connection.delete(audit_blocks, [(block.id,) for block in expired])
+        await self.append([expiry_entry(head, last, now)])
+        return last.last_number - head.floor
 
-    def _insert(
-        self, entry: AuditEntry, kind: AuditKind, number: int, digest: str, where: TargetLocation
-    ) -> None:
-        names = [name for name in self._names if name != "id"]
-        row = {name: getattr(entry, name) for name in names} | where._asdict()
-        row |= {"kind": kind, "number": number, "hash": digest}
-        self._connection.insert(self._table, [row | {"detail": orjson.loads(detail_json(entry))}])
+    def _blocks(self) -> list[AuditBlock]:
+        table = audit_blocks.c
+        return [
+            AuditBlock(*(codec_of(table[name]).read(row[name]) for name in _COLUMNS))
+            for row in self._connection.rows(audit_blocks)
+        ]
+
+    async def _candidates(self, query: PageQuery) -> AsyncIterator[AuditBlock]:
+        """Yields the blocks of a page and of those after it, in order."""
+        blocks, start = self._blocks(), cursor_block(query)
+        for block in reversed(blocks) if query.newest else blocks:
+            id = block.id or 0
+            if start is None or (id <= start if query.newest else id >= start):
+                yield block
 
     def _move(self, kind: AuditKind, **columns: Any) -> None:
         self._connection.update(audit_chains, [(kind.value,)], columns)
@@ -130,20 +146,3 @@ class MemoryAudit(MemoryLog[AuditEntry]):
             return self._stored_location(row["cluster_id"])
         cluster = row["id"] if table is clusters else row.get("cluster_id", "")
         return cluster, row["project_id"] or DEFAULT_PROJECT
-
-
-def _fits(wanted: AuditFilter, row: Row) -> bool:
-    terms: list[Predicate] = [
-        lambda row, name=name: row[name] == getattr(wanted, name)
-        for name in _EQUAL
-        if getattr(wanted, name)
-    ]
-    if wanted.action.endswith("*"):
-        terms.append(lambda row: row["action"].startswith(wanted.action[:-1]))
-    elif wanted.action:
-        terms.append(lambda row: row["action"] == wanted.action)
-    if wanted.target:
-        terms.append(lambda row: wanted.target in (row["target"], row["target_id"]))
-    since, until = wanted.since, wanted.until
-    is_in_time = (since is None or row["at"] >= since) and (until is None or row["at"] < until)
-    return is_in_time and all(matches(row) for matches in terms)

@@ -27,6 +27,7 @@ from graphql import (
 from controlplane.access.model.users import UserKind
 from controlplane.access.operations.roles import BindingDraft
 from controlplane.api.schema import schema
+from controlplane.audit.model.chains import AuditFilter
 from controlplane.audit.ports import AuditLog
 from controlplane.authorization import BUILT_IN, INSTALLATION, SYSTEM, Actor, Scope
 from controlplane.compose import ControlPlane, OutsidePorts
@@ -541,7 +542,7 @@ async def _audited(stage: Stage) -> None:
     """The newest row of the audit trail is one of the project."""
     await stage.made(f"syncGitRepository({filled('syncGitRepository', stage)}) {{ id }}")
     async with stage.plane.context.store.read() as tx:
-        page = await tx[AuditLog].page(PageQuery(1, newest=True))
+        page = await tx[AuditLog].search(AuditFilter(), PageQuery(1, newest=True))
     stage.ids["row"] = str(page.items[0].id)
 
 

@@ -9,11 +9,11 @@ from typing import Any, cast
 from controlplane.agents.model.hello import AgentHello
 from controlplane.agents.operations.agents import AgentOperations
 from controlplane.agents.operations.sessions import AgentConnected
-from controlplane.audit.ports import AuditLog
 from controlplane.platform.ports import Store
 from core.errors import NotFound
 from core.identity import ClusterId
 from core.spec.facts import ClusterFacts
+from tests.fakes.audit_rows import audit_rows
 from tests.fakes.manifests import config_map
 from tests.integration.controlplane.conftest import World
 
@@ -54,7 +54,7 @@ async def test_agents_that_come_at_once_share_transactions(world: World) -> None
     assert [one.cluster.nodes for one in told] == list(range(MANY))
     assert store.begun <= 4
     async with world.deps.store.read() as tx:
-        rows = await tx[AuditLog].select(action="agent.connect")
+        rows = await audit_rows(tx, "agent.connect")
     assert [one.target_id for one in rows] == ids
     assert len({one.after_digest for one in rows}) == MANY
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from controlplane.audit.ports import AuditLog
 from core.identity import TokenKind, new_token
+from tests.fakes.audit_rows import audit_rows
 from tests.integration.serve.conftest import Running, running
 from tests.integration.serve.waiting import until
 
@@ -34,7 +34,7 @@ async def sign_in(hub: Running, client: str) -> dict[str, Any]:
 
 async def sources(hub: Running, action: str) -> set[str]:
     async with hub.process.foundation.store.read() as tx:
-        return {row.source for row in await tx[AuditLog].select(action=action)}
+        return {row.source for row in await audit_rows(tx, action)}
 
 
 async def test_clients_of_an_ingress_do_not_share_a_limit(tmp_path: Path) -> None:

@@ -1,27 +1,21 @@
-"""Chains of audit rows: whatever is done to them is found, at the row where it was done."""
+"""Chains of audit rows: whatever is done to them is found, at the block where it was done."""
 
-import json
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
+import orjson
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.audit.model.chains import (
-    AuditKind,
-    ChainHead,
-    ChainVerifier,
-    TargetLocation,
-    chain_hash,
-    content,
-    detail_json,
-    kind_of,
-    row_hash,
-)
+from controlplane.audit.model.blocks import MAX_BLOCK_ROWS, batches, pack, unpack
+from controlplane.audit.model.chains import AuditKind, ChainHead, TargetLocation, kind_of
 from controlplane.audit.model.formats import cef, json_line, syslog
+from controlplane.audit.model.verification import ChainVerifier, IndexedBlock
 from controlplane.platform.audit_entry import AuditEntry, AuditVerdict
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
+HERE = TargetLocation("c1")
+SIZES = st.integers(1, 4)
 TEXT = st.text(st.characters(codec="utf-8"), max_size=30)
 ENTRIES = st.lists(
     st.builds(
@@ -40,14 +34,27 @@ ENTRIES = st.lists(
 )
 
 
-def linked(entries: list[AuditEntry]) -> tuple[ChainHead, list[AuditEntry]]:
-    """Rows as the store would have written them, and where their chain ends."""
-    rows, digest = [], ""
-    for number, entry in enumerate(entries, 1):
-        numbered = replace(entry, number=number)
-        digest = row_hash(digest, numbered)
-        rows.append(replace(numbered, hash=digest))
-    return ChainHead(AuditKind.CHANGE, len(rows), digest), rows
+def linked(entries: list[AuditEntry], size: int = 1) -> tuple[ChainHead, list[IndexedBlock]]:
+    """Blocks as the store would have written them, and where their chain ends."""
+    chain, blocks = ChainHead(AuditKind.CHANGE), []
+    for start in range(0, len(entries), size):
+        block, terms = pack(chain, [(one, HERE) for one in entries[start : start + size]])
+        chain = replace(chain, number=block.last_number, hash=block.hash)
+        blocks.append((replace(block, id=start + 1), terms))
+    return chain, blocks
+
+
+def rows_of(blocks: list[IndexedBlock]) -> list[AuditEntry]:
+    """All rows, without their places in the store."""
+    rows = [row for block, _ in blocks for row in unpack(block, lambda row: True)]
+    return [replace(row, id=None, number=0, hash="", cluster_id="") for row in rows]
+
+
+def fault(chain: ChainHead, blocks: list[IndexedBlock]) -> int | None:
+    """The number of the first broken row."""
+    check = ChainVerifier(chain)
+    found = check.take(blocks) or check.end()
+    return found.number if found else None
 
 
 @dataclass(frozen=True)
@@ -74,51 +81,78 @@ DETAIL = st.recursive(
 @given(st.dictionaries(TEXT, DETAIL, max_size=4))
 def test_details_of_any_kind_verify_when_they_are_read_again(detail: dict[str, object]) -> None:
     """Written as text and read back, a row has the hash that it was given."""
-    entry = AuditEntry(NOW, "ann", "createCluster", AuditVerdict.ALLOWED, detail=detail, number=1)
-    text = detail_json(entry)
-    written = chain_hash("", content(entry, AuditKind.CHANGE, 1, TargetLocation(), text))
-    assert row_hash("", replace(entry, detail=json.loads(text))) == written
+    entry = AuditEntry(NOW, "ann", "createCluster", AuditVerdict.ALLOWED, detail=detail)
+    chain, blocks = linked([entry])
+    assert fault(chain, blocks) is None
+    (row,) = rows_of(blocks)
+    assert fault(*linked([row])) is None
+    assert row.detail == orjson.loads(orjson.dumps(detail, option=orjson.OPT_NON_STR_KEYS))
 
 
-@given(ENTRIES)
-def test_a_chain_as_it_was_written_is_whole(entries: list[AuditEntry]) -> None:
-    chain, rows = linked(entries)
-    check = ChainVerifier(chain)
-    assert check.take(rows) is None
-    assert check.end() is None
+@given(ENTRIES, SIZES)
+def test_a_chain_as_it_was_written_is_whole(entries: list[AuditEntry], size: int) -> None:
+    chain, blocks = linked(entries, size)
+    assert fault(chain, blocks) is None
+    assert rows_of(blocks) == entries
 
 
-@given(ENTRIES, st.data())
-def test_an_altered_row_is_the_one_that_is_named(
-    entries: list[AuditEntry], data: st.DataObject
+@given(ENTRIES, st.integers(1, 400), st.integers(0, 90))
+def test_batches_keep_all_rows_in_order(
+    entries: list[AuditEntry], times: int, seconds: int
 ) -> None:
-    chain, rows = linked(entries)
-    at = data.draw(st.integers(0, len(rows) - 1))
-    changes = st.sampled_from(
-        [
-            {"actor": "mallory" + rows[at].actor},
-            {"at": NOW + timedelta(microseconds=1)},
-            {"detail": {**rows[at].detail, "added": 1}},
-            {"before_digest": "0"},
-            {"cluster_id": "other"},
-            {"hash": "0" * 64},
-        ]
-    )
-    rows[at] = replace(rows[at], **data.draw(changes))
-    found = ChainVerifier(chain).take(rows)
-    assert found is not None and found.number == at + 1
+    later = timedelta(seconds=seconds)
+    many = [replace(one, at=NOW + n * later) for n, one in enumerate(entries * times)]
+    some = list(batches(many))
+    assert [one for batch in some for one in batch] == many
+    assert all(len(batch) <= MAX_BLOCK_ROWS for batch in some)
+    assert all(batch[-1].at - batch[0].at < timedelta(minutes=1) for batch in some)
 
 
-@given(ENTRIES, st.data())
-def test_a_missing_row_is_the_one_that_is_named(
-    entries: list[AuditEntry], data: st.DataObject
+@given(ENTRIES, SIZES, st.data())
+def test_an_altered_block_is_the_one_that_is_named(
+    entries: list[AuditEntry], size: int, data: st.DataObject
 ) -> None:
-    chain, rows = linked(entries)
-    at = data.draw(st.integers(0, len(rows) - 1))
-    del rows[at]
-    check = ChainVerifier(chain)
-    found = check.take(rows) or check.end()
-    assert found is not None and found.number == at + 1
+    chain, blocks = linked(entries, size)
+    at = data.draw(st.integers(0, len(blocks) - 1))
+    block, terms = blocks[at]
+    changes: list[IndexedBlock] = [
+        (replace(block, hash="0" * 64), terms),
+        (replace(block, previous_hash="0" * 64), terms),
+        (replace(block, last_at=NOW + timedelta(microseconds=1)), terms),
+        (replace(block, last_number=block.last_number + 1), terms),
+        (replace(block, packed=block.packed[:-1]), terms),
+        (replace(block, packed=block.packed + b"0"), terms),
+        (block, terms | {("actor", "mallory of nowhere")}),
+        (block, terms - {("action", "createCluster")}),
+    ]
+    blocks[at] = data.draw(st.sampled_from(changes))
+    assert fault(chain, blocks) == block.first_number
+
+
+@given(ENTRIES, SIZES, st.data())
+def test_a_flipped_byte_is_found(entries: list[AuditEntry], size: int, data: st.DataObject) -> None:
+    """Unless it is padding of the compression, which no row is read from."""
+    chain, blocks = linked(entries, size)
+    at = data.draw(st.integers(0, len(blocks) - 1))
+    block, terms = blocks[at]
+    packed = bytearray(block.packed)
+    packed[data.draw(st.integers(0, len(packed) - 1))] ^= data.draw(st.integers(1, 255))
+    blocks[at] = replace(block, packed=bytes(packed)), terms
+    assert fault(chain, blocks) == block.first_number or rows_of(blocks) == entries
+
+
+@given(ENTRIES, SIZES, st.data())
+def test_a_missing_or_moved_block_is_the_one_that_is_named(
+    entries: list[AuditEntry], size: int, data: st.DataObject
+) -> None:
+    chain, blocks = linked(entries, size)
+    at = data.draw(st.integers(0, len(blocks) - 1))
+    first = blocks[at][0].first_number
+    if at + 1 < len(blocks) and data.draw(st.booleans()):
+        blocks[at], blocks[at + 1] = blocks[at + 1], blocks[at]
+    else:
+        del blocks[at]
+    assert fault(chain, blocks) == first
 
 
 def test_a_chain_written_anew_does_not_end_where_it_should() -> None:

@@ -21,27 +21,46 @@ _ADD_EXTENSION = (
     "EXCEPTION WHEN OTHERS THEN RAISE NOTICE 'no {name}: %', SQLERRM; END $$"
 )
 _SQLITE_TRIGGERS = (
-    "CREATE TRIGGER audit_no_update BEFORE UPDATE ON audit "
+    "CREATE TRIGGER audit_no_update BEFORE UPDATE ON audit_blocks "
     "BEGIN SELECT RAISE(ABORT, 'audit rows never change'); END",
-    "CREATE TRIGGER audit_no_delete BEFORE DELETE ON audit "
-    "WHEN OLD.number > (SELECT floor FROM audit_chains WHERE kind = OLD.kind) "
+    "CREATE TRIGGER audit_no_delete BEFORE DELETE ON audit_blocks "
+    "WHEN OLD.last_number > (SELECT floor FROM audit_chains WHERE kind = OLD.kind) "
     "BEGIN SELECT RAISE(ABORT, 'audit rows only go with the beginning of their chain'); END",
+    "CREATE TRIGGER audit_terms_no_update BEFORE UPDATE ON audit_terms "
+    "BEGIN SELECT RAISE(ABORT, 'the index of audit rows never changes'); END",
+    "CREATE TRIGGER audit_terms_no_delete BEFORE DELETE ON audit_terms "
+    "WHEN EXISTS (SELECT 1 FROM audit_blocks WHERE id = OLD.block_id) "
+    "BEGIN SELECT RAISE(ABORT, 'the index of audit rows only goes with them'); END",
 )
 _POSTGRES_TRIGGERS = (
     """CREATE OR REPLACE FUNCTION audit_keep() RETURNS trigger LANGUAGE plpgsql AS $$
     BEGIN
         IF TG_OP = 'DELETE' THEN
-            IF OLD.number <= (SELECT floor FROM audit_chains WHERE kind = OLD.kind) THEN
+            IF OLD.last_number <= (SELECT floor FROM audit_chains WHERE kind = OLD.kind) THEN
                 RETURN OLD;
             END IF;
             RAISE EXCEPTION 'audit rows only go with the beginning of their chain';
         END IF;
         RAISE EXCEPTION 'audit rows never change';
     END $$""",
-    "CREATE TRIGGER audit_no_change BEFORE UPDATE OR DELETE ON audit "
+    """CREATE OR REPLACE FUNCTION audit_terms_keep() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN
+        IF TG_OP = 'DELETE' THEN
+            IF NOT EXISTS (SELECT 1 FROM audit_blocks WHERE id = OLD.block_id) THEN
+                RETURN OLD;
+            END IF;
+            RAISE EXCEPTION 'the index of audit rows only goes with them';
+        END IF;
+        RAISE EXCEPTION 'the index of audit rows never changes';
+    END $$""",
+    "CREATE TRIGGER audit_no_change BEFORE UPDATE OR DELETE ON audit_blocks "
     "FOR EACH ROW EXECUTE FUNCTION audit_keep()",
-    "CREATE TRIGGER audit_no_truncate BEFORE TRUNCATE ON audit "
+    "CREATE TRIGGER audit_no_truncate BEFORE TRUNCATE ON audit_blocks "
     "FOR EACH STATEMENT EXECUTE FUNCTION audit_keep()",
+    "CREATE TRIGGER audit_terms_no_change BEFORE UPDATE OR DELETE ON audit_terms "
+    "FOR EACH ROW EXECUTE FUNCTION audit_terms_keep()",
+    "CREATE TRIGGER audit_terms_no_truncate BEFORE TRUNCATE ON audit_terms "
+    "FOR EACH STATEMENT EXECUTE FUNCTION audit_terms_keep()",
 )
 
 
@@ -62,8 +81,9 @@ def upgrade() -> None:
 def _tables() -> tuple[Callable[[], None], ...]:
     """Makes each table, those that others refer to first."""
     return (
-        _audit,
+        _audit_blocks,
         _audit_chains,
+        _audit_terms,
         _challenges,
         _cluster_groups,
         _clusters,
@@ -180,40 +200,38 @@ def _index_text(table: str, columns: list[str], *, trigrams: bool) -> None:
         op.create_index(name, table, columns)
 
 
-def _audit() -> None:
+def _audit_blocks() -> None:
     op.create_table(
-        "audit",
+        "audit_blocks",
         sa.Column("id", _SERIAL, autoincrement=True, nullable=False),
-        sa.Column("at", UtcColumn(), nullable=False),
-        sa.Column("actor", sa.String(320), nullable=False),
-        sa.Column("action", sa.String(128), nullable=False),
-        sa.Column("verdict", sa.String(32), nullable=False),
-        sa.Column("actor_id", sa.String(36), nullable=False),
-        sa.Column("token_id", sa.String(36), nullable=True),
-        sa.Column("source", sa.String(64), nullable=False),
-        sa.Column("target", sa.String(320), nullable=False),
-        sa.Column("target_id", sa.String(64), nullable=False),
-        sa.Column("status", sa.Integer(), nullable=True),
-        sa.Column("request_id", sa.String(64), nullable=False),
-        sa.Column("detail", JSON_TEXT, nullable=False),
-        sa.Column("cluster_id", sa.String(36), nullable=False),
-        sa.Column("project_id", sa.String(36), nullable=False),
-        sa.Column("before_digest", sa.String(64), nullable=False),
-        sa.Column("after_digest", sa.String(64), nullable=False),
         sa.Column("kind", sa.String(32), nullable=False),
-        sa.Column("number", sa.BigInteger(), nullable=False),
+        sa.Column("first_number", sa.BigInteger(), nullable=False),
+        sa.Column("last_number", sa.BigInteger(), nullable=False),
+        sa.Column("first_at", UtcColumn(), nullable=False),
+        sa.Column("last_at", UtcColumn(), nullable=False),
+        sa.Column("previous_hash", sa.String(64), nullable=False),
         sa.Column("hash", sa.String(64), nullable=False),
-        sa.PrimaryKeyConstraint("id", name="pk_audit"),
+        sa.Column("packed", sa.LargeBinary(), nullable=False),
+        sa.PrimaryKeyConstraint("id", name="pk_audit_blocks"),
     )
-    op.create_index("ix_audit_action_id", "audit", ["action", "id"])
-    op.create_index("ix_audit_actor_id", "audit", ["actor", "id"])
-    op.create_index("ix_audit_at", "audit", ["at"])
-    op.create_index("ix_audit_cluster_id_id", "audit", ["cluster_id", "id"])
-    op.create_index("ix_audit_project_id_id", "audit", ["project_id", "id"])
-    op.create_index("ix_audit_target_id", "audit", ["target", "id"])
-    op.create_index("ix_audit_target_id_id", "audit", ["target_id", "id"])
-    op.create_index("ix_audit_verdict_id", "audit", ["verdict", "id"])
-    op.create_index("uq_audit_kind_number", "audit", ["kind", "number"], unique=True)
+    op.create_index("ix_audit_blocks_last_at", "audit_blocks", ["last_at"])
+    op.create_index(
+        "uq_audit_blocks_kind_last_number", "audit_blocks", ["kind", "last_number"], unique=True
+    )
+
+
+def _audit_terms() -> None:
+    op.create_table(
+        "audit_terms",
+        sa.Column("block_id", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("field", sa.String(16), nullable=False),
+        sa.Column("value", sa.String(320), nullable=False),
+        sa.PrimaryKeyConstraint("block_id", "field", "value", name="pk_audit_terms"),
+        sqlite_with_rowid=False,
+    )
+    op.create_index(
+        "ix_audit_terms_field_value_block_id", "audit_terms", ["field", "value", "block_id"]
+    )
 
 
 def _audit_chains() -> None:

@@ -1,0 +1,106 @@
+"""Search in blocks of the audit log: the conditions on a row, and the order of pages."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+from controlplane.audit.model.blocks import (
+    MAX_BLOCK_ROWS,
+    AuditBlock,
+    RowContent,
+    RowMatch,
+    unpack,
+)
+from controlplane.audit.model.chains import AuditFilter
+from controlplane.authorization import Visible
+from controlplane.platform.audit_entry import AuditEntry
+from controlplane.platform.ports import MAX_PAGE_ROWS, Page, PageQuery
+from controlplane.platform.time_text import format_time
+from core.errors import Invalid
+
+SEARCHED = ("actor", "action", "target")
+
+
+async def search_blocks(
+    candidates: AsyncIterator[AuditBlock], filter: AuditFilter, query: PageQuery
+) -> Page[AuditEntry]:
+    """Returns a page of the rows that match, from blocks in the order of the page."""
+    first = min(max(query.first, 1), MAX_PAGE_ROWS)
+    after, matches = _cursor(query), row_match(filter, query)
+    found: list[AuditEntry] = []
+    async for block in candidates:
+        rows = unpack(block, matches)
+        if block.id == cursor_block(query):
+            rows = [row for row in rows if _is_after(row, after, newest=query.newest)]
+        found += reversed(rows) if query.newest else rows
+        if len(found) > first:
+            break
+        # Unpacking a block needs milliseconds: other tasks must not wait for all blocks.
+        await asyncio.sleep(0)
+    return Page(tuple(found[:first]), len(found) > first)
+
+
+def _is_after(row: AuditEntry, cursor: int, *, newest: bool) -> bool:
+    id = row.id or 0
+    return id < cursor if newest else id > cursor
+
+
+def cursor_block(query: PageQuery) -> int | None:
+    """Returns the ID of the block with the last row of the previous page."""
+    return None if query.after is None else _cursor(query) // MAX_BLOCK_ROWS
+
+
+def _cursor(query: PageQuery) -> int:
+    if query.after is None:
+        return -1
+    if not query.after.isdecimal():
+        raise Invalid("is not a cursor of this list", field="after")
+    return int(query.after)
+
+
+def row_match(filter: AuditFilter, query: PageQuery) -> RowMatch:
+    """Returns the condition of a search: its filter, its text and its visible scopes."""
+    terms = [*_equal(filter), *_in_time(filter)]
+    action, target = filter.action, filter.target
+    if action.endswith("*"):
+        terms.append(lambda row: row.action.startswith(action[:-1]))
+    elif action:
+        terms.append(lambda row: row.action == action)
+    if target:
+        terms.append(lambda row: target in (row.target, row.target_id))
+    if query.text:
+        text = query.text.lower()
+        terms.append(lambda row: any(text in getattr(row, name).lower() for name in SEARCHED))
+    if query.visible:
+        terms.append(lambda row: _is_visible(row, query.visible))
+    return lambda row: all(matches(row) for matches in terms)
+
+
+def _equal(filter: AuditFilter) -> list[RowMatch]:
+    wanted = {
+        "actor": filter.actor,
+        "cluster_id": filter.cluster_id,
+        "verdict": filter.verdict,
+        "kind": filter.kind,
+    }
+    return [
+        lambda row, name=name, value=value: getattr(row, name) == value
+        for name, value in wanted.items()
+        if value
+    ]
+
+
+def _in_time(filter: AuditFilter) -> list[RowMatch]:
+    # Times in canonical form sort as text.
+    terms: list[RowMatch] = []
+    if filter.since is not None:
+        since = format_time(filter.since)
+        terms.append(lambda row: row.at >= since)
+    if filter.until is not None:
+        until = format_time(filter.until)
+        terms.append(lambda row: row.at < until)
+    return terms
+
+
+def _is_visible(row: RowContent, visible: Visible) -> bool:
+    scopes = {f"cluster:{row.cluster_id}", f"project:{row.project_id}"}
+    return all(not scopes.isdisjoint(allowed) for allowed in visible)
