@@ -1,6 +1,6 @@
 """Connects the Kubernetes proxy to the control plane: authentication, authorization, audit."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from operator import attrgetter
 from typing import Protocol
@@ -16,6 +16,7 @@ from controlplane.clusters.operations.kubernetes_access import ProxyAccess
 from controlplane.platform.audit_entry import AuditEntry, AuditVerdict
 from core.errors import LimitExceeded, TowlineError, Unauthenticated
 from core.identity import ClusterId, TokenId, TokenKind, UserId, token_kind
+from core.runtime.batcher import Batcher
 from core.runtime.clock import Clock
 from core.runtime.tasks import Tasks
 from proxy.domain.access import (
@@ -109,14 +110,16 @@ class AuditStore(Protocol):
 class ProxyAuditLog:
     """The Kubernetes proxy's `AuditLog`.
 
-    Commits a row for a write request before the request starts. Writes ends and reads in batches.
-    Aggregates unauthenticated refusals by source. While the store is not reachable, rows wait in a
-    bounded queue; rows over the bound are dropped, and one row records their number.
+    Commits a row for a write request before the request starts. Requests that start together share
+    a commit. Writes ends and reads in batches. Aggregates unauthenticated refusals by source. While
+    the store is not reachable, rows wait in a bounded queue; rows over the bound are dropped, and
+    one row records their number.
     """
 
     def __init__(self, records: AuditStore, clock: Clock) -> None:
         self._records = records
         self._clock = clock
+        self._starting: Batcher[AuditEntry, None] = Batcher(self._commit)
         self._waiting: list[AuditEntry] = []
         self._dropped = 0
         self._refusals = RefusalAggregator(clock)
@@ -136,7 +139,7 @@ class ProxyAuditLog:
     async def opened(self, record: RequestRecord) -> None:
         if len(self._waiting) >= _MAX_WAITING_ROWS:
             raise LimitExceeded("the audit log cannot keep up; try again", retry_after=1.0)
-        await self._records.append([_entry(record, self._clock.now())])
+        await self._starting.ask(_entry(record, self._clock.now()))
 
     def began(self, record: RequestRecord) -> None:
         self._wait([_entry(record, self._clock.now())])
@@ -149,6 +152,10 @@ class ProxyAuditLog:
             entry = self._refused.take(entry, entry.actor_id)
         if entry is not None:
             self._wait([entry])
+
+    async def _commit(self, entries: Sequence[AuditEntry]) -> list[None]:
+        await self._records.append(entries)
+        return [None] * len(entries)
 
     def _wait(self, entries: list[AuditEntry]) -> None:
         room = _MAX_WAITING_ROWS - len(self._waiting)

@@ -1,5 +1,6 @@
 """The door's audit rows under a flood, and while the store is away."""
 
+import asyncio
 from collections.abc import Iterable
 
 import pytest
@@ -20,12 +21,15 @@ class Trail:
 
     def __init__(self) -> None:
         self.rows: list[AuditEntry] = []
+        self.commits = 0
         self.away = False
 
     async def append(self, entries: Iterable[AuditEntry]) -> None:
+        await asyncio.sleep(0)
         if self.away:
             raise Unavailable("the store cannot be written")
         self.rows += entries
+        self.commits += 1
 
 
 class Stand:
@@ -102,3 +106,20 @@ async def test_rows_wait_for_the_store_up_to_a_bound(monkeypatch: pytest.MonkeyP
     assert (lost.action, lost.detail) == ("audit.dropped", {"rows": 15})
     await stand.audit.stop()
     assert len(stand.trail.rows) == 11
+
+
+async def test_writes_that_start_together_share_a_commit() -> None:
+    """Each has its row before it starts, and none waits for a commit of its own."""
+    stand = Stand()
+    records = [stand.record(f"10.0.0.{number}:1", ANN) for number in range(100)]
+    await asyncio.gather(*(stand.audit.opened(record) for record in records))
+    assert [f"{row.source}:1" for row in stand.trail.rows] == [one.source for one in records]
+    assert stand.trail.commits <= 3
+
+
+async def test_no_write_starts_without_its_row() -> None:
+    stand = Stand()
+    stand.trail.away = True
+    starting = [stand.audit.opened(stand.record(who=ANN)) for _ in range(10)]
+    for outcome in await asyncio.gather(*starting, return_exceptions=True):
+        assert isinstance(outcome, Unavailable)
