@@ -1,9 +1,9 @@
 """Measures the Kubernetes proxy and its tunnel: `python -m bench.tunnel [SECTION…]`.
 
 Runs one control plane as `towline serve` starts it: it authenticates, authorizes and audits each
-request. An agent connects to a small backend. The baselines are the same requests directly to the
-backend, and through a relay built from standard libraries. Everything shares this machine. Memory
-and a real API server are measured last.
+request. An agent connects to a small backend. The baselines that decide goals are konnectivity and
+requests directly to the backend; nginx and a relay of our own are for orientation. Everything
+shares this machine. Memory and a real API server are measured last.
 """
 
 import os
@@ -16,6 +16,7 @@ from bench.harness import (
     cluster,
     concurrency,
     narrow_links,
+    peer_comparison,
     second_replica,
     small_requests,
     streams,
@@ -25,6 +26,7 @@ from bench.report import BenchReport
 
 Section = Callable[[TunnelHarness, BenchReport], Awaitable[None]]
 SECTIONS: dict[str, Section] = {
+    "peers": peer_comparison.measure,
     "small": small_requests.measure,
     "websocket": small_requests.measure_websocket,
     "beside": small_requests.measure_beside_the_api,

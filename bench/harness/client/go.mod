@@ -1,0 +1,3 @@
+module bench/client
+
+go 1.24
