@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-COMMIT = "00cb839decea1138364ea0dbb5a1e0e97aa4dd4e"
+COMMIT = "e50884faadc94a12cf38391bfe6aa14b5cb36da4"
 SCHEMA = "0001"
 _ROOT = Path(__file__).parents[1]
 
